@@ -1,0 +1,245 @@
+"""The columns of a trace, as plain data.
+
+One Parquet file, one table. The columns of :data:`COMMON` stand at the top level; the rest of each record lives in one
+struct column per kind, null on rows of every other kind. Everything that reads or writes a trace derives from
+:data:`KINDS` (struct column: :attr:`Kind.struct`): the writer's Arrow schema, the views of the analysis, and ``docs/trace-format.md``.
+
+Types are named as Arrow names them. Whole numbers are signed (Spark reads unsigned ones as decimals); times are int64
+nanoseconds from the start of the recording.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+FORMAT_MAJOR = 1
+FORMAT_MINOR = 0
+FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
+
+#: Keys of the Parquet file metadata.
+METADATA_VERSION = "scalene_trace.version"
+METADATA_CRC32 = "scalene_trace.crc32"
+METADATA_TRACE_ID = "scalene_trace.trace_id"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: its Arrow type, its unit ("" = none), what it means and what NULL means ("" = never NULL)."""
+
+    name: str
+    type: str
+    unit: str
+    text: str
+    null: str = ""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of record. ``common`` lists the common columns that it fills beside trace_id and kind."""
+
+    name: str
+    text: str
+    common: tuple[str, ...]
+    columns: tuple[Column, ...]
+
+    @property
+    def struct(self) -> str:
+        """Name of the struct column: the kind's, or ``NAME_row`` where a common column has that name already.
+
+        (Two top-level columns of one name are read as ``process`` and ``process_1`` by DuckDB and refused by Spark.)
+        """
+        return f"{self.name}_row" if self.name in _COMMON_NAMES else self.name
+
+
+COMMON: tuple[Column, ...] = (
+    Column("trace_id", "string", "", "the recording: a random 128-bit number in hex, the same on every row"),
+    Column("kind", "string", "", "which struct column holds the rest of this row"),
+    Column("t_ns", "int64", "ns", "when, from the start of the recording", "the record has no time"),
+    Column("process", "int32", "", "id of the process row (not a pid: pids recycle)", "belongs to no one process"),
+    Column("thread", "int32", "", "id of the thread row, unique over all processes", "belongs to no one thread"),
+    Column("stack", "int32", "", "id of the stack row", "no Python stack was there or could be read"),
+)
+
+_COMMON_NAMES = frozenset(column.name for column in COMMON)
+
+KINDS: tuple[Kind, ...] = (
+    Kind(
+        "cpu",
+        "a CPU tick: the thread was interrupted at this moment, while it used the CPU",
+        ("t_ns", "process", "thread", "stack"),
+        (
+            Column("user_ns", "int64", "ns", "user CPU time that this tick stands for, as sampled (see thread.cpu_ns for the exact sum)"),
+            Column("system_ns", "int64", "ns", "kernel CPU time that this tick stands for"),
+            Column("clock_ns", "int64", "ns", "the thread's CPU clock at the tick, from the thread's first record"),
+            Column("pc_class", "string", "", "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and the like), extension, shim, unknown (JIT code)"),
+            Column("pc_module", "int32", "", "id of the module row of the interrupted instruction", "in no known image"),
+            Column("pc_offset", "int64", "bytes", "ELF virtual address of the interrupted instruction in that module", "in no known image"),
+            Column("extension_module", "int32", "", "module of the first return address of an extension on the native stack, before the bytecode loop", "none was there"),
+            Column("extension_offset", "int64", "bytes", "ELF virtual address of that return address", "none was there"),
+            Column("opcode", "string", "", "instruction that the innermost frame was executing, specialised form as it stood in memory", "no frame, or not read"),
+            Column("eval_found", "bool", "", "the scan of the native stack met the bytecode loop"),
+            Column("vectorcall", "bool", "", "... and before it a return address in PyObject_Vectorcall or PyObject_Call*"),
+            Column("tp_call", "bool", "", "... or in _PyObject_MakeTpCall"),
+            Column("frame_setup", "bool", "", "... or in code that sets up or clears a Python frame (3.10)"),
+            Column("has_python", "bool", "", "the thread has a Python thread state"),
+            Column("gc", "bool", "", "a garbage collection was running"),
+            Column("torn", "bool", "", "the frames could not be read consistently: the stack is missing"),
+            Column("system_only", "bool", "", "from the timer that carries kernel time only"),
+        ),
+    ),
+    Kind(
+        "memory",
+        "a footprint sample: allocated minus freed bytes moved by the threshold since the last sample of the process",
+        ("t_ns", "process", "thread", "stack"),
+        (
+            Column("net_bytes", "int64", "bytes", "allocated minus freed since the last sample"),
+            Column("footprint_bytes", "int64", "bytes", "allocated minus freed since the process began, this sample included"),
+            Column("python_footprint_bytes", "int64", "bytes", "the part of the footprint that went through Python's allocators"),
+            Column("allocated_bytes", "int64", "bytes", "allocated since the last sample, gross"),
+            Column("python_allocated_bytes", "int64", "bytes", "the part of it that went through Python's allocators"),
+        ),
+    ),
+    Kind(
+        "rss",
+        "resident set of a process, read by the recorder",
+        ("t_ns", "process"),
+        (Column("rss_bytes", "int64", "bytes", "resident set size"),),
+    ),
+    Kind(
+        "process",
+        "a process, or rather an image: exec starts a new one. t_ns = start",
+        ("t_ns", "process"),
+        (
+            Column("pid", "int64", "", "the system's process id"),
+            Column("parent_pid", "int64", "", "the parent's pid at the start"),
+            Column("parent", "int32", "", "id of the forking process, or of the image before exec", "not recorded"),
+            Column("cause", "string", "", "root, fork, exec or spawn"),
+            Column("executable", "string", "", "path of the executable"),
+            Column("command", "list<string>", "", "command line", "left out with --no-argv"),
+            Column("python_version", "string", "", "version of the interpreter", "no Python in this image"),
+            Column("stacks", "bool", "", "Python stacks could be read"),
+            Column("end_ns", "int64", "ns", "when it ended", "it did not say (killed, or still running)"),
+            Column("end", "string", "", "exit, quick_exit (_exit) or exec", "it did not say"),
+            Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "not known"),
+            Column("user_ns", "int64", "ns", "exact user CPU time of the image", "it did not say"),
+            Column("system_ns", "int64", "ns", "exact kernel CPU time of the image", "it did not say"),
+            Column("peak_rss_bytes", "int64", "bytes", "the kernel's high-water mark of its resident set", "it did not say"),
+            Column("start_footprint_bytes", "int64", "bytes", "footprint at the start (a forked child inherits its parent's)"),
+            Column("end_footprint_bytes", "int64", "bytes", "footprint at the end", "it did not say"),
+        ),
+    ),
+    Kind(
+        "thread",
+        "a thread. t_ns = start",
+        ("t_ns", "process", "thread"),
+        (
+            Column("tid", "int64", "", "the system's thread id"),
+            Column("name", "string", "", "name as the kernel has it", "it did not end while recorded"),
+            Column("engine", "string", "", "what drives its ticks: perf, posix, none"),
+            Column("end_ns", "int64", "ns", "when it ended", "it did not end while recorded"),
+            Column("cpu_ns", "int64", "ns", "exact CPU time; for a thread that did not end, up to its last tick"),
+            Column("user_ns", "int64", "ns", "the kernel's user part of it (tick-based on most kernels)", "it did not end while recorded"),
+            Column("system_ns", "int64", "ns", "the kernel's system part of it", "it did not end while recorded"),
+        ),
+    ),
+    Kind(
+        "location",
+        "a line of a function: what frames point to",
+        (),
+        (
+            Column("id", "int32", "", "what stack.locations refers to"),
+            Column("file", "string", "", "file name of the code object, as compiled"),
+            Column("function", "string", "", "qualified name (3.10: plain name)"),
+            Column("first_line", "int32", "", "first line of the function"),
+            Column("line", "int32", "", "line of the instruction; 0 = the instruction has none"),
+        ),
+    ),
+    Kind(
+        "stack",
+        "a Python stack, id in column stack",
+        ("stack",),
+        (
+            Column("hash", "int64", "", "over file, function, first line and line of every frame: equal in every trace"),
+            Column("locations", "list<int32>", "", "location ids, innermost frame first"),
+            Column("truncated", "bool", "", "deeper than the limit: the outermost frames are missing"),
+        ),
+    ),
+    Kind(
+        "code",
+        "bytecode of a code object that was innermost in a tick",
+        (),
+        (
+            Column("file", "string", "", "file name"),
+            Column("function", "string", "", "qualified name"),
+            Column("first_line", "int32", "", "first line"),
+            Column("python_version", "string", "", "which interpreter's instructions these are"),
+            Column("bytecode", "binary", "", "as it stood in memory when first seen (3.11 on: specialised in part)", "too large"),
+        ),
+    ),
+    Kind(
+        "module",
+        "a native image: the interpreter, libraries, extensions",
+        (),
+        (
+            Column("id", "int32", "", "what cpu.pc_module refers to"),
+            Column("path", "string", "", "path of the file"),
+            Column("class", "string", "", "interpreter, support, extension or shim"),
+        ),
+    ),
+    Kind(
+        "source",
+        "text of a source file that stacks point to",
+        (),
+        (
+            Column("file", "string", "", "as in location.file"),
+            Column("text", "string", "", "the file's text at the end of the recording"),
+            Column("changed", "bool", "", "the file was modified after the recording began"),
+        ),
+    ),
+    Kind(
+        "setting",
+        "a setting or a fact about the host, as text",
+        (),
+        (
+            Column("name", "string", "", "for example cpu_interval_ns, started_at, command, exit_status, hostname, kernel"),
+            Column("value", "string", "", "numbers in decimal, lists as JSON"),
+        ),
+    ),
+    Kind(
+        "loss",
+        "something that was not recorded, or not as well as it could be",
+        (),
+        (
+            Column("name", "string", "", "stable name"),
+            Column("severity", "string", "", "info (nothing is missing), loss (samples are missing), error (a whole kind is missing)"),
+            Column("count", "int64", "", "how often"),
+            Column("text", "string", "", "one sentence"),
+        ),
+    ),
+)
+
+#: Settings that every trace holds (kind ``setting``); times in ISO 8601 UTC, lists as JSON.
+SETTINGS: dict[str, str] = {
+    "format_version": "version of the trace format, major.minor",
+    "recorder_version": "version of scalene-trace that recorded",
+    "started_at": "start of the recording, ISO 8601, UTC",
+    "wall_ns": "length of the recording in nanoseconds",
+    "command": "the command as given, JSON list; absent with --no-argv",
+    "exit_status": "status that scalene-record returned for the program; absent when recovered",
+    "features": "JSON list of what was recorded: cpu, memory, children",
+    "cpu_interval_ns": "mean CPU time between two ticks of a thread",
+    "memory_threshold_bytes": "threshold of the footprint sampler",
+    "hostname": "name of the host",
+    "kernel": "kernel release",
+    "machine": "processor architecture",
+    "cpu_count": "processors available to the recorder",
+    "recovered": "true when written by --recover, else false",
+}
+
+
+def kind(name: str) -> Kind:
+    """The kind called ``name``; KeyError if there is none."""
+    for each in KINDS:
+        if each.name == name:
+            return each
+    raise KeyError(name)

@@ -1,0 +1,259 @@
+/* The layout of a spool: what the shim writes into shared memory and the recorder reads.
+ *
+ * This header is the only description of it. C compiles it; Python hands it to cffi (formats/layout.py), which
+ * understands declarations and "#define NAME number" lines. Keep to those two, and to plain C11 types.
+ *
+ * A recording has one spool file, shared by every recorded process:
+ *
+ *   spool_header | ring: uint32_t slot[SPOOL_RING] | chunk 0 | chunk 1 | ...
+ *
+ * The recorder allocates chunks ahead of use (so that a full disk is never a signal in the program) and offers
+ * them: ring[n % SPOOL_RING] names the slot of offer n, and header.offered counts the offers. A process takes the
+ * next offer by raising header.taken; when taken == offered the event is lost and counted.
+ *
+ * A chunk belongs to one process. It is a line for chunk_header and then records, each a whole number of 64-byte
+ * lines. A writer claims lines by raising chunk.cursor, stores head with kind 0 and its line count, fills the rest,
+ * and publishes by storing head again with its kind (release). A reader meets, line by line: head.kind != 0: a
+ * record; kind 0 with lines > 0: a record that was never finished, skip its lines; all zero: skip one line. */
+#ifndef SCALENE_TRACE_SPOOL_H
+#define SCALENE_TRACE_SPOOL_H
+
+#include <stdint.h>
+
+#define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
+#define SPOOL_VERSION 1
+#define SPOOL_LINE_BYTES 64
+#define SPOOL_CHUNK_BYTES 65536
+#define SPOOL_CHUNK_LINES 1024
+#define SPOOL_RING 16384
+#define SPOOL_HEADER_BYTES 4096
+#define SPOOL_CHUNKS_OFFSET 69632 /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
+#define SPOOL_LOSSES 64
+
+/* header.features: what is recorded. Set by the recorder before the program starts. */
+#define FEATURE_CPU 1
+#define FEATURE_MEMORY 2
+#define FEATURE_CHILDREN 4     /* follow fork, spawn and exec */
+#define FEATURE_ARGV 8         /* command lines may be stored */
+#define FEATURE_POSIX_ONLY 16  /* do not try perf_event_open (tests, and --cpu-engine posix) */
+#define FEATURE_PLAIN_READS 32 /* behave as where process_vm_readv is refused (tests) */
+
+struct spool_header {
+  uint64_t magic;           /* SPOOL_MAGIC */
+  uint32_t version;         /* SPOOL_VERSION */
+  uint32_t chunk_bytes;     /* SPOOL_CHUNK_BYTES */
+  uint32_t ring_entries;    /* SPOOL_RING */
+  uint32_t chunk_slots;     /* slots that fit the mapping: file size = SPOOL_CHUNKS_OFFSET + slots * chunk_bytes */
+  int64_t start_mono_ns;    /* CLOCK_MONOTONIC at the start of the recording; trace times count from here */
+  int64_t start_real_ns;    /* CLOCK_REALTIME at the same moment */
+  uint32_t recorder_pid;    /* who drains this spool */
+  uint32_t features;        /* FEATURE_* */
+  uint32_t paused;          /* control: 1 = samplers stand still. Written by the recorder at any time */
+  uint32_t ended;           /* control: 1 = the recording is over, processes stop their timers at the next tick */
+  uint64_t cpu_interval_ns; /* control: mean CPU time between two ticks of a thread */
+  uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
+  uint64_t offered;         /* recorder: chunks offered so far */
+  uint64_t taken;           /* processes: chunks taken so far; taken <= offered */
+  uint32_t processes;       /* process ids handed out so far; ids count from 1 */
+  uint32_t threads;         /* thread ids handed out so far, over all processes; ids count from 1 */
+  uint64_t reserved[16];
+  uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
+};
+
+struct chunk_header {
+  uint32_t process;  /* 0 = free, else the id of the process that writes here */
+  uint32_t cursor;   /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
+  uint32_t closed;   /* 1 = no writer will claim another line */
+  uint32_t pad;
+  uint64_t offer;    /* which offer this was: chunks of a process are in time order of their offers */
+  int64_t opened_ns; /* CLOCK_MONOTONIC */
+  uint64_t reserved[4];
+};
+
+/* head = kind | lines << 16 */
+#define RECORD_PROCESS_START 1
+#define RECORD_PROCESS_END 2
+#define RECORD_THREAD_START 3
+#define RECORD_THREAD_END 4
+#define RECORD_TICK 5
+#define RECORD_MEMORY 6
+#define RECORD_NODE 7
+#define RECORD_CODE 8
+#define RECORD_MODULE 9
+
+#define CAUSE_ROOT 1 /* the command that scalene-record started */
+#define CAUSE_FORK 2 /* fork, _Fork or clone; the parent is recorded too */
+#define CAUSE_EXEC 3 /* a new image in the same process */
+#define CAUSE_SPAWN 4 /* a new process whose first image seen is this one (vfork + exec, posix_spawn) */
+
+/* A process (an image: exec starts a new one). Payload: exe path, then the command line with NULs. */
+struct record_process_start {
+  uint32_t head;
+  uint32_t thread;          /* its main thread */
+  int64_t t_ns;             /* CLOCK_MONOTONIC, as every t_ns of the spool */
+  int32_t pid;
+  int32_t parent_pid;
+  uint32_t parent;          /* process id of the forking parent or of the image before exec; 0 = not known */
+  uint32_t cause;           /* CAUSE_* */
+  uint32_t python_version;  /* PY_VERSION_HEX, 0 = no Python in this image */
+  uint32_t stacks;          /* 1 = Python stacks can be read */
+  uint32_t exe_bytes;
+  uint32_t argv_bytes;      /* 0 under --no-argv */
+  int64_t footprint_bytes;  /* memory counted at the start: a forked child inherits its parent's */
+  int64_t python_footprint_bytes;
+};
+
+#define END_EXIT 1    /* exit(), return from main */
+#define END_QUICK 2   /* _exit(), quick_exit() */
+#define END_EXEC 3    /* replaced by another image */
+
+struct record_process_end {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t user_ns;   /* getrusage(RUSAGE_SELF), less what the process had used when the image began */
+  int64_t system_ns;
+  int64_t peak_rss_bytes;
+  uint32_t how;      /* END_* */
+  uint32_t exit_status; /* argument of _exit, where known */
+  int64_t footprint_bytes;
+  int64_t python_footprint_bytes;
+};
+
+#define ENGINE_NONE 0
+#define ENGINE_PERF 1
+#define ENGINE_POSIX 2
+
+struct record_thread_start {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t cpu_start_ns; /* the thread's CPU clock when recording began (exec does not reset it) */
+  uint32_t engine;      /* ENGINE_* */
+  int32_t tid;
+  uint64_t reserved[4];
+};
+
+struct record_thread_end {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t cpu_ns;    /* CPU time of the thread since its start record, exact */
+  int64_t user_ns;   /* the kernel's split of it (RUSAGE_THREAD), which may be tick-based */
+  int64_t system_ns;
+  char name[16];     /* as the kernel has it, zero padded */
+  uint64_t reserved;
+};
+
+/* tick flags */
+#define TICK_GC 1            /* a garbage collection was running in the thread's interpreter */
+#define TICK_EVAL_FOUND 2    /* the scan met the eval loop on the native stack */
+#define TICK_VECTORCALL 4    /* ... and before it a word in PyObject_Vectorcall or PyObject_Call* */
+#define TICK_TPCALL 8        /* ... or in _PyObject_MakeTpCall */
+#define TICK_PYFRAME 16      /* ... or in code that sets up or clears a Python frame (3.10) */
+#define TICK_TORN 32         /* the frames could not be read consistently: stack 0 */
+#define TICK_SYSTEM 64       /* came from the timer that carries kernel time only (engine perf) */
+#define TICK_NO_PYTHON 128   /* the thread has no Python state */
+#define TICK_SYSCALL 256     /* the interrupted instruction follows a syscall instruction */
+#define TICK_PC_SHIFT 12     /* bits 12..14: PC_* of the interrupted instruction */
+
+#define PC_UNKNOWN 0     /* in no image: JIT code, trampolines */
+#define PC_EVAL 1        /* in the bytecode loop */
+#define PC_INTERPRETER 2 /* elsewhere in the interpreter */
+#define PC_SUPPORT 3     /* libc, libm, ld.so, vdso, libgcc, libstdc++, a preloaded allocator */
+#define PC_EXTENSION 4   /* any other image */
+#define PC_SHIM 5        /* ours */
+
+#define TICK_OPCODES 6
+
+struct record_tick {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;        /* hash of the innermost node; 0 = no Python stack */
+  uint64_t pc;           /* the interrupted instruction */
+  uint64_t extension_pc; /* first return address on the native stack in an extension, before the eval loop; 0 = none */
+  int64_t cpu_ns;        /* the thread's CPU clock */
+  uint32_t user_ns;      /* weight: user CPU time this tick stands for */
+  uint32_t system_ns;    /* weight: kernel CPU time this tick stands for */
+  uint8_t opcodes[TICK_OPCODES]; /* [0] = opcode byte at the innermost frame's instruction, [k] = k units before it.
+                                    255 = not read. An instruction pointer inside inline caches finds its start here */
+  uint16_t flags;        /* TICK_* */
+};
+
+/* A footprint sample: |allocated - freed| since the last one reached the threshold. */
+struct record_memory {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;
+  int64_t net_bytes;               /* allocated - freed since the last sample */
+  int64_t footprint_bytes;         /* allocated - freed since the process began, this sample included */
+  int64_t python_footprint_bytes;  /* the part of it that went through Python's allocators */
+  uint64_t allocated_bytes;        /* allocated since the last sample, gross */
+  uint64_t python_allocated_bytes; /* the part of it that went through Python's allocators */
+};
+
+/* One frame of a stack. hash = mix(parent, code, instruction); records may repeat, equal hash = equal node. */
+struct record_node {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t hash;
+  uint64_t parent;      /* hash of the calling frame's node; 0 = outermost */
+  uint64_t code;        /* hash of a code record */
+  int32_t instruction;  /* index in 2-byte units into the bytecode */
+  uint32_t truncated;   /* 1 on an outermost node whose callers were beyond the depth limit */
+  uint64_t reserved[3];
+};
+
+/* A code object, cut into parts of at most one chunk. Payload of the whole: file name, qualified name, line table,
+ * bytecode; this part carries part_bytes of it from part_offset on. Strings are in CPython's own width (kind 1:
+ * Latin-1, 2: UCS-2, 4: UCS-4). */
+struct record_code {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t code;            /* hash over names, first line, line table */
+  uint32_t python_version;  /* PY_VERSION_HEX: how to read line table and bytecode */
+  int32_t first_line;
+  uint32_t total_bytes;
+  uint32_t part_offset;
+  uint32_t part_bytes;
+  uint32_t file_bytes;
+  uint32_t name_bytes;
+  uint32_t line_table_bytes;
+  uint32_t bytecode_bytes;
+  uint32_t code_flags;      /* co_flags */
+  uint8_t file_kind;
+  uint8_t name_kind;
+  uint16_t reserved;
+  uint32_t reserved2;
+};
+
+/* An executable segment of a loaded image. Payload: path. A process inherits its forking parent's modules. */
+struct record_module {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t start;       /* addresses [start, end) */
+  uint64_t end;
+  uint64_t bias;        /* load address: ELF virtual address = address - bias */
+  uint32_t path_bytes;
+  uint32_t pc_class;    /* PC_INTERPRETER, PC_SUPPORT, PC_EXTENSION or PC_SHIM */
+  uint64_t reserved[2];
+};
+
+#ifndef SCALENE_TRACE_CFFI
+_Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
+_Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
+_Static_assert(sizeof(struct record_process_start) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_process_end) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_thread_start) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_thread_end) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_tick) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_memory) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_node) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_code) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_module) == SPOOL_LINE_BYTES, "one line");
+#endif
+
+#endif
