@@ -1,0 +1,33 @@
+/* Clocks in int64 nanoseconds, and random numbers that need no lock. */
+#include "shim.h"
+
+#include <sys/resource.h>
+
+static int64_t read_clock(clockid_t clock) {
+  struct timespec now;
+  if (clock_gettime(clock, &now)) return 0;
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int64_t clock_now_ns(void) { return read_clock(CLOCK_MONOTONIC); }
+
+int64_t clock_thread_cpu_ns(void) { return read_clock(CLOCK_THREAD_CPUTIME_ID); }
+
+static int64_t timeval_ns(struct timeval t) { return (int64_t)t.tv_sec * 1000000000 + (int64_t)t.tv_usec * 1000; }
+
+void clock_thread_usage(int64_t *user_ns, int64_t *system_ns) {
+  struct rusage usage;
+  *user_ns = *system_ns = 0;
+  if (getrusage(RUSAGE_THREAD, &usage)) return;
+  *user_ns = timeval_ns(usage.ru_utime);
+  *system_ns = timeval_ns(usage.ru_stime);
+}
+
+uint64_t random_next(uint64_t *state) {
+  uint64_t x = *state ? *state : 0x9e3779b97f4a7c15u;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  *state = x;
+  return x * 0x2545f4914f6cdd1du;
+}

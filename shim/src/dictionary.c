@@ -1,0 +1,258 @@
+/* Code objects and stack nodes, each written to the spool on first sight.
+ *
+ * Ids are 64-bit hashes of contents, so they mean the same in every process, and a record that is written twice (after
+ * a cache collision, or by a forked child) does no harm. Code objects die and their addresses are used again: every
+ * look compares a fingerprint of pointers and numbers inside the object. */
+#include "dictionary.h"
+
+#include <string.h>
+
+#include "python.h"
+
+#define CODE_CACHE 8192
+#define NODE_CACHE 32768
+#define MAX_OBJECT_BYTES 256
+#define MAX_TEXT_BYTES 16384
+#define MAX_TABLE_BYTES (1 << 20)
+#define PART_BYTES ((SPOOL_CHUNK_LINES / 4 - 1) * SPOOL_LINE_BYTES)
+
+/* Invariant: while `hash` reads the same before and after the other fields, they belong together. */
+struct code_entry {
+  _Atomic uint64_t hash;
+  uintptr_t code;
+  uint64_t fingerprint;
+  int32_t units;
+  int32_t first_traceable;
+};
+static struct code_entry code_cache[CODE_CACHE];
+static _Atomic uint64_t node_cache[NODE_CACHE];
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xbf58476d1ce4e5b9u);
+  return (uint64_t)product ^ (uint64_t)(product >> 64) ^ (a << 7) ^ b;
+}
+
+static uint64_t never_zero(uint64_t hash) { return hash ? hash : 1; }
+
+/* ---- the parts of a code object ---- */
+
+struct piece {
+  uintptr_t data;
+  uint32_t bytes;
+  uint8_t kind; /* of text: bytes per character */
+};
+struct code_parts {
+  struct piece file, name, line_table, bytecode;
+  int32_t first_line;
+  uint32_t flags;
+};
+
+static bool read_text(uintptr_t object, uint32_t max, struct piece *out) {
+  char header[STR_STATE + 4];
+  uint64_t length;
+  uint32_t state;
+  if (!safe_read(header, (void *)object, sizeof header)) return false;
+  memcpy(&length, header + STR_LENGTH, sizeof length);
+  memcpy(&state, header + STR_STATE, sizeof state);
+  /* state: interned (2 bits; 3.12 on more), kind (3 bits), compact, ascii. 3.12 and later: interned has 2 or 3 bits */
+  uint32_t kind = state >> 2 & 7, compact = state >> 5 & 1, ascii = state >> 6 & 1;
+  if (!compact || (kind != 1 && kind != 2 && kind != 4)) return false;
+  if (length > max) length = max;
+  out->data = object + (uintptr_t)(ascii ? python_layout->ascii_data : python_layout->compact_data);
+  out->bytes = (uint32_t)length * kind;
+  out->kind = (uint8_t)kind;
+  return true;
+}
+
+static bool read_bytes_object(uintptr_t object, struct piece *out) {
+  int64_t size;
+  if (!safe_read(&size, (void *)(object + BYTES_SIZE), sizeof size) || size < 0 || size > MAX_TABLE_BYTES) return false;
+  *out = (struct piece){object + BYTES_DATA, (uint32_t)size, 0};
+  return true;
+}
+
+static uintptr_t pointer_at(const char *object, int offset) {
+  uintptr_t value;
+  memcpy(&value, object + offset, sizeof value);
+  return value;
+}
+
+static int32_t int_at(const char *object, int offset) {
+  int32_t value;
+  memcpy(&value, object + offset, sizeof value);
+  return value;
+}
+
+static bool read_bytecode(uintptr_t code, const char *object, struct piece *out) {
+  const struct python_layout *layout = python_layout;
+  if (layout->version == 0x30a) return read_bytes_object(pointer_at(object, layout->code_bytecode), out);
+  int64_t units = (int64_t)pointer_at(object, VAR_SIZE);
+  if (units <= 0 || units > MAX_TABLE_BYTES / 2) return false;
+  *out = (struct piece){code + (uintptr_t)layout->code_bytecode, (uint32_t)units * 2, 0};
+  return true;
+}
+
+static bool read_parts(uintptr_t code, const char *object, struct code_parts *out) {
+  const struct python_layout *layout = python_layout;
+  out->first_line = int_at(object, layout->code_first_line);
+  out->flags = (uint32_t)int_at(object, layout->code_flags);
+  return read_text(pointer_at(object, layout->code_file), MAX_TEXT_BYTES / 4, &out->file) &&
+         read_text(pointer_at(object, layout->code_name), MAX_TEXT_BYTES / 4, &out->name) &&
+         read_bytes_object(pointer_at(object, layout->code_line_table), &out->line_table) &&
+         read_bytecode(code, object, &out->bytecode);
+}
+
+/* ---- hashing and writing ---- */
+
+static bool hash_piece(uint64_t *hash, struct piece piece) {
+  unsigned char block[256];
+  *hash = mix(*hash, piece.bytes);
+  for (uint32_t at = 0; at < piece.bytes; at += sizeof block) {
+    uint32_t size = piece.bytes - at < sizeof block ? piece.bytes - at : (uint32_t)sizeof block;
+    memset(block, 0, sizeof block);
+    if (!safe_read(block, (void *)(piece.data + at), size)) return false;
+    for (uint32_t i = 0; i < size; i += 8) {
+      uint64_t word;
+      memcpy(&word, block + i, sizeof word);
+      *hash = mix(*hash, word);
+    }
+  }
+  return true;
+}
+
+static uint64_t hash_parts(const struct code_parts *parts) {
+  uint64_t hash = mix((uint64_t)python_version, (uint64_t)(uint32_t)parts->first_line);
+  hash = mix(hash, parts->bytecode.bytes);
+  if (!hash_piece(&hash, parts->file) || !hash_piece(&hash, parts->name) || !hash_piece(&hash, parts->line_table)) {
+    return 0;
+  }
+  return never_zero(hash);
+}
+
+/* Copies `size` bytes from `offset` of the concatenated pieces. */
+static bool copy_pieces(char *to, const struct piece *piece, int count, uint32_t offset, uint32_t size) {
+  for (int i = 0; i < count && size; i++) {
+    if (offset >= piece[i].bytes) {
+      offset -= piece[i].bytes;
+      continue;
+    }
+    uint32_t take = piece[i].bytes - offset < size ? piece[i].bytes - offset : size;
+    if (!safe_read(to, (void *)(piece[i].data + offset), take)) return false;
+    to += take;
+    size -= take;
+    offset = 0;
+  }
+  return size == 0;
+}
+
+static bool write_part(uint64_t hash, const struct code_parts *parts, const struct piece piece[4], uint32_t total,
+                       uint32_t offset) {
+  uint32_t size = total - offset < PART_BYTES ? total - offset : PART_BYTES;
+  unsigned lines = 1 + (size + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES;
+  struct record_code *record = spool_claim(lines);
+  if (!record) return false;
+  record->thread = this_thread.id;
+  record->code = hash;
+  record->python_version = python_version;
+  record->first_line = parts->first_line;
+  record->total_bytes = total;
+  record->part_offset = offset;
+  record->part_bytes = size;
+  record->file_bytes = piece[0].bytes;
+  record->name_bytes = piece[1].bytes;
+  record->line_table_bytes = piece[2].bytes;
+  record->bytecode_bytes = piece[3].bytes;
+  record->code_flags = parts->flags;
+  record->file_kind = parts->file.kind;
+  record->name_kind = parts->name.kind;
+  if (!copy_pieces((char *)(record + 1), piece, 4, offset, size)) return false; /* stays unpublished: skipped */
+  spool_publish(record, RECORD_CODE, lines);
+  return true;
+}
+
+static bool write_code(uint64_t hash, const struct code_parts *parts) {
+  struct piece piece[4] = {parts->file, parts->name, parts->line_table, parts->bytecode};
+  if (piece[3].bytes > 64 * 1024) {
+    piece[3].bytes = 0;
+    loss_add(LOSS_code_too_large);
+  }
+  uint32_t total = piece[0].bytes + piece[1].bytes + piece[2].bytes + piece[3].bytes;
+  for (uint32_t offset = 0; offset < total || offset == 0; offset += PART_BYTES) {
+    if (!write_part(hash, parts, piece, total, offset)) return false;
+  }
+  return true;
+}
+
+/* ---- the cache ---- */
+
+static struct code_entry *entry_of(uintptr_t code) { return &code_cache[mix(code >> 4, 0) % CODE_CACHE]; }
+
+static struct code_facts load_entry(const struct code_entry *entry, uintptr_t code, const uint64_t *fingerprint) {
+  struct code_facts facts = {0, 0, 0};
+  uint64_t hash = atomic_load_explicit(&entry->hash, memory_order_acquire);
+  if (!hash || entry->code != code || (fingerprint && entry->fingerprint != *fingerprint)) return facts;
+  facts.units = entry->units;
+  facts.first_traceable = entry->first_traceable;
+  atomic_thread_fence(memory_order_acquire);
+  if (atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash) facts.hash = hash;
+  return facts;
+}
+
+static void store_entry(struct code_entry *entry, uintptr_t code, uint64_t fingerprint, struct code_facts facts) {
+  atomic_store(&entry->hash, 0);
+  entry->code = code;
+  entry->fingerprint = fingerprint;
+  entry->units = facts.units;
+  entry->first_traceable = facts.first_traceable;
+  atomic_store_explicit(&entry->hash, facts.hash, memory_order_release);
+}
+
+static uint64_t fingerprint_of(const char *object) {
+  const struct python_layout *layout = python_layout;
+  uint64_t fingerprint = mix(pointer_at(object, layout->code_file), pointer_at(object, layout->code_name));
+  fingerprint = mix(fingerprint, pointer_at(object, layout->code_line_table));
+  fingerprint = mix(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
+  return mix(fingerprint, layout->version == 0x30a ? pointer_at(object, layout->code_bytecode) : pointer_at(object, VAR_SIZE));
+}
+
+static SLOW_PATH struct code_facts first_sight(uintptr_t code, const char *object, uint64_t fingerprint) {
+  struct code_parts parts;
+  struct code_facts facts = {0, 0, -1};
+  if (!read_parts(code, object, &parts)) return facts;
+  facts.units = (int32_t)(parts.bytecode.bytes / 2);
+  if (python_layout->code_first_traceable >= 0) facts.first_traceable = int_at(object, python_layout->code_first_traceable);
+  uint64_t hash = hash_parts(&parts);
+  if (!hash || !write_code(hash, &parts)) return facts;
+  facts.hash = hash;
+  store_entry(entry_of(code), code, fingerprint, facts);
+  return facts;
+}
+
+struct code_facts dictionary_code(uintptr_t code) {
+  char object[MAX_OBJECT_BYTES];
+  struct code_facts none = {0, 0, 0};
+  if (!code || (code & 7) || !safe_read(object, (void *)code, (size_t)python_layout->code_bytes)) return none;
+  if (pointer_at(object, OBJECT_TYPE) != python_symbols.code_type) return none;
+  uint64_t fingerprint = fingerprint_of(object);
+  struct code_facts facts = load_entry(entry_of(code), code, &fingerprint);
+  return facts.hash ? facts : first_sight(code, object, fingerprint);
+}
+
+struct code_facts dictionary_code_remembered(uintptr_t code) { return load_entry(entry_of(code), code, NULL); }
+
+uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
+  return never_zero(mix(mix(parent, code), (uint64_t)(uint32_t)instruction + 1));
+}
+
+bool dictionary_node_known(uint64_t hash) {
+  return atomic_load_explicit(&node_cache[hash % NODE_CACHE], memory_order_relaxed) == hash;
+}
+
+bool dictionary_node_write(const struct record_node *node) {
+  struct record_node *record = spool_claim(1);
+  if (!record) return false;
+  memcpy((char *)record + sizeof record->head, (const char *)node + sizeof node->head, sizeof *node - sizeof node->head);
+  spool_publish(record, RECORD_NODE, 1);
+  atomic_store_explicit(&node_cache[node->hash % NODE_CACHE], node->hash, memory_order_relaxed);
+  return true;
+}

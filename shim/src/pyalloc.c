@@ -1,0 +1,258 @@
+/* Python's allocators: RAW, MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator).
+ *
+ * Ours hand every call on and return its pointer unchanged. Blocks that Python takes from malloc are counted by our
+ * malloc, which sees the thread inside a Python allocator; only what pymalloc serves from its own pools is counted
+ * here, so no byte is counted twice. A block is pymalloc's when it lies in an arena, by exact ranges, and its size is
+ * in the header of its pool. */
+#include "shim.h"
+
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/mman.h>
+
+struct py_allocator {
+  void *context;
+  void *(*malloc)(void *context, size_t size);
+  void *(*calloc)(void *context, size_t count, size_t size);
+  void *(*realloc)(void *context, void *block, size_t size);
+  void (*free)(void *context, void *block);
+};
+struct py_arena_allocator {
+  void *context;
+  void *(*alloc)(void *context, size_t size);
+  void (*free)(void *context, void *block, size_t size);
+};
+enum { DOMAIN_RAW, DOMAIN_MEM, DOMAIN_OBJ, DOMAINS };
+
+static void (*get_allocator)(int domain, struct py_allocator *out);
+static void (*set_allocator)(int domain, struct py_allocator *allocator);
+static struct py_arena_allocator arena_below;
+static _Atomic uint64_t arenas_seen;
+
+/* ---- where arenas lie: a radix tree over the 1 MiB cells of the address space ---- */
+
+#define ARENA_BYTES (1u << 20)
+#define POOL_BYTES 16384u
+#define POOL_SIZE_CLASS 36 /* offset of the uint32 size class in the header of a pool */
+#define LEAF_CELLS 16384
+#define ROOT_LEAVES 8192
+
+/* cell -> 1 + offset of the arena that begins in it; arenas are as large as cells and disjoint, so one at most. */
+static _Atomic(_Atomic uint32_t *) root[ROOT_LEAVES];
+
+static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
+  if (cell / LEAF_CELLS >= ROOT_LEAVES) return NULL;
+  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
+  if (likely(leaf != NULL) || !create) return leaf;
+  size_t bytes = LEAF_CELLS * sizeof(uint32_t);
+  leaf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (leaf == MAP_FAILED) return NULL;
+  _Atomic uint32_t *other = NULL;
+  if (atomic_compare_exchange_strong(&root[cell / LEAF_CELLS], &other, leaf)) return leaf;
+  munmap(leaf, bytes);
+  return other;
+}
+
+static void note_arena(uintptr_t base, bool alive) {
+  uintptr_t cell = base / ARENA_BYTES;
+  _Atomic uint32_t *leaf = leaf_of(cell, alive);
+  if (leaf) atomic_store(&leaf[cell % LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
+}
+
+static uint32_t cell_value(uintptr_t cell) {
+  if (cell / LEAF_CELLS >= ROOT_LEAVES) return 0;
+  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
+  return leaf ? atomic_load_explicit(&leaf[cell % LEAF_CELLS], memory_order_relaxed) : 0;
+}
+
+/* The arena where a block was last found. Only arenas that hold a live block of the storing thread are stored, and
+ * freeing one clears it, so it never names a dead arena, also with one GIL per interpreter. */
+static _Atomic uintptr_t last_arena;
+
+static SLOW_PATH bool find_arena(uintptr_t address) {
+  uintptr_t cell = address / ARENA_BYTES, offset = address % ARENA_BYTES;
+  uint32_t here = cell_value(cell), before = cell_value(cell - 1);
+  uintptr_t arena = 0;
+  if (here && offset >= here - 1) arena = cell * ARENA_BYTES + here - 1;
+  if (!arena && before && offset < before - 1) arena = (cell - 1) * ARENA_BYTES + before - 1;
+  if (arena) atomic_store_explicit(&last_arena, arena, memory_order_relaxed);
+  return arena != 0;
+}
+
+static inline bool in_arena(uintptr_t address) {
+  return likely(address - atomic_load_explicit(&last_arena, memory_order_relaxed) < ARENA_BYTES) || find_arena(address);
+}
+
+/* Bytes of the pymalloc block, 0 when it is not one. */
+static inline size_t pool_block_bytes(const void *block) {
+  if (!in_arena((uintptr_t)block)) return 0; /* null is in none */
+  const char *pool = (const char *)((uintptr_t)block & ~(uintptr_t)(POOL_BYTES - 1));
+  return ((size_t)*(const uint32_t *)(pool + POOL_SIZE_CLASS) + 1) * 16;
+}
+
+/* ---- the allocators ---- */
+
+static inline void count_allocated(struct memory_state *m, const void *block) {
+  size_t size = pool_block_bytes(block);
+  if (size) memory_count_python_allocated(m, size);
+}
+
+static void *python_malloc(void *context, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  void *block = below->malloc(below->context, size);
+  m->python_depth--;
+  count_allocated(m, block);
+  return block;
+}
+
+static void *python_calloc(void *context, size_t count, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  void *block = below->calloc(below->context, count, size);
+  m->python_depth--;
+  count_allocated(m, block);
+  return block;
+}
+
+static void *python_realloc(void *context, void *block, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  size_t before = pool_block_bytes(block);
+  m->python_depth++;
+  void *result = below->realloc(below->context, block, size);
+  m->python_depth--;
+  if (!result) return NULL;
+  size_t after = pool_block_bytes(result);
+  if (after == before) return result;
+  if (before) memory_count_python_freed(m, before);
+  if (after) memory_count_python_allocated(m, after);
+  return result;
+}
+
+static void python_free(void *context, void *block) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  size_t size = pool_block_bytes(block);
+  if (size) {
+    memory_count_python_freed(m, size);
+    below->free(below->context, block); /* to its pool: nothing below is counted */
+    return;
+  }
+  m->python_depth++;
+  below->free(below->context, block);
+  m->python_depth--;
+}
+
+/* RAW: plain malloc below, counted there; here only the mark. */
+static void *raw_malloc(void *context, size_t size) {
+  struct py_allocator *below = context;
+  this_memory.python_depth++;
+  void *block = below->malloc(below->context, size);
+  this_memory.python_depth--;
+  return block;
+}
+
+static void *raw_calloc(void *context, size_t count, size_t size) {
+  struct py_allocator *below = context;
+  this_memory.python_depth++;
+  void *block = below->calloc(below->context, count, size);
+  this_memory.python_depth--;
+  return block;
+}
+
+static void *raw_realloc(void *context, void *block, size_t size) {
+  struct py_allocator *below = context;
+  this_memory.python_depth++;
+  void *result = below->realloc(below->context, block, size);
+  this_memory.python_depth--;
+  return result;
+}
+
+static void raw_free(void *context, void *block) {
+  struct py_allocator *below = context;
+  this_memory.python_depth++;
+  below->free(below->context, block);
+  this_memory.python_depth--;
+}
+
+/* ---- installing, and installing again ---- */
+
+/* PYTHONMALLOC and dev mode put other allocators in the place of ours soon after the start. Each time the arena
+ * allocator, which stays, notices, ours go around the new ones; every wrapping has its own copy of what is below. */
+#define WRAPPINGS 4
+static struct py_allocator below[WRAPPINGS][DOMAINS];
+static _Atomic int wrappings;
+
+static void wrap(int domain, struct py_allocator *save) {
+  get_allocator(domain, save);
+  struct py_allocator ours = {save, python_malloc, python_calloc, python_realloc, python_free};
+  if (domain == DOMAIN_RAW) ours = (struct py_allocator){save, raw_malloc, raw_calloc, raw_realloc, raw_free};
+  set_allocator(domain, &ours);
+}
+
+static void wrap_all(void) {
+  int turn = atomic_fetch_add(&wrappings, 1);
+  if (turn >= WRAPPINGS) {
+    if (turn == WRAPPINGS) loss_add(LOSS_allocator_replaced);
+    return;
+  }
+  for (int domain = 0; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
+}
+
+static void wrap_again_if_replaced(void) {
+  struct py_allocator now;
+  get_allocator(DOMAIN_OBJ, &now);
+  if (now.malloc != python_malloc && atomic_load(&wrappings) <= WRAPPINGS) wrap_all();
+}
+
+static void *arena_alloc(void *context, size_t size) {
+  (void)context;
+  this_memory.python_depth++;
+  void *arena = arena_below.alloc(arena_below.context, size);
+  this_memory.python_depth--;
+  if (!arena) return NULL;
+  if (size == ARENA_BYTES) {
+    note_arena((uintptr_t)arena, true);
+    atomic_fetch_add(&arenas_seen, 1);
+    wrap_again_if_replaced();
+  } else {
+    /* 3.11 and later take the chunks of their frame stack from here: memory, but no pools */
+    memory_count_python_allocated(&this_memory, size);
+  }
+  return arena;
+}
+
+static void arena_free(void *context, void *arena, size_t size) {
+  (void)context;
+  if (arena && size == ARENA_BYTES) {
+    note_arena((uintptr_t)arena, false);
+    uintptr_t dead = (uintptr_t)arena;
+    atomic_compare_exchange_strong(&last_arena, &dead, 0);
+  } else if (arena) {
+    memory_count_python_freed(&this_memory, size);
+  }
+  this_memory.python_depth++;
+  arena_below.free(arena_below.context, arena, size);
+  this_memory.python_depth--;
+}
+
+void pyalloc_init(void) {
+  void (*get_arena)(struct py_arena_allocator *) = dlsym(RTLD_DEFAULT, "PyObject_GetArenaAllocator");
+  void (*set_arena)(struct py_arena_allocator *) = dlsym(RTLD_DEFAULT, "PyObject_SetArenaAllocator");
+  int (*is_initialized)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  get_allocator = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
+  set_allocator = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
+  if (!python_layout || memory_mode != MEMORY_COUNT || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
+  if (!is_initialized || is_initialized()) return;
+  get_arena(&arena_below);
+  struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
+  set_arena(&ours);
+  wrap_all();
+}
+
+void pyalloc_end(void) {
+  if (atomic_load(&wrappings) && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
+}

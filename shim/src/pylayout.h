@@ -1,0 +1,46 @@
+/* Where CPython keeps what a stack walk needs: one row per version (x86-64 and other LP64, release builds with a GIL).
+ * Offsets in bytes, -1 = does not exist. Measured with offsetof against the headers of 3.10.13, 3.11.7, 3.12.1 and
+ * 3.13.0, and checked by tests/test_layout.py against the interpreters that are installed. 3.14: from its debug
+ * offsets where it publishes them, the rest from its headers; not tested. */
+#ifndef SCALENE_TRACE_PYLAYOUT_H
+#define SCALENE_TRACE_PYLAYOUT_H
+
+#include <stdint.h>
+
+struct python_layout {
+  uint32_t version;     /* major << 8 | minor */
+  int tstate_frame;     /* PyThreadState: the current frame, or */
+  int tstate_cframe;    /* the _PyCFrame that holds it, at */
+  int cframe_frame;     /* this offset */
+  int tstate_interp;
+  int interp_gc;        /* PyInterpreterState: gc.collecting (int) */
+  int interp_next;      /* PyInterpreterState: next */
+  int frame_bytes;      /* how much of a frame to read */
+  int frame_code;
+  int frame_previous;
+  int frame_instruction; /* 3.10: int32 f_lasti in units; later: pointer into the bytecode */
+  int frame_owner;       /* int8; -1: frames have no owner */
+  int code_bytes;        /* how much of a code object to read, without the bytecode */
+  int code_flags;
+  int code_first_line;
+  int code_file;
+  int code_name;
+  int code_line_table;
+  int code_bytecode;     /* 3.10: pointer to a bytes object; later: the bytecode itself, inline */
+  int code_first_traceable; /* int32 index of the first instruction that is not frame set-up */
+  int ascii_data;        /* compact str objects: where the characters begin, ASCII */
+  int compact_data;      /* ... and other compact strings */
+  int runtime_interpreters; /* _PyRuntime: interpreters.head */
+  uintptr_t code_mask;   /* and this onto frame_code: 3.14 tags the pointer */
+};
+
+#define OWNER_GENERATOR 1
+#define OWNER_NO_CODE 3 /* from here on: entry frames of the C stack, without a code object */
+#define STR_LENGTH 16
+#define STR_STATE 32
+#define BYTES_SIZE 16
+#define BYTES_DATA 32
+#define OBJECT_TYPE 8
+#define VAR_SIZE 16
+
+#endif

@@ -1,0 +1,346 @@
+/* Every prototype that crosses a file of the shim, grouped by the file that defines it.
+ *
+ * Rules (docs/design/shim.md): fail open; no Python call that takes the GIL, allocates or touches reference counts from
+ * inside malloc or a signal handler; no lock that a handler or a forked child could wait on; forward to the next
+ * symbol; never change a return value or errno. "Context: signal" marks what may run in our signal handler (or inside
+ * malloc, or in a vfork child): async-signal-safe, no allocation, little stack. "Context: malloc" marks what may run
+ * inside an allocator: no allocation, no lock. "Context: normal" is the rest. */
+#ifndef SCALENE_TRACE_SHIM_H
+#define SCALENE_TRACE_SHIM_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/types.h>
+#include <threads.h>
+#include <time.h>
+
+#include "spool.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+#define SLOW_PATH __attribute__((cold, noinline))
+#define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+
+/* ---- next.c: the functions that ours stand in front of ---- */
+
+/* One pointer per line of interposed.h. Null only before next_resolve() and for what libc lacks. */
+struct next_functions {
+#define INTERPOSED(result, name, arguments) result(*name) arguments;
+#include "interposed.h"
+#undef INTERPOSED
+  bool resolved;
+};
+extern struct next_functions next;
+/* Fills `next` by dlsym(RTLD_NEXT). Idempotent. Context: malloc (the loader may allocate: served by bootstrap). */
+void next_resolve(void);
+static inline void next_ensure(void) {
+  if (unlikely(!next.resolved)) next_resolve();
+}
+/* Allocations that arrive while next_resolve() runs. Context: malloc. */
+void *bootstrap_alloc(size_t size, size_t alignment);
+#define BOOTSTRAP_BYTES 65536
+extern char bootstrap[BOOTSTRAP_BYTES];
+static inline bool bootstrap_owns(const void *block) {
+  return (uintptr_t)block - (uintptr_t)bootstrap < BOOTSTRAP_BYTES;
+}
+size_t bootstrap_size(const void *block);
+
+/* ---- loss.c ---- */
+
+enum loss {
+#define LOSS(name, severity, text) LOSS_##name,
+#include "losses.h"
+#undef LOSS
+  LOSS_COUNT
+};
+/* Counts one loss. Context: signal. */
+void loss_add(enum loss loss);
+/* Moves what was counted before the spool was open into it. Context: normal. */
+void loss_flush_early(void);
+
+/* ---- spool.c: shared memory that survives us ---- */
+
+extern struct spool_header *spool; /* null = not recording */
+/* Maps the spool at path. 0 = ok. Context: normal. */
+int spool_open(const char *path);
+void spool_close(void);
+/* Takes a process id / a thread id from the header. Context: signal. */
+uint32_t spool_new_process(void);
+uint32_t spool_new_thread(void);
+/* Forgets the current chunk (it is the parent's) and writes as `process` from now on. Context: signal. */
+void spool_begin_process(uint32_t process);
+uint32_t spool_process(void);
+/* Claims `lines` lines; null = lost (counted). Fill everything but head, then publish. Context: signal. */
+void *spool_claim(unsigned lines);
+void spool_publish(void *record, unsigned kind, unsigned lines);
+static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
+
+/* ---- clock.c ---- */
+
+int64_t clock_now_ns(void);        /* CLOCK_MONOTONIC. Context: signal. */
+int64_t clock_thread_cpu_ns(void); /* CPU clock of the calling thread. Context: signal. */
+/* RUSAGE_THREAD in ns. Context: signal. */
+void clock_thread_usage(int64_t *user_ns, int64_t *system_ns);
+/* xorshift over a per-thread state; uniform in [0, 2^64). Context: signal. */
+uint64_t random_next(uint64_t *state);
+
+/* ---- saferead.c: memory that may not be there ---- */
+
+/* Decides how reads are done; must run again in a forked child (the pid is cached). Context: signal. */
+void safe_read_init(void);
+/* Copies size bytes; false when any of them is not readable. errno is kept. Context: signal. */
+bool safe_read(void *to, const void *from, size_t size);
+/* Copies as much as is readable, up to size; returns the count. Context: signal. */
+size_t safe_read_some(void *to, const void *from, size_t size);
+bool safe_read_refused(void);
+
+/* ---- signals.c: a signal that the program cannot see, steal, block or die of ---- */
+
+/* The handler of ticks. info is the kernel's; context is a ucontext_t. Returns false when the signal is not one of
+ * ours (somebody sent that number): signals.c then does what the program asked for with it. Context: signal. */
+typedef bool signals_handler(siginfo_t *info, void *context);
+/* Installs the handler for our signal, remembering what was there as the program's. 0 = ok. Context: normal. */
+int signals_install(signals_handler *handler);
+int signals_number(void);
+/* Called at the start of a thread (and at load for the main thread): notes whether our signal is blocked in the
+ * inherited mask as the program's own wish, and unblocks it really. Context: normal. */
+void signals_thread_start(void);
+/* Before and after a failed exec: the mask that the new image inherits is the one the program asked for.
+ * Context: signal (vfork child). */
+void signals_before_exec(void);
+void signals_after_failed_exec(void);
+/* Whether the program believes our signal blocked in the calling thread; a new thread starts with what the creator
+ * believes, or with the mask that its attributes name (null = none). Context: signal. */
+bool signals_shadow_blocked(void);
+void signals_set_shadow_blocked(bool blocked);
+bool signals_inherited_blocked(const pthread_attr_t *attributes);
+/* The calling thread is the only one of a new process: nothing is pending in it. Context: signal. */
+void signals_postfork_child(void);
+/* For sigexports.c. Context: signal, but for signals_wait. */
+uint64_t signals_set_word(const sigset_t *set);            /* bit n - 1 = signal n */
+bool signals_strip(sigset_t *to, const sigset_t *from);    /* copies without our signal; true = it was a member */
+void signals_report(sigset_t *set, bool member);           /* makes our signal a member, or none */
+bool signals_swap_block(bool blocked);                     /* sets the block; returns the one before */
+bool signals_held(void);                                   /* a signal waits that this thread would get if open */
+bool signals_guest(void);                                  /* in a vfork child */
+int signals_wish_action(const struct sigaction *action, struct sigaction *before); /* sigaction of our signal */
+int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout); /* sigtimedwait */
+
+/* ---- held.c: signals of our number that the program has blocked ---- */
+
+/* Keeps a signal for thread, 0 = for any. False when no slot is free. Context: signal. */
+bool held_add(const siginfo_t *info, int32_t thread);
+bool held_any(int32_t thread);
+/* Moves out the oldest that this thread may have. Context: signal. */
+bool held_take(int32_t thread, siginfo_t *out);
+void held_discard(void);
+void held_postfork_child(void);
+
+/* ---- exec.c: children are recorded too ---- */
+
+/* Remembers LD_PRELOAD and the recorder's variables as they are at load. Context: normal. */
+void exec_init(const char *library, const char *spool_path);
+/* Carries "process id:pid" of the image that called exec to the one that follows. */
+#define FROM_VARIABLE "SCALENE_TRACE_FROM"
+
+/* ---- python.c: which interpreter is this, where are its fields ---- */
+
+struct python_layout; /* pylayout.h */
+extern const struct python_layout *python_layout; /* null = no Python, or unknown */
+extern uint32_t python_version;                   /* PY_VERSION_HEX, 0 = no Python in this image */
+/* Finds the interpreter among the loaded images. Context: normal. */
+void python_init(void);
+/* The calling thread's PyThreadState, null if none. Context: signal. */
+void *python_thread_state(void);
+
+/* ---- images.c: what an address belongs to ---- */
+
+struct image {
+  uintptr_t start, end; /* of an executable segment */
+  uintptr_t bias;
+  uint32_t pc_class; /* PC_* */
+};
+/* Context: normal. */
+void images_init(void);
+/* Looks whether libraries came or went, at most a few reads when none did. Context: signal. */
+void images_refresh(void);
+/* Modules will be written again by this process. Context: signal. */
+void images_postfork_child(void);
+const struct image *images_find(uintptr_t address);
+/* What the native stack tells, from the interrupted instruction up to the bytecode loop. Context: signal. */
+struct native_evidence {
+  uintptr_t extension_pc;
+  uint32_t flags; /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
+};
+void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, struct native_evidence *out);
+
+/* ---- scratch.c: memory for a sample in progress, so that handlers need little stack ---- */
+
+#define MAX_FRAMES 512
+#define SCAN_WORDS 384
+struct frame_entry {
+  uintptr_t frame;
+  uintptr_t code;
+  uint64_t hash; /* of the code object */
+  uint64_t node; /* of the stack up to here */
+  int32_t instruction;
+};
+struct scratch {
+  _Atomic uint32_t owner; /* tid, 0 = free */
+  uint32_t frames;
+  struct frame_entry entry[MAX_FRAMES];
+  uint64_t words[SCAN_WORDS];
+  unsigned char window[8192];
+};
+/* Null when all are in use (counted). Context: signal. */
+struct scratch *scratch_take(void);
+void scratch_give(struct scratch *scratch);
+void scratch_postfork_child(void);
+
+/* ---- frames.c: the Python stack of the calling thread ---- */
+
+struct python_stack {
+  uint64_t hash; /* 0 = none */
+  uint8_t opcodes[TICK_OPCODES];
+  uint32_t flags; /* TICK_GC | TICK_TORN */
+};
+/* Walks and interns. Context: signal. */
+void frames_sample(void *thread_state, struct scratch *scratch, struct python_stack *out);
+
+/* ---- threads.c ---- */
+
+struct thread_state {
+  uint32_t id;    /* 0 = not registered */
+  uint32_t ended; /* its end record is written */
+  int32_t tid;
+  uint32_t engine;     /* ENGINE_* */
+  int32_t perf_fd;     /* -1 = none */
+  int32_t perf_slot;   /* where threads.c lists the descriptor */
+  int32_t user_timer;  /* POSIX timer ids, -1 = none: user time (engine posix), */
+  int32_t kernel_timer; /* kernel time (both engines) */
+  int64_t cpu_start_ns;   /* clock and usage when recording of this thread began */
+  int64_t user_start_ns;
+  int64_t system_start_ns;
+  int64_t system_seen_ns;   /* kernel time already looked at */
+  int64_t user_system_seen_ns; /* engine posix: kernel time at the last user tick */
+  int64_t user_carry_ns;    /* engine posix: weight of ticks that fell on kernel time */
+  int64_t next_user_ns;     /* engine posix: CPU time of the next tick */
+  int64_t perf_user_ns;     /* user time at the last perf tick */
+  uint64_t random;
+};
+extern THREAD_LOCAL struct thread_state this_thread;
+/* 0 = ok. Context: normal. */
+int threads_init(void);
+/* Makes the calling thread known and arms it. The clocks count from here if `from_now`, else from the thread's birth.
+ * Context: malloc. */
+void threads_begin(bool from_now);
+/* Writes its end record and disarms it. Context: normal. */
+void threads_end(void);
+/* The end record alone: the thread goes on (exec may fail). Context: signal. */
+void threads_write_end(void);
+/* The calling thread is the only one of a new process. Context: signal. */
+void threads_postfork_child(void);
+/* The same in a child that is not recorded: the parent's events are closed, nothing begins. Context: signal. */
+void threads_forget(void);
+int threads_live(void);
+/* Descriptors that carry ticks. Context: signal. */
+int32_t threads_list_descriptor(int fd);
+void threads_unlist_descriptor(int32_t slot);
+
+/* ---- ticks.c ---- */
+
+bool ticks_handle(siginfo_t *info, void *context);
+/* Arms / disarms the calling thread. Context: signal. */
+void ticks_arm(void);
+void ticks_disarm(void);
+/* Is this descriptor still the event that we opened for thread tid? Context: signal. */
+bool ticks_owns_descriptor(int fd);
+void ticks_postfork_child(void);
+
+/* ---- memory.c: counters and the threshold sampler ---- */
+
+/* What the calling thread allocated and freed since its last flush, by who asked: `native` for malloc's callers,
+ * `python` for Python's allocators. Invariant: every counted byte is in exactly one counter of one thread, or in the
+ * process's. */
+struct memory_state {
+  int64_t native_allocated;
+  int64_t native_freed;
+  int64_t python_allocated;
+  int64_t python_freed;
+  int64_t flush_at;      /* flush when a counter reaches this; 0 at first: the first block registers the thread */
+  uint32_t python_depth; /* > 0 inside one of Python's allocators */
+  uint32_t busy;         /* inside the slow path */
+};
+extern THREAD_LOCAL struct memory_state this_memory;
+/* What the malloc family does: before libc is ready, forwarding only, counting. */
+enum memory_mode { MEMORY_EARLY, MEMORY_FORWARD, MEMORY_COUNT };
+extern enum memory_mode memory_mode;
+/* Starts counting if memory is to be recorded; called once the spool is open. Context: normal. */
+void memory_init(void);
+/* Adds the thread's counters to the process's and samples when the footprint has moved by the threshold. block: the
+ * bytes that were allocated (> 0) or freed (< 0) just now. Context: malloc. */
+void memory_flush(int64_t block);
+void memory_thread_end(void);
+/* Context: signal. */
+void memory_footprint(int64_t *total, int64_t *python);
+
+static inline void memory_count_python_allocated(struct memory_state *m, size_t size) {
+  m->python_allocated += (int64_t)size;
+  if (unlikely(m->python_allocated >= m->flush_at)) memory_flush((int64_t)size);
+}
+static inline void memory_count_python_freed(struct memory_state *m, size_t size) {
+  m->python_freed += (int64_t)size;
+  if (unlikely(m->python_freed >= m->flush_at)) memory_flush(-(int64_t)size);
+}
+static inline void memory_count_allocated(size_t size) {
+  struct memory_state *m = &this_memory;
+  if (m->python_depth) {
+    memory_count_python_allocated(m, size);
+    return;
+  }
+  m->native_allocated += (int64_t)size;
+  if (unlikely(m->native_allocated >= m->flush_at)) memory_flush((int64_t)size);
+}
+static inline void memory_count_freed(size_t size) {
+  struct memory_state *m = &this_memory;
+  if (m->python_depth) {
+    memory_count_python_freed(m, size);
+    return;
+  }
+  m->native_freed += (int64_t)size;
+  if (unlikely(m->native_freed >= m->flush_at)) memory_flush(-(int64_t)size);
+}
+
+/* ---- pyalloc.c: Python's allocators ---- */
+
+/* Puts ours around Python's. Before Py_Initialize. Context: normal. */
+void pyalloc_init(void);
+/* Counts what can only be told at the end. Context: normal. */
+void pyalloc_end(void);
+
+/* ---- process.c: the life of a process ---- */
+
+/* Notices a child that came by _Fork or raw clone, which run no fork handlers. Cheap. Context: signal. */
+void process_check_fork(void);
+/* The calling thread is about to exec. In a vfork child, whose memory is its parent's, nothing is done.
+ * Context: signal. */
+void process_before_exec(void);
+void process_after_failed_exec(void);
+/* Is this the process that the spool knows, rather than a vfork child of it? Context: signal. */
+bool process_is_recorded_one(void);
+
+#endif

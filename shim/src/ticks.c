@@ -1,0 +1,344 @@
+/* CPU ticks. docs/design/ticks.md tells why there are two timers per thread.
+ *
+ * User time: a perf software task clock that counts user mode only, one shot at a time, each period drawn afresh from
+ * [0.5 q, 1.5 q] (engine perf); where that is refused, a POSIX timer on the thread's CPU clock (engine posix).
+ * Kernel time: a POSIX timer that looks at every scheduler tick. When the thread's kernel time has jumped since the
+ * last look, this very tick fell into the kernel, and its signal is delivered behind the call or the page fault. */
+#include "shim.h"
+
+#include <fcntl.h>
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "python.h"
+
+#define KERNEL_LOOK_NS 2000000 /* at most the scheduler's tick (1 to 10 ms); finer only costs */
+#define KERNEL_JUMP_NS 500000  /* less is rounding of the kernel's split */
+#define MIN_PERIOD_NS 10000
+
+static char user_cookie, kernel_cookie; /* their addresses are sigev_value of our timers */
+static _Atomic bool perf_refused;
+static _Atomic int32_t timers; /* each holds one queued signal of the user's limit */
+static _Atomic bool sub_interpreters_seen;
+
+static int64_t mean_period_ns(void) {
+  int64_t mean = (int64_t)spool->cpu_interval_ns;
+  return mean < MIN_PERIOD_NS ? MIN_PERIOD_NS : mean;
+}
+
+/* Uniform in [0.5 q, 1.5 q). */
+static int64_t draw_period_ns(void) {
+  int64_t mean = mean_period_ns();
+  return mean / 2 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean);
+}
+
+/* Uniform in (0, q]: threads shorter than q get their fair share. */
+static int64_t draw_first_ns(void) {
+  return 1 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean_period_ns());
+}
+
+/* ---- engine perf ---- */
+
+static int open_event(void) {
+  struct perf_event_attr attr = {
+      .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_TASK_CLOCK,
+      .sample_period = (uint64_t)mean_period_ns(), .disabled = 1, .exclude_kernel = 1, .exclude_hv = 1, .wakeup_events = 1};
+  return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
+}
+
+/* Programs count on low descriptor numbers; ours go high. */
+static int move_high(int fd) {
+  struct rlimit files;
+  int high = -1;
+  if (!getrlimit(RLIMIT_NOFILE, &files)) {
+    int limit = files.rlim_cur > 1024 ? 1024 : (int)files.rlim_cur;
+    high = fcntl(fd, F_DUPFD_CLOEXEC, limit - limit / 4);
+  }
+  close(fd);
+  return high;
+}
+
+static int direct_to_thread(int fd) {
+  struct f_owner_ex owner = {F_OWNER_TID, this_thread.tid};
+  if (fcntl(fd, F_SETSIG, signals_number()) || fcntl(fd, F_SETOWN_EX, &owner)) return -1;
+  return fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK);
+}
+
+static void start_period(int fd, int64_t period_ns) {
+  uint64_t period = (uint64_t)(period_ns < MIN_PERIOD_NS ? MIN_PERIOD_NS : period_ns);
+  ioctl(fd, PERF_EVENT_IOC_PERIOD, &period);
+  ioctl(fd, PERF_EVENT_IOC_REFRESH, 1);
+}
+
+static void refuse_perf(void) {
+  if (!atomic_exchange(&perf_refused, true)) loss_add(LOSS_engine_posix);
+}
+
+/* 0 = armed. */
+static int arm_perf(void) {
+  struct thread_state *t = &this_thread;
+  if (atomic_load(&perf_refused)) return -1;
+  if (spool->features & FEATURE_POSIX_ONLY) {
+    refuse_perf();
+    return -1;
+  }
+  int fd = open_event();
+  if (fd < 0 && errno != EMFILE && errno != ENFILE) refuse_perf();
+  if (fd >= 0) fd = move_high(fd);
+  int32_t slot = fd >= 0 ? threads_list_descriptor(fd) : -1;
+  if (slot < 0 || direct_to_thread(fd)) {
+    if (!atomic_load(&perf_refused)) loss_add(LOSS_thread_posix);
+    threads_unlist_descriptor(slot);
+    if (fd >= 0) close(fd);
+    return -1;
+  }
+  t->perf_fd = fd;
+  t->perf_slot = slot;
+  start_period(fd, draw_first_ns());
+  return 0;
+}
+
+bool ticks_owns_descriptor(int fd) { return fcntl(fd, F_GETSIG) == signals_number(); }
+
+static void disarm_perf(void) {
+  struct thread_state *t = &this_thread;
+  int fd = t->perf_fd;
+  t->perf_fd = -1;
+  if (fd < 0) return;
+  if (ticks_owns_descriptor(fd)) close(fd);
+  threads_unlist_descriptor(t->perf_slot);
+  t->perf_slot = -1;
+}
+
+/* ---- POSIX timers, by system call: glibc's would allocate ---- */
+
+static int create_timer(char *cookie) {
+  struct rlimit pending;
+  bool known = getrlimit(RLIMIT_SIGPENDING, &pending) == 0;
+  if (known && (rlim_t)atomic_load(&timers) >= pending.rlim_cur / 2) {
+    loss_add(LOSS_signal_budget);
+    return -1;
+  }
+  struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signals_number()};
+  event.sigev_value.sival_ptr = cookie;
+  event._sigev_un._tid = this_thread.tid;
+  int id = -1;
+  if (syscall(SYS_timer_create, CLOCK_THREAD_CPUTIME_ID, &event, &id)) {
+    loss_add(LOSS_thread_unarmed);
+    return -1;
+  }
+  atomic_fetch_add(&timers, 1);
+  return id;
+}
+
+static void delete_timer(int32_t *id) {
+  if (*id < 0) return;
+  syscall(SYS_timer_delete, *id);
+  atomic_fetch_sub(&timers, 1);
+  *id = -1;
+}
+
+static struct timespec as_timespec(int64_t ns) {
+  return (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+}
+
+static void set_user_timer(void) {
+  struct itimerspec when = {.it_value = as_timespec(this_thread.next_user_ns)};
+  syscall(SYS_timer_settime, this_thread.user_timer, TIMER_ABSTIME, &when, NULL);
+}
+
+static void arm_user_timer(void) {
+  this_thread.user_timer = create_timer(&user_cookie);
+  if (this_thread.user_timer < 0) return;
+  this_thread.next_user_ns = clock_thread_cpu_ns() + draw_first_ns();
+  set_user_timer();
+}
+
+static void arm_kernel_timer(void) {
+  this_thread.kernel_timer = create_timer(&kernel_cookie);
+  if (this_thread.kernel_timer < 0) return;
+  struct itimerspec every = {.it_interval = as_timespec(KERNEL_LOOK_NS), .it_value = as_timespec(KERNEL_LOOK_NS)};
+  syscall(SYS_timer_settime, this_thread.kernel_timer, 0, &every, NULL);
+}
+
+/* ---- arming ---- */
+
+void ticks_arm(void) {
+  struct thread_state *t = &this_thread;
+  t->engine = ENGINE_NONE;
+  if (!(spool->features & FEATURE_CPU) || !signals_number()) return;
+  int saved_errno = errno;
+  if (arm_perf() == 0) {
+    t->engine = ENGINE_PERF;
+  } else {
+    arm_user_timer();
+    if (t->user_timer >= 0) t->engine = ENGINE_POSIX;
+  }
+  if (t->engine != ENGINE_NONE) arm_kernel_timer();
+  errno = saved_errno;
+}
+
+void ticks_disarm(void) {
+  int saved_errno = errno;
+  disarm_perf();
+  delete_timer(&this_thread.user_timer);
+  delete_timer(&this_thread.kernel_timer);
+  errno = saved_errno;
+}
+
+/* The timers of the parent's threads are not inherited. */
+void ticks_postfork_child(void) { atomic_store(&timers, 0); }
+
+/* ---- the sample ---- */
+
+static void interrupted_at(const void *context, uintptr_t *pc, uintptr_t *sp) {
+  const ucontext_t *user = context;
+#if defined(__x86_64__)
+  *pc = (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
+  *sp = (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
+#elif defined(__aarch64__)
+  *pc = (uintptr_t)user->uc_mcontext.pc;
+  *sp = (uintptr_t)user->uc_mcontext.sp;
+#else
+#error "the register names of this processor are not known here"
+#endif
+}
+
+static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
+
+static bool stacks_possible(void) {
+  /* 3.11 and 3.12 have a window in which the frame pointer is garbage: no plain reads there. */
+  return python_layout && (!safe_read_refused() || python_layout->tstate_frame >= 0);
+}
+
+static void note_sub_interpreters(void) {
+  if (atomic_load_explicit(&sub_interpreters_seen, memory_order_relaxed) || !python_sub_interpreters()) return;
+  if (!atomic_exchange(&sub_interpreters_seen, true)) loss_add(LOSS_sub_interpreters);
+}
+
+static void write_tick(const struct python_stack *stack, const struct native_evidence *native, uintptr_t pc,
+                       int64_t user_ns, int64_t system_ns, uint32_t flags) {
+  struct record_tick *record = spool_claim(1);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->stack = stack->hash;
+  record->pc = pc;
+  record->extension_pc = native->extension_pc;
+  record->cpu_ns = clock_thread_cpu_ns();
+  record->user_ns = clamp_weight(user_ns);
+  record->system_ns = clamp_weight(system_ns);
+  for (int i = 0; i < TICK_OPCODES; i++) record->opcodes[i] = stack->opcodes[i];
+  record->flags = (uint16_t)(flags | stack->flags | native->flags);
+  spool_publish(record, RECORD_TICK, 1);
+}
+
+static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint32_t flags) {
+  uintptr_t pc, sp;
+  struct python_stack stack;
+  struct native_evidence native = {0, 0};
+  struct scratch *scratch = scratch_take();
+  interrupted_at(context, &pc, &sp);
+  images_refresh();
+  void *state = python_thread_state();
+  if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
+  frames_sample(stacks_possible() ? state : NULL, scratch, &stack);
+  if (scratch) {
+    images_scan(pc, sp, scratch->words, SCAN_WORDS, &native);
+    scratch_give(scratch);
+  }
+  note_sub_interpreters();
+  write_tick(&stack, &native, pc, user_ns, system_ns, flags);
+}
+
+/* ---- one handler for each timer ---- */
+
+static void on_perf(const void *context) {
+  struct thread_state *t = &this_thread;
+  if (!spool->paused) sample(context, mean_period_ns(), 0, 0);
+  t->perf_user_ns = -1; /* the kernel timer fills it in */
+  if (t->perf_fd >= 0) start_period(t->perf_fd, draw_period_ns());
+}
+
+/* A program may close every descriptor that it does not know. */
+static void watch_perf(int64_t user_ns) {
+  struct thread_state *t = &this_thread;
+  if (t->perf_user_ns < 0) t->perf_user_ns = user_ns;
+  if (t->engine != ENGINE_PERF || user_ns - t->perf_user_ns < 20 * mean_period_ns() + 100000000) return;
+  t->perf_user_ns = user_ns;
+  if (t->perf_fd >= 0 && ticks_owns_descriptor(t->perf_fd)) return;
+  loss_add(LOSS_perf_closed);
+  disarm_perf();
+  if (arm_perf() == 0) return;
+  t->engine = ENGINE_POSIX;
+  if (t->user_timer < 0) arm_user_timer();
+}
+
+/* True when this scheduler tick fell into the kernel. */
+static bool on_kernel_look(const void *context) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns, system_ns;
+  clock_thread_usage(&user_ns, &system_ns);
+  watch_perf(user_ns);
+  int64_t jump = system_ns - t->system_seen_ns;
+  if (jump < KERNEL_JUMP_NS) return false;
+  t->system_seen_ns = system_ns;
+  if (!spool->paused) sample(context, 0, jump, TICK_SYSTEM);
+  return true;
+}
+
+/* Ticks due by now, by a schedule of drawn periods that lateness does not shift. */
+static int64_t due_ticks(void) {
+  struct thread_state *t = &this_thread;
+  int64_t now = clock_thread_cpu_ns(), count = 0;
+  for (; t->next_user_ns <= now && count < 10000; count++) t->next_user_ns += draw_period_ns();
+  if (t->next_user_ns <= now) t->next_user_ns = now + draw_period_ns();
+  return count;
+}
+
+static void on_user_timer(const void *context) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns, system_ns, weight = due_ticks() * mean_period_ns() + t->user_carry_ns;
+  bool in_kernel = on_kernel_look(context);
+  clock_thread_usage(&user_ns, &system_ns);
+  weight -= system_ns - t->user_system_seen_ns;
+  t->user_system_seen_ns = system_ns;
+  t->user_carry_ns = weight;
+  if (!in_kernel && weight > 0) {
+    t->user_carry_ns = 0;
+    if (!spool->paused) sample(context, weight, 0, 0);
+  }
+  set_user_timer();
+}
+
+static bool is_perf(const siginfo_t *info) {
+  return info->si_code >= POLL_IN && info->si_code <= POLL_HUP && this_thread.perf_fd >= 0 &&
+         info->si_fd == this_thread.perf_fd;
+}
+
+static bool has_cookie(const siginfo_t *info, const char *cookie) {
+  return info->si_code == SI_TIMER && info->si_value.sival_ptr == cookie;
+}
+
+bool ticks_handle(siginfo_t *info, void *context) {
+  bool perf = is_perf(info), user = has_cookie(info, &user_cookie), kernel = has_cookie(info, &kernel_cookie);
+  if (!perf && !user && !kernel) {
+    /* a tick that was on its way when its descriptor was closed or moved is still ours */
+    return info->si_code >= POLL_IN && info->si_code <= POLL_HUP;
+  }
+  process_check_fork();
+  if (!recording()) {
+    ticks_disarm();
+  } else if (perf) {
+    on_perf(context);
+  } else if (user) {
+    if (this_thread.user_timer >= 0) on_user_timer(context);
+  } else if (this_thread.kernel_timer >= 0) {
+    on_kernel_look(context);
+  }
+  return true;
+}
