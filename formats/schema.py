@@ -68,17 +68,51 @@ KINDS: tuple[Kind, ...] = (
         "a CPU tick: the thread was interrupted at this moment, while it used the CPU",
         ("t_ns", "process", "thread", "stack"),
         (
-            Column("user_ns", "int64", "ns", "user CPU time that this tick stands for, as sampled (see thread.cpu_ns for the exact sum)"),
+            Column(
+                "user_ns",
+                "int64",
+                "ns",
+                "user CPU time that this tick stands for, as sampled (see thread.cpu_ns for the exact sum)",
+            ),
             Column("system_ns", "int64", "ns", "kernel CPU time that this tick stands for"),
             Column("clock_ns", "int64", "ns", "the thread's CPU clock at the tick, from the thread's first record"),
-            Column("pc_class", "string", "", "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and the like), extension, shim, unknown (JIT code)"),
-            Column("pc_module", "int32", "", "id of the module row of the interrupted instruction", "in no known image"),
-            Column("pc_offset", "int64", "bytes", "ELF virtual address of the interrupted instruction in that module", "in no known image"),
-            Column("extension_module", "int32", "", "module of the first return address of an extension on the native stack, before the bytecode loop", "none was there"),
-            Column("extension_offset", "int64", "bytes", "ELF virtual address of that return address", "none was there"),
-            Column("opcode", "string", "", "instruction that the innermost frame was executing, specialised form as it stood in memory", "no frame, or not read"),
+            Column(
+                "pc_class",
+                "string",
+                "",
+                "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and the like), extension, shim, unknown (JIT code)",
+            ),
+            Column(
+                "pc_module", "int32", "", "id of the module row of the interrupted instruction", "in no known image"
+            ),
+            Column(
+                "pc_offset",
+                "int64",
+                "bytes",
+                "ELF virtual address of the interrupted instruction in that module",
+                "in no known image",
+            ),
+            Column(
+                "extension_module",
+                "int32",
+                "",
+                "module of the first return address of an extension on the native stack, before the bytecode loop",
+                "none was there",
+            ),
+            Column(
+                "extension_offset", "int64", "bytes", "ELF virtual address of that return address", "none was there"
+            ),
+            Column(
+                "opcode",
+                "string",
+                "",
+                "instruction that the innermost frame was executing, specialised form as it stood in memory",
+                "no frame, or not read",
+            ),
             Column("eval_found", "bool", "", "the scan of the native stack met the bytecode loop"),
-            Column("vectorcall", "bool", "", "... and before it a return address in PyObject_Vectorcall or PyObject_Call*"),
+            Column(
+                "vectorcall", "bool", "", "... and before it a return address in PyObject_Vectorcall or PyObject_Call*"
+            ),
             Column("tp_call", "bool", "", "... or in _PyObject_MakeTpCall"),
             Column("frame_setup", "bool", "", "... or in code that sets up or clears a Python frame (3.10)"),
             Column("has_python", "bool", "", "the thread has a Python thread state"),
@@ -93,8 +127,18 @@ KINDS: tuple[Kind, ...] = (
         ("t_ns", "process", "thread", "stack"),
         (
             Column("net_bytes", "int64", "bytes", "allocated minus freed since the last sample"),
-            Column("footprint_bytes", "int64", "bytes", "allocated minus freed since the process began, this sample included"),
-            Column("python_footprint_bytes", "int64", "bytes", "the part of the footprint that went through Python's allocators"),
+            Column(
+                "footprint_bytes",
+                "int64",
+                "bytes",
+                "allocated minus freed since the process began, this sample included",
+            ),
+            Column(
+                "python_footprint_bytes",
+                "int64",
+                "bytes",
+                "the part of the footprint that went through Python's allocators",
+            ),
             Column("allocated_bytes", "int64", "bytes", "allocated since the last sample, gross"),
             Column("python_allocated_bytes", "int64", "bytes", "the part of it that went through Python's allocators"),
         ),
@@ -123,8 +167,15 @@ KINDS: tuple[Kind, ...] = (
             Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "not known"),
             Column("user_ns", "int64", "ns", "exact user CPU time of the image", "it did not say"),
             Column("system_ns", "int64", "ns", "exact kernel CPU time of the image", "it did not say"),
-            Column("peak_rss_bytes", "int64", "bytes", "the kernel's high-water mark of its resident set", "it did not say"),
-            Column("start_footprint_bytes", "int64", "bytes", "footprint at the start (a forked child inherits its parent's)"),
+            Column(
+                "peak_rss_bytes", "int64", "bytes", "the kernel's high-water mark of its resident set", "it did not say"
+            ),
+            Column(
+                "start_footprint_bytes",
+                "int64",
+                "bytes",
+                "footprint at the start (a forked child inherits its parent's)",
+            ),
             Column("end_footprint_bytes", "int64", "bytes", "footprint at the end", "it did not say"),
         ),
     ),
@@ -138,7 +189,13 @@ KINDS: tuple[Kind, ...] = (
             Column("engine", "string", "", "what drives its ticks: perf, posix, none"),
             Column("end_ns", "int64", "ns", "when it ended", "it did not end while recorded"),
             Column("cpu_ns", "int64", "ns", "exact CPU time; for a thread that did not end, up to its last tick"),
-            Column("user_ns", "int64", "ns", "the kernel's user part of it (tick-based on most kernels)", "it did not end while recorded"),
+            Column(
+                "user_ns",
+                "int64",
+                "ns",
+                "the kernel's user part of it (tick-based on most kernels)",
+                "it did not end while recorded",
+            ),
             Column("system_ns", "int64", "ns", "the kernel's system part of it", "it did not end while recorded"),
         ),
     ),
@@ -159,7 +216,9 @@ KINDS: tuple[Kind, ...] = (
         "a Python stack, id in column stack",
         ("stack",),
         (
-            Column("hash", "int64", "", "over file, function, first line and line of every frame: equal in every trace"),
+            Column(
+                "hash", "int64", "", "over file, function, first line and line of every frame: equal in every trace"
+            ),
             Column("locations", "list<int32>", "", "location ids, innermost frame first"),
             Column("truncated", "bool", "", "deeper than the limit: the outermost frames are missing"),
         ),
@@ -173,7 +232,13 @@ KINDS: tuple[Kind, ...] = (
             Column("function", "string", "", "qualified name"),
             Column("first_line", "int32", "", "first line"),
             Column("python_version", "string", "", "which interpreter's instructions these are"),
-            Column("bytecode", "binary", "", "as it stood in memory when first seen (3.11 on: specialised in part)", "too large"),
+            Column(
+                "bytecode",
+                "binary",
+                "",
+                "as it stood in memory when first seen (3.11 on: specialised in part)",
+                "too large",
+            ),
         ),
     ),
     Kind(
@@ -201,7 +266,9 @@ KINDS: tuple[Kind, ...] = (
         "a setting or a fact about the host, as text",
         (),
         (
-            Column("name", "string", "", "for example cpu_interval_ns, started_at, command, exit_status, hostname, kernel"),
+            Column(
+                "name", "string", "", "for example cpu_interval_ns, started_at, command, exit_status, hostname, kernel"
+            ),
             Column("value", "string", "", "numbers in decimal, lists as JSON"),
         ),
     ),
@@ -211,7 +278,12 @@ KINDS: tuple[Kind, ...] = (
         (),
         (
             Column("name", "string", "", "stable name"),
-            Column("severity", "string", "", "info (nothing is missing), loss (samples are missing), error (a whole kind is missing)"),
+            Column(
+                "severity",
+                "string",
+                "",
+                "info (nothing is missing), loss (samples are missing), error (a whole kind is missing)",
+            ),
             Column("count", "int64", "", "how often"),
             Column("text", "string", "", "one sentence"),
         ),

@@ -29,6 +29,7 @@
 #define SPOOL_HEADER_BYTES 4096
 #define SPOOL_CHUNKS_OFFSET 69632 /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
 #define SPOOL_LOSSES 64
+#define SPOOL_EXECS 128
 
 /* header.features: what is recorded. Set by the recorder before the program starts. */
 #define FEATURE_CPU 1
@@ -52,18 +53,19 @@ struct spool_header {
   uint32_t ended;           /* control: 1 = the recording is over, processes stop their timers at the next tick */
   uint64_t cpu_interval_ns; /* control: mean CPU time between two ticks of a thread */
   uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
-  uint64_t offered;         /* recorder: chunks offered so far */
-  uint64_t taken;           /* processes: chunks taken so far; taken <= offered */
-  uint32_t processes;       /* process ids handed out so far; ids count from 1 */
-  uint32_t threads;         /* thread ids handed out so far, over all processes; ids count from 1 */
+  uint64_t offered;                /* recorder: chunks offered so far */
+  uint64_t taken;                  /* processes: chunks taken so far; taken <= offered */
+  uint32_t processes;              /* process ids handed out so far; ids count from 1 */
+  uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
   uint64_t reserved[16];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
+  uint64_t execs[SPOOL_EXECS];   /* at pid % SPOOL_EXECS: pid | process << 32 of an image that is calling exec */
 };
 
 struct chunk_header {
-  uint32_t process;  /* 0 = free, else the id of the process that writes here */
-  uint32_t cursor;   /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
-  uint32_t closed;   /* 1 = no writer will claim another line */
+  uint32_t process; /* 0 = free, else the id of the process that writes here */
+  uint32_t cursor;  /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
+  uint32_t closed;  /* 1 = no writer will claim another line */
   uint32_t pad;
   uint64_t offer;    /* which offer this was: chunks of a process are in time order of their offers */
   int64_t opened_ns; /* CLOCK_MONOTONIC */
@@ -81,40 +83,40 @@ struct chunk_header {
 #define RECORD_CODE 8
 #define RECORD_MODULE 9
 
-#define CAUSE_ROOT 1 /* the command that scalene-record started */
-#define CAUSE_FORK 2 /* fork, _Fork or clone; the parent is recorded too */
-#define CAUSE_EXEC 3 /* a new image in the same process */
+#define CAUSE_ROOT 1  /* the command that scalene-record started */
+#define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
+#define CAUSE_EXEC 3  /* a new image in the same process */
 #define CAUSE_SPAWN 4 /* a new process whose first image seen is this one (vfork + exec, posix_spawn) */
 
 /* A process (an image: exec starts a new one). Payload: exe path, then the command line with NULs. */
 struct record_process_start {
   uint32_t head;
-  uint32_t thread;          /* its main thread */
-  int64_t t_ns;             /* CLOCK_MONOTONIC, as every t_ns of the spool */
+  uint32_t thread; /* its main thread */
+  int64_t t_ns;    /* CLOCK_MONOTONIC, as every t_ns of the spool */
   int32_t pid;
   int32_t parent_pid;
-  uint32_t parent;          /* process id of the forking parent or of the image before exec; 0 = not known */
-  uint32_t cause;           /* CAUSE_* */
-  uint32_t python_version;  /* PY_VERSION_HEX, 0 = no Python in this image */
-  uint32_t stacks;          /* 1 = Python stacks can be read */
+  uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = not known */
+  uint32_t cause;          /* CAUSE_* */
+  uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python in this image */
+  uint32_t stacks;         /* 1 = Python stacks can be read */
   uint32_t exe_bytes;
-  uint32_t argv_bytes;      /* 0 under --no-argv */
-  int64_t footprint_bytes;  /* memory counted at the start: a forked child inherits its parent's */
+  uint32_t argv_bytes;     /* 0 under --no-argv */
+  int64_t footprint_bytes; /* memory counted at the start: a forked child inherits its parent's */
   int64_t python_footprint_bytes;
 };
 
-#define END_EXIT 1    /* exit(), return from main */
-#define END_QUICK 2   /* _exit(), quick_exit() */
-#define END_EXEC 3    /* replaced by another image */
+#define END_EXIT 1  /* exit(), return from main */
+#define END_QUICK 2 /* _exit(), quick_exit() */
+#define END_EXEC 3  /* replaced by another image */
 
 struct record_process_end {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  int64_t user_ns;   /* getrusage(RUSAGE_SELF), less what the process had used when the image began */
+  int64_t user_ns; /* getrusage(RUSAGE_SELF), less what the process had used when the image began */
   int64_t system_ns;
   int64_t peak_rss_bytes;
-  uint32_t how;      /* END_* */
+  uint32_t how;         /* END_* */
   uint32_t exit_status; /* argument of _exit, where known */
   int64_t footprint_bytes;
   int64_t python_footprint_bytes;
@@ -138,24 +140,24 @@ struct record_thread_end {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  int64_t cpu_ns;    /* CPU time of the thread since its start record, exact */
-  int64_t user_ns;   /* the kernel's split of it (RUSAGE_THREAD), which may be tick-based */
+  int64_t cpu_ns;  /* CPU time of the thread since its start record, exact */
+  int64_t user_ns; /* the kernel's split of it (RUSAGE_THREAD), which may be tick-based */
   int64_t system_ns;
-  char name[16];     /* as the kernel has it, zero padded */
+  char name[16]; /* as the kernel has it, zero padded */
   uint64_t reserved;
 };
 
 /* tick flags */
-#define TICK_GC 1            /* a garbage collection was running in the thread's interpreter */
-#define TICK_EVAL_FOUND 2    /* the scan met the eval loop on the native stack */
-#define TICK_VECTORCALL 4    /* ... and before it a word in PyObject_Vectorcall or PyObject_Call* */
-#define TICK_TPCALL 8        /* ... or in _PyObject_MakeTpCall */
-#define TICK_PYFRAME 16      /* ... or in code that sets up or clears a Python frame (3.10) */
-#define TICK_TORN 32         /* the frames could not be read consistently: stack 0 */
-#define TICK_SYSTEM 64       /* came from the timer that carries kernel time only (engine perf) */
-#define TICK_NO_PYTHON 128   /* the thread has no Python state */
-#define TICK_SYSCALL 256     /* the interrupted instruction follows a syscall instruction */
-#define TICK_PC_SHIFT 12     /* bits 12..14: PC_* of the interrupted instruction */
+#define TICK_GC 1          /* a garbage collection was running in the thread's interpreter */
+#define TICK_EVAL_FOUND 2  /* the scan met the eval loop on the native stack */
+#define TICK_VECTORCALL 4  /* ... and before it a word in PyObject_Vectorcall or PyObject_Call* */
+#define TICK_TPCALL 8      /* ... or in _PyObject_MakeTpCall */
+#define TICK_PYFRAME 16    /* ... or in code that sets up or clears a Python frame (3.10) */
+#define TICK_TORN 32       /* the frames could not be read consistently: stack 0 */
+#define TICK_SYSTEM 64     /* came from the timer that carries kernel time only (engine perf) */
+#define TICK_NO_PYTHON 128 /* the thread has no Python state */
+#define TICK_SYSCALL 256   /* the interrupted instruction follows a syscall instruction */
+#define TICK_PC_SHIFT 12   /* bits 12..14: PC_* of the interrupted instruction */
 
 #define PC_UNKNOWN 0     /* in no image: JIT code, trampolines */
 #define PC_EVAL 1        /* in the bytecode loop */
@@ -178,7 +180,7 @@ struct record_tick {
   uint32_t system_ns;    /* weight: kernel CPU time this tick stands for */
   uint8_t opcodes[TICK_OPCODES]; /* [0] = opcode byte at the innermost frame's instruction, [k] = k units before it.
                                     255 = not read. An instruction pointer inside inline caches finds its start here */
-  uint16_t flags;        /* TICK_* */
+  uint16_t flags;                /* TICK_* */
 };
 
 /* A footprint sample: |allocated - freed| since the last one reached the threshold. */
@@ -199,10 +201,10 @@ struct record_node {
   uint32_t head;
   uint32_t thread;
   uint64_t hash;
-  uint64_t parent;      /* hash of the calling frame's node; 0 = outermost */
-  uint64_t code;        /* hash of a code record */
-  int32_t instruction;  /* index in 2-byte units into the bytecode */
-  uint32_t truncated;   /* 1 on an outermost node whose callers were beyond the depth limit */
+  uint64_t parent;     /* hash of the calling frame's node; 0 = outermost */
+  uint64_t code;       /* hash of a code record */
+  int32_t instruction; /* index in 2-byte units into the bytecode */
+  uint32_t truncated;  /* 1 on an outermost node whose callers were beyond the depth limit */
   uint64_t reserved[3];
 };
 
@@ -212,8 +214,8 @@ struct record_node {
 struct record_code {
   uint32_t head;
   uint32_t thread;
-  uint64_t code;            /* hash over names, first line, line table */
-  uint32_t python_version;  /* PY_VERSION_HEX: how to read line table and bytecode */
+  uint64_t code;           /* hash over names, first line, line table */
+  uint32_t python_version; /* PY_VERSION_HEX: how to read line table and bytecode */
   int32_t first_line;
   uint32_t total_bytes;
   uint32_t part_offset;
@@ -222,7 +224,7 @@ struct record_code {
   uint32_t name_bytes;
   uint32_t line_table_bytes;
   uint32_t bytecode_bytes;
-  uint32_t code_flags;      /* co_flags */
+  uint32_t code_flags; /* co_flags */
   uint8_t file_kind;
   uint8_t name_kind;
   uint16_t reserved;
@@ -234,11 +236,11 @@ struct record_module {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  uint64_t start;       /* addresses [start, end) */
+  uint64_t start; /* addresses [start, end) */
   uint64_t end;
-  uint64_t bias;        /* load address: ELF virtual address = address - bias */
+  uint64_t bias; /* load address: ELF virtual address = address - bias */
   uint32_t path_bytes;
-  uint32_t pc_class;    /* PC_INTERPRETER, PC_SUPPORT, PC_EXTENSION or PC_SHIM */
+  uint32_t pc_class; /* PC_INTERPRETER, PC_SUPPORT, PC_EXTENSION or PC_SHIM */
   uint64_t reserved[2];
 };
 

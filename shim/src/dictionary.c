@@ -11,7 +11,6 @@
 
 #define CODE_CACHE 8192
 #define NODE_CACHE 32768
-#define MAX_OBJECT_BYTES 256
 #define MAX_TEXT_BYTES 16384
 #define MAX_TABLE_BYTES (1 << 20)
 #define PART_BYTES ((SPOOL_CHUNK_LINES / 4 - 1) * SPOOL_LINE_BYTES)
@@ -212,7 +211,8 @@ static uint64_t fingerprint_of(const char *object) {
   uint64_t fingerprint = mix(pointer_at(object, layout->code_file), pointer_at(object, layout->code_name));
   fingerprint = mix(fingerprint, pointer_at(object, layout->code_line_table));
   fingerprint = mix(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
-  return mix(fingerprint, layout->version == 0x30a ? pointer_at(object, layout->code_bytecode) : pointer_at(object, VAR_SIZE));
+  return mix(fingerprint,
+             layout->version == 0x30a ? pointer_at(object, layout->code_bytecode) : pointer_at(object, VAR_SIZE));
 }
 
 static SLOW_PATH struct code_facts first_sight(uintptr_t code, const char *object, uint64_t fingerprint) {
@@ -220,7 +220,8 @@ static SLOW_PATH struct code_facts first_sight(uintptr_t code, const char *objec
   struct code_facts facts = {0, 0, -1};
   if (!read_parts(code, object, &parts)) return facts;
   facts.units = (int32_t)(parts.bytecode.bytes / 2);
-  if (python_layout->code_first_traceable >= 0) facts.first_traceable = int_at(object, python_layout->code_first_traceable);
+  if (python_layout->code_first_traceable >= 0)
+    facts.first_traceable = int_at(object, python_layout->code_first_traceable);
   uint64_t hash = hash_parts(&parts);
   if (!hash || !write_code(hash, &parts)) return facts;
   facts.hash = hash;
@@ -228,11 +229,8 @@ static SLOW_PATH struct code_facts first_sight(uintptr_t code, const char *objec
   return facts;
 }
 
-struct code_facts dictionary_code(uintptr_t code) {
-  char object[MAX_OBJECT_BYTES];
-  struct code_facts none = {0, 0, 0};
-  if (!code || (code & 7) || !safe_read(object, (void *)code, (size_t)python_layout->code_bytes)) return none;
-  if (pointer_at(object, OBJECT_TYPE) != python_symbols.code_type) return none;
+struct code_facts dictionary_code(uintptr_t code, const char *object) {
+  if (pointer_at(object, OBJECT_TYPE) != python_symbols.code_type) return (struct code_facts){0, 0, 0};
   uint64_t fingerprint = fingerprint_of(object);
   struct code_facts facts = load_entry(entry_of(code), code, &fingerprint);
   return facts.hash ? facts : first_sight(code, object, fingerprint);
@@ -251,7 +249,8 @@ bool dictionary_node_known(uint64_t hash) {
 bool dictionary_node_write(const struct record_node *node) {
   struct record_node *record = spool_claim(1);
   if (!record) return false;
-  memcpy((char *)record + sizeof record->head, (const char *)node + sizeof node->head, sizeof *node - sizeof node->head);
+  memcpy((char *)record + sizeof record->head, (const char *)node + sizeof node->head,
+         sizeof *node - sizeof node->head);
   spool_publish(record, RECORD_NODE, 1);
   atomic_store_explicit(&node_cache[node->hash % NODE_CACHE], node->hash, memory_order_relaxed);
   return true;

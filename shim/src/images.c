@@ -17,7 +17,7 @@
 
 struct image_table {
   int count;
-  uintptr_t low, high; /* every image lies in [low, high) */
+  uintptr_t low, high;            /* every image lies in [low, high) */
   struct image image[MAX_IMAGES]; /* sorted by start, disjoint */
 };
 static struct image_table tables[4];
@@ -31,9 +31,10 @@ static int turn;
 static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
 static bool is_support(const char *path) {
-  static const char *const names[] = {"libc.so", "libc-", "libm.so", "libm-", "libmvec", "ld-linux", "ld-2", "ld.so",
-                                      "linux-vdso", "libpthread", "libdl", "librt.", "librt-", "libutil", "libgcc_s",
-                                      "libstdc++", "libc++", "libjemalloc", "libtcmalloc", "libmimalloc", "ld-musl"};
+  static const char *const names[] = {
+      "libc.so",  "libc-",      "libm.so",    "libm-",       "libmvec",     "ld-linux",    "ld-2",
+      "ld.so",    "linux-vdso", "libpthread", "libdl",       "librt.",      "librt-",      "libutil",
+      "libgcc_s", "libstdc++",  "libc++",     "libjemalloc", "libtcmalloc", "libmimalloc", "ld-musl"};
   const char *base = strrchr(path, '/');
   base = base ? base + 1 : path;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -98,7 +99,7 @@ static bool same_image(const struct image *a, const struct image *b) {
   return a && a->start == b->start && a->end == b->end && a->pc_class == b->pc_class;
 }
 
-static void add_segment(struct image_table *table, const struct image_table *before, const ElfW(Phdr) *segment,
+static void add_segment(struct image_table *table, const struct image_table *before, const ElfW(Phdr) * segment,
                         const struct library *library, bool main_program) {
   if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || table->count >= MAX_IMAGES) return;
   struct image image = {.start = library->bias + segment->p_vaddr, .bias = library->bias};
@@ -169,11 +170,15 @@ static SLOW_PATH void rebuild(void) {
 
 void images_init(void) { rebuild(); }
 
+/* The last link_map is there as long as no dlclose has begun since the list was read. */
+static bool list_is_current(void) {
+  uintptr_t last = atomic_load_explicit(&last_link, memory_order_relaxed);
+  if (!last || atomic_load(&closing) || atomic_load(&closed_count) != atomic_load(&seen_closed_count)) return false;
+  return ((struct link_map *)last)->l_next == NULL;
+}
+
 void images_refresh(void) {
-  uintptr_t last = atomic_load(&last_link), after = 0;
-  bool readable = last && safe_read(&after, &((struct link_map *)last)->l_next, sizeof after);
-  if (readable && !after && atomic_load(&closed_count) == atomic_load(&seen_closed_count)) return;
-  rebuild();
+  if (!list_is_current()) rebuild();
 }
 
 /* The parent's rebuild may have been under way in another thread. */

@@ -15,9 +15,7 @@ static SLOW_PATH bool early(void) {
 }
 #define COUNTING likely(memory_mode == MEMORY_COUNT)
 
-static SLOW_PATH void *malloc_uncounted(size_t size) {
-  return early() ? bootstrap_alloc(size, 16) : next.malloc(size);
-}
+static SLOW_PATH void *malloc_uncounted(size_t size) { return early() ? bootstrap_alloc(size, 16) : next.malloc(size); }
 
 EXPORT void *malloc(size_t size) {
   if (!COUNTING) return malloc_uncounted(size);

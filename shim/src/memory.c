@@ -10,8 +10,8 @@
 THREAD_LOCAL struct memory_state this_memory;
 enum memory_mode memory_mode;
 
-static _Atomic int64_t since;            /* allocated - freed, not yet in a sample */
-static _Atomic int64_t allocated_since;  /* gross, not yet in a sample */
+static _Atomic int64_t since;           /* allocated - freed, not yet in a sample */
+static _Atomic int64_t allocated_since; /* gross, not yet in a sample */
 static _Atomic int64_t python_since;
 static _Atomic int64_t footprint;
 static _Atomic int64_t python_footprint;

@@ -119,6 +119,7 @@ static void begin_as(uint32_t cause, uint32_t parent) {
 
 static void after_fork_in_child(void) {
   if (!spool) return;
+  signals_postfork_child();
   if (!recording() || !(spool->features & FEATURE_CHILDREN)) {
     threads_forget();
     spool_close();
@@ -147,11 +148,14 @@ void process_before_exec(void) {
   ticks_disarm();
   threads_write_end();
   write_end(END_EXEC, 0);
+  spool_leave_word(own_pid, spool_process());
 }
 
 /* The records of the end stand; the recorder takes the last ones. */
 void process_after_failed_exec(void) {
-  if (recording() && process_is_recorded_one()) ticks_arm();
+  if (!recording() || !process_is_recorded_one()) return;
+  spool_leave_word(own_pid, 0);
+  ticks_arm();
 }
 
 /* ---- the ways out ---- */
@@ -193,15 +197,10 @@ static void map_fork_page(void) {
   atomic_store(same_process, 1);
 }
 
-/* What the image before this one left in the environment: FROM_VARIABLE=cause:process:pid. */
-static uint32_t inherited_cause(uint32_t *parent) {
-  const char *text = getenv(FROM_VARIABLE);
-  unsigned process = 0;
-  int pid = 0;
-  *parent = 0;
-  if (!text || sscanf(text, "%u:%d", &process, &pid) != 2) return spool->processes == 0 ? CAUSE_ROOT : CAUSE_SPAWN;
-  *parent = process;
-  return pid == (int)getpid() ? CAUSE_EXEC : CAUSE_SPAWN;
+static uint32_t find_cause(uint32_t *parent) {
+  *parent = spool_take_word((pid_t)syscall(SYS_getpid));
+  if (*parent) return CAUSE_EXEC;
+  return spool->processes == 0 ? CAUSE_ROOT : CAUSE_SPAWN;
 }
 
 static const char *own_path(void) {
@@ -217,8 +216,7 @@ static void warn_unknown_python(void) {
 
 static void start_recording(void) {
   struct rusage usage;
-  uint32_t parent, cause = inherited_cause(&parent);
-  unsetenv(FROM_VARIABLE);
+  uint32_t parent, cause = find_cause(&parent);
   if (cause == CAUSE_EXEC) process_usage(&usage, &usage_start_user_ns, &usage_start_system_ns);
   loss_flush_early();
   map_fork_page();

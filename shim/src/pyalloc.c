@@ -245,7 +245,8 @@ void pyalloc_init(void) {
   int (*is_initialized)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
   get_allocator = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
   set_allocator = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
-  if (!python_layout || memory_mode != MEMORY_COUNT || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
+  if (!python_layout || memory_mode != MEMORY_COUNT || !get_arena || !set_arena || !get_allocator || !set_allocator)
+    return;
   if (!is_initialized || is_initialized()) return;
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};

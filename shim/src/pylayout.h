@@ -8,14 +8,15 @@
 #include <stdint.h>
 
 struct python_layout {
-  uint32_t version;     /* major << 8 | minor */
-  int tstate_frame;     /* PyThreadState: the current frame, or */
-  int tstate_cframe;    /* the _PyCFrame that holds it, at */
-  int cframe_frame;     /* this offset */
+  uint32_t version;  /* major << 8 | minor */
+  int tstate_frame;  /* PyThreadState: the current frame, or */
+  int tstate_cframe; /* the _PyCFrame that holds it, at */
+  int cframe_frame;  /* this offset; behind it lies the pointer to the _PyCFrame before */
   int tstate_interp;
-  int interp_gc;        /* PyInterpreterState: gc.collecting (int) */
-  int interp_next;      /* PyInterpreterState: next */
-  int frame_bytes;      /* how much of a frame to read */
+  int tstate_chunk; /* newest chunk of the frame stack: previous at 0, size at 8; -1: frames are heap objects */
+  int interp_gc;    /* PyInterpreterState: gc.collecting (int) */
+  int interp_next;  /* PyInterpreterState: next */
+  int frame_bytes;  /* how much of a frame to read */
   int frame_code;
   int frame_previous;
   int frame_instruction; /* 3.10: int32 f_lasti in units; later: pointer into the bytecode */
@@ -26,12 +27,12 @@ struct python_layout {
   int code_file;
   int code_name;
   int code_line_table;
-  int code_bytecode;     /* 3.10: pointer to a bytes object; later: the bytecode itself, inline */
+  int code_bytecode;        /* 3.10: pointer to a bytes object; later: the bytecode itself, inline */
   int code_first_traceable; /* int32 index of the first instruction that is not frame set-up */
-  int ascii_data;        /* compact str objects: where the characters begin, ASCII */
-  int compact_data;      /* ... and other compact strings */
+  int ascii_data;           /* compact str objects: where the characters begin, ASCII */
+  int compact_data;         /* ... and other compact strings */
   int runtime_interpreters; /* _PyRuntime: interpreters.head */
-  uintptr_t code_mask;   /* and this onto frame_code: 3.14 tags the pointer */
+  uintptr_t code_mask;      /* and this onto frame_code: 3.14 tags the pointer */
 };
 
 #define OWNER_GENERATOR 1

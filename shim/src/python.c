@@ -8,64 +8,154 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 const struct python_layout *python_layout;
 uint32_t python_version;
 struct python_symbols python_symbols;
 static void *(*this_thread_state)(void);
+static int (*is_finalizing)(void);
 
 static const struct python_layout layouts[] = {
     {.version = 0x30a,
-     .tstate_frame = 24, .tstate_cframe = -1, .cframe_frame = -1, .tstate_interp = 16,
-     .interp_gc = 816, .interp_next = 0,
-     .frame_bytes = 112, .frame_code = 32, .frame_previous = 24, .frame_instruction = 96, .frame_owner = -1,
-     .code_bytes = 176, .code_flags = 36, .code_first_line = 40, .code_file = 104, .code_name = 112,
-     .code_line_table = 120, .code_bytecode = 48, .code_first_traceable = -1,
-     .ascii_data = 48, .compact_data = 72, .runtime_interpreters = 32, .code_mask = ~(uintptr_t)0},
+     .tstate_frame = 24,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_chunk = -1,
+     .interp_gc = 816,
+     .interp_next = 0,
+     .frame_bytes = 112,
+     .frame_code = 32,
+     .frame_previous = 24,
+     .frame_instruction = 96,
+     .frame_owner = -1,
+     .code_bytes = 176,
+     .code_flags = 36,
+     .code_first_line = 40,
+     .code_file = 104,
+     .code_name = 112,
+     .code_line_table = 120,
+     .code_bytecode = 48,
+     .code_first_traceable = -1,
+     .ascii_data = 48,
+     .compact_data = 72,
+     .runtime_interpreters = 32,
+     .code_mask = ~(uintptr_t)0},
     {.version = 0x30b,
-     .tstate_frame = -1, .tstate_cframe = 56, .cframe_frame = 8, .tstate_interp = 16,
-     .interp_gc = 848, .interp_next = 0,
-     .frame_bytes = 72, .frame_code = 32, .frame_previous = 48, .frame_instruction = 56, .frame_owner = 69,
-     .code_bytes = 184, .code_flags = 48, .code_first_line = 72, .code_file = 112, .code_name = 128,
-     .code_line_table = 136, .code_bytecode = 184, .code_first_traceable = 168,
-     .ascii_data = 48, .compact_data = 72, .runtime_interpreters = 40, .code_mask = ~(uintptr_t)0},
+     .tstate_frame = -1,
+     .tstate_cframe = 56,
+     .cframe_frame = 8,
+     .tstate_interp = 16,
+     .tstate_chunk = 296,
+     .interp_gc = 848,
+     .interp_next = 0,
+     .frame_bytes = 72,
+     .frame_code = 32,
+     .frame_previous = 48,
+     .frame_instruction = 56,
+     .frame_owner = 69,
+     .code_bytes = 184,
+     .code_flags = 48,
+     .code_first_line = 72,
+     .code_file = 112,
+     .code_name = 128,
+     .code_line_table = 136,
+     .code_bytecode = 184,
+     .code_first_traceable = 168,
+     .ascii_data = 48,
+     .compact_data = 72,
+     .runtime_interpreters = 40,
+     .code_mask = ~(uintptr_t)0},
     {.version = 0x30c,
-     .tstate_frame = -1, .tstate_cframe = 56, .cframe_frame = 0, .tstate_interp = 16,
-     .interp_gc = 312, .interp_next = 0,
-     .frame_bytes = 72, .frame_code = 0, .frame_previous = 8, .frame_instruction = 56, .frame_owner = 70,
-     .code_bytes = 192, .code_flags = 48, .code_first_line = 68, .code_file = 112, .code_name = 128,
-     .code_line_table = 136, .code_bytecode = 192, .code_first_traceable = 176,
-     .ascii_data = 40, .compact_data = 56, .runtime_interpreters = 40, .code_mask = ~(uintptr_t)0},
+     .tstate_frame = -1,
+     .tstate_cframe = 56,
+     .cframe_frame = 0,
+     .tstate_interp = 16,
+     .tstate_chunk = 232,
+     .interp_gc = 312,
+     .interp_next = 0,
+     .frame_bytes = 72,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 70,
+     .code_bytes = 192,
+     .code_flags = 48,
+     .code_first_line = 68,
+     .code_file = 112,
+     .code_name = 128,
+     .code_line_table = 136,
+     .code_bytecode = 192,
+     .code_first_traceable = 176,
+     .ascii_data = 40,
+     .compact_data = 56,
+     .runtime_interpreters = 40,
+     .code_mask = ~(uintptr_t)0},
     {.version = 0x30d,
-     .tstate_frame = 72, .tstate_cframe = -1, .cframe_frame = -1, .tstate_interp = 16,
-     .interp_gc = 7600, .interp_next = 7264,
-     .frame_bytes = 72, .frame_code = 0, .frame_previous = 8, .frame_instruction = 56, .frame_owner = 70,
-     .code_bytes = 200, .code_flags = 48, .code_first_line = 68, .code_file = 112, .code_name = 128,
-     .code_line_table = 136, .code_bytecode = 200, .code_first_traceable = 184,
-     .ascii_data = 40, .compact_data = 56, .runtime_interpreters = 632, .code_mask = ~(uintptr_t)0},
+     .tstate_frame = 72,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_chunk = 232,
+     .interp_gc = 7600,
+     .interp_next = 7264,
+     .frame_bytes = 72,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 70,
+     .code_bytes = 200,
+     .code_flags = 48,
+     .code_first_line = 68,
+     .code_file = 112,
+     .code_name = 128,
+     .code_line_table = 136,
+     .code_bytecode = 200,
+     .code_first_traceable = 184,
+     .ascii_data = 40,
+     .compact_data = 56,
+     .runtime_interpreters = 632,
+     .code_mask = ~(uintptr_t)0},
     {.version = 0x30e,
-     .tstate_frame = 72, .tstate_cframe = -1, .cframe_frame = -1, .tstate_interp = 16,
-     .interp_gc = -1, .interp_next = -1,
-     .frame_bytes = 80, .frame_code = 0, .frame_previous = 8, .frame_instruction = 56, .frame_owner = 74,
-     .code_bytes = 208, .code_flags = 48, .code_first_line = 68, .code_file = 112, .code_name = 128,
-     .code_line_table = 136, .code_bytecode = 208, .code_first_traceable = 192,
-     .ascii_data = 40, .compact_data = 56, .runtime_interpreters = -1, .code_mask = ~(uintptr_t)3},
+     .tstate_frame = 72,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_chunk = 232,
+     .interp_gc = -1,
+     .interp_next = -1,
+     .frame_bytes = 80,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 74,
+     .code_bytes = 208,
+     .code_flags = 48,
+     .code_first_line = 68,
+     .code_file = 112,
+     .code_name = 128,
+     .code_line_table = 136,
+     .code_bytecode = 208,
+     .code_first_traceable = 192,
+     .ascii_data = 40,
+     .compact_data = 56,
+     .runtime_interpreters = -1,
+     .code_mask = ~(uintptr_t)3},
 };
 
 /* The table at _PyRuntime + 0 that 3.13 and later publish: positions of the uint64 fields read here, for 3.14. */
 #define DEBUG_FREE_THREADED 16
-static const struct { int at; size_t field; } debug_314[] = {
-    {208, offsetof(struct python_layout, tstate_frame)},
-    {256, offsetof(struct python_layout, frame_previous)},
-    {264, offsetof(struct python_layout, frame_code)},
-    {272, offsetof(struct python_layout, frame_instruction)},
-    {288, offsetof(struct python_layout, frame_owner)},
-    {320, offsetof(struct python_layout, code_file)},
-    {336, offsetof(struct python_layout, code_name)},
-    {344, offsetof(struct python_layout, code_line_table)},
-    {352, offsetof(struct python_layout, code_first_line)},
-    {384, offsetof(struct python_layout, code_bytecode)},
+static const struct {
+  int at;
+  size_t field;
+} debug_314[] = {
+    {208, offsetof(struct python_layout, tstate_frame)},    {256, offsetof(struct python_layout, frame_previous)},
+    {264, offsetof(struct python_layout, frame_code)},      {272, offsetof(struct python_layout, frame_instruction)},
+    {288, offsetof(struct python_layout, frame_owner)},     {320, offsetof(struct python_layout, code_file)},
+    {336, offsetof(struct python_layout, code_name)},       {344, offsetof(struct python_layout, code_line_table)},
+    {352, offsetof(struct python_layout, code_first_line)}, {384, offsetof(struct python_layout, code_bytecode)},
 };
 static struct python_layout published;
 
@@ -133,11 +223,22 @@ static void add_range(struct address_range range, uint32_t flag) {
 }
 
 static void find_call_ranges(void) {
-  static const char *const vectorcall[] = {
-      "PyObject_Vectorcall", "PyObject_VectorcallDict", "PyObject_VectorcallMethod", "PyObject_Call",
-      "PyObject_CallObject", "PyObject_CallNoArgs", "PyObject_CallOneArg", "PyObject_CallFunction",
-      "PyObject_CallFunctionObjArgs", "PyObject_CallMethod", "PyObject_CallMethodObjArgs", "_PyObject_Call",
-      "PyVectorcall_Call", "PyCFunction_Call", "_PyObject_Call_Prepend", "_PyObject_FastCallDictTstate"};
+  static const char *const vectorcall[] = {"PyObject_Vectorcall",
+                                           "PyObject_VectorcallDict",
+                                           "PyObject_VectorcallMethod",
+                                           "PyObject_Call",
+                                           "PyObject_CallObject",
+                                           "PyObject_CallNoArgs",
+                                           "PyObject_CallOneArg",
+                                           "PyObject_CallFunction",
+                                           "PyObject_CallFunctionObjArgs",
+                                           "PyObject_CallMethod",
+                                           "PyObject_CallMethodObjArgs",
+                                           "_PyObject_Call",
+                                           "PyVectorcall_Call",
+                                           "PyCFunction_Call",
+                                           "_PyObject_Call_Prepend",
+                                           "_PyObject_FastCallDictTstate"};
   for (size_t i = 0; i < sizeof vectorcall / sizeof *vectorcall; i++) {
     add_range(symbol_range(vectorcall[i]), TICK_VECTORCALL);
   }
@@ -169,20 +270,22 @@ static bool inside(struct elf_file file, size_t offset, size_t size) {
 }
 
 static uint32_t frame_function_flag(const char *name) {
-  static const char *const setup[] = {"_PyEval_Vector", "_PyEval_MakeFrameVector", "_PyFunction_Vectorcall",
-                                      "frame_dealloc", "_PyFrame_New_NoTrack", "PyFrame_New", "function_code_fastcall"};
+  static const char *const setup[] = {"_PyEval_Vector",        "_PyEval_MakeFrameVector", "_PyFunction_Vectorcall",
+                                      "frame_dealloc",         "_PyFrame_New_NoTrack",    "PyFrame_New",
+                                      "function_code_fastcall"};
   for (size_t i = 0; i < sizeof setup / sizeof *setup; i++) {
     if (strcmp(name, setup[i]) == 0) return TICK_PYFRAME;
   }
   return strcmp(name, "type_call") == 0 ? TICK_TPCALL : 0;
 }
 
-static void scan_symbols(struct elf_file file, const ElfW(Shdr) *table, const ElfW(Shdr) *names, uintptr_t bias) {
+static void scan_symbols(struct elf_file file, const ElfW(Shdr) * table, const ElfW(Shdr) * names, uintptr_t bias) {
   const ElfW(Sym) *symbol = (const void *)(file.data + table->sh_offset);
   for (size_t n = table->sh_size / sizeof *symbol; n > 0; n--, symbol++) {
     if ((symbol->st_info & 15) != STT_FUNC || symbol->st_name >= names->sh_size || !symbol->st_size) continue;
     uint32_t flag = frame_function_flag(file.data + names->sh_offset + symbol->st_name);
-    if (flag) add_range((struct address_range){bias + symbol->st_value, bias + symbol->st_value + symbol->st_size, 0}, flag);
+    if (flag)
+      add_range((struct address_range){bias + symbol->st_value, bias + symbol->st_value + symbol->st_size, 0}, flag);
   }
 }
 
@@ -196,8 +299,10 @@ static void find_static_ranges(const char *path, uintptr_t bias) {
     for (size_t i = 0; i < sections; i++) {
       if (section[i].sh_type != SHT_SYMTAB || section[i].sh_link >= sections) continue;
       const ElfW(Shdr) *names = &section[section[i].sh_link];
-      if (!inside(file, section[i].sh_offset, section[i].sh_size) || !inside(file, names->sh_offset, names->sh_size)) continue;
-      if (names->sh_size && file.data[names->sh_offset + names->sh_size - 1] == 0) scan_symbols(file, &section[i], names, bias);
+      if (!inside(file, section[i].sh_offset, section[i].sh_size) || !inside(file, names->sh_offset, names->sh_size))
+        continue;
+      if (names->sh_size && file.data[names->sh_offset + names->sh_size - 1] == 0)
+        scan_symbols(file, &section[i], names, bias);
     }
   }
   munmap((void *)file.data, file.size);
@@ -221,11 +326,20 @@ void python_init(void) {
   if (!get_version) return;
   python_version = parse_version(get_version());
   this_thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+  is_finalizing =
+      (int (*)(void))dlsym(RTLD_DEFAULT, python_version >> 16 >= 0x30d ? "Py_IsFinalizing" : "_Py_IsFinalizing");
   find_symbols();
   if (this_thread_state && python_symbols.eval.start && python_symbols.code_type) python_layout = choose_layout();
 }
 
-void *python_thread_state(void) { return this_thread_state && python_layout ? this_thread_state() : NULL; }
+/* The interpreter's end frees the states of daemon threads under their feet. */
+static bool state_may_be_gone(void) {
+  return is_finalizing && is_finalizing() && this_thread.tid != (int32_t)syscall(SYS_getpid);
+}
+
+void *python_thread_state(void) {
+  return this_thread_state && python_layout && !state_may_be_gone() ? this_thread_state() : NULL;
+}
 
 bool python_thread_known(void) { return this_thread_state && this_thread_state(); }
 

@@ -21,20 +21,18 @@ void safe_read_init(void) {
 
 bool safe_read_refused(void) { return refused; }
 
-static bool plausible(uintptr_t address, size_t size) {
-  return address >= 65536 && address < 0x7ffffffff000u - size;
-}
+static bool plausible(uintptr_t address, size_t size) { return address >= 65536 && address < 0x7ffffffff000u - size; }
 
 size_t safe_read_some(void *to, const void *from, size_t size) {
   if (!plausible((uintptr_t)from, size)) return 0;
-  if (refused) {
-    memcpy(to, from, size);
-    return size;
-  }
   int saved_errno = errno;
   uintptr_t start = (uintptr_t)from;
   size_t first = 4096 - (start & 4095);
   if (first > size) first = size;
+  if (refused) { /* the rest of this page is there */
+    memcpy(to, from, first);
+    return first;
+  }
   struct iovec local = {to, size};
   struct iovec remote[2] = {{(void *)start, first}, {(void *)(start + first), size - first}};
   long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, remote, size > first ? 2 : 1, 0);
@@ -53,4 +51,18 @@ bool safe_read(void *to, const void *from, size_t size) {
   long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, &remote, 1, 0);
   errno = saved_errno;
   return got == (long)size;
+}
+
+bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size) {
+  struct iovec local = {to, (size_t)count * size}, remote[SAFE_READ_MANY];
+  for (int i = 0; i < count; i++) {
+    if (!plausible(from[i], size)) return false;
+    remote[i] = (struct iovec){(void *)from[i], size};
+    if (refused) memcpy((char *)to + (size_t)i * size, (void *)from[i], size);
+  }
+  if (refused) return true;
+  int saved_errno = errno;
+  long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, remote, (unsigned long)count, 0);
+  errno = saved_errno;
+  return got == (long)local.iov_len;
 }

@@ -84,6 +84,10 @@ uint32_t spool_new_thread(void);
 /* Forgets the current chunk (it is the parent's) and writes as `process` from now on. Context: signal. */
 void spool_begin_process(uint32_t process);
 uint32_t spool_process(void);
+/* Leaves word for the image that follows exec in this process; 0 takes it back. Context: signal. */
+void spool_leave_word(pid_t pid, uint32_t process);
+/* The process id of the image that this one replaced; 0 = none. Context: normal. */
+uint32_t spool_take_word(pid_t pid);
 /* Claims `lines` lines; null = lost (counted). Fill everything but head, then publish. Context: signal. */
 void *spool_claim(unsigned lines);
 void spool_publish(void *record, unsigned kind, unsigned lines);
@@ -106,6 +110,10 @@ void safe_read_init(void);
 bool safe_read(void *to, const void *from, size_t size);
 /* Copies as much as is readable, up to size; returns the count. Context: signal. */
 size_t safe_read_some(void *to, const void *from, size_t size);
+/* Copies `size` bytes from each of `count` (at most SAFE_READ_MANY) addresses, one behind the other; false when any is
+ * not readable. One system call. Context: signal. */
+#define SAFE_READ_MANY 16
+bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size);
 bool safe_read_refused(void);
 
 /* ---- signals.c: a signal that the program cannot see, steal, block or die of ---- */
@@ -131,13 +139,19 @@ bool signals_inherited_blocked(const pthread_attr_t *attributes);
 /* The calling thread is the only one of a new process: nothing is pending in it. Context: signal. */
 void signals_postfork_child(void);
 /* For sigexports.c. Context: signal, but for signals_wait. */
-uint64_t signals_set_word(const sigset_t *set);            /* bit n - 1 = signal n */
-bool signals_strip(sigset_t *to, const sigset_t *from);    /* copies without our signal; true = it was a member */
-void signals_report(sigset_t *set, bool member);           /* makes our signal a member, or none */
-bool signals_swap_block(bool blocked);                     /* sets the block; returns the one before */
-bool signals_held(void);                                   /* a signal waits that this thread would get if open */
-bool signals_guest(void);                                  /* in a vfork child */
-int signals_wish_action(const struct sigaction *action, struct sigaction *before); /* sigaction of our signal */
+uint64_t signals_set_word(const sigset_t *set);         /* bit n - 1 = signal n */
+bool signals_strip(sigset_t *to, const sigset_t *from); /* copies without our signal; true = it was a member */
+void signals_report(sigset_t *set, bool member);        /* makes our signal a member, or none */
+bool signals_swap_block(bool blocked);                  /* sets the block; returns the one before */
+/* Around a call that waits with another mask. */
+struct signals_call {
+  bool in_call, after_call;
+};
+void signals_begin_call(struct signals_call *outer, bool blocked);
+void signals_end_call(const struct signals_call *outer);
+bool signals_held(void);  /* a signal waits that this thread would get if open */
+bool signals_guest(void); /* in a vfork child */
+int signals_wish_action(const struct sigaction *action, struct sigaction *before);      /* sigaction of our signal */
 int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout); /* sigtimedwait */
 
 /* ---- held.c: signals of our number that the program has blocked ---- */
@@ -154,12 +168,10 @@ void held_postfork_child(void);
 
 /* Remembers LD_PRELOAD and the recorder's variables as they are at load. Context: normal. */
 void exec_init(const char *library, const char *spool_path);
-/* Carries "process id:pid" of the image that called exec to the one that follows. */
-#define FROM_VARIABLE "SCALENE_TRACE_FROM"
 
 /* ---- python.c: which interpreter is this, where are its fields ---- */
 
-struct python_layout; /* pylayout.h */
+struct python_layout;                             /* pylayout.h */
 extern const struct python_layout *python_layout; /* null = no Python, or unknown */
 extern uint32_t python_version;                   /* PY_VERSION_HEX, 0 = no Python in this image */
 /* Finds the interpreter among the loaded images. Context: normal. */
@@ -192,19 +204,23 @@ void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, s
 
 #define MAX_FRAMES 512
 #define SCAN_WORDS 384
+#define MAX_CODE_BYTES 208 /* of a code object, without its bytecode */
 struct frame_entry {
   uintptr_t frame;
   uintptr_t code;
-  uint64_t hash; /* of the code object */
+  uint64_t hash; /* of the code object; 0 = not yet known */
   uint64_t node; /* of the stack up to here */
   int32_t instruction;
+  int32_t owner;
 };
 struct scratch {
-  _Atomic uint32_t owner; /* tid, 0 = free */
+  _Atomic uint32_t owner; /* 0 = free */
   uint32_t frames;
   struct frame_entry entry[MAX_FRAMES];
-  uint64_t words[SCAN_WORDS];
-  unsigned char window[8192];
+  union {
+    uint64_t words[SCAN_WORDS];
+    char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
+  };
 };
 /* Null when all are in use (counted). Context: signal. */
 struct scratch *scratch_take(void);
@@ -227,19 +243,19 @@ struct thread_state {
   uint32_t id;    /* 0 = not registered */
   uint32_t ended; /* its end record is written */
   int32_t tid;
-  uint32_t engine;     /* ENGINE_* */
-  int32_t perf_fd;     /* -1 = none */
-  int32_t perf_slot;   /* where threads.c lists the descriptor */
-  int32_t user_timer;  /* POSIX timer ids, -1 = none: user time (engine posix), */
+  uint32_t engine;      /* ENGINE_* */
+  int32_t perf_fd;      /* -1 = none */
+  int32_t perf_slot;    /* where threads.c lists the descriptor */
+  int32_t user_timer;   /* POSIX timer ids, -1 = none: user time (engine posix), */
   int32_t kernel_timer; /* kernel time (both engines) */
-  int64_t cpu_start_ns;   /* clock and usage when recording of this thread began */
+  int64_t cpu_start_ns; /* clock and usage when recording of this thread began */
   int64_t user_start_ns;
   int64_t system_start_ns;
-  int64_t system_seen_ns;   /* kernel time already looked at */
+  int64_t system_seen_ns;      /* kernel time already looked at */
   int64_t user_system_seen_ns; /* engine posix: kernel time at the last user tick */
-  int64_t user_carry_ns;    /* engine posix: weight of ticks that fell on kernel time */
-  int64_t next_user_ns;     /* engine posix: CPU time of the next tick */
-  int64_t perf_user_ns;     /* user time at the last perf tick */
+  int64_t user_carry_ns;       /* engine posix: weight of ticks that fell on kernel time */
+  int64_t next_user_ns;        /* engine posix: CPU time of the next tick */
+  int64_t perf_user_ns;        /* user time at the last perf tick */
   uint64_t random;
 };
 extern THREAD_LOCAL struct thread_state this_thread;

@@ -69,6 +69,18 @@ void spool_begin_process(uint32_t process) {
 
 uint32_t spool_process(void) { return own_process; }
 
+static _Atomic uint64_t *word_of(pid_t pid) { return (_Atomic uint64_t *)&spool->execs[(uint32_t)pid % SPOOL_EXECS]; }
+
+void spool_leave_word(pid_t pid, uint32_t process) {
+  atomic_store(word_of(pid), process ? (uint32_t)pid | (uint64_t)process << 32 : 0);
+}
+
+uint32_t spool_take_word(pid_t pid) {
+  uint64_t word = atomic_load(word_of(pid));
+  if ((uint32_t)word != (uint32_t)pid || !atomic_compare_exchange_strong(word_of(pid), &word, 0)) return 0;
+  return (uint32_t)(word >> 32);
+}
+
 static bool take_offer(uint64_t *offer) {
   _Atomic uint64_t *taken = (_Atomic uint64_t *)&spool->taken;
   *offer = atomic_load(taken);

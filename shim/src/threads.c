@@ -27,8 +27,7 @@ int32_t threads_list_descriptor(int fd) {
     if (!atomic_compare_exchange_strong(&descriptors[slot], &free, fd + 1)) continue;
     atomic_fetch_add(&descriptor_count, 1);
     int32_t end = atomic_load(&descriptor_end);
-    while (end <= slot && !atomic_compare_exchange_weak(&descriptor_end, &end, slot + 1)) {
-    }
+    while (end <= slot && !atomic_compare_exchange_weak(&descriptor_end, &end, slot + 1)) {}
     return slot;
   }
   return -1;
@@ -135,7 +134,8 @@ static void end_destructor(void *round) {
 
 int threads_init(void) {
   struct rlimit files;
-  descriptor_budget = getrlimit(RLIMIT_NOFILE, &files) ? 64 : (int32_t)(files.rlim_cur > 8192 ? 2048 : files.rlim_cur / 4);
+  descriptor_budget =
+      getrlimit(RLIMIT_NOFILE, &files) ? 64 : (int32_t)(files.rlim_cur > 8192 ? 2048 : files.rlim_cur / 4);
   return pthread_key_create(&end_key, end_destructor);
 }
 
@@ -148,9 +148,9 @@ struct start {
   bool blocked; /* the creator's wish for our signal: masks are inherited */
 };
 
-static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument) {
+static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {
   struct start *start = recording() ? next.malloc(sizeof *start) : NULL;
-  if (start) *start = (struct start){run, run_c11, argument, signals_shadow_blocked()};
+  if (start) *start = (struct start){run, run_c11, argument, blocked};
   return start;
 }
 
@@ -158,6 +158,7 @@ static struct start enter(void *given) {
   struct start start = *(struct start *)given;
   next.free(given);
   signals_set_shadow_blocked(start.blocked);
+  signals_thread_start();
   process_check_fork();
   threads_begin(false);
   pthread_setspecific(end_key, (void *)1);
@@ -176,7 +177,7 @@ static int run_thread_c11(void *given) {
 
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
   next_ensure();
-  struct start *start = new_start(run, NULL, argument);
+  struct start *start = new_start(run, NULL, argument, signals_inherited_blocked(attributes));
   if (!start) return next.pthread_create(thread, attributes, run, argument);
   int error = next.pthread_create(thread, attributes, run_thread, start);
   if (error) next.free(start);
@@ -185,7 +186,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 EXPORT int thrd_create(thrd_t *thread, int (*run)(void *), void *argument) {
   next_ensure();
-  struct start *start = new_start(NULL, run, argument);
+  struct start *start = new_start(NULL, run, argument, signals_inherited_blocked(NULL));
   if (!start) return next.thrd_create(thread, run, argument);
   int error = next.thrd_create(thread, run_thread_c11, start);
   if (error != thrd_success) next.free(start);

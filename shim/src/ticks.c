@@ -44,20 +44,40 @@ static int64_t draw_first_ns(void) {
 /* ---- engine perf ---- */
 
 static int open_event(void) {
-  struct perf_event_attr attr = {
-      .type = PERF_TYPE_SOFTWARE, .size = sizeof attr, .config = PERF_COUNT_SW_TASK_CLOCK,
-      .sample_period = (uint64_t)mean_period_ns(), .disabled = 1, .exclude_kernel = 1, .exclude_hv = 1, .wakeup_events = 1};
+  struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE,
+                                 .size = sizeof attr,
+                                 .config = PERF_COUNT_SW_TASK_CLOCK,
+                                 .sample_period = (uint64_t)mean_period_ns(),
+                                 .disabled = 1,
+                                 .exclude_kernel = 1,
+                                 .exclude_hv = 1,
+                                 .wakeup_events = 1};
   return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-/* Programs count on low descriptor numbers; ours go high. */
-static int move_high(int fd) {
-  struct rlimit files;
-  int high = -1;
-  if (!getrlimit(RLIMIT_NOFILE, &files)) {
-    int limit = files.rlim_cur > 1024 ? 1024 : (int)files.rlim_cur;
-    high = fcntl(fd, F_DUPFD_CLOEXEC, limit - limit / 4);
+#define LONG_TABLE 65536 /* a descriptor table up to here costs nothing worth mentioning */
+#define BEHIND 2048      /* how far behind the limit: also out of the way of what was open before it was lowered */
+
+static int duplicate_from(int fd, rlim_t lowest) { return fcntl(fd, F_DUPFD_CLOEXEC, (int)lowest); }
+
+/* Programs count on low descriptor numbers, and look through all up to their limit: ours goes behind it, by raising the
+ * limit for a moment where we may (below the hard limit, or as root), else as high as it can. */
+static int duplicate_high(int fd) {
+  struct rlimit old;
+  if (getrlimit(RLIMIT_NOFILE, &old)) return -1;
+  rlim_t behind = old.rlim_cur + BEHIND, room = behind + BEHIND;
+  struct rlimit raised = {room, old.rlim_max > room ? old.rlim_max : room};
+  if (old.rlim_cur <= LONG_TABLE && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+    int high = duplicate_from(fd, behind);
+    setrlimit(RLIMIT_NOFILE, &old);
+    if (high >= 0) return high;
   }
+  rlim_t limit = old.rlim_cur > LONG_TABLE ? LONG_TABLE : old.rlim_cur;
+  return duplicate_from(fd, limit - limit / 4);
+}
+
+static int move_high(int fd) {
+  int high = duplicate_high(fd);
   close(fd);
   return high;
 }
