@@ -46,8 +46,8 @@ static bool is_support(const char *path) {
 static uint32_t classify(uintptr_t start, uintptr_t end, const char *path, bool main_program) {
   uintptr_t eval = python_symbols.eval.start;
   uintptr_t own_code = (uintptr_t)&images_init;
-  if (own_code >= start && own_code < end) return PC_SHIM;
   if (eval >= start && eval < end) return PC_INTERPRETER;
+  if (own_code >= start && own_code < end) return PC_SHIM;
   if (main_program) return python_version ? PC_INTERPRETER : PC_EXTENSION;
   return is_support(path) ? PC_SUPPORT : PC_EXTENSION;
 }

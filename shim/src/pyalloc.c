@@ -67,7 +67,8 @@ static uint32_t cell_value(uintptr_t cell) {
 
 /* The arena where a block was last found. Only arenas that hold a live block of the storing thread are stored, and
  * freeing one clears it, so it never names a dead arena, also with one GIL per interpreter. */
-static _Atomic uintptr_t last_arena;
+#define NO_ARENA (~(uintptr_t)0 - ARENA_BYTES) /* null is not in it */
+static _Atomic uintptr_t last_arena = NO_ARENA;
 
 static SLOW_PATH bool find_arena(uintptr_t address) {
   uintptr_t cell = address / ARENA_BYTES, offset = address % ARENA_BYTES;
@@ -230,7 +231,7 @@ static void arena_free(void *context, void *arena, size_t size) {
   if (arena && size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, false);
     uintptr_t dead = (uintptr_t)arena;
-    atomic_compare_exchange_strong(&last_arena, &dead, 0);
+    atomic_compare_exchange_strong(&last_arena, &dead, NO_ARENA);
   } else if (arena) {
     memory_count_python_freed(&this_memory, size);
   }
