@@ -1,0 +1,60 @@
+"""Names of bytecode instructions as they stood in memory, per CPython version (``opcodes.json``).
+
+From 3.11 on an instruction is followed by inline caches and may be specialised in place (``CALL`` becomes
+``CALL_PY_EXACT_ARGS``). On 3.11 and 3.12 the instruction pointer of a frame may lie inside the caches, so instructions
+are always counted from the start of the bytecode.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .generate_opcodes import DATA_PATH
+
+#: An opcode byte that could not be read; no version uses this number for an instruction that runs in a frame.
+NOT_READ = 255
+
+
+@dataclass(frozen=True)
+class InstructionSet:
+    """``names[n]``: name of opcode n, "" = none. ``units[n]``: length of the instruction in code units, caches
+    included. ``has_caches``: an instruction pointer may lie inside an instruction."""
+
+    names: tuple[str, ...]
+    units: tuple[int, ...]
+    has_caches: bool
+
+
+@cache
+def instruction_set(python_version: int) -> InstructionSet | None:
+    """The instructions of a PY_VERSION_HEX; None for a version that is not in the table."""
+    facts = _table().get(f"{python_version >> 24}.{python_version >> 16 & 0xFF}")
+    if facts is None:
+        return None
+    names = tuple(facts["names"].get(str(number), "") for number in range(256))
+    caches, base = facts["caches"], facts["base"]
+    units = tuple(1 + int(caches.get(base.get(name, name), 0)) for name in names)
+    return InstructionSet(names, units, bool(caches))
+
+
+def instruction_starts(instructions: InstructionSet, bytecode: bytes) -> npt.NDArray[np.int32]:
+    """For each code unit, the code unit at which its instruction starts: int32[len(bytecode) // 2]."""
+    opcodes = bytecode[: len(bytecode) // 2 * 2 : 2]
+    units, starts, at = instructions.units, [], 0
+    while at < len(opcodes):
+        starts.append(at)
+        at += units[opcodes[at]]
+    bounds = np.array([*starts, len(opcodes)], np.int32)
+    return np.repeat(bounds[:-1], bounds[1:] - bounds[:-1])
+
+
+@cache
+def _table() -> dict[str, Any]:
+    table: dict[str, Any] = json.loads(DATA_PATH.read_text("utf-8"))
+    return table
