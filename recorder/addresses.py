@@ -1,0 +1,101 @@
+"""Which image does an address of a process belong to?"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from scalene_trace.formats.layout import names_of
+from scalene_trace.formats.spool import WithPayload
+
+from .text import from_bytes
+
+_CLASSES = names_of("PC_")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """Addresses [start, end) of a process; ELF virtual address = address - bias (64 bits, wrapping)."""
+
+    start: int
+    end: int
+    bias: int
+    path: str
+    pc_class: str
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Per address: module id (0 = in no known image) and ELF virtual address in it."""
+
+    module: npt.NDArray[np.int32]
+    offset: npt.NDArray[np.int64]
+
+
+class ModuleIds:
+    """Ids for the images that addresses were found in, from 1, one per path."""
+
+    def __init__(self) -> None:
+        self._ids: dict[str, tuple[int, str]] = {}
+
+    def id_of(self, segment: Segment) -> int:
+        """The id of the segment's image, new on first sight."""
+        return self._ids.setdefault(segment.path, (len(self._ids) + 1, segment.pc_class))[0]
+
+    def table(self) -> dict[str, Any]:
+        """The ``module`` table."""
+        ids, classes = zip(*self._ids.values(), strict=True) if self._ids else ((), ())
+        return {"id": list(ids), "path": list(self._ids), "class": list(classes)}
+
+
+def segments_by_process(modules: list[WithPayload], forked_from: dict[int, int]) -> dict[int, list[Segment]]:
+    """The segments of each process, oldest first: what it inherited from its forking parents, then its own.
+
+    ``forked_from``: process id → id of the parent whose image it is a copy of (fork only: exec starts anew).
+    """
+    own: dict[int, list[WithPayload]] = defaultdict(list)
+    for module in modules:
+        own[module.process].append(module)
+    found: dict[int, list[Segment]] = {}
+    for process in own.keys() | forked_from.keys():
+        lineage = _lineage(process, forked_from)
+        found[process] = [_segment(each) for ancestor in reversed(lineage) for each in _by_time(own.get(ancestor, []))]
+    return found
+
+
+def _lineage(process: int, forked_from: dict[int, int]) -> list[int]:
+    lineage = [process]
+    while (parent := forked_from.get(lineage[-1], 0)) and parent not in lineage:
+        lineage.append(parent)
+    return lineage
+
+
+def _by_time(modules: list[WithPayload]) -> list[WithPayload]:
+    return sorted(modules, key=lambda each: int(each.record["t_ns"]))
+
+
+def _segment(module: WithPayload) -> Segment:
+    record = module.record
+    path = from_bytes(module.payload[: int(record["path_bytes"])])
+    pc_class = _CLASSES.get(int(record["pc_class"]), "unknown")
+    return Segment(int(record["start"]), int(record["end"]), int(record["bias"]), path, pc_class)
+
+
+def resolve(addresses: npt.NDArray[np.uint64], segments: list[Segment], ids: ModuleIds) -> Resolved:
+    """The image of each address of one process; where segments overlap, the later one counts."""
+    distinct, of_address = np.unique(addresses, return_inverse=True)
+    which = np.full(len(distinct), -1, np.int64)
+    for number, segment in enumerate(segments):
+        low, high = np.searchsorted(distinct, np.array([segment.start, segment.end], np.uint64))
+        which[low:high] = number
+    module = np.zeros(len(distinct), np.int32)
+    offset = np.zeros(len(distinct), np.int64)
+    for number in np.unique(which[which >= 0]).tolist():
+        rows = which == number
+        module[rows] = ids.id_of(segments[number])
+        offset[rows] = (distinct[rows] - np.uint64(segments[number].bias)).view(np.int64)
+    return Resolved(module[of_address], offset[of_address])

@@ -1,0 +1,161 @@
+"""From a spool to the tables of a trace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scalene_trace.formats import schema
+from scalene_trace.formats.layout import constants
+from scalene_trace.formats.losses import Loss, recorder_loss, shim_losses
+from scalene_trace.formats.spool import Bulk, SpoolContents
+
+from .addresses import ModuleIds, segments_by_process
+from .processes import RootEnd, cpu_start_ns, forked_from, process_table, thread_table
+from .recording import RSS_STRUCT, Facts
+from .sources import Sources, read_sources
+from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
+from .text import storable
+from .ticks import code_table, cpu_table, memory_table
+
+Tables = dict[str, dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the recording ended. ``root_end``: None when recovered; ``wall_ns``: None = up to the last record;
+    ``losses``: the recorder's own, count by name."""
+
+    root_end: RootEnd | None
+    wall_ns: int | None
+    recovered: bool
+    losses: dict[str, int]
+
+
+def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_path: Path) -> Tables:
+    """All tables of the trace, as :func:`formats.writer.write_trace` takes them."""
+    start_ns = int(contents.header["start_mono_ns"])
+    ticks, samples = contents.bulk["tick"], contents.bulk["memory"]
+    nodes = read_nodes(contents.bulk["node"], contents.codes)
+    stacks = resolve_stacks(nodes, _wanted_stacks(ticks, samples))
+    modules = ModuleIds()
+    segments = segments_by_process(contents.modules, forked_from(contents))
+    sources = _sources(contents, facts, nodes, stacks)
+    tables: Tables = {
+        "cpu": cpu_table(ticks, start_ns, cpu_start_ns(contents), nodes, stacks, segments, modules),
+        "memory": memory_table(samples, start_ns, stacks),
+        "rss": _rss_table(rss_path),
+        "process": process_table(contents, outcome.root_end),
+        "thread": thread_table(contents),
+        "location": _location_table(nodes, stacks),
+        "stack": stacks.table,
+        "code": code_table(ticks, nodes),
+        "module": modules.table(),
+        "source": sources.table,
+        "setting": _setting_table(contents, facts, outcome),
+        "loss": _loss_table(contents, _recorder_losses(contents, outcome, nodes, stacks, sources)),
+    }
+    return _with_storable_names(tables)
+
+
+def event_count(tables: Tables) -> int:
+    """How many samples of all kinds the tables hold."""
+    return sum(len(tables[kind]["t_ns"]) for kind in ("cpu", "memory"))
+
+
+def _wanted_stacks(*bulks: Bulk) -> Any:
+    hashes = np.concatenate([bulk.records["stack"] for bulk in bulks])
+    return np.unique(hashes[hashes != 0])
+
+
+def _location_table(nodes: Nodes, stacks: Stacks) -> dict[str, Any]:
+    """Locations that some stack refers to; ids are those of ``nodes``."""
+    used = np.unique(stacks.table["locations"].items).tolist()
+    rows = [nodes.locations[each] for each in used]
+    names = ("file", "function", "first_line", "line")
+    return {"id": used} | {name: [row[column] for row in rows] for column, name in enumerate(names)}
+
+
+def _with_storable_names(tables: Tables) -> Tables:
+    for kind in ("location", "code"):
+        for column in ("file", "function"):
+            tables[kind][column] = [storable(text) for text in tables[kind][column]]
+    return tables
+
+
+def _sources(contents: SpoolContents, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sources:
+    if not facts.sources:
+        return Sources()
+    used = np.unique(stacks.table["locations"].items).tolist()
+    innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
+    files = [nodes.locations[each][0] for each in used]
+    return read_sources(files, innermost, facts.cwd, int(contents.header["start_real_ns"]), facts.command_code)
+
+
+def _rss_table(path: Path) -> dict[str, Any]:
+    try:
+        data = path.read_bytes()
+    except OSError:
+        data = b""
+    rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 3)
+    return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32), "rss_bytes": rows[:, 2]}
+
+
+def _setting_table(contents: SpoolContents, facts: Facts, outcome: Outcome) -> dict[str, Any]:
+    header = contents.header
+    wall_ns = _last_ns(contents) if outcome.wall_ns is None else outcome.wall_ns
+    settings = {
+        "format_version": schema.FORMAT_VERSION,
+        "started_at": _iso_utc(int(header["start_real_ns"])),
+        "wall_ns": str(wall_ns),
+        "features": _features(int(header["features"])),
+        "cpu_interval_ns": str(header["cpu_interval_ns"]),
+        "memory_threshold_bytes": str(header["memory_threshold_bytes"]),
+        "recovered": str(outcome.recovered).lower(),
+    } | facts.host
+    if outcome.root_end:
+        settings["exit_status"] = str(outcome.root_end.exit_status)
+    return {"name": list(settings), "value": [storable(value) for value in settings.values()]}
+
+
+def _iso_utc(real_ns: int) -> str:
+    """ISO 8601, UTC; a moment that no calendar has (a damaged header) is that of 1970."""
+    try:
+        return datetime.fromtimestamp(real_ns / 1e9, UTC).isoformat(timespec="milliseconds")
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds")
+
+
+def _features(bits: int) -> str:
+    names = [name for name in ("cpu", "memory", "children") if bits & constants()[f"FEATURE_{name.upper()}"]]
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
+def _last_ns(contents: SpoolContents) -> int:
+    start_ns = int(contents.header["start_mono_ns"])
+    times = (bulk.records["t_ns"].max() for name, bulk in contents.bulk.items() if name != "node" and len(bulk))
+    return max((int(t_ns) - start_ns for t_ns in times), default=0)
+
+
+def _recorder_losses(
+    contents: SpoolContents, outcome: Outcome, nodes: Nodes, stacks: Stacks, sources: Sources
+) -> dict[str, int]:
+    return outcome.losses | {
+        "damaged_records": contents.damaged,
+        "unresolved_stack": stacks.unresolved,
+        "unknown_lines": unknown_line_tables(nodes),
+        "source_unread": sources.unread,
+        "recovered": int(outcome.recovered),
+    }
+
+
+def _loss_table(contents: SpoolContents, recorder_counts: dict[str, int]) -> dict[str, Any]:
+    counted: list[tuple[Loss, int]] = list(zip(shim_losses(), contents.header["losses"].tolist(), strict=False))
+    counted += [(recorder_loss(name), count) for name, count in recorder_counts.items()]
+    rows = [(loss.name, loss.severity, min(count, 2**63 - 1), loss.text) for loss, count in counted if count]
+    names = ("name", "severity", "count", "text")
+    return {name: [row[column] for row in rows] for column, name in enumerate(names)}

@@ -1,0 +1,157 @@
+"""From the recording's folder to the trace: after the program has ended, or by ``--recover``."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scalene_trace.formats.errors import TraceError
+
+from .folders import is_recording, output_path, put_in_place
+from .processes import RootEnd
+from .recording import RSS_NAME, SPOOL_NAME, TRACE_NAME, default_output, read_facts
+
+if TYPE_CHECKING:
+    from .convert import Outcome
+
+_QUIET_S = 1.0
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A written trace: path, number of samples, size, and what was lost in it with severity "error" (sentences)."""
+
+    output: Path
+    events: int
+    size_bytes: int
+    errors: list[str]
+
+
+def finish(folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int]) -> Finished:
+    """Writes the trace of the recording in ``folder`` and removes the folder. Raises TraceError; the spool is then
+    kept."""
+    from .convert import Outcome
+
+    output = output_path(read_facts(folder).output, root_end.pid)
+    return _finish(folder, output, Outcome(root_end, wall_ns, False, losses))
+
+
+def recover(folder: Path, output: Path | None) -> Finished:
+    """Writes the trace of a recording whose recorder is gone. ``output``: None = where it was meant to be.
+
+    Raises TraceError.
+    """
+    from .convert import Outcome
+
+    if not (folder / SPOOL_NAME).is_file():
+        raise TraceError(f"{folder} holds no spool. Name the folder that ends in .spool, beside the output.")
+    if is_recording(folder):
+        raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")
+    if output is None:
+        output = _recovery_output(folder)
+    end_recording(folder / SPOOL_NAME)
+    return _finish(folder, output, Outcome(None, None, True, {}))
+
+
+def end_recording(spool: Path) -> None:
+    """Tells processes that outlived their recorder to stop recording."""
+    from scalene_trace.formats.layout import struct_dtype
+    from scalene_trace.formats.spool import read_header
+
+    read_header(spool)
+    fields = struct_dtype("spool_header").fields
+    assert fields is not None
+    dtype, offset = fields["ended"][:2]
+    with suppress(OSError), spool.open("r+b", buffering=0) as file:
+        os.pwrite(file.fileno(), (1).to_bytes(dtype.itemsize, "little"), offset)
+
+
+def _recovery_output(folder: Path) -> Path:
+    """The name without ``.spool*``; the recording's pid where the output has one in it."""
+    from scalene_trace.formats.spool import read_spool
+
+    template = Path(read_facts(folder).output)
+    plain = Path(default_output(folder))
+    if "%p" not in template.name:
+        return plain
+    starts = read_spool(folder / SPOOL_NAME).process_starts
+    return plain.with_name(template.name.replace("%p", str(starts[0].record["pid"]))) if starts else plain
+
+
+def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
+    progress = _Progress()
+    try:
+        return _write_trace(folder, output, outcome, progress)
+    finally:
+        progress.end()
+
+
+def _write_trace(folder: Path, output: Path, outcome: Outcome, progress: _Progress) -> Finished:
+    from scalene_trace.formats.spool import read_spool
+    from scalene_trace.formats.writer import write_trace
+
+    from .convert import build_tables, event_count
+
+    progress.step("reading events")
+    facts = read_facts(folder)
+    contents = read_spool(folder / SPOOL_NAME)
+    progress.step("resolving stacks")
+    tables = build_tables(contents, facts, outcome, folder / RSS_NAME)
+    progress.step("writing the trace")
+    written = folder / TRACE_NAME
+    write_trace(written, facts.trace_id, tables)
+    size_bytes = written.stat().st_size
+    _put_in_place(written, output)
+    shutil.rmtree(folder, ignore_errors=True)
+    lost = zip(tables["loss"]["severity"], tables["loss"]["text"], strict=True)
+    return Finished(output, event_count(tables), size_bytes, [text for severity, text in lost if severity == "error"])
+
+
+def _put_in_place(written: Path, output: Path) -> None:
+    try:
+        put_in_place(written, output)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise TraceError(
+                f"The trace cannot be put at {output}: {(error.strerror or 'unknown error').lower()}."
+            ) from error
+        beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
+        shutil.copyfile(written, beside)
+        beside.chmod(0o600)
+        put_in_place(beside, output)
+
+
+class _Progress:
+    """One line on a terminal that says what goes on, once that has taken more than a second."""
+
+    def __init__(self) -> None:
+        self._what = ""
+        self._over = threading.Event()
+        self._shown = False
+        if sys.stderr.isatty():
+            threading.Thread(target=self._show, daemon=True).start()
+
+    def step(self, what: str) -> None:
+        self._what = what
+
+    def end(self) -> None:
+        self._over.set()
+        if self._shown:
+            self._write("")
+
+    def _show(self) -> None:
+        while not self._over.wait(_QUIET_S):
+            self._shown = True
+            self._write(f"scalene-record: {self._what} …")
+
+    def _write(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()

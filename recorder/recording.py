@@ -1,0 +1,61 @@
+"""A recording's own folder, ``OUT.spool/``: the spool, what the recorder knows, and RSS samples.
+
+Everything that the trace needs lies in it while the program runs, so that ``--recover`` can do what a killed recorder
+could not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+SPOOL_NAME = "spool"
+FACTS_NAME = "recording.json"
+RSS_NAME = "rss"
+TRACE_NAME = "trace.parquet"
+
+#: One RSS sample: nanoseconds from the start of the recording, process id, bytes.
+RSS_STRUCT = struct.Struct("<qqq")
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a recording when it starts. ``output``: path template of the trace, absolute (``%p`` = pid);
+    ``command``: as given, empty with --no-argv; ``command_code``: the code of ``-c``; ``cwd``: where the program
+    started; ``host``: settings of the trace by name."""
+
+    trace_id: str
+    output: str
+    command: list[str]
+    command_code: str | None
+    cwd: str
+    sources: bool
+    argv: bool
+    host: dict[str, str]
+
+
+def write_facts(folder: Path, facts: Facts) -> None:
+    """Writes the facts into the recording's folder."""
+    descriptor = os.open(folder / FACTS_NAME, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as file:
+        json.dump(asdict(facts), file)
+
+
+def read_facts(folder: Path) -> Facts:
+    """The facts of a recording's folder; neutral ones where the file is gone or damaged."""
+    try:
+        stored: Any = json.loads((folder / FACTS_NAME).read_text("utf-8", errors="surrogateescape"))
+        return Facts(**stored)
+    except (OSError, ValueError, TypeError):
+        return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
+
+
+def default_output(folder: Path) -> str:
+    """The output that a spool folder belongs to by its name: ``x.parquet.spool.1`` → ``x.parquet``."""
+    name = folder.absolute().name
+    head, _, _ = name.rpartition(".spool")
+    return str(folder.absolute().with_name(head or f"{name}.parquet"))

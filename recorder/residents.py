@@ -1,0 +1,111 @@
+"""Resident set sizes of the recorded processes, read while they live."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from scalene_trace.formats.layout import constants, ffi
+
+from .recording import RSS_STRUCT
+from .space import SpoolSpace
+
+_C = constants()
+_LINE_BYTES = _C["SPOOL_LINE_BYTES"]
+#: A process begins its first chunk with its start record, or nearly so.
+_HEAD_LINES = 16
+_FIRST_INTERVAL_S = 0.1
+_LAST_INTERVAL_S = 1.0
+_MOST_PROCESSES = 128
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+
+
+class Residents:
+    """Appends samples to the recording's RSS file: every 100 ms at first, every second in the end.
+
+    New processes are seen by the start record near the head of the first chunk that each takes. ``left_out`` counts
+    processes beyond the number that is watched at once.
+    """
+
+    def __init__(self, space: SpoolSpace, path: Path) -> None:
+        self.left_out = 0
+        self._space = space
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        self._seen = 0
+        self._pending: set[int] = set()
+        self._statm: dict[int, tuple[int, int]] = {}  # pid → process id, descriptor of /proc/PID/statm
+        self._due_s = time.monotonic()
+        self._started_s = self._due_s
+
+    def sample_if_due(self) -> None:
+        """Reads all sizes if it is time to."""
+        now_s = time.monotonic()
+        if now_s < self._due_s:
+            return
+        interval_s = min(max((now_s - self._started_s) / 100, _FIRST_INTERVAL_S), _LAST_INTERVAL_S)
+        self._due_s = now_s + interval_s
+        self._find_new()
+        t_ns = time.monotonic_ns() - int(self._space.header.start_mono_ns)
+        rows = [RSS_STRUCT.pack(t_ns, process, size) for process, size in self._read_all()]
+        try:
+            os.write(self._file, b"".join(rows))
+        except OSError:
+            self._due_s = now_s + _LAST_INTERVAL_S  # disk full: events matter more
+
+    def close(self) -> None:
+        """Gives up every file."""
+        for _, descriptor in self._statm.values():
+            os.close(descriptor)
+        self._statm.clear()
+        os.close(self._file)
+
+    def _find_new(self) -> None:
+        taken = min(int(self._space.header.taken), self._space.slots)
+        self._pending.update(range(self._seen, taken))
+        self._seen = taken
+        for slot in sorted(self._pending):
+            self._look_at(slot)
+
+    def _look_at(self, slot: int) -> None:
+        """Looks for a start record among the first records of a chunk, again later if those are not written yet."""
+        data = self._space.first_bytes(slot, _HEAD_LINES * _LINE_BYTES)
+        process, line = int(ffi().from_buffer("struct chunk_header *", data).process), 1
+        while process and line < _HEAD_LINES:
+            record = ffi().from_buffer("struct record_process_start *", data[line * _LINE_BYTES :])
+            kind, lines = record.head & 0xFFFF, record.head >> 16
+            if kind == _C["RECORD_PROCESS_START"]:
+                self._watch(int(record.pid), process)
+                break
+            if kind == 0 or lines == 0:
+                return
+            line += lines
+        if process:
+            self._pending.discard(slot)
+
+    def _watch(self, pid: int, process: int) -> None:
+        known = self._statm.get(pid)
+        if known:  # exec: the same process, a new image
+            self._statm[pid] = (max(process, known[0]), known[1])
+            return
+        if len(self._statm) >= _MOST_PROCESSES:
+            self.left_out += 1
+            return
+        try:
+            self._statm[pid] = (process, os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return  # it has ended
+
+    def _read_all(self) -> list[tuple[int, int]]:
+        sizes = []
+        for pid, (process, descriptor) in list(self._statm.items()):
+            try:
+                pages = int(os.pread(descriptor, 64, 0).split()[1])
+            except (OSError, IndexError, ValueError):
+                pages = 0
+            if pages:
+                sizes.append((process, pages * _PAGE_BYTES))
+            else:  # ended: its memory is gone
+                os.close(descriptor)
+                del self._statm[pid]
+        return sizes
