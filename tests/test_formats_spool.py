@@ -1,0 +1,196 @@
+"""The reader of spools, on whole spools and on those that crashed programs leave."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+from scalene_trace.formats import layout, losses
+from scalene_trace.formats.errors import NotASpool, SpoolMissing, SpoolVersion
+from scalene_trace.formats.spool import CHUNK_BYTES, CHUNKS_OFFSET, read_spool
+from spool_builder import LINE, START_MONO_NS, C, SpoolBuilder
+
+
+def tick(number: int) -> dict[str, int]:
+    return {"thread": 7, "t_ns": START_MONO_NS + number, "stack": 90 + number, "user_ns": 10_000_019}
+
+
+def test_every_struct_of_the_header_has_the_size_that_c_asserts():
+    assert layout.struct_dtype("spool_header").itemsize <= C["SPOOL_HEADER_BYTES"]
+    for name in ["chunk_header", *layout.record_kinds().values()]:
+        assert layout.struct_dtype(name).itemsize == LINE
+    with pytest.raises(KeyError):
+        layout.struct_dtype("record_nothing")
+
+
+def test_numbers_and_names_come_from_the_header():
+    assert C["SPOOL_MAGIC"].to_bytes(8, "little") == b"scalene1"
+    assert C["SPOOL_CHUNKS_OFFSET"] == C["SPOOL_HEADER_BYTES"] + 4 * C["SPOOL_RING"]
+    assert layout.record_kinds()[5] == "record_tick"
+    assert layout.names_of("CAUSE_") == {1: "root", 2: "fork", 3: "exec", 4: "spawn"}
+
+
+def test_every_loss_has_a_known_severity_and_a_name_of_its_own():
+    every = [*losses.shim_losses(), *losses.RECORDER_LOSSES]
+    text = losses.HEADER_PATH.read_text()
+    assert len(losses.shim_losses()) == text.count("\nLOSS(") <= C["SPOOL_LOSSES"]
+    assert losses.shim_losses()[0].name == "spool_full"
+    assert {loss.severity for loss in every} <= set(losses.SEVERITIES)
+    assert len({loss.name for loss in every}) == len(every)
+    assert losses.recorder_loss("spool_space").severity == "loss"
+
+
+def test_records_come_back_as_they_were_written(tmp_path):
+    builder = SpoolBuilder().start().add("tick", 1, **tick(3)).add("tick", 2, **tick(1))
+    builder.add("memory", 1, t_ns=START_MONO_NS + 2, net_bytes=-10_485_767)
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    ticks = contents.bulk["tick"]
+    assert ticks.records["t_ns"].tolist() == [START_MONO_NS + 1, START_MONO_NS + 3]
+    assert ticks.process.tolist() == [2, 1]
+    assert ticks.records["user_ns"].tolist() == [10_000_019] * 2
+    assert contents.bulk["memory"].records["net_bytes"].tolist() == [-10_485_767]
+    assert contents.process_starts[0].payload.startswith(b"/usr/bin/python3.11python\0main.py\0")
+    assert contents.damaged == 0
+
+
+def test_a_process_that_fills_many_chunks_keeps_all_its_ticks(tmp_path):
+    records = np.zeros(5_003, layout.struct_dtype("record_tick"))
+    records["t_ns"] = START_MONO_NS + np.arange(5_003)
+    contents = read_spool(SpoolBuilder().bulk("tick", records).write(tmp_path / "spool"))
+    assert contents.bulk["tick"].records["t_ns"].tolist() == records["t_ns"].tolist()
+
+
+def test_an_unfinished_record_is_skipped_and_counted(tmp_path):
+    builder = (
+        SpoolBuilder().add("tick", **tick(1)).unfinished(3).add("tick", **tick(2)).unfinished(1).add("tick", **tick(3))
+    )
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert (contents.bulk["tick"].records["t_ns"] - START_MONO_NS).tolist() == [1, 2, 3]
+    assert contents.damaged == 2
+
+
+def test_lines_claimed_and_never_touched_are_skipped(tmp_path):
+    builder = SpoolBuilder().add("tick", **tick(1)).raw(bytes(5 * LINE)).add("tick", **tick(2))
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert len(contents.bulk["tick"]) == 2
+    assert contents.damaged == 0
+
+
+def test_payload_that_looks_like_records_is_not_read_as_records(tmp_path):
+    decoy = (C["RECORD_TICK"] | 1 << 16).to_bytes(4, "little") * 300
+    builder = SpoolBuilder().module(0x1000, 0x2000, "/x", path_bytes=len(decoy)).add("tick", **tick(1))
+    builder.add("module", payload=decoy, path_bytes=len(decoy)).add("tick", **tick(2))
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert len(contents.bulk["tick"]) == 2
+    assert contents.damaged == 0
+
+
+def test_a_record_that_reaches_beyond_its_chunk_is_left_out(tmp_path):
+    builder = SpoolBuilder().add("tick", **tick(1))
+    builder.raw((C["RECORD_MODULE"] | 2000 << 16).to_bytes(4, "little") + bytes(LINE - 4)).add("tick", **tick(2))
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert len(contents.bulk["tick"]) == 1
+    assert contents.modules == []
+    assert contents.damaged == 1
+
+
+def test_a_kind_that_this_version_does_not_know_is_counted(tmp_path):
+    builder = SpoolBuilder().raw((999 | 1 << 16).to_bytes(4, "little") + bytes(LINE - 4)).add("tick", **tick(1))
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert len(contents.bulk["tick"]) == 1
+    assert contents.damaged == 1
+
+
+def test_a_code_object_in_many_parts_is_put_together(tmp_path):
+    bytecode = bytes(range(256)) * 700
+    builder = SpoolBuilder().code(42, bytecode=bytecode, line_table=b"\x80\x01", part_bytes=40_000)
+    code = read_spool(builder.write(tmp_path / "spool")).codes[42]
+    assert (code.file, code.name, code.line_table, code.bytecode) == ("/app/main.py", "work", b"\x80\x01", bytecode)
+
+
+def test_two_processes_may_write_the_same_code_object_in_different_parts(tmp_path):
+    builder = SpoolBuilder().code(42, bytecode=b"ab" * 500, part_bytes=100, skip_part=3)
+    builder.code(42, process=2, bytecode=b"ab" * 500, part_bytes=333)
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert contents.codes[42].bytecode == b"ab" * 500
+    assert contents.damaged == 0
+
+
+def test_a_code_object_with_a_missing_part_keeps_its_names(tmp_path):
+    builder = SpoolBuilder().code(42, bytecode=b"ab" * 500, line_table=b"\x80\x01", part_bytes=100, skip_part=3)
+    builder.code(43, part_bytes=5, skip_part=0)
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert contents.codes[42].name == "work"
+    assert contents.codes[42].line_table == b"\x80\x01"
+    assert contents.codes[42].bytecode == b""
+    assert 43 not in contents.codes
+    assert contents.damaged == 2
+
+
+@pytest.mark.parametrize("name", ["f", "größe", "функция", "𝒻", "\udc80name"])
+def test_names_of_every_width_are_read(tmp_path, name):
+    builder = SpoolBuilder().code(42, file="/a/" + name, name=name)
+    code = read_spool(builder.write(tmp_path / "spool")).codes[42]
+    assert (code.file, code.name) == ("/a/" + name, name)
+
+
+def test_a_spool_that_is_no_spool_is_refused_by_name(tmp_path):
+    path = tmp_path / "spool"
+    with pytest.raises(SpoolMissing, match="no such file"):
+        read_spool(path)
+    path.write_bytes(b"short")
+    with pytest.raises(NotASpool, match="too short"):
+        read_spool(path)
+    path.write_bytes(bytes(100_000))
+    with pytest.raises(NotASpool, match="does not begin as one"):
+        read_spool(path)
+    with pytest.raises(SpoolVersion, match="version 2, and this program reads version 1"):
+        read_spool(SpoolBuilder(version=2).write(path))
+    with pytest.raises(NotASpool, match="chunk size"):
+        read_spool(SpoolBuilder(chunk_bytes=4096).write(path))
+
+
+def test_offers_beyond_the_file_and_the_ring_are_ignored(tmp_path):
+    builder = SpoolBuilder(offered=2**63, taken=2**63).add("tick", **tick(1))
+    assert len(read_spool(builder.write(tmp_path / "spool")).bulk["tick"]) == 1
+
+
+def test_a_cut_spool_yields_what_is_left(tmp_path):
+    builder = SpoolBuilder()
+    for number in range(3_000):
+        builder.add("tick", **tick(number))
+    image = builder.image()
+    path = tmp_path / "spool"
+    for size in (
+        CHUNKS_OFFSET - 1,
+        CHUNKS_OFFSET,
+        CHUNKS_OFFSET + 70,
+        CHUNKS_OFFSET + CHUNK_BYTES + 6_415,
+        len(image) - 1,
+    ):
+        path.write_bytes(image[:size])
+        whole_lines = max(0, size - CHUNKS_OFFSET) // CHUNK_BYTES * 1023
+        ticks = len(read_spool(path).bulk["tick"])
+        assert whole_lines <= ticks <= whole_lines + 1023
+    assert ticks == 3_000
+
+
+def test_random_damage_never_raises_anything_undocumented(tmp_path):
+    builder = SpoolBuilder().start().module(0x1000, 0x2000, "/lib/x.so")
+    for number in range(400):
+        builder.add("tick", **tick(number)).add("node", hash=90 + number, parent=89 + number, code=42, instruction=3)
+    builder.code(42, bytecode=bytes(3_000), part_bytes=500).add("process_end", t_ns=START_MONO_NS + 9)
+    image, path, rng = builder.image(), tmp_path / "spool", random.Random(20260101)
+    for _ in range(150):
+        damaged = bytearray(image)
+        for _ in range(rng.randrange(1, 60)):
+            damaged[rng.choice([rng.randrange(len(image)), CHUNKS_OFFSET + LINE * rng.randrange(1024)])] = (
+                rng.randrange(256)
+            )
+        path.write_bytes(damaged)
+        try:
+            read_spool(path)
+        except (NotASpool, SpoolVersion):
+            continue

@@ -1,0 +1,304 @@
+"""Parts of the recorder by themselves: units, program resolution, folders, space, the shim's path."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scalene_trace.formats.layout import constants
+from scalene_trace.recorder import folders, shimfile, space, units
+from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
+from scalene_trace.recorder.program import resolve_program
+from scalene_trace.recorder.settings import Settings
+
+C = constants()
+
+
+@pytest.mark.parametrize(
+    ("text", "nanoseconds"),
+    [("10ms", 10_000_000), ("1s", 10**9), ("100us", 100_000), ("0.5 ms", 500_000), ("10US", 10_000)],
+)
+def test_durations_are_read(text, nanoseconds):
+    assert units.interval_ns("--cpu-interval", text) == nanoseconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "ms", "-1ms", "10m", "1e3ms", "10 ms ms"])
+def test_what_is_no_duration_is_refused_with_the_forms(text):
+    with pytest.raises(UsageError, match=r"--cpu-interval .* is not a duration\. Write it like 10ms, 1s or 100us\."):
+        units.interval_ns("--cpu-interval", text)
+
+
+@pytest.mark.parametrize("text", ["9us", "1.001s", "0ms"])
+def test_durations_out_of_range_are_refused(text):
+    with pytest.raises(UsageError, match="It can be 10us to 1s"):
+        units.interval_ns("--cpu-interval", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("10MB", 10 * 2**20),
+        ("512KiB", 2**19),
+        ("1GB", 2**30),
+        ("65536", 65_536),
+        ("1.5k", 1_536),
+        ("7 b", 7),
+        ("2T", 2**41),
+    ],
+)
+def test_sizes_are_read(text, size):
+    assert units.size_bytes("--memory-threshold", text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MB", "10XB", "-5MB", "0x10", "1,5MB"])
+def test_what_is_no_size_is_refused_with_the_forms(text):
+    with pytest.raises(UsageError, match=r"--memory-threshold .* is not a size"):
+        units.size_bytes("--memory-threshold", text)
+
+
+def test_thresholds_are_rounded_up_to_the_next_prime():
+    assert units.threshold_bytes("--memory-threshold", "10MB") == 10_485_767 == Settings().memory_threshold_bytes
+    assert units.threshold_bytes("--memory-threshold", "10485767") == 10_485_767
+    size = units.threshold_bytes("--memory-threshold", "1MB")
+    assert all(size % divisor for divisor in range(2, 1_100)) and 2**20 <= size < 2**20 + 100
+    with pytest.raises(UsageError, match="out of range"):
+        units.threshold_bytes("--memory-threshold", "1")
+
+
+def test_sizes_for_people():
+    assert [units.human_bytes(n) for n in (0, 999, 45 * 1024, 1_234_567, 3 * 2**30)] == [
+        "0 bytes",
+        "999 bytes",
+        "45 KB",
+        "1.2 MB",
+        "3.0 GB",
+    ]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    return tmp_path
+
+
+def test_scripts_modules_and_code_run_under_our_interpreter(folder):
+    (folder / "app.py").touch()
+    (folder / "pkg").mkdir()
+    (folder / "pkg" / "__main__.py").touch()
+    for words in (["app.py", "-o", "x"], ["-m", "pytest"], ["-c", "pass", "a"], ["pkg"]):
+        program = resolve_program(words, None)
+        assert program.argv == [sys.executable, *words]
+        assert program.executable == sys.executable
+    assert resolve_program(["-c", "pass"], None).code == "pass"
+
+
+def test_the_virtual_environment_comes_before_our_interpreter_and_the_option_before_both(folder, monkeypatch):
+    binary = folder / "venv" / "bin" / "python"
+    binary.parent.mkdir(parents=True)
+    binary.symlink_to(sys.executable)
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder / "venv"))
+    assert resolve_program(["-m", "x"], None).argv[0] == str(binary)
+    assert resolve_program(["-m", "x"], sys.executable).argv[0] == sys.executable
+    monkeypatch.setenv("VIRTUAL_ENV", str(folder / "gone"))
+    assert resolve_program(["-m", "x"], None).argv[0] == sys.executable
+
+
+def test_commands_are_found_on_path(folder, monkeypatch):
+    tools = folder / "tools"
+    tools.mkdir()
+    (tools / "tool").write_text("#!/bin/sh\n")
+    (tools / "tool").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder / 'gone'}:{tools}")
+    assert resolve_program(["tool", "x"], None) == resolve_program(["tool", "x"], None)
+    assert resolve_program(["tool", "x"], None).executable == str(tools / "tool")
+    assert resolve_program(["./tools/tool"], None).argv == ["./tools/tool"]
+
+
+def test_what_cannot_be_run_is_told_from_what_is_not_there(folder):
+    (folder / "plain.txt").touch()
+    (folder / "empty").mkdir()
+    (folder / "dangling").symlink_to("nowhere")
+    for word in ("./plain.txt", "./empty"):
+        with pytest.raises(NotExecutable):
+            resolve_program([word], None)
+    for word in ("missing.py", "no-such-command-here", "./dangling", ""):
+        with pytest.raises(NotFound):
+            resolve_program([word], None)
+    with pytest.raises(UsageError, match="needs a module name"):
+        resolve_program(["-m"], None)
+    with pytest.raises(NotFound):
+        resolve_program(["-m", "x"], "no-such-python")
+
+
+def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
+    template = folders.output_template(tmp_path)
+    assert Path(template).parent == tmp_path
+    assert folders.output_path(template, 77).name.endswith("-77.parquet")
+
+
+def test_outputs_that_cannot_be_are_sentences(tmp_path):
+    with pytest.raises(SetupError, match="does not exist"):
+        folders.output_template(tmp_path / "gone" / "x.parquet")
+    with pytest.raises(SetupError, match="not a regular file"):
+        folders.output_template(Path("/dev/null"))
+
+
+def test_old_names():
+    assert folders.old_name(Path("/a/trace.parquet")) == Path("/a/trace.old.parquet")
+    assert folders.old_name(Path("/a/run.bin")) == Path("/a/run.bin.old.parquet")
+
+
+def make_folder(tmp_path, told):
+    descriptors = []
+
+    def fill(new):
+        descriptors.append(os.open(new / "spool", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+        return descriptors[0]
+
+    made = folders.create_spool_folder(str(tmp_path / "t.parquet"), fill, told.append)
+    return made, descriptors[0]
+
+
+def test_a_second_recorder_is_refused_and_a_dead_one_moved_aside(tmp_path):
+    told: list[str] = []
+    first, descriptor = make_folder(tmp_path, told)
+    assert first.stat().st_mode & 0o777 == 0o700
+    assert folders.is_recording(first)
+    with pytest.raises(SetupError, match=r"Another scalene-record is recording to t\.parquet"):
+        make_folder(tmp_path, told)
+    os.close(descriptor)
+    assert not folders.is_recording(first)
+    for number in (1, 2):
+        _, descriptor = make_folder(tmp_path, told)
+        assert f"--recover {tmp_path}/t.parquet.spool.{number}" in told[-1]
+        os.close(descriptor)
+    found = sorted(tmp_path.iterdir())
+    assert [each.name for each in found] == ["t.parquet.spool", "t.parquet.spool.1", "t.parquet.spool.2"]
+    for each in found:
+        shutil.rmtree(each)
+
+
+def test_a_link_in_the_place_of_the_spool_is_not_followed(tmp_path):
+    (tmp_path / "victim").mkdir()
+    (tmp_path / "victim" / "kept").touch()
+    (tmp_path / "t.parquet.spool").symlink_to(tmp_path / "victim")
+    with pytest.raises(SetupError, match="in the way"):
+        make_folder(tmp_path, [])
+    assert [each.name for each in (tmp_path / "victim").iterdir()] == ["kept"]
+    (tmp_path / "t.parquet.spool").unlink()
+
+
+def make_space(tmp_path, **settings):
+    return space.SpoolSpace(tmp_path / "spool", Settings(**settings))
+
+
+def test_the_header_says_what_was_asked_for(tmp_path):
+    made = make_space(tmp_path, memory=False, cpu_engine="posix", cpu_interval_ns=1_234_567)
+    header = made.header
+    assert header.magic == C["SPOOL_MAGIC"] and header.version == C["SPOOL_VERSION"]
+    assert header.features == sum(C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY"))
+    assert header.cpu_interval_ns == 1_234_567 and header.recorder_pid == os.getpid()
+    assert abs(header.start_mono_ns - time.monotonic_ns()) < 10**9
+    assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o600
+    made.close()
+
+
+def test_chunks_are_allocated_for_real_and_ahead_of_use(tmp_path):
+    made = make_space(tmp_path)
+    made.offer_ahead()
+    assert made.header.offered == 256
+    status = (tmp_path / "spool").stat()
+    assert status.st_size == C["SPOOL_CHUNKS_OFFSET"] + 16_384 * 65_536
+    assert 256 * 65_536 <= status.st_blocks * 512 < 300 * 65_536
+    made.header.taken = 100
+    made.offer_ahead()
+    assert made.header.offered == 256  # 156 are left
+    made.header.taken = 129
+    made.offer_ahead()
+    assert made.header.offered == 129 + 256
+    ring = os.pread(made.descriptor, 4 * 385, C["SPOOL_HEADER_BYTES"])
+    assert list(memoryview(ring).cast("I")) == list(range(385))
+    made.close()
+
+
+def test_the_last_slots_are_offered_and_then_the_end_is_counted(tmp_path):
+    made = make_space(tmp_path)
+    made.slots = 300
+    made.offer_ahead()
+    made.header.taken = 250
+    made.offer_ahead()
+    assert (made.header.offered, made.failures) == (300, 0)
+    made.header.taken = 300
+    made.offer_ahead()
+    assert (made.header.offered, made.failures) == (300, 1)
+    made.close()
+
+
+def test_the_limit_on_file_sizes_bounds_the_spool(tmp_path):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (C["SPOOL_CHUNKS_OFFSET"] + 3 * 65_536 + 5, limits[1]))
+        made = make_space(tmp_path)
+        made.offer_ahead()
+        assert (made.slots, made.header.offered) == (3, 3)
+        made.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+
+def test_space_that_cannot_be_had_is_offered_in_part_and_counted(tmp_path, monkeypatch):
+    left = [40]
+
+    def fallocate(descriptor, offset, size):
+        if size > left[0] * 65_536:
+            raise OSError(28, "No space left on device")
+        left[0] -= size // 65_536
+
+    made = make_space(tmp_path)
+    monkeypatch.setattr(os, "posix_fallocate", fallocate)
+    made.offer_ahead()
+    assert (made.header.offered, made.failures) == (40, 1)
+    made.offer_ahead()  # not at once again
+    assert made.failures == 1
+    made.close()
+
+
+@pytest.mark.parametrize("name", ["with space", "with:colon", "with$dollar", "with;semicolon", "with\nnewline"])
+def test_a_path_that_the_loader_cannot_take_is_copied_for_the_recording(tmp_path, monkeypatch, name):
+    library = tmp_path / name / shimfile.LIBRARY_NAME
+    library.parent.mkdir()
+    library.write_bytes(b"shim")
+    monkeypatch.setenv(shimfile.OVERRIDE_VARIABLE, str(library))
+    with shimfile.preloadable_shim(tmp_path) as path:
+        assert path.read_bytes() == b"shim"
+        assert shimfile.usable(path)
+        assert path.parent.stat().st_mode & 0o777 == 0o700
+    assert not path.parent.exists()
+
+
+def test_a_plain_path_is_used_as_it_is_and_a_missing_shim_is_a_sentence(tmp_path, monkeypatch):
+    library = tmp_path / "lib.so"
+    library.touch()
+    monkeypatch.setenv(shimfile.OVERRIDE_VARIABLE, str(library))
+    with shimfile.preloadable_shim(tmp_path) as path:
+        assert path == library
+    library.unlink()
+    with pytest.raises(SetupError, match="is not installed"):
+        shimfile.find_shim()
+
+
+def test_locks_are_flocks(tmp_path):
+    path = tmp_path / "spool"
+    path.touch()
+    assert not folders.is_recording(tmp_path)
+    with path.open() as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        assert folders.is_recording(tmp_path)
