@@ -28,6 +28,7 @@ static void (*get_allocator)(int domain, struct py_allocator *out);
 static void (*set_allocator)(int domain, struct py_allocator *allocator);
 static struct py_arena_allocator arena_below;
 static _Atomic uint64_t arenas_seen;
+static bool installed;
 
 /* ---- where arenas lie: a radix tree over the 1 MiB cells of the address space ---- */
 
@@ -93,9 +94,11 @@ static inline size_t pool_block_bytes(const void *block) {
 
 /* ---- the allocators ---- */
 
-static inline void count_allocated(struct memory_state *m, const void *block) {
+/* Any allocator below: what it took from malloc is counted there, what came from a pool is counted here. */
+static void *counted(struct memory_state *m, void *block) {
   size_t size = pool_block_bytes(block);
   if (size) memory_count_python_allocated(m, size);
+  return block;
 }
 
 static void *python_malloc(void *context, size_t size) {
@@ -104,8 +107,7 @@ static void *python_malloc(void *context, size_t size) {
   m->python_depth++;
   void *block = below->malloc(below->context, size);
   m->python_depth--;
-  count_allocated(m, block);
-  return block;
+  return counted(m, block);
 }
 
 static void *python_calloc(void *context, size_t count, size_t size) {
@@ -114,8 +116,7 @@ static void *python_calloc(void *context, size_t count, size_t size) {
   m->python_depth++;
   void *block = below->calloc(below->context, count, size);
   m->python_depth--;
-  count_allocated(m, block);
-  return block;
+  return counted(m, block);
 }
 
 static void *python_realloc(void *context, void *block, size_t size) {
@@ -133,18 +134,50 @@ static void *python_realloc(void *context, void *block, size_t size) {
   return result;
 }
 
+static __attribute__((noinline)) void free_outside_pools(struct py_allocator *below, void *block) {
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  below->free(below->context, block);
+  m->python_depth--;
+}
+
+static SLOW_PATH void flush_and_free(struct py_allocator *below, void *block, size_t size) {
+  memory_flush(-(int64_t)size);
+  below->free(below->context, block);
+}
+
+/* To its pool nothing below is counted, so the call is the last thing done. */
 static void python_free(void *context, void *block) {
   struct py_allocator *below = context;
   struct memory_state *m = &this_memory;
   size_t size = pool_block_bytes(block);
-  if (size) {
-    memory_count_python_freed(m, size);
-    below->free(below->context, block); /* to its pool: nothing below is counted */
-    return;
+  if (unlikely(!size)) {
+    free_outside_pools(below, block);
+  } else if (unlikely((m->python_freed += (int64_t)size) >= m->flush_at)) {
+    flush_and_free(below, block, size);
+  } else {
+    below->free(below->context, block);
   }
-  m->python_depth++;
-  below->free(below->context, block);
-  m->python_depth--;
+}
+
+/* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted before
+ * the call. (Where even an arena cannot be had, pymalloc asks malloc and the block counts twice.) ---- */
+
+#define SMALL_BYTES 512
+#define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
+
+static SLOW_PATH void *flush_and_malloc(struct py_allocator *below, size_t size) {
+  memory_flush((int64_t)CLASS_BYTES(size));
+  return below->malloc(below->context, size);
+}
+
+static void *pymalloc_malloc(void *context, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  if (unlikely(size - 1 >= SMALL_BYTES)) return python_malloc(context, size);
+  m->python_allocated += (int64_t)CLASS_BYTES(size);
+  if (unlikely(m->python_allocated >= m->flush_at)) return flush_and_malloc(below, size);
+  return below->malloc(below->context, size);
 }
 
 /* RAW: plain malloc below, counted there; here only the mark. */
@@ -181,11 +214,10 @@ static void raw_free(void *context, void *block) {
 
 /* ---- installing, and installing again ---- */
 
-/* PYTHONMALLOC and dev mode put other allocators in the place of ours soon after the start. Each time the arena
- * allocator, which stays, notices, ours go around the new ones; every wrapping has its own copy of what is below. */
-#define WRAPPINGS 4
-static struct py_allocator below[WRAPPINGS][DOMAINS];
-static _Atomic int wrappings;
+/* PYTHONMALLOC and dev mode put other allocators in the place of ours during the start, before the first small
+ * allocation. The arena allocator stays and notices: at the first arena, ours go around the new ones. Later nothing is
+ * wrapped again: what a program or tracemalloc installs then goes around ours. */
+static struct py_allocator below[2][DOMAINS];
 
 static void wrap(int domain, struct py_allocator *save) {
   get_allocator(domain, save);
@@ -194,19 +226,24 @@ static void wrap(int domain, struct py_allocator *save) {
   set_allocator(domain, &ours);
 }
 
-static void wrap_all(void) {
-  int turn = atomic_fetch_add(&wrappings, 1);
-  if (turn >= WRAPPINGS) {
-    if (turn == WRAPPINGS) loss_add(LOSS_allocator_replaced);
-    return;
-  }
+static void wrap_all(int turn) {
   for (int domain = 0; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
 }
 
-static void wrap_again_if_replaced(void) {
+static void at_first_arena(void) {
   struct py_allocator now;
   get_allocator(DOMAIN_OBJ, &now);
-  if (now.malloc != python_malloc && atomic_load(&wrappings) <= WRAPPINGS) wrap_all();
+  if (now.malloc != python_malloc) {
+    loss_add(LOSS_allocator_replaced);
+    wrap_all(1);
+    return;
+  }
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
+    get_allocator(domain, &now);
+    if (now.malloc != python_malloc) continue;
+    now.malloc = pymalloc_malloc;
+    set_allocator(domain, &now);
+  }
 }
 
 static void *arena_alloc(void *context, size_t size) {
@@ -217,8 +254,7 @@ static void *arena_alloc(void *context, size_t size) {
   if (!arena) return NULL;
   if (size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, true);
-    atomic_fetch_add(&arenas_seen, 1);
-    wrap_again_if_replaced();
+    if (atomic_fetch_add(&arenas_seen, 1) == 0) at_first_arena();
   } else {
     /* 3.11 and later take the chunks of their frame stack from here: memory, but no pools */
     memory_count_python_allocated(&this_memory, size);
@@ -252,9 +288,10 @@ void pyalloc_init(void) {
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
   set_arena(&ours);
-  wrap_all();
+  wrap_all(0);
+  installed = true;
 }
 
 void pyalloc_end(void) {
-  if (atomic_load(&wrappings) && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
+  if (installed && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
 }
