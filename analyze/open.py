@@ -1,0 +1,193 @@
+"""Opens traces: checks every byte, then shows them as views in a DuckDB that can reach nothing else.
+
+A trace may be a stranger's. Nothing in it is ever executed, and DuckDB is told to open no file but the traces, to load
+no extension, to see no Python variable, and to let nobody change that. Where somebody else's SQL is to run (``sealed``),
+what it names is loaded first and then DuckDB may open no file at all: reading the traces by name would also allow
+writing them, and a COPY inside a WITH clause passes for a SELECT (docs/design/analysis.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from scalene_trace.formats.errors import TraceDamaged
+from scalene_trace.formats.integrity import TraceHeader, check_trace
+
+from . import queries, views
+from .selection import Selection, user_files
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: What the report reads more than once: computed once, and kept.
+REPORT_TABLES = frozenset(
+    {
+        "memory_samples",
+        "processes",
+        "threads",
+        "settings",
+        "opcode_calls",
+        "thread_scale",
+        "stack_frames",
+        "stack_owners",
+        "stack_figures",
+    }
+)
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """An opened file: the path as given, and what its metadata says."""
+
+    path: Path
+    header: TraceHeader
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Opened traces. ``connection`` has the views of :mod:`views`; close it, or use it as a context manager."""
+
+    files: tuple[TraceFile, ...]
+    connection: DuckDBPyConnection
+    temporary: Path
+
+    def literals(self) -> list[str]:
+        """The names under which DuckDB reads the files, as SQL strings."""
+        return [views.literal(_names(file.path, self.temporary, index)[1]) for index, file in enumerate(self.files)]
+
+    def close(self) -> None:
+        self.connection.close()
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def __enter__(self) -> Traces:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if error is not None:
+            _raise_damage(self.files[0].path, error)
+
+
+def open_traces(paths: Sequence[Path], selection: Selection | None = None, tables: Iterable[str] = ()) -> Traces:
+    """Opens the traces at ``paths`` with what ``selection`` asks for; views named in ``tables`` are computed at once.
+
+    Raises the errors of :func:`scalene_trace.formats.integrity.check_trace`, and TraceDamaged when a file passes that
+    check but is no table of ours.
+    """
+    return _open(paths, selection or Selection(), frozenset(tables), is_sealed=False)
+
+
+def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = None) -> Traces:
+    """Opens the traces for a query that somebody else wrote: what ``sql`` names is loaded, then no file can be opened."""
+    words = {word.lower() for word in re.findall(r"\w+", sql)}
+    return _open(paths, selection or Selection(), frozenset(words), is_sealed=True)
+
+
+def _open(paths: Sequence[Path], selection: Selection, tables: frozenset[str], is_sealed: bool) -> Traces:
+    files = tuple(TraceFile(path, check_trace(path)) for path in paths)
+    temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
+    try:
+        connection = _connect(files, temporary, is_sealed)
+        traces = Traces(files, connection, temporary)
+        _create(traces, selection, _with_inputs(tables) if is_sealed else tables)
+        _lock(connection, is_sealed)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        _raise_damage(files[0].path, error)
+        raise
+    return traces
+
+
+def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"):
+        connection.execute(f"SET {setting} = false")
+    connection.execute("SET allow_community_extensions = false")
+    connection.execute(f"SET temp_directory = {views.literal(str(temporary))}")
+    if not is_sealed:
+        names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
+        connection.execute(f"SET allowed_paths = [{', '.join(map(views.literal, names))}]")
+        connection.execute("SET enable_external_access = false")
+    return connection
+
+
+def _lock(connection: DuckDBPyConnection, is_sealed: bool) -> None:
+    if is_sealed:
+        connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _names(path: Path, temporary: Path, index: int) -> tuple[str, str]:
+    """The file's resolved name and the same with glob characters escaped: DuckDB checks the one and reads the other."""
+    resolved = os.path.realpath(path)
+    if not resolved.isprintable():
+        link = temporary / f"{index}.parquet"
+        if not link.is_symlink():
+            link.symlink_to(resolved)
+        resolved = str(link)
+    return resolved, escaped(resolved)
+
+
+def escaped(name: str) -> str:
+    """``name`` with the characters escaped that DuckDB reads as a pattern."""
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _create(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
+    connection = traces.connection
+    files = [(literal, views.file_columns(connection, literal)) for literal in traces.literals()]
+    for name, query in views.SELECTION_TABLES.items():
+        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+    for name, query in views.definitions(files):
+        if name == "stack_frames":
+            _select(connection, selection)
+        connection.execute(f"CREATE TEMP {'TABLE' if name in tables else 'VIEW'} {name} AS {query}")
+
+
+def _select(connection: DuckDBPyConnection, selection: Selection) -> None:
+    row = (selection.from_ns, selection.to_ns, list(selection.processes) or None, list(selection.threads) or None)
+    connection.execute("UPDATE selection SET from_ns = ?, to_ns = ?, process_ids = ?, thread_ids = ?", row)
+    found = [
+        file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None
+    ]
+    connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (user_files(found, selection),))
+
+
+def _with_inputs(names: frozenset[str]) -> frozenset[str]:
+    """The views among ``names`` and all that they read."""
+    wanted: set[str] = set()
+    pending = set(names)
+    while pending:
+        name = pending.pop()
+        if name in views.KIND_VIEWS.values():
+            wanted.add(name)
+        elif name in views.DERIVED_VIEWS and name not in wanted:
+            wanted.add(name)
+            pending |= set(re.findall(r"\w+", queries.body(name)))
+    return frozenset(wanted)
+
+
+def _raise_damage(path: Path, error: BaseException) -> None:
+    """Raises TraceDamaged if ``error`` is DuckDB's about the contents of the file."""
+    import duckdb
+
+    about_contents = (
+        duckdb.IOException,
+        duckdb.InvalidInputException,
+        duckdb.ConversionException,
+        duckdb.BinderException,
+    )
+    if isinstance(error, about_contents):
+        raise TraceDamaged(path, f"DuckDB cannot read it ({str(error).splitlines()[0]})") from error

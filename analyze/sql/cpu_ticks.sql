@@ -1,0 +1,45 @@
+-- Answers: what was each CPU tick doing: running Python bytecode, a builtin of the interpreter, or an extension?
+-- The rule looks at the interrupted instruction, at what the scan of the native stack met before the bytecode loop, and
+-- at the opcode of the innermost frame (docs/design/attribution.md). Native code = builtin + extension.
+-- Parameters: none
+-- Columns:
+--   trace: which trace, from 1
+--   t_ns [ns]: when, from the start of the recording
+--   process: process id
+--   thread: thread id
+--   stack: stack id; NULL = no Python stack was there or could be read
+--   user_s [s]: user CPU time that the tick stands for, scaled so that threads add up to their exact CPU time
+--   system_s [s]: kernel CPU time that the tick stands for, scaled alike
+--   class: python, builtin or extension: what the user time was spent in
+--   class_by_opcode: python or native by the rule of the Scalene papers (opcode_calls); NULL = no opcode
+--   opcode: instruction of the innermost frame; NULL = no frame, or not read
+--   opcode_call: what the instruction calls: none, python, c, generic; NULL = no opcode
+--   pc_class: image of the interrupted instruction: eval, interpreter, support, extension, shim, unknown
+--   pc_module: module id of the interrupted instruction; NULL = in no known image
+--   pc_offset [bytes]: ELF virtual address in that module; NULL = in no known image
+--   extension_module: module id of the first extension on the native stack; NULL = none
+--   extension_offset [bytes]: ELF virtual address in that module; NULL = none
+--   has_python: the thread has a Python thread state
+--   gc: a garbage collection was running
+--   torn: the frames could not be read, the stack is missing
+--   system_only: from the timer that carries kernel time only
+-- Order: none
+SELECT trace, t_ns, process, thread, stack,
+    user_ns * coalesce(scale, 1) / 1e9 AS user_s,
+    system_ns * coalesce(scale, 1) / 1e9 AS system_s,
+    CASE
+        WHEN NOT has_python THEN 'extension'
+        WHEN pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL THEN 'extension'
+        WHEN pc_class = 'eval' OR opcode_call IN ('none', 'python') THEN 'python'
+        WHEN opcode_call = 'c' THEN 'builtin'
+        WHEN opcode_call = 'generic' AND starts_with(python_version, '3.10.') THEN if(frame_setup, 'python', 'builtin')
+        WHEN tp_call THEN if(pc_class = 'support', 'builtin', 'python')
+        WHEN vectorcall THEN 'builtin'
+        ELSE 'python'
+    END AS class,
+    class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
+    has_python, gc, torn, system_only
+FROM cpu_rows
+LEFT JOIN opcode_calls USING (opcode)
+LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)
+LEFT JOIN (SELECT trace, process, python_version FROM processes) USING (trace, process)

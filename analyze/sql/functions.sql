@@ -1,0 +1,38 @@
+-- Answers: what does each function of the user's code cost, by itself and with all that it calls?
+-- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Columns:
+--   trace: which trace, from 1
+--   file: file name
+--   function: qualified name
+--   first_line: first line of the function
+--   ticks: CPU ticks charged to the function itself
+--   cumulative_cpu_s [s]: CPU time of all stacks that hold the function, each counted once even when it recurses
+--   cpu_s [s]: CPU time charged to the function itself: python_s + native_s + system_s
+--   python_s [s]: user CPU time in Python code
+--   native_s [s]: user CPU time in builtins and extensions
+--   system_s [s]: kernel CPU time
+--   gc_s [s]: the part of cpu_s that garbage collections took
+--   memory_samples: footprint samples charged to the function itself
+--   growth_bytes [bytes]: signed sum of the footprint samples
+--   allocated_bytes [bytes]: allocated, gross, between the footprint samples
+--   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
+-- Order: CPU time by itself, then cumulative, descending; then file, first line and function
+WITH cumulative AS (
+    SELECT trace, file, function, first_line, sum(python_s + native_s + system_s) AS cumulative_cpu_s
+    FROM (SELECT DISTINCT trace, stack, file, function, first_line FROM stack_frames)
+    JOIN stack_figures USING (trace, stack) GROUP BY trace, file, function, first_line
+), own AS (
+    SELECT trace, file, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
+        sum(native_s) AS native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
+        sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
+        sum(python_allocated_bytes) AS python_allocated_bytes
+    FROM stack_figures JOIN stack_owners USING (trace, stack) GROUP BY trace, file, function, first_line
+)
+SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks, cumulative_cpu_s,
+    coalesce(python_s + native_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
+    coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,
+    coalesce(memory_samples, 0)::BIGINT AS memory_samples, coalesce(growth_bytes, 0)::BIGINT AS growth_bytes,
+    coalesce(allocated_bytes, 0)::BIGINT AS allocated_bytes,
+    coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes
+FROM cumulative LEFT JOIN own USING (trace, file, function, first_line)
+ORDER BY cpu_s DESC, cumulative_cpu_s DESC, file, first_line, function

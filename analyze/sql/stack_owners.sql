@@ -1,0 +1,12 @@
+-- Answers: which line of the user's code is a sample with this stack charged to? The innermost one.
+-- Parameters: none
+-- Columns:
+--   trace: which trace, from 1
+--   stack: stack id; stacks without a frame of the user's are absent
+--   file: file name of the code object
+--   function: qualified name
+--   first_line: first line of the function
+--   line: line that was executing
+-- Order: none
+WITH innermost AS (SELECT trace, stack, min(depth) AS depth FROM stack_frames GROUP BY trace, stack)
+SELECT trace, stack, file, function, first_line, line FROM stack_frames JOIN innermost USING (trace, stack, depth)

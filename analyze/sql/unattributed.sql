@@ -1,0 +1,21 @@
+-- Answers: what do the samples without any frame of the user's add up to? All = these + lines.
+-- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Columns:
+--   ticks: CPU ticks
+--   cpu_s [s]: CPU time: python_s + native_s + system_s
+--   python_s [s]: user CPU time in Python code
+--   native_s [s]: user CPU time in builtins and extensions
+--   system_s [s]: kernel CPU time
+--   gc_s [s]: the part of cpu_s that garbage collections took
+--   memory_samples: footprint samples
+--   growth_bytes [bytes]: signed sum of the footprint samples
+--   allocated_bytes [bytes]: allocated, gross, between the footprint samples
+--   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
+-- Order: one row
+SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_s + system_s), 0) AS cpu_s,
+    coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,
+    coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
+    coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
+    coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
+    coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes
+FROM stack_figures ANTI JOIN stack_owners USING (trace, stack)

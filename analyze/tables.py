@@ -1,0 +1,98 @@
+"""The smaller answers: functions, info, and other people's SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import info, views
+from .open import escaped, open_sealed, open_traces
+from .report import build_report
+from .results import Table, TraceInfo
+from .selection import Selection
+
+
+class QueryRefused(Exception):  # noqa: N818 (the name says what happened)
+    """SQL that will not be run, or cannot be; ``str()`` says why in one or two sentences."""
+
+
+def build_functions(paths: Sequence[Path], selection: Selection, sort: str | None, limit: int | None) -> Table:
+    """The functions of the report."""
+    report = build_report(paths, selection, sort, limit)
+    return Table("functions", report.query, report.traces, report.functions)
+
+
+def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Table:
+    """What each trace says of itself: settings beside the usual, and its processes as rows."""
+    traces_json, rows = [], []
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path]) as traces:
+            traces_json.append(_described(info.trace_info(traces), info.settings(traces.connection), path))
+            rows += info.process_infos(traces, index)
+    return Table("info", query, traces_json, rows, "processes")
+
+
+def _described(trace: TraceInfo, settings: dict[str, str], path: Path) -> dict[str, Any]:
+    return vars(trace) | {"size_bytes": path.stat().st_size, "settings": settings}
+
+
+def run_sql(
+    paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None
+) -> tuple[list[str], list[tuple[Any, ...]]]:
+    """Column names and rows of one SELECT or EXPLAIN over the views of the traces.
+
+    Raises QueryRefused for anything else and for SQL that does not run, and the errors of :func:`open_traces`.
+    """
+    import duckdb
+
+    with open_sealed(paths, sql, selection) as traces:
+        try:
+            cursor = traces.connection.execute(_checked(traces.connection, sql))
+            rows = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+        except duckdb.Error as error:
+            raise QueryRefused(str(error).strip()) from error
+        return _distinct([column[0] for column in cursor.description or ()]), rows
+
+
+def _checked(connection: Any, sql: str) -> Any:
+    """The one statement of ``sql``, if it only reads."""
+    statements = connection.extract_statements(sql)
+    if len(statements) != 1:
+        raise QueryRefused("Give one SQL statement." if statements else "The SQL is empty. Give a SELECT statement.")
+    if not _only_reads(connection, statements[0]):
+        raise QueryRefused("Only SELECT and EXPLAIN are run here: a trace is never changed.")
+    return statements[0]
+
+
+def _only_reads(connection: Any, statement: Any) -> bool:
+    kind = str(statement.type).rpartition(".")[2]
+    if kind != "EXPLAIN":
+        return kind == "SELECT"
+    inner = re.sub(r"(?is)^\s*explain\s+(analyze\b)?\s*(\([^()]*\))?", "", statement.query)
+    return [str(each.type).rpartition(".")[2] for each in connection.extract_statements(inner)] == ["SELECT"]
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """The names, repeated ones numbered: JSON objects need distinct keys."""
+    seen: dict[str, int] = {}
+    result = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+    return result
+
+
+def init_script(paths: Sequence[Path], selection: Selection) -> str:
+    """The statements that build the same views in a plain DuckDB shell. Raises the errors of :func:`open_traces`."""
+    with open_traces(paths, selection) as traces:
+        connection = traces.connection
+        literals = [views.literal(escaped(str(file.path.resolve()))) for file in traces.files]
+        columns = [views.file_columns(connection, literal) for literal in traces.literals()]
+        files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
+    statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
+    values = ", ".join(f"({views.literal(file)})" for file in files)
+    statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
+    pairs = views.definitions(list(zip(literals, columns, strict=True)))
+    return "\n".join(statements + [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in pairs]) + "\n"

@@ -1,0 +1,114 @@
+"""Memory of the process tree over time."""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import queries
+from .info import trace_info
+from .open import open_traces
+from .results import Table, TimelinePoint
+from .selection import Selection
+from .trend import MAX_POINTS, Point, reduce_points, steps
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Event = tuple[int, int]  #: (time in ns, bytes from then on)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Peaks of the process tree, and its footprint over time ([s, bytes], at most 100 points)."""
+
+    peak_bytes: int
+    python_peak_bytes: int
+    peak_rss_bytes: int | None
+    timeline: list[Point]
+
+
+def memory_over_time(connection: DuckDBPyConnection, selection: Selection) -> Memory:
+    """The memory of the one opened trace within the selection's time window."""
+    rows = queries.run(connection, "footprint_events")
+    footprint = _window([(row[1], row[2]) for row in rows], selection)
+    python = _window([(row[1], row[3]) for row in rows], selection)
+    return Memory(
+        peak_bytes=max((each[1] for each in footprint), default=0),
+        python_peak_bytes=max((each[1] for each in python), default=0),
+        peak_rss_bytes=peak_rss(connection, selection),
+        timeline=reduce_points(steps(footprint)),
+    )
+
+
+def peak_rss(connection: DuckDBPyConnection, selection: Selection) -> int | None:
+    """Highest resident set of the process tree in bytes; None = nothing told it.
+
+    The sum over the processes as the recorder read it, or the kernel's own high-water mark of one process if that is
+    higher. A high-water mark has no time, so it counts only where the selection has no restriction.
+    """
+    found = [each[1] for each in _window(_rss_events(connection), selection)]
+    if selection.from_s is None and selection.to_s is None and not selection.processes:
+        (mark,) = connection.execute("SELECT max(peak_rss_bytes) FROM processes").fetchall()[0]
+        found += [mark] if mark is not None else []
+    return max(found, default=None)
+
+
+def _rss_events(connection: DuckDBPyConnection) -> list[Event]:
+    return [(t_ns, rss) for _, t_ns, rss in queries.run(connection, "rss_events")]
+
+
+def _window(events: list[Event], selection: Selection) -> list[Event]:
+    """The events within the window; the last one before it is moved to its start."""
+    from_ns, to_ns = selection.from_ns, selection.to_ns
+    if to_ns is not None:
+        events = [event for event in events if event[0] < to_ns]
+    if from_ns is None:
+        return events
+    before = [event for event in events if event[0] < from_ns]
+    return [(from_ns, event[1]) for event in before[-1:]] + [event for event in events if event[0] >= from_ns]
+
+
+def build_timeline(
+    paths: Sequence[Path], selection: Selection, query: dict[str, object], limit: int = MAX_POINTS
+) -> Table:
+    """Rows of :class:`TimelinePoint`, at most ``limit`` a trace, in order of trace and time.
+
+    Raises the errors of :func:`open_traces`.
+    """
+    infos, rows = [], []
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path], selection, ("memory_samples", "processes")) as traces:
+            infos.append(trace_info(traces))
+            rows += _timeline_points(traces.connection, selection, index, limit)
+    return Table("timeline", query, infos, rows)
+
+
+def _timeline_points(
+    connection: DuckDBPyConnection, selection: Selection, trace: int, limit: int
+) -> list[TimelinePoint]:
+    rows = queries.run(connection, "footprint_events")
+    footprint = _window([(row[1], row[2]) for row in rows], selection)
+    python = _window([(row[1], row[3]) for row in rows], selection)
+    resident = _window(_rss_events(connection), selection)
+    if not connection.execute("SELECT count(*) FROM memory_samples").fetchall()[0][0]:
+        footprint, python = [], []
+    times_s = [t_s for t_s, _ in reduce_points(steps(footprint or resident), max(limit, 3))]
+    series = [_Held(events) for events in (footprint, python, resident)]
+    return [TimelinePoint(trace, t_s, *(held.at(round(t_s * 1e9)) for held in series)) for t_s in times_s]
+
+
+class _Held:
+    """Values that hold until the next."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._times = [t_ns for t_ns, _ in events]
+        self._values = [value for _, value in events]
+
+    def at(self, t_ns: int) -> int | None:
+        """The value at ``t_ns``; None before the first."""
+        index = bisect.bisect_right(self._times, t_ns)
+        return self._values[index - 1] if index else None

@@ -1,0 +1,147 @@
+"""The views of a trace: one per kind of record, and those that the queries build on them.
+
+The views of a kind follow the schema of this version, whatever the file holds: a column that the file lacks (it was
+written by an older recorder) is NULL of the schema's type. Every view starts with ``trace``, which counts the opened
+files from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from scalene_trace.formats import schema
+
+from . import queries
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: View of each kind, in the order in which they are documented.
+KIND_VIEWS: dict[str, str] = {
+    "cpu": "cpu_rows",
+    "memory": "memory_samples",
+    "rss": "rss_samples",
+    "process": "processes",
+    "thread": "threads",
+    "location": "locations",
+    "stack": "stacks",
+    "code": "codes",
+    "module": "modules",
+    "source": "sources",
+    "setting": "settings",
+    "loss": "losses",
+}
+
+#: Views made of queries, each after those it reads.
+DERIVED_VIEWS: tuple[str, ...] = (
+    "opcode_calls",
+    "thread_scale",
+    "cpu_ticks",
+    "stack_frames",
+    "stack_owners",
+    "stack_figures",
+    "lines",
+    "functions",
+)
+
+#: Tables that say what was asked for.
+SELECTION_TABLES: dict[str, str] = {
+    "selection": "SELECT NULL::BIGINT AS from_ns, NULL::BIGINT AS to_ns, NULL::INTEGER[] AS process_ids, NULL::INTEGER[] AS thread_ids",
+    "user_files": "SELECT NULL::VARCHAR AS file WHERE false",
+}
+
+_SQL_TYPES = {
+    "string": "VARCHAR",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "bool": "BOOLEAN",
+    "binary": "BLOB",
+    "list<string>": "VARCHAR[]",
+    "list<int32>": "INTEGER[]",
+}
+
+#: Names and DuckDB types of a file's columns; a struct column has those of its fields as a mapping.
+FileColumns = Mapping[str, "str | Mapping[str, str]"]
+
+
+@dataclass(frozen=True)
+class ViewColumn:
+    """A column of a view: name, DuckDB type, unit ("" = none), what it means."""
+
+    name: str
+    type: str
+    unit: str
+    text: str
+
+
+def file_columns(connection: DuckDBPyConnection, literal: str) -> FileColumns:
+    """The columns of the Parquet file whose (quoted) name is ``literal``."""
+    relation = connection.sql(f"SELECT * FROM read_parquet({literal})")
+    columns: dict[str, str | Mapping[str, str]] = {}
+    for name, column_type in zip(relation.columns, relation.types, strict=True):
+        is_struct = column_type.id == "struct"
+        columns[name] = {field: str(each) for field, each in column_type.children} if is_struct else str(column_type)
+    return columns
+
+
+def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
+    """The query behind the view of ``kind`` over ``files``: (quoted name, columns) each."""
+    return "\nUNION ALL\n".join(_kind_select(kind, index, *file) for index, file in enumerate(files, start=1))
+
+
+def _kind_select(kind: schema.Kind, index: int, literal: str, columns: FileColumns) -> str:
+    common = [column for column in schema.COMMON if column.name in kind.common]
+    struct = columns.get(kind.struct)
+    fields = struct if isinstance(struct, Mapping) else {}
+    outputs = [f"{index} AS trace"]
+    outputs += [_output(column, columns.get(column.name), quoted(column.name)) for column in common]
+    outputs += [_output(c, fields.get(c.name), f"{quoted(kind.struct)}.{quoted(c.name)}") for c in kind.columns]
+    return f"SELECT {', '.join(outputs)}\nFROM read_parquet({literal}) WHERE kind = '{kind.name}'"
+
+
+def _output(column: schema.Column, found: str | Mapping[str, str] | None, expression: str) -> str:
+    wanted = _SQL_TYPES[column.type]
+    if found is None:
+        expression = f"NULL::{wanted}"
+    elif found != wanted:
+        expression = f"{expression}::{wanted}"
+    return f"{expression} AS {quoted(column.name)}"
+
+
+def quoted(name: str) -> str:
+    """``name`` as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """``text`` as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str]]:
+    """(name, query) of every view, each after those it reads. SELECTION_TABLES must be there."""
+    for name, view in KIND_VIEWS.items():
+        yield view, kind_view(schema.kind(name), files)
+    for view in DERIVED_VIEWS:
+        yield view, queries.body(view)
+
+
+def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
+    """(name, what it holds, columns) of every view, without a trace."""
+    for name, view in KIND_VIEWS.items():
+        yield view, schema.kind(name).text, _kind_columns(schema.kind(name))
+    for view in DERIVED_VIEWS:
+        header = queries.header(view)
+        yield view, header.answers, [ViewColumn(c.name, "", c.unit, c.text) for c in header.columns]
+
+
+def _kind_columns(kind: schema.Kind) -> list[ViewColumn]:
+    columns = [column for column in schema.COMMON if column.name in kind.common] + list(kind.columns)
+    trace = ViewColumn("trace", "INTEGER", "", "which trace, from 1")
+    return [trace] + [ViewColumn(c.name, _SQL_TYPES[c.type], c.unit, _column_text(c)) for c in columns]
+
+
+def _column_text(column: schema.Column) -> str:
+    return f"{column.text}; NULL = {column.null}" if column.null else column.text

@@ -1,0 +1,465 @@
+"""scalene-analyze: answers questions about traces.
+
+Exit codes: 0; 2 wrong usage; 3 a trace that cannot be read or is damaged; 70 a bug of ours. A closed pipe is no error.
+"""
+
+from __future__ import annotations
+
+import difflib
+import gc
+import glob
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from scalene_trace.analyze.selection import Selection
+from scalene_trace.formats.errors import TraceError
+
+if TYPE_CHECKING:
+    from .render import Screen
+
+EXIT_USAGE = 2
+EXIT_TRACE = 3
+EXIT_BUG = 70
+#: Set to anything, it makes errors of ours show a traceback.
+DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
+
+_GLOBAL_OPTIONS = ("--help", "-h", "--version")
+_OLD_SUFFIX = ".old.parquet"
+#: Click's own; typer brings a click of its own along since 0.20, and names this class nowhere.
+_ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+class UsageError(Exception):
+    """Wrong usage; ``str()`` is a sentence or two."""
+
+
+Paths = Annotated[
+    list[str], typer.Argument(metavar="TRACE...", help="Trace files; several are added up.", show_default=False)
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON (docs/json.md) instead of text.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="At most N rows.", show_default=False)]
+Sort = Annotated[
+    str | None, typer.Option("--sort", metavar="FIELD", help="Order by a field of the JSON output.", show_default=False)
+]
+From = Annotated[
+    float | None, typer.Option("--from", metavar="S", help="Only samples from this second on.", show_default=False)
+]
+To = Annotated[
+    float | None, typer.Option("--to", metavar="S", help="Only samples before this second.", show_default=False)
+]
+Process = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--process", metavar="ID", help="Only this process (id as in `info`); may be repeated.", show_default=False
+    ),
+]
+Thread = Annotated[
+    list[int] | None,
+    typer.Option("--thread", metavar="ID", help="Only this thread; may be repeated.", show_default=False),
+]
+Include = Annotated[
+    list[str] | None,
+    typer.Option("--include", metavar="GLOB", help="Count files that match as the program's own.", show_default=False),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude", metavar="GLOB", help="Do not count files that match; wins over the others.", show_default=False
+    ),
+]
+AllFiles = Annotated[bool, typer.Option("--all", help="Count every file, library code too.")]
+AllLines = Annotated[bool, typer.Option("--all-lines", help="Show every line that has a sample.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="No colours.")]
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        _write(f"scalene-analyze {version('scalene-trace')}\n")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Answers questions about traces that scalene-record wrote. `scalene-analyze TRACE...` is short for `report`."""
+
+
+def report(
+    paths: Paths,
+    json_: Json = False,
+    limit: Limit = None,
+    sort: Sort = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    all_lines: AllLines = False,
+    no_color: NoColor = False,
+) -> None:
+    """Which lines take the time and the memory, with their source."""
+    from scalene_trace.analyze.report import build_report
+    from scalene_trace.analyze.results import Line, report_json
+
+    selection = _selection(from_s, to_s, process, thread, include, exclude, all_)
+    result = build_report(given_paths(paths), selection, _checked_sort(sort, Line), limit)
+    if json_:
+        return _print_json(report_json(result))
+    from .render_report import report_text
+
+    return _print_lines(report_text(result, _screen(no_color), all_lines))
+
+
+def functions(
+    paths: Paths,
+    json_: Json = False,
+    limit: Limit = None,
+    sort: Sort = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    no_color: NoColor = False,
+) -> None:
+    """Which functions take the time and the memory, alone and with all that they call."""
+    from scalene_trace.analyze.report import build_report
+    from scalene_trace.analyze.results import Function, Table, table_json
+
+    selection = _selection(from_s, to_s, process, thread, include, exclude, all_)
+    result = build_report(given_paths(paths), selection, _checked_sort(sort, Function), limit)
+    if json_:
+        return _print_json(table_json(Table("functions", result.query, result.traces, result.functions)))
+    from .render_tables import functions_text
+
+    return _print_lines(functions_text(result, _screen(no_color)))
+
+
+def timeline(
+    paths: Paths,
+    json_: Json = False,
+    limit: Limit = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    no_color: NoColor = False,
+) -> None:
+    """Memory of the program over time. --limit says how many points (100)."""
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import table_json
+    from scalene_trace.analyze.timeline import build_timeline
+
+    selection = _selection(from_s, to_s, process)
+    table = build_timeline(
+        given_paths(paths), selection, query_of(selection, None, limit), 100 if limit is None else limit
+    )
+    if json_:
+        return _print_json(table_json(table))
+    from .render_tables import timeline_text
+
+    return _print_lines(timeline_text(table, _screen(no_color)))
+
+
+def info(paths: Paths, json_: Json = False, no_color: NoColor = False) -> None:
+    """What was recorded, how, on what host; processes and losses."""
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import table_json
+    from scalene_trace.analyze.tables import build_info
+
+    table = build_info(given_paths(paths), query_of(Selection()))
+    if json_:
+        return _print_json(table_json(table))
+    from .render_tables import info_text
+
+    return _print_lines(info_text(table, _screen(no_color)))
+
+
+def sql(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TRACE... [SQL]",
+            help="Traces, then a SELECT; without it, SQL is read from stdin.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[
+        str, typer.Option("--format", metavar="table|csv|json", help="How to print the rows.")
+    ] = "table",
+    json_: Json = False,
+    schema: Annotated[bool, typer.Option("--schema", help="List the views with their columns and units.")] = False,
+    init: Annotated[
+        bool, typer.Option("--init", help="Print the views as statements for a plain DuckDB shell.")
+    ] = False,
+    limit: Limit = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    no_color: NoColor = False,
+) -> None:
+    """Runs SQL over the views of the traces. The options that select samples apply to lines and functions."""
+    selection = _selection(from_s, to_s, process, thread, include, exclude, all_)
+    form = "json" if json_ else format_
+    if form not in ("table", "csv", "json"):
+        raise UsageError(f"--format {form} is not known. Use table, csv or json.")
+    if schema:
+        return _print_schema(form, no_color)
+    if not words:
+        raise UsageError("Name a trace: scalene-analyze sql TRACE... 'SELECT ...'.")
+    if init:
+        from scalene_trace.analyze.tables import init_script
+
+        return _write(init_script(given_paths(words), selection))
+    paths, text = _split_sql(words)
+    return _run_sql(paths, text, selection, form, limit, no_color)
+
+
+#: Every command by name, in the order of the help.
+COMMANDS: dict[str, Callable[..., None]] = {
+    "report": report,
+    "functions": functions,
+    "timeline": timeline,
+    "info": info,
+    "sql": sql,
+}
+
+
+def build_app(names: Iterable[str]) -> typer.Typer:
+    """The command line with these commands: building those that are not used takes longer than most queries."""
+    app = typer.Typer(
+        add_completion=False,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_options)
+    for name in names:
+        app.command(name)(COMMANDS[name])
+    return app
+
+
+def _split_sql(words: list[str]) -> tuple[list[Path], str]:
+    """Traces and SQL: the last word is SQL unless it is the only one or names a file."""
+    if len(words) > 1 and not _exists(words[-1]):
+        return given_paths(words[:-1]), words[-1]
+    paths = given_paths(words)
+    if sys.stdin.isatty():
+        raise UsageError("There is no SQL to run. Give it as the last argument or on stdin; --schema lists the views.")
+    return paths, sys.stdin.read()
+
+
+def _run_sql(paths: list[Path], text: str, selection: Selection, form: str, limit: int | None, no_color: bool) -> None:
+    from scalene_trace.analyze.tables import run_sql
+
+    names, rows = run_sql(paths, text, selection, limit)
+    if form == "csv":
+        from .render_tables import csv_text
+
+        return _write(csv_text(names, rows, sys.stdout.isatty()))
+    if form == "json":
+        return _print_json(_sql_document(paths, text, limit, names, rows))
+    from .render_tables import sql_text
+
+    return _print_lines(sql_text(names, rows, _screen(no_color)))
+
+
+def _sql_document(
+    paths: list[Path], text: str, limit: int | None, names: list[str], rows: list[tuple[Any, ...]]
+) -> dict[str, Any]:
+    values = [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
+    return {
+        "schema": "scalene-trace/sql/1",
+        "query": {"sql": text, "limit": limit},
+        "traces": [{"path": str(path)} for path in paths],
+        "rows": values,
+    }
+
+
+def _json_value(value: Any) -> Any:
+    """A value of DuckDB as JSON can hold it: bytes as hex, what is not a number as null, the rest as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (list, tuple)):
+        return [_json_value(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(each) for key, each in value.items()}
+    return str(value)
+
+
+def _print_schema(form: str, no_color: bool) -> None:
+    from scalene_trace.analyze.results import to_json
+    from scalene_trace.analyze.views import describe
+
+    from .render_tables import schema_text
+
+    if form == "json":
+        views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in describe()]
+        return _print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
+    return _print_lines(schema_text(describe(), _screen(no_color)))
+
+
+def _selection(
+    from_s: float | None = None,
+    to_s: float | None = None,
+    process: list[int] | None = None,
+    thread: list[int] | None = None,
+    include: list[str] | None = None,
+    exclude: list[str] | None = None,
+    all_files: bool = False,
+) -> Selection:
+    if any(time_s is not None and not abs(time_s) < 1e9 for time_s in (from_s, to_s)):
+        raise UsageError("--from and --to are seconds from the start of the recording.")
+    if from_s is not None and to_s is not None and to_s <= from_s:
+        raise UsageError(f"--to {to_s:g} is not after --from {from_s:g}.")
+    globs = tuple(include or ()), tuple(exclude or ())
+    return Selection(from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files)
+
+
+def _checked_sort(sort: str | None, row: type) -> str | None:
+    names = [name for name in row.__dataclass_fields__ if name not in ("waits", "trend")]  # type: ignore[attr-defined]
+    if sort is not None and sort not in names:
+        close = difflib.get_close_matches(sort, names, 1)
+        raise UsageError(
+            f"There is no field {sort} to sort by."
+            + (f" Did you mean {close[0]}?" if close else f" Fields: {', '.join(names)}.")
+        )
+    return sort
+
+
+def given_paths(words: Sequence[str]) -> list[Path]:
+    """The traces meant: patterns expanded, replaced recordings (*.old.parquet) left out where others are given too."""
+    paths = [path for word in words for path in _expanded(word)]
+    current = [path for path in paths if not path.name.endswith(_OLD_SUFFIX)]
+    if current and len(current) < len(paths):
+        print(
+            f"Left out {len(paths) - len(current)} replaced recording(s) (*{_OLD_SUFFIX}); name them alone to see them.",
+            file=sys.stderr,
+        )
+    return current or paths
+
+
+def _exists(word: str) -> bool:
+    """Is there a file of this name? SQL may be no possible name at all."""
+    try:
+        return bool(word) and Path(word).exists()
+    except (OSError, ValueError):
+        return False
+
+
+def _expanded(word: str) -> list[Path]:
+    found = sorted(glob.glob(word)) if any(c in word for c in "*?[") and not _exists(word) else []  # noqa: PTH207
+    return [Path(each) for each in found] or [Path(word)]
+
+
+def _screen(no_color: bool) -> Screen:
+    from .render import screen_for
+
+    return screen_for(sys.stdout, no_color)
+
+
+def _print_lines(lines: Iterable[str]) -> None:
+    _write("".join(line + "\n" for line in lines))
+
+
+def _print_json(document: Any) -> None:
+    _write(json.dumps(document, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n")
+
+
+def _write(text: str) -> None:
+    """Writes to stdout. A closed pipe is no error: its reader has seen enough."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def with_command(arguments: Sequence[str]) -> list[str]:
+    """``arguments`` with ``report`` put in front where they name no command. Raises UsageError for a mistyped one."""
+    if not arguments or arguments[0] in (*COMMANDS, *_GLOBAL_OPTIONS):
+        return list(arguments)
+    first = arguments[0]
+    if not first.startswith("-") and not _exists(first) and "/" not in first and "." not in first:
+        close = difflib.get_close_matches(first, COMMANDS, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"Commands: {', '.join(COMMANDS)}."
+        raise UsageError(f"There is no command and no file {first}. {hint}")
+    return ["report", *arguments]
+
+
+def main() -> NoReturn:
+    """Runs the command line and exits. Nothing is taken apart at the end: that would take a tenth of a second."""
+    gc.disable()  # a short life: collections would only look at what lives to the end
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    code = run(sys.argv[1:])
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs the command line; returns the exit code."""
+    from scalene_trace.analyze.tables import QueryRefused
+
+    try:
+        return _invoke(with_command(arguments))
+    except (UsageError, QueryRefused) as error:
+        return _fail(str(error), EXIT_USAGE)
+    except TraceError as error:
+        return _fail(str(error), EXIT_TRACE)
+    except (KeyboardInterrupt, typer.Abort):
+        return 130
+    except Exception as error:
+        if os.environ.get(DEBUG_VARIABLE):
+            raise
+        return _fail(_bug_report(error), EXIT_BUG)
+
+
+def _invoke(arguments: list[str]) -> int:
+    names = [name for name in arguments[:1] if name in COMMANDS] or COMMANDS
+    try:
+        result = build_app(names)(args=arguments, prog_name="scalene-analyze", standalone_mode=False)
+    except _ClickUsageError as error:
+        error.show()  # type: ignore[attr-defined]
+        return EXIT_USAGE
+    return result if isinstance(result, int) else 0
+
+
+def _fail(message: str, code: int) -> int:
+    from .render import clean
+
+    text = "\n".join(clean(line) for line in message.splitlines())
+    print(f"scalene-analyze: {text}", file=sys.stderr)
+    return code
+
+
+def _bug_report(error: Exception) -> str:
+    return (
+        f"This is a bug in scalene-analyze ({type(error).__name__}: {error}). Please report it with the output of the same"
+        f" command under {DEBUG_VARIABLE}=1."
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Text for a terminal or a pipe: widths, colours, bars and sparklines. Text out of a trace is data: see :func:`clean`."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import os
+import shutil
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+_STYLES = {
+    "python": "94",
+    "native": "93",
+    "system": "91",
+    "bold": "1",
+    "dim": "2",
+    "error": "1;91",
+    "loss": "93",
+    "info": "96",
+    "memory": "92",
+}
+#: Glyphs of Python, native and system time in a bar; distinct without colour too.
+_BAR = {True: "█▓░", False: "#=-"}
+#: In place of a bar that would be shorter than half a column.
+_TRACE = {True: "▏", False: "."}
+_SPARKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*%#"}
+#: Width where the output is no terminal and $COLUMNS says nothing.
+_PIPE_WIDTH = 120
+
+
+@dataclass(frozen=True)
+class Screen:
+    """Where the text goes: columns; whether colour, box characters and cutting to the width are wanted."""
+
+    width: int = _PIPE_WIDTH
+    has_color: bool = False
+    has_unicode: bool = True
+    is_cut: bool = False
+
+    def paint(self, text: str, style: str) -> str:
+        """``text`` in one of the styles, where there is colour."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.has_color and text.strip() else text
+
+    def glyph(self, fancy: str, plain: str) -> str:
+        """``fancy`` where the output can show it."""
+        return fancy if self.has_unicode else plain
+
+
+def screen_for(stream: IO[str], no_color: bool) -> Screen:
+    """The screen that ``stream`` is: colour on a terminal only, and not under NO_COLOR or TERM=dumb."""
+    is_terminal = stream.isatty()
+    has_color = is_terminal and not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    has_unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
+    width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
+    return Screen(max(width, 60), has_color, has_unicode, is_terminal)
+
+
+def clean(text: str) -> str:
+    """``text`` with everything escaped that could move the cursor, change colours, break the line or reorder it."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_clean_character(each) for each in text.replace("\t", "    "))
+
+
+def _clean_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    if unicodedata.category(character) == "Zs":
+        return " "
+    return character.encode("unicode_escape").decode("ascii")
+
+
+def cells(text: str) -> int:
+    """Columns that cleaned ``text`` takes."""
+    if text.isascii():
+        return len(text)
+    return sum(_cells_of(character) for character in text)
+
+
+def _cells_of(character: str) -> int:
+    if unicodedata.combining(character):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, width: int, ellipsis: str = "…") -> str:
+    """``text``, cut to at most ``width`` columns."""
+    if cells(text) <= width:
+        return text
+    taken, used = [], cells(ellipsis)
+    for character in text:
+        used += _cells_of(character)
+        if used > width:
+            break
+        taken.append(character)
+    return "".join(taken) + ellipsis if width > 0 else ""
+
+
+def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
+    """``text``, cut to its last ``width`` columns: the end of a path says more than its start."""
+    return text if cells(text) <= width else cut(text[::-1], width, ellipsis)[::-1]
+
+
+def pad(text: str, width: int) -> str:
+    """``text``, filled up with blanks to ``width`` columns."""
+    return text + " " * (width - cells(text))
+
+
+def bar(screen: Screen, parts: Sequence[float], whole: float, width: int) -> str:
+    """Python, native and system time as one bar of at most ``width`` columns, which stand for ``whole``."""
+    lengths = _bar_lengths(parts, whole, width)
+    if not any(lengths):
+        return (_TRACE[screen.has_unicode] if sum(parts) > 0 else "").ljust(width)
+    glyphs = _BAR[screen.has_unicode]
+    painted = zip(lengths, glyphs, ("python", "native", "system"), strict=True)
+    text = "".join(screen.paint(glyph * length, style) for length, glyph, style in painted)
+    return text + " " * (width - sum(lengths))
+
+
+def _bar_lengths(parts: Sequence[float], whole: float, width: int) -> list[int]:
+    """Whole columns for each part, by largest remainder."""
+    total = sum(parts)
+    if whole <= 0 or total <= 0:
+        return [0] * len(parts)
+    columns = min(width, round(width * total / whole))
+    exact = [columns * part / total for part in parts]
+    lengths = [int(each) for each in exact]
+    by_remainder = sorted(range(len(parts)), key=lambda index: lengths[index] - exact[index])
+    for index in by_remainder[: columns - sum(lengths)]:
+        lengths[index] += 1
+    return lengths
+
+
+def sparkline(screen: Screen, points: Sequence[Sequence[float]], start_s: float, end_s: float, width: int) -> str:
+    """Bytes over time ([s, bytes], joined by straight lines) in ``width`` columns, each showing the extreme of its time."""
+    if not points or end_s <= start_s or width == 0:
+        return " " * width
+    extremes = resample(points, start_s, end_s, width)
+    low, high = min(0.0, *extremes), max(0.0, *extremes)
+    marks = _SPARKS[screen.has_unicode]
+    if high <= low:
+        return marks[0] * width
+    return "".join(marks[min(len(marks) - 1, int((value - low) / (high - low) * len(marks)))] for value in extremes)
+
+
+def resample(points: Sequence[Sequence[float]], start_s: float, end_s: float, width: int) -> list[float]:
+    """The value furthest from zero within each of ``width`` equal pieces of the time from start_s to end_s."""
+    edges = [start_s + (end_s - start_s) * column / width for column in range(width + 1)]
+    found = [
+        [_value_at(points, left), _value_at(points, right - 2e-9)]  # just before: a step belongs to the next piece
+        for left, right in itertools.pairwise(edges)
+    ]
+    for t_s, value in points:
+        found[max(0, min(width - 1, int((t_s - start_s) / (end_s - start_s) * width)))].append(value)
+    return [max(values, key=abs) for values in found]
+
+
+def _value_at(points: Sequence[Sequence[float]], t_s: float) -> float:
+    """The value on the straight line between the neighbours; 0 before the first point, the last one after the last."""
+    index = bisect.bisect_right(points, t_s, key=lambda point: point[0])
+    if index == 0:
+        return 0.0
+    (before_s, before), (after_s, after) = points[index - 1], points[min(index, len(points) - 1)]
+    return before + (after - before) * (t_s - before_s) / (after_s - before_s) if after_s > before_s else before
+
+
+def megabytes(size_bytes: float | None) -> str:
+    """A size in MB (1,000,000 bytes), GB from 10,000 MB on; "" for None."""
+    if size_bytes is None:
+        return ""
+    if abs(size_bytes) >= 1e10:
+        return f"{size_bytes / 1e9:,.1f} GB"
+    return f"{size_bytes / 1e6:,.1f} MB" if abs(size_bytes) < 1e8 else f"{size_bytes / 1e6:,.0f} MB"
+
+
+def seconds(time_s: float | None) -> str:
+    """A time in the unit that reads best; "" for None."""
+    if time_s is None:
+        return ""
+    if time_s < 1:
+        return f"{time_s * 1e3:.0f} ms"
+    return f"{time_s:.2f} s" if time_s < 100 else f"{time_s:,.0f} s"
+
+
+def percent(part: float | None, whole: float | None) -> float:
+    """``part`` in percent of ``whole``; 0 where there is nothing."""
+    return 100 * (part or 0.0) / whole if whole else 0.0

@@ -1,0 +1,174 @@
+"""The smaller answers as text: timeline, info, SQL results and the list of views."""
+
+from __future__ import annotations
+
+import csv
+import io
+import itertools
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from scalene_trace.analyze.results import ProcessInfo, Report, Table, TimelinePoint
+from scalene_trace.analyze.views import ViewColumn
+
+from .render import Screen, clean, megabytes, resample, seconds
+from .render_report import columns_text, function_table, trace_lines, wrap
+
+_CHART_ROWS = 10
+
+
+def functions_text(report: Report, screen: Screen) -> Iterator[str]:
+    """All functions of the report."""
+    for trace in report.traces:
+        yield from trace_lines(trace, screen)
+    if not report.functions:
+        yield "No function of the program's own code has a sample; --all shows library code too."
+    yield from function_table(report.functions, report, screen, everything=True)
+
+
+def timeline_text(table: Table, screen: Screen) -> Iterator[str]:
+    """A chart of the footprint over time for each trace, then the figures."""
+    for index, trace in enumerate(table.traces, start=1):
+        yield from trace_lines(trace, screen)
+        points = [point for point in table.rows if point.trace == index]
+        yield ""
+        yield from _chart(points, trace.wall_s or 0.0, screen)
+        names = ["time", "footprint", "of it Python's", "resident"]
+        yield from columns_text(names, [_timeline_row(point) for point in _moments(points)], screen, {0, 1, 2, 3})
+
+
+def _moments(points: list[TimelinePoint]) -> list[TimelinePoint]:
+    """The points without those that only hold a value until the next change."""
+    pairs = itertools.pairwise(points)
+    return [point for point, following in pairs if following.t_s - point.t_s > 2e-9] + points[-1:]
+
+
+def _timeline_row(point: TimelinePoint) -> list[str]:
+    sizes = (point.footprint_bytes, point.python_footprint_bytes, point.rss_bytes)
+    return [f"{point.t_s:.3f} s", *map(megabytes, sizes)]
+
+
+def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen) -> Iterator[str]:
+    values = [(p.t_s, p.footprint_bytes if p.footprint_bytes is not None else p.rss_bytes or 0) for p in points]
+    top = max((value for _, value in values), default=0)
+    if top <= 0:
+        yield "No memory was recorded."
+        return
+    start_s, end_s = min(values[0][0], 0.0), max(wall_s, values[-1][0])
+    columns = resample(values, start_s, end_s, min(screen.width - 12, 100)) if end_s > start_s else []
+    for row in range(_CHART_ROWS, 0, -1):
+        label = megabytes(top) if row == _CHART_ROWS else ""
+        yield f"{label:>10} " + screen.paint(
+            "".join(_mark(value / top * _CHART_ROWS - row + 1, screen) for value in columns), "memory"
+        )
+    yield f"{'0':>10} {screen.glyph('─', '-') * len(columns)} {seconds(end_s)}"
+    yield ""
+
+
+def _mark(height: float, screen: Screen) -> str:
+    """The character for a cell that is filled from 0 (empty) to 1 (full)."""
+    if not screen.has_unicode:
+        return "#" if height >= 0.5 else " "
+    return " ▁▂▃▄▅▆▇█"[max(0, min(8, round(height * 8)))]
+
+
+def info_text(table: Table, screen: Screen) -> Iterator[str]:
+    """Settings, events, losses and processes of each trace."""
+    for index, trace in enumerate(table.traces, start=1):
+        yield screen.paint(clean(trace["path"]), "bold")
+        facts = {
+            "trace id": trace["trace_id"],
+            "format": trace["format_version"],
+            "size": f"{trace['size_bytes']:,} bytes",
+        }
+        facts |= trace["settings"]
+        facts["events"] = ", ".join(f"{name} {count:,}" for name, count in trace["events"].items() if count is not None)
+        yield from columns_text(["", ""], [[clean(name), clean(value)] for name, value in facts.items()], screen, set())
+        yield from _losses(trace["losses"], screen)
+        yield ""
+        yield from _processes([row for row in table.rows if row.trace == index], screen)
+
+
+def _losses(losses: list[Any], screen: Screen) -> Iterator[str]:
+    yield ""
+    if not losses:
+        yield "Nothing was lost."
+    for loss in losses:
+        text = f"{clean(loss.severity)}: {clean(loss.name)} x{loss.count:,}: {clean(loss.text)}"
+        yield from wrap(text, screen.width, indent="  ")
+
+
+def _processes(rows: list[ProcessInfo], screen: Screen) -> Iterator[str]:
+    names = [
+        "process",
+        "pid",
+        "parent",
+        "cause",
+        "start",
+        "end",
+        "status",
+        "threads",
+        "ticks",
+        "CPU",
+        "resident",
+        "command",
+    ]
+    texts = [[clean(text) for text in _process_row(row)] for row in rows]
+    yield from columns_text(names, texts, screen, {0, 1, 2, 4, 5, 6, 7, 8, 9, 10})
+
+
+def _process_row(row: ProcessInfo) -> list[str]:
+    command = " ".join(row.command) if row.command else row.executable or ""
+    status = "" if row.exit_status is None else str(row.exit_status)
+    numbers = [str(row.process), _number(row.pid), _number(row.parent), row.cause or ""]
+    times = [seconds(row.start_s), seconds(row.end_s), status]
+    return [
+        *numbers,
+        *times,
+        f"{row.threads:,}",
+        f"{row.ticks:,}",
+        seconds(row.cpu_s),
+        megabytes(row.peak_rss_bytes),
+        command,
+    ]
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else str(value)
+
+
+def sql_text(names: list[str], rows: list[tuple[Any, ...]], screen: Screen) -> Iterator[str]:
+    """A result as a table; cells are cleaned, NULL shows as such."""
+    numbers = {i for i in range(len(names)) if any(isinstance(row[i], (int, float)) for row in rows)}
+    texts = [[clean(_cell(value)) for value in row] for row in rows]
+    yield from columns_text([clean(name) for name in names], texts, screen, numbers)
+    yield screen.paint(f"({len(rows):,} {'row' if len(rows) == 1 else 'rows'})", "dim")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "NULL"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def csv_text(names: list[str], rows: list[tuple[Any, ...]], is_terminal: bool) -> str:
+    """A result as CSV, NULL as an empty cell; on a terminal the cells are cleaned."""
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(names)
+    for row in rows:
+        cells = ["" if value is None else str(value) for value in row]
+        writer.writerow([clean(cell) for cell in cells] if is_terminal else cells)
+    return buffer.getvalue()
+
+
+def schema_text(views: Iterable[tuple[str, str, list[ViewColumn]]], screen: Screen) -> Iterator[str]:
+    """Every view with its columns, types, units and meaning."""
+    for name, text, columns in views:
+        yield screen.paint(name, "bold")
+        yield from (screen.paint(line, "dim") for line in wrap(f"  {text}", screen.width, indent="  "))
+        for column in columns:
+            kind = f"{column.type} " if column.type else ""
+            unit = f"[{column.unit}] " if column.unit else ""
+            yield from wrap(f"  {column.name:24} {kind}{unit}{column.text}", screen.width, indent=" " * 27)
+        yield ""

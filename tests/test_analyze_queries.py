@@ -1,0 +1,143 @@
+"""Every query file: its size, its header, and that it runs; views of files that hold less or other than expected."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from scalene_trace.analyze import queries, views
+from scalene_trace.analyze.open import open_traces
+from scalene_trace.analyze.report import build_report
+from scalene_trace.analyze.selection import Selection
+from scalene_trace.formats import integrity, schema
+from scalene_trace.formats.errors import TraceDamaged
+from trace_builder import TRACE_ID, TraceBuilder
+
+NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))
+#: Values for the parameters that a query takes.
+PARAMETERS: dict[str, dict[str, Any]] = {"sources_of": {"files": []}}
+
+
+@pytest.fixture(scope="module")
+def empty_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return TraceBuilder().write(tmp_path_factory.mktemp("empty") / "t.parquet")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_header_names_the_columns_of_the_result(name: str, empty_trace: Path) -> None:
+    header = queries.header(name)
+    parameters = PARAMETERS.get(name, {})
+    assert [each.name for each in header.parameters] == list(parameters)
+    with open_traces([empty_trace]) as traces:
+        cursor = traces.connection.execute(queries.body(name), parameters or None)
+        assert [column[0] for column in cursor.description] == [column.name for column in header.columns]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_is_at_most_60_lines_of_120_columns(name: str) -> None:
+    lines = queries.sql(name).splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 120
+
+
+def test_every_view_is_described_as_it_is(empty_trace: Path) -> None:
+    with open_traces([empty_trace]) as traces:
+        for name, text, columns in views.describe():
+            found = traces.connection.execute(f"DESCRIBE {name}").fetchall()
+            assert text
+            assert [row[0] for row in found] == [column.name for column in columns], name
+            for row, column in zip(found, columns, strict=True):
+                assert column.type in ("", row[1]), (name, column.name)
+
+
+def test_materialised_or_not_the_figures_are_the_same(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=25_000_000)
+    for index in range(3):
+        builder.tick(index, process, thread, builder.stack(("a.py", "f", 1, index + 1)))
+    path = builder.write(tmp_path / "t.parquet")
+    report = build_report([path], Selection())
+    with open_traces([path]) as traces:
+        rows = queries.rows(traces.connection, "lines")
+    assert [(row["file"], row["line"], row["cpu_s"]) for row in rows] == [
+        (e.file, e.line, e.cpu_s) for e in report.lines
+    ]
+
+
+def write_foreign(path: Path, table: pa.Table) -> Path:
+    """A table with the metadata and the checksum of a trace."""
+    metadata = {schema.METADATA_VERSION: "1.0", schema.METADATA_TRACE_ID: TRACE_ID}
+    with path.open("w+b") as file:
+        with pq.ParquetWriter(file, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata(metadata | {schema.METADATA_CRC32: integrity.PLACEHOLDER.decode()})
+        file.flush()
+        integrity.seal(file.fileno())
+    return path
+
+
+def test_an_older_file_lacks_columns_and_kinds(tmp_path: Path) -> None:
+    cpu = [{"user_ns": 10_000_000, "opcode": "BINARY_OP", "pc_class": "eval"}]
+    table = pa.table({"kind": ["cpu"], "t_ns": [5], "process": pa.array([1], pa.int64()), "cpu": cpu})
+    path = write_foreign(tmp_path / "t.parquet", table)
+    with open_traces([path]) as traces:
+        row = queries.rows(traces.connection, "cpu_ticks")[0]
+        kinds = dict(traces.connection.execute("SELECT column_name, column_type FROM (DESCRIBE processes)").fetchall())
+    assert (row["t_ns"], row["process"], row["thread"], row["class"], row["gc"]) == (5, 1, None, "python", None)
+    assert (kinds["command"], kinds["pid"], kinds["stacks"]) == ("VARCHAR[]", "BIGINT", "BOOLEAN")
+    assert build_report([path], Selection()).unattributed.ticks == 1
+
+
+def test_a_newer_file_holds_columns_and_kinds_that_we_do_not_know(tmp_path: Path) -> None:
+    cpu = [{"user_ns": 10_000_000, "colour": "red"}, None]
+    table = pa.table({"kind": ["cpu", "dream"], "t_ns": [5, 6], "cpu": cpu, "dream": [None, {"depth": 3}]})
+    report = build_report([write_foreign(tmp_path / "t.parquet", table)], Selection())
+    assert report.unattributed.ticks == 1
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        {"kind": ["cpu"], "t_ns": ["soon"], "cpu": [{"user_ns": "many"}]},
+        {"kind": ["rss"], "t_ns": [1], "rss": [{"rss_bytes": "much"}]},
+        {"kind": ["loss"], "loss": [{"count": "often"}]},
+        {"t_ns": [1]},
+    ],
+)
+def test_columns_of_impossible_types_are_damage(columns: dict[str, Any], tmp_path: Path) -> None:
+    cpu_and_memory = {"setting": [{"name": "features", "value": '["cpu", "memory"]'}], "kind": ["setting"]}
+    tables = [pa.table(columns)] + ([pa.table(cpu_and_memory)] if "kind" in columns else [])
+    path = write_foreign(tmp_path / "t.parquet", pa.concat_tables(tables, promote_options="default"))
+    with pytest.raises(TraceDamaged, match=r"t\.parquet"):
+        build_report([path], Selection())
+
+
+def test_the_temporary_folder_is_private_and_goes_away(empty_trace: Path) -> None:
+    with open_traces([empty_trace]) as traces:
+        assert traces.temporary.stat().st_mode & 0o777 == 0o700
+    assert not traces.temporary.exists()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a*b.parquet",
+        "a?b.parquet",
+        "a[bc].parquet",
+        "a'b.parquet",
+        'a"b.parquet',
+        "a b.parquet",
+        "ä日.parquet",
+        "\udcff\n.parquet",
+    ],
+)
+def test_any_file_name_is_opened_and_only_that_file(name: str, tmp_path: Path) -> None:
+    (tmp_path / "axb.parquet").write_bytes(b"not a trace")
+    (tmp_path / "ab.parquet").write_bytes(b"not a trace")
+    path = TraceBuilder().write(tmp_path / "t.parquet").rename(tmp_path / name)
+    assert build_report([path], Selection()).traces[0].trace_id == TRACE_ID
