@@ -162,7 +162,7 @@ EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
   return installed() ? change_mask(next.pthread_sigmask, how, set, before) : next.pthread_sigmask(how, set, before);
 }
 
-/* An int has no bit for our signal: setting the whole mask from one opens it. sigblock and siggetmask leave it alone. */
+/* An int has no bit for our signal: setting the whole mask from one opens it. sigblock leaves it alone. */
 EXPORT int sigsetmask(int mask) {
   bool known = installed();
   int before = next.sigsetmask(mask);

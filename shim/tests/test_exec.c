@@ -1,5 +1,5 @@
-/* exec.c alone: every way to start an image, from a forked child, a vfork child and a spawn, with environments that hold
- * all, some or none of what the child needs. The started image is this program again, saying what it was given. */
+/* exec.c alone: every way to start an image, from a forked child, a vfork child and a spawn, with environments that
+ * hold all, some or none of what the child needs. The started image is this program again, saying what it was given. */
 #include "shim.h"
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-/* Every scenario runs twice, each in a process of its own: bare (nothing installed, all calls forwarded) and under ticks
- * (our signal installed, a timer of 1 ms firing it). What it writes and how it ends must be the same, and in the second
+/* Every scenario runs twice, each in a process of its own: bare (nothing installed, all calls forwarded) and under
+ * ticks (our signal installed, a timer of 1 ms firing it). What it writes and how it ends must be the same, and in the second
  * run, ticks must go on afterwards in every thread. The scenarios use the number that is ours as if it were theirs. */
 #include "shim.h"
 
@@ -813,7 +813,6 @@ static const struct scenario scenarios[] = {
 static void run_scenario(const struct scenario *scenario, bool installs) {
   under_ticks = installs;
   notice_forks();
-  alarm(20);
   if (installs) {
     assert(signals_install(count_tick) == 0 && signals_number() == N);
     arm();
@@ -831,11 +830,19 @@ struct transcript {
   int status;
 };
 
+/* A scenario that hangs may have blocked all that would end it: after 20 silent seconds it is killed, children too. */
+static ssize_t read_or_kill(int fd, char *to, size_t size, pid_t group) {
+  struct pollfd ready = {.fd = fd, .events = POLLIN};
+  if (poll(&ready, 1, 20000) == 0) kill(-group, SIGKILL);
+  return read(fd, to, size);
+}
+
 static void record(const struct scenario *scenario, bool installs, struct transcript *transcript) {
   int ends[2];
   assert(pipe(ends) == 0);
   pid_t child = fork();
   if (child == 0) {
+    setpgid(0, 0);
     close(ends[0]);
     out = ends[1];
     run_scenario(scenario, installs);
@@ -843,8 +850,8 @@ static void record(const struct scenario *scenario, bool installs, struct transc
   close(ends[1]);
   ssize_t got;
   transcript->length = 0;
-  while ((got = read(ends[0], transcript->text + transcript->length,
-                     sizeof transcript->text - 1 - transcript->length)) > 0)
+  while ((got = read_or_kill(ends[0], transcript->text + transcript->length,
+                             sizeof transcript->text - 1 - transcript->length, child)) > 0)
     transcript->length += (size_t)got;
   transcript->text[transcript->length] = '\0';
   assert(waitpid(child, &transcript->status, 0) == child);
