@@ -1,0 +1,98 @@
+# Development of scalene-trace. `make` alone lists the targets.
+SHELL := /bin/sh
+VENV := .venv
+BIN := $(VENV)/bin
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
+PACKAGES := formats recorder analyze cli
+C_FILES := $(wildcard shim/src/*.c shim/src/*.h shim/tests/*.c shim/tests/*.h) formats/spool.h
+PY_FILES := $(PACKAGES) tests benchmarks examples docs
+TREE := build/tree
+DEMO := build/demo.parquet
+PYTEST_ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help dev demo check format test test-c stress bench generate clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+# ---- the environment -------------------------------------------------------------------------------------------------
+
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found. Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+# The build tools stay in the environment, so that rebuilding the shim takes seconds and needs no network.
+$(VENV)/.stamp-tools: | $(BIN)/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
+	@touch $@
+
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.c shim/src/*.h) $(wildcard formats/*.h) \
+		$(VENV)/.stamp-tools
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
+		-e '.[test,lint]'
+	@touch $@
+
+dev: $(VENV)/.stamp-install ## create .venv with the tools, build the shim, install everything editable
+
+# ---- use -------------------------------------------------------------------------------------------------------------
+
+demo: $(VENV)/.stamp-install ## record examples/catalogue.py (threads, native code, memory) and print the report
+	@mkdir -p build
+	$(BIN)/scalene-record -o $(DEMO) --python $(BIN)/python examples/catalogue.py
+	$(BIN)/scalene-analyze $(DEMO)
+
+# ---- checks ----------------------------------------------------------------------------------------------------------
+
+$(TREE)/scalene_trace: Makefile
+	@mkdir -p $@
+	@for package in $(PACKAGES); do ln -sfn $(CURDIR)/$$package $@/$$package; done
+	@touch $@
+
+check: $(VENV)/.stamp-install $(TREE)/scalene_trace ## ruff, mypy --strict, clang-format, import directions
+	$(BIN)/ruff check $(PY_FILES)
+	$(BIN)/ruff format --check $(PY_FILES)
+	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases -p scalene_trace
+	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
+	$(BIN)/pytest -q tests/test_house.py
+
+format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants it
+	$(BIN)/ruff format $(PY_FILES)
+	$(BIN)/ruff check --fix $(PY_FILES)
+	$(BIN)/clang-format -i $(C_FILES)
+
+# Environments with numpy, pandas and greenlet, one for each interpreter that is recorded in the tests.
+build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-install
+	$(BIN)/python tests/targets_env.py
+	@touch $@
+
+test: build/targets/.stamp ## all tests, on every interpreter from 3.10 to 3.13 that is here
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+test-c: $(VENV)/.stamp-tools ## unit tests of the shim: plain, ASan + UBSan, TSan
+	@for sanitizer in none address thread; do \
+		echo "== shim unit tests, sanitizer: $$sanitizer" && \
+		PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$$sanitizer -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+			-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$$sanitizer >/dev/null && \
+		PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$$sanitizer && \
+		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error || exit 1; \
+	done
+
+# ---- long runs -------------------------------------------------------------------------------------------------------
+
+stress: build/targets/.stamp ## 2 million ticks on each interpreter; result into benchmarks/results/
+	$(BIN)/python tests/stress.py --ticks 2000000
+
+bench: build/targets/.stamp ## overhead, accuracy, start-up and report speed; results into benchmarks/results/
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/report_speed.py
+
+generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the demo in the README
+	$(BIN)/python docs/generate.py
+	$(BIN)/python docs/generate.py --demo
+
+clean: ## remove everything that was built
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.stamp-install

@@ -1,0 +1,87 @@
+"""Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from interpreters import Interpreter, interpreters
+from targets_env import environment_python
+
+#: Inherited by every process that a test starts, so that one left behind is recognised.
+RUN_MARK = "SCALENE_TEST_RUN"
+
+
+def recorded_interpreters() -> list[Interpreter]:
+    """The interpreters of the target environments where they were made, else the bare ones."""
+    made = {each: environment_python(each) for each in interpreters()}
+    return [Interpreter(path if path.exists() else each.path, each.version) for each, path in made.items()]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    os.environ.setdefault(RUN_MARK, str(os.getpid()))
+    config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
+
+
+def pytest_report_header() -> str:
+    found = ", ".join(f"{each.full_name} ({each.path})" for each in recorded_interpreters())
+    return f"recorded interpreters: {found or 'none'}"
+
+
+@pytest.fixture(scope="session", params=recorded_interpreters(), ids=lambda each: each.name)
+def python(request: pytest.FixtureRequest) -> Interpreter:
+    """An interpreter to record; tests that take it run once on each."""
+    found: Interpreter = request.param
+    return found
+
+
+@pytest.fixture(scope="session")
+def any_python() -> Interpreter:
+    """The newest interpreter, for what does not depend on the version."""
+    return recorded_interpreters()[-1]
+
+
+def marked_processes() -> dict[int, str]:
+    """Processes of this test run other than ourselves: pid to command line."""
+    mark = f"{RUN_MARK}={os.environ[RUN_MARK]}".encode()
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes().split(b"\0") and int(folder.name) != os.getpid():
+                found[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+        except OSError:
+            continue
+    return found
+
+
+def newly_left(before: dict[int, str], patience_s: float = 5) -> dict[int, str]:
+    """Marked processes that were not there before, once those that are just ending have had time to end."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        left = {pid: command for pid, command in marked_processes().items() if pid not in before}
+        if not left or time.monotonic() > deadline:
+            return left
+        time.sleep(0.05)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """After each test: no spool, no process, no changed environment."""
+    processes, variables = marked_processes(), dict(os.environ)
+    yield
+    left = newly_left(processes)
+    assert not left, f"processes were left behind: {left}"
+    changed = {name for name in variables.keys() | os.environ.keys() if variables.get(name) != os.environ.get(name)}
+    assert changed <= {"PYTEST_CURRENT_TEST"}, f"environment variables were changed: {changed}"
+    if request.node.get_closest_marker("leaves_spool") is None:
+        spools = [path for path in tmp_path_factory.getbasetemp().rglob("*.spool*") if path.is_dir()]
+        assert not spools, f"spools were left behind: {spools}"

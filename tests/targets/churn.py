@@ -1,0 +1,139 @@
+"""Everything that is hard on a stack walker, in three threads: generators, exceptions, recursion, exec of new code,
+garbage collection, asyncio; or, with ``greenlets``, switch-heavy greenlets. Prints how much it did.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import threading
+import time
+
+DONE = {}
+
+
+def numbers(depth, n):
+    if depth == 0:
+        yield from range(n)
+    else:
+        yield from numbers(depth - 1, n)
+
+
+def generators(_):
+    return sum(numbers(6, 300))
+
+
+def thrower(depth):
+    if depth == 0:
+        raise ValueError("from below")
+    try:
+        return thrower(depth - 1)
+    except ValueError as error:
+        raise KeyError(depth) from error if depth % 3 == 0 else None
+    except KeyError:
+        raise ValueError(depth) from None
+
+
+def exceptions(_):
+    for _ in range(20):
+        try:
+            thrower(12)
+        except (ValueError, KeyError):
+            pass
+
+
+def deep(n):
+    return 0 if n == 0 else 1 + deep(n - 1)
+
+
+def recursion(_):
+    return deep(300) + sorted(range(50), key=lambda i: deep(i % 7))[0]
+
+
+def new_code(turn):
+    space = {}
+    source = (
+        f"def made_{turn}(n):\n    return [i * {turn} for i in range(n)]\n\nclass C{turn}:\n    x = made_{turn}(30)\n"
+    )
+    exec(compile(source, f"<made {turn}>", "exec"), space)
+    return space[f"made_{turn}"](100)
+
+
+class Node:
+    def __init__(self, depth):
+        self.me = self
+        self.children = [Node(depth - 1) for _ in range(3)] if depth else []
+
+    def __del__(self):
+        DONE["deleted"] = DONE.get("deleted", 0) + 1
+
+
+def garbage(_):
+    Node(4)
+    gc.collect(1)
+
+
+async def leaf(n):
+    await asyncio.sleep(0)
+    return n
+
+
+async def branch(depth):
+    if depth == 0:
+        return await leaf(1)
+    return sum(await asyncio.gather(*(branch(depth - 1) for _ in range(3))))
+
+
+def tasks(_):
+    return asyncio.run(branch(4))
+
+
+def turns(kinds, seconds):
+    end = time.monotonic() + seconds
+    turn = 0
+    while time.monotonic() < end:
+        for kind in kinds:
+            kind(turn)
+            turn += 1
+    DONE["turns"] = DONE.get("turns", 0) + turn
+
+
+def hopping(seconds):
+    import greenlet
+
+    end = time.monotonic() + seconds
+    here = greenlet.getcurrent()
+
+    def descend(depth):
+        if depth:
+            descend(depth - 1)
+        else:
+            here.switch()
+
+    def body(depth):
+        while time.monotonic() < end:
+            descend(depth)
+
+    ring = [greenlet.greenlet(lambda depth=depth: body(depth)) for depth in [*range(20)] * 2]
+    while time.monotonic() < end:
+        for each in ring:
+            if not each.dead:
+                each.switch()
+        DONE["turns"] = DONE.get("turns", 0) + 1
+
+
+def main():
+    seconds = float(sys.argv[1])
+    if sys.argv[2:] == ["greenlets"]:
+        hopping(seconds)
+    else:
+        sets = [(generators, exceptions, recursion), (new_code, garbage, recursion), (tasks, generators, new_code)]
+        threads = [threading.Thread(target=turns, args=(kinds, seconds)) for kinds in sets]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    print(json.dumps(DONE))
+
+
+main()
