@@ -24,3 +24,4 @@ LOSS(bootstrap_exhausted, loss, "allocations before libc was ready did not fit t
 LOSS(environment_lost, loss, "a child was started without the recorder's environment and could not be given it")
 LOSS(process_slots, loss, "processes could not be recorded: the spool could not be opened (chroot, dropped privileges)")
 LOSS(no_usable_size, error, "the preloaded allocator has no malloc_usable_size: memory is not recorded")
+LOSS(small_alternate_stack, loss, "threads without CPU ticks: their alternate signal stack (sigaltstack) is too small for a handler on this processor")

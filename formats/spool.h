@@ -59,7 +59,7 @@ struct spool_header {
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
   uint64_t reserved[16];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
-  uint64_t execs[SPOOL_EXECS];   /* at pid % SPOOL_EXECS: pid | process << 32 of an image that is calling exec */
+  uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
 };
 
 struct chunk_header {

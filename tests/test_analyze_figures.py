@@ -106,6 +106,10 @@ CLASSES = [
     ({"pc_class": "interpreter", "opcode": "CALL", "tp_call": True, "vectorcall": True}, "python"),
     ({"pc_class": "support", "opcode": "CALL", "tp_call": True}, "builtin"),
     ({"pc_class": "interpreter", "opcode": "CALL"}, "python"),
+    ({"pc_class": "interpreter", "opcode": "CALL", "eval_found": False}, "builtin"),
+    ({"pc_class": "interpreter", "opcode": "BINARY_OP", "eval_found": False}, "python"),
+    ({"pc_class": "interpreter", "opcode": "CALL_FUNCTION_EX"}, "builtin"),
+    ({"pc_class": "interpreter", "opcode": "CALL_FUNCTION_EX", "frame_setup": True}, "python"),
     ({"pc_class": "interpreter", "opcode": None}, "python"),
     ({"pc_class": "support", "opcode": None, "has_python": False}, "extension"),
 ]

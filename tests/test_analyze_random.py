@@ -19,12 +19,21 @@ from trace_builder import MS, SECOND, Row, TraceBuilder
 
 FILES = ("/home/me/app.py", "/home/me/tool.py", "/usr/lib/python3.12/json/decoder.py", "<frozen runpy>")
 USER_FILES = FILES[:2]
-OPCODES = ("BINARY_OP", "CALL", "CALL_PY_EXACT_ARGS", "CALL_BUILTIN_FAST", "CALL_KW", "CALL_FUNCTION", None)
+OPCODES = (
+    "BINARY_OP",
+    "CALL",
+    "CALL_FUNCTION_EX",
+    "CALL_PY_EXACT_ARGS",
+    "CALL_BUILTIN_FAST",
+    "CALL_KW",
+    "CALL_FUNCTION",
+    None,
+)
 SPECIALISED = {"CALL_PY_EXACT_ARGS": "python", "CALL_BUILTIN_FAST": "builtin"}
 
 frames = st.tuples(st.sampled_from(FILES), st.sampled_from("fgh"), st.sampled_from((1, 20)), st.integers(0, 3))
 flags = st.fixed_dictionaries(
-    {name: st.booleans() for name in ("vectorcall", "tp_call", "frame_setup", "has_python", "gc")}
+    {name: st.booleans() for name in ("eval_found", "vectorcall", "tp_call", "frame_setup", "has_python", "gc")}
 )
 classes = st.sampled_from(("eval", "interpreter", "support", "extension", "shim", "unknown"))
 moments = st.integers(0, 9 * SECOND)
@@ -96,7 +105,9 @@ def oracle_class(tick: Row, version: str | None) -> str:
         return "python" if tick["frame_setup"] else "native"
     if tick["tp_call"]:
         return "native" if tick["pc_class"] == "support" else "python"
-    return "native" if tick["vectorcall"] else "python"
+    deep = is_call and not tick["eval_found"]
+    star_call = opcode == "CALL_FUNCTION_EX" and not tick["frame_setup"]
+    return "native" if tick["vectorcall"] or deep or star_call else "python"
 
 
 def oracle_scales(builder: TraceBuilder) -> dict[int, float]:

@@ -35,6 +35,8 @@ SELECT trace, t_ns, process, thread, stack,
         WHEN opcode_call = 'generic' AND starts_with(python_version, '3.10.') THEN if(frame_setup, 'python', 'builtin')
         WHEN tp_call THEN if(pc_class = 'support', 'builtin', 'python')
         WHEN vectorcall THEN 'builtin'
+        WHEN opcode_call = 'generic' AND NOT eval_found THEN 'builtin'
+        WHEN opcode = 'CALL_FUNCTION_EX' AND NOT frame_setup THEN 'builtin'
         ELSE 'python'
     END AS class,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,

@@ -15,13 +15,16 @@
 #define MAX_TABLE_BYTES (1 << 20)
 #define PART_BYTES ((SPOOL_CHUNK_LINES / 4 - 1) * SPOOL_LINE_BYTES)
 
-/* Invariant: while `hash` reads the same before and after the other fields, they belong together. */
+#define WAYS 4
+
+/* Invariant: check == check_of(the other fields) unless writers have mixed them up: then nobody believes the entry. */
 struct code_entry {
-  _Atomic uint64_t hash;
   uintptr_t code;
   uint64_t fingerprint;
+  uint64_t hash;
   int32_t units;
   int32_t first_traceable;
+  uint64_t check;
 };
 static struct code_entry code_cache[CODE_CACHE];
 static _Atomic uint64_t node_cache[NODE_CACHE];
@@ -104,7 +107,7 @@ static bool read_parts(uintptr_t code, const char *object, struct code_parts *ou
 /* ---- hashing and writing ---- */
 
 static bool hash_piece(uint64_t *hash, struct piece piece) {
-  unsigned char block[256];
+  unsigned char block[64]; /* handlers have little stack, and this happens once for a code object */
   *hash = mix(*hash, piece.bytes);
   for (uint32_t at = 0; at < piece.bytes; at += sizeof block) {
     uint32_t size = piece.bytes - at < sizeof block ? piece.bytes - at : (uint32_t)sizeof block;
@@ -184,26 +187,40 @@ static bool write_code(uint64_t hash, const struct code_parts *parts) {
 
 /* ---- the cache ---- */
 
-static struct code_entry *entry_of(uintptr_t code) { return &code_cache[mix(code >> 4, 0) % CODE_CACHE]; }
-
-static struct code_facts load_entry(const struct code_entry *entry, uintptr_t code, const uint64_t *fingerprint) {
-  struct code_facts facts = {0, 0, 0};
-  uint64_t hash = atomic_load_explicit(&entry->hash, memory_order_acquire);
-  if (!hash || entry->code != code || (fingerprint && entry->fingerprint != *fingerprint)) return facts;
-  facts.units = entry->units;
-  facts.first_traceable = entry->first_traceable;
-  atomic_thread_fence(memory_order_acquire);
-  if (atomic_load_explicit(&entry->hash, memory_order_relaxed) == hash) facts.hash = hash;
-  return facts;
+static struct code_entry *ways_of(uintptr_t code) {
+  return &code_cache[mix(code >> 4, 0) % (CODE_CACHE / WAYS) * WAYS];
 }
 
-static void store_entry(struct code_entry *entry, uintptr_t code, uint64_t fingerprint, struct code_facts facts) {
-  atomic_store(&entry->hash, 0);
-  entry->code = code;
-  entry->fingerprint = fingerprint;
-  entry->units = facts.units;
-  entry->first_traceable = facts.first_traceable;
-  atomic_store_explicit(&entry->hash, facts.hash, memory_order_release);
+static uint64_t check_of(const struct code_entry *entry) {
+  uint64_t lengths = (uint64_t)(uint32_t)entry->units << 32 | (uint32_t)entry->first_traceable;
+  return mix(mix(entry->code, entry->fingerprint), mix(entry->hash, lengths));
+}
+
+/* The entry of the code object, with that fingerprint unless null; hash 0 = none. */
+static struct code_facts find_entry(uintptr_t code, const uint64_t *fingerprint) {
+  struct code_entry *way = ways_of(code);
+  for (int i = 0; i < WAYS; i++) {
+    struct code_entry copy = *(volatile struct code_entry *)&way[i];
+    if (copy.code != code || (fingerprint && copy.fingerprint != *fingerprint) || copy.check != check_of(&copy))
+      continue;
+    return (struct code_facts){copy.hash, copy.units, copy.first_traceable};
+  }
+  return (struct code_facts){0, 0, 0};
+}
+
+/* In the place of what was there for this address, else of a way in turn. */
+static void store_entry(uintptr_t code, uint64_t fingerprint, struct code_facts facts) {
+  static _Atomic uint32_t turn;
+  struct code_entry *way = ways_of(code), *at = &way[atomic_fetch_add(&turn, 1) % WAYS];
+  for (int i = 0; i < WAYS; i++) {
+    if (way[i].code == code || !way[i].code) {
+      at = &way[i];
+      break;
+    }
+  }
+  struct code_entry entry = {code, fingerprint, facts.hash, facts.units, facts.first_traceable, 0};
+  entry.check = check_of(&entry);
+  *(volatile struct code_entry *)at = entry;
 }
 
 static uint64_t fingerprint_of(const char *object) {
@@ -225,18 +242,18 @@ static SLOW_PATH struct code_facts first_sight(uintptr_t code, const char *objec
   uint64_t hash = hash_parts(&parts);
   if (!hash || !write_code(hash, &parts)) return facts;
   facts.hash = hash;
-  store_entry(entry_of(code), code, fingerprint, facts);
+  store_entry(code, fingerprint, facts);
   return facts;
 }
 
 struct code_facts dictionary_code(uintptr_t code, const char *object) {
   if (pointer_at(object, OBJECT_TYPE) != python_symbols.code_type) return (struct code_facts){0, 0, 0};
   uint64_t fingerprint = fingerprint_of(object);
-  struct code_facts facts = load_entry(entry_of(code), code, &fingerprint);
+  struct code_facts facts = find_entry(code, &fingerprint);
   return facts.hash ? facts : first_sight(code, object, fingerprint);
 }
 
-struct code_facts dictionary_code_remembered(uintptr_t code) { return load_entry(entry_of(code), code, NULL); }
+struct code_facts dictionary_code_remembered(uintptr_t code) { return find_entry(code, NULL); }
 
 uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
   return never_zero(mix(mix(parent, code), (uint64_t)(uint32_t)instruction + 1));

@@ -89,11 +89,20 @@ static bool has_library(const struct environment *found) {
 
 static bool follows(void) { return (spool->features & FEATURE_CHILDREN) != 0; }
 
+/* After chroot or setns our file may not be there, and the loader would say so on the child's stderr. */
+static bool library_is_there(void) {
+  int error = errno;
+  bool there = syscall(SYS_faccessat, AT_FDCWD, our_library, R_OK) == 0;
+  if (!there) loss_add(LOSS_environment_lost);
+  errno = error;
+  return there;
+}
+
 /* Another spool than ours: the child belongs to another recorder. */
 static bool needs_change(const struct environment *found) {
   if (!recording() || library_entry[0] == '\0') return false;
   if (found->spool != NULL && !our_spool(found)) return false;
-  if (follows()) return found->spool == NULL || !has_library(found);
+  if (follows()) return (found->spool == NULL || !has_library(found)) && library_is_there();
   return found->spool != NULL || has_library(found);
 }
 

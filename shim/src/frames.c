@@ -3,14 +3,16 @@
  * The interpreter may have been interrupted anywhere. What belongs to the thread state (itself, its C stack, the chunks
  * of its frame stack) is mapped as long as the thread state is, and is read plainly. Everything else goes through safe
  * reads, and every frame must lead to a code object; a stack that does not add up is read once more, then counted as
- * torn. Frames that stand as they stood in an earlier walk are not verified again (frame_memo). */
+ * torn. Of the
+ * outer frames, those that stand as they stood in an earlier walk are verified only now and then (frame_memo). */
 #include <string.h>
 
 #include "dictionary.h"
 #include "python.h"
 
-#define ALWAYS_VERIFIED 2 /* innermost frames */
-#define MAX_CHUNKS 256
+#define ALWAYS_VERIFIED SAFE_READ_MANY /* innermost frames: one system call */
+#define ROTATION 8                     /* of the others, one in so many is verified again at each walk */
+#define MAX_CHUNKS 16
 #define MEMO 4096
 
 /* What was verified: mix of frame address, code address and instruction. */
@@ -78,7 +80,6 @@ static bool add_frame(struct scratch *scratch, uintptr_t address, const char *fr
 
 /* Collects the frames from `address` outwards. false = torn. */
 static bool collect(uintptr_t address, struct chunk cursor, struct scratch *scratch, bool *truncated) {
-  char copy[128];
   scratch->frames = 0;
   *truncated = false;
   for (int seen = 0; address; seen++) {
@@ -86,7 +87,7 @@ static bool collect(uintptr_t address, struct chunk cursor, struct scratch *scra
       *truncated = true;
       return true;
     }
-    const char *frame = frame_bytes(&cursor, address, copy);
+    const char *frame = frame_bytes(&cursor, address, scratch->copy);
     if (!frame || !add_frame(scratch, address, frame)) return false;
     address = word_at(frame, python_layout->frame_previous);
   }
@@ -120,7 +121,7 @@ static bool verify_batch(struct scratch *scratch, const int *index, int count) {
   uintptr_t codes[SAFE_READ_MANY] = {0};
   size_t bytes = (size_t)python_layout->code_bytes;
   for (int i = 0; i < count; i++) codes[i] = scratch->entry[index[i]].code;
-  if (!safe_read_many(scratch->codes, codes, count, bytes)) return false;
+  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work)) return false;
   for (int i = 0; i < count; i++) {
     struct frame_entry *entry = &scratch->entry[index[i]];
     uint64_t value = memo_value(entry);
@@ -132,8 +133,10 @@ static bool verify_batch(struct scratch *scratch, const int *index, int count) {
 
 static bool verify(struct scratch *scratch) {
   int index[SAFE_READ_MANY], count = 0;
+  scratch->walks++;
   for (uint32_t i = 0; i < scratch->frames; i++) {
-    if (i >= ALWAYS_VERIFIED && remembered(&scratch->entry[i])) continue;
+    bool old = i >= ALWAYS_VERIFIED && (i + scratch->walks) % ROTATION != 0;
+    if (old && remembered(&scratch->entry[i])) continue;
     index[count++] = (int)i;
     if (count < SAFE_READ_MANY) continue;
     if (!verify_batch(scratch, index, count)) return false;

@@ -221,8 +221,9 @@ static bool follows_call(const uint8_t *p) {
 
 static bool is_return_address(uintptr_t word, const struct image *image) {
   if (word < image->start + 7) return false;
-  if (image->pc_class == PC_EXTENSION && atomic_load_explicit(&closing, memory_order_relaxed)) return false;
-  return follows_call((const uint8_t *)word);
+  if (image->pc_class != PC_EXTENSION) return follows_call((const uint8_t *)word);
+  uint8_t code[8]; /* an extension may be unloaded at any time, also by libc itself */
+  return safe_read(code, (void *)(word - 7), 7) && follows_call(code + 7);
 }
 
 static bool in_range(uintptr_t address, const struct address_range *range) {

@@ -13,6 +13,8 @@ INTERPOSED(void *, pvalloc, (size_t))
 INTERPOSED(size_t, malloc_usable_size, (void *))
 /* images.c */
 INTERPOSED(int, dlclose, (void *))
+/* ticks.c */
+INTERPOSED(int, sigaltstack, (const stack_t *, stack_t *))
 /* threads.c */
 INTERPOSED(int, pthread_create, (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))
 INTERPOSED(int, thrd_create, (thrd_t *, int (*)(void *), void *))

@@ -99,7 +99,7 @@ static void sample_if_moved(int64_t block) {
   int64_t limit = threshold();
   bool by_python = block > 0 ? m->python_allocated >= block : m->python_freed >= -block;
   int64_t net = drain(m);
-  bool large = block >= limit || block <= -limit;
+  bool large = !spool->paused && (block >= limit || block <= -limit);
   int64_t sum = atomic_fetch_add(&since, large ? net - block : net) + (large ? net - block : net);
   if (spool->paused) return;
   if (large) emit_block(block, by_python);
@@ -121,6 +121,14 @@ SLOW_PATH void memory_flush(int64_t block) {
   }
   m->busy = 0;
   errno = saved_errno;
+}
+
+/* What the parent has not put into a sample is its own; the child has inherited the memory. */
+void memory_postfork_child(void) {
+  drain(&this_memory);
+  atomic_store(&since, 0);
+  atomic_store(&allocated_since, 0);
+  atomic_store(&python_since, 0);
 }
 
 /* What the thread counted stays counted, also what its remaining destructors do. */

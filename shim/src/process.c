@@ -32,17 +32,20 @@ static void process_usage(struct rusage *usage, int64_t *user_ns, int64_t *syste
   *system_ns = (int64_t)usage->ru_stime.tv_sec * 1000000000 + (int64_t)usage->ru_stime.tv_usec * 1000;
 }
 
-/* The command line as the kernel has it; 0 bytes when it may not be stored. */
+/* The command line as the kernel has it; 0 bytes when it may not be stored. By number: libc's calls are cancellation
+ * points. */
 static uint32_t read_command(char *to, uint32_t size) {
   uint32_t used = 0;
-  int fd = spool->features & FEATURE_ARGV ? open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC) : -1;
+  int fd = spool->features & FEATURE_ARGV
+               ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC)
+               : -1;
   if (fd < 0) return 0;
   while (used < size) {
-    ssize_t got = read(fd, to + used, size - used);
+    ssize_t got = syscall(SYS_read, fd, to + used, size - used);
     if (got <= 0) break;
     used += (uint32_t)got;
   }
-  close(fd);
+  syscall(SYS_close, fd);
   return used;
 }
 
@@ -110,9 +113,14 @@ static void begin_as(uint32_t cause, uint32_t parent) {
     images_postfork_child();
     ticks_postfork_child();
     usage_start_user_ns = usage_start_system_ns = 0;
+    memory_postfork_child();
+    ticks_alone(true);
     threads_postfork_child();
+    ticks_alone(false);
   } else {
+    ticks_alone(true);
     threads_begin(cause == CAUSE_EXEC);
+    ticks_alone(false);
   }
   write_start(cause, parent);
 }
@@ -155,7 +163,7 @@ void process_before_exec(void) {
 void process_after_failed_exec(void) {
   if (!recording() || !process_is_recorded_one()) return;
   spool_leave_word(own_pid, 0);
-  ticks_arm();
+  if (this_thread.id && !this_thread.ended) ticks_arm();
 }
 
 /* ---- the ways out ---- */

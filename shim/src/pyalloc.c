@@ -1,4 +1,6 @@
-/* Python's allocators: RAW, MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator).
+/* Python's allocators: MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator). RAW is the system's
+ * allocator under another name, which extensions use for bulk data (numpy from 2.5 on takes its arrays there): it is
+ * left alone, and what it hands out is native.
  *
  * Ours hand every call on and return its pointer unchanged. Blocks that Python takes from malloc are counted by our
  * malloc, which sees the thread inside a Python allocator; only what pymalloc serves from its own pools is counted
@@ -180,38 +182,6 @@ static void *pymalloc_malloc(void *context, size_t size) {
   return below->malloc(below->context, size);
 }
 
-/* RAW: plain malloc below, counted there; here only the mark. */
-static void *raw_malloc(void *context, size_t size) {
-  struct py_allocator *below = context;
-  this_memory.python_depth++;
-  void *block = below->malloc(below->context, size);
-  this_memory.python_depth--;
-  return block;
-}
-
-static void *raw_calloc(void *context, size_t count, size_t size) {
-  struct py_allocator *below = context;
-  this_memory.python_depth++;
-  void *block = below->calloc(below->context, count, size);
-  this_memory.python_depth--;
-  return block;
-}
-
-static void *raw_realloc(void *context, void *block, size_t size) {
-  struct py_allocator *below = context;
-  this_memory.python_depth++;
-  void *result = below->realloc(below->context, block, size);
-  this_memory.python_depth--;
-  return result;
-}
-
-static void raw_free(void *context, void *block) {
-  struct py_allocator *below = context;
-  this_memory.python_depth++;
-  below->free(below->context, block);
-  this_memory.python_depth--;
-}
-
 /* ---- installing, and installing again ---- */
 
 /* PYTHONMALLOC and dev mode put other allocators in the place of ours during the start, before the first small
@@ -222,12 +192,11 @@ static struct py_allocator below[2][DOMAINS];
 static void wrap(int domain, struct py_allocator *save) {
   get_allocator(domain, save);
   struct py_allocator ours = {save, python_malloc, python_calloc, python_realloc, python_free};
-  if (domain == DOMAIN_RAW) ours = (struct py_allocator){save, raw_malloc, raw_calloc, raw_realloc, raw_free};
   set_allocator(domain, &ours);
 }
 
 static void wrap_all(int turn) {
-  for (int domain = 0; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
 }
 
 static void at_first_arena(void) {

@@ -243,6 +243,7 @@ static void find_call_ranges(void) {
     add_range(symbol_range(vectorcall[i]), TICK_VECTORCALL);
   }
   add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
+  add_range(symbol_range("_PyFunction_Vectorcall"), TICK_PYFRAME);
 }
 
 /* ---- 3.10: the functions that set up frames are static; their ranges are in the file's symbol table, if it has one */

@@ -53,16 +53,16 @@ bool safe_read(void *to, const void *from, size_t size) {
   return got == (long)size;
 }
 
-bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size) {
-  struct iovec local = {to, (size_t)count * size}, remote[SAFE_READ_MANY];
+bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
+  struct iovec local = {to, (size_t)count * size};
   for (int i = 0; i < count; i++) {
     if (!plausible(from[i], size)) return false;
-    remote[i] = (struct iovec){(void *)from[i], size};
+    work[i] = (struct iovec){(void *)from[i], size};
     if (refused) memcpy((char *)to + (size_t)i * size, (void *)from[i], size);
   }
   if (refused) return true;
   int saved_errno = errno;
-  long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, remote, (unsigned long)count, 0);
+  long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, work, (unsigned long)count, 0);
   errno = saved_errno;
   return got == (long)local.iov_len;
 }

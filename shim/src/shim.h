@@ -24,6 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/types.h>
+#include <sys/uio.h>
 #include <threads.h>
 #include <time.h>
 
@@ -113,7 +114,7 @@ size_t safe_read_some(void *to, const void *from, size_t size);
 /* Copies `size` bytes from each of `count` (at most SAFE_READ_MANY) addresses, one behind the other; false when any is
  * not readable. One system call. Context: signal. */
 #define SAFE_READ_MANY 16
-bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size);
+bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
 bool safe_read_refused(void);
 
 /* ---- signals.c: a signal that the program cannot see, steal, block or die of ---- */
@@ -216,7 +217,10 @@ struct frame_entry {
 struct scratch {
   _Atomic uint32_t owner; /* 0 = free */
   uint32_t frames;
+  uint32_t walks; /* how often this scratch was used: which old frames are verified again */
   struct frame_entry entry[MAX_FRAMES];
+  struct iovec work[SAFE_READ_MANY];
+  char copy[128]; /* of a frame */
   union {
     uint64_t words[SCAN_WORDS];
     char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
@@ -276,6 +280,8 @@ int threads_live(void);
 /* Descriptors that carry ticks. Context: signal. */
 int32_t threads_list_descriptor(int fd);
 void threads_unlist_descriptor(int32_t slot);
+/* Was this number one of ours lately? A tick may still be on its way. Context: signal. */
+bool threads_was_descriptor(int fd);
 
 /* ---- ticks.c ---- */
 
@@ -286,6 +292,8 @@ void ticks_disarm(void);
 /* Is this descriptor still the event that we opened for thread tid? Context: signal. */
 bool ticks_owns_descriptor(int fd);
 void ticks_postfork_child(void);
+/* While the process has one thread, limits may be changed for a moment. Context: signal. */
+void ticks_alone(bool alone);
 
 /* ---- memory.c: counters and the threshold sampler ---- */
 
@@ -311,6 +319,7 @@ void memory_init(void);
  * bytes that were allocated (> 0) or freed (< 0) just now. Context: malloc. */
 void memory_flush(int64_t block);
 void memory_thread_end(void);
+void memory_postfork_child(void);
 /* Context: signal. */
 void memory_footprint(int64_t *total, int64_t *python);
 

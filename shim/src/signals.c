@@ -129,12 +129,17 @@ static bool is_function(const struct sigaction *action) {
 
 static void on_signal(int signal, siginfo_t *info, void *context);
 
+/* libc's sigfillset leaves out its own two signals. The one of pthread_cancel must not unwind a thread out of our handler;
+ * the other (33, for setuid) must get through. */
+static void block_cancellation(sigset_t *mask) { mask->__val[0] |= 1ul << (32 - 1); }
+
 static int install_real(int flags) {
   struct sigaction ours;
   memset(&ours, 0, sizeof ours);
   ours.sa_sigaction = on_signal;
   ours.sa_flags = flags;
   sigfillset(&ours.sa_mask);
+  block_cancellation(&ours.sa_mask);
   const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
   for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(&ours.sa_mask, open[i]);
   atomic_store(&real_flags, flags);

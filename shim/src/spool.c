@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,7 +21,15 @@ static bool header_is_ours(const struct spool_header *header) {
          header->ring_entries == SPOOL_RING;
 }
 
-/* A process under ulimit -v maps as much as it can; a chunk beyond that is lost to it. */
+/* Under ulimit -v the program's address space is scarce: at most a sixteenth of it. A chunk beyond what is mapped is lost
+ * to this process. */
+static size_t affordable(size_t size) {
+  struct rlimit space;
+  if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY || size <= space.rlim_cur / 16) return size;
+  size_t chunks = space.rlim_cur / 16 / SPOOL_CHUNK_BYTES;
+  return SPOOL_CHUNKS_OFFSET + (chunks ? chunks : 1) * SPOOL_CHUNK_BYTES;
+}
+
 static void *map_file(int fd, size_t size) {
   while (size >= SPOOL_CHUNKS_OFFSET + SPOOL_CHUNK_BYTES) {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -35,11 +44,11 @@ static void *map_file(int fd, size_t size) {
 }
 
 int spool_open(const char *path) {
-  int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+  int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return -1;
   struct stat facts;
   struct spool_header *base = NULL;
-  if (!fstat(fd, &facts) && S_ISREG(facts.st_mode)) base = map_file(fd, (size_t)facts.st_size);
+  if (!fstat(fd, &facts) && S_ISREG(facts.st_mode)) base = map_file(fd, affordable((size_t)facts.st_size));
   close(fd);
   if (!base) return -1;
   if (!header_is_ours(base) || base->ended) {
@@ -69,16 +78,32 @@ void spool_begin_process(uint32_t process) {
 
 uint32_t spool_process(void) { return own_process; }
 
-static _Atomic uint64_t *word_of(pid_t pid) { return (_Atomic uint64_t *)&spool->execs[(uint32_t)pid % SPOOL_EXECS]; }
+/* Words lie at pid % SPOOL_EXECS or a few places on, when pids that far apart call exec at once. */
+#define WORD_PLACES 8
+
+static _Atomic uint64_t *word_at(pid_t pid, unsigned place) {
+  return (_Atomic uint64_t *)&spool->execs[((uint32_t)pid + place) % SPOOL_EXECS];
+}
 
 void spool_leave_word(pid_t pid, uint32_t process) {
-  atomic_store(word_of(pid), process ? (uint32_t)pid | (uint64_t)process << 32 : 0);
+  if (!process) {
+    spool_take_word(pid);
+    return;
+  }
+  for (unsigned place = 0; place < WORD_PLACES; place++) {
+    uint64_t word = atomic_load(word_at(pid, place));
+    if (word && (uint32_t)word != (uint32_t)pid) continue;
+    if (atomic_compare_exchange_strong(word_at(pid, place), &word, (uint32_t)pid | (uint64_t)process << 32)) return;
+  }
 }
 
 uint32_t spool_take_word(pid_t pid) {
-  uint64_t word = atomic_load(word_of(pid));
-  if ((uint32_t)word != (uint32_t)pid || !atomic_compare_exchange_strong(word_of(pid), &word, 0)) return 0;
-  return (uint32_t)(word >> 32);
+  for (unsigned place = 0; place < WORD_PLACES; place++) {
+    uint64_t word = atomic_load(word_at(pid, place));
+    if ((uint32_t)word != (uint32_t)pid) continue;
+    if (atomic_compare_exchange_strong(word_at(pid, place), &word, 0)) return (uint32_t)(word >> 32);
+  }
+  return 0;
 }
 
 static bool take_offer(uint64_t *offer) {
@@ -127,7 +152,7 @@ void *spool_claim(unsigned lines) {
     struct chunk_header *chunk = atomic_load(&current);
     if (chunk && atomic_load((_Atomic uint32_t *)&chunk->cursor) < SPOOL_CHUNK_LINES) {
       uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, lines);
-      if (at + lines <= SPOOL_CHUNK_LINES) {
+      if (at < SPOOL_CHUNK_LINES && lines <= SPOOL_CHUNK_LINES - at) {
         void *record = (char *)chunk + (size_t)at * SPOOL_LINE_BYTES;
         atomic_store_explicit((_Atomic uint32_t *)record, lines << 16, memory_order_relaxed);
         return record;

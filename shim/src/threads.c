@@ -14,6 +14,9 @@ static _Atomic int32_t descriptors[MAX_DESCRIPTORS]; /* fd + 1; 0 = free */
 static _Atomic int32_t descriptor_end;               /* one past the highest slot ever used */
 static _Atomic int32_t descriptor_count;
 static int32_t descriptor_budget;
+#define LATELY 64
+static _Atomic int32_t lately[LATELY]; /* numbers that carried ticks until a moment ago */
+static _Atomic uint32_t lately_next;
 static _Atomic int live;
 static pthread_key_t end_key;
 
@@ -35,8 +38,15 @@ int32_t threads_list_descriptor(int fd) {
 
 void threads_unlist_descriptor(int32_t slot) {
   if (slot < 0) return;
-  atomic_store(&descriptors[slot], 0);
+  lately[atomic_fetch_add(&lately_next, 1) % LATELY] = atomic_exchange(&descriptors[slot], 0) - 1;
   atomic_fetch_sub(&descriptor_count, 1);
+}
+
+bool threads_was_descriptor(int fd) {
+  for (int i = 0; i < LATELY; i++) {
+    if (atomic_load_explicit(&lately[i], memory_order_relaxed) == fd && fd > 0) return true;
+  }
+  return false;
 }
 
 /* A forked child has its parent's descriptors: events of threads that are not here. */
@@ -44,7 +54,7 @@ static void close_inherited(void) {
   int32_t end = atomic_exchange(&descriptor_end, 0);
   for (int32_t slot = 0; slot < end; slot++) {
     int32_t fd = atomic_exchange(&descriptors[slot], 0) - 1;
-    if (fd >= 0 && ticks_owns_descriptor(fd)) close(fd);
+    if (fd >= 0 && ticks_owns_descriptor(fd)) syscall(SYS_close, fd);
   }
   atomic_store(&descriptor_count, 0);
 }

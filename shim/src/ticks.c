@@ -8,6 +8,7 @@
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
+#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -19,14 +20,17 @@
 #define KERNEL_LOOK_NS 2000000 /* at most the scheduler's tick (1 to 10 ms); finer only costs */
 #define KERNEL_JUMP_NS 500000  /* less is rounding of the kernel's split */
 #define MIN_PERIOD_NS 10000
+#define MAX_PERIOD_NS 3600000000000
 
 static char user_cookie, kernel_cookie; /* their addresses are sigev_value of our timers */
 static _Atomic bool perf_refused;
-static _Atomic int32_t timers; /* each holds one queued signal of the user's limit */
+static _Atomic int32_t armed; /* timers and events: each may hold a queued signal of the user's limit */
+static bool alone;
 static _Atomic bool sub_interpreters_seen;
 
 static int64_t mean_period_ns(void) {
   int64_t mean = (int64_t)spool->cpu_interval_ns;
+  if (mean > MAX_PERIOD_NS) return MAX_PERIOD_NS;
   return mean < MIN_PERIOD_NS ? MIN_PERIOD_NS : mean;
 }
 
@@ -39,6 +43,14 @@ static int64_t draw_period_ns(void) {
 /* Uniform in (0, q]: threads shorter than q get their fair share. */
 static int64_t draw_first_ns(void) {
   return 1 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean_period_ns());
+}
+
+/* With the queue full, a timer goes missing and an event's signal becomes a SIGIO that may kill: stay below half. */
+static bool within_signal_budget(void) {
+  struct rlimit pending;
+  if (getrlimit(RLIMIT_SIGPENDING, &pending) || (rlim_t)atomic_load(&armed) < pending.rlim_cur / 2) return true;
+  loss_add(LOSS_signal_budget);
+  return false;
 }
 
 /* ---- engine perf ---- */
@@ -61,13 +73,14 @@ static int open_event(void) {
 static int duplicate_from(int fd, rlim_t lowest) { return fcntl(fd, F_DUPFD_CLOEXEC, (int)lowest); }
 
 /* Programs count on low descriptor numbers, and look through all up to their limit: ours goes behind it, by raising the
- * limit for a moment where we may (below the hard limit, or as root), else as high as it can. */
+ * limit for a moment where we may (below the hard limit, or as root) and nobody can see it (one thread), else as high as
+ * it can. */
 static int duplicate_high(int fd) {
   struct rlimit old;
   if (getrlimit(RLIMIT_NOFILE, &old)) return -1;
   rlim_t behind = old.rlim_cur + BEHIND, room = behind + BEHIND;
   struct rlimit raised = {room, old.rlim_max > room ? old.rlim_max : room};
-  if (old.rlim_cur <= LONG_TABLE && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+  if (alone && old.rlim_cur <= LONG_TABLE && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
     int high = duplicate_from(fd, behind);
     setrlimit(RLIMIT_NOFILE, &old);
     if (high >= 0) return high;
@@ -76,9 +89,12 @@ static int duplicate_high(int fd) {
   return duplicate_from(fd, limit - limit / 4);
 }
 
+/* By number: libc's close is a cancellation point, and we may be inside the program's malloc. */
+static void close_descriptor(int fd) { syscall(SYS_close, fd); }
+
 static int move_high(int fd) {
   int high = duplicate_high(fd);
-  close(fd);
+  close_descriptor(fd);
   return high;
 }
 
@@ -106,6 +122,7 @@ static int arm_perf(void) {
     refuse_perf();
     return -1;
   }
+  if (!within_signal_budget()) return -1;
   int fd = open_event();
   if (fd < 0 && errno != EMFILE && errno != ENFILE) refuse_perf();
   if (fd >= 0) fd = move_high(fd);
@@ -113,11 +130,12 @@ static int arm_perf(void) {
   if (slot < 0 || direct_to_thread(fd)) {
     if (!atomic_load(&perf_refused)) loss_add(LOSS_thread_posix);
     threads_unlist_descriptor(slot);
-    if (fd >= 0) close(fd);
+    if (fd >= 0) close_descriptor(fd);
     return -1;
   }
   t->perf_fd = fd;
   t->perf_slot = slot;
+  atomic_fetch_add(&armed, 1);
   start_period(fd, draw_first_ns());
   return 0;
 }
@@ -129,20 +147,16 @@ static void disarm_perf(void) {
   int fd = t->perf_fd;
   t->perf_fd = -1;
   if (fd < 0) return;
-  if (ticks_owns_descriptor(fd)) close(fd);
+  if (ticks_owns_descriptor(fd)) close_descriptor(fd);
   threads_unlist_descriptor(t->perf_slot);
   t->perf_slot = -1;
+  atomic_fetch_sub(&armed, 1);
 }
 
 /* ---- POSIX timers, by system call: glibc's would allocate ---- */
 
 static int create_timer(char *cookie) {
-  struct rlimit pending;
-  bool known = getrlimit(RLIMIT_SIGPENDING, &pending) == 0;
-  if (known && (rlim_t)atomic_load(&timers) >= pending.rlim_cur / 2) {
-    loss_add(LOSS_signal_budget);
-    return -1;
-  }
+  if (!within_signal_budget()) return -1;
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signals_number()};
   event.sigev_value.sival_ptr = cookie;
   event._sigev_un._tid = this_thread.tid;
@@ -151,14 +165,14 @@ static int create_timer(char *cookie) {
     loss_add(LOSS_thread_unarmed);
     return -1;
   }
-  atomic_fetch_add(&timers, 1);
+  atomic_fetch_add(&armed, 1);
   return id;
 }
 
 static void delete_timer(int32_t *id) {
   if (*id < 0) return;
   syscall(SYS_timer_delete, *id);
-  atomic_fetch_sub(&timers, 1);
+  atomic_fetch_sub(&armed, 1);
   *id = -1;
 }
 
@@ -211,7 +225,33 @@ void ticks_disarm(void) {
 }
 
 /* The timers of the parent's threads are not inherited. */
-void ticks_postfork_child(void) { atomic_store(&timers, 0); }
+void ticks_postfork_child(void) { atomic_store(&armed, 0); }
+
+void ticks_alone(bool now) { alone = now; }
+
+/* ---- alternate signal stacks ---- */
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+#define HANDLER_BYTES 4096
+
+/* Programs may register a stack that cannot hold a signal frame of this processor, and never need it. Our handler would:
+ * such a thread gets no ticks until it registers a larger one. */
+EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
+  struct thread_state *t = &this_thread;
+  next_ensure();
+  if (!stack || !recording() || !t->id || t->ended) return next.sigaltstack(stack, before);
+  bool small = !(stack->ss_flags & SS_DISABLE) && stack->ss_size < getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES;
+  if (small && t->engine != ENGINE_NONE) {
+    ticks_disarm();
+    t->engine = ENGINE_NONE;
+    loss_add(LOSS_small_alternate_stack);
+  }
+  int result = next.sigaltstack(stack, before);
+  if (!result && !small && t->engine == ENGINE_NONE) ticks_arm();
+  return result;
+}
 
 /* ---- the sample ---- */
 
@@ -347,8 +387,7 @@ static bool has_cookie(const siginfo_t *info, const char *cookie) {
 bool ticks_handle(siginfo_t *info, void *context) {
   bool perf = is_perf(info), user = has_cookie(info, &user_cookie), kernel = has_cookie(info, &kernel_cookie);
   if (!perf && !user && !kernel) {
-    /* a tick that was on its way when its descriptor was closed or moved is still ours */
-    return info->si_code >= POLL_IN && info->si_code <= POLL_HUP;
+    return info->si_code >= POLL_IN && info->si_code <= POLL_HUP && threads_was_descriptor(info->si_fd);
   }
   process_check_fork();
   if (!recording()) {

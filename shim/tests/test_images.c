@@ -81,9 +81,11 @@ static void test_reads_stop_where_memory_does(void) {
   check(safe_read(copy, pages + 4000, 96) && !safe_read(copy, pages + 4000, 97));
   check(safe_read_some(copy, pages + 4000, 256) == 96 && safe_read_some(copy, pages + 4096, 8) == 0);
   check(!safe_read(copy, NULL, 1) && !safe_read(copy, (void *)~(uintptr_t)7, 8));
+  struct iovec work[SAFE_READ_MANY];
   uintptr_t good[3] = {(uintptr_t)pages, (uintptr_t)pages + 8, (uintptr_t)pages + 16},
             bad[2] = {good[0], good[0] + 4096};
-  check(safe_read_many(copy, good, 3, 8) && memcmp(copy, pages, 24) == 0 && !safe_read_many(copy, bad, 2, 8));
+  check(safe_read_many(copy, good, 3, 8, work) && memcmp(copy, pages, 24) == 0 &&
+        !safe_read_many(copy, bad, 2, 8, work));
   check(errno == 7);
   munmap(pages, 4096);
 }
