@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -27,6 +28,8 @@ def recorded_interpreters() -> list[Interpreter]:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault(RUN_MARK, str(os.getpid()))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
 
 
@@ -73,15 +76,20 @@ def newly_left(before: dict[int, str], patience_s: float = 5) -> dict[int, str]:
         time.sleep(0.05)
 
 
+def spools_below(folder: Path) -> set[Path]:
+    """Spool folders anywhere below ``folder``."""
+    return {path for path in folder.rglob("*.spool*") if path.is_dir()}
+
+
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """After each test: no spool, no process, no changed environment."""
-    processes, variables = marked_processes(), dict(os.environ)
+    processes, variables, spools = marked_processes(), dict(os.environ), spools_below(tmp_path_factory.getbasetemp())
     yield
     left = newly_left(processes)
     assert not left, f"processes were left behind: {left}"
     changed = {name for name in variables.keys() | os.environ.keys() if variables.get(name) != os.environ.get(name)}
     assert changed <= {"PYTEST_CURRENT_TEST"}, f"environment variables were changed: {changed}"
     if request.node.get_closest_marker("leaves_spool") is None:
-        spools = [path for path in tmp_path_factory.getbasetemp().rglob("*.spool*") if path.is_dir()]
-        assert not spools, f"spools were left behind: {spools}"
+        new = spools_below(tmp_path_factory.getbasetemp()) - spools
+        assert not new, f"spools were left behind: {new}"

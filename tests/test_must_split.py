@@ -47,7 +47,7 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_":
 def halves(python: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, Json]:
     """What the program's stopwatch says and what the report says, for all kinds and piece lengths in one run."""
     trace = tmp_path_factory.mktemp("halves") / "t.parquet"
-    done = record(trace, [target("halves"), "3"], python, ["--cpu-interval", "300us"], KEEP_MEMORY)
+    done = record(trace, [target("halves"), "1.5"], python, ["--cpu-interval", "250us"], KEEP_MEMORY)
     assert done.status == 0, done.stderr.decode()
     return done.facts, report(trace)
 

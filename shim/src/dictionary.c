@@ -223,11 +223,20 @@ static void store_entry(uintptr_t code, uint64_t fingerprint, struct code_facts 
   *(volatile struct code_entry *)at = entry;
 }
 
-static uint64_t fingerprint_of(const char *object) {
+uintptr_t dictionary_name_of(const char *object) { return pointer_at(object, python_layout->code_name); }
+
+/* Pointers are not enough: names die and their addresses are used again as well. */
+static uint64_t identity_of(const char *object, const char *name) {
+  if (python_layout->code_version >= 0) return (uint32_t)int_at(object, python_layout->code_version);
+  return mix(pointer_at(name, STR_LENGTH), pointer_at(name, STR_HASH));
+}
+
+static uint64_t fingerprint_of(const char *object, const char *name) {
   const struct python_layout *layout = python_layout;
   uint64_t fingerprint = mix(pointer_at(object, layout->code_file), pointer_at(object, layout->code_name));
   fingerprint = mix(fingerprint, pointer_at(object, layout->code_line_table));
   fingerprint = mix(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
+  fingerprint = mix(fingerprint, identity_of(object, name));
   return mix(fingerprint,
              layout->version == 0x30a ? pointer_at(object, layout->code_bytecode) : pointer_at(object, VAR_SIZE));
 }
@@ -246,9 +255,9 @@ static SLOW_PATH struct code_facts first_sight(uintptr_t code, const char *objec
   return facts;
 }
 
-struct code_facts dictionary_code(uintptr_t code, const char *object) {
+struct code_facts dictionary_code(uintptr_t code, const char *object, const char *name) {
   if (pointer_at(object, OBJECT_TYPE) != python_symbols.code_type) return (struct code_facts){0, 0, 0};
-  uint64_t fingerprint = fingerprint_of(object);
+  uint64_t fingerprint = fingerprint_of(object, name);
   struct code_facts facts = find_entry(code, &fingerprint);
   return facts.hash ? facts : first_sight(code, object, fingerprint);
 }

@@ -10,9 +10,11 @@ struct code_facts {
   int32_t first_traceable; /* instructions before it set up the frame */
 };
 
-/* Facts about the code object at `code`, of which `object` is a fresh copy of the first code_bytes; writes it on first
- * sight. Context: signal. */
-struct code_facts dictionary_code(uintptr_t code, const char *object);
+/* Facts about the code object at `code`, of which `object` is a fresh copy of the first code_bytes, and `name` of the
+ * first NAME_BYTES of its name where code objects have no version; writes it on first sight. Context: signal. */
+struct code_facts dictionary_code(uintptr_t code, const char *object, const char *name);
+/* Where that name is. */
+uintptr_t dictionary_name_of(const char *object);
 /* The same from memory, without looking whether the object is still there; hash 0 = not remembered. */
 struct code_facts dictionary_code_remembered(uintptr_t code);
 

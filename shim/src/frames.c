@@ -117,15 +117,24 @@ static bool remembered(struct frame_entry *entry) {
   return settle(entry, dictionary_code_remembered(entry->code));
 }
 
+static bool read_names(struct scratch *scratch, int count) {
+  uintptr_t names[SAFE_READ_MANY] = {0};
+  size_t bytes = (size_t)python_layout->code_bytes;
+  if (python_layout->code_version >= 0) return true;
+  for (int i = 0; i < count; i++) names[i] = dictionary_name_of(scratch->codes + (size_t)i * bytes);
+  return safe_read_many(scratch->names, names, count, NAME_BYTES, scratch->work);
+}
+
 static bool verify_batch(struct scratch *scratch, const int *index, int count) {
   uintptr_t codes[SAFE_READ_MANY] = {0};
   size_t bytes = (size_t)python_layout->code_bytes;
   for (int i = 0; i < count; i++) codes[i] = scratch->entry[index[i]].code;
-  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work)) return false;
+  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work) || !read_names(scratch, count)) return false;
   for (int i = 0; i < count; i++) {
     struct frame_entry *entry = &scratch->entry[index[i]];
     uint64_t value = memo_value(entry);
-    if (!settle(entry, dictionary_code(entry->code, scratch->codes + (size_t)i * bytes))) return false;
+    const char *code = scratch->codes + (size_t)i * bytes, *name = scratch->names + (size_t)i * NAME_BYTES;
+    if (!settle(entry, dictionary_code(entry->code, code, name))) return false;
     atomic_store_explicit(memo_of(entry), value, memory_order_relaxed);
   }
   return true;

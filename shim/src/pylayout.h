@@ -1,6 +1,6 @@
 /* Where CPython keeps what a stack walk needs: one row per version (x86-64 and other LP64, release builds with a GIL).
  * Offsets in bytes, -1 = does not exist. Measured with offsetof against the headers of 3.10.13, 3.11.7, 3.12.1 and
- * 3.13.0, and checked by tests/test_layout.py against the interpreters that are installed. 3.14: from its debug
+ * 3.13.0, and checked by tests/test_layout.py against the headers of the interpreters that are installed. 3.14: from its debug
  * offsets where it publishes them, the rest from its headers; not tested. */
 #ifndef SCALENE_TRACE_PYLAYOUT_H
 #define SCALENE_TRACE_PYLAYOUT_H
@@ -26,6 +26,7 @@ struct python_layout {
   int code_first_line;
   int code_file;
   int code_name;
+  int code_version; /* uint32 that no other code object of the process has had; -1: there is none */
   int code_line_table;
   int code_bytecode;        /* 3.10: pointer to a bytes object; later: the bytecode itself, inline */
   int code_first_traceable; /* int32 index of the first instruction that is not frame set-up */
@@ -38,6 +39,7 @@ struct python_layout {
 #define OWNER_GENERATOR 1
 #define OWNER_NO_CODE 3 /* from here on: entry frames of the C stack, without a code object */
 #define STR_LENGTH 16
+#define STR_HASH 24
 #define STR_STATE 32
 #define BYTES_SIZE 16
 #define BYTES_DATA 32

@@ -206,6 +206,7 @@ void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, s
 #define MAX_FRAMES 512
 #define SCAN_WORDS 384
 #define MAX_CODE_BYTES 208 /* of a code object, without its bytecode */
+#define NAME_BYTES 32      /* of a name's str object: its length and hash */
 struct frame_entry {
   uintptr_t frame;
   uintptr_t code;
@@ -223,7 +224,10 @@ struct scratch {
   char copy[128]; /* of a frame */
   union {
     uint64_t words[SCAN_WORDS];
-    char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
+    struct {
+      char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
+      char names[SAFE_READ_MANY * NAME_BYTES];
+    };
   };
 };
 /* Null when all are in use (counted). Context: signal. */
