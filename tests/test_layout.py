@@ -1,0 +1,105 @@
+"""The offsets in shim/src/python.c against the headers of the interpreters that are installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from interpreters import Interpreter, interpreters
+
+SOURCE = Path(__file__).resolve().parent.parent / "shim" / "src" / "python.c"
+
+#: Field of our table to member of a struct of CPython.
+MEMBERS = {
+    "tstate_interp": ("PyThreadState", "interp"),
+    "code_flags": ("PyCodeObject", "co_flags"),
+    "code_first_line": ("PyCodeObject", "co_firstlineno"),
+    "code_file": ("PyCodeObject", "co_filename"),
+    "code_line_table": ("PyCodeObject", "co_linetable"),
+}
+BY_VERSION = {
+    "3.10": {
+        "tstate_frame": ("PyThreadState", "frame"),
+        "frame_code": ("PyFrameObject", "f_code"),
+        "frame_previous": ("PyFrameObject", "f_back"),
+        "frame_instruction": ("PyFrameObject", "f_lasti"),
+        "code_name": ("PyCodeObject", "co_name"),
+        "code_bytecode": ("PyCodeObject", "co_code"),
+    },
+    "3.11": {
+        "tstate_cframe": ("PyThreadState", "cframe"),
+        "tstate_chunk": ("PyThreadState", "datastack_chunk"),
+        "cframe_frame": ("_PyCFrame", "current_frame"),
+        "frame_code": ("_PyInterpreterFrame", "f_code"),
+    },
+    "3.12": {
+        "tstate_cframe": ("PyThreadState", "cframe"),
+        "cframe_frame": ("_PyCFrame", "current_frame"),
+        "frame_code": ("_PyInterpreterFrame", "f_code"),
+        "code_version": ("PyCodeObject", "co_version"),
+    },
+    "3.13": {
+        "tstate_frame": ("PyThreadState", "current_frame"),
+        "frame_code": ("_PyInterpreterFrame", "f_executable"),
+        "code_version": ("PyCodeObject", "co_version"),
+    },
+}
+FROM_311 = {
+    "tstate_chunk": ("PyThreadState", "datastack_chunk"),
+    "frame_previous": ("_PyInterpreterFrame", "previous"),
+    "frame_owner": ("_PyInterpreterFrame", "owner"),
+    "code_name": ("PyCodeObject", "co_qualname"),
+    "code_bytecode": ("PyCodeObject", "co_code_adaptive"),
+    "code_first_traceable": ("PyCodeObject", "_co_firsttraceable"),
+}
+INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr", "3.13": "instr_ptr"}
+
+
+def our_table(version: str) -> dict[str, int]:
+    """The row of ``layouts`` for a version: field to offset."""
+    major, minor = version.split(".")
+    start = SOURCE.read_text().split(f".version = 0x{int(major):x}{int(minor):02x},", 1)[1]
+    row = start.split("},", 1)[0]
+    return {name: int(value) for name, value in re.findall(r"\.(\w+) = (-?\d+)\b", row)}
+
+
+def members(version: str) -> dict[str, tuple[str, str]]:
+    """What to ask the headers of a version."""
+    found = MEMBERS | BY_VERSION[version]
+    if version != "3.10":
+        found |= FROM_311 | {"frame_instruction": ("_PyInterpreterFrame", INSTRUCTION[version])}
+    return found
+
+
+def real_offsets(python: Interpreter, folder: Path) -> dict[str, int]:
+    """The same by offsetof, compiled against the interpreter's own headers."""
+    query = "import sysconfig; print(sysconfig.get_path('include'))"
+    include = subprocess.run([python.path, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
+    lines = [
+        f'printf("{ours} %zu\\n", offsetof({struct}, {member}));'
+        for ours, (struct, member) in members(python.name).items()
+    ]
+    frame = "#include <internal/pycore_frame.h>\n" if python.name != "3.10" else "#include <frameobject.h>\n"
+    text = f"#define Py_BUILD_CORE 1\n#include <Python.h>\n{frame}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {' '.join(lines)} }}\n"
+    (folder / "offsets.c").write_text(text)
+    compiler = shutil.which("cc")
+    assert compiler, "a C compiler is needed"
+    subprocess.run(
+        [compiler, "-w", f"-I{include}", f"-I{include}/internal", "-o", folder / "offsets", folder / "offsets.c"],
+        check=True,
+    )
+    printed = subprocess.run([folder / "offsets"], capture_output=True, text=True, check=True).stdout
+    return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
+
+
+@pytest.mark.parametrize("python", interpreters(), ids=lambda each: each.name)
+def test_our_offsets_are_those_of_the_headers(python: Interpreter, tmp_path: Path) -> None:
+    query = "import sysconfig, os; print(os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
+    if subprocess.run([python.path, "-c", query], capture_output=True, text=True).stdout.strip() != "True":
+        pytest.skip("the headers of this interpreter are not installed")
+    ours, real = our_table(python.name), real_offsets(python, tmp_path)
+    assert {name: ours[name] for name in real} == real
