@@ -47,7 +47,7 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_":
 def halves(python: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> tuple[Json, Json]:
     """What the program's stopwatch says and what the report says, for all kinds and piece lengths in one run."""
     trace = tmp_path_factory.mktemp("halves") / "t.parquet"
-    done = record(trace, [target("halves"), "1.5"], python, ["--cpu-interval", "250us"], KEEP_MEMORY)
+    done = record(trace, [target("halves"), "2.5"], python, ["--cpu-interval", "200us"], KEEP_MEMORY)
     assert done.status == 0, done.stderr.decode()
     return done.facts, report(trace)
 
@@ -68,7 +68,7 @@ def test_half_python_half_native_is_within_two_points(
 
 def test_a_50_hz_loop_reads_half_at_every_phase(python: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> None:
     trace = tmp_path_factory.mktemp("loop") / "t.parquet"
-    done = record(trace, [target("loop50"), "4"], python, ["--cpu-interval", "250us"])
+    done = record(trace, [target("loop50"), "8"], python, ["--cpu-interval", "250us"])
     found = report(trace)
     for phase_ms in PHASES_MS:
         row = function_row(found, f"phase_{phase_ms}ms", target("loop50"))

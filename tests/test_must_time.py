@@ -23,7 +23,7 @@ KERNEL_LINES = {"reads": ("reads",), "faults": ("faults", "faults-freed")}
 
 
 def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None:
-    done = record(tmp_path / "t.parquet", [target("kernel_time"), "5"], python, ["--cpu-interval", "2ms"])
+    done = record(tmp_path / "t.parquet", [target("kernel_time"), "10"], python, ["--cpu-interval", "2ms"])
     found, path = report(tmp_path / "t.parquet", "--process", "1"), target("kernel_time")
     assert found["traces"][0]["events"]["cpu"] >= ENOUGH_TICKS
     errors = {}

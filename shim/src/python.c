@@ -249,6 +249,9 @@ static void find_call_ranges(void) {
   }
   add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
   add_range(symbol_range("_PyFunction_Vectorcall"), TICK_PYFRAME);
+  if (python_version >> 16 != 0x30a) return;
+  add_range(symbol_range("_Py_CheckFunctionResult"), TICK_PYFRAME); /* the end of a call, whatever was called */
+  add_range(symbol_range("PyThreadState_Get"), TICK_PYFRAME);
 }
 
 /* ---- 3.10: the functions that set up frames are static; their ranges are in the file's symbol table, if it has one */
