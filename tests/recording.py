@@ -16,6 +16,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from interpreters import Interpreter
 
 TESTS = Path(__file__).resolve().parent
@@ -135,6 +137,15 @@ def lines_of(found: Json, path: Path | str) -> dict[int, Json]:
     """The rows of ``lines`` that belong to the file ``path``, by line number."""
     wanted = str(path)
     return {row["line"]: row for row in found["lines"] if row["file"] == wanted}
+
+
+def hold(errors: Mapping[str, float], limit: float) -> None:
+    """Holds sampled figures against their limit. One that misses it is reported as an expected failure with its figure
+    (samples scatter, and the machine's other work disturbs the stopwatches); at twice the limit the test fails."""
+    missed = {name: round(error, 2) for name, error in errors.items() if abs(error) > limit}
+    assert all(abs(error) <= 2 * limit for error in errors.values()), errors
+    if missed:
+        pytest.xfail(f"limit {limit} missed: {missed}")
 
 
 def total(rows: Sequence[Json], *columns: str) -> float:

@@ -11,6 +11,7 @@ from recording import (
     Recording,
     bare,
     figure,
+    hold,
     line_of,
     lines_of,
     losses,
@@ -63,20 +64,20 @@ def test_half_python_half_native_is_within_two_points(
     assert row["ticks"] >= ENOUGH_TICKS
     error = native_percent(row) - watch[name]
     figure(f"split error, {kind}, pieces of {length_us} us", python, error, 2, "points")
-    assert abs(error) <= 2
+    hold({name: error}, 2)
 
 
 def test_a_50_hz_loop_reads_half_at_every_phase(python: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> None:
     trace = tmp_path_factory.mktemp("loop") / "t.parquet"
     done = record(trace, [target("loop50"), "8"], python, ["--cpu-interval", "250us"])
-    found = report(trace)
+    found, errors = report(trace), {}
     for phase_ms in PHASES_MS:
         row = function_row(found, f"phase_{phase_ms}ms", target("loop50"))
         assert row["ticks"] >= ENOUGH_TICKS
-        error = native_percent(row) - done.facts[f"phase_{phase_ms}ms"]
+        errors[f"{phase_ms} ms"] = error = native_percent(row) - done.facts[f"phase_{phase_ms}ms"]
         figure(f"split error, 50 Hz loop, phase {phase_ms} ms", python, error, 3, "points")
-        assert abs(error) <= 3
     assert "engine_posix" not in losses(found)
+    hold(errors, 3)
 
 
 def test_without_perf_events_the_losses_say_so(python: Interpreter, tmp_path_factory: pytest.TempPathFactory) -> None:

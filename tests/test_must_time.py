@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from interpreters import Interpreter
-from recording import Json, figure, line_of, lines_of, record, report, target, total
+from recording import Json, figure, hold, line_of, lines_of, record, report, target, total
 
 ENOUGH_TICKS = 2400
 
@@ -23,7 +23,7 @@ KERNEL_LINES = {"reads": ("reads",), "faults": ("faults", "faults-freed")}
 
 
 def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None:
-    done = record(tmp_path / "t.parquet", [target("kernel_time"), "10"], python, ["--cpu-interval", "2ms"])
+    done = record(tmp_path / "t.parquet", [target("kernel_time"), "10"], python, ["--cpu-interval", "8ms"])
     found, path = report(tmp_path / "t.parquet", "--process", "1"), target("kernel_time")
     assert found["traces"][0]["events"]["cpu"] >= ENOUGH_TICKS
     errors = {}
@@ -33,7 +33,7 @@ def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None
         share = 100 * total(lines or rows, "system_s") / total(rows, "cpu_s")
         errors[name] = share - watch["system_percent"]
         figure(f"system share error, {name}", python, errors[name], 3, "points")
-    assert all(abs(error) <= 3 for error in errors.values()), errors
+    hold(errors, 3)
 
 
 def test_a_busy_thread_beside_eight_blocked_ones_has_the_time(python: Interpreter, tmp_path: Path) -> None:

@@ -269,7 +269,7 @@ def test_the_status_of_a_killed_program_is_that_of_a_shell(tmp_path):
 
 
 def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path):
-    code = "import time\nt = time.process_time()\nwhile time.process_time() - t < 0.3: pass\nprint(1, flush=True)\ntime.sleep(20)\n"
+    code = "import time\nt = time.process_time()\nwhile time.process_time() - t < 1: pass\nprint(1, flush=True)\ntime.sleep(20)\n"
     process = subprocess.Popen([*RECORD, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE)
     process.stdout.readline()
     refused = run("-c", "pass", cwd=tmp_path)
@@ -287,7 +287,7 @@ def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path
     assert status == 0 and "events in found.parquet" in err
     assert settings(tmp_path / "found.parquet")["recovered"] == "true"
     ticks = duckdb.sql(f"SELECT sum(cpu.user_ns + cpu.system_ns) FROM '{tmp_path}/found.parquet'").fetchall()[0][0]
-    assert 0.2e9 < ticks < 0.5e9
+    assert 0.6e9 < ticks < 1.5e9  # unscaled
 
 
 def test_one_line_tells_of_the_trace_on_a_terminal(tmp_path):
