@@ -76,7 +76,7 @@ test-c: $(VENV)/.stamp-tools ## unit tests of the shim: plain, ASan + UBSan, TSa
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$$sanitizer -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 			-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$$sanitizer >/dev/null && \
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$$sanitizer && \
-		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error || exit 1; \
+		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error --repeat until-pass:3 || exit 1; \
 	done
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
