@@ -140,10 +140,14 @@ def lines_of(found: Json, path: Path | str) -> dict[int, Json]:
 
 
 def hold(errors: Mapping[str, float], limit: float) -> None:
-    """Holds sampled figures against their limit. One that misses it is reported as an expected failure with its figure
-    (samples scatter, and the machine's other work disturbs the stopwatches); at twice the limit the test fails."""
+    """Holds sampled figures against their limit: one that misses it fails the test.
+
+    Under CI=true, on machines shared with other work that disturbs the stopwatches, a miss is reported as an expected
+    failure with its figure, and only twice the limit fails.
+    """
     missed = {name: round(error, 2) for name, error in errors.items() if abs(error) > limit}
     assert all(abs(error) <= 2 * limit for error in errors.values()), errors
+    assert not missed or os.environ.get("CI") == "true", missed
     if missed:
         pytest.xfail(f"limit {limit} missed: {missed}")
 
