@@ -253,6 +253,7 @@ struct thread_state {
   int32_t tid;
   uint32_t engine;      /* ENGINE_* */
   int32_t perf_fd;      /* -1 = none */
+  int32_t perf_was;     /* the one before, whose last signal may still be on its way; -1 = none */
   int32_t perf_slot;    /* where threads.c lists the descriptor */
   int32_t user_timer;   /* POSIX timer ids, -1 = none: user time (engine posix), */
   int32_t kernel_timer; /* kernel time (both engines) */
@@ -284,8 +285,6 @@ int threads_live(void);
 /* Descriptors that carry ticks. Context: signal. */
 int32_t threads_list_descriptor(int fd);
 void threads_unlist_descriptor(int32_t slot);
-/* Was this number one of ours lately? A tick may still be on its way. Context: signal. */
-bool threads_was_descriptor(int fd);
 
 /* ---- ticks.c ---- */
 

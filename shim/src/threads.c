@@ -7,16 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-THREAD_LOCAL struct thread_state this_thread = {.perf_fd = -1, .user_timer = -1, .kernel_timer = -1};
+THREAD_LOCAL struct thread_state this_thread = {.perf_fd = -1, .perf_was = -1, .user_timer = -1, .kernel_timer = -1};
 
 #define MAX_DESCRIPTORS 2048
 static _Atomic int32_t descriptors[MAX_DESCRIPTORS]; /* fd + 1; 0 = free */
 static _Atomic int32_t descriptor_end;               /* one past the highest slot ever used */
 static _Atomic int32_t descriptor_count;
 static int32_t descriptor_budget;
-#define LATELY 64
-static _Atomic int32_t lately[LATELY]; /* numbers that carried ticks until a moment ago */
-static _Atomic uint32_t lately_next;
 static _Atomic int live;
 static pthread_key_t end_key;
 
@@ -38,15 +35,8 @@ int32_t threads_list_descriptor(int fd) {
 
 void threads_unlist_descriptor(int32_t slot) {
   if (slot < 0) return;
-  lately[atomic_fetch_add(&lately_next, 1) % LATELY] = atomic_exchange(&descriptors[slot], 0) - 1;
+  atomic_store(&descriptors[slot], 0);
   atomic_fetch_sub(&descriptor_count, 1);
-}
-
-bool threads_was_descriptor(int fd) {
-  for (int i = 0; i < LATELY; i++) {
-    if (atomic_load_explicit(&lately[i], memory_order_relaxed) == fd && fd > 0) return true;
-  }
-  return false;
 }
 
 /* A forked child has its parent's descriptors: events of threads that are not here. */
@@ -77,7 +67,7 @@ void threads_begin(bool from_now) {
   if (t->id || t->ended || !recording()) return;
   int saved_errno = errno;
   memset(t, 0, sizeof *t);
-  t->perf_fd = t->perf_slot = t->user_timer = t->kernel_timer = -1;
+  t->perf_fd = t->perf_was = t->perf_slot = t->user_timer = t->kernel_timer = -1;
   t->perf_user_ns = -1;
   t->id = spool_new_thread();
   t->tid = (int32_t)syscall(SYS_gettid);
@@ -123,7 +113,7 @@ void threads_forget(void) {
   close_inherited();
   atomic_store(&live, 0);
   memset(&this_thread, 0, sizeof this_thread);
-  this_thread.perf_fd = this_thread.user_timer = this_thread.kernel_timer = -1;
+  this_thread.perf_fd = this_thread.perf_was = this_thread.user_timer = this_thread.kernel_timer = -1;
 }
 
 void threads_postfork_child(void) {

@@ -145,8 +145,10 @@ bool ticks_owns_descriptor(int fd) { return fcntl(fd, F_GETSIG) == signals_numbe
 static void disarm_perf(void) {
   struct thread_state *t = &this_thread;
   int fd = t->perf_fd;
-  t->perf_fd = -1;
   if (fd < 0) return;
+  t->perf_was = fd;
+  atomic_signal_fence(memory_order_seq_cst); /* a signal in between is still ours */
+  t->perf_fd = -1;
   if (ticks_owns_descriptor(fd)) close_descriptor(fd);
   threads_unlist_descriptor(t->perf_slot);
   t->perf_slot = -1;
@@ -375,9 +377,9 @@ static void on_user_timer(const void *context) {
   set_user_timer();
 }
 
-static bool is_perf(const siginfo_t *info) {
-  return info->si_code >= POLL_IN && info->si_code <= POLL_HUP && this_thread.perf_fd >= 0 &&
-         info->si_fd == this_thread.perf_fd;
+/* Ours carry a descriptor that is this thread's, or was until a moment ago. */
+static bool from_descriptor(const siginfo_t *info, const int32_t *fd) {
+  return info->si_code >= POLL_IN && info->si_code <= POLL_HUP && *fd >= 0 && info->si_fd == *fd;
 }
 
 static bool has_cookie(const siginfo_t *info, const char *cookie) {
@@ -385,10 +387,8 @@ static bool has_cookie(const siginfo_t *info, const char *cookie) {
 }
 
 bool ticks_handle(siginfo_t *info, void *context) {
-  bool perf = is_perf(info), user = has_cookie(info, &user_cookie), kernel = has_cookie(info, &kernel_cookie);
-  if (!perf && !user && !kernel) {
-    return info->si_code >= POLL_IN && info->si_code <= POLL_HUP && threads_was_descriptor(info->si_fd);
-  }
+  bool perf = from_descriptor(info, &this_thread.perf_fd), user = has_cookie(info, &user_cookie), kernel = has_cookie(info, &kernel_cookie);
+  if (!perf && !user && !kernel) return from_descriptor(info, &this_thread.perf_was);
   process_check_fork();
   if (!recording()) {
     ticks_disarm();
