@@ -9,7 +9,8 @@ C_FILES := $(wildcard shim/src/*.c shim/src/*.h shim/tests/*.c shim/tests/*.h) f
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 TREE := build/tree
 DEMO := build/demo.parquet
-PYTEST_ARGS ?=
+# Half the tests wait: two at a time take little more than half as long. Those that measure run alone all the same.
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo check format test test-c stress bench generate clean

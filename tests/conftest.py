@@ -1,13 +1,19 @@
-"""Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind."""
+"""Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
+
+With several workers (pytest-xdist), tests marked ``measures`` run first, on one worker, while the others wait.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -18,6 +24,8 @@ from targets_env import environment_python
 
 #: Inherited by every process that a test starts, so that one left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
+#: The lock that this worker holds.
+TURN = pytest.StashKey["IO[str] | None"]()
 
 
 def recorded_interpreters() -> list[Interpreter]:
@@ -27,10 +35,50 @@ def recorded_interpreters() -> list[Interpreter]:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault(RUN_MARK, str(os.getpid()))
+    os.environ[RUN_MARK] = f"{os.getpid()}.{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
+    config.addinivalue_line("markers", "measures: the test compares times: nothing else may run beside it")
+
+
+def group_of(item: pytest.Item) -> str:
+    """Tests of one group run on one worker: they share costly fixtures, or must not run beside each other."""
+    if item.get_closest_marker("measures"):
+        return "measures"
+    callspec = getattr(item, "callspec", None)
+    version = getattr(callspec.params.get("python"), "name", "") if callspec else ""
+    return f"{item.path.stem}-{version}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("measures") is None)
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+
+
+def turn_file() -> IO[str]:
+    """The file that the workers of this run lock: exclusively to measure, together for all else."""
+    run = os.environ["PYTEST_XDIST_TESTRUNUID"]
+    return (Path(tempfile.gettempdir()) / f"scalene-tests-{os.getuid()}-{run}.lock").open("a")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return (yield)
+    config = item.config
+    alone = item.get_closest_marker("measures") is not None
+    if config.stash.get(TURN, None) is None:
+        config.stash[TURN] = file = turn_file()
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    try:
+        return (yield)
+    finally:
+        if not (alone and nextitem is not None and nextitem.get_closest_marker("measures")):
+            config.stash[TURN].close()
+            config.stash[TURN] = None
 
 
 def pytest_report_header() -> str:

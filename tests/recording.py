@@ -16,8 +16,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from interpreters import Interpreter
 
 TESTS = Path(__file__).resolve().parent
@@ -140,16 +138,9 @@ def lines_of(found: Json, path: Path | str) -> dict[int, Json]:
 
 
 def hold(errors: Mapping[str, float], limit: float) -> None:
-    """Holds sampled figures against their limit: one that misses it fails the test.
-
-    Under CI=true, on machines shared with other work that disturbs the stopwatches, a miss is reported as an expected
-    failure with its figure, and only twice the limit fails.
-    """
+    """Holds sampled figures against their limit, naming those that miss it."""
     missed = {name: round(error, 2) for name, error in errors.items() if abs(error) > limit}
-    assert all(abs(error) <= 2 * limit for error in errors.values()), errors
-    assert not missed or os.environ.get("CI") == "true", missed
-    if missed:
-        pytest.xfail(f"limit {limit} missed: {missed}")
+    assert not missed, f"limit {limit} missed"
 
 
 def total(rows: Sequence[Json], *columns: str) -> float:

@@ -1,7 +1,7 @@
 """Ticks by the million: records a program that is hard on a stack walker, far faster than anyone would.
 
 ``python tests/stress.py --ticks 2000000`` runs every interpreter until it has had that many ticks (a tenth of them
-under greenlets) and writes a dated result into ``benchmarks/results/``. The test suite runs the same, shorter.
+under greenlets, a tenth in threads that live for a millisecond) and writes a dated result into ``benchmarks/results/``. The test suite runs the same, shorter.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from recording import Json, losses, record, report, target
 from targets_env import ROOT, environment_python
 
 INTERVAL = "50us"
+#: What the target is asked for: share of the ticks.
+PROGRAMS = {"churn": 0.8, "greenlets": 0.1, "threads": 0.1}
 #: Ticks come slower than asked for where the handler takes its share: about this many a second.
 EXPECTED_RATE_HZ = 9_000
 LONGEST_RUN_S = 60.0
@@ -39,17 +41,17 @@ class Outcome:
     losses: dict[str, int]
 
 
-def one_run(python: Interpreter, program: list[str], seconds: float, folder: Path) -> tuple[int, int, dict[str, int]]:
+def one_run(python: Interpreter, program: str, seconds: float, folder: Path) -> tuple[int, int, dict[str, int]]:
     """Ticks, turns of the program, and losses of one recording. AssertionError when it crashed."""
     trace = folder / "t.parquet"
     options = ["--cpu-interval", INTERVAL, "--no-source"]
-    done = record(trace, [target("churn"), str(seconds), *program], python, options, timeout_s=10 * seconds + 300)
+    done = record(trace, [target("churn"), str(seconds), program], python, options, timeout_s=10 * seconds + 300)
     assert done.status == 0, f"{python.full_name} {program}: status {done.status}\n{done.stderr.decode()}"
     found: Json = report(trace)
     return found["traces"][0]["events"]["cpu"], done.facts["turns"], losses(found)
 
 
-def stress(python: Interpreter, program: list[str], ticks: int) -> Outcome:
+def stress(python: Interpreter, program: str, ticks: int) -> Outcome:
     """Records ``program`` again and again until ``ticks`` ticks have come."""
     seen = turns = runs = 0
     lost: dict[str, int] = {}
@@ -59,9 +61,9 @@ def stress(python: Interpreter, program: list[str], ticks: int) -> Outcome:
             more, done, losses_now = one_run(python, program, seconds, Path(folder))
             seen, turns, runs = seen + more, turns + done, runs + 1
             lost = {name: lost.get(name, 0) + losses_now.get(name, 0) for name in lost | losses_now}
-            print(f"  {python.full_name} {' '.join(program) or 'churn'}: {seen} ticks, losses {lost}", flush=True)
+            print(f"  {python.full_name} {program}: {seen} ticks, losses {lost}", flush=True)
     torn = lost.get("torn_stack", 0)
-    return Outcome(python.full_name, " ".join(program) or "churn", runs, seen, torn, torn / seen, turns, lost)
+    return Outcome(python.full_name, program, runs, seen, torn, torn / seen, turns, lost)
 
 
 def main() -> int:
@@ -72,7 +74,7 @@ def main() -> int:
     outcomes = []
     for each in interpreters():
         python = Interpreter(environment_python(each), each.version)
-        outcomes += [stress(python, [], ticks - ticks // 10), stress(python, ["greenlets"], ticks // 10)]
+        outcomes += [stress(python, program, int(share * ticks)) for program, share in PROGRAMS.items()]
     now = datetime.now(UTC)
     result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "interval": INTERVAL}
     path = ROOT / "benchmarks" / "results" / f"stress-{now:%Y-%m-%d}.json"

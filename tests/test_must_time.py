@@ -9,6 +9,8 @@ import pytest
 from interpreters import Interpreter
 from recording import Json, figure, hold, line_of, lines_of, record, report, target, total
 
+pytestmark = pytest.mark.measures
+
 ENOUGH_TICKS = 2400
 
 

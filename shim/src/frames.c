@@ -14,6 +14,14 @@
 #define ROTATION 8                     /* of the others, one in so many is verified again at each walk */
 #define MAX_CHUNKS 16
 #define MEMO 4096
+#define NO_FRAME 1        /* no address of a frame: the walk ends as torn */
+#define MAX_C_FRAMES 1024 /* nested bytecode loops */
+#define STATE_BYTES 512   /* of a thread state: the outermost _PyCFrame lies in it */
+#define C_STACK_BYTES ((uintptr_t)1 << 30)
+#define EVAL_FRAME_WORDS 64 /* of the bytecode loop's C frame */
+
+/* Where the innermost frame's address comes from. 3.10 and 3.13 publish it themselves, whole: they read it once more. */
+enum attempt { PUBLISHED, BEFORE, OF_LOOP, ATTEMPTS };
 
 /* What was verified: mix of frame address, code address and instruction. */
 static _Atomic uint64_t frame_memo[MEMO];
@@ -189,15 +197,53 @@ static uint64_t intern(struct scratch *scratch, bool truncated) {
 
 /* ---- the whole ---- */
 
-/* 3.11 and 3.12 publish a _PyCFrame, on the C stack, before they fill in its frame and maybe its link. In that window
- * (attempt 1) the one before it holds the stack as it was: the new frame has not begun. */
-static uintptr_t innermost_frame(const char *state, int attempt) {
+/* 3.11 and 3.12 keep the innermost frame in a _PyCFrame, a variable of the bytecode loop, that the thread state points
+ * to: {frame, link to the one before}. Either of the two may be garbage for a moment, in two ways. */
+struct c_frame {
+  uintptr_t frame, before;
+};
+
+static bool read_c_frame(uintptr_t address, struct c_frame *out) {
+  return safe_read(out, (void *)(address + (uintptr_t)python_layout->cframe_frame), sizeof *out);
+}
+
+/* The loop publishes it before it fills it in. The one before holds the stack as it was: the new frame has not begun. */
+static uintptr_t frame_before(uintptr_t published) {
+  struct c_frame newest, before;
+  return read_c_frame(published, &newest) && read_c_frame(newest.before, &before) ? before.frame : NO_FRAME;
+}
+
+/* Every link leads up the C stack, the last one into the thread state. */
+static bool leads_home(struct c_frame at, uintptr_t address, uintptr_t state) {
+  for (int i = 0; i < MAX_C_FRAMES; i++) {
+    if (at.before - state < STATE_BYTES) return true;
+    if (at.before <= address || at.before - address > C_STACK_BYTES) return false;
+    address = at.before;
+    if (!read_c_frame(address, &at)) return false;
+  }
+  return false;
+}
+
+/* A switch of greenlets replaces the C stack, and what the thread state points to with it, before it corrects the thread
+ * state: then the stack that the thread stands on has the right one, in the C frame of its innermost bytecode loop. */
+static uintptr_t frame_of_loop(uintptr_t eval_frame, uintptr_t state) {
+  uintptr_t words[EVAL_FRAME_WORDS];
+  size_t count = safe_read_some(words, (void *)(eval_frame & ~(uintptr_t)7), sizeof words) / sizeof *words;
+  for (size_t i = 0; i + 1 < count; i++) {
+    uintptr_t address = (eval_frame & ~(uintptr_t)7) + i * sizeof *words - (uintptr_t)python_layout->cframe_frame;
+    struct c_frame found = {words[i], words[i + 1]};
+    if (found.frame >= 65536 && (found.frame & 7) == 0 && leads_home(found, address, state)) return found.frame;
+  }
+  return NO_FRAME;
+}
+
+static uintptr_t innermost_frame(const char *state, enum attempt attempt, uintptr_t eval_frame) {
   const struct python_layout *layout = python_layout;
   if (layout->tstate_frame >= 0) return word_at(state, layout->tstate_frame);
-  uintptr_t cframe = word_at(state, layout->tstate_cframe), frame = 0;
-  if (!cframe || attempt == 0) return cframe ? word_at((void *)cframe, layout->cframe_frame) : 0;
-  cframe = word_at((void *)cframe, layout->cframe_frame + 8);
-  return safe_read(&frame, (void *)(cframe + (uintptr_t)layout->cframe_frame), sizeof frame) ? frame : 1;
+  uintptr_t published = word_at(state, layout->tstate_cframe);
+  if (attempt == OF_LOOP) return eval_frame ? frame_of_loop(eval_frame, (uintptr_t)state) : NO_FRAME;
+  if (!published) return 0;
+  return attempt == BEFORE ? frame_before(published) : word_at((void *)published, layout->cframe_frame);
 }
 
 static uint32_t gc_flag(const char *state) {
@@ -215,21 +261,28 @@ static void read_opcodes(const struct frame_entry *innermost, uint8_t opcodes[TI
   }
 }
 
-static bool walk(const char *state, int attempt, struct scratch *scratch, bool *truncated) {
+static bool walk(const char *state, uintptr_t innermost, struct scratch *scratch, bool *truncated) {
   struct chunk newest = {0, 0};
   if (python_layout->tstate_chunk >= 0) newest = chunk_at(word_at(state, python_layout->tstate_chunk));
-  if (!collect(innermost_frame(state, attempt), newest, scratch, truncated) || !verify(scratch)) return false;
+  if (!collect(innermost, newest, scratch, truncated) || !verify(scratch)) return false;
   drop_unready(scratch);
   return true;
 }
 
-void frames_sample(void *thread_state, struct scratch *scratch, struct python_stack *out) {
+static bool walk_somehow(const char *state, uintptr_t eval_frame, struct scratch *scratch, bool *truncated) {
+  for (enum attempt attempt = PUBLISHED; attempt < ATTEMPTS; attempt++) {
+    if (walk(state, innermost_frame(state, attempt, eval_frame), scratch, truncated)) return true;
+  }
+  return false;
+}
+
+void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out) {
   bool truncated = false;
   *out = (struct python_stack){.hash = 0, .flags = 0};
   memset(out->opcodes, 255, sizeof out->opcodes);
   if (!thread_state || !python_layout || !scratch) return;
   out->flags = gc_flag(thread_state);
-  if (!walk(thread_state, 0, scratch, &truncated) && !walk(thread_state, 1, scratch, &truncated)) {
+  if (!walk_somehow(thread_state, eval_frame, scratch, &truncated)) {
     out->flags |= TICK_TORN;
     loss_add(LOSS_torn_stack);
     return;

@@ -17,6 +17,7 @@
 
 struct image_table {
   int count;
+  uint64_t generation;            /* which reading of the loader's list */
   uintptr_t low, high;            /* every image lies in [low, high) */
   struct image image[MAX_IMAGES]; /* sorted by start, disjoint */
 };
@@ -161,6 +162,7 @@ static SLOW_PATH void rebuild(void) {
   if (!atomic_compare_exchange_strong(&refreshing, &idle, 1)) return;
   int saved_errno = errno;
   struct image_table *table = &tables[turn++ & 3];
+  table->generation = (uint64_t)turn;
   atomic_store(&seen_closed_count, atomic_load(&closed_count));
   read_list(table, atomic_load(&published));
   atomic_store(&published, table);
@@ -219,11 +221,26 @@ static bool follows_call(const uint8_t *p) {
   return false;
 }
 
-static bool is_return_address(uintptr_t word, const struct image *image) {
+/* An extension may be unloaded at any time, also by libc itself: reading its code takes a system call. So the answer is
+ * kept for as long as the images stay: generation << 48 | word << 1 | answer. */
+#define ANSWERS 1024
+static _Atomic uint64_t answers[ANSWERS];
+
+static bool extension_return_address(uintptr_t word, uint64_t generation) {
+  _Atomic uint64_t *answer = &answers[(word ^ word >> 10) % ANSWERS];
+  uint64_t question = generation << 48 | (uint64_t)word << 1,
+           known = atomic_load_explicit(answer, memory_order_relaxed);
+  uint8_t code[8];
+  if ((known & ~UINT64_C(1)) == question) return known & 1;
+  bool yes = safe_read(code, (void *)(word - 7), 7) && follows_call(code + 7);
+  atomic_store_explicit(answer, question | yes, memory_order_relaxed);
+  return yes;
+}
+
+static bool is_return_address(uintptr_t word, const struct image *image, uint64_t generation) {
   if (word < image->start + 7) return false;
-  if (image->pc_class != PC_EXTENSION) return follows_call((const uint8_t *)word);
-  uint8_t code[8]; /* an extension may be unloaded at any time, also by libc itself */
-  return safe_read(code, (void *)(word - 7), 7) && follows_call(code + 7);
+  if (image->pc_class == PC_EXTENSION) return extension_return_address(word, generation);
+  return follows_call((const uint8_t *)word);
 }
 
 static bool in_range(uintptr_t address, const struct address_range *range) {
@@ -238,8 +255,8 @@ static uint32_t call_flags(uintptr_t address) {
 }
 
 /* One plausible word of the stack. True when the scan is over: this is the bytecode loop. */
-static bool weigh(uintptr_t word, const struct image *image, struct native_evidence *out) {
-  if (!is_return_address(word, image)) return false;
+static bool weigh(uintptr_t word, const struct image *image, uint64_t generation, struct native_evidence *out) {
+  if (!is_return_address(word, image, generation)) return false;
   if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
   if (image->pc_class != PC_INTERPRETER) return false;
   if (in_range(word - 1, &python_symbols.eval)) {
@@ -260,17 +277,19 @@ static uint32_t classify_pc(uintptr_t pc, struct native_evidence *out) {
 }
 
 void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, struct native_evidence *out) {
-  out->extension_pc = 0;
-  out->flags = 0;
+  *out = (struct native_evidence){0};
   uint32_t pc_class = classify_pc(pc, out);
   out->flags |= pc_class << TICK_PC_SHIFT;
   const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
+  if (pc_class == PC_EVAL) out->eval_frame = sp;
   if (pc_class == PC_EVAL || !python_symbols.eval.start || !table) return;
   size_t count = safe_read_some(words, (void *)(sp & ~(uintptr_t)7), capacity * sizeof *words) / sizeof *words;
   for (size_t i = 0; i < count; i++) {
     uintptr_t word = (uintptr_t)words[i];
     if (word < table->low || word >= table->high) continue;
     const struct image *image = find_in(table, word);
-    if (image && weigh(word, image, out)) return;
+    if (!image || !weigh(word, image, table->generation, out)) continue;
+    out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
+    return;
   }
 }

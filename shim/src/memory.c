@@ -47,7 +47,7 @@ static void emit(int64_t net, int64_t allocated, int64_t python) {
   struct python_stack stack = {.hash = 0};
   struct scratch *scratch = python_layout ? scratch_take() : NULL;
   if (scratch) {
-    frames_sample(python_thread_state(), scratch, &stack);
+    frames_sample(python_thread_state(), 0, scratch, &stack);
     scratch_give(scratch);
   }
   struct record_memory *record = spool_claim(1);

@@ -197,7 +197,8 @@ const struct image *images_find(uintptr_t address);
 /* What the native stack tells, from the interrupted instruction up to the bytecode loop. Context: signal. */
 struct native_evidence {
   uintptr_t extension_pc;
-  uint32_t flags; /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
+  uintptr_t eval_frame; /* lowest known address of the bytecode loop's C frame; 0 = not met */
+  uint32_t flags;       /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
 };
 void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, struct native_evidence *out);
 
@@ -242,8 +243,9 @@ struct python_stack {
   uint8_t opcodes[TICK_OPCODES];
   uint32_t flags; /* TICK_GC | TICK_TORN */
 };
-/* Walks and interns. Context: signal. */
-void frames_sample(void *thread_state, struct scratch *scratch, struct python_stack *out);
+/* Walks and interns. `eval_frame` (of the native evidence; 0 = unknown) is a second source for the innermost frame.
+ * Context: signal. */
+void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out);
 
 /* ---- threads.c ---- */
 

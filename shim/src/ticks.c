@@ -302,17 +302,15 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
 static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint32_t flags) {
   uintptr_t pc, sp;
   struct python_stack stack;
-  struct native_evidence native = {0, 0};
+  struct native_evidence native = {0};
   struct scratch *scratch = scratch_take();
   interrupted_at(context, &pc, &sp);
   images_refresh();
   void *state = python_thread_state();
   if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
-  frames_sample(stacks_possible() ? state : NULL, scratch, &stack);
-  if (scratch) {
-    images_scan(pc, sp, scratch->words, SCAN_WORDS, &native);
-    scratch_give(scratch);
-  }
+  if (scratch) images_scan(pc, sp, scratch->words, SCAN_WORDS, &native);
+  frames_sample(stacks_possible() ? state : NULL, native.eval_frame, scratch, &stack);
+  if (scratch) scratch_give(scratch);
   note_sub_interpreters();
   write_tick(&stack, &native, pc, user_ns, system_ns, flags);
 }
@@ -387,7 +385,8 @@ static bool has_cookie(const siginfo_t *info, const char *cookie) {
 }
 
 bool ticks_handle(siginfo_t *info, void *context) {
-  bool perf = from_descriptor(info, &this_thread.perf_fd), user = has_cookie(info, &user_cookie), kernel = has_cookie(info, &kernel_cookie);
+  bool perf = from_descriptor(info, &this_thread.perf_fd), user = has_cookie(info, &user_cookie),
+       kernel = has_cookie(info, &kernel_cookie);
   if (!perf && !user && !kernel) return from_descriptor(info, &this_thread.perf_was);
   process_check_fork();
   if (!recording()) {

@@ -23,7 +23,7 @@ void spool_publish(void *record, unsigned kind, unsigned lines) {
 int64_t clock_now_ns(void) { return 1; }
 struct scratch *scratch_take(void) { return NULL; }
 void scratch_give(struct scratch *scratch) { (void)scratch; }
-void frames_sample(void *state, struct scratch *scratch, struct python_stack *out) {
+void frames_sample(void *state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out) {
   (void)state, (void)scratch, (void)out;
 }
 void *python_thread_state(void) { return NULL; }

@@ -1,5 +1,5 @@
 """Everything that is hard on a stack walker, in three threads: generators, exceptions, recursion, exec of new code,
-garbage collection, asyncio; or, with ``greenlets``, switch-heavy greenlets. Prints how much it did.
+garbage collection, asyncio (``churn``); switch-heavy ``greenlets``; ``threads`` that come and go. Prints how much it did.
 """
 
 import asyncio
@@ -122,18 +122,30 @@ def hopping(seconds):
         DONE["turns"] = DONE.get("turns", 0) + 1
 
 
-def main():
-    seconds = float(sys.argv[1])
-    if sys.argv[2:] == ["greenlets"]:
-        hopping(seconds)
-    else:
-        sets = [(generators, exceptions, recursion), (new_code, garbage, recursion), (tasks, generators, new_code)]
-        threads = [threading.Thread(target=turns, args=(kinds, seconds)) for kinds in sets]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    print(json.dumps(DONE))
+def coming_and_going(seconds):
+    """Each thread's last tick may fall into its end."""
+    end = time.monotonic() + seconds
+
+    def short():
+        until = time.thread_time() + 0.001
+        while time.thread_time() < until:
+            deep(5)
+
+    while time.monotonic() < end:
+        thread = threading.Thread(target=short)
+        thread.start()
+        thread.join()
+        DONE["turns"] = DONE.get("turns", 0) + 1
 
 
-main()
+def churn(seconds):
+    sets = [(generators, exceptions, recursion), (new_code, garbage, recursion), (tasks, generators, new_code)]
+    threads = [threading.Thread(target=turns, args=(kinds, seconds)) for kinds in sets]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+{"churn": churn, "greenlets": hopping, "threads": coming_and_going}[sys.argv[2]](float(sys.argv[1]))
+print(json.dumps(DONE))

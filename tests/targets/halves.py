@@ -6,8 +6,8 @@ is the name of the function that the profile shows: ``zlib_20us``. Arguments: se
 
 What the native function made is freed by an assignment, which is bytecode at work, so that time is the Python piece's.
 Short pieces are timed by the wall clock (0.1 us a reading), and one that was preempted counts with its usual length;
-long ones by the thread's CPU clock, which goes on when a virtual processor stands still: they too count with one and a half
-of their usual length at most.
+long ones by the thread's CPU clock, which goes on when a virtual processor stands still: they too count with three times
+their usual length at most.
 """
 
 import hashlib
@@ -91,7 +91,7 @@ def measure(name, native, make, try_units, length_us, seconds):
     loops = max(1, int(seconds / (2e-6 * length_us)))
     short = length_us < 2000
     clock = time.perf_counter_ns if short else time.thread_time_ns
-    cap_ns = (4_000 if short else 1_500) * length_us
+    cap_ns = (4_000 if short else 3_000) * length_us
     python_ns, native_ns = renamed(f"{name}_{length_us}us")(native, argument, rounds, clock, cap_ns, loops)
     return 100 * native_ns / (python_ns + native_ns)
 
