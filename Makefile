@@ -10,7 +10,7 @@ PY_FILES := $(PACKAGES) tests benchmarks examples docs
 TREE := build/tree
 DEMO := build/demo.parquet
 # Half the tests wait: two at a time take little more than half as long. Those that measure run alone all the same.
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo check format test test-c stress bench generate clean
@@ -77,7 +77,7 @@ test-c: $(VENV)/.stamp-tools ## unit tests of the shim: plain, ASan + UBSan, TSa
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$$sanitizer -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 			-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$$sanitizer >/dev/null && \
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$$sanitizer && \
-		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error --repeat until-pass:3 || exit 1; \
+		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error || exit 1; \
 	done
 
 # ---- long runs -------------------------------------------------------------------------------------------------------

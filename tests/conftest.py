@@ -1,12 +1,13 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
-With several workers (pytest-xdist), tests marked ``measures`` run first, on one worker, while the others wait.
+With several workers (pytest-xdist), the tests that compare times run first, on one worker, while the others wait.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import IO
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -24,6 +26,8 @@ from targets_env import environment_python
 
 #: Inherited by every process that a test starts, so that one left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
+#: Modules whose tests compare times: nothing else may run beside them.
+MEASURING = {"test_must_split.py", "test_must_stress.py", "test_must_time.py"}
 #: The lock that this worker holds.
 TURN = pytest.StashKey["IO[str] | None"]()
 
@@ -39,23 +43,28 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
-    config.addinivalue_line("markers", "measures: the test compares times: nothing else may run beside it")
 
 
-def group_of(item: pytest.Item) -> str:
-    """Tests of one group run on one worker: they share costly fixtures, or must not run beside each other."""
-    if item.get_closest_marker("measures"):
-        return "measures"
-    callspec = getattr(item, "callspec", None)
-    version = getattr(callspec.params.get("python"), "name", "") if callspec else ""
-    return f"{item.path.stem}-{version}"
+def measures(nodeid: str) -> bool:
+    """Whether this test compares times."""
+    return Path(nodeid.partition("::")[0]).name in MEASURING
 
 
-@pytest.hookimpl(tryfirst=True)
+class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]
+    """Sends tests that share costly fixtures to one worker: a module's tests on one interpreter, and all that measure."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        version = re.search(r"\[(3\.\d+)", nodeid)
+        return "measures" if measures(nodeid) else nodeid.partition("::")[0] + (version[1] if version else "")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
+    config.option.loadscopereorder = False
+    return OneGroupPerVersion(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("measures") is None)
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(group_of(item)))
+    items.sort(key=lambda item: not measures(item.nodeid))
 
 
 def turn_file() -> IO[str]:
@@ -69,14 +78,14 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     config = item.config
-    alone = item.get_closest_marker("measures") is not None
+    alone = measures(item.nodeid)
     if config.stash.get(TURN, None) is None:
         config.stash[TURN] = file = turn_file()
         fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
     try:
         return (yield)
     finally:
-        if not (alone and nextitem is not None and nextitem.get_closest_marker("measures")):
+        if not (alone and nextitem is not None and measures(nextitem.nodeid)):
             config.stash[TURN].close()
             config.stash[TURN] = None
 

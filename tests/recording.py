@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -99,6 +100,18 @@ def bare(
 ) -> Finished:
     """Runs ``program`` with ``python``, unrecorded."""
     return run([python.path, *program], env=environment(env), **more)
+
+
+def record_each(
+    folder: Path, program: Sequence[str | Path], pythons: Sequence[Interpreter], options: Sequence[str] = ()
+) -> dict[Interpreter, Recording]:
+    """Records ``program`` on every interpreter, two at a time: for programs whose truth is in CPU time."""
+
+    def one(python: Interpreter) -> Recording:
+        return record(folder / f"{python.name}.parquet", program, python, options)
+
+    with ThreadPoolExecutor(2) as pool:
+        return dict(zip(pythons, pool.map(one, pythons), strict=True))
 
 
 def target(name: str) -> Path:

@@ -46,7 +46,7 @@ def test_a_death_loses_nothing(how: str, python: Interpreter, tmp_path: Path) ->
     assert lines[line_of("dying", "kept")]["growth_bytes"] == pytest.approx(30_000_000, abs=11_000_000)
 
 
-def start(trace: Path, python: Interpreter, seconds: str = "0.3") -> subprocess.Popen[bytes]:
+def start(trace: Path, python: Interpreter, seconds: str = "0.6") -> subprocess.Popen[bytes]:
     """A recorded program that has done its work, said so, and sleeps; in a session of its own."""
     command = record_command(trace, [target("dying"), "wait", seconds], python)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(None), start_new_session=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 
 from conftest import recorded_interpreters
@@ -19,12 +17,11 @@ from recording import (
     lines_of,
     losses,
     record,
+    record_each,
     report,
     target,
     total,
 )
-
-pytestmark = pytest.mark.measures
 
 KINDS = ("zlib", "hashlib", "sorted", "numpy")
 LENGTHS_US = (20, 200, 2000, 20000)
@@ -51,7 +48,7 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_":
 
 #: Seconds and interval of each cell. Where pieces are shorter than the interval, ticks fall like dice: 10,000 of them
 #: have a standard error of 0.5 points. Long pieces are sampled evenly, and suffer more from what a tick itself costs.
-SHORT, LONG = ("2.5", "250us"), ("1.8", "500us")
+SHORT, LONG = ("2.2", "250us"), ("2.2", "500us")
 
 
 @pytest.fixture(scope="module", params=LENGTHS_US)
@@ -88,15 +85,9 @@ def test_half_python_half_native_is_within_two_points(
 
 @pytest.fixture(scope="session")
 def loops(tmp_path_factory: pytest.TempPathFactory) -> dict[Interpreter, Recording]:
-    """The 50 Hz loop on every interpreter, two at a time: each sleeps four fifths of its time."""
+    """The 50 Hz loop on every interpreter."""
     folder = tmp_path_factory.mktemp("loops")
-
-    def one(python: Interpreter) -> Recording:
-        trace = folder / f"{python.name}.parquet"
-        return record(trace, [target("loop50"), "8"], python, ["--cpu-interval", "500us"])
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(recorded_interpreters(), pool.map(one, recorded_interpreters()), strict=True))
+    return record_each(folder, [target("loop50"), "8"], recorded_interpreters(), ["--cpu-interval", "500us"])
 
 
 def test_a_50_hz_loop_reads_half_at_every_phase(python: Interpreter, loops: dict[Interpreter, Recording]) -> None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from interpreters import Interpreter
 from recording import figure
 from stress import stress
-
-pytestmark = pytest.mark.measures
 
 
 def test_sixty_thousand_ticks_of_churn(python: Interpreter) -> None:

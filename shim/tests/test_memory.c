@@ -24,7 +24,7 @@ int64_t clock_now_ns(void) { return 1; }
 struct scratch *scratch_take(void) { return NULL; }
 void scratch_give(struct scratch *scratch) { (void)scratch; }
 void frames_sample(void *state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out) {
-  (void)state, (void)scratch, (void)out;
+  (void)state, (void)eval_frame, (void)scratch, (void)out;
 }
 void *python_thread_state(void) { return NULL; }
 void process_check_fork(void) {}

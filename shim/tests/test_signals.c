@@ -596,7 +596,7 @@ static void system_calls_are_interrupted_as_asked(void) {
 }
 
 static void signal_descriptors(void) {
-  struct signalfd_siginfo info;
+  struct signalfd_siginfo info = {0};
   sigset_t set = everything();
   block(SIG_BLOCK, everything());
   int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
@@ -604,7 +604,8 @@ static void signal_descriptors(void) {
   say("%zd", read(fd, &info, sizeof info));
   say(" %d\n", errno);
   raise(SIGUSR1);
-  say("%zd %u\n", read(fd, &info, sizeof info), info.ssi_signo);
+  say("%zd", read(fd, &info, sizeof info));
+  say(" %u\n", info.ssi_signo);
   say("%d", signalfd(-2, &set, 0));
   say(" %d\n", errno);
 }

@@ -19,5 +19,5 @@ def base(end):
 
 for number in range(10):
     code = base.__code__.replace(co_filename=f"made_{number}.py", co_firstlineno=number + 1)
-    types.FunctionType(code, globals())(time.thread_time() + 0.1)
+    types.FunctionType(code, globals())(time.thread_time() + 0.3)
     del code
