@@ -71,7 +71,7 @@ build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-
 test: build/targets/.stamp ## all tests, on every interpreter from 3.10 to 3.13 that is here
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-test-c: $(VENV)/.stamp-tools ## unit tests of the shim: plain, ASan + UBSan, TSan
+test-c: build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSan; a UBSan build of it under stress
 	@for sanitizer in none address thread; do \
 		echo "== shim unit tests, sanitizer: $$sanitizer" && \
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$$sanitizer -G Ninja -DCMAKE_BUILD_TYPE=Debug \
@@ -79,6 +79,10 @@ test-c: $(VENV)/.stamp-tools ## unit tests of the shim: plain, ASan + UBSan, TSa
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$$sanitizer && \
 		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error || exit 1; \
 	done
+	@echo "== the shim as a whole, sanitizer: undefined"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
+	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 20000 --print-only
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 

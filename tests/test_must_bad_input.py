@@ -136,14 +136,19 @@ def test_a_full_disk(small_disk: Path, any_python: Interpreter) -> None:
     assert [path.name for path in small_disk.iterdir()] == ["filler"]
 
 
+UNWRITABLE = ("/tmp", "/var/tmp", "/dev/shm")
+
+
 @NEEDS_ROOT
 def test_a_tmp_that_cannot_be_written(python: Interpreter) -> None:
     folder = ROOT / "build" / f"unwritable-{python.name}"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    script = 'mount -t tmpfs -o ro none /tmp && mount -t tmpfs -o ro none /var/tmp && mount -t tmpfs -o ro none /dev/shm && exec "$@"'
+    # read-only in place, as the tests themselves may lie there
+    places = " && ".join(f"mount --rbind {at} {at} && mount -o remount,ro,bind {at}" for at in UNWRITABLE)
+    script = f'mount --bind "$1" "$1" && shift && {places} && cd . && exec "$@"'
     command = record_command(folder / "t.parquet", HELLO, python)
-    done = run(["unshare", "-m", "sh", "-c", script, "sh", *command], env=environment(None), cwd=folder)
+    done = run(["unshare", "-m", "sh", "-c", script, "sh", folder, *command], env=environment(None), cwd=folder)
     assert (done.status, done.stdout, done.stderr) == (0, b"hello\n", b"")
     assert [path.name for path in folder.iterdir()] == ["t.parquet"]
     shutil.rmtree(folder)
