@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from scalene_trace.recorder.errors import RecordError, UsageError
 from scalene_trace.recorder.settings import DEFAULT_OUTPUT, Settings
-from scalene_trace.recorder.units import human_bytes, interval_ns, threshold_bytes
+from scalene_trace.recorder.units import alloc_interval_bytes, human_bytes, interval_ns, threshold_bytes
 
 if TYPE_CHECKING:
     from scalene_trace.recorder.finish import Finished
@@ -34,10 +34,13 @@ WITH_VALUE = {
     "--cpu-interval": "cpu_interval",
     "--cpu-engine": "cpu_engine",
     "--memory-threshold": "memory_threshold",
+    "--alloc-interval": "alloc_interval",
+    "--copy-threshold": "copy_threshold",
     "--recover": "recover",
 }
 FLAGS = {
     "--no-memory": ("memory", False),
+    "--no-copy": ("copy", False),
     "--children": ("children", True),
     "--no-children": ("children", False),
     "--no-source": ("sources", False),
@@ -56,8 +59,11 @@ class Options:
     cpu_interval: str = "10ms"
     cpu_engine: str = "auto"
     memory_threshold: str = "10MB"
+    alloc_interval: str = "auto"
+    copy_threshold: str | None = None
     recover: str | None = None
     memory: bool = True
+    copy: bool = True
     children: bool = True
     sources: bool = True
     argv: bool = True
@@ -122,13 +128,23 @@ def settings_of(options: Options, program: list[str]) -> Settings:
         output=Path(options.output or DEFAULT_OUTPUT),
         python=options.python,
         memory=options.memory,
+        copy=options.copy,
         children=options.children,
         cpu_interval_ns=interval_ns("--cpu-interval", options.cpu_interval),
         memory_threshold_bytes=threshold_bytes("--memory-threshold", options.memory_threshold),
+        alloc_interval_bytes=alloc_interval_bytes("--alloc-interval", options.alloc_interval),
+        copy_threshold_bytes=_copy_threshold_bytes(options),
         cpu_engine=options.cpu_engine,
         sources=options.sources,
         argv=options.argv,
     )
+
+
+def _copy_threshold_bytes(options: Options) -> int:
+    """As given, else twice the memory threshold. Raises UsageError."""
+    if options.copy_threshold is None:
+        return threshold_bytes("--memory-threshold", options.memory_threshold, times=2)
+    return threshold_bytes("--copy-threshold", options.copy_threshold)
 
 
 def main() -> NoReturn:

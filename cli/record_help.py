@@ -61,7 +61,10 @@ def _scalene_record(
     python: Annotated[
         str, typer.Option(metavar="PATH", help="Interpreter for scripts, -m and -c.", show_default=False)
     ] = "that of $VIRTUAL_ENV, else scalene-record's own",
-    memory: Annotated[bool, typer.Option("--no-memory", help="Do not record memory.", show_default=False)] = True,
+    memory: Annotated[
+        bool, typer.Option("--no-memory", help="Record neither footprint nor allocations.", show_default=False)
+    ] = True,
+    copy: Annotated[bool, typer.Option("--no-copy", help="Do not record copies.", show_default=False)] = True,
     children: Annotated[bool, typer.Option(help="Record child processes too.")] = True,
     cpu_interval: Annotated[
         str, typer.Option(metavar="TIME", help="CPU time between two ticks of a thread, 10us to 1s.")
@@ -69,6 +72,22 @@ def _scalene_record(
     memory_threshold: Annotated[
         str, typer.Option(metavar="SIZE", help="Change of the footprint that makes a sample; rounded up to a prime.")
     ] = "10MB",
+    alloc_interval: Annotated[
+        str,
+        typer.Option(
+            metavar="auto|SIZE|1|0",
+            help="Mean bytes between two allocation samples. auto: from 256KB on, about 200 samples a second; "
+            "1: every allocation; 0: none.",
+        ),
+    ] = "auto",
+    copy_threshold: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Bytes that a thread copies between two samples; rounded up to a prime.",
+            show_default="twice the memory threshold",
+        ),
+    ] = None,
     cpu_engine: Annotated[
         str, typer.Option(metavar="auto|posix", help="posix: CPU timers even where perf_event_open works.")
     ] = "auto",

@@ -34,10 +34,13 @@ def record_kinds() -> dict[int, str]:
     return {n: f"record_{name[len(prefix) :].lower()}" for name, n in constants().items() if name.startswith(prefix)}
 
 
-def names_of(prefix: str) -> dict[int, str]:
-    """Number → lower-case name of the constants that begin with ``prefix``, without it: ``CAUSE_`` → {1: "root", …}."""
-    found = {number: name[len(prefix) :].lower() for name, number in constants().items() if name.startswith(prefix)}
-    return dict(sorted(found.items()))
+def names_of(prefix: str, without: tuple[str, ...] = ()) -> dict[int, str]:
+    """Number → lower-case name of the constants that begin with ``prefix``, without it: ``CAUSE_`` → {1: "root", …}.
+
+    ``without``: constants (full names) that share the prefix and are something else.
+    """
+    chosen = {name: number for name, number in constants().items() if name.startswith(prefix) and name not in without}
+    return dict(sorted((number, name[len(prefix) :].lower()) for name, number in chosen.items()))
 
 
 def _declarations() -> Iterator[str]:

@@ -25,3 +25,6 @@ LOSS(environment_lost, loss, "a child was started without the recorder's environ
 LOSS(process_slots, loss, "processes could not be recorded: the spool could not be opened (chroot, dropped privileges)")
 LOSS(no_usable_size, error, "the preloaded allocator has no malloc_usable_size: memory is not recorded")
 LOSS(small_alternate_stack, loss, "threads without CPU ticks: their alternate signal stack (sigaltstack) is too small for a handler on this processor")
+LOSS(alloc_table_full, loss, "sampled allocations were not followed to their end because the table of live samples was full: they count as allocated, not as live")
+LOSS(alloc_thinned, info, "the table of live samples filled up: half of them were left out and the others count for more")
+LOSS(mapping_missed, loss, "mappings were not counted: too many at once, or made while another was being noted")

@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 0
+FORMAT_MINOR = 1
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -144,10 +144,111 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
     Kind(
+        "alloc",
+        "an allocation that was sampled, with its life; or one that set a new maximum of the footprint",
+        ("t_ns", "process", "thread", "stack"),
+        (
+            Column("size_bytes", "int64", "bytes", "as requested; of this part, where the row is a part"),
+            Column("usable_bytes", "int64", "bytes", "as the allocator gave it; of this part, where the row is a part"),
+            Column(
+                "block_bytes",
+                "int64",
+                "bytes",
+                "usable bytes of the whole mapping, where it was unmapped in parts and each part has a row",
+                "the row is the whole block",
+            ),
+            Column(
+                "interval_bytes",
+                "int64",
+                "bytes",
+                "sampling interval i: a block of b usable bytes was taken with the chance 1 - exp(-b / i); 1 = all were",
+                "not sampled: recorded because it set a new maximum",
+            ),
+            Column(
+                "life_interval_bytes",
+                "int64",
+                "bytes",
+                "the interval that holds for its life (larger than interval_bytes where the table of live samples was thinned)",
+                "its life was not followed, or it was not sampled",
+            ),
+            Column(
+                "lifetime_ns",
+                "int64",
+                "ns",
+                "from allocation to free",
+                "not freed while recorded: alive at the end of its process, or not followed",
+            ),
+            Column("free_stack", "int32", "", "id of the stack that freed it", "not freed, or no Python stack"),
+            Column(
+                "survived",
+                "int64",
+                "",
+                "garbage collections (of any generation) between allocation and free, or the end of its process",
+                "no Python, or not followed",
+            ),
+            Column("at_exit", "bool", "", "freed while the interpreter was finalizing: alive until then"),
+            Column(
+                "allocator",
+                "string",
+                "",
+                "what gave it: malloc, calloc, realloc, reallocarray, memalign, posix_memalign, aligned_alloc, valloc, pvalloc, mmap, mremap, mprotect (a reservation made accessible), pymalloc, chunk (of the frame stack)",
+            ),
+            Column("python", "bool", "", "it went through one of Python's allocators"),
+            Column(
+                "type",
+                "string",
+                "",
+                "name of the Python object's type, as tp_name has it",
+                "no Python object, or not known",
+            ),
+            Column("maximum", "bool", "", "the footprint reached a new maximum with it"),
+        ),
+    ),
+    Kind(
+        "copy",
+        "a copy sample: what memcpy and memmove of the thread copied since its last one",
+        ("t_ns", "process", "thread", "stack"),
+        (Column("bytes", "int64", "bytes", "copied"),),
+    ),
+    Kind(
+        "gc",
+        "garbage collections that ended since the row before, of the same process; noticed at samples, at most every 100 ms",
+        ("t_ns", "process", "thread"),
+        (
+            Column("generation0", "int64", "", "collections of the youngest generation alone"),
+            Column("generation1", "int64", "", "collections of the two younger ones"),
+            Column("generation2", "int64", "", "full collections"),
+            Column("collected", "int64", "", "objects collected"),
+            Column("uncollectable", "int64", "", "objects found uncollectable"),
+        ),
+    ),
+    Kind(
+        "heap",
+        "what a process's memory consists of: now and then, at new maxima, and at its end",
+        ("t_ns", "process", "thread"),
+        (
+            Column("footprint_bytes", "int64", "bytes", "usable bytes of all live blocks and mappings"),
+            Column("python_bytes", "int64", "bytes", "the part of it that went through Python's allocators"),
+            Column("mapped_bytes", "int64", "bytes", "the part of it in anonymous mappings that libraries made"),
+            Column("reserved_bytes", "int64", "bytes", "mapped without access or reserve: address space, not memory"),
+            Column("arena_bytes", "int64", "bytes", "arenas of pymalloc"),
+            Column("pool_bytes", "int64", "bytes", "live blocks in those arenas"),
+        ),
+    ),
+    Kind(
         "rss",
         "resident set of a process, read by the recorder",
         ("t_ns", "process"),
-        (Column("rss_bytes", "int64", "bytes", "resident set size"),),
+        (
+            Column("rss_bytes", "int64", "bytes", "resident set size"),
+            Column(
+                "shared_bytes",
+                "int64",
+                "bytes",
+                "the part of it that is backed by files or shared (libraries, file mappings, shared memory)",
+                "written by an older recorder",
+            ),
+        ),
     ),
     Kind(
         "process",
@@ -298,9 +399,11 @@ SETTINGS: dict[str, str] = {
     "wall_ns": "length of the recording in nanoseconds",
     "command": "the command as given, JSON list; absent with --no-argv",
     "exit_status": "status that scalene-record returned for the program; absent when recovered",
-    "features": "JSON list of what was recorded: cpu, memory, children",
+    "features": "JSON list of what was recorded: cpu, memory, alloc, copy, children",
     "cpu_interval_ns": "mean CPU time between two ticks of a thread",
     "memory_threshold_bytes": "threshold of the footprint sampler",
+    "alloc_interval": "mean bytes between two allocation samples: auto, or a number (1 = every allocation, 0 = none)",
+    "copy_threshold_bytes": "bytes that a thread copies between two copy samples",
     "hostname": "name of the host",
     "kernel": "kernel release",
     "machine": "processor architecture",

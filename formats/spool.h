@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 1
+#define SPOOL_VERSION 2
 #define SPOOL_LINE_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_LINES 1024
@@ -38,6 +38,8 @@
 #define FEATURE_ARGV 8         /* command lines may be stored */
 #define FEATURE_POSIX_ONLY 16  /* do not try perf_event_open (tests, and --cpu-engine posix) */
 #define FEATURE_PLAIN_READS 32 /* behave as where process_vm_readv is refused (tests) */
+#define FEATURE_COPY 64        /* count what memcpy and memmove copy */
+#define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is where each process begins; it adapts from there */
 
 struct spool_header {
   uint64_t magic;           /* SPOOL_MAGIC */
@@ -55,9 +57,11 @@ struct spool_header {
   uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
   uint64_t offered;                /* recorder: chunks offered so far */
   uint64_t taken;                  /* processes: chunks taken so far; taken <= offered */
+  uint64_t alloc_interval_bytes;   /* control: mean bytes between two allocation samples; 1 = every one, 0 = none */
+  uint64_t copy_threshold_bytes;   /* control: bytes copied between two copy samples of a thread */
   uint32_t processes;              /* process ids handed out so far; ids count from 1 */
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
-  uint64_t reserved[16];
+  uint64_t reserved[14];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
 };
@@ -82,6 +86,13 @@ struct chunk_header {
 #define RECORD_NODE 7
 #define RECORD_CODE 8
 #define RECORD_MODULE 9
+#define RECORD_ALLOC 10
+#define RECORD_FREE 11
+#define RECORD_NOTE 12
+#define RECORD_TYPE 13
+#define RECORD_COPY 14
+#define RECORD_GC 15
+#define RECORD_HEAP 16
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
@@ -244,6 +255,124 @@ struct record_module {
   uint64_t reserved[2];
 };
 
+/* ---- allocation samples ---- */
+
+/* alloc.source: the function that gave the block. A block that realloc or mremap resized, in place or not, is a free of
+ * the old block and an allocation of the new one. */
+#define ALLOC_MALLOC 1
+#define ALLOC_CALLOC 2
+#define ALLOC_REALLOC 3
+#define ALLOC_REALLOCARRAY 4
+#define ALLOC_MEMALIGN 5
+#define ALLOC_POSIX_MEMALIGN 6
+#define ALLOC_ALIGNED_ALLOC 7
+#define ALLOC_VALLOC 8
+#define ALLOC_PVALLOC 9
+#define ALLOC_MMAP 10
+#define ALLOC_MREMAP 11
+#define ALLOC_MPROTECT 12 /* a reservation that became accessible */
+#define ALLOC_PYMALLOC 13 /* a block of one of pymalloc's pools */
+#define ALLOC_CHUNK 14    /* a chunk of the interpreter's frame stack */
+
+/* alloc.flags */
+#define ALLOC_PYTHON 1     /* through one of Python's allocators */
+#define ALLOC_MAXIMUM 2    /* the footprint reached a new maximum with it: followed whatever the sampler says */
+#define ALLOC_UNFOLLOWED 4 /* the table of live samples was full: no free record will come */
+
+/* An allocation that was sampled, or that set a new maximum. A block of `usable` bytes is sampled with the chance
+ * 1 - exp(-usable / interval). */
+struct record_alloc {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t id;             /* of the sample, unique in its process, rising from 1 */
+  uint64_t size_bytes;     /* as requested */
+  uint64_t usable_bytes;   /* as the allocator gave it */
+  uint64_t interval_bytes; /* in force for it; 1 = every allocation is recorded; 0 = not sampled (ALLOC_MAXIMUM) */
+  uint32_t collections;    /* garbage collections so far, of all generations */
+  uint16_t source;         /* ALLOC_MALLOC ... */
+  uint16_t flags;          /* ALLOC_PYTHON ... */
+};
+
+#define FREE_PART 1       /* `bytes` of it were unmapped, the rest lives on */
+#define FREE_FINALIZING 2 /* the interpreter was taking itself apart */
+#define FREE_RESIZED 4    /* by realloc or mremap: the new block is an allocation of its own */
+
+/* The end of a followed allocation, or of a part of it. */
+struct record_free {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack; /* who freed it */
+  uint64_t id;    /* of the alloc record in this process; a child does not free its parent's */
+  uint64_t bytes; /* usable bytes that were given back */
+  uint64_t type;  /* hash of a type record, if it was a Python object; 0 = none or not known */
+  uint32_t collections;
+  uint32_t flags; /* FREE_* */
+  uint64_t reserved;
+};
+
+#define NOTE_TYPE 1    /* `type` is known now */
+#define NOTE_THINNED 2 /* the table was thinned: the sample stands for `interval_bytes` from the start of its life */
+#define NOTE_DROPPED 4 /* ... and this one was left out: its life is not known. No free record will come */
+
+/* What became known of a followed allocation. */
+struct record_note {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t id;
+  uint64_t type;
+  uint64_t interval_bytes;
+  uint32_t flags; /* NOTE_* */
+  uint32_t pad;
+  uint64_t reserved[3];
+};
+
+/* The name of a Python type. Payload: tp_name, UTF-8. Records may repeat. */
+struct record_type {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t type; /* hash over the name */
+  uint32_t name_bytes;
+  uint32_t pad;
+  uint64_t reserved[5];
+};
+
+/* A copy sample: memcpy and memmove of the thread have copied this much since its last one. */
+struct record_copy {
+  uint32_t head;
+  uint32_t thread; /* 0 = what was left over at the end of the process */
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t bytes;
+  uint64_t reserved[4];
+};
+
+/* Garbage collections so far, written when it is noticed that there were more. */
+struct record_gc {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t collections[3]; /* by generation, 0 = youngest, since the interpreter began */
+  uint64_t collected;      /* objects, all generations */
+  uint64_t uncollectable;
+  uint64_t reserved;
+};
+
+/* What the process's memory consists of at a moment: now and then, at each new maximum, and at its end. */
+struct record_heap {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t footprint_bytes; /* usable bytes of all live blocks and mappings */
+  int64_t python_bytes;    /* the part of it that went through Python's allocators */
+  int64_t mapped_bytes;    /* the part of it in anonymous mappings that libraries made */
+  int64_t reserved_bytes;  /* mapped without access or without reserve: not memory, not in the footprint */
+  int64_t arena_bytes;     /* arenas of pymalloc */
+  int64_t pool_bytes;      /* live blocks in them: arena_bytes - pool_bytes is held but not used */
+};
+
 #ifndef SCALENE_TRACE_CFFI
 _Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
 _Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
@@ -256,6 +385,13 @@ _Static_assert(sizeof(struct record_memory) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_node) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_code) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_module) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_alloc) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_free) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_note) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_type) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_copy) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_gc) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_heap) == SPOOL_LINE_BYTES, "one line");
 #endif
 
 #endif

@@ -27,8 +27,11 @@ CHUNKS_OFFSET = _C["SPOOL_CHUNKS_OFFSET"]
 _BATCH_CHUNKS = 256
 _LAST_ID = 2**31 - 1
 
-_BULK_KINDS = ("process_end", "thread_start", "thread_end", "tick", "memory", "node")
-_PAYLOAD_KINDS = ("process_start", "code", "module")
+_BULK_KINDS = (
+    *("process_end", "thread_start", "thread_end", "tick", "memory", "node"),
+    *("alloc", "free", "note", "copy", "gc", "heap"),
+)
+_PAYLOAD_KINDS = ("process_start", "code", "module", "type")
 
 Lines = npt.NDArray[np.uint8]
 
@@ -70,14 +73,15 @@ class CodeObject:
 
 @dataclass(frozen=True)
 class SpoolContents:
-    """Everything in a spool. ``header``: the header record; ``bulk``: by kind ("tick", "memory", …);
-    ``damaged``: records that were unfinished or did not fit."""
+    """Everything in a spool. ``header``: the header record; ``bulk``: by kind ("tick", "memory", …); ``types``: names
+    of Python types by hash; ``damaged``: records that were unfinished or did not fit."""
 
     header: np.void
     bulk: dict[str, Bulk]
     process_starts: list[WithPayload]
     modules: list[WithPayload]
     codes: dict[int, CodeObject]
+    types: dict[int, str]
     damaged: int
 
 
@@ -197,13 +201,15 @@ def _with_payload(name: str, process: int, lines: Lines) -> WithPayload:
 def _contents(header: np.void, reading: _Reading) -> SpoolContents:
     bulk = {name: _bulk(name, reading.bulk.pop(name, [])) for name in _BULK_KINDS}
     codes, incomplete = _codes(reading.payload["code"])
+    types, cut = _types(reading.payload["type"])
     return SpoolContents(
         header=header,
         bulk=bulk,
         process_starts=reading.payload["process_start"],
         modules=reading.payload["module"],
         codes=codes,
-        damaged=reading.damaged + incomplete,
+        types=types,
+        damaged=reading.damaged + incomplete + cut,
     )
 
 
@@ -213,10 +219,18 @@ def _bulk(name: str, parts: list[tuple[Lines, npt.NDArray[np.int32]]]) -> Bulk:
         return Bulk(np.empty(0, dtype), np.empty(0, np.int32))
     records = np.concatenate([lines for lines, _ in parts]).view(dtype).ravel()
     process = np.concatenate([process for _, process in parts])
-    if "t_ns" not in (dtype.names or ()):
+    parts.clear()  # exact allocation samples are many: not all of them twice in memory
+    if "t_ns" not in (dtype.names or ()) or not (records["t_ns"][1:] < records["t_ns"][:-1]).any():
         return Bulk(records, process)
     order = np.argsort(records["t_ns"], kind="stable")
     return Bulk(records[order], process[order])
+
+
+def _types(found: list[WithPayload]) -> tuple[dict[int, str], int]:
+    """Names of types by hash (bytes that are not UTF-8 as escapes), and how many records did not hold their name."""
+    whole = [each for each in found if int(each.record["name_bytes"]) <= len(each.payload)]
+    names = {int(each.record["type"]): each.payload[: int(each.record["name_bytes"])] for each in whole}
+    return {key: name.decode("utf-8", "backslashreplace") for key, name in names.items()}, len(found) - len(whole)
 
 
 def _codes(parts: list[WithPayload]) -> tuple[dict[int, CodeObject], int]:

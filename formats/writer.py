@@ -41,7 +41,13 @@ _TYPES: dict[str, pa.DataType] = {
 }
 
 #: Whole numbers of few distinct values, smaller as a dictionary than as deltas.
-_DICTIONARY_NUMBERS = frozenset({"process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.system_ns"})
+_DICTIONARY_NUMBERS = frozenset(
+    {
+        *("process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.system_ns"),
+        *("alloc.size_bytes", "alloc.usable_bytes", "alloc.interval_bytes", "alloc.life_interval_bytes"),
+        *("alloc.free_stack", "alloc.survived"),
+    }
+)
 #: Texts and bytes that do not repeat: a dictionary would only add a page.
 _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,15 +13,22 @@ import numpy as np
 from scalene_trace.formats import schema
 from scalene_trace.formats.layout import constants
 from scalene_trace.formats.losses import Loss, recorder_loss, shim_losses
-from scalene_trace.formats.spool import Bulk, SpoolContents
+from scalene_trace.formats.spool import SpoolContents
 
 from .addresses import ModuleIds, segments_by_process
+from .allocations import allocations
+from .memory import copy_table, gc_table, heap_table, memory_table, possible
 from .processes import RootEnd, cpu_start_ns, forked_from, process_table, thread_table
 from .recording import RSS_STRUCT, Facts
 from .sources import Sources, read_sources
 from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .text import storable
-from .ticks import code_table, cpu_table, memory_table
+from .ticks import code_table, cpu_table
+
+_C = constants()
+#: Kinds of samples in the trace, and the kinds of records that have a stack.
+_SAMPLES = ("cpu", "memory", "alloc", "copy")
+_WITH_STACK = ("tick", "memory", "alloc", "free", "copy")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -39,15 +47,28 @@ class Outcome:
 def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_path: Path) -> Tables:
     """All tables of the trace, as :func:`formats.writer.write_trace` takes them."""
     start_ns = int(contents.header["start_mono_ns"])
-    ticks, samples = contents.bulk["tick"], contents.bulk["memory"]
+    ticks = contents.bulk["tick"]
+    copies, impossible_copies = possible(contents.bulk["copy"], "bytes")
     nodes = read_nodes(contents.bulk["node"], contents.codes)
-    stacks = resolve_stacks(nodes, _wanted_stacks(ticks, samples))
+    stacks = resolve_stacks(nodes, _wanted_stacks(contents))
     modules = ModuleIds()
     segments = segments_by_process(contents.modules, forked_from(contents))
     sources = _sources(contents, facts, nodes, stacks)
+    allocs = allocations(contents, start_ns, stacks)
+    losses = outcome.losses | {
+        "damaged_records": contents.damaged + allocs.damaged + impossible_copies,
+        "unresolved_stack": stacks.unresolved,
+        "unknown_lines": unknown_line_tables(nodes),
+        "source_unread": sources.unread,
+        "recovered": int(outcome.recovered),
+    }
     tables: Tables = {
         "cpu": cpu_table(ticks, start_ns, cpu_start_ns(contents), nodes, stacks, segments, modules),
-        "memory": memory_table(samples, start_ns, stacks),
+        "memory": memory_table(contents.bulk["memory"], start_ns, stacks),
+        "alloc": allocs.table,
+        "copy": copy_table(copies, start_ns, stacks),
+        "gc": gc_table(contents, start_ns),
+        "heap": heap_table(contents.bulk["heap"], start_ns),
         "rss": _rss_table(rss_path),
         "process": process_table(contents, outcome.root_end),
         "thread": thread_table(contents),
@@ -57,19 +78,21 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
         "module": modules.table(),
         "source": sources.table,
         "setting": _setting_table(contents, facts, outcome),
-        "loss": _loss_table(contents, _recorder_losses(contents, outcome, nodes, stacks, sources)),
+        "loss": _loss_table(contents, losses),
     }
     return _with_storable_names(tables)
 
 
 def event_count(tables: Tables) -> int:
     """How many samples of all kinds the tables hold."""
-    return sum(len(tables[kind]["t_ns"]) for kind in ("cpu", "memory"))
+    return sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
 
 
-def _wanted_stacks(*bulks: Bulk) -> Any:
-    hashes = np.concatenate([bulk.records["stack"] for bulk in bulks])
-    return np.unique(hashes[hashes != 0])
+def _wanted_stacks(contents: SpoolContents) -> Any:
+    """The distinct hashes of all stacks that some sample has."""
+    distinct = [np.unique(contents.bulk[kind].records["stack"]) for kind in _WITH_STACK]
+    hashes = np.unique(np.concatenate(distinct))
+    return hashes[hashes != 0]
 
 
 def _location_table(nodes: Nodes, stacks: Stacks) -> dict[str, Any]:
@@ -101,8 +124,9 @@ def _rss_table(path: Path) -> dict[str, Any]:
         data = path.read_bytes()
     except OSError:
         data = b""
-    rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 3)
-    return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32), "rss_bytes": rows[:, 2]}
+    rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 4)
+    sizes = {"rss_bytes": rows[:, 2], "shared_bytes": rows[:, 3]}
+    return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32)} | sizes
 
 
 def _setting_table(contents: SpoolContents, facts: Facts, outcome: Outcome) -> dict[str, Any]:
@@ -112,9 +136,11 @@ def _setting_table(contents: SpoolContents, facts: Facts, outcome: Outcome) -> d
         "format_version": schema.FORMAT_VERSION,
         "started_at": _iso_utc(int(header["start_real_ns"])),
         "wall_ns": str(wall_ns),
-        "features": _features(int(header["features"])),
+        "features": _features(header),
         "cpu_interval_ns": str(header["cpu_interval_ns"]),
         "memory_threshold_bytes": str(header["memory_threshold_bytes"]),
+        "alloc_interval": _alloc_interval(header),
+        "copy_threshold_bytes": str(header["copy_threshold_bytes"]),
         "recovered": str(outcome.recovered).lower(),
     } | facts.host
     if outcome.root_end:
@@ -130,27 +156,22 @@ def _iso_utc(real_ns: int) -> str:
         return datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds")
 
 
-def _features(bits: int) -> str:
-    names = [name for name in ("cpu", "memory", "children") if bits & constants()[f"FEATURE_{name.upper()}"]]
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+def _features(header: np.void) -> str:
+    bits = int(header["features"])
+    on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "memory", "copy", "children")}
+    on["alloc"] = on["memory"] and int(header["alloc_interval_bytes"]) > 0
+    return json.dumps([name for name in ("cpu", "memory", "alloc", "copy", "children") if on[name]])
+
+
+def _alloc_interval(header: np.void) -> str:
+    return "auto" if int(header["features"]) & _C["FEATURE_ALLOC_AUTO"] else str(header["alloc_interval_bytes"])
 
 
 def _last_ns(contents: SpoolContents) -> int:
     start_ns = int(contents.header["start_mono_ns"])
-    times = (bulk.records["t_ns"].max() for name, bulk in contents.bulk.items() if name != "node" and len(bulk))
+    timed = (bulk for bulk in contents.bulk.values() if "t_ns" in (bulk.records.dtype.names or ()) and len(bulk))
+    times = (bulk.records["t_ns"].max() for bulk in timed)
     return max((int(t_ns) - start_ns for t_ns in times), default=0)
-
-
-def _recorder_losses(
-    contents: SpoolContents, outcome: Outcome, nodes: Nodes, stacks: Stacks, sources: Sources
-) -> dict[str, int]:
-    return outcome.losses | {
-        "damaged_records": contents.damaged,
-        "unresolved_stack": stacks.unresolved,
-        "unknown_lines": unknown_line_tables(nodes),
-        "source_unread": sources.unread,
-        "recovered": int(outcome.recovered),
-    }
 
 
 def _loss_table(contents: SpoolContents, recorder_counts: dict[str, int]) -> dict[str, Any]:

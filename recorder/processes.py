@@ -16,6 +16,10 @@ from .text import from_bytes
 _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
 
+#: Kinds whose records say when which thread was there, and those of them that may be of no thread (0).
+_SEEN_IN = ("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc", "heap")
+_MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc", "heap"})
+
 Row = dict[str, Any]
 _LAST_ID = 2**31 - 1
 
@@ -132,14 +136,15 @@ def _thread_end(record: np.void, start_ns: int) -> Row:
 def _first_seen(contents: SpoolContents, by_thread: bool) -> dict[Any, int]:
     """Earliest time of each process id, or of each (process id, thread id), over all records that have a time."""
     seen: dict[Any, int] = {}
-    for bulk in (contents.bulk[name] for name in ("thread_start", "thread_end", "tick", "memory")):
-        if not len(bulk):
-            continue
+    for kind in _SEEN_IN:
+        bulk = contents.bulk[kind]
         key = bulk.process.astype(np.int64) << 32 | bulk.records["thread"].astype(np.int64)
-        keys, of_record = np.unique(key if by_thread else key >> 32, return_inverse=True)
-        first = np.full(len(keys), np.iinfo(np.int64).max)
-        np.minimum.at(first, of_record, bulk.records["t_ns"])
-        for number, t_ns in zip(keys.tolist(), first.tolist(), strict=True):
+        key = key if by_thread else key >> 32
+        runs = np.flatnonzero(np.diff(key, prepend=-1))
+        keys, first = np.unique(key[runs], return_index=True)  # the records are sorted by time
+        for number, t_ns in zip(keys.tolist(), bulk.records["t_ns"][runs[first]].tolist(), strict=True):
+            if by_thread and kind in _MAY_LACK_THREAD and not number & 0xFFFFFFFF:
+                continue
             name = (number >> 32, _id(number & 0xFFFFFFFF)) if by_thread else number
             seen[name] = min(t_ns, seen.get(name, t_ns))
     return seen

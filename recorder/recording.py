@@ -18,8 +18,8 @@ FACTS_NAME = "recording.json"
 RSS_NAME = "rss"
 TRACE_NAME = "trace.parquet"
 
-#: One RSS sample: nanoseconds from the start of the recording, process id, bytes.
-RSS_STRUCT = struct.Struct("<qqq")
+#: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
+RSS_STRUCT = struct.Struct("<qqqq")
 
 
 @dataclass(frozen=True)

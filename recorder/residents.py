@@ -47,7 +47,7 @@ class Residents:
         self._due_s = now_s + interval_s
         self._find_new()
         t_ns = time.monotonic_ns() - int(self._space.header.start_mono_ns)
-        rows = [RSS_STRUCT.pack(t_ns, process, size) for process, size in self._read_all()]
+        rows = [RSS_STRUCT.pack(t_ns, *each) for each in self._read_all()]
         try:
             os.write(self._file, b"".join(rows))
         except OSError:
@@ -96,15 +96,16 @@ class Residents:
         except OSError:
             return  # it has ended
 
-    def _read_all(self) -> list[tuple[int, int]]:
+    def _read_all(self) -> list[tuple[int, int, int]]:
+        """Process id, resident and shared bytes of every process that lives."""
         sizes = []
         for pid, (process, descriptor) in list(self._statm.items()):
             try:
-                pages = int(os.pread(descriptor, 64, 0).split()[1])
-            except (OSError, IndexError, ValueError):
-                pages = 0
-            if pages:
-                sizes.append((process, pages * _PAGE_BYTES))
+                resident, shared = map(int, os.pread(descriptor, 128, 0).split()[1:3])
+            except (OSError, ValueError):
+                resident = shared = 0
+            if resident:
+                sizes.append((process, resident * _PAGE_BYTES, shared * _PAGE_BYTES))
             else:  # ended: its memory is gone
                 os.close(descriptor)
                 del self._statm[pid]

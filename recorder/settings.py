@@ -8,20 +8,26 @@ from pathlib import Path
 DEFAULT_OUTPUT = "trace.parquet"
 DEFAULT_INTERVAL_NS = 10_000_000
 DEFAULT_THRESHOLD_BYTES = 10_485_767
+DEFAULT_COPY_THRESHOLD_BYTES = 20_971_529
 
 
 @dataclass(frozen=True)
 class Settings:
     """Options of scalene-record. ``command``: the words that start the program; ``python``: interpreter for scripts,
-    modules and code, None = that of the active virtual environment or our own; ``cpu_engine``: auto or posix."""
+    modules and code, None = that of the active virtual environment or our own; ``alloc_interval_bytes``: mean bytes
+    between two allocation samples, 1 = every allocation, 0 = none, None = adapts to the program; ``cpu_engine``: auto
+    or posix."""
 
     command: list[str] = field(default_factory=list)
     output: Path = Path(DEFAULT_OUTPUT)
     python: str | None = None
     memory: bool = True
+    copy: bool = True
     children: bool = True
     cpu_interval_ns: int = DEFAULT_INTERVAL_NS
     memory_threshold_bytes: int = DEFAULT_THRESHOLD_BYTES
+    alloc_interval_bytes: int | None = None
+    copy_threshold_bytes: int = DEFAULT_COPY_THRESHOLD_BYTES
     cpu_engine: str = "auto"
     sources: bool = True
     argv: bool = True

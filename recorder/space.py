@@ -21,6 +21,8 @@ LEAST_AHEAD = 128
 #: Room that is left on the disk for the trace itself.
 _RESERVE_BYTES = 4 << 20
 _RETRY_S = 1.0
+#: Where the interval between allocation samples begins when it adapts to the program.
+FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 
 
 class SpoolSpace:
@@ -76,6 +78,8 @@ class SpoolSpace:
         header.features = _features(settings)
         header.cpu_interval_ns = settings.cpu_interval_ns
         header.memory_threshold_bytes = settings.memory_threshold_bytes
+        header.alloc_interval_bytes = _alloc_interval_bytes(settings)
+        header.copy_threshold_bytes = settings.copy_threshold_bytes
         header.start_real_ns = time.time_ns()
         header.start_mono_ns = time.monotonic_ns()
         header.magic = _C["SPOOL_MAGIC"]
@@ -103,10 +107,19 @@ def _largest_slots() -> int:
     return _C["SPOOL_RING"] if limit == resource.RLIM_INFINITY else max(0, limit - CHUNKS_OFFSET) // CHUNK_BYTES
 
 
+def _alloc_interval_bytes(settings: Settings) -> int:
+    if not settings.memory:
+        return 0
+    interval = settings.alloc_interval_bytes
+    return FIRST_ALLOC_INTERVAL_BYTES if interval is None else interval
+
+
 def _features(settings: Settings) -> int:
     chosen = {
         "FEATURE_CPU": True,
         "FEATURE_MEMORY": settings.memory,
+        "FEATURE_ALLOC_AUTO": settings.memory and settings.alloc_interval_bytes is None,
+        "FEATURE_COPY": settings.copy,
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,
         "FEATURE_POSIX_ONLY": settings.cpu_engine == "posix",

@@ -1,4 +1,4 @@
-"""From tick and memory records to the ``cpu``, ``memory`` and ``code`` tables. Everything here is per column."""
+"""From tick records to the ``cpu`` and ``code`` tables. Everything here is per column."""
 
 from __future__ import annotations
 
@@ -59,18 +59,6 @@ def cpu_table(
     }
     table |= {name: (flags & bit) != 0 for name, bit in _FLAG_COLUMNS.items()}
     return table | _address_columns("pc", pc) | _address_columns("extension", extension)
-
-
-def memory_table(samples: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any]:
-    """The ``memory`` table."""
-    records = samples.records
-    sizes = ("net_bytes", "footprint_bytes", "python_footprint_bytes", "allocated_bytes", "python_allocated_bytes")
-    return {
-        "t_ns": records["t_ns"] - start_mono_ns,
-        "process": samples.process,
-        "thread": records["thread"].astype(np.int32),
-        "stack": stacks.id_of(records["stack"]),
-    } | {name: records[name].astype(np.int64) for name in sizes}
 
 
 def code_table(ticks: Bulk, nodes: Nodes) -> dict[str, Any]:

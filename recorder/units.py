@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 
 from .errors import UsageError
 
 _NANOSECONDS = {"us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)", re.IGNORECASE)
+_NUMBER = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)", re.IGNORECASE)
 _SIZE_UNIT = re.compile(r"([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 SHORTEST_INTERVAL_NS = 10_000
 LONGEST_INTERVAL_NS = 1_000_000_000
 SMALLEST_THRESHOLD_BYTES = 4096
 LARGEST_THRESHOLD_BYTES = 1 << 50
+SMALLEST_ALLOC_INTERVAL_BYTES = 16
+LARGEST_ALLOC_INTERVAL_BYTES = 1 << 50
 
 
 def interval_ns(option: str, text: str) -> int:
@@ -38,17 +41,35 @@ def size_bytes(option: str, text: str) -> int:
     return round(float(match[1]) * int(1024 ** _POWERS[unit[1].lower()]))
 
 
-def threshold_bytes(option: str, text: str) -> int:
-    """A sampling threshold: the size, rounded up to the next prime so that it beats with no allocation pattern.
+def threshold_bytes(option: str, text: str, times: int = 1) -> int:
+    """A sampling threshold: ``times`` the size, rounded up to the next prime so that it beats with no pattern of the
+    program.
 
     Raises UsageError.
     """
     size = size_bytes(option, text)
     if not SMALLEST_THRESHOLD_BYTES <= size <= LARGEST_THRESHOLD_BYTES:
         raise UsageError(f"{option} {text} is out of range. It can be 4KB to 1024TB.")
+    size *= times
     while not _is_prime(size):
         size += 1
     return size
+
+
+def alloc_interval_bytes(option: str, text: str) -> int | None:
+    """Mean bytes between two allocation samples: 1 = every allocation, 0 = none, None = "auto". Raises UsageError."""
+    if text.strip().lower() == "auto":
+        return None
+    if text.strip() in ("0", "1"):
+        return int(text)
+    with suppress(UsageError):
+        size = size_bytes(option, text)
+        if SMALLEST_ALLOC_INTERVAL_BYTES <= size <= LARGEST_ALLOC_INTERVAL_BYTES:
+            return size
+    raise UsageError(
+        f"{option} {text!r} is not an interval: it can be auto, a size like 64KB (16 bytes to 1024TB), "
+        "1 (every allocation) or 0 (none)."
+    )
 
 
 def _is_prime(number: int) -> bool:

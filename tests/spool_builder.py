@@ -34,6 +34,8 @@ class SpoolBuilder:
             "start_real_ns": START_REAL_NS,
             "cpu_interval_ns": 10_000_000,
             "memory_threshold_bytes": 10_485_767,
+            "alloc_interval_bytes": 262_144,
+            "copy_threshold_bytes": 20_971_529,
             "features": 7,
         } | header
         self.losses: dict[int, int] = {}
@@ -113,6 +115,25 @@ class SpoolBuilder:
         common = {"t_ns": START_MONO_NS, "pid": 1000 + process, "cause": 1, "python_version": PYTHON_311, "stacks": 1}
         sizes = {"exe_bytes": len(exe), "argv_bytes": len(argv)}
         return self.add("process_start", process, exe + argv, **(common | sizes | fields))
+
+    def alloc(self, number: int, at_ns: int = 0, process: int = 1, **fields: Any) -> SpoolBuilder:
+        """A sampled allocation; by default 1,999,993 bytes of malloc, taken at an interval of 256 KiB."""
+        common = {"id": number, "t_ns": START_MONO_NS + at_ns, "thread": 3, "source": C["ALLOC_MALLOC"]}
+        sizes = {"size_bytes": 1_999_993, "usable_bytes": 2_000_008, "interval_bytes": 262_144}
+        return self.add("alloc", process, **(common | sizes | fields))
+
+    def free(self, number: int, at_ns: int = 0, process: int = 1, **fields: Any) -> SpoolBuilder:
+        """The end of an allocation."""
+        return self.add("free", process, **({"id": number, "t_ns": START_MONO_NS + at_ns, "thread": 3} | fields))
+
+    def note(self, number: int, process: int = 1, **fields: Any) -> SpoolBuilder:
+        """What became known of an allocation: flags by what is given, a type or an interval."""
+        flags = C["NOTE_TYPE"] * ("type" in fields) | C["NOTE_THINNED"] * ("interval_bytes" in fields)
+        return self.add("note", process, **({"id": number, "flags": flags} | fields))
+
+    def type(self, number: int, name: bytes, **fields: Any) -> SpoolBuilder:
+        """The name of a Python type; ``number``: its hash."""
+        return self.add("type", payload=name, **({"type": number, "name_bytes": len(name)} | fields))
 
     def module(self, start: int, end: int, path: str, process: int = 1, **fields: Any) -> SpoolBuilder:
         """A module record; class extension unless told otherwise."""

@@ -30,6 +30,8 @@ def test_numbers_and_names_come_from_the_header():
     assert C["SPOOL_CHUNKS_OFFSET"] == C["SPOOL_HEADER_BYTES"] + 4 * C["SPOOL_RING"]
     assert layout.record_kinds()[5] == "record_tick"
     assert layout.names_of("CAUSE_") == {1: "root", 2: "fork", 3: "exec", 4: "spawn"}
+    sources = layout.names_of("ALLOC_", without=("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED"))
+    assert (sources[1], sources[2], sources[4], sources[13]) == ("malloc", "calloc", "reallocarray", "pymalloc")
 
 
 def test_every_loss_has_a_known_severity_and_a_name_of_its_own():
@@ -53,6 +55,32 @@ def test_records_come_back_as_they_were_written(tmp_path):
     assert contents.bulk["memory"].records["net_bytes"].tolist() == [-10_485_767]
     assert contents.process_starts[0].payload.startswith(b"/usr/bin/python3.11python\0main.py\0")
     assert contents.damaged == 0
+
+
+def test_allocation_records_of_every_kind_come_back(tmp_path):
+    builder = SpoolBuilder().alloc(2, 20).alloc(1, 10, process=2).free(1, 30, bytes=4_096).note(1, type=9).note(2)
+    for kind in ("copy", "gc", "heap"):
+        builder.add(kind, t_ns=START_MONO_NS + 3, thread=4).add(kind, t_ns=START_MONO_NS + 2)
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert contents.bulk["alloc"].records["id"].tolist() == [1, 2]
+    assert contents.bulk["alloc"].process.tolist() == [2, 1]
+    assert contents.bulk["free"].records["bytes"].tolist() == [4_096]
+    assert contents.bulk["note"].records["type"].tolist() == [9, 0]
+    for kind in ("copy", "gc", "heap"):
+        assert contents.bulk[kind].records["thread"].tolist() == [0, 4]
+    assert contents.damaged == 0
+
+
+def test_names_of_types_are_read_by_their_hashes(tmp_path):
+    long = b"package." * 30 + b"Name"
+    builder = (
+        SpoolBuilder().type(2**64 - 1, long).type(5, "größe".encode()).type(6, b"bad\xff").type(5, "größe".encode())
+    )
+    builder.type(7, b"cut", name_bytes=65).type(8, b"", name_bytes=2**32 - 1).type(9, b"").alloc(1)
+    contents = read_spool(builder.write(tmp_path / "spool"))
+    assert contents.types == {2**64 - 1: long.decode(), 5: "größe", 6: "bad\\xff", 9: ""}
+    assert contents.damaged == 2
+    assert len(contents.bulk["alloc"]) == 1
 
 
 def test_a_process_that_fills_many_chunks_keeps_all_its_ticks(tmp_path):
@@ -146,8 +174,8 @@ def test_a_spool_that_is_no_spool_is_refused_by_name(tmp_path):
     path.write_bytes(bytes(100_000))
     with pytest.raises(NotASpool, match="does not begin as one"):
         read_spool(path)
-    with pytest.raises(SpoolVersion, match="version 2, and this program reads version 1"):
-        read_spool(SpoolBuilder(version=2).write(path))
+    with pytest.raises(SpoolVersion, match="version 1, and this program reads version 2"):
+        read_spool(SpoolBuilder(version=1).write(path))
     with pytest.raises(NotASpool, match="chunk size"):
         read_spool(SpoolBuilder(chunk_bytes=4096).write(path))
 
@@ -181,6 +209,7 @@ def test_random_damage_never_raises_anything_undocumented(tmp_path):
     builder = SpoolBuilder().start().module(0x1000, 0x2000, "/lib/x.so")
     for number in range(400):
         builder.add("tick", **tick(number)).add("node", hash=90 + number, parent=89 + number, code=42, instruction=3)
+        builder.alloc(number, number).free(number, number).note(number, type=5).type(5, b"dict")
     builder.code(42, bytecode=bytes(3_000), part_bytes=500).add("process_end", t_ns=START_MONO_NS + 9)
     image, path, rng = builder.image(), tmp_path / "spool", random.Random(20260101)
     for _ in range(150):

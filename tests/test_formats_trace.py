@@ -44,13 +44,50 @@ def cpu_rows(count: int) -> dict[str, object]:
     } | dict.fromkeys(("eval_found", "vectorcall", "has_python"), native)
 
 
+def alloc_rows(count: int) -> dict[str, object]:
+    """Samples of a busy program: 200 a second, a tenth alive at the end, half of those left by a thinned table."""
+    rng = np.random.default_rng(count)
+    many, few = np.exp(rng.normal(10.5, 2, count)).astype(np.int64) + 512, [48, 56, 64, 72, 104, 232, 568, 1_184]
+    choice = rng.integers(0, 4, count)
+    sizes = np.choose(
+        choice,
+        [rng.choice(few, count), rng.integers(33, 2_000, count), many, rng.choice([8_192, 65_536, 8 << 20], count)],
+    )
+    stacks, lifetimes = rng.zipf(1.3, count) % 300 + 1, np.exp(rng.normal(16, 3, count)).astype(np.int64)
+    interval = np.int64(262_144) << np.arange(count) * 3 // count
+    alive = rng.random(count) < 0.1
+    return {
+        "t_ns": np.cumsum(rng.exponential(5e6, count)).astype(np.int64),
+        "process": np.ones(count, np.int32),
+        "thread": rng.choice([1, 1, 1, 1, 2, 3], count).astype(np.int32),
+        "stack": stacks,
+        "size_bytes": sizes,
+        "usable_bytes": np.where(sizes < 131_072, sizes + 15 & ~15, sizes + 4_111 & ~4_095),
+        "interval_bytes": interval,
+        "life_interval_bytes": np.where(alive & (choice > 1), 2 * interval, interval),
+        "lifetime_ns": np.ma.masked_array(lifetimes, mask=alive),
+        "free_stack": np.ma.masked_array(np.where(choice > 1, stacks, rng.integers(1, 301, count)), mask=alive),
+        "survived": lifetimes // 50_000_000,
+        "at_exit": rng.random(count) < 0.01,
+        "allocator": Coded((sizes <= 512).astype(np.int32), ["malloc", "pymalloc"]),
+        "python": sizes <= 512,
+        "type": Coded((rng.zipf(1.5, count) % 31 - 1).astype(np.int32), [f"module{n}.Class{n}" for n in range(30)]),
+        "maximum": rng.random(count) < 0.002,
+    }
+
+
 def small_tables(ticks: int) -> dict[str, dict[str, object]]:
     rng = np.random.default_rng(5)
     lengths = rng.integers(5, 25, 60)
     return {
         "cpu": cpu_rows(ticks),
         "memory": {"t_ns": [7, 5], "process": [1, 1], "net_bytes": [10_485_767, -10_485_767]},
-        "rss": {"t_ns": np.arange(20) * 10**9, "process": [1] * 20, "rss_bytes": rng.integers(10**7, 10**8, 20)},
+        "rss": {
+            "t_ns": np.arange(20) * 10**9,
+            "process": [1] * 20,
+            "rss_bytes": rng.integers(10**7, 10**8, 20),
+            "shared_bytes": [0] * 20,
+        },
         "process": {
             "t_ns": [0],
             "process": [1],
@@ -99,6 +136,19 @@ def query(path, sql):
 
 def test_a_ten_second_trace_of_one_thread_is_small(trace):
     assert trace.stat().st_size < 40_000
+
+
+def test_an_allocation_sample_takes_at_most_25_bytes(tmp_path):
+    path = tmp_path / "t.parquet"
+    write_trace(path, TRACE_ID, {})
+    empty = path.stat().st_size
+    write_trace(path, TRACE_ID, {"alloc": alloc_rows(100_000)})
+    assert (path.stat().st_size - empty) / 100_000 < 25
+    stored = query(
+        path, "SELECT sum(alloc.size_bytes), count(alloc.lifetime_ns), count(DISTINCT alloc.type) FROM TRACE"
+    )
+    rows = alloc_rows(100_000)
+    assert stored == [(rows["size_bytes"].sum(), rows["lifetime_ns"].count(), 30)]
 
 
 def test_the_file_is_private_and_nothing_else_is_left(trace):
@@ -203,7 +253,7 @@ def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
 
 
 def test_the_header_tells_version_and_trace_id(trace):
-    assert check_trace(trace) == integrity.TraceHeader("1.0", TRACE_ID)
+    assert check_trace(trace) == integrity.TraceHeader("1.1", TRACE_ID)
 
 
 def test_any_flipped_bit_is_refused(trace, tmp_path):

@@ -1,4 +1,4 @@
-"""The offsets in shim/src/python.c against the headers of the interpreters that are installed."""
+"""The offsets in shim/src/python.c and objects.c against the headers of the interpreters that are installed."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ import pytest
 
 from interpreters import Interpreter, interpreters
 
-SOURCE = Path(__file__).resolve().parent.parent / "shim" / "src" / "python.c"
+FOLDER = Path(__file__).resolve().parent.parent / "shim" / "src"
+SOURCE = FOLDER / "python.c"
 
 #: Field of our table to member of a struct of CPython.
 MEMBERS = {
+    "interp_gc": ("PyInterpreterState", "gc.collecting"),
     "tstate_interp": ("PyThreadState", "interp"),
     "code_flags": ("PyCodeObject", "co_flags"),
     "code_first_line": ("PyCodeObject", "co_firstlineno"),
@@ -56,6 +58,13 @@ FROM_311 = {
     "code_bytecode": ("PyCodeObject", "co_code_adaptive"),
     "code_first_traceable": ("PyCodeObject", "_co_firsttraceable"),
 }
+#: The same for the constants that objects and collections are read by, and where the counts of collections lie.
+CONSTANTS = {
+    "OBJECT_TYPE": ("PyObject", "ob_type"),
+    "TYPE_NAME": ("PyTypeObject", "tp_name"),
+    "TYPE_FLAGS": ("PyTypeObject", "tp_flags"),
+}
+COUNTS = {"collecting": ("PyInterpreterState", "gc.collecting"), "stats": ("PyInterpreterState", "gc.generation_stats")}
 INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr", "3.13": "instr_ptr"}
 
 
@@ -75,16 +84,19 @@ def members(version: str) -> dict[str, tuple[str, str]]:
     return found
 
 
-def real_offsets(python: Interpreter, folder: Path) -> dict[str, int]:
+def our_constants() -> dict[str, int]:
+    """The offsets that are constants: the same in every version."""
+    text = (FOLDER / "objects.c").read_text() + (FOLDER / "pylayout.h").read_text()
+    return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)$", text, re.MULTILINE)}
+
+
+def real_offsets(python: Interpreter, folder: Path, wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
     """The same by offsetof, compiled against the interpreter's own headers."""
     query = "import sysconfig; print(sysconfig.get_path('include'))"
     include = subprocess.run([python.path, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
-    lines = [
-        f'printf("{ours} %zu\\n", offsetof({struct}, {member}));'
-        for ours, (struct, member) in members(python.name).items()
-    ]
+    lines = [f'printf("{ours} %zu\\n", offsetof({struct}, {member}));' for ours, (struct, member) in wanted.items()]
     frame = "#include <internal/pycore_frame.h>\n" if python.name != "3.10" else "#include <frameobject.h>\n"
-    text = f"#define Py_BUILD_CORE 1\n#include <Python.h>\n{frame}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {' '.join(lines)} }}\n"
+    text = f"#define Py_BUILD_CORE 1\n#include <Python.h>\n#include <internal/pycore_interp.h>\n{frame}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {' '.join(lines)} }}\n"
     (folder / "offsets.c").write_text(text)
     compiler = shutil.which("cc")
     assert compiler, "a C compiler is needed"
@@ -96,10 +108,22 @@ def real_offsets(python: Interpreter, folder: Path) -> dict[str, int]:
     return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
 
 
-@pytest.mark.parametrize("python", interpreters(), ids=lambda each: each.name)
-def test_our_offsets_are_those_of_the_headers(python: Interpreter, tmp_path: Path) -> None:
+@pytest.fixture(params=interpreters(), ids=lambda each: each.name)
+def with_headers(request: pytest.FixtureRequest) -> Interpreter:
+    """An interpreter whose headers are installed."""
+    python: Interpreter = request.param
     query = "import sysconfig, os; print(os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
     if subprocess.run([python.path, "-c", query], capture_output=True, text=True).stdout.strip() != "True":
         pytest.skip("the headers of this interpreter are not installed")
-    ours, real = our_table(python.name), real_offsets(python, tmp_path)
+    return python
+
+
+def test_our_offsets_are_those_of_the_headers(with_headers: Interpreter, tmp_path: Path) -> None:
+    ours, real = our_table(with_headers.name), real_offsets(with_headers, tmp_path, members(with_headers.name))
     assert {name: ours[name] for name in real} == real
+
+
+def test_objects_types_and_counts_lie_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
+    ours, real = our_constants(), real_offsets(with_headers, tmp_path, CONSTANTS | COUNTS)
+    assert {name: ours[name] for name in CONSTANTS} == {name: real[name] for name in CONSTANTS}
+    assert real["collecting"] - real["stats"] == 3 * 3 * 8  # three counts for each of three generations

@@ -23,7 +23,9 @@ def test_an_array_of_512_mb_is_counted_however_much_is_touched(python: Interpret
         figure(f"size of a 512 MB array, {mark}", python, error, 1, "percent")
         assert abs(error) <= 1
         assert row["python_alloc_fraction"] <= 0.01
-    assert found["totals"]["peak_bytes"] == pytest.approx(3 * 512_000_000, rel=0.03)
+    heap = rows(trace, "heap")
+    mapped = max(heap, key=lambda row: row["footprint_bytes"])["mapped_bytes"]  # buffers of numpy's BLAS
+    assert found["totals"]["peak_bytes"] - mapped == pytest.approx(3 * 512_000_000, rel=0.03)
 
 
 def test_600_mb_of_small_objects_are_on_their_line_and_python(python: Interpreter, tmp_path: Path) -> None:
@@ -62,8 +64,8 @@ def test_threshold_samples_are_deterministic(python: Interpreter, tmp_path: Path
 
 def test_without_memory_the_memory_columns_are_null(any_python: Interpreter, tmp_path: Path) -> None:
     trace = tmp_path / "t.parquet"
-    record(trace, [target("cpu_sum"), "0.3"], any_python, ["--no-memory"])
+    record(trace, [target("cpu_sum"), "0.3"], any_python, ["--no-memory", "--no-copy"])
     found = report(trace)
     assert found["totals"]["peak_bytes"] is None
     assert all(row["growth_bytes"] is None and row["python_alloc_fraction"] is None for row in found["lines"])
-    assert all(row["copy_bytes"] is None and row["gpu_s"] is None for row in found["lines"]), "samplers not there yet"
+    assert all(row["copy_bytes"] is None and row["gpu_s"] is None for row in found["lines"]), "samplers that are off or not there"

@@ -21,6 +21,7 @@ from scalene_trace.cli.record import Split, read_options, settings_of, split_com
 from scalene_trace.formats.integrity import check_trace
 from scalene_trace.formats.version import VERSION
 from scalene_trace.recorder.errors import UsageError
+from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.shimfile import LIBRARY_NAME, find_shim
 
 RECORD = tool("scalene-record")
@@ -58,6 +59,9 @@ def unmount(folder: Path) -> None:
         ("--output=x --no-memory -mjson.tool", "--output=x --no-memory", "-m json.tool"),
         ("--python -m -c pass", "--python -m", "-c pass"),
         ("--memory-threshold 1MB --children app.py -- y", "--memory-threshold 1MB --children", "app.py -- y"),
+        ("--alloc-interval -1 app.py", "--alloc-interval -1", "app.py"),
+        ("--copy-threshold 1MB --no-copy a.py --no-copy", "--copy-threshold 1MB --no-copy", "a.py --no-copy"),
+        ("--alloc-interval=1 -mpytest", "--alloc-interval=1", "-m pytest"),
         ("--help", "--help", ""),
         ("- x", "", "- x"),
         ("-o", "-o", ""),
@@ -74,7 +78,11 @@ def test_options_become_settings():
     assert (found.output, found.python, found.cpu_engine) == (Path("x.parquet"), "py", "posix")
     assert (found.cpu_interval_ns, found.memory_threshold_bytes) == (1_000_000, 4_099)
     assert not (found.memory or found.children or found.sources or found.argv)
-    assert settings_of(read_options([]), ["a"]).children is True
+    assert found.copy and found.copy_threshold_bytes == 8_209 and found.alloc_interval_bytes is None
+    words = "--no-copy --alloc-interval=64KB --copy-threshold 4KB --memory-threshold 1MB"
+    found = settings_of(read_options(words.split()), ["app.py"])
+    assert (found.copy, found.alloc_interval_bytes, found.copy_threshold_bytes) == (False, 65_536, 4_099)
+    assert settings_of(read_options([]), ["a"]) == Settings(command=["a"])
 
 
 def test_the_help_knows_the_same_options_and_defaults():
@@ -90,7 +98,8 @@ def test_the_help_knows_the_same_options_and_defaults():
     assert known <= declared
     defaults = {p.name: p.default for p in get_command(application()).params}
     plain = cli.Options()
-    for name in ("cpu_interval", "memory_threshold", "cpu_engine", "children", "memory", "argv"):
+    names = ("cpu_interval", "memory_threshold", "cpu_engine", "children", "memory", "argv")
+    for name in (*names, "copy", "alloc_interval", "copy_threshold"):
         assert defaults[name] == getattr(plain, name)
 
 
@@ -114,6 +123,14 @@ def test_help_shows_examples_and_exit_codes(tmp_path):
         ([], 125, "There is nothing to record"),
         (["--no-memry", "app.py"], 125, "--no-memry"),
         (["--cpu-interval", "1h", "x"], 125, "--cpu-interval '1h' is not a duration"),
+        (
+            ["--alloc-interval", "5", "app.py"],
+            125,
+            "--alloc-interval '5' is not an interval: it can be auto, a size like",
+        ),
+        (["--alloc-interval", "-64KB", "app.py"], 125, "1 (every allocation) or 0 (none)"),
+        (["--copy-threshold", "0", "app.py"], 125, "--copy-threshold 0 is out of range. It can be 4KB to 1024TB"),
+        (["--memory-threshold", "-1MB", "app.py"], 125, "--memory-threshold '-1MB' is not a size. Write it like 10MB"),
         (["-o", "gone/x.parquet", "-c", "pass"], 125, "does not exist"),
         (["-o", "/dev/null", "-c", "pass"], 125, "not a regular file"),
         (["missing.py"], 127, "There is no file missing.py"),
@@ -174,10 +191,12 @@ def test_the_resident_set_is_read_while_the_program_runs(tmp_path):
     code = "import os, time; block = b'x' * 50_000_017; pid = os.fork(); time.sleep(0.7); pid and os.wait()"
     assert run("-c", code, cwd=tmp_path)[0] == 0
     rows = duckdb.sql(
-        f"SELECT process, count(*), max(rss.rss_bytes) FROM '{tmp_path}/trace.parquet' WHERE kind = 'rss' GROUP BY 1 ORDER BY 1"
+        "SELECT process, count(*), max(rss.rss_bytes), min(rss.shared_bytes), max(rss.shared_bytes) "
+        f"FROM '{tmp_path}/trace.parquet' WHERE kind = 'rss' GROUP BY 1 ORDER BY 1"
     ).fetchall()
-    assert [process for process, _, _ in rows] == [1, 2]
-    assert all(3 <= count <= 20 and 50_000_017 < size < 150_000_000 for _, count, size in rows)
+    assert [row[0] for row in rows] == [1, 2]
+    assert all(3 <= count <= 20 and 50_000_017 < size < 150_000_000 for _, count, size, _, _ in rows)
+    assert all(100_000 < least <= most < 50_000_000 for _, _, _, least, most in rows)  # libc and libpython
 
 
 def test_a_process_that_outlives_its_recorder_stops_recording_when_recovered(tmp_path):

@@ -346,7 +346,7 @@ def complete_recording(tmp_path, **changes: Any):
     builder = with_stack(SpoolBuilder().start()).add("tick", **tick(pc=5))
     builder.write(folder / "spool")
     write_facts(folder, facts(tmp_path, **changes))
-    (folder / "rss").write_bytes(struct.pack("<qqq", 7, 1, 1_999_993) + b"half a row")
+    (folder / "rss").write_bytes(struct.pack("<qqqq", 7, 1, 1_999_993, 77_777) + b"half a row")
     return folder
 
 
@@ -357,8 +357,8 @@ def test_finishing_writes_the_trace_and_removes_the_spool(tmp_path):
     assert finished.events == 1
     assert [each.name for each in tmp_path.iterdir()] == ["trace.parquet"]
     assert check_trace(finished.output).trace_id == "ab" * 16
-    found = duckdb.sql(f"SELECT rss.rss_bytes FROM '{finished.output}' WHERE kind = 'rss'").fetchall()
-    assert found == [(1_999_993,)]
+    found = duckdb.sql(f"SELECT t_ns, process, unnest(rss) FROM '{finished.output}' WHERE kind = 'rss'").fetchall()
+    assert found == [(7, 1, 1_999_993, 77_777)]
 
 
 def test_an_existing_output_becomes_old(tmp_path):
@@ -413,6 +413,10 @@ def test_records_that_are_damaged_in_any_way_are_converted(tmp_path):
     for number in range(40):
         builder.add("tick", **tick(pc=0x7000 + number, t_ns=START_MONO_NS + number))
         builder.add("memory", thread=3, t_ns=START_MONO_NS + number, stack=10)
+        builder.alloc(number, number, stack=20).note(number, type=5).free(number, number + 9, type=6, bytes=4_096)
+        for kind in ("copy", "gc", "heap"):
+            builder.add(kind, thread=3, t_ns=START_MONO_NS + number)
+    builder.type(5, b"dict").type(6, b"list")
     builder.add("thread_end", thread=3, t_ns=START_MONO_NS).add("process_end", t_ns=START_MONO_NS)
     image, rng = builder.image(), random.Random(20260105)
     folder = tmp_path / "trace.parquet.spool"

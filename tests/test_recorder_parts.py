@@ -57,7 +57,7 @@ def test_sizes_are_read(text, size):
     assert units.size_bytes("--memory-threshold", text) == size
 
 
-@pytest.mark.parametrize("text", ["", "MB", "10XB", "-5MB", "0x10", "1,5MB"])
+@pytest.mark.parametrize("text", ["", "MB", "10XB", "-5MB", "0x10", "1,5MB", "9" * 400])
 def test_what_is_no_size_is_refused_with_the_forms(text):
     with pytest.raises(UsageError, match=r"--memory-threshold .* is not a size"):
         units.size_bytes("--memory-threshold", text)
@@ -68,8 +68,44 @@ def test_thresholds_are_rounded_up_to_the_next_prime():
     assert units.threshold_bytes("--memory-threshold", "10485767") == 10_485_767
     size = units.threshold_bytes("--memory-threshold", "1MB")
     assert all(size % divisor for divisor in range(2, 1_100)) and 2**20 <= size < 2**20 + 100
-    with pytest.raises(UsageError, match="out of range"):
-        units.threshold_bytes("--memory-threshold", "1")
+    twice = units.threshold_bytes("--memory-threshold", "10MB", times=2)
+    assert twice == 20_971_529 == Settings().copy_threshold_bytes
+    assert all(twice % divisor for divisor in range(2, 4_580)) and not any(
+        all(each % divisor for divisor in range(2, 4_580)) for each in range(20 * 2**20, twice)
+    )
+
+
+@pytest.mark.parametrize("text", ["1", "0", "0MB", "2000TB"])
+def test_thresholds_out_of_range_are_refused_with_the_range(text):
+    with pytest.raises(UsageError, match=rf"--copy-threshold {text} is out of range\. It can be 4KB to 1024TB\."):
+        units.threshold_bytes("--copy-threshold", text)
+
+
+@pytest.mark.parametrize(
+    ("text", "interval"),
+    [
+        ("auto", None),
+        (" Auto ", None),
+        ("0", 0),
+        ("1", 1),
+        ("16", 16),
+        ("64KB", 65_536),
+        ("1.5k", 1_536),
+        ("1TB", 2**40),
+    ],
+)
+def test_allocation_intervals_are_read(text, interval):
+    assert units.alloc_interval_bytes("--alloc-interval", text) == interval
+
+
+@pytest.mark.parametrize(
+    "text", ["", "-1", "-64KB", "2", "15", "0.6", "1.4", "1B", "0KB", "64QB", "automatic", "2000TB"]
+)
+def test_what_is_no_allocation_interval_is_refused_with_the_forms(text):
+    with pytest.raises(
+        UsageError, match=r"--alloc-interval '.*' is not an interval: it can be auto, a size .*, 1 .* or 0"
+    ):
+        units.alloc_interval_bytes("--alloc-interval", text)
 
 
 def test_sizes_for_people():
@@ -201,13 +237,32 @@ def make_space(tmp_path, **settings):
 
 
 def test_the_header_says_what_was_asked_for(tmp_path):
-    made = make_space(tmp_path, memory=False, cpu_engine="posix", cpu_interval_ns=1_234_567)
+    made = make_space(tmp_path, memory=False, copy=False, cpu_engine="posix", cpu_interval_ns=1_234_567)
     header = made.header
     assert header.magic == C["SPOOL_MAGIC"] and header.version == C["SPOOL_VERSION"]
     assert header.features == sum(C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY"))
+    assert header.alloc_interval_bytes == 0
     assert header.cpu_interval_ns == 1_234_567 and header.recorder_pid == os.getpid()
     assert abs(header.start_mono_ns - time.monotonic_ns()) < 10**9
     assert (tmp_path / "spool").stat().st_mode & 0o777 == 0o600
+    made.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "interval", "features"),
+    [
+        ({}, 262_144, {"MEMORY", "COPY", "ALLOC_AUTO"}),
+        ({"alloc_interval_bytes": 1_000}, 1_000, {"MEMORY", "COPY"}),
+        ({"alloc_interval_bytes": 0, "copy": False}, 0, {"MEMORY"}),
+        ({"alloc_interval_bytes": 1, "memory": False}, 0, {"COPY"}),
+    ],
+)
+def test_the_header_says_how_allocations_and_copies_are_sampled(tmp_path, settings, interval, features):
+    made = make_space(tmp_path, copy_threshold_bytes=1_999_993, **settings)
+    assert made.header.alloc_interval_bytes == interval
+    assert made.header.copy_threshold_bytes == 1_999_993
+    on = {name for name in ("MEMORY", "COPY", "ALLOC_AUTO") if made.header.features & C[f"FEATURE_{name}"]}
+    assert on == features
     made.close()
 
 

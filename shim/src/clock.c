@@ -1,4 +1,4 @@
-/* Clocks in int64 nanoseconds, and random numbers that need no lock. */
+/* Clocks in int64 nanoseconds. */
 #include "shim.h"
 
 #include <sys/resource.h>
@@ -21,13 +21,4 @@ void clock_thread_usage(int64_t *user_ns, int64_t *system_ns) {
   if (getrusage(RUSAGE_THREAD, &usage)) return;
   *user_ns = timeval_ns(usage.ru_utime);
   *system_ns = timeval_ns(usage.ru_stime);
-}
-
-uint64_t random_next(uint64_t *state) {
-  uint64_t x = *state ? *state : 0x9e3779b97f4a7c15u;
-  x ^= x >> 12;
-  x ^= x << 25;
-  x ^= x >> 27;
-  *state = x;
-  return x * 0x2545f4914f6cdd1du;
 }

@@ -3,8 +3,19 @@
 
 #include <string.h>
 
-static inline void *counted(void *block) {
-  if (likely(block != NULL)) memory_count_allocated(next.malloc_usable_size(block));
+/* Inside one of Python's allocators. */
+static __attribute__((noinline)) void *counted_for_python(void *block, size_t size, size_t usable, int source) {
+  this_memory.python_outside_pools += (int64_t)usable;
+  memory_count_allocated(&this_memory, PYTHON, block, size, usable, source);
+  return block;
+}
+
+static inline void *counted(void *block, size_t size, int source) {
+  struct memory_state *m = &this_memory;
+  if (unlikely(!block)) return NULL;
+  size_t usable = next.malloc_usable_size(block);
+  if (unlikely(m->python_depth)) return counted_for_python(block, size, usable, source);
+  memory_count_allocated(m, NATIVE, block, size, usable, source);
   return block;
 }
 
@@ -19,7 +30,7 @@ static SLOW_PATH void *malloc_uncounted(size_t size) { return early() ? bootstra
 
 EXPORT void *malloc(size_t size) {
   if (!COUNTING) return malloc_uncounted(size);
-  return counted(next.malloc(size));
+  return counted(next.malloc(size), size, ALLOC_MALLOC);
 }
 
 static SLOW_PATH void *calloc_uncounted(size_t count, size_t size) {
@@ -30,11 +41,17 @@ static SLOW_PATH void *calloc_uncounted(size_t count, size_t size) {
 
 EXPORT void *calloc(size_t count, size_t size) {
   if (!COUNTING) return calloc_uncounted(count, size);
-  return counted(next.calloc(count, size));
+  return counted(next.calloc(count, size), count * size, ALLOC_CALLOC);
 }
 
 static SLOW_PATH void free_uncounted(void *block) {
   if (block && !early() && !bootstrap_owns(block)) next.free(block);
+}
+
+static __attribute__((noinline)) void free_for_python(void *block, size_t usable) {
+  this_memory.python_outside_pools -= (int64_t)usable;
+  memory_count_freed(&this_memory, PYTHON, usable);
+  next.free(block);
 }
 
 EXPORT void free(void *block) {
@@ -42,7 +59,14 @@ EXPORT void free(void *block) {
     free_uncounted(block);
     return;
   }
-  memory_count_freed(next.malloc_usable_size(block));
+  struct memory_state *m = &this_memory;
+  size_t usable = next.malloc_usable_size(block);
+  if (live_maybe(block)) sampler_freed((uintptr_t)block);
+  if (unlikely(m->python_depth)) {
+    free_for_python(block, usable);
+    return;
+  }
+  memory_count_freed(m, NATIVE, usable);
   next.free(block);
 }
 
@@ -58,21 +82,32 @@ static SLOW_PATH void *realloc_uncounted(void *block, size_t size) {
   return early() ? bootstrap_alloc(size, 16) : next.realloc(block, size);
 }
 
-static void count_resized(size_t before, size_t after) {
-  if (after > before) memory_count_allocated(after - before);
-  if (after < before) memory_count_freed(before - after);
+/* A followed block is taken out before the call: after it, its address may be somebody else's already. */
+static inline void *resize(void *block, size_t size, int source) {
+  struct memory_state *m = &this_memory;
+  struct live_sample sample;
+  bool followed = live_maybe(block) && sampler_take((uintptr_t)block, &sample);
+  size_t before = block ? next.malloc_usable_size(block) : 0;
+  void *result = next.realloc(block, size);
+  if (unlikely(!result && size)) {
+    if (followed) live_add((uintptr_t)block, &sample);
+    return NULL;
+  }
+  if (followed) sampler_resized(&sample);
+  size_t after = result ? next.malloc_usable_size(result) : 0;
+  int which = m->python_depth ? PYTHON : NATIVE;
+  if (which == PYTHON) m->python_outside_pools += (int64_t)after - (int64_t)before;
+  if (result) {
+    memory_count_resized(m, which, result, size, before, after, source);
+  } else {
+    memory_count_freed(m, which, before);
+  }
+  return result;
 }
 
 EXPORT void *realloc(void *block, size_t size) {
   if (unlikely(!COUNTING || bootstrap_owns(block))) return realloc_uncounted(block, size);
-  size_t before = block ? next.malloc_usable_size(block) : 0;
-  void *result = next.realloc(block, size);
-  if (result) {
-    count_resized(before, next.malloc_usable_size(result));
-  } else if (size == 0) {
-    count_resized(before, 0);
-  }
-  return result;
+  return resize(block, size, ALLOC_REALLOC);
 }
 
 EXPORT void *reallocarray(void *block, size_t count, size_t size) {
@@ -81,7 +116,8 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size) {
     errno = ENOMEM;
     return NULL;
   }
-  return realloc(block, bytes);
+  if (unlikely(!COUNTING || bootstrap_owns(block))) return realloc_uncounted(block, bytes);
+  return resize(block, bytes, ALLOC_REALLOCARRAY);
 }
 
 /* aligned: a member of `next`, which may be filled only by early(). */
@@ -91,27 +127,27 @@ static SLOW_PATH void *aligned_uncounted(void *(**aligned)(size_t, size_t), size
 
 EXPORT void *memalign(size_t alignment, size_t size) {
   if (!COUNTING) return aligned_uncounted(&next.memalign, alignment, size);
-  return counted(next.memalign(alignment, size));
+  return counted(next.memalign(alignment, size), size, ALLOC_MEMALIGN);
 }
 
 EXPORT void *aligned_alloc(size_t alignment, size_t size) {
   if (!COUNTING) return aligned_uncounted(&next.aligned_alloc, alignment, size);
-  return counted(next.aligned_alloc(alignment, size));
+  return counted(next.aligned_alloc(alignment, size), size, ALLOC_ALIGNED_ALLOC);
 }
 
 EXPORT int posix_memalign(void **out, size_t alignment, size_t size) {
   if (!COUNTING && early()) return (*out = bootstrap_alloc(size, alignment)) ? 0 : ENOMEM;
   int error = next.posix_memalign(out, alignment, size);
-  if (!error && COUNTING) counted(*out);
+  if (!error && COUNTING) counted(*out, size, ALLOC_POSIX_MEMALIGN);
   return error;
 }
 
 EXPORT void *valloc(size_t size) {
   if (!COUNTING && early()) return bootstrap_alloc(size, 4096);
-  return COUNTING ? counted(next.valloc(size)) : next.valloc(size);
+  return COUNTING ? counted(next.valloc(size), size, ALLOC_VALLOC) : next.valloc(size);
 }
 
 EXPORT void *pvalloc(size_t size) {
   if (!COUNTING && early()) return bootstrap_alloc((size + 4095) & ~(size_t)4095, 4096);
-  return COUNTING ? counted(next.pvalloc(size)) : next.pvalloc(size);
+  return COUNTING ? counted(next.pvalloc(size), size, ALLOC_PVALLOC) : next.pvalloc(size);
 }

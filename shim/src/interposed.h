@@ -11,6 +11,17 @@ INTERPOSED(void *, aligned_alloc, (size_t, size_t))
 INTERPOSED(void *, valloc, (size_t))
 INTERPOSED(void *, pvalloc, (size_t))
 INTERPOSED(size_t, malloc_usable_size, (void *))
+/* mappings.c */
+INTERPOSED(void *, mmap, (void *, size_t, int, int, int, off_t))
+INTERPOSED(void *, mmap64, (void *, size_t, int, int, int, off64_t))
+INTERPOSED(int, munmap, (void *, size_t))
+INTERPOSED(void *, mremap, (void *, size_t, size_t, int, ...))
+INTERPOSED(int, mprotect, (void *, size_t, int))
+/* copies.c */
+INTERPOSED(void *, memcpy, (void *, const void *, size_t))
+INTERPOSED(void *, memmove, (void *, const void *, size_t))
+INTERPOSED(void *, __memcpy_chk, (void *, const void *, size_t, size_t))
+INTERPOSED(void *, __memmove_chk, (void *, const void *, size_t, size_t))
 /* images.c */
 INTERPOSED(int, dlclose, (void *))
 /* ticks.c */

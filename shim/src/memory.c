@@ -1,8 +1,11 @@
-/* Memory counters and the threshold sampler (Scalene, OSDI 2023, §3.2).
+/* Memory counters, the threshold sampler (Scalene, OSDI 2023, §3.2) and the countdown that serves it and the allocation
+ * sampler (sampler.c) alike.
  *
  * Threads count for themselves and flush to the process when they have moved a fraction of the threshold; the
  * threshold is compared process-wide, so that a producer and a consumer do not make samples out of nothing. A block of
- * at least the threshold is a sample of its own, so its line gets exactly its size. */
+ * at least the threshold is a sample of its own, so its line gets exactly its size. Other growth is charged to one of the
+ * sampled blocks that it consists of, drawn by size, rather than to whoever asks for the byte that is one too many: that
+ * may be a line whose blocks are freed at once (docs/design/memory.md). */
 #include "shim.h"
 
 #include <string.h>
@@ -15,6 +18,8 @@ static _Atomic int64_t allocated_since; /* gross, not yet in a sample */
 static _Atomic int64_t python_since;
 static _Atomic int64_t footprint;
 static _Atomic int64_t python_footprint;
+static _Atomic int64_t python_outside_pools;
+static _Atomic int64_t highest; /* of the footprints in samples */
 
 #define NEVER INT64_MAX
 #define MIN_FLUSH 4096
@@ -22,6 +27,7 @@ static _Atomic int64_t python_footprint;
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
   if (next.malloc_usable_size) {
+    sampler_init();
     memory_mode = MEMORY_COUNT;
   } else {
     loss_add(LOSS_no_usable_size);
@@ -31,6 +37,91 @@ void memory_init(void) {
 void memory_footprint(int64_t *total, int64_t *python) {
   *total = atomic_load(&footprint);
   *python = atomic_load(&python_footprint);
+}
+
+uint64_t memory_stack(void) {
+  struct python_stack stack = {.hash = 0};
+  struct scratch *scratch = python_layout ? scratch_take() : NULL;
+  if (!scratch) return 0;
+  frames_sample(python_thread_state(), 0, scratch, &stack);
+  scratch_give(scratch);
+  return stack.hash;
+}
+
+/* ---- what the heap consists of ---- */
+
+#define HEAP_FIRST_NS 100000000
+#define HEAP_LAST_NS 1000000000
+
+static struct record_heap peak; /* the highest footprint since the last one written; head = 0: none */
+static _Atomic int peak_busy;
+static _Atomic int64_t peak_bytes;
+static _Atomic int64_t heap_due_ns;
+
+static void describe_heap(struct record_heap *out) {
+  out->t_ns = clock_now_ns();
+  out->thread = this_thread.id;
+  memory_footprint(&out->footprint_bytes, &out->python_bytes);
+  mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);
+  out->arena_bytes = pyalloc_arena_bytes();
+  out->pool_bytes = out->python_bytes - atomic_load(&python_outside_pools);
+  if (!out->arena_bytes || out->pool_bytes < 0) out->pool_bytes = 0;
+}
+
+static void write_heap(const struct record_heap *heap) {
+  struct record_heap *record = spool_claim(1);
+  if (!record) return;
+  memcpy((char *)record + sizeof record->head, (const char *)heap + sizeof heap->head,
+         sizeof *heap - sizeof heap->head);
+  spool_publish(record, RECORD_HEAP, 1);
+}
+
+static void write_peak(void) {
+  if (peak.head && !atomic_exchange(&peak_busy, 1)) {
+    if (peak.head) write_heap(&peak);
+    peak.head = 0;
+    atomic_store(&peak_busy, 0);
+  }
+}
+
+/* Notes a new maximum, and writes what there is when it is time. */
+static void look_at_heap(void) {
+  int64_t now = atomic_load_explicit(&footprint, memory_order_relaxed);
+  if (now > atomic_load_explicit(&peak_bytes, memory_order_relaxed) && !atomic_exchange(&peak_busy, 1)) {
+    atomic_store(&peak_bytes, now);
+    describe_heap(&peak);
+    peak.head = 1;
+    atomic_store(&peak_busy, 0);
+  }
+  int64_t due_ns = atomic_load_explicit(&heap_due_ns, memory_order_relaxed), now_ns = clock_now_ns();
+  if (now_ns < due_ns) return;
+  int64_t pause_ns = (now_ns - spool->start_mono_ns) / 100;
+  pause_ns = pause_ns < HEAP_FIRST_NS ? HEAP_FIRST_NS : pause_ns > HEAP_LAST_NS ? HEAP_LAST_NS : pause_ns;
+  if (!atomic_compare_exchange_strong(&heap_due_ns, &due_ns, now_ns + pause_ns)) return;
+  memory_write_heap();
+}
+
+void memory_write_heap(void) {
+  struct record_heap heap = {0};
+  if (memory_mode != MEMORY_COUNT) return;
+  write_peak();
+  describe_heap(&heap);
+  write_heap(&heap);
+}
+
+/* ---- footprint samples ---- */
+
+/* What one passage through the slow path writes, and where: the stack is walked once. */
+struct passage {
+  const struct block *block; /* that was allocated just now; null = a free, or nothing in particular */
+  uint64_t stack;
+  bool walked, maximum;
+};
+
+static uint64_t stack_of(struct passage *passage) {
+  if (!passage->walked) passage->stack = memory_stack();
+  passage->walked = true;
+  return passage->stack;
 }
 
 static int64_t threshold(void) {
@@ -43,85 +134,199 @@ static int64_t flush_limit(void) {
   return limit < MIN_FLUSH ? MIN_FLUSH : limit;
 }
 
-static void emit(int64_t net, int64_t allocated, int64_t python) {
-  struct python_stack stack = {.hash = 0};
-  struct scratch *scratch = python_layout ? scratch_take() : NULL;
-  if (scratch) {
-    frames_sample(python_thread_state(), 0, scratch, &stack);
-    scratch_give(scratch);
-  }
+/* The allocation with which the footprint reaches a new maximum is followed to its end (Scalene, OSDI 2023, §3.4). */
+static void note_maximum(struct passage *passage, int64_t now) {
+  int64_t before = atomic_load(&highest);
+  if (now <= before || !passage->block || !sampler_interval()) return;
+  if (atomic_compare_exchange_strong(&highest, &before, now)) passage->maximum = true;
+}
+
+static uint64_t *seeded(struct memory_state *m) {
+  if (!m->random) m->random = ((uint64_t)clock_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)this_thread.tid << 40) | 1;
+  return &m->random;
+}
+
+/* Who is charged. */
+struct origin {
+  uint32_t thread;
+  uint64_t stack;
+};
+
+static void emit(struct passage *passage, struct origin origin, int64_t net, int64_t allocated, int64_t python) {
   struct record_memory *record = spool_claim(1);
   if (!record) return;
-  record->thread = this_thread.id;
+  record->thread = origin.thread;
   record->t_ns = clock_now_ns();
-  record->stack = stack.hash;
+  record->stack = origin.stack;
   record->net_bytes = net;
   record->footprint_bytes = atomic_load(&footprint);
   record->python_footprint_bytes = atomic_load(&python_footprint);
   record->allocated_bytes = (uint64_t)(allocated > 0 ? allocated : 0);
   record->python_allocated_bytes = (uint64_t)(python > 0 ? python : 0);
   spool_publish(record, RECORD_MEMORY, 1);
+  note_maximum(passage, record->footprint_bytes);
 }
 
 /* Everything since the last sample becomes one, if it still reaches the threshold (another thread may have been
  * faster: then what it left is put back). */
-static void emit_accumulated(void) {
+static void emit_accumulated(struct passage *passage) {
   int64_t net = atomic_exchange(&since, 0);
   if (net < threshold() && net > -threshold()) {
     atomic_fetch_add(&since, net);
     return;
   }
   int64_t allocated = atomic_exchange(&allocated_since, 0);
-  emit(net, allocated, atomic_exchange(&python_since, 0));
+  struct origin origin = {this_thread.id, 0};
+  if (net < 0 || !sampler_draw_survivor(seeded(&this_memory), &origin.thread, &origin.stack)) {
+    origin.stack = stack_of(passage);
+  }
+  emit(passage, origin, net, allocated, atomic_exchange(&python_since, 0));
+}
+
+static void empty_stream(struct memory_stream *s) {
+  if (s->sample_at != NEVER) s->sample_at -= s->allocated;
+  s->allocated = s->freed = 0;
 }
 
 /* Moves the thread's counters to the process. Returns its net bytes. */
 static int64_t drain(struct memory_state *m) {
-  int64_t python = m->python_allocated, allocated = m->native_allocated + python;
-  int64_t python_net = python - m->python_freed, net = m->native_allocated - m->native_freed + python_net;
-  m->native_allocated = m->native_freed = m->python_allocated = m->python_freed = 0;
+  const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];
+  int64_t allocated = native->allocated + python->allocated, python_net = python->allocated - python->freed;
+  int64_t net = native->allocated - native->freed + python_net;
   atomic_fetch_add_explicit(&footprint, net, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_footprint, python_net, memory_order_relaxed);
+  atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
   atomic_fetch_add_explicit(&allocated_since, allocated, memory_order_relaxed);
-  atomic_fetch_add_explicit(&python_since, python, memory_order_relaxed);
+  atomic_fetch_add_explicit(&python_since, python->allocated, memory_order_relaxed);
+  m->python_outside_pools = 0;
+  empty_stream(&m->stream[NATIVE]);
+  empty_stream(&m->stream[PYTHON]);
   return net;
 }
 
-static void emit_block(int64_t block, bool by_python) {
-  int64_t gross = block > 0 ? block : 0, python = by_python ? gross : 0;
+static void emit_block(struct passage *passage, int64_t moved, bool by_python) {
+  int64_t gross = moved > 0 ? moved : 0, python = by_python ? gross : 0;
   atomic_fetch_sub_explicit(&allocated_since, gross, memory_order_relaxed);
   atomic_fetch_sub_explicit(&python_since, python, memory_order_relaxed);
-  emit(block, gross, python);
+  emit(passage, (struct origin){this_thread.id, stack_of(passage)}, moved, gross, python);
 }
 
-static void sample_if_moved(int64_t block) {
+/* moved: bytes that came or went just now. */
+static void sample_if_moved(struct passage *passage, int64_t moved) {
   struct memory_state *m = &this_memory;
   int64_t limit = threshold();
-  bool by_python = block > 0 ? m->python_allocated >= block : m->python_freed >= -block;
+  bool by_python = moved > 0 ? m->stream[PYTHON].allocated >= moved : m->stream[PYTHON].freed >= -moved;
   int64_t net = drain(m);
-  bool large = !spool->paused && (block >= limit || block <= -limit);
-  int64_t sum = atomic_fetch_add(&since, large ? net - block : net) + (large ? net - block : net);
+  bool large = !spool->paused && (moved >= limit || moved <= -limit);
+  int64_t sum = atomic_fetch_add(&since, large ? net - moved : net) + (large ? net - moved : net);
+  look_at_heap();
   if (spool->paused) return;
-  if (large) emit_block(block, by_python);
-  if (sum >= limit || sum <= -limit) emit_accumulated();
+  if (large) emit_block(passage, moved, by_python);
+  if (sum >= limit || sum <= -limit) emit_accumulated(passage);
 }
 
-SLOW_PATH void memory_flush(int64_t block) {
+/* ---- the countdown ---- */
+
+/* Draws the gap to the stream's next sample. */
+static void draw(struct memory_state *m, struct memory_stream *s, int64_t interval) {
+  s->interval = interval;
+  s->sample_at = interval ? s->allocated + sampler_gap(seeded(m), interval) : NEVER;
+}
+
+/* The interval under which the block is a sample; 0 = it is none. A new gap begins behind it. */
+static int64_t due(struct memory_state *m, const struct block *block) {
+  struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
+  int64_t interval = s->interval;
+  if (!interval || s->allocated < s->sample_at) return 0;
+  draw(m, s, sampler_interval());
+  return spool->paused ? 0 : interval;
+}
+
+/* A thread's first gaps begin before its first block. */
+static void begin_streams(struct memory_state *m) {
+  for (int i = 0; i < STREAMS; i++) {
+    struct memory_stream *s = &m->stream[i];
+    if (s->sample_at) continue;
+    draw(m, s, sampler_interval());
+    if (s->sample_at != NEVER) s->sample_at -= s->allocated;
+  }
+}
+
+/* Gaps under an interval that is no longer in force are drawn again. */
+static void follow_interval(struct memory_state *m) {
+  int64_t interval = sampler_interval();
+  for (int i = 0; i < STREAMS; i++) {
+    if (m->stream[i].interval != interval) draw(m, &m->stream[i], interval);
+  }
+}
+
+static void set_stops(struct memory_state *m) {
+  m->free_stop_at = flush_limit();
+  for (int i = 0; i < STREAMS; i++) {
+    struct memory_stream *s = &m->stream[i];
+    s->stop_at = s->sample_at < m->free_stop_at ? s->sample_at : m->free_stop_at;
+  }
+}
+
+static void stop_counting(struct memory_state *m) {
+  m->free_stop_at = NEVER;
+  for (int i = 0; i < STREAMS; i++) m->stream[i].stop_at = NEVER;
+}
+
+/* A stop for a sample alone moves no counters, so footprint samples fall where they would without. */
+static bool flush_is_due(const struct memory_state *m) {
+  for (int i = 0; i < STREAMS; i++) {
+    if (m->stream[i].allocated >= m->free_stop_at || m->stream[i].freed >= m->free_stop_at) return true;
+  }
+  return false;
+}
+
+static uint64_t pass(struct memory_state *m, const struct block *block, int64_t moved) {
+  struct passage passage = {.block = block};
+  uint64_t id = 0;
+  threads_begin(false);
+  begin_streams(m);
+  int64_t interval = block ? due(m, block) : 0;
+  follow_interval(m);
+  if (flush_is_due(m)) sample_if_moved(&passage, moved);
+  if (interval || passage.maximum) id = sampler_write(block, interval, passage.maximum, stack_of(&passage));
+  set_stops(m);
+  return id;
+}
+
+/* Inside itself it does nothing: what a signal handler allocates there is counted with the next block. */
+static SLOW_PATH uint64_t pass_once(const struct block *block, int64_t moved) {
   struct memory_state *m = &this_memory;
-  if (m->busy) return;
+  uint64_t id = 0;
+  if (m->busy) return 0;
   int saved_errno = errno;
   m->busy = 1;
   process_check_fork();
-  if (!recording()) {
-    m->flush_at = NEVER;
+  if (recording()) {
+    id = pass(m, block, moved);
   } else {
-    threads_begin(false);
-    sample_if_moved(block);
-    m->flush_at = flush_limit();
+    stop_counting(m);
   }
   m->busy = 0;
   errno = saved_errno;
+  return id;
 }
+
+SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
+                                        size_t moved) {
+  struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false};
+  pass_once(&block, (int64_t)moved);
+}
+
+SLOW_PATH void memory_stop_at_freed(size_t bytes) { pass_once(NULL, -(int64_t)bytes); }
+
+uint64_t memory_mapped(const struct block *block) {
+  struct memory_stream *s = &this_memory.stream[NATIVE];
+  s->allocated += (int64_t)block->usable;
+  return s->allocated >= s->stop_at ? pass_once(block, (int64_t)block->usable) : 0;
+}
+
+/* ---- the life of threads and processes ---- */
 
 /* What the parent has not put into a sample is its own; the child has inherited the memory. */
 void memory_postfork_child(void) {
@@ -129,10 +334,18 @@ void memory_postfork_child(void) {
   atomic_store(&since, 0);
   atomic_store(&allocated_since, 0);
   atomic_store(&python_since, 0);
+  atomic_store(&peak_busy, 0);
+  peak.head = 0;
+  this_memory.busy = 0;
+  this_memory.random = 0;
+  sampler_postfork_child();
+  mappings_postfork_child();
 }
 
 /* What the thread counted stays counted, also what its remaining destructors do. */
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
-  if (memory_mode == MEMORY_COUNT && recording()) atomic_fetch_add(&since, drain(m));
+  if (memory_mode != MEMORY_COUNT || !recording()) return;
+  atomic_fetch_add(&since, drain(m));
+  set_stops(m);
 }

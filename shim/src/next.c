@@ -2,6 +2,7 @@
 #include "shim.h"
 
 #include <dlfcn.h>
+#include <link.h>
 #include <string.h>
 
 struct next_functions next;
@@ -41,6 +42,49 @@ static void check_same_owner(void) {
   }
 }
 
+/* ---- whose calls are not the program's ---- */
+
+struct span {
+  uintptr_t start, end;
+};
+static struct span allocators, own;
+extern const char __ehdr_start[] __attribute__((visibility("hidden")));
+extern const char _end[] __attribute__((visibility("hidden")));
+
+static int find_allocators(struct dl_phdr_info *image, size_t size, void *unused) {
+  (void)size, (void)unused;
+  struct span found = {~(uintptr_t)0, 0};
+  for (int i = 0; i < image->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &image->dlpi_phdr[i];
+    uintptr_t start = image->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
+    if (segment->p_type != PT_LOAD) continue;
+    if (start < found.start) found.start = start;
+    if (end > found.end) found.end = end;
+  }
+  if ((uintptr_t)next.malloc < found.start || (uintptr_t)next.malloc >= found.end) return 0;
+  allocators = found;
+  return 1;
+}
+
+static bool lies_in(uintptr_t address, struct span span) { return address >= span.start && address < span.end; }
+
+bool next_is_allocators(const void *address) {
+  return lies_in((uintptr_t)address, allocators) || lies_in((uintptr_t)address, own);
+}
+
+/* libc's own allocator maps its memory without passing here; what else libc maps is told by the caller's address too. */
+static void find_own_callers(void) {
+  own = (struct span){(uintptr_t)__ehdr_start, (uintptr_t)_end};
+  dl_iterate_phdr(find_allocators, NULL);
+}
+
+/* Old programs call memcpy where memory overlaps, which its first version allowed; here both are one function. */
+static void allow_overlap(void) {
+#if defined(__x86_64__)
+  if (next.memmove) next.memcpy = next.memmove;
+#endif
+}
+
 void next_resolve(void) {
   if (atomic_exchange(&resolving, 1)) return;
   int saved_errno = errno;
@@ -48,6 +92,8 @@ void next_resolve(void) {
 #include "interposed.h"
 #undef INTERPOSED
   if (next.malloc && next.malloc_usable_size) check_same_owner();
+  allow_overlap();
+  find_own_callers();
   next.resolved = true;
   if (memory_mode == MEMORY_EARLY) memory_mode = MEMORY_FORWARD;
   errno = saved_errno;

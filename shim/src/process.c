@@ -95,6 +95,8 @@ static void end_process(uint32_t how, int status) {
   if (recording() && process_is_recorded_one() && !atomic_exchange(&ended, 1)) {
     if (how == END_EXIT) pyalloc_end();
     threads_end();
+    memory_write_heap();
+    copies_process_end();
     write_end(how, status);
   }
   errno = saved_errno;
@@ -114,6 +116,7 @@ static void begin_as(uint32_t cause, uint32_t parent) {
     ticks_postfork_child();
     usage_start_user_ns = usage_start_system_ns = 0;
     memory_postfork_child();
+    copies_postfork_child();
     ticks_alone(true);
     threads_postfork_child();
     ticks_alone(false);
@@ -241,8 +244,12 @@ static void start_recording(void) {
   if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
 }
 
-__attribute__((constructor)) static void at_load(void) {
+/* Runs before every other constructor (the linker is told so), libc's own among them: what those allocate is recorded
+ * too, and the environment is not where libc keeps it yet. */
+__attribute__((constructor)) static void at_load(int argc, char **argv, char **environment) {
+  (void)argc, (void)argv;
   int saved_errno = errno;
+  if (!environ) environ = environment;
   next_ensure();
   const char *path = getenv(SPOOL_VARIABLE);
   if (path && spool_open(path) == 0) {
@@ -253,5 +260,6 @@ __attribute__((constructor)) static void at_load(void) {
       spool_close();
     }
   }
+  copies_init();
   errno = saved_errno;
 }

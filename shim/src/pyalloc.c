@@ -83,23 +83,27 @@ static SLOW_PATH bool find_arena(uintptr_t address) {
   return arena != 0;
 }
 
-static inline bool in_arena(uintptr_t address) {
-  return likely(address - atomic_load_explicit(&last_arena, memory_order_relaxed) < ARENA_BYTES) || find_arena(address);
+static inline bool in_last_arena(uintptr_t address) {
+  return likely(address - atomic_load_explicit(&last_arena, memory_order_relaxed) < ARENA_BYTES);
+}
+
+static inline size_t pool_size_class(const void *block) {
+  const char *pool = (const char *)((uintptr_t)block & ~(uintptr_t)(POOL_BYTES - 1));
+  return ((size_t)*(const uint32_t *)(pool + POOL_SIZE_CLASS) + 1) * 16;
 }
 
 /* Bytes of the pymalloc block, 0 when it is not one. */
 static inline size_t pool_block_bytes(const void *block) {
-  if (!in_arena((uintptr_t)block)) return 0; /* null is in none */
-  const char *pool = (const char *)((uintptr_t)block & ~(uintptr_t)(POOL_BYTES - 1));
-  return ((size_t)*(const uint32_t *)(pool + POOL_SIZE_CLASS) + 1) * 16;
+  bool is_pools = in_last_arena((uintptr_t)block) || find_arena((uintptr_t)block); /* null is in none */
+  return is_pools ? pool_size_class(block) : 0;
 }
 
 /* ---- the allocators ---- */
 
 /* Any allocator below: what it took from malloc is counted there, what came from a pool is counted here. */
-static void *counted(struct memory_state *m, void *block) {
-  size_t size = pool_block_bytes(block);
-  if (size) memory_count_python_allocated(m, size);
+static void *counted(struct memory_state *m, void *block, size_t size) {
+  size_t usable = pool_block_bytes(block);
+  if (usable) memory_count_allocated(m, PYTHON, block, size, usable, ALLOC_PYMALLOC);
   return block;
 }
 
@@ -109,7 +113,7 @@ static void *python_malloc(void *context, size_t size) {
   m->python_depth++;
   void *block = below->malloc(below->context, size);
   m->python_depth--;
-  return counted(m, block);
+  return counted(m, block, size);
 }
 
 static void *python_calloc(void *context, size_t count, size_t size) {
@@ -118,21 +122,33 @@ static void *python_calloc(void *context, size_t count, size_t size) {
   m->python_depth++;
   void *block = below->calloc(below->context, count, size);
   m->python_depth--;
-  return counted(m, block);
+  return counted(m, block, count * size);
 }
 
+static void count_resized(struct memory_state *m, const void *block, size_t size, size_t before, size_t after) {
+  if (after) {
+    memory_count_resized(m, PYTHON, block, size, before, after, ALLOC_PYMALLOC);
+  } else if (before) {
+    memory_count_freed(m, PYTHON, before);
+  }
+}
+
+/* Blocks outside the pools are malloc's, and followed by ours. */
 static void *python_realloc(void *context, void *block, size_t size) {
   struct py_allocator *below = context;
   struct memory_state *m = &this_memory;
+  struct live_sample sample;
   size_t before = pool_block_bytes(block);
+  bool followed = before && live_maybe(block) && sampler_take((uintptr_t)block, &sample);
   m->python_depth++;
   void *result = below->realloc(below->context, block, size);
   m->python_depth--;
-  if (!result) return NULL;
-  size_t after = pool_block_bytes(result);
-  if (after == before) return result;
-  if (before) memory_count_python_freed(m, before);
-  if (after) memory_count_python_allocated(m, after);
+  if (!result) {
+    if (followed) live_add((uintptr_t)block, &sample);
+    return NULL;
+  }
+  if (followed) sampler_resized(&sample);
+  count_resized(m, result, size, before, pool_block_bytes(result));
   return result;
 }
 
@@ -143,23 +159,33 @@ static __attribute__((noinline)) void free_outside_pools(struct py_allocator *be
   m->python_depth--;
 }
 
-static SLOW_PATH void flush_and_free(struct py_allocator *below, void *block, size_t size) {
-  memory_flush(-(int64_t)size);
+/* A block in another arena than the last, one that may be followed, or a flush that is due. */
+static __attribute__((noinline)) void free_slowly(struct py_allocator *below, void *block) {
+  size_t size = pool_block_bytes(block);
+  if (!size) {
+    free_outside_pools(below, block);
+    return;
+  }
+  if (live_maybe(block)) sampler_freed((uintptr_t)block);
+  memory_count_freed(&this_memory, PYTHON, size);
   below->free(below->context, block);
 }
 
 /* To its pool nothing below is counted, so the call is the last thing done. */
 static void python_free(void *context, void *block) {
   struct py_allocator *below = context;
-  struct memory_state *m = &this_memory;
-  size_t size = pool_block_bytes(block);
-  if (unlikely(!size)) {
-    free_outside_pools(below, block);
-  } else if (unlikely((m->python_freed += (int64_t)size) >= m->flush_at)) {
-    flush_and_free(below, block, size);
-  } else {
-    below->free(below->context, block);
+  struct memory_stream *s = &this_memory.stream[PYTHON];
+  if (unlikely(!in_last_arena((uintptr_t)block)) || live_maybe(block)) {
+    free_slowly(below, block);
+    return;
   }
+  int64_t freed = s->freed + (int64_t)pool_size_class(block);
+  if (unlikely(freed >= this_memory.free_stop_at)) {
+    free_slowly(below, block);
+    return;
+  }
+  s->freed = freed;
+  below->free(below->context, block);
 }
 
 /* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted before
@@ -168,17 +194,24 @@ static void python_free(void *context, void *block) {
 #define SMALL_BYTES 512
 #define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
 
-static SLOW_PATH void *flush_and_malloc(struct py_allocator *below, size_t size) {
-  memory_flush((int64_t)CLASS_BYTES(size));
-  return below->malloc(below->context, size);
+/* The countdown has reached its end with this block: it may be a sample. */
+static SLOW_PATH void *malloc_and_stop(struct py_allocator *below, size_t size) {
+  size_t usable = CLASS_BYTES(size);
+  void *block = below->malloc(below->context, size);
+  if (block) {
+    memory_stop_at_allocated(PYTHON, block, size, usable, ALLOC_PYMALLOC, usable);
+  } else {
+    this_memory.stream[PYTHON].allocated -= (int64_t)usable;
+  }
+  return block;
 }
 
 static void *pymalloc_malloc(void *context, size_t size) {
   struct py_allocator *below = context;
-  struct memory_state *m = &this_memory;
+  struct memory_stream *s = &this_memory.stream[PYTHON];
   if (unlikely(size - 1 >= SMALL_BYTES)) return python_malloc(context, size);
-  m->python_allocated += (int64_t)CLASS_BYTES(size);
-  if (unlikely(m->python_allocated >= m->flush_at)) return flush_and_malloc(below, size);
+  s->allocated += (int64_t)CLASS_BYTES(size);
+  if (unlikely(s->allocated >= s->stop_at)) return malloc_and_stop(below, size);
   return below->malloc(below->context, size);
 }
 
@@ -215,6 +248,24 @@ static void at_first_arena(void) {
   }
 }
 
+static _Atomic int64_t arena_bytes;
+
+int64_t pyalloc_arena_bytes(void) { return atomic_load(&arena_bytes); }
+
+/* 3.11 and later take the chunks of their frame stack from the arena allocator: memory, but no pools. */
+static void count_chunk(void *chunk, size_t size) {
+  struct memory_state *m = &this_memory;
+  m->python_outside_pools += (int64_t)size;
+  memory_count_allocated(m, PYTHON, chunk, size, size, ALLOC_CHUNK);
+}
+
+static void count_chunk_freed(void *chunk, size_t size) {
+  struct memory_state *m = &this_memory;
+  if (live_maybe(chunk)) sampler_freed((uintptr_t)chunk);
+  m->python_outside_pools -= (int64_t)size;
+  memory_count_freed(m, PYTHON, size);
+}
+
 static void *arena_alloc(void *context, size_t size) {
   (void)context;
   this_memory.python_depth++;
@@ -223,10 +274,10 @@ static void *arena_alloc(void *context, size_t size) {
   if (!arena) return NULL;
   if (size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, true);
+    atomic_fetch_add(&arena_bytes, ARENA_BYTES);
     if (atomic_fetch_add(&arenas_seen, 1) == 0) at_first_arena();
   } else {
-    /* 3.11 and later take the chunks of their frame stack from here: memory, but no pools */
-    memory_count_python_allocated(&this_memory, size);
+    count_chunk(arena, size);
   }
   return arena;
 }
@@ -235,10 +286,11 @@ static void arena_free(void *context, void *arena, size_t size) {
   (void)context;
   if (arena && size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, false);
+    atomic_fetch_sub(&arena_bytes, ARENA_BYTES);
     uintptr_t dead = (uintptr_t)arena;
     atomic_compare_exchange_strong(&last_arena, &dead, NO_ARENA);
   } else if (arena) {
-    memory_count_python_freed(&this_memory, size);
+    count_chunk_freed(arena, size);
   }
   this_memory.python_depth++;
   arena_below.free(arena_below.context, arena, size);

@@ -322,6 +322,7 @@ static void find_symbols(void) {
   struct link_map *map = NULL;
   python_symbols.eval = symbol_range("_PyEval_EvalFrameDefault");
   python_symbols.code_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyCode_Type");
+  python_symbols.type_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyType_Type");
   python_symbols.runtime = (uintptr_t)dlsym(RTLD_DEFAULT, "_PyRuntime");
   find_call_ranges();
   if (python_version >> 16 != 0x30a) return;
@@ -344,6 +345,14 @@ void python_init(void) {
 /* The interpreter's end frees the states of daemon threads under their feet. */
 static bool state_may_be_gone(void) {
   return is_finalizing && is_finalizing() && this_thread.tid != (int32_t)syscall(SYS_getpid);
+}
+
+/* At the very end the interpreter forgets it again. */
+bool python_finalizing(void) {
+  static _Atomic bool begun;
+  if (!atomic_load_explicit(&begun, memory_order_relaxed) && is_finalizing && is_finalizing())
+    atomic_store(&begun, true);
+  return atomic_load_explicit(&begun, memory_order_relaxed);
 }
 
 void *python_thread_state(void) {

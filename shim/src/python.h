@@ -16,6 +16,7 @@ struct python_symbols {
   struct address_range call[MAX_CALL_RANGES];
   int calls;
   uintptr_t code_type; /* PyCode_Type */
+  uintptr_t type_type; /* PyType_Type */
   uintptr_t runtime;   /* _PyRuntime */
 };
 extern struct python_symbols python_symbols;

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/types.h>
@@ -29,6 +30,14 @@
 #include <time.h>
 
 #include "spool.h"
+
+/* memcpy is one of the functions that we stand in front of: what the shim copies is not the program's. */
+static inline void *shim_copy(void *to, const void *from, size_t size) {
+  for (size_t i = 0; i < size; i++) ((volatile char *)to)[i] = ((const char *)from)[i];
+  return to;
+}
+#define memcpy(to, from, size)                                                                                         \
+  (__builtin_constant_p(size) ? __builtin_memcpy(to, from, size) : shim_copy(to, from, size))
 
 #define EXPORT __attribute__((visibility("default")))
 #define likely(x) __builtin_expect(!!(x), 1)
@@ -59,6 +68,8 @@ static inline bool bootstrap_owns(const void *block) {
   return (uintptr_t)block - (uintptr_t)bootstrap < BOOTSTRAP_BYTES;
 }
 size_t bootstrap_size(const void *block);
+/* Does the address lie in the library that malloc comes from, where that is not libc, or in ours? Context: malloc. */
+bool next_is_allocators(const void *address);
 
 /* ---- loss.c ---- */
 
@@ -100,7 +111,10 @@ int64_t clock_now_ns(void);        /* CLOCK_MONOTONIC. Context: signal. */
 int64_t clock_thread_cpu_ns(void); /* CPU clock of the calling thread. Context: signal. */
 /* RUSAGE_THREAD in ns. Context: signal. */
 void clock_thread_usage(int64_t *user_ns, int64_t *system_ns);
-/* xorshift over a per-thread state; uniform in [0, 2^64). Context: signal. */
+
+/* ---- random.c ---- */
+
+/* The next number, uniform in [0, 2^64). Context: signal. */
 uint64_t random_next(uint64_t *state);
 
 /* ---- saferead.c: memory that may not be there ---- */
@@ -179,6 +193,8 @@ extern uint32_t python_version;                   /* PY_VERSION_HEX, 0 = no Pyth
 void python_init(void);
 /* The calling thread's PyThreadState, null if none. Context: signal. */
 void *python_thread_state(void);
+/* Is the interpreter taking itself apart, or has it? Context: signal. */
+bool python_finalizing(void);
 
 /* ---- images.c: what an address belongs to ---- */
 
@@ -300,60 +316,159 @@ void ticks_postfork_child(void);
 /* While the process has one thread, limits may be changed for a moment. Context: signal. */
 void ticks_alone(bool alone);
 
-/* ---- memory.c: counters and the threshold sampler ---- */
+/* ---- memory.c: counters, the threshold sampler, the countdown ---- */
 
-/* What the calling thread allocated and freed since its last flush, by who asked: `native` for malloc's callers,
- * `python` for Python's allocators. Invariant: every counted byte is in exactly one counter of one thread, or in the
- * process's. */
+/* Who asked: malloc's callers, or Python's allocators. */
+enum { NATIVE, PYTHON, STREAMS };
+
+/* What the calling thread allocated and freed since its last flush. Invariant: every counted byte is in exactly one
+ * counter of one thread, or in the process's. */
+struct memory_stream {
+  int64_t allocated;
+  int64_t stop_at; /* of `allocated`: min(flush limit, sample_at); 0 at first: the first block registers the thread */
+  int64_t freed;
+  int64_t sample_at; /* of `allocated`: where the next sample is due; 0 = not drawn yet */
+  int64_t interval;  /* under which it was drawn; 0 = none is due */
+};
 struct memory_state {
-  int64_t native_allocated;
-  int64_t native_freed;
-  int64_t python_allocated;
-  int64_t python_freed;
-  int64_t flush_at;      /* flush when a counter reaches this; 0 at first: the first block registers the thread */
-  uint32_t python_depth; /* > 0 inside one of Python's allocators */
-  uint32_t busy;         /* inside the slow path */
+  struct memory_stream stream[STREAMS];
+  int64_t free_stop_at;         /* of `freed`, in both streams */
+  int64_t python_outside_pools; /* allocated - freed, through Python's allocators but not from a pool */
+  uint32_t python_depth;        /* > 0 inside one of Python's allocators */
+  uint32_t busy;                /* inside the slow path */
+  uint64_t random;
+  uintptr_t untyped; /* the last sampled block of Python's, whose type is not known yet */
+  uint64_t untyped_id;
 };
 extern THREAD_LOCAL struct memory_state this_memory;
+
+/* A block that was allocated just now. */
+struct block {
+  uintptr_t address;
+  size_t size;     /* as requested */
+  size_t usable;   /* as given */
+  uint16_t source; /* ALLOC_* */
+  bool python;
+  bool mapping; /* followed by mappings.c */
+};
+
 /* What the malloc family does: before libc is ready, forwarding only, counting. */
 enum memory_mode { MEMORY_EARLY, MEMORY_FORWARD, MEMORY_COUNT };
 extern enum memory_mode memory_mode;
 /* Starts counting if memory is to be recorded; called once the spool is open. Context: normal. */
 void memory_init(void);
-/* Adds the thread's counters to the process's and samples when the footprint has moved by the threshold. block: the
- * bytes that were allocated (> 0) or freed (< 0) just now. Context: malloc. */
-void memory_flush(int64_t block);
+/* The slow paths: flush, and sample what is due. moved: by how much the footprint grew with the block.
+ * Context: malloc. */
+void memory_stop_at_allocated(int which, const void *block, size_t size, size_t usable, int source, size_t moved);
+void memory_stop_at_freed(size_t bytes);
+/* Counts a mapping; the id of its sample, 0 = it is none. Context: malloc. */
+uint64_t memory_mapped(const struct block *block);
+/* Hash of the calling thread's Python stack; 0 = none. Context: malloc. */
+uint64_t memory_stack(void);
+/* Writes what the heap consists of now. Context: malloc. */
+void memory_write_heap(void);
 void memory_thread_end(void);
 void memory_postfork_child(void);
 /* Context: signal. */
 void memory_footprint(int64_t *total, int64_t *python);
 
-static inline void memory_count_python_allocated(struct memory_state *m, size_t size) {
-  m->python_allocated += (int64_t)size;
-  if (unlikely(m->python_allocated >= m->flush_at)) memory_flush((int64_t)size);
+static inline void memory_count_allocated(struct memory_state *m, int which, const void *block, size_t size,
+                                          size_t usable, int source) {
+  struct memory_stream *s = &m->stream[which];
+  s->allocated += (int64_t)usable;
+  if (unlikely(s->allocated >= s->stop_at)) memory_stop_at_allocated(which, block, size, usable, source, usable);
 }
-static inline void memory_count_python_freed(struct memory_state *m, size_t size) {
-  m->python_freed += (int64_t)size;
-  if (unlikely(m->python_freed >= m->flush_at)) memory_flush(-(int64_t)size);
+static inline void memory_count_freed(struct memory_state *m, int which, size_t usable) {
+  struct memory_stream *s = &m->stream[which];
+  s->freed += (int64_t)usable;
+  if (unlikely(s->freed >= m->free_stop_at)) memory_stop_at_freed(usable);
 }
-static inline void memory_count_allocated(size_t size) {
-  struct memory_state *m = &this_memory;
-  if (m->python_depth) {
-    memory_count_python_allocated(m, size);
-    return;
+/* A block that was resized: the footprint moves by the difference; the sampler takes it for a new block. */
+static inline void memory_count_resized(struct memory_state *m, int which, const void *block, size_t size,
+                                        size_t before, size_t usable, int source) {
+  struct memory_stream *s = &m->stream[which];
+  size_t grown = usable > before ? usable - before : 0;
+  if (usable < before) memory_count_freed(m, which, before - usable);
+  if (s->interval) {
+    s->sample_at -= (int64_t)(usable - grown);
+    if (s->sample_at < s->stop_at) s->stop_at = s->sample_at;
   }
-  m->native_allocated += (int64_t)size;
-  if (unlikely(m->native_allocated >= m->flush_at)) memory_flush((int64_t)size);
+  s->allocated += (int64_t)grown;
+  if (unlikely(s->allocated >= s->stop_at)) memory_stop_at_allocated(which, block, size, usable, source, grown);
 }
-static inline void memory_count_freed(size_t size) {
-  struct memory_state *m = &this_memory;
-  if (m->python_depth) {
-    memory_count_python_freed(m, size);
-    return;
-  }
-  m->native_freed += (int64_t)size;
-  if (unlikely(m->native_freed >= m->flush_at)) memory_flush(-(int64_t)size);
+
+/* ---- live.c: the allocations that are followed ---- */
+
+struct live_sample {
+  uint64_t id;
+  uint64_t usable;
+  int64_t interval; /* 0 = not sampled, followed because of a maximum */
+  uint64_t type;    /* hash of its type's name; 0 = not known */
+};
+#define LIVE_FILTER_CELLS ((size_t)1 << 18)
+#define LIVE_FILTER_CELL(address) (((uintptr_t)(address) >> 6) & (LIVE_FILTER_CELLS - 1))
+extern _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
+/* May this address be followed? False positives are possible. Context: signal. */
+static inline bool live_maybe(const void *block) {
+  return unlikely(atomic_load_explicit(&live_filter[LIVE_FILTER_CELL(block)], memory_order_relaxed) != 0);
 }
+/* Room for `slots` samples, a power of two, or for as many as can be had; false = none. Context: normal. */
+bool live_init(size_t slots);
+/* False when there is no room near the block's place. Context: malloc. */
+bool live_add(uintptr_t address, const struct live_sample *sample);
+/* Takes the block out. Context: malloc. */
+bool live_take(uintptr_t address, struct live_sample *out);
+/* The entry of a block that is alive; it may go at any moment. Context: malloc. */
+struct live_sample *live_find(uintptr_t address, uint64_t id);
+bool live_is_crowded(void);
+/* Takes out those that are not to be kept. By one thread at a time. Context: malloc. */
+void live_thin(bool (*keep)(struct live_sample *sample));
+void live_postfork_child(void);
+
+/* ---- sampler.c: the allocation sampler ---- */
+
+void sampler_init(void);
+/* The interval in force, adapted to the rate; 0 = off. Context: malloc. */
+int64_t sampler_interval(void);
+/* Bytes up to the next sample, exponential with that mean. Context: malloc. */
+int64_t sampler_gap(uint64_t *random, int64_t mean);
+/* Writes a sample and follows it; its id. Context: malloc. */
+uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack);
+/* A block that may be followed is about to be freed. Context: malloc. */
+void sampler_freed(uintptr_t address);
+/* The same for a block that is about to be resized: takes it out, and writes its end once it has moved.
+ * Context: malloc. */
+bool sampler_take(uintptr_t address, struct live_sample *out);
+void sampler_resized(const struct live_sample *sample);
+/* Writes the end of `bytes` of a sample. Context: malloc. */
+void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
+/* Draws one of the samples taken since the last call that are still alive, by their weight in bytes; false = there is
+ * none. Context: malloc. */
+bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack);
+void sampler_postfork_child(void);
+
+/* ---- objects.c: what is in a sampled block ---- */
+
+/* Hash of the name of the type of the Python object in the block, which is written on first sight; 0 = none.
+ * held: the caller has the block, nobody can free it meanwhile. Context: malloc. */
+uint64_t objects_type(uintptr_t block, size_t bytes, bool held);
+/* Garbage collections so far; writes the counts when there were more, now and then or at once. Context: signal. */
+uint32_t objects_collections(const void *thread_state, bool at_once);
+
+/* ---- mappings.c: anonymous mappings that libraries make ---- */
+
+/* Context: malloc. */
+void mappings_sizes(int64_t *mapped, int64_t *reserved);
+void mappings_postfork_child(void);
+
+/* ---- copies.c: the volume of memcpy and memmove ---- */
+
+void copies_init(void);
+/* What the thread has copied since its last sample goes to whoever samples next. Context: malloc. */
+void copies_thread_end(void);
+/* Writes what is left over. Context: normal. */
+void copies_process_end(void);
+void copies_postfork_child(void);
 
 /* ---- pyalloc.c: Python's allocators ---- */
 
@@ -361,6 +476,7 @@ static inline void memory_count_freed(size_t size) {
 void pyalloc_init(void);
 /* Counts what can only be told at the end. Context: normal. */
 void pyalloc_end(void);
+int64_t pyalloc_arena_bytes(void);
 
 /* ---- process.c: the life of a process ---- */
 

@@ -104,6 +104,7 @@ void threads_end(void) {
   if (!t->id || t->ended) return;
   t->ended = 1;
   memory_thread_end();
+  copies_thread_end();
   ticks_disarm();
   threads_write_end();
   atomic_fetch_sub(&live, 1);

@@ -1,0 +1,136 @@
+/* The allocations that are followed: which blocks were sampled and are still alive.
+ *
+ * Every free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there.
+ * Only then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each.
+ *
+ * No locks. A block is added by the thread that has just allocated it and taken out by the one that is about to free it,
+ * so no two threads ever work on one address at one moment; slots are claimed by compare-and-swap.
+ * Invariant: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays. */
+#include "shim.h"
+
+#include <sys/mman.h>
+
+#define BUCKET 8
+#define PLACES (2 * BUCKET)
+#define CLAIMED 1 /* a key that is no address */
+#define STUCK 255
+#define LEAST_SLOTS 4096
+
+_Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
+static _Atomic uintptr_t *keys;
+static struct live_sample *samples;
+static size_t slots;
+static _Atomic int64_t count;
+
+static void *map_zeros(size_t bytes) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+bool live_init(size_t wanted) {
+  for (slots = wanted; slots >= LEAST_SLOTS; slots /= 2) {
+    keys = map_zeros(slots * sizeof *keys);
+    samples = map_zeros(slots * sizeof *samples);
+    if (keys && samples) return true;
+    if (keys) munmap((void *)keys, slots * sizeof *keys);
+    if (samples) munmap(samples, slots * sizeof *samples);
+  }
+  keys = NULL;
+  slots = 0;
+  return false;
+}
+
+/* Addresses are regular, and one multiplication leaves them so: murmur3's finalizer (Appleby). */
+static uint64_t mixed(uint64_t hash) {
+  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
+  hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
+  return hash ^ hash >> 33;
+}
+
+static size_t slot_of(uintptr_t address, int place) {
+  uint64_t hash = mixed(address >> 4);
+  size_t bucket = (size_t)(place < BUCKET ? hash : hash >> 32);
+  return (bucket * BUCKET + (size_t)place % BUCKET) & (slots - 1);
+}
+
+static void filter_add(uintptr_t address) {
+  _Atomic uint8_t *cell = &live_filter[LIVE_FILTER_CELL(address)];
+  uint8_t value = atomic_load(cell);
+  while (value != STUCK && !atomic_compare_exchange_weak(cell, &value, value + 1)) {}
+}
+
+static void filter_remove(uintptr_t address) {
+  _Atomic uint8_t *cell = &live_filter[LIVE_FILTER_CELL(address)];
+  uint8_t value = atomic_load(cell);
+  while (value != STUCK && value != 0 && !atomic_compare_exchange_weak(cell, &value, value - 1)) {}
+}
+
+static int taken_slots(uintptr_t address, int first) {
+  int taken = 0;
+  for (int i = first; i < first + BUCKET; i++) {
+    taken += atomic_load_explicit(&keys[slot_of(address, i)], memory_order_relaxed) != 0;
+  }
+  return taken;
+}
+
+/* Into the emptier of the two buckets: then hardly ever are both full while half of the table is free. */
+bool live_add(uintptr_t address, const struct live_sample *sample) {
+  if (!keys) return false;
+  int first = taken_slots(address, 0) <= taken_slots(address, BUCKET) ? 0 : BUCKET;
+  for (int i = 0; i < PLACES; i++) {
+    size_t at = slot_of(address, first ^ i);
+    uintptr_t free = 0;
+    if (atomic_load_explicit(&keys[at], memory_order_relaxed)) continue;
+    if (!atomic_compare_exchange_strong(&keys[at], &free, CLAIMED)) continue;
+    samples[at] = *sample;
+    atomic_fetch_add(&count, 1);
+    filter_add(address);
+    atomic_store_explicit(&keys[at], address, memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+static bool empty_slot(size_t at, uintptr_t address, struct live_sample *out) {
+  uintptr_t key = address;
+  if (!atomic_compare_exchange_strong(&keys[at], &key, CLAIMED)) return false;
+  *out = samples[at];
+  filter_remove(address);
+  atomic_fetch_sub(&count, 1);
+  atomic_store_explicit(&keys[at], 0, memory_order_release);
+  return true;
+}
+
+bool live_take(uintptr_t address, struct live_sample *out) {
+  for (int i = 0; keys && i < PLACES; i++) {
+    size_t at = slot_of(address, i);
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && empty_slot(at, address, out)) return true;
+  }
+  return false;
+}
+
+struct live_sample *live_find(uintptr_t address, uint64_t id) {
+  for (int i = 0; keys && i < PLACES; i++) {
+    size_t at = slot_of(address, i);
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && samples[at].id == id) return &samples[at];
+  }
+  return NULL;
+}
+
+bool live_is_crowded(void) { return slots && (size_t)atomic_load_explicit(&count, memory_order_relaxed) > slots / 2; }
+
+void live_thin(bool (*keep)(struct live_sample *sample)) {
+  for (size_t at = 0; at < slots; at++) {
+    uintptr_t address = atomic_load_explicit(&keys[at], memory_order_acquire);
+    struct live_sample gone;
+    if (address > CLAIMED && !keep(&samples[at])) empty_slot(at, address, &gone);
+  }
+}
+
+/* What the parent follows is the parent's. Zero pages are cheaper than a copy of what is there. */
+void live_postfork_child(void) {
+  if (!keys) return;
+  madvise((void *)keys, slots * sizeof *keys, MADV_DONTNEED);
+  madvise((void *)live_filter, sizeof live_filter, MADV_DONTNEED);
+  atomic_store(&count, 0);
+}

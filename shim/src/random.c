@@ -1,0 +1,11 @@
+/* Random numbers that need no lock: the state is the caller's (xorshift64*, Vigna 2016). */
+#include "shim.h"
+
+uint64_t random_next(uint64_t *state) {
+  uint64_t x = *state ? *state : 0x9e3779b97f4a7c15u;
+  x ^= x >> 12;
+  x ^= x << 25;
+  x ^= x >> 27;
+  *state = x;
+  return x * 0x2545f4914f6cdd1du;
+}

@@ -1,0 +1,270 @@
+/* The allocation sampler: every byte has the same chance, 1 in the interval, so a block of b bytes is sampled with the
+ * chance 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
+ *
+ * Each thread draws exponential gaps, one for each of its two streams (native, Python), and memory.c's countdown, which
+ * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the rate: it doubles
+ * when a second has seen more than BUDGET samples and halves when it was quiet, which biases nothing, because every
+ * sample carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an
+ * exponential gap is an exponential gap. */
+#include "shim.h"
+
+#define BUDGET 200 /* samples in a second */
+#define QUIET (BUDGET / 4)
+#define SECOND_NS 1000000000
+#define FINEST ((int64_t)16 << 10)
+#define COARSEST ((int64_t)1 << 40)
+#define SLOTS ((size_t)1 << 16)
+#define SLOTS_FINE ((size_t)1 << 22) /* for intervals below FINEST */
+#define NEVER INT64_MAX
+
+static _Atomic int64_t interval; /* in force; 0 = off */
+static bool adapts;
+static _Atomic int64_t second_began_ns;
+static _Atomic int64_t in_second;
+static _Atomic uint64_t last_id;
+static _Atomic int thinning;
+
+void sampler_init(void) {
+  int64_t wanted = (int64_t)spool->alloc_interval_bytes;
+  atomic_store(&interval, 0);
+  if (wanted <= 0) return;
+  adapts = (spool->features & FEATURE_ALLOC_AUTO) != 0;
+  if (!live_init(!adapts && wanted < FINEST ? SLOTS_FINE : SLOTS)) {
+    loss_add(LOSS_alloc_table_full);
+    return;
+  }
+  atomic_store(&second_began_ns, clock_now_ns());
+  atomic_store(&interval, wanted < COARSEST ? wanted : COARSEST);
+}
+
+/* ---- gaps ---- */
+
+/* -ln(u) for u uniform in (0, 1], within 1e-13: of the mantissa by the series of artanh, of the exponent exactly. */
+static double exponential(uint64_t random) {
+  union {
+    double value;
+    uint64_t bits;
+  } u = {.value = (double)((random >> 11) + 1) * 0x1p-53};
+  int exponent = (int)(u.bits >> 52) - 1023;
+  u.bits = (u.bits & 0xfffffffffffffu) | (uint64_t)1023 << 52;
+  if (u.value > 1.4142135623730951) {
+    u.value /= 2;
+    exponent++;
+  }
+  double t = (u.value - 1) / (u.value + 1), square = t * t, series = 0;
+  for (int k = 17; k >= 1; k -= 2) series = series * square + 1.0 / k;
+  return -(2 * t * series + exponent * 0.6931471805599453);
+}
+
+/* Bytes up to and with the one that is sampled: geometric, so that chances are exact for whole bytes. */
+int64_t sampler_gap(uint64_t *random, int64_t mean) {
+  if (mean <= 1) return 1;
+  double gap = exponential(random_next(random)) * (double)mean;
+  return gap < 0x1p60 ? (int64_t)gap + 1 : (int64_t)1 << 60;
+}
+
+/* ---- the interval ---- */
+
+/* Rates are per second, of the time since `second_began_ns`. */
+static int64_t adapted(int64_t now, int64_t samples, int64_t elapsed_ns) {
+  double rate = (double)samples * SECOND_NS / (double)elapsed_ns;
+  int64_t seconds = elapsed_ns / SECOND_NS;
+  for (; seconds > 0 && rate < QUIET && now > FINEST; seconds--) {
+    now /= 2;
+    rate *= 2;
+  }
+  return now;
+}
+
+int64_t sampler_interval(void) {
+  int64_t now = atomic_load_explicit(&interval, memory_order_relaxed);
+  if (!adapts || !now) return now;
+  int64_t began = atomic_load(&second_began_ns), samples = atomic_load(&in_second), t_ns = clock_now_ns();
+  int64_t wanted = now;
+  if (samples > BUDGET && now < COARSEST) {
+    wanted = now * 2;
+  } else if (t_ns - began >= SECOND_NS) {
+    wanted = adapted(now, samples, t_ns - began);
+  } else {
+    return now;
+  }
+  if (!atomic_compare_exchange_strong(&second_began_ns, &began, t_ns)) return now;
+  atomic_store(&in_second, 0);
+  atomic_store(&interval, wanted);
+  return wanted;
+}
+
+/* ---- a crowded table ---- */
+
+/* Under twice the interval the sample would have been taken with a smaller chance; of those that were taken, so many are
+ * kept: (1 - exp(-b / 2i)) / (1 - exp(-b / i)) = 1 / (1 + exp(-b / 2i)). */
+static bool keep_thinned(struct live_sample *sample) {
+  static uint64_t random; /* one thread thins at a time */
+  if (sample->interval <= 0) return true;
+  uint64_t draw = random_next(&random);
+  double odds = exponential(~draw) - exponential(draw); /* ln(u / (1 - u)), logistic */
+  bool kept = odds < (double)sample->usable / (2.0 * (double)sample->interval);
+  struct record_note *record = spool_claim(1);
+  if (!record) return true;
+  sample->interval *= 2;
+  *record = (struct record_note){.head = record->head,
+                                 .thread = this_thread.id,
+                                 .id = sample->id,
+                                 .interval_bytes = (uint64_t)sample->interval,
+                                 .flags = kept ? NOTE_THINNED : NOTE_THINNED | NOTE_DROPPED};
+  spool_publish(record, RECORD_NOTE, 1);
+  return kept;
+}
+
+static void thin_if_crowded(void) {
+  if (!adapts || likely(!live_is_crowded()) || atomic_exchange(&thinning, 1)) return;
+  loss_add(LOSS_alloc_thinned);
+  live_thin(keep_thinned);
+  atomic_store(&thinning, 0);
+}
+
+/* ---- what growth consists of ---- */
+
+#define RECENT 256
+
+/* Writers may mix up an entry: then its id is not that of the block at its address, and it counts as gone. */
+struct recent {
+  uintptr_t address;
+  uint64_t id;
+  uint64_t stack;
+  uint64_t bytes; /* for which the sample stands */
+  uint32_t thread;
+};
+static struct recent recent[RECENT];
+static _Atomic uint64_t recent_end, recent_drawn; /* counts: of samples noted, and of those looked at before */
+
+static void note_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
+  uint64_t bytes = block->usable > (uint64_t)mean ? block->usable : (uint64_t)mean;
+  uint64_t at = atomic_fetch_add(&recent_end, 1) % RECENT;
+  recent[at] = (struct recent){block->address, id, stack, bytes, this_thread.id};
+}
+
+bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) {
+  uint64_t end = atomic_load(&recent_end), from = atomic_exchange(&recent_drawn, end), sum = 0;
+  if (end - from > RECENT) from = end - RECENT;
+  for (uint64_t i = from; i < end; i++) {
+    struct recent one = recent[i % RECENT];
+    if (!one.bytes || !live_find(one.address, one.id)) continue;
+    sum += one.bytes;
+    if (random_next(random) % sum >= one.bytes) continue;
+    *thread = one.thread;
+    *stack = one.stack;
+  }
+  return sum > 0;
+}
+
+/* ---- records ---- */
+
+/* An object's type stands in it only some time after the allocation: it is read at the thread's next sample. */
+static void tell_type(struct memory_state *m) {
+  struct live_sample *sample = m->untyped ? live_find(m->untyped, m->untyped_id) : NULL;
+  uintptr_t block = m->untyped;
+  m->untyped = 0;
+  uint64_t type = sample ? objects_type(block, sample->usable, false) : 0;
+  if (!type || sample->id != m->untyped_id) return;
+  struct record_note *record = spool_claim(1);
+  if (!record) return;
+  sample->type = type;
+  *record = (struct record_note){
+      .head = record->head, .thread = this_thread.id, .id = sample->id, .type = type, .flags = NOTE_TYPE};
+  spool_publish(record, RECORD_NOTE, 1);
+}
+
+static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, uint32_t flags, uint64_t stack) {
+  struct record_alloc *record = spool_claim(1);
+  if (!record) return false;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->stack = stack;
+  record->id = id;
+  record->size_bytes = block->size;
+  record->usable_bytes = block->usable;
+  record->interval_bytes = (uint64_t)mean;
+  record->collections = objects_collections(python_thread_state(), false);
+  record->source = block->source;
+  record->flags = (uint16_t)flags;
+  spool_publish(record, RECORD_ALLOC, 1);
+  return true;
+}
+
+/* Frees that came by another way than ours leave their sample behind; the address has been given out again. */
+static void end_stale(uintptr_t address) {
+  struct live_sample stale;
+  if (live_filter[LIVE_FILTER_CELL(address)] && live_take(address, &stale)) sampler_ended(&stale, stale.usable, 0, 0);
+}
+
+uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack) {
+  struct memory_state *m = &this_memory;
+  uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
+  uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
+  struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean};
+  tell_type(m);
+  if (mean) atomic_fetch_add(&in_second, 1);
+  if (block->mapping) return write_alloc(block, id, mean, flags, stack) ? id : 0;
+  end_stale(block->address);
+  thin_if_crowded();
+  if (!live_add(block->address, &sample)) {
+    flags |= ALLOC_UNFOLLOWED;
+    loss_add(LOSS_alloc_table_full);
+  }
+  if (!write_alloc(block, id, mean, flags, stack)) {
+    live_take(block->address, &sample);
+  } else if (block->python && !(flags & ALLOC_UNFOLLOWED)) {
+    m->untyped = block->address;
+    m->untyped_id = id;
+  }
+  if (mean) note_recent(block, id, mean, stack);
+  return id;
+}
+
+void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
+  struct record_free *record = spool_claim(1);
+  if (!record) return;
+  if (python_finalizing()) flags |= FREE_FINALIZING;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->stack = stack;
+  record->id = sample->id;
+  record->bytes = bytes;
+  record->type = sample->type;
+  record->collections = objects_collections(python_thread_state(), false);
+  record->flags = flags;
+  record->reserved = 0;
+  spool_publish(record, RECORD_FREE, 1);
+}
+
+SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
+  int saved_errno = errno;
+  process_check_fork();
+  bool taken = recording() && live_take(address, out);
+  if (taken && !out->type) out->type = objects_type(address, out->usable, true);
+  errno = saved_errno;
+  return taken;
+}
+
+SLOW_PATH void sampler_freed(uintptr_t address) {
+  struct live_sample sample;
+  if (!sampler_take(address, &sample)) return;
+  int saved_errno = errno;
+  sampler_ended(&sample, sample.usable, memory_stack(), 0);
+  errno = saved_errno;
+}
+
+void sampler_resized(const struct live_sample *sample) {
+  int saved_errno = errno;
+  sampler_ended(sample, sample->usable, memory_stack(), FREE_RESIZED);
+  errno = saved_errno;
+}
+
+/* Samples of the parent are the parent's. */
+void sampler_postfork_child(void) {
+  live_postfork_child();
+  atomic_store(&recent_drawn, atomic_load(&recent_end));
+  this_memory.untyped = 0;
+  atomic_store(&thinning, 0);
+}
