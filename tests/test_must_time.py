@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -22,10 +23,11 @@ def rows_of_function(found: Json, name: str, path: Path) -> list[Json]:
 KERNEL_LINES = {"reads": ("reads",), "faults": ("faults", "faults-freed")}
 
 
-def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None:
-    """Shares of the CPU time by the program's own clock: the sum of the ticks has noise of its own, and is held wider."""
-    done = record(tmp_path / "t.parquet", [target("kernel_time"), "7"], python, ["--cpu-interval", "8ms"])
-    found, path = report(tmp_path / "t.parquet", "--process", "1"), target("kernel_time")
+def kernel_time_errors(python: Interpreter, trace: Path) -> dict[str, float]:
+    """Errors of the system share (points), by function. Shares of the CPU time by the program's own clock: the sum of
+    the ticks has noise of its own, and is held wider."""
+    done = record(trace, [target("kernel_time"), "7"], python, ["--cpu-interval", "8ms"])
+    found, path = report(trace, "--process", "1"), target("kernel_time")
     assert found["traces"][0]["events"]["cpu"] >= ENOUGH_TICKS
     errors = {}
     for name, watch in done.facts.items():
@@ -37,7 +39,16 @@ def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None
         whole = 100 * (total(rows, "cpu_s") / watch["cpu_s"] - 1)
         figure(f"CPU time of the function, {name}", python, whole, 10, "percent")
         assert abs(whole) <= 10
-    hold(errors, 3)
+    return errors
+
+
+def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None:
+    """What else runs on the machine shifts a single run by points: one that misses is measured twice more, and the
+    median of the three is held."""
+    runs = [kernel_time_errors(python, tmp_path / "0.parquet")]
+    if any(abs(error) > 3 for error in runs[0].values()):
+        runs += [kernel_time_errors(python, tmp_path / f"{turn}.parquet") for turn in (1, 2)]
+    hold({name: median(run[name] for run in runs) for name in runs[0]}, 3)
 
 
 def test_a_busy_thread_beside_eight_blocked_ones_has_the_time(python: Interpreter, tmp_path: Path) -> None:
