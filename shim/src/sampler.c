@@ -202,7 +202,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   struct memory_state *m = &this_memory;
   uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
-  struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean};
+  struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean, .python = block->python};
   tell_type(m);
   if (mean) atomic_fetch_add(&in_second, 1);
   if (block->mapping) return write_alloc(block, id, mean, flags, stack) ? id : 0;
@@ -242,7 +242,7 @@ SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
   int saved_errno = errno;
   process_check_fork();
   bool taken = recording() && live_take(address, out);
-  if (taken && !out->type) out->type = objects_type(address, out->usable, true);
+  if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, true);
   errno = saved_errno;
   return taken;
 }

@@ -404,6 +404,7 @@ struct live_sample {
   uint64_t usable;
   int64_t interval; /* 0 = not sampled, followed because of a maximum */
   uint64_t type;    /* hash of its type's name; 0 = not known */
+  bool python;      /* may hold an object; others may hold what was left of one */
 };
 #define LIVE_FILTER_CELLS ((size_t)1 << 18)
 #define LIVE_FILTER_CELL(address) (((uintptr_t)(address) >> 6) & (LIVE_FILTER_CELLS - 1))
