@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import suppress
 
@@ -15,9 +16,7 @@ _SIZE_UNIT = re.compile(r"([kmgt]?)(?:i?b)?", re.IGNORECASE)
 SHORTEST_INTERVAL_NS = 10_000
 LONGEST_INTERVAL_NS = 1_000_000_000
 SMALLEST_THRESHOLD_BYTES = 4096
-LARGEST_THRESHOLD_BYTES = 1 << 50
 SMALLEST_ALLOC_INTERVAL_BYTES = 16
-LARGEST_ALLOC_INTERVAL_BYTES = 1 << 50
 
 
 def interval_ns(option: str, text: str) -> int:
@@ -48,8 +47,10 @@ def threshold_bytes(option: str, text: str, times: int = 1) -> int:
     Raises UsageError.
     """
     size = size_bytes(option, text)
-    if not SMALLEST_THRESHOLD_BYTES <= size <= LARGEST_THRESHOLD_BYTES:
-        raise UsageError(f"{option} {text} is out of range. It can be 4KB to 1024TB.")
+    if not SMALLEST_THRESHOLD_BYTES <= size <= memory_bytes():
+        raise UsageError(
+            f"{option} {text} is out of range. It can be 4KB to {human_bytes(memory_bytes())}, this machine's memory."
+        )
     size *= times
     while not _is_prime(size):
         size += 1
@@ -64,12 +65,17 @@ def alloc_interval_bytes(option: str, text: str) -> int | None:
         return int(text)
     with suppress(UsageError):
         size = size_bytes(option, text)
-        if SMALLEST_ALLOC_INTERVAL_BYTES <= size <= LARGEST_ALLOC_INTERVAL_BYTES:
+        if SMALLEST_ALLOC_INTERVAL_BYTES <= size <= memory_bytes():
             return size
     raise UsageError(
-        f"{option} {text!r} is not an interval: it can be auto, a size like 64KB (16 bytes to 1024TB), "
-        "1 (every allocation) or 0 (none)."
+        f"{option} {text!r} is not an interval: it can be auto, a size like 64KB (16 bytes to "
+        f"{human_bytes(memory_bytes())}, this machine's memory), 1 (every allocation) or 0 (none)."
     )
+
+
+def memory_bytes() -> int:
+    """Physical memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def _is_prime(number: int) -> bool:
