@@ -129,8 +129,10 @@ static int64_t threshold(void) {
   return bytes > 0 ? bytes : 1;
 }
 
+/* What all threads together have not told is at most T/8; a thread alone tells more often, for the peak and the adapting
+ * interval. */
 static int64_t flush_limit(void) {
-  int64_t limit = threshold() / (8 * (int64_t)threads_live());
+  int64_t threads = threads_live(), limit = threshold() / (8 * (threads < 8 ? 8 : threads));
   return limit < MIN_FLUSH ? MIN_FLUSH : limit;
 }
 
@@ -198,6 +200,7 @@ static int64_t drain(struct memory_state *m) {
   atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
   atomic_fetch_add_explicit(&allocated_since, allocated, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_since, python->allocated, memory_order_relaxed);
+  sampler_note_volume(allocated);
   m->python_outside_pools = 0;
   empty_stream(&m->stream[NATIVE]);
   empty_stream(&m->stream[PYTHON]);

@@ -3,15 +3,15 @@
  *
  * Each thread draws exponential gaps, one for each of its two streams (native, Python), and memory.c's countdown, which
  * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the rate: it doubles
- * when a second has seen more than BUDGET samples and halves when it was quiet, which biases nothing, because every
+ * as soon as a second has seen more than BUDGET samples, and becomes finer when a second has allocated so little that
+ * half of BUDGET will not be reached. That biases nothing, because every
  * sample carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an
  * exponential gap is an exponential gap. */
 #include "shim.h"
 
 #define BUDGET 200 /* samples in a second */
-#define QUIET (BUDGET / 4)
 #define SECOND_NS 1000000000
-#define FINEST ((int64_t)16 << 10)
+#define FINEST ((int64_t)4 << 10)
 #define COARSEST ((int64_t)1 << 40)
 #define SLOTS ((size_t)1 << 16)
 #define SLOTS_FINE ((size_t)1 << 22) /* for intervals below FINEST */
@@ -20,7 +20,8 @@
 static _Atomic int64_t interval; /* in force; 0 = off */
 static bool adapts;
 static _Atomic int64_t second_began_ns;
-static _Atomic int64_t in_second;
+static _Atomic int64_t in_second;     /* samples */
+static _Atomic int64_t volume_so_far; /* bytes allocated since then */
 static _Atomic uint64_t last_id;
 static _Atomic int thinning;
 
@@ -65,14 +66,12 @@ int64_t sampler_gap(uint64_t *random, int64_t mean) {
 
 /* ---- the interval ---- */
 
-/* Rates are per second, of the time since `second_began_ns`. */
-static int64_t adapted(int64_t now, int64_t samples, int64_t elapsed_ns) {
-  double rate = (double)samples * SECOND_NS / (double)elapsed_ns;
-  int64_t seconds = elapsed_ns / SECOND_NS;
-  for (; seconds > 0 && rate < QUIET && now > FINEST; seconds--) {
-    now /= 2;
-    rate *= 2;
-  }
+void sampler_note_volume(int64_t bytes) { atomic_fetch_add_explicit(&volume_so_far, bytes, memory_order_relaxed); }
+
+/* Halved as long as so many bytes in so much time stay below half the budget. */
+static int64_t refined(int64_t now, int64_t volume, int64_t elapsed_ns) {
+  double per_second = (double)volume * SECOND_NS / (double)elapsed_ns;
+  while (now > FINEST && per_second / (double)(now / 2) <= BUDGET / 2) now /= 2;
   return now;
 }
 
@@ -84,12 +83,13 @@ int64_t sampler_interval(void) {
   if (samples > BUDGET && now < COARSEST) {
     wanted = now * 2;
   } else if (t_ns - began >= SECOND_NS) {
-    wanted = adapted(now, samples, t_ns - began);
+    wanted = refined(now, atomic_load(&volume_so_far), t_ns - began);
   } else {
     return now;
   }
   if (!atomic_compare_exchange_strong(&second_began_ns, &began, t_ns)) return now;
   atomic_store(&in_second, 0);
+  atomic_store(&volume_so_far, 0);
   atomic_store(&interval, wanted);
   return wanted;
 }

@@ -431,6 +431,8 @@ void live_postfork_child(void);
 void sampler_init(void);
 /* The interval in force, adapted to the rate; 0 = off. Context: malloc. */
 int64_t sampler_interval(void);
+/* So much was allocated. Context: malloc. */
+void sampler_note_volume(int64_t bytes);
 /* Bytes up to the next sample, exponential with that mean. Context: malloc. */
 int64_t sampler_gap(uint64_t *random, int64_t mean);
 /* Writes a sample and follows it; its id. Context: malloc. */

@@ -14,6 +14,7 @@ struct next_functions next = {.malloc_usable_size = (size_t (*)(void *))1, .reso
 THREAD_LOCAL struct thread_state this_thread;
 const struct python_layout *python_layout;
 
+#define BUDGET 200 /* samples in a second */
 #define MAX_CAUGHT 400000
 static struct record_alloc allocs[MAX_CAUGHT];
 static struct record_free frees[MAX_CAUGHT];
@@ -202,7 +203,8 @@ static void test_the_interval_follows_the_rate(void) {
     now_ns += 1000000;
   }
   printf("interval %ld, then %ld; %d samples in the quiet minute\n", busy, sampler_interval(), alloc_count);
-  check(sampler_interval() == 16384 && alloc_count > 2000 && alloc_count < 200 * 60);
+  check(sampler_interval() == 8192 || sampler_interval() == 16384);
+  check(alloc_count > 60 * BUDGET / 4 && alloc_count < 60 * BUDGET);
 }
 
 /* Many blocks alive: the table is thinned, and what is left still stands for all of them. */
