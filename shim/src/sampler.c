@@ -2,15 +2,16 @@
  * chance 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
  *
  * Each thread draws exponential gaps, one for each of its two streams (native, Python), and memory.c's countdown, which
- * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the rate: it doubles
- * as soon as a second has seen more than BUDGET samples, and becomes finer when a second has allocated so little that
- * half of BUDGET will not be reached. That biases nothing, because every
+ * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the volume: it becomes
+ * coarser as soon as there were more than BUDGET / 2 samples within half a second, and finer when in half a second so
+ * little was allocated that half of that will not be reached. That biases nothing, because every
  * sample carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an
  * exponential gap is an exponential gap. */
 #include "shim.h"
 
 #define BUDGET 200 /* samples in a second */
 #define SECOND_NS 1000000000
+#define WINDOW_NS (SECOND_NS / 2)
 #define FINEST ((int64_t)4 << 10)
 #define COARSEST ((int64_t)1 << 40)
 #define SLOTS ((size_t)1 << 16)
@@ -19,8 +20,8 @@
 
 static _Atomic int64_t interval; /* in force; 0 = off */
 static bool adapts;
-static _Atomic int64_t second_began_ns;
-static _Atomic int64_t in_second;     /* samples */
+static _Atomic int64_t window_began_ns;
+static _Atomic int64_t in_window;     /* samples */
 static _Atomic int64_t volume_so_far; /* bytes allocated since then */
 static _Atomic uint64_t last_id;
 static _Atomic int thinning;
@@ -34,7 +35,7 @@ void sampler_init(void) {
     loss_add(LOSS_alloc_table_full);
     return;
   }
-  atomic_store(&second_began_ns, clock_now_ns());
+  atomic_store(&window_began_ns, clock_now_ns());
   atomic_store(&interval, wanted < COARSEST ? wanted : COARSEST);
 }
 
@@ -68,27 +69,34 @@ int64_t sampler_gap(uint64_t *random, int64_t mean) {
 
 void sampler_note_volume(int64_t bytes) { atomic_fetch_add_explicit(&volume_so_far, bytes, memory_order_relaxed); }
 
-/* Halved as long as so many bytes in so much time stay below half the budget. */
-static int64_t refined(int64_t now, int64_t volume, int64_t elapsed_ns) {
-  double per_second = (double)volume * SECOND_NS / (double)elapsed_ns;
-  while (now > FINEST && per_second / (double)(now / 2) <= BUDGET / 2) now /= 2;
+static double per_second(int64_t volume, int64_t elapsed_ns) {
+  return (double)volume * SECOND_NS / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
+}
+
+/* Halved as long as so many bytes in a second stay below half the budget. */
+static int64_t refined(int64_t now, double rate) {
+  while (now > FINEST && rate / (double)(now / 2) <= BUDGET / 2) now /= 2;
   return now;
 }
+
+/* Doubled, twice where so many bytes in a second would still be too many. No more at once: what a burst holds at its
+ * height is to be seen sharply too. */
+static int64_t coarsened(int64_t now, double rate) { return rate / (double)(now * 2) > BUDGET ? now * 4 : now * 2; }
 
 int64_t sampler_interval(void) {
   int64_t now = atomic_load_explicit(&interval, memory_order_relaxed);
   if (!adapts || !now) return now;
-  int64_t began = atomic_load(&second_began_ns), samples = atomic_load(&in_second), t_ns = clock_now_ns();
+  int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = clock_now_ns();
   int64_t wanted = now;
-  if (samples > BUDGET && now < COARSEST) {
-    wanted = now * 2;
-  } else if (t_ns - began >= SECOND_NS) {
-    wanted = refined(now, atomic_load(&volume_so_far), t_ns - began);
+  if (samples > BUDGET / 2 && now < COARSEST) {
+    wanted = coarsened(now, per_second(atomic_load(&volume_so_far), t_ns - began));
+  } else if (t_ns - began >= WINDOW_NS) {
+    wanted = refined(now, per_second(atomic_load(&volume_so_far), t_ns - began));
   } else {
     return now;
   }
-  if (!atomic_compare_exchange_strong(&second_began_ns, &began, t_ns)) return now;
-  atomic_store(&in_second, 0);
+  if (!atomic_compare_exchange_strong(&window_began_ns, &began, t_ns)) return now;
+  atomic_store(&in_window, 0);
   atomic_store(&volume_so_far, 0);
   atomic_store(&interval, wanted);
   return wanted;
@@ -204,7 +212,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
   struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean, .python = block->python};
   tell_type(m);
-  if (mean) atomic_fetch_add(&in_second, 1);
+  if (mean) atomic_fetch_add(&in_window, 1);
   if (block->mapping) return write_alloc(block, id, mean, flags, stack) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();
