@@ -28,3 +28,4 @@ LOSS(small_alternate_stack, loss, "threads without CPU ticks: their alternate si
 LOSS(alloc_table_full, loss, "sampled allocations were not followed to their end because the table of live samples was full: they count as allocated, not as live")
 LOSS(alloc_thinned, info, "the table of live samples filled up: half of them were left out and the others count for more")
 LOSS(mapping_missed, loss, "mappings were not counted: too many at once, or made while another was being noted")
+LOSS(types_unread, info, "process_vm_readv is refused here: the types of sampled objects are not known")

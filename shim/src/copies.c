@@ -10,12 +10,12 @@
 struct copy_state {
   int64_t left; /* <= 0: the slow path looks what is to be done; 0 at first */
   int64_t granted;
-  uint32_t busy;
+  uintptr_t busy; /* inside the slow path: where its stack frame is */
   uint64_t random;
 };
 static THREAD_LOCAL struct copy_state this_copies;
-static _Atomic int64_t carried; /* by threads that have ended */
-static enum { EARLY, FORWARD, COUNT } mode;
+static _Atomic int64_t carried;             /* by threads that have ended */
+static enum { EARLY, FORWARD, COUNT } mode; /* EARLY: thread-local variables may not be there yet (see next.c) */
 
 void copies_init(void) { mode = spool && (spool->features & FEATURE_COPY) ? COUNT : FORWARD; }
 
@@ -53,15 +53,14 @@ static void sample(struct copy_state *c, int64_t size) {
 
 /* False when libc's functions are not known yet. */
 static SLOW_PATH bool stop(size_t size) {
+  if (mode == EARLY) return next.resolved;
   struct copy_state *c = &this_copies;
-  if (c->busy) return next.resolved;
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  if (c->busy && here <= c->busy) return true; /* above it, that passage was left by longjmp */
   int saved_errno = errno;
-  c->busy = 1;
-  if (mode != EARLY) process_check_fork();
-  if (mode == EARLY) {
-    next_ensure();
-    c->left = c->granted = 0;
-  } else if (mode == FORWARD || !recording()) {
+  process_check_fork();
+  c->busy = here;
+  if (mode == FORWARD || !recording()) {
     c->left = NEVER;
   } else if (!c->granted) {
     grant(c);
@@ -72,10 +71,12 @@ static SLOW_PATH bool stop(size_t size) {
   }
   c->busy = 0;
   errno = saved_errno;
-  return next.resolved;
+  return true;
 }
 
-static inline bool counts_down(size_t size) { return likely((this_copies.left -= (int64_t)size) > 0); }
+static inline bool counts_down(size_t size) {
+  return likely(mode != EARLY) && likely((this_copies.left -= (int64_t)size) > 0);
+}
 
 /* ---- before libc is ready ---- */
 

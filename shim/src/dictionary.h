@@ -4,6 +4,8 @@
 
 #include "shim.h"
 
+#pragma GCC visibility push(hidden)
+
 struct code_facts {
   uint64_t hash;           /* 0 = not a code object */
   int32_t units;           /* length of the bytecode in 2-byte units */
@@ -23,5 +25,7 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 bool dictionary_node_known(uint64_t hash);
 /* Writes one node. false = lost. */
 bool dictionary_node_write(const struct record_node *node);
+
+#pragma GCC visibility pop
 
 #endif

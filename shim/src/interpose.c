@@ -86,14 +86,14 @@ static SLOW_PATH void *realloc_uncounted(void *block, size_t size) {
 static inline void *resize(void *block, size_t size, int source) {
   struct memory_state *m = &this_memory;
   struct live_sample sample;
-  bool followed = live_maybe(block) && sampler_take((uintptr_t)block, &sample);
+  bool followed = block && live_maybe(block) && sampler_take((uintptr_t)block, &sample);
   size_t before = block ? next.malloc_usable_size(block) : 0;
   void *result = next.realloc(block, size);
   if (unlikely(!result && size)) {
-    if (followed) live_add((uintptr_t)block, &sample);
+    if (followed) sampler_put_back((uintptr_t)block, &sample);
     return NULL;
   }
-  if (followed) sampler_resized(&sample);
+  if (followed) sampler_resized(&sample, result != NULL);
   size_t after = result ? next.malloc_usable_size(result) : 0;
   int which = m->python_depth ? PYTHON : NATIVE;
   if (which == PYTHON) m->python_outside_pools += (int64_t)after - (int64_t)before;
@@ -135,8 +135,14 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size) {
   return counted(next.aligned_alloc(alignment, size), size, ALLOC_ALIGNED_ALLOC);
 }
 
+static SLOW_PATH int posix_memalign_early(void **out, size_t alignment, size_t size) {
+  void *block = bootstrap_alloc(size, alignment);
+  if (block) *out = block;
+  return block ? 0 : ENOMEM;
+}
+
 EXPORT int posix_memalign(void **out, size_t alignment, size_t size) {
-  if (!COUNTING && early()) return (*out = bootstrap_alloc(size, alignment)) ? 0 : ENOMEM;
+  if (!COUNTING && early()) return posix_memalign_early(out, alignment, size);
   int error = next.posix_memalign(out, alignment, size);
   if (!error && COUNTING) counted(*out, size, ALLOC_POSIX_MEMALIGN);
   return error;

@@ -9,6 +9,7 @@
 #include "shim.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #define BUCKET 8
 #define PLACES (2 * BUCKET)
@@ -27,8 +28,17 @@ static void *map_zeros(size_t bytes) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
+/* Under a limit on address space (ulimit -v), at most a sixteenth of it. */
+static size_t affordable(size_t wanted) {
+  struct rlimit space, data;
+  if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return wanted;
+  rlim_t least = space.rlim_cur < data.rlim_cur ? space.rlim_cur : data.rlim_cur;
+  while (wanted > LEAST_SLOTS && wanted * (sizeof *keys + sizeof *samples) > least / 16) wanted /= 2;
+  return wanted;
+}
+
 bool live_init(size_t wanted) {
-  for (slots = wanted; slots >= LEAST_SLOTS; slots /= 2) {
+  for (slots = affordable(wanted); slots >= LEAST_SLOTS; slots /= 2) {
     keys = map_zeros(slots * sizeof *keys);
     samples = map_zeros(slots * sizeof *samples);
     if (keys && samples) return true;
@@ -102,7 +112,7 @@ static bool empty_slot(size_t at, uintptr_t address, struct live_sample *out) {
 }
 
 bool live_take(uintptr_t address, struct live_sample *out) {
-  for (int i = 0; keys && i < PLACES; i++) {
+  for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
     size_t at = slot_of(address, i);
     if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && empty_slot(at, address, out)) return true;
   }
@@ -110,20 +120,24 @@ bool live_take(uintptr_t address, struct live_sample *out) {
 }
 
 struct live_sample *live_find(uintptr_t address, uint64_t id) {
-  for (int i = 0; keys && i < PLACES; i++) {
+  for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
     size_t at = slot_of(address, i);
     if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && samples[at].id == id) return &samples[at];
   }
   return NULL;
 }
 
-bool live_is_crowded(void) { return slots && (size_t)atomic_load_explicit(&count, memory_order_relaxed) > slots / 2; }
+bool live_is_crowded(void) {
+  return slots && atomic_load_explicit(&count, memory_order_relaxed) > (int64_t)(slots / 2);
+}
 
 void live_thin(bool (*keep)(struct live_sample *sample)) {
   for (size_t at = 0; at < slots; at++) {
     uintptr_t address = atomic_load_explicit(&keys[at], memory_order_acquire);
     struct live_sample gone;
-    if (address > CLAIMED && !keep(&samples[at])) empty_slot(at, address, &gone);
+    uint64_t id = samples[at].id;
+    if (address <= CLAIMED || keep(&samples[at]) || !empty_slot(at, address, &gone)) continue;
+    if (gone.id != id) live_add(address, &gone); /* meanwhile freed, given out and sampled again */
   }
 }
 

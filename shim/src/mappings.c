@@ -4,8 +4,8 @@
  * all), what Python's allocators map (they are counted by pyalloc.c), and files. Mapped without access or without
  * reserve, it is a reservation and no memory, until mprotect makes it accessible.
  *
- * A sorted table of disjoint ranges under a lock that nobody waits for long: a signal handler that finds it taken by its
- * own thread, or anyone who finds it taken for too long, counts a loss. Ranges leave the table before they are unmapped
+ * A sorted table of disjoint ranges under a lock that is held without signals, so that no handler meets its own thread
+ * inside and none leaves by longjmp; whoever finds it taken for too long counts a loss. Ranges leave the table before they are unmapped
  * and enter it after they are mapped, so a range that another thread gets is never confused with the one before. */
 #include "shim.h"
 
@@ -18,6 +18,7 @@
 #define MAX_RANGES 8192
 #define MOST_YIELDS 10000
 #define PAGE 4096
+#define ADDRESSES ((uintptr_t)1 << 47)
 
 /* id: of the sample, 0 = none. Invariant: start < end <= the next range's start. */
 struct range {
@@ -40,19 +41,32 @@ void mappings_sizes(int64_t *mapped_bytes, int64_t *reserved_bytes) {
 
 /* ---- the lock ---- */
 
+static uint64_t held_mask; /* of the holder: what its mask was */
+
+static void set_mask(uint64_t mask) { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask); }
+
 static bool lock(void) {
   int32_t own = (int32_t)syscall(SYS_gettid);
+  uint64_t all = ~(uint64_t)0, before = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof before);
   for (int i = 0; i < MOST_YIELDS; i++) {
     int32_t free = 0;
-    if (atomic_compare_exchange_strong(&holder, &free, own)) return true;
-    if (free == own) break;
+    if (atomic_compare_exchange_strong(&holder, &free, own)) {
+      held_mask = before;
+      return true;
+    }
     sched_yield();
   }
+  set_mask(before);
   loss_add(LOSS_mapping_missed);
   return false;
 }
 
-static void unlock(void) { atomic_store(&holder, 0); }
+static void unlock(void) {
+  uint64_t before = held_mask;
+  atomic_store(&holder, 0);
+  set_mask(before);
+}
 
 /* ---- the table ---- */
 
@@ -86,6 +100,8 @@ static void erase_at(size_t at) {
   for (size_t i = at; i < range_count; i++) ranges[i] = ranges[i + 1];
 }
 
+static size_t resized_bytes; /* of memory that mremap has taken out and will put back in another size */
+
 /* What is taken out, a range or a part of one, is counted as gone. */
 static void account(const struct range *part, uint32_t flags) {
   int64_t bytes = (int64_t)(part->end - part->start);
@@ -96,11 +112,16 @@ static void account(const struct range *part, uint32_t flags) {
     bool whole = part->block_bytes == (uint64_t)bytes;
     sampler_ended(&sample, (uint64_t)bytes, memory_stack(), flags | (whole ? 0 : FREE_PART));
   }
-  memory_count_freed(&this_memory, NATIVE, (size_t)bytes);
+  if (flags & FREE_RESIZED) {
+    resized_bytes += (size_t)bytes;
+  } else {
+    memory_count_freed(&this_memory, NATIVE, (size_t)bytes);
+  }
 }
 
-/* Takes [start, end) out of the table. */
-static void cut(uintptr_t start, uintptr_t end, uint32_t flags) {
+/* Takes [start, end) out of the table. The number of parts; the last one into `last`. */
+static int cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *last) {
+  int parts = 0;
   for (size_t at = first_behind(start); at < range_count && ranges[at].start < end;) {
     struct range part = ranges[at], rest = ranges[at];
     if (part.start < start) part.start = start;
@@ -115,7 +136,10 @@ static void cut(uintptr_t start, uintptr_t end, uint32_t flags) {
       erase_at(at);
     }
     account(&part, flags);
+    parts++;
+    if (last) *last = part;
   }
+  return parts;
 }
 
 /* Neighbours that nobody follows become one. */
@@ -131,13 +155,18 @@ static void join_neighbours(size_t at) {
   }
 }
 
-static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint16_t source) {
+/* before: bytes of memory that it had as another mapping. */
+static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint16_t source, size_t before) {
   struct range range = {.start = start, .end = end, .block_bytes = end - start, .memory = memory};
   struct block block = {start, size, end - start, source, false, true};
   size_t at = first_behind(start);
+  if (!insert_at(at, &range)) {
+    if (before) memory_count_freed(&this_memory, NATIVE, before);
+    return;
+  }
   atomic_fetch_add(memory ? &mapped : &reserved, (int64_t)(end - start));
-  if (memory) range.id = memory_mapped(&block);
-  if (insert_at(at, &range)) join_neighbours(at);
+  if (memory) ranges[at].id = memory_mapped(&block, before);
+  join_neighbours(at);
 }
 
 /* ---- what the calls mean ---- */
@@ -148,23 +177,29 @@ static bool counting(const void *caller) {
   return memory_mode == MEMORY_COUNT && recording() && !this_memory.python_depth && !next_is_allocators(caller);
 }
 
-static void note_unmapped(uintptr_t start, size_t bytes) {
-  if (memory_mode != MEMORY_COUNT || !range_count || !bytes || start % PAGE) return;
-  int saved_errno = errno;
+static bool is_range(uintptr_t start, size_t bytes) {
+  return bytes > 0 && start % PAGE == 0 && start < ADDRESSES && bytes <= ADDRESSES - start;
+}
+
+/* The number of parts that were let go; the last one into `last`. */
+static int note_unmapped(uintptr_t start, size_t bytes, struct range *last) {
+  if (memory_mode != MEMORY_COUNT || !range_count || !is_range(start, bytes)) return 0;
+  int saved_errno = errno, parts = 0;
   process_check_fork();
   if (recording() && lock()) {
-    cut(start, start + round_up(bytes), 0);
+    parts = cut(start, start + round_up(bytes), 0, last);
     unlock();
   }
   errno = saved_errno;
+  return parts;
 }
 
 static void note_mapped(uintptr_t start, size_t bytes, bool memory) {
   int saved_errno = errno;
   process_check_fork();
   if (recording() && lock()) {
-    cut(start, start + round_up(bytes), 0); /* replaced, or unmapped by a way that does not pass here */
-    enter(start, start + round_up(bytes), bytes, memory, ALLOC_MMAP);
+    cut(start, start + round_up(bytes), 0, NULL); /* replaced, or unmapped by a way that does not pass here */
+    enter(start, start + round_up(bytes), bytes, memory, ALLOC_MMAP, 0);
     unlock();
   }
   errno = saved_errno;
@@ -183,13 +218,13 @@ static bool find_other(uintptr_t start, uintptr_t end, bool memory, struct range
 
 static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
   struct range part;
-  if (memory_mode != MEMORY_COUNT || !range_count || !bytes || !recording()) return;
+  if (memory_mode != MEMORY_COUNT || !range_count || !is_range(start, bytes)) return;
   int saved_errno = errno;
   process_check_fork();
   if (recording() && lock()) {
     while (find_other(start, start + round_up(bytes), accessible, &part)) {
-      cut(part.start, part.end, 0);
-      enter(part.start, part.end, part.end - part.start, accessible, ALLOC_MPROTECT);
+      cut(part.start, part.end, 0, NULL);
+      enter(part.start, part.end, part.end - part.start, accessible, ALLOC_MPROTECT, 0);
     }
     unlock();
   }
@@ -205,7 +240,7 @@ static void *map(void *address, size_t bytes, int protection, int flags, int fd,
   if ((flags & MAP_ANONYMOUS) && counting(caller)) {
     note_mapped((uintptr_t)start, bytes, protection != PROT_NONE && !(flags & MAP_NORESERVE));
   } else if (flags & MAP_FIXED) {
-    note_unmapped((uintptr_t)start, bytes);
+    note_unmapped((uintptr_t)start, bytes, NULL);
   }
   return start;
 }
@@ -218,9 +253,23 @@ EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int 
   return map(address, bytes, protection, flags, fd, offset, __builtin_return_address(0));
 }
 
+/* The kernel refused, for want of mappings: what was let go is there still. */
+static void put_back(int parts, const struct range *last) {
+  int saved_errno = errno;
+  if (parts == 1) {
+    note_mapped(last->start, last->end - last->start, last->memory);
+  } else {
+    loss_add(LOSS_mapping_missed);
+  }
+  errno = saved_errno;
+}
+
 EXPORT int munmap(void *address, size_t bytes) {
-  note_unmapped((uintptr_t)address, bytes);
-  return next.munmap ? next.munmap(address, bytes) : (int)syscall(SYS_munmap, address, bytes);
+  struct range last;
+  int parts = note_unmapped((uintptr_t)address, bytes, &last);
+  int result = next.munmap ? next.munmap(address, bytes) : (int)syscall(SYS_munmap, address, bytes);
+  if (result && parts) put_back(parts, &last);
+  return result;
 }
 
 EXPORT int mprotect(void *address, size_t bytes, int protection) {
@@ -236,9 +285,10 @@ static void *remap(void *address, size_t before, size_t bytes, int flags, void *
 }
 
 static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, bool memory) {
-  cut(from, from + round_up(before), FREE_RESIZED);
-  cut(to, to + round_up(bytes), 0); /* MREMAP_FIXED replaces */
-  enter(to, to + round_up(bytes), bytes, memory, ALLOC_MREMAP);
+  resized_bytes = 0;
+  cut(from, from + round_up(before), FREE_RESIZED, NULL);
+  cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces */
+  enter(to, to + round_up(bytes), bytes, memory, ALLOC_MREMAP, resized_bytes);
 }
 
 /* Under the lock, so that nobody who is given the old addresses notes them before we have let go of them. */
@@ -250,7 +300,7 @@ static void *remap_counted(void *address, size_t before, size_t bytes, int flags
   if (start != MAP_FAILED && known && before) {
     note_remapped((uintptr_t)address, before, (uintptr_t)start, bytes, memory);
   } else if (start != MAP_FAILED && (flags & MREMAP_FIXED)) {
-    cut((uintptr_t)start, (uintptr_t)start + round_up(bytes), 0);
+    cut((uintptr_t)start, (uintptr_t)start + round_up(bytes), 0, NULL);
   }
   errno = saved_errno;
   return start;
@@ -261,6 +311,7 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
   va_start(more, flags);
   void *wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
   va_end(more);
+  if (memory_mode == MEMORY_COUNT && range_count) process_check_fork();
   if (memory_mode != MEMORY_COUNT || !range_count || !recording() || !lock()) {
     return remap(address, before, bytes, flags, wanted);
   }
@@ -269,8 +320,12 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
   return start;
 }
 
-/* The child has the same mappings; their samples are the parent's. */
+/* The child has the same mappings; their samples are the parent's. Where another thread of the parent was at work on
+ * the table, it is in no state to go on with. */
 void mappings_postfork_child(void) {
-  atomic_store(&holder, 0);
+  if (atomic_exchange(&holder, 0)) {
+    range_count = 0;
+    loss_add(LOSS_mapping_missed);
+  }
   for (size_t i = 0; i < range_count; i++) ranges[i].id = 0;
 }

@@ -297,19 +297,36 @@ static uint64_t pass(struct memory_state *m, const struct block *block, int64_t 
   return id;
 }
 
-/* Inside itself it does nothing: what a signal handler allocates there is counted with the next block. */
+/* The sampler computes with floating point numbers, whose flags and traps are the program's. */
+#if defined(__x86_64__)
+static uint32_t take_float_state(void) {
+  uint32_t saved = __builtin_ia32_stmxcsr();
+  __builtin_ia32_ldmxcsr(0x1f80); /* every exception masked, none raised */
+  return saved;
+}
+static void give_float_state(uint32_t saved) { __builtin_ia32_ldmxcsr(saved); }
+#else
+static uint32_t take_float_state(void) { return 0; }
+static void give_float_state(uint32_t saved) { (void)saved; }
+#endif
+
+/* Inside itself it does nothing: what a signal handler allocates there is counted with the next block. A handler may
+ * also leave by longjmp: then the stack stands above where the passage stood that never ended. */
 static SLOW_PATH uint64_t pass_once(const struct block *block, int64_t moved) {
   struct memory_state *m = &this_memory;
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   uint64_t id = 0;
-  if (m->busy) return 0;
+  if (m->busy && here <= m->busy) return 0;
   int saved_errno = errno;
-  m->busy = 1;
   process_check_fork();
+  m->busy = here;
+  uint32_t float_state = take_float_state();
   if (recording()) {
     id = pass(m, block, moved);
   } else {
     stop_counting(m);
   }
+  give_float_state(float_state);
   m->busy = 0;
   errno = saved_errno;
   return id;
@@ -323,10 +340,10 @@ SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t s
 
 SLOW_PATH void memory_stop_at_freed(size_t bytes) { pass_once(NULL, -(int64_t)bytes); }
 
-uint64_t memory_mapped(const struct block *block) {
-  struct memory_stream *s = &this_memory.stream[NATIVE];
-  s->allocated += (int64_t)block->usable;
-  return s->allocated >= s->stop_at ? pass_once(block, (int64_t)block->usable) : 0;
+uint64_t memory_mapped(const struct block *block, size_t before) {
+  struct memory_state *m = &this_memory;
+  int64_t grown = memory_resize_stream(m, NATIVE, before, block->usable);
+  return m->stream[NATIVE].allocated >= m->stream[NATIVE].stop_at ? pass_once(block, grown) : 0;
 }
 
 /* ---- the life of threads and processes ---- */

@@ -85,7 +85,12 @@ static void allow_overlap(void) {
 #endif
 }
 
+/* Resolvers of indirect functions may call us before the loader has relocated us: then nothing that goes through the
+ * global offset table can be used, and thread-local variables are somewhere else. */
+static void *volatile const relocated = &next;
+
 void next_resolve(void) {
+  if (relocated != (void *)&next) return;
   if (atomic_exchange(&resolving, 1)) return;
   int saved_errno = errno;
 #define INTERPOSED(result, name, arguments) next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);

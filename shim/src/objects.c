@@ -14,21 +14,11 @@
 #define FLAG_GC (1ul << 14)
 #define FLAG_TYPE_SUBCLASS (1ul << 31)
 #define MOST_REFERENCES 0xffffffffu /* more, and it is a pointer; immortal objects have this many */
-#define TYPE_CACHE 512
+#define WRITTEN 1024
 
 /* ---- types ---- */
 
-struct known_type {
-  uintptr_t type;
-  uintptr_t name;
-  uint64_t hash;
-};
-static struct known_type
-    known_types[TYPE_CACHE]; /* entries may be mixed up by two writers: hash is then checked again */
-
-static uint64_t check_of(const struct known_type *entry) {
-  return (entry->type * 0x9e3779b97f4a7c15u) ^ (entry->name * 0xbf58476d1ce4e5b9u);
-}
+static _Atomic uint64_t written[WRITTEN]; /* hashes of names */
 
 static uint64_t word_at(const char *bytes, int offset) {
   uint64_t value;
@@ -55,16 +45,28 @@ static bool write_name(uint64_t hash, const char *name, size_t length) {
   return true;
 }
 
-/* Hash of the name at `address`; 0 when it is no name. */
+/* A name that is too long ends with a whole character. */
+static size_t whole_characters(const char *name, size_t length) {
+  while (length > 0 && ((unsigned char)name[length - 1] & 0xc0) == 0x80) length--;
+  return length > 0 && (unsigned char)name[length - 1] >= 0xc0 ? length - 1 : length;
+}
+
+/* Hash of the name at `address`, written on first sight; 0 when it is no name. Classes die, and both their address and
+ * their name's are used again: it is read each time. */
 static uint64_t named(uintptr_t address) {
   char name[NAME_MAX_BYTES];
   size_t length = 0, got = safe_read_some(name, (const void *)address, sizeof name);
   while (length < got && name[length]) {
     if ((unsigned char)name[length++] < ' ') return 0;
   }
+  if (length == sizeof name) length = whole_characters(name, length);
   if (!length) return 0;
   uint64_t hash = hash_of(name, length);
-  return write_name(hash, name, length) ? hash : 0;
+  _Atomic uint64_t *known = &written[hash % WRITTEN];
+  if (atomic_load_explicit(known, memory_order_relaxed) == hash) return hash;
+  if (!write_name(hash, name, length)) return 0;
+  atomic_store_explicit(known, hash, memory_order_relaxed);
+  return hash;
 }
 
 /* ob_type of a type is PyType_Type, or a class made by it that says of itself that it makes types. */
@@ -80,22 +82,17 @@ static uint64_t hash_of_type(uintptr_t type, bool behind_header) {
   if (type < 65536 || (type & 7) || !safe_read(facts, (void *)type, sizeof facts)) return 0;
   uint64_t flags = word_at(facts, TYPE_FLAGS);
   if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != behind_header) return 0;
-  struct known_type entry = {type, word_at(facts, TYPE_NAME), 0}, *known = &known_types[(type >> 5) % TYPE_CACHE];
-  struct known_type copy = *(volatile struct known_type *)known;
-  if (copy.type == type && copy.name == entry.name && (copy.hash ^ check_of(&entry)) != 0)
-    return copy.hash ^ check_of(&entry);
-  if (!makes_types(word_at(facts, OBJECT_TYPE))) return 0;
-  uint64_t hash = named(entry.name);
-  if (!hash) return 0;
-  entry.hash = hash ^ check_of(&entry);
-  *(volatile struct known_type *)known = entry;
-  return hash;
+  return makes_types(word_at(facts, OBJECT_TYPE)) ? named(word_at(facts, TYPE_NAME)) : 0;
 }
 
 uint64_t objects_type(uintptr_t block, size_t bytes, bool held) {
   static const int headers[] = {0, 16, 32};
   char start[48];
   if (!python_layout || !python_symbols.type_type || bytes < 16) return 0;
+  if (safe_read_refused()) { /* what looks like a pointer may be none */
+    loss_add(LOSS_types_unread);
+    return 0;
+  }
   memset(start, 0, sizeof start);
   size_t size = bytes < sizeof start ? bytes & ~(size_t)15 : sizeof start;
   if (held) {
@@ -124,11 +121,13 @@ struct gc_counts {
 static _Atomic uint64_t seen; /* collections that have been written */
 static _Atomic uint64_t seen_full;
 static _Atomic int64_t seen_ns;
+static _Atomic uintptr_t first_interpreter; /* whose collections are told; sub-interpreters count for themselves */
 
 static bool read_counts(const char *state, struct gc_counts *out) {
   if (!state || !python_layout || python_layout->interp_gc < 0) return false;
-  uintptr_t interpreter = word_at(state, python_layout->tstate_interp);
+  uintptr_t interpreter = word_at(state, python_layout->tstate_interp), first = 0;
   if (!interpreter) return false;
+  if (!atomic_compare_exchange_strong(&first_interpreter, &first, interpreter) && first != interpreter) return false;
   memcpy(out, (const char *)interpreter + python_layout->interp_gc - (int)sizeof *out, sizeof *out);
   return true;
 }
@@ -151,7 +150,7 @@ static void write_collections(const struct gc_counts *counts) {
 
 uint32_t objects_collections(const void *thread_state, bool at_once) {
   struct gc_counts counts;
-  if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* a thread that Python does not know */
+  if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* not a thread of it */
   uint64_t now = sum_of(&counts, 0), full = counts.generation[2][0], before = atomic_load(&seen);
   if (now == before) return (uint32_t)now;
   int64_t t_ns = clock_now_ns(), last_ns = atomic_load(&seen_ns);

@@ -144,10 +144,10 @@ static void *python_realloc(void *context, void *block, size_t size) {
   void *result = below->realloc(below->context, block, size);
   m->python_depth--;
   if (!result) {
-    if (followed) live_add((uintptr_t)block, &sample);
+    if (followed) sampler_put_back((uintptr_t)block, &sample);
     return NULL;
   }
-  if (followed) sampler_resized(&sample);
+  if (followed) sampler_resized(&sample, true);
   count_resized(m, result, size, before, pool_block_bytes(result));
   return result;
 }

@@ -5,6 +5,8 @@
 #include "pylayout.h"
 #include "shim.h"
 
+#pragma GCC visibility push(hidden)
+
 struct address_range {
   uintptr_t start, end;
   uint32_t flag; /* TICK_* that a return address inside stands for */
@@ -25,5 +27,7 @@ extern struct python_symbols python_symbols;
 bool python_thread_known(void);
 /* 3.10 and 3.11: more than one interpreter, so that the GIL-state lookup may find the wrong one. Context: signal. */
 bool python_sub_interpreters(void);
+
+#pragma GCC visibility pop
 
 #endif

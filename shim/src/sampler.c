@@ -174,12 +174,12 @@ static void tell_type(struct memory_state *m) {
   uintptr_t block = m->untyped;
   m->untyped = 0;
   uint64_t type = sample ? objects_type(block, sample->usable, false) : 0;
-  if (!type || sample->id != m->untyped_id) return;
+  if (!type || sample->id != m->untyped_id) return; /* it may have gone meanwhile: then the note says what it was */
   struct record_note *record = spool_claim(1);
   if (!record) return;
   sample->type = type;
   *record = (struct record_note){
-      .head = record->head, .thread = this_thread.id, .id = sample->id, .type = type, .flags = NOTE_TYPE};
+      .head = record->head, .thread = this_thread.id, .id = m->untyped_id, .type = type, .flags = NOTE_TYPE};
   spool_publish(record, RECORD_NOTE, 1);
 }
 
@@ -263,10 +263,14 @@ SLOW_PATH void sampler_freed(uintptr_t address) {
   errno = saved_errno;
 }
 
-void sampler_resized(const struct live_sample *sample) {
+void sampler_resized(const struct live_sample *sample, bool lives_on) {
   int saved_errno = errno;
-  sampler_ended(sample, sample->usable, memory_stack(), FREE_RESIZED);
+  sampler_ended(sample, sample->usable, memory_stack(), lives_on ? FREE_RESIZED : 0);
   errno = saved_errno;
+}
+
+void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
+  if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
 }
 
 /* Samples of the parent are the parent's. */

@@ -31,6 +31,9 @@
 
 #include "spool.h"
 
+/* What is shared between files is nobody else's: without this the compiler would go through the global offset table. */
+#pragma GCC visibility push(hidden)
+
 /* memcpy is one of the functions that we stand in front of: what the shim copies is not the program's. */
 static inline void *shim_copy(void *to, const void *from, size_t size) {
   for (size_t i = 0; i < size; i++) ((volatile char *)to)[i] = ((const char *)from)[i];
@@ -335,7 +338,7 @@ struct memory_state {
   int64_t free_stop_at;         /* of `freed`, in both streams */
   int64_t python_outside_pools; /* allocated - freed, through Python's allocators but not from a pool */
   uint32_t python_depth;        /* > 0 inside one of Python's allocators */
-  uint32_t busy;                /* inside the slow path */
+  uintptr_t busy;               /* inside the slow path: where its stack frame is */
   uint64_t random;
   uintptr_t untyped; /* the last sampled block of Python's, whose type is not known yet */
   uint64_t untyped_id;
@@ -361,8 +364,9 @@ void memory_init(void);
  * Context: malloc. */
 void memory_stop_at_allocated(int which, const void *block, size_t size, size_t usable, int source, size_t moved);
 void memory_stop_at_freed(size_t bytes);
-/* Counts a mapping; the id of its sample, 0 = it is none. Context: malloc. */
-uint64_t memory_mapped(const struct block *block);
+/* Counts a mapping that had `before` bytes until now (0: it is new); the id of its sample, 0 = it is none.
+ * Context: malloc. */
+uint64_t memory_mapped(const struct block *block, size_t before);
 /* Hash of the calling thread's Python stack; 0 = none. Context: malloc. */
 uint64_t memory_stack(void);
 /* Writes what the heap consists of now. Context: malloc. */
@@ -383,9 +387,9 @@ static inline void memory_count_freed(struct memory_state *m, int which, size_t 
   s->freed += (int64_t)usable;
   if (unlikely(s->freed >= m->free_stop_at)) memory_stop_at_freed(usable);
 }
-/* A block that was resized: the footprint moves by the difference; the sampler takes it for a new block. */
-static inline void memory_count_resized(struct memory_state *m, int which, const void *block, size_t size,
-                                        size_t before, size_t usable, int source) {
+/* A block that was resized: the footprint moves by the difference; the sampler takes it for a new block. Returns by how
+ * much it grew. */
+static inline int64_t memory_resize_stream(struct memory_state *m, int which, size_t before, size_t usable) {
   struct memory_stream *s = &m->stream[which];
   size_t grown = usable > before ? usable - before : 0;
   if (usable < before) memory_count_freed(m, which, before - usable);
@@ -394,7 +398,13 @@ static inline void memory_count_resized(struct memory_state *m, int which, const
     if (s->sample_at < s->stop_at) s->stop_at = s->sample_at;
   }
   s->allocated += (int64_t)grown;
-  if (unlikely(s->allocated >= s->stop_at)) memory_stop_at_allocated(which, block, size, usable, source, grown);
+  return (int64_t)grown;
+}
+static inline void memory_count_resized(struct memory_state *m, int which, const void *block, size_t size,
+                                        size_t before, size_t usable, int source) {
+  size_t grown = (size_t)memory_resize_stream(m, which, before, usable);
+  if (unlikely(m->stream[which].allocated >= m->stream[which].stop_at))
+    memory_stop_at_allocated(which, block, size, usable, source, grown);
 }
 
 /* ---- live.c: the allocations that are followed ---- */
@@ -442,7 +452,9 @@ void sampler_freed(uintptr_t address);
 /* The same for a block that is about to be resized: takes it out, and writes its end once it has moved.
  * Context: malloc. */
 bool sampler_take(uintptr_t address, struct live_sample *out);
-void sampler_resized(const struct live_sample *sample);
+void sampler_resized(const struct live_sample *sample, bool lives_on);
+/* It was not resized. Context: malloc. */
+void sampler_put_back(uintptr_t address, const struct live_sample *sample);
 /* Writes the end of `bytes` of a sample. Context: malloc. */
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
 /* Draws one of the samples taken since the last call that are still alive, by their weight in bytes; false = there is
@@ -491,5 +503,7 @@ void process_before_exec(void);
 void process_after_failed_exec(void);
 /* Is this the process that the spool knows, rather than a vfork child of it? Context: signal. */
 bool process_is_recorded_one(void);
+
+#pragma GCC visibility pop
 
 #endif

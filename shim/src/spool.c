@@ -132,6 +132,12 @@ static struct chunk_header *open_chunk(uint64_t offer) {
   return chunk;
 }
 
+/* Its pages stay in the file and leave this process; a writer that is not done gets them back. */
+static void close_chunk(struct chunk_header *chunk) {
+  atomic_store((_Atomic uint32_t *)&chunk->closed, 1);
+  madvise(chunk, SPOOL_CHUNK_BYTES, MADV_DONTNEED);
+}
+
 /* Puts a fresh chunk in the place of `full`, unless somebody else has already. */
 static SLOW_PATH bool next_chunk(struct chunk_header *full) {
   uint64_t offer;
@@ -140,7 +146,7 @@ static SLOW_PATH bool next_chunk(struct chunk_header *full) {
   struct chunk_header *fresh = open_chunk(offer);
   if (!fresh) return false;
   if (atomic_compare_exchange_strong(&current, &full, fresh)) {
-    if (full) atomic_store((_Atomic uint32_t *)&full->closed, 1);
+    if (full) close_chunk(full);
   } else {
     atomic_store((_Atomic uint32_t *)&fresh->closed, 1);
   }

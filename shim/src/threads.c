@@ -77,6 +77,7 @@ void threads_begin(bool from_now) {
     clock_thread_usage(&t->user_start_ns, &t->system_start_ns);
   }
   t->system_seen_ns = t->user_system_seen_ns = t->system_start_ns;
+  pthread_setspecific(end_key, (void *)1); /* one of the first keys: nothing is allocated for it */
   atomic_fetch_add(&live, 1);
   ticks_arm();
   write_start();
@@ -162,7 +163,6 @@ static struct start enter(void *given) {
   signals_thread_start();
   process_check_fork();
   threads_begin(false);
-  pthread_setspecific(end_key, (void *)1);
   return start;
 }
 

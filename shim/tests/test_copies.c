@@ -10,7 +10,7 @@ struct next_functions next;
 THREAD_LOCAL struct thread_state this_thread = {.id = 1};
 static struct record_copy line;
 static int64_t volume, samples, last_bytes;
-static int resolved_after = 3;
+static bool may_resolve;
 
 void loss_add(enum loss loss) { header.losses[loss]++; }
 void *spool_claim(unsigned lines) { return lines == 1 ? &line : NULL; }
@@ -33,7 +33,7 @@ static void *checked(void *to, const void *from, size_t size, size_t room) {
   return plain(to, from, size);
 }
 void next_resolve(void) {
-  if (--resolved_after > 0) return;
+  if (!may_resolve) return;
   next.memcpy = next.memmove = plain;
   next.__memcpy_chk = next.__memmove_chk = checked;
   next.resolved = true;
@@ -96,7 +96,7 @@ static void test_what_threads_leave_is_carried(void) {
 int main(void) {
   test_before_libc_is_known();
   spool = &header;
-  next_resolve();
+  may_resolve = true;
   next_resolve();
   copies_init();
   volume = samples = 0;

@@ -171,7 +171,7 @@ static void test_a_resized_block_is_a_new_one(void) {
   uintptr_t block = allocate(100);
   struct live_sample sample;
   check(alloc_count == 1 && live_maybe((void *)block) && sampler_take(block, &sample));
-  sampler_resized(&sample);
+  sampler_resized(&sample, true);
   memory_count_resized(&this_memory, NATIVE, (void *)block, 150, 100, 160, ALLOC_REALLOC);
   check(free_count == 1 && (frees[0].flags & FREE_RESIZED) && frees[0].bytes == 100);
   check(alloc_count == 2 && allocs[1].size_bytes == 150 && allocs[1].usable_bytes == 160);
