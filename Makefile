@@ -89,9 +89,13 @@ test-c: build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSa
 stress: build/targets/.stamp ## 2 million ticks on each interpreter; result into benchmarks/results/
 	$(BIN)/python tests/stress.py --ticks 2000000
 
-bench: build/targets/.stamp ## overhead, accuracy, start-up and report speed; results into benchmarks/results/
+bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/accuracy.py
+	$(BIN)/python benchmarks/allocator.py
+	$(BIN)/python benchmarks/instructions.py
+	$(BIN)/python benchmarks/sampling.py
+	$(BIN)/python benchmarks/false_leaks.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/report_speed.py
 

@@ -36,6 +36,10 @@ REPORT_TABLES = frozenset(
         "settings",
         "opcode_calls",
         "thread_scale",
+        "exact_traces",
+        "footprint_events",
+        "process_moments",
+        "allocation_figures",
         "stack_frames",
         "stack_owners",
         "stack_figures",
@@ -115,6 +119,7 @@ def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> Du
     for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"):
         connection.execute(f"SET {setting} = false")
     connection.execute("SET allow_community_extensions = false")
+    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
     connection.execute(f"SET temp_directory = {views.literal(str(temporary))}")
     if not is_sealed:
         names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
@@ -151,7 +156,7 @@ def _create(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     for name, query in views.definitions(files):
-        if name == "stack_frames":
+        if name == views.DERIVED_VIEWS[0]:
             _select(connection, selection)
         connection.execute(f"CREATE TEMP {'TABLE' if name in tables else 'VIEW'} {name} AS {query}")
 

@@ -5,7 +5,7 @@ Several traces are reduced one at a time and then merged: a hundred of them need
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +13,11 @@ from typing import Any
 
 from . import queries
 from .info import trace_info
+from .leaks import Grown, find_leaks, merged_leaks
 from .open import REPORT_TABLES, Traces, open_traces
-from .results import Function, Line, Report, Totals, TraceInfo
+from .results import Function, Leak, Line, Report, Totals, TraceInfo, sorted_rows
 from .selection import Selection
+from .sources import source_line, sources_of
 from .timeline import Memory, memory_over_time
 from .trend import Point, reduce_points, steps
 
@@ -24,7 +26,7 @@ Key = tuple[Any, ...]
 
 _SUMMED = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "cumulative_cpu_s")
 _SUMMED_MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
-_NEWLINE = re.compile(r"\r\n|\r|\n")
+_SUMMED_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 
 
 @dataclass(frozen=True)
@@ -32,11 +34,13 @@ class Reduction:
     """One trace, reduced: rows by key with the columns of lines.sql and functions.sql, and growth over time by key."""
 
     info: TraceInfo
+    window_s: float
     memory: Memory | None
     lines: dict[Key, Row]
     functions: dict[Key, Row]
     unattributed: Row
     trends: dict[Key, list[tuple[int, int]]]
+    leaks: dict[Key, Grown]
     sources: dict[str, list[str]]
 
 
@@ -77,13 +81,22 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     functions = _by_key(queries.rows(connection, "functions"), function_key)
     return Reduction(
         info=info,
+        window_s=_window_s(info, selection),
         memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
         lines=lines,
         functions=functions,
         unattributed=queries.rows(connection, "unattributed")[0],
         trends=_trends(queries.rows(connection, "line_trends")),
-        sources=_sources(traces, {row["file"] for row in (*lines.values(), *functions.values())}),
+        leaks=find_leaks(connection) if info.events["alloc"] else {},
+        sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
     )
+
+
+def _window_s(info: TraceInfo, selection: Selection) -> float:
+    """Seconds of the recording that the selection covers; 0 where its length is not known."""
+    wall_s = info.wall_s or 0.0
+    to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)
+    return max(to_s - max(selection.from_s or 0.0, 0.0), 0.0)
 
 
 def line_key(row: Row) -> Key:
@@ -109,11 +122,6 @@ def _trends(rows: Iterable[Row]) -> dict[Key, list[tuple[int, int]]]:
     return trends
 
 
-def _sources(traces: Traces, files: set[str]) -> dict[str, list[str]]:
-    rows = queries.run(traces.connection, "sources_of", files=sorted(files))
-    return {file: _NEWLINE.split(text) for file, text, _ in rows if text is not None}
-
-
 def _report(reductions: list[Reduction], query: dict[str, Any], sort: str | None, limit: int | None) -> Report:
     unattributed = _merged_row([each.unattributed for each in reductions])
     maker = _Maker(reductions, unattributed)
@@ -124,9 +132,10 @@ def _report(reductions: list[Reduction], query: dict[str, Any], sort: str | None
         traces=[each.info for each in reductions],
         totals=maker.totals,
         timeline=maker.timeline(),
-        lines=sorted_rows(lines, sort)[:limit],
+        lines=_in_order(lines, sort)[:limit],
         unattributed=maker.unattributed(unattributed),
-        functions=sorted_rows(functions, sort)[:limit],
+        leaks=maker.leaks if maker.has_allocations else None,
+        functions=_in_order(functions, sort)[:limit],
         sources=maker.sources,
     )
 
@@ -142,8 +151,8 @@ def _merged(tables: list[dict[Key, Row]]) -> dict[Key, Row]:
 
 
 def _merged_row(rows: list[Row]) -> Row:
-    sums = {name: sum(row[name] for row in rows) for name in (*_SUMMED, *_SUMMED_MEMORY) if name in rows[0]}
-    return rows[0] | sums
+    names = (*_SUMMED, *_SUMMED_MEMORY, *_SUMMED_ALLOCATIONS)
+    return rows[0] | {name: sum(row[name] for row in rows) for name in names if name in rows[0]}
 
 
 class _Maker:
@@ -153,12 +162,18 @@ class _Maker:
         self._reductions = reductions
         self.has_cpu = any(each.info.events["cpu"] is not None for each in reductions)
         self.has_memory = any(each.memory is not None for each in reductions)
+        self.has_allocations = any(each.info.events["alloc"] is not None for each in reductions)
+        self.has_peak = any(each.memory is not None and each.memory.peak_bytes > 0 for each in reductions)
+        self.has_copies = any(each.info.events["copy"] is not None for each in reductions)
         self.sources: dict[str, list[str]] = {}
         for each in reductions:
             self.sources = each.sources | self.sources
+        self.window_s = sum(each.window_s for each in reductions)
+        self.leaks = merged_leaks([each.leaks for each in reductions], self.sources)
         self.totals = self._totals(unattributed)
 
     def _totals(self, unattributed: Row) -> Totals:
+        """Sums over all samples, attributed or not; the highest of the peaks."""
         rows = [row for each in self._reductions for row in each.lines.values()] + [unattributed]
         names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
         cpu = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
@@ -168,6 +183,8 @@ class _Maker:
             peak_bytes=max((m.peak_bytes for m in memories), default=None),
             python_peak_bytes=max((m.python_peak_bytes for m in memories), default=None),
             peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
+            alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
+            copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
         )
 
     def timeline(self) -> list[Point] | None:
@@ -176,23 +193,22 @@ class _Maker:
         return max(memories, key=lambda memory: memory.peak_bytes).timeline if memories else None
 
     def line(self, key: Key, row: Row) -> Line:
-        source = self._source(row["file"], row["line"])
-        return Line(row["file"], row["line"], row["function"], row["first_line"], source, **self._figures(row, key))
+        source = source_line(self.sources, row["file"], row["line"])
+        leaks = [leak for leak in self.leaks if (leak.file, leak.line) == key]
+        names = (row["file"], row["line"], row["function"], row["first_line"], source)
+        return Line(*names, **self._figures(row, key, leaks))
 
     def function(self, key: Key, row: Row) -> Function:
-        source = self._source(row["file"], row["first_line"])
-        cumulative = row["cumulative_cpu_s"] if self.has_cpu else None
+        source = source_line(self.sources, row["file"], row["first_line"])
+        leaks = [leak for leak in self.leaks if (leak.file, leak.function, leak.first_line) == key]
         names = (row["file"], row["first_line"], row["function"], row["first_line"], source)
-        return Function(*names, **self._figures(row, key), cumulative_cpu_s=cumulative)
+        cumulative = row["cumulative_cpu_s"] if self.has_cpu else None
+        return Function(*names, **self._figures(row, key, leaks), cumulative_cpu_s=cumulative)
 
     def unattributed(self, row: Row) -> Line:
-        return Line(None, None, None, None, **self._figures(row, ()))
+        return Line(None, None, None, None, **self._figures(row, (), []))
 
-    def _source(self, file: str, line: int) -> str | None:
-        lines = self.sources.get(file, [])
-        return lines[line - 1] if 0 < line <= len(lines) else None
-
-    def _figures(self, row: Row, key: Key) -> Row:
+    def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
         figures: Row = {}
         if self.has_cpu:
             figures = {name: row[name] for name in ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s")}
@@ -202,7 +218,30 @@ class _Maker:
             figures["growth_bytes"] = row["growth_bytes"]
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
-        return figures
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
+
+    def _allocated(self, row: Row) -> Row:
+        if not self.has_allocations:
+            return {}
+        return {
+            "alloc_bytes": round(row["alloc_bytes"]),
+            "alloc_error_bytes": round(math.sqrt(row["alloc_variance"])),
+            "live_at_peak_bytes": round(row["live_at_peak_bytes"]) if self.has_peak else None,
+            "live_at_end_bytes": round(row["live_at_end_bytes"]),
+        }
+
+    def _copied(self, row: Row) -> Row:
+        if not self.has_copies:
+            return {}
+        rate = row["copy_bytes"] / self.window_s if self.window_s else None
+        return {"copy_bytes": row["copy_bytes"], "copy_bytes_per_s": rate}
+
+    def _leaking(self, leaks: list[Leak]) -> Row:
+        """Probability and rate of these leaks together; 0 for none."""
+        if not self.has_allocations:
+            return {}
+        rate = sum(leak.bytes_per_s for leak in leaks)
+        return {"leak_probability": max((leak.probability for leak in leaks), default=0.0), "leak_bytes_per_s": rate}
 
     def _trend(self, key: Key) -> list[Point]:
         """That of the trace in which the growth is largest."""
@@ -210,17 +249,11 @@ class _Maker:
         return reduce_points(steps(max(trends, key=lambda events: abs(events[-1][1])))) if trends else []
 
 
-def sorted_rows(rows: list[Any], sort: str | None) -> list[Any]:
-    """Rows by the field ``sort``: numbers from the largest, texts from A, None last. Ties keep their order."""
-    if sort is None:
-        return sorted(rows, key=_default_order)
-    known = [row for row in rows if getattr(row, sort) is not None]
-    unknown = [row for row in rows if getattr(row, sort) is None]
-    is_name = sort in ("file", "line", "function", "first_line", "source")
-    return sorted(known, key=lambda row: getattr(row, sort), reverse=not is_name) + unknown
+def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
+    return sorted(rows, key=_default_order) if sort is None else sorted_rows(rows, sort)
 
 
 def _default_order(row: Line) -> tuple[Any, ...]:
     cumulative = row.cumulative_cpu_s if isinstance(row, Function) else 0
     names = (row.file or "", row.line or 0, row.function or "")
-    return -(row.cpu_s or 0), -(cumulative or 0), -(row.growth_bytes or 0), *names
+    return -(row.cpu_s or 0), -(cumulative or 0), -(row.growth_bytes or 0), -(row.alloc_bytes or 0), *names

@@ -34,8 +34,9 @@ class ShownFile:
 def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
     """The lines to show, by file; files in the order of their first line in the report.
 
-    A line is shown if it took 1 % of the CPU time or if the memory charged to it changed by 1 % of the peak, together
-    with the line before and the line after; at most 300 lines in all. ``all_lines`` shows every line with a sample.
+    A line is shown if it took 1 % of the CPU time, if the memory charged to it changed by 1 % of the peak, if it held 1 %
+    of the peak, allocated or copied 1 % of all bytes, or leaks; together with the line before and the line after; at
+    most 300 lines in all. ``all_lines`` shows every line with a sample.
     """
     numbers: dict[str, set[int]] = {}
     count = 0
@@ -59,9 +60,24 @@ def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
 
 
 def _matters(line: Line, report: Report) -> bool:
-    cpu_s, peak_bytes = report.totals.cpu_s or 0.0, report.totals.peak_bytes or 0
-    has_time = cpu_s > 0 and (line.cpu_s or 0.0) >= LEAST_SHARE * cpu_s
-    return has_time or (peak_bytes > 0 and abs(line.growth_bytes or 0) >= LEAST_SHARE * peak_bytes)
+    return matters(line, report) or reaches(line.cpu_s, report.totals.cpu_s)
+
+
+def matters(line: Line, report: Report) -> bool:
+    """Is the line, or function, worth a look for its memory?"""
+    totals = report.totals
+    return (
+        reaches(abs(line.growth_bytes or 0), totals.peak_bytes)
+        or reaches(line.live_at_peak_bytes, totals.peak_bytes)
+        or reaches(line.alloc_bytes, totals.alloc_bytes)
+        or reaches(line.copy_bytes, totals.copy_bytes)
+        or bool(line.leak_bytes_per_s)
+    )
+
+
+def reaches(part: float | None, whole: float | None) -> bool:
+    """Is ``part`` at least 1 % of ``whole``, where there is any?"""
+    return bool(part and whole and part >= LEAST_SHARE * whole > 0)
 
 
 def _with_neighbours(line: Line, report: Report) -> list[int]:

@@ -112,6 +112,33 @@ class Function(Line):
 
 
 @dataclass(frozen=True)
+class Leak:
+    """A line that leaks. Counts are of judged samples, ``_per_s`` is over the judged time.
+
+    ``error_bytes_per_s``: standard error of the rate; ``age_s``: mean age of what was alive when judged; ``type`` (None =
+    no Python object), ``allocator`` and its ``family`` (pools, python, native, mapping, frames): those of most bytes.
+    """
+
+    file: str
+    line: int
+    function: str
+    probability: float
+    bytes_per_s: float
+    mallocs: int
+    frees: int
+    live_at_end_bytes: int
+    first_line: int
+    source: str | None
+    error_bytes_per_s: float
+    allocations_per_s: float
+    age_s: float | None
+    type: str | None
+    allocator: str
+    family: str
+    trend: list[Point]
+
+
+@dataclass(frozen=True)
 class Report:
     """The report. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
 
@@ -122,7 +149,7 @@ class Report:
     lines: list[Line]
     unattributed: Line
     functions: list[Function]
-    leaks: list[Any] | None = None
+    leaks: list[Leak] | None = None
     sources: Mapping[str, list[str]] = field(default_factory=dict, metadata={"json": False})
 
 
@@ -135,6 +162,86 @@ class TimelinePoint:
     footprint_bytes: int | None
     python_footprint_bytes: int | None
     rss_bytes: int | None
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """What a line, function, type or allocator allocated; estimates, each with its standard error.
+
+    ``file`` to ``source`` are None unless rows are by line or function, ``type`` unless by type, ``allocator`` and
+    ``family`` (pools, python, native, mapping, frames) unless by allocator. Temporary is what was freed by the line that
+    allocated it, or within the limits that were asked for. ``died_young`` were freed before a garbage collection,
+    ``survived`` lived through one (None = no Python); ``mean_lifetime_s`` is of those that were freed.
+    """
+
+    file: str | None = None
+    line: int | None = None
+    function: str | None = None
+    first_line: int | None = None
+    source: str | None = None
+    type: str | None = None
+    allocator: str | None = None
+    family: str | None = None
+    samples: int = 0
+    alloc_bytes: int = 0
+    alloc_error_bytes: int = 0
+    allocations: int = 0
+    allocations_error: int = 0
+    live_at_peak_bytes: int | None = None
+    live_at_peak_error_bytes: int | None = None
+    live_at_end_bytes: int = 0
+    live_at_end_error_bytes: int = 0
+    temporary_bytes: int = 0
+    temporary_error_bytes: int = 0
+    temporary_allocations: int = 0
+    died_young: int | None = None
+    survived: int | None = None
+    mean_lifetime_s: float | None = None
+
+
+@dataclass(frozen=True)
+class MemoryPart:
+    """A part of a resident set; ``share`` of it, 0 to 1. ``bytes`` is None where it was not recorded."""
+
+    name: str
+    bytes: int | None
+    share: float | None
+
+
+@dataclass(frozen=True)
+class Reconciliation:
+    """What the resident set of the process tree consisted of. ``moment``: peak or end. ``parts`` add up to rss_bytes."""
+
+    trace: int
+    moment: str
+    t_s: float
+    processes: int
+    rss_bytes: int
+    parts: list[MemoryPart]
+    reserved_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryPeak:
+    """The highest footprint of a trace's process tree, and when it was."""
+
+    trace: int
+    t_s: float
+    footprint_bytes: int
+
+
+@dataclass(frozen=True)
+class MemoryReport:
+    """Who allocated what. totals = rows + unattributed (without a frame of the user's); imports are a part of totals."""
+
+    query: dict[str, Any]
+    traces: list[TraceInfo]
+    peaks: list[MemoryPeak]
+    totals: MemoryRow
+    memory: list[MemoryRow]
+    unattributed: MemoryRow
+    imports: MemoryRow
+    reconciliation: list[Reconciliation]
 
 
 @dataclass(frozen=True)
@@ -170,6 +277,25 @@ class Table:
     rows_name: str = ""
 
 
+#: Garbage collections: when the last of them was noticed (s), of which generation, how many.
+Mark = tuple[float, int, int]
+
+
+@dataclass(frozen=True)
+class Timeline(Table):
+    """Memory over time; ``collections`` holds the garbage collections of each trace, at most 200, in order of time."""
+
+    collections: list[list[Mark]] = field(default_factory=list)
+
+
+def sorted_rows(rows: list[Any], sort: str) -> list[Any]:
+    """Rows by the field ``sort``: numbers from the largest, texts from A, None last. Ties keep their order."""
+    known = [row for row in rows if getattr(row, sort) is not None]
+    unknown = [row for row in rows if getattr(row, sort) is None]
+    is_name = sort in ("line", "first_line") or any(isinstance(getattr(row, sort), str) for row in known[:1])
+    return sorted(known, key=lambda row: getattr(row, sort), reverse=not is_name) + unknown
+
+
 def to_json(result: Any) -> Any:
     """``result`` as plain dicts, lists, numbers and strings, keys in the order of the fields."""
     if dataclasses.is_dataclass(result) and not isinstance(result, type):
@@ -188,6 +314,19 @@ def report_json(report: Report) -> dict[str, Any]:
     document: dict[str, Any] = {"schema": "scalene-trace/report/1"}
     document |= to_json(report)
     return document
+
+
+def memory_json(report: MemoryReport) -> dict[str, Any]:
+    """The document of ``scalene-analyze memory --json``."""
+    document: dict[str, Any] = {"schema": "scalene-trace/memory/1"}
+    document |= to_json(report)
+    return document
+
+
+def timeline_json(timeline: Timeline) -> dict[str, Any]:
+    """The document of ``scalene-analyze timeline --json``."""
+    marks = [mark for marks in timeline.collections for mark in marks]
+    return table_json(timeline) | {"collections": to_json(sorted(marks))}
 
 
 def table_json(table: Table) -> dict[str, Any]:

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 from . import queries
 from .info import trace_info
 from .open import open_traces
-from .results import Table, TimelinePoint
+from .results import Mark, Timeline, TimelinePoint
 from .selection import Selection
 from .trend import MAX_POINTS, Point, reduce_points, steps
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+_TABLES = ("memory_samples", "processes", "exact_traces", "footprint_events")
 
 Event = tuple[int, int]  #: (time in ns, bytes from then on)
 
@@ -33,15 +35,21 @@ class Memory:
 
 def memory_over_time(connection: DuckDBPyConnection, selection: Selection) -> Memory:
     """The memory of the one opened trace within the selection's time window."""
-    rows = queries.run(connection, "footprint_events")
-    footprint = _window([(row[1], row[2]) for row in rows], selection)
-    python = _window([(row[1], row[3]) for row in rows], selection)
+    rows = footprint_events(connection)
+    footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
+    python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
     return Memory(
         peak_bytes=max((each[1] for each in footprint), default=0),
         python_peak_bytes=max((each[1] for each in python), default=0),
         peak_rss_bytes=peak_rss(connection, selection),
         timeline=reduce_points(steps(footprint)),
     )
+
+
+def footprint_events(connection: DuckDBPyConnection) -> list[tuple[int, int, int]]:
+    """(time in ns, footprint, Python's part in bytes) of the process tree, in order of time."""
+    columns = "t_ns, footprint_bytes, python_footprint_bytes"
+    return connection.execute(f"SELECT {columns} FROM footprint_events ORDER BY trace, t_ns, is_gone").fetchall()
 
 
 def peak_rss(connection: DuckDBPyConnection, selection: Selection) -> int | None:
@@ -58,7 +66,7 @@ def peak_rss(connection: DuckDBPyConnection, selection: Selection) -> int | None
 
 
 def _rss_events(connection: DuckDBPyConnection) -> list[Event]:
-    return [(t_ns, rss) for _, t_ns, rss in queries.run(connection, "rss_events")]
+    return connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
 
 
 def _window(events: list[Event], selection: Selection) -> list[Event]:
@@ -74,27 +82,29 @@ def _window(events: list[Event], selection: Selection) -> list[Event]:
 
 def build_timeline(
     paths: Sequence[Path], selection: Selection, query: dict[str, object], limit: int = MAX_POINTS
-) -> Table:
-    """Rows of :class:`TimelinePoint`, at most ``limit`` a trace, in order of trace and time.
+) -> Timeline:
+    """Rows of :class:`TimelinePoint`, at most ``limit`` a trace, in order of trace and time, and garbage collections.
 
     Raises the errors of :func:`open_traces`.
     """
     infos, rows = [], []
+    marks: list[list[Mark]] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path], selection, ("memory_samples", "processes")) as traces:
+        with open_traces([path], selection, _TABLES) as traces:
             infos.append(trace_info(traces))
             rows += _timeline_points(traces.connection, selection, index, limit)
-    return Table("timeline", query, infos, rows)
+            marks.append(queries.run(traces.connection, "collection_marks"))
+    return Timeline("timeline", query, infos, rows, collections=marks)
 
 
 def _timeline_points(
     connection: DuckDBPyConnection, selection: Selection, trace: int, limit: int
 ) -> list[TimelinePoint]:
-    rows = queries.run(connection, "footprint_events")
-    footprint = _window([(row[1], row[2]) for row in rows], selection)
-    python = _window([(row[1], row[3]) for row in rows], selection)
+    rows = footprint_events(connection)
+    footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
+    python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
     resident = _window(_rss_events(connection), selection)
-    if not connection.execute("SELECT count(*) FROM memory_samples").fetchall()[0][0]:
+    if not any(value for _, value in footprint):
         footprint, python = [], []
     times_s = [t_s for t_s, _ in reduce_points(steps(footprint or resident), max(limit, 3))]
     series = [_Held(events) for events in (footprint, python, resident)]

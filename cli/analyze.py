@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import difflib
 import gc
-import glob
 import json
 import os
 import sys
@@ -20,6 +19,30 @@ import typer
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
+from .analyze_options import (
+    AllFiles,
+    AllLines,
+    By,
+    Exclude,
+    From,
+    Include,
+    Json,
+    Limit,
+    NoColor,
+    Paths,
+    Process,
+    Sort,
+    TemporaryAllocations,
+    TemporarySeconds,
+    Thread,
+    To,
+    UsageError,
+    checked_sort,
+    exists,
+    given_paths,
+    selection_of,
+)
+
 if TYPE_CHECKING:
     from .render import Screen
 
@@ -30,52 +53,8 @@ EXIT_BUG = 70
 DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
 
 _GLOBAL_OPTIONS = ("--help", "-h", "--version")
-_OLD_SUFFIX = ".old.parquet"
 #: Click's own; typer brings a click of its own along since 0.20, and names this class nowhere.
 _ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-class UsageError(Exception):
-    """Wrong usage; ``str()`` is a sentence or two."""
-
-
-Paths = Annotated[
-    list[str], typer.Argument(metavar="TRACE...", help="Trace files; several are added up.", show_default=False)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON (docs/json.md) instead of text.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="At most N rows.", show_default=False)]
-Sort = Annotated[
-    str | None, typer.Option("--sort", metavar="FIELD", help="Order by a field of the JSON output.", show_default=False)
-]
-From = Annotated[
-    float | None, typer.Option("--from", metavar="S", help="Only samples from this second on.", show_default=False)
-]
-To = Annotated[
-    float | None, typer.Option("--to", metavar="S", help="Only samples before this second.", show_default=False)
-]
-Process = Annotated[
-    list[int] | None,
-    typer.Option(
-        "--process", metavar="ID", help="Only this process (id as in `info`); may be repeated.", show_default=False
-    ),
-]
-Thread = Annotated[
-    list[int] | None,
-    typer.Option("--thread", metavar="ID", help="Only this thread; may be repeated.", show_default=False),
-]
-Include = Annotated[
-    list[str] | None,
-    typer.Option("--include", metavar="GLOB", help="Count files that match as the program's own.", show_default=False),
-]
-Exclude = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--exclude", metavar="GLOB", help="Do not count files that match; wins over the others.", show_default=False
-    ),
-]
-AllFiles = Annotated[bool, typer.Option("--all", help="Count every file, library code too.")]
-AllLines = Annotated[bool, typer.Option("--all-lines", help="Show every line that has a sample.")]
-NoColor = Annotated[bool, typer.Option("--no-color", help="No colours.")]
 
 
 def _print_version(value: bool) -> None:
@@ -113,8 +92,8 @@ def report(
     from scalene_trace.analyze.report import build_report
     from scalene_trace.analyze.results import Line, report_json
 
-    selection = _selection(from_s, to_s, process, thread, include, exclude, all_)
-    result = build_report(given_paths(paths), selection, _checked_sort(sort, Line), limit)
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    result = build_report(given_paths(paths), selection, checked_sort(sort, Line), limit)
     if json_:
         return _print_json(report_json(result))
     from .render_report import report_text
@@ -140,13 +119,80 @@ def functions(
     from scalene_trace.analyze.report import build_report
     from scalene_trace.analyze.results import Function, Table, table_json
 
-    selection = _selection(from_s, to_s, process, thread, include, exclude, all_)
-    result = build_report(given_paths(paths), selection, _checked_sort(sort, Function), limit)
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    result = build_report(given_paths(paths), selection, checked_sort(sort, Function), limit)
     if json_:
         return _print_json(table_json(Table("functions", result.query, result.traces, result.functions)))
     from .render_tables import functions_text
 
     return _print_lines(functions_text(result, _screen(no_color)))
+
+
+def leaks(
+    paths: Paths,
+    json_: Json = False,
+    limit: Limit = None,
+    sort: Sort = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    no_color: NoColor = False,
+) -> None:
+    """Which lines leak, how sure that is, and how fast."""
+    from scalene_trace.analyze.leaks import build_leaks
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import Leak, table_json
+
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    asked = query_of(selection, sort, limit)
+    table = build_leaks(given_paths(paths), selection, asked, checked_sort(sort, Leak), limit)
+    if json_:
+        return _print_json(table_json(table))
+    from .render_memory import leaks_text
+
+    return _print_lines(leaks_text(table, _screen(no_color)))
+
+
+def memory(
+    paths: Paths,
+    by: By = "line",
+    temporary_s: TemporarySeconds = None,
+    temporary_allocations: TemporaryAllocations = None,
+    json_: Json = False,
+    limit: Limit = None,
+    sort: Sort = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    no_color: NoColor = False,
+) -> None:
+    """Who allocates, what is alive when, what is temporary; and what the resident set consists of."""
+    from scalene_trace.analyze.memory import BY, MemoryQuery, build_memory
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import MemoryRow, memory_json
+
+    if by not in BY:
+        raise UsageError(f"--by {by} is not known. Use {', '.join(BY[:-1])} or {BY[-1]}.")
+    if temporary_s is not None and not temporary_s < 1e9:
+        raise UsageError("--temporary-s is a number of seconds.")
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    asked = MemoryQuery(by, temporary_s, temporary_allocations)
+    query = query_of(selection, sort, limit) | vars(asked)
+    order = checked_sort(sort, MemoryRow) or "alloc_bytes"
+    result = build_memory(given_paths(paths), selection, asked, query, order, limit)
+    if json_:
+        return _print_json(memory_json(result))
+    from .render_memory import memory_text
+
+    return _print_lines(memory_text(result, _screen(no_color)))
 
 
 def timeline(
@@ -160,15 +206,15 @@ def timeline(
 ) -> None:
     """Memory of the program over time. --limit says how many points (100)."""
     from scalene_trace.analyze.report import query_of
-    from scalene_trace.analyze.results import table_json
+    from scalene_trace.analyze.results import timeline_json
     from scalene_trace.analyze.timeline import build_timeline
 
-    selection = _selection(from_s, to_s, process)
+    selection = selection_of(from_s, to_s, process)
     table = build_timeline(
         given_paths(paths), selection, query_of(selection, None, limit), 100 if limit is None else limit
     )
     if json_:
-        return _print_json(table_json(table))
+        return _print_json(timeline_json(table))
     from .render_tables import timeline_text
 
     return _print_lines(timeline_text(table, _screen(no_color)))
@@ -216,7 +262,7 @@ def sql(
     no_color: NoColor = False,
 ) -> None:
     """Runs SQL over the views of the traces. The options that select samples apply to lines and functions."""
-    selection = _selection(from_s, to_s, process, thread, include, exclude, all_)
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     form = "json" if json_ else format_
     if form not in ("table", "csv", "json"):
         raise UsageError(f"--format {form} is not known. Use table, csv or json.")
@@ -236,6 +282,8 @@ def sql(
 COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
     "functions": functions,
+    "leaks": leaks,
+    "memory": memory,
     "timeline": timeline,
     "info": info,
     "sql": sql,
@@ -258,7 +306,7 @@ def build_app(names: Iterable[str]) -> typer.Typer:
 
 def _split_sql(words: list[str]) -> tuple[list[Path], str]:
     """Traces and SQL: the last word is SQL unless it is the only one or names a file."""
-    if len(words) > 1 and not _exists(words[-1]):
+    if len(words) > 1 and not exists(words[-1]):
         return given_paths(words[:-1]), words[-1]
     paths = given_paths(words)
     if sys.stdin.isatty():
@@ -320,59 +368,6 @@ def _print_schema(form: str, no_color: bool) -> None:
     return _print_lines(schema_text(describe(), _screen(no_color)))
 
 
-def _selection(
-    from_s: float | None = None,
-    to_s: float | None = None,
-    process: list[int] | None = None,
-    thread: list[int] | None = None,
-    include: list[str] | None = None,
-    exclude: list[str] | None = None,
-    all_files: bool = False,
-) -> Selection:
-    if any(time_s is not None and not abs(time_s) < 1e9 for time_s in (from_s, to_s)):
-        raise UsageError("--from and --to are seconds from the start of the recording.")
-    if from_s is not None and to_s is not None and to_s <= from_s:
-        raise UsageError(f"--to {to_s:g} is not after --from {from_s:g}.")
-    globs = tuple(include or ()), tuple(exclude or ())
-    return Selection(from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files)
-
-
-def _checked_sort(sort: str | None, row: type) -> str | None:
-    names = [name for name in row.__dataclass_fields__ if name not in ("waits", "trend")]  # type: ignore[attr-defined]
-    if sort is not None and sort not in names:
-        close = difflib.get_close_matches(sort, names, 1)
-        raise UsageError(
-            f"There is no field {sort} to sort by."
-            + (f" Did you mean {close[0]}?" if close else f" Fields: {', '.join(names)}.")
-        )
-    return sort
-
-
-def given_paths(words: Sequence[str]) -> list[Path]:
-    """The traces meant: patterns expanded, replaced recordings (*.old.parquet) left out where others are given too."""
-    paths = [path for word in words for path in _expanded(word)]
-    current = [path for path in paths if not path.name.endswith(_OLD_SUFFIX)]
-    if current and len(current) < len(paths):
-        print(
-            f"Left out {len(paths) - len(current)} replaced recording(s) (*{_OLD_SUFFIX}); name them alone to see them.",
-            file=sys.stderr,
-        )
-    return current or paths
-
-
-def _exists(word: str) -> bool:
-    """Is there a file of this name? SQL may be no possible name at all."""
-    try:
-        return bool(word) and Path(word).exists()
-    except (OSError, ValueError):
-        return False
-
-
-def _expanded(word: str) -> list[Path]:
-    found = sorted(glob.glob(word)) if any(c in word for c in "*?[") and not _exists(word) else []  # noqa: PTH207
-    return [Path(each) for each in found] or [Path(word)]
-
-
 def _screen(no_color: bool) -> Screen:
     from .render import screen_for
 
@@ -401,7 +396,7 @@ def with_command(arguments: Sequence[str]) -> list[str]:
     if not arguments or arguments[0] in (*COMMANDS, *_GLOBAL_OPTIONS):
         return list(arguments)
     first = arguments[0]
-    if not first.startswith("-") and not _exists(first) and "/" not in first and "." not in first:
+    if not first.startswith("-") and not exists(first) and "/" not in first and "." not in first:
         close = difflib.get_close_matches(first, COMMANDS, 1)
         hint = f"Did you mean {close[0]}?" if close else f"Commands: {', '.join(COMMANDS)}."
         raise UsageError(f"There is no command and no file {first}. {hint}")

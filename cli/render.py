@@ -104,6 +104,16 @@ def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
     return text if cells(text) <= width else cut(text[::-1], width, ellipsis)[::-1]
 
 
+def fit(text: str, width: int, screen: Screen) -> str:
+    """``text``, cut to ``width`` columns where the screen has an edge."""
+    return cut(text, max(width, 0), screen.glyph("…", "~")) if screen.is_cut else text
+
+
+def fit_left(text: str, width: int, screen: Screen) -> str:
+    """The same, cut to the last columns."""
+    return cut_left(text, max(width, 0), screen.glyph("…", "~")) if screen.is_cut else text
+
+
 def pad(text: str, width: int) -> str:
     """``text``, filled up with blanks to ``width`` columns."""
     return text + " " * (width - cells(text))
@@ -174,6 +184,13 @@ def megabytes(size_bytes: float | None) -> str:
     if abs(size_bytes) >= 1e10:
         return f"{size_bytes / 1e9:,.1f} GB"
     return f"{size_bytes / 1e6:,.1f} MB" if abs(size_bytes) < 1e8 else f"{size_bytes / 1e6:,.0f} MB"
+
+
+def per_second(rate_bytes: float) -> str:
+    """Bytes per second in KB/s, MB/s or GB/s (powers of 1000)."""
+    if abs(rate_bytes) < 1e6:
+        return f"{rate_bytes / 1e3:,.0f} KB/s"
+    return f"{rate_bytes / 1e9:,.1f} GB/s" if abs(rate_bytes) >= 1e9 else f"{megabytes(rate_bytes)}/s"
 
 
 def seconds(time_s: float | None) -> str:

@@ -6,10 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalene_trace.analyze.reported import LEAST_SHARE, ShownFile, ShownLine, shown_files
+from scalene_trace.analyze.reported import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
 from scalene_trace.analyze.results import Function, Line, Report, TraceInfo
 
-from .render import Screen, bar, cells, clean, cut, cut_left, megabytes, pad, percent, seconds, sparkline
+from .render import (
+    Screen,
+    bar,
+    cells,
+    clean,
+    fit,
+    fit_left,
+    megabytes,
+    pad,
+    per_second,
+    percent,
+    seconds,
+    sparkline,
+)
+from .render_leaks import leak_table
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
@@ -24,18 +38,39 @@ class Layout:
     growth: int
     python: int
     trend: int
+    peak: int = 0
+    alloc: int = 0
+    copy: int = 0
+    leak: int = 0
 
     @property
     def cpu(self) -> int:
         return 6 if self.bar else 0
 
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """Widths of the columns about memory, in their order."""
+        return self.growth, self.peak, self.alloc, self.copy, self.leak, self.python, self.trend
+
 
 def layout_for(screen: Screen, report: Report) -> Layout:
-    """Columns that fit the screen and the samplers that were on."""
-    bar_width, trend = (24, 16) if screen.width >= 150 else (16, 12) if screen.width >= 110 else (10, 7)
-    has_cpu, has_memory = report.totals.cpu_s is not None, report.totals.peak_bytes is not None
-    split = 21 if screen.width >= 150 and has_cpu else 0
-    return Layout(bar_width * has_cpu, split, 9 * has_memory, 4 * has_memory, trend * has_memory)
+    """Columns that fit the screen, for what was recorded and is worth a column."""
+    width, totals = screen.width, report.totals
+    has_memory, has_allocations = totals.peak_bytes is not None, totals.alloc_bytes is not None
+    least = 140 if has_allocations else 110
+    bar_width, trend = (24, 16) if width >= 150 else (16, 12) if width >= least else (10, 7)
+    has_copies = any(reaches(line.copy_bytes, totals.copy_bytes) for line in report.lines)
+    return Layout(
+        bar=bar_width * (totals.cpu_s is not None),
+        split=21 if width >= 150 and totals.cpu_s is not None else 0,
+        growth=(8 if has_allocations else 9) * has_memory,
+        python=4 * (has_memory and (width >= 100 or not has_allocations)),
+        trend=trend * has_memory,
+        peak=8 * (has_allocations and has_memory),
+        alloc=9 * (has_allocations and width >= 100),
+        copy=9 * (has_copies and width >= 110),
+        leak=9 * (bool(report.leaks) and width >= 130),
+    )
 
 
 def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iterator[str]:
@@ -44,6 +79,9 @@ def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iter
     files = shown_files(report, all_lines)
     yield from header(report, screen)
     yield from _line_tables(report, files, layout, screen)
+    if report.leaks:
+        yield ""
+        yield from leak_table(report.leaks[:_MOST_ROWS], screen)
     yield from _file_table(report, files, layout, screen)
     yield from function_table(report.functions, report, screen)
     yield from _notes(report, files, all_lines, screen)
@@ -61,13 +99,13 @@ def header(report: Report, screen: Screen) -> Iterator[str]:
 def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
     """Two lines on what was recorded, then its losses."""
     command = " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
-    yield screen.paint(_cut(command, screen.width, screen), "bold")
+    yield screen.paint(fit(command, screen.width, screen), "bold")
     facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
     facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
     facts += [_count(trace.processes, "process", "processes"), _count(trace.threads, "thread", "threads")]
     facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
     separator = screen.glyph(" · ", " | ")
-    yield _cut(separator.join(fact for fact in facts if fact), screen.width, screen)
+    yield fit(separator.join(fact for fact in facts if fact), screen.width, screen)
     for loss in trace.losses:
         text = f"{clean(loss.severity)}: {clean(loss.name)} ×{loss.count:,}: {clean(loss.text)}".replace(
             "×", screen.glyph("×", "x")
@@ -135,7 +173,21 @@ def _memory(report: Report, screen: Screen) -> Iterator[str]:
         width > 0
     )
     facts = "; ".join([f"peak; Python's peak {megabytes(totals.python_peak_bytes)}", *resident])
-    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{_cut(facts, screen.width - 22 - width, screen)}"
+    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{fit(facts, screen.width - 22 - width, screen)}"
+    yield from _volumes(report, screen)
+
+
+def _volumes(report: Report, screen: Screen) -> Iterator[str]:
+    """What was allocated and copied in all."""
+    totals, facts = report.totals, []
+    if totals.alloc_bytes is not None:
+        parts = (*report.lines, report.unattributed)
+        facts.append(f"{megabytes(totals.alloc_bytes)} allocated")
+        facts.append(f"{megabytes(sum(line.live_at_end_bytes or 0 for line in parts))} alive at the end")
+    if totals.copy_bytes:
+        facts.append(f"{megabytes(totals.copy_bytes)} copied")
+    if facts:
+        yield fit(" " * 20 + ", ".join(facts), screen.width, screen)
 
 
 def time_range(report: Report) -> tuple[float, float]:
@@ -173,8 +225,10 @@ def _legend(layout: Layout, screen: Screen) -> Iterator[str]:
         )
     if layout.growth:
         texts.append(
-            "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); py: how much of what it allocated was"
-            " Python's; trend: its growth over time."
+            "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
+            + "at peak: what it had allocated of the memory alive at the peak; " * bool(layout.peak)
+            + "py: how much of what it allocated was Python's; " * bool(layout.python)
+            + "trend: its growth over time."
         )
     for line in (line for text in texts for line in wrap(text, screen.width)):
         for glyph, style in zip(glyphs, ("python", "native", "system"), strict=True):
@@ -190,18 +244,16 @@ def _file_title(file: ShownFile, report: Report, screen: Screen) -> str:
         facts.append(f"grew {megabytes(file.growth_bytes)}")
     tail = "  " + ", ".join(facts)
     name = clean(file.file)
-    return screen.paint(cut_left(name, screen.width - cells(tail)) if screen.is_cut else name, "bold") + tail
+    return screen.paint(fit_left(name, screen.width - cells(tail), screen), "bold") + tail
 
 
 def _column_titles(layout: Layout) -> str:
     titles = [f"{'line':>{_LINE}}"]
     titles += [f"{'CPU %':>{layout.cpu}}", f"{'':{layout.bar}}"] if layout.bar else []
     titles += [f"{'Python':>7}{'native':>7}{'system':>7}"] if layout.split else []
-    titles += (
-        [f"{'growth':>{layout.growth}}", f"{'py':>{layout.python}}", f"{'trend':{layout.trend}}"]
-        if layout.growth
-        else []
-    )
+    names = ("growth", "at peak", "allocated", "copied", "leaks", "py")
+    titles += [f"{name:>{width}}" for name, width in zip(names, layout.memory, strict=False) if width]
+    titles += [f"{'trend':{layout.trend}}"] if layout.trend else []
     return " ".join(titles) + "  source"
 
 
@@ -209,15 +261,10 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
     figures, columns = line.figures, [f"{line.number:>{_LINE}}"]
     if layout.bar:
         columns += _cpu_columns(figures, report, layout, longest_s, screen)
-    if layout.growth:
-        columns += _memory_columns(figures, report, layout, screen)
+    columns += _memory_columns(figures, report, layout, screen)
     text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
-    plain = _LINE + sum(
-        1 + width
-        for width in (layout.cpu, layout.bar, layout.split, layout.growth, layout.python, layout.trend)
-        if width
-    )
-    source = cut(text, screen.width - plain - 2, screen.glyph("…", "~")) if screen.is_cut else text
+    plain = _LINE + sum(1 + width for width in (layout.cpu, layout.bar, layout.split, *layout.memory) if width)
+    source = fit(text, screen.width - plain - 2, screen)
     return " ".join(columns) + "  " + (source if figures and line.source is not None else screen.paint(source, "dim"))
 
 
@@ -234,13 +281,23 @@ def _cpu_columns(figures: Line | None, report: Report, layout: Layout, longest_s
 
 
 def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen: Screen) -> list[str]:
-    if figures is None or not figures.trend:
-        return [" " * layout.growth, " " * layout.python, " " * layout.trend]
+    if figures is None:
+        return [" " * width for width in layout.memory if width]
     fraction = figures.python_alloc_fraction
-    python = f"{100 * fraction:.0f}%" if fraction is not None else ""
-    line = sparkline(screen, figures.trend, *time_range(report), layout.trend)
-    growth = f"{megabytes(figures.growth_bytes):>{layout.growth}}"
-    return [growth, f"{python:>{layout.python}}", screen.paint(line, "memory")]
+    texts = (
+        megabytes(figures.growth_bytes) if figures.trend else "",
+        megabytes(figures.live_at_peak_bytes or None),
+        megabytes(figures.alloc_bytes or None),
+        per_second(figures.copy_bytes_per_s) if figures.copy_bytes_per_s else "",
+        per_second(figures.leak_bytes_per_s) if figures.leak_bytes_per_s else "",
+        f"{100 * fraction:.0f}%" if fraction is not None else "",
+    )
+    columns = [f"{text:>{width}}" for text, width in zip(texts, layout.memory, strict=False) if width]
+    if layout.trend:
+        columns.append(
+            screen.paint(sparkline(screen, figures.trend or [], *time_range(report), layout.trend), "memory")
+        )
+    return columns
 
 
 def _file_table(report: Report, files: list[ShownFile], layout: Layout, screen: Screen) -> Iterator[str]:
@@ -273,7 +330,7 @@ def _summary_row(
     )
     columns += [f"{megabytes(growth) if growth else '':>10}"] if growth is not None else []
     plain = (7 + width) * (cpu_s is not None) + 12 * (growth is not None)
-    return " ".join(columns) + "  " + (cut_left(name, screen.width - plain - 2) if screen.is_cut else name)
+    return " ".join(columns) + "  " + fit_left(name, screen.width - plain - 2, screen)
 
 
 def function_table(
@@ -285,6 +342,7 @@ def function_table(
         return
     has_cpu, has_memory = report.totals.cpu_s is not None, report.totals.peak_bytes is not None
     titles = f"{'self %':>6} {'all %':>6} " * has_cpu + f"{'':10}" * has_cpu + f"{'growth':>11}" * has_memory
+    titles += f"{'at peak':>10}{'allocated':>11}" * _has_volumes(report, screen)
     yield ""
     yield screen.paint("Functions", "bold") + "  self: its own lines; all: with all it calls" * has_cpu
     yield screen.paint(titles + "  function", "dim")
@@ -293,10 +351,12 @@ def function_table(
         yield _function_row(each, report, longest_s, screen)
 
 
+def _has_volumes(report: Report, screen: Screen) -> bool:
+    return report.totals.alloc_bytes is not None and screen.width >= 100
+
+
 def _function_matters(function: Function, report: Report) -> bool:
-    cpu_s, peak_bytes = report.totals.cpu_s or 0.0, report.totals.peak_bytes or 0
-    has_time = cpu_s > 0 and (function.cumulative_cpu_s or 0.0) >= LEAST_SHARE * cpu_s
-    return has_time or (peak_bytes > 0 and abs(function.growth_bytes or 0) >= LEAST_SHARE * peak_bytes)
+    return matters(function, report) or reaches(function.cumulative_cpu_s, report.totals.cpu_s)
 
 
 def _function_row(each: Function, report: Report, longest_s: float, screen: Screen) -> str:
@@ -307,18 +367,21 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
         text, width = f"{own:6.1f} {cumulative:6.1f} {bar(screen, parts, longest_s, 10)}", 24
     if report.totals.peak_bytes is not None:
         text, width = text + f"{megabytes(each.growth_bytes) if each.growth_bytes else '':>11}", width + 11
+    if _has_volumes(report, screen):
+        text += f"{megabytes(each.live_at_peak_bytes or None):>10}{megabytes(each.alloc_bytes or None):>11}"
+        width += 21
     name, place = clean(each.function or ""), f"  {clean(each.file or '')}:{each.first_line}"
     if screen.is_cut:
         room = screen.width - width - 2
-        name = cut(name, room)
-        place = "  " + cut_left(place.strip(), room - cells(name) - 2) if room - cells(name) >= 12 else ""
+        name = fit(name, room, screen)
+        place = "  " + fit_left(place.strip(), room - cells(name) - 2, screen) if room - cells(name) >= 12 else ""
     return f"{text}  {name}{screen.paint(place, 'dim')}"
 
 
 def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
     """What is not shown, and how to see it."""
     notes = []
-    has_samples = any(trace.events["cpu"] or trace.events["memory"] for trace in report.traces)
+    has_samples = any(trace.events[name] for trace in report.traces for name in ("cpu", "memory", "alloc", "copy"))
     if not has_samples:
         notes.append("The trace holds no samples: the program was too short, or nothing was recorded.")
     outside_s = report.unattributed.cpu_s or 0.0
@@ -335,10 +398,6 @@ def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Scre
         yield from wrap(note, screen.width)
 
 
-def _cut(text: str, width: int, screen: Screen) -> str:
-    return cut(text, width, screen.glyph("…", "~")) if screen.is_cut else text
-
-
 def columns_text(names: list[str], rows: list[list[str]], screen: Screen, right: set[int]) -> Iterator[str]:
     """A table: names, then rows, columns as wide as they need; ``right`` lists the columns that are numbers."""
     widths = [max(map(cells, column)) for column in zip(names, *rows, strict=True)]
@@ -347,5 +406,5 @@ def columns_text(names: list[str], rows: list[list[str]], screen: Screen, right:
             " " * (w - cells(t)) + t if i in right else pad(t, w)
             for i, (t, w) in enumerate(zip(row, widths, strict=True))
         ]
-        line = _cut("  ".join(texts).rstrip(), screen.width, screen)
+        line = fit("  ".join(texts).rstrip(), screen.width, screen)
         yield screen.paint(line, "dim") if index == 0 else line

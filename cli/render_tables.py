@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scalene_trace.analyze.results import ProcessInfo, Report, Table, TimelinePoint
+from scalene_trace.analyze.results import Mark, ProcessInfo, Report, Table, Timeline, TimelinePoint
 from scalene_trace.analyze.views import ViewColumn
 
 from .render import Screen, clean, megabytes, resample, seconds
@@ -26,13 +26,13 @@ def functions_text(report: Report, screen: Screen) -> Iterator[str]:
     yield from function_table(report.functions, report, screen, everything=True)
 
 
-def timeline_text(table: Table, screen: Screen) -> Iterator[str]:
-    """A chart of the footprint over time for each trace, then the figures."""
+def timeline_text(table: Timeline, screen: Screen) -> Iterator[str]:
+    """A chart of the footprint over time for each trace, with full garbage collections below it, then the figures."""
     for index, trace in enumerate(table.traces, start=1):
         yield from trace_lines(trace, screen)
         points = [point for point in table.rows if point.trace == index]
         yield ""
-        yield from _chart(points, trace.wall_s or 0.0, screen)
+        yield from _chart(points, trace.wall_s or 0.0, screen, table.collections[index - 1])
         names = ["time", "footprint", "of it Python's", "resident"]
         yield from columns_text(names, [_timeline_row(point) for point in _moments(points)], screen, {0, 1, 2, 3})
 
@@ -48,21 +48,38 @@ def _timeline_row(point: TimelinePoint) -> list[str]:
     return [f"{point.t_s:.3f} s", *map(megabytes, sizes)]
 
 
-def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen) -> Iterator[str]:
+def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, marks: list[Mark]) -> Iterator[str]:
     values = [(p.t_s, p.footprint_bytes if p.footprint_bytes is not None else p.rss_bytes or 0) for p in points]
     top = max((value for _, value in values), default=0)
     if top <= 0:
         yield "No memory was recorded."
         return
     start_s, end_s = min(values[0][0], 0.0), max(wall_s, values[-1][0])
-    columns = resample(values, start_s, end_s, min(screen.width - 12, 100)) if end_s > start_s else []
+    columns = (
+        resample(values, start_s, end_s, min(screen.width - 12 - len(seconds(end_s)), 100)) if end_s > start_s else []
+    )
     for row in range(_CHART_ROWS, 0, -1):
         label = megabytes(top) if row == _CHART_ROWS else ""
         yield f"{label:>10} " + screen.paint(
             "".join(_mark(value / top * _CHART_ROWS - row + 1, screen) for value in columns), "memory"
         )
     yield f"{'0':>10} {screen.glyph('─', '-') * len(columns)} {seconds(end_s)}"
+    yield from _collections(marks, start_s, end_s, len(columns), screen)
     yield ""
+
+
+def _collections(marks: list[Mark], start_s: float, end_s: float, width: int, screen: Screen) -> Iterator[str]:
+    """A line with a mark where there were full garbage collections, and one that counts all of them."""
+    counts = [sum(count for _, generation, count in marks if generation == each) for each in range(3)]
+    if not any(counts) or not width:
+        return
+    places = {int((t_s - start_s) / (end_s - start_s) * width) for t_s, generation, _ in marks if generation == 2}
+    glyph = screen.glyph("▲", "^")
+    if places:
+        yield f"{'':10} " + "".join(glyph if column in places else " " for column in range(width)).rstrip()
+    full = f"; {glyph} {counts[2]:,} full" if counts[2] else ""
+    text = f"Garbage collections: {counts[0]:,} of the youngest objects, {counts[1]:,} of the young{full}"
+    yield from wrap(text, screen.width)
 
 
 def _mark(height: float, screen: Screen) -> str:

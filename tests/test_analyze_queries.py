@@ -19,7 +19,10 @@ from trace_builder import TRACE_ID, TraceBuilder
 
 NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))
 #: Values for the parameters that a query takes.
-PARAMETERS: dict[str, dict[str, Any]] = {"sources_of": {"files": []}}
+PARAMETERS: dict[str, dict[str, Any]] = {
+    "sources_of": {"files": []},
+    "memory_rows": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
+}
 
 
 @pytest.fixture(scope="module")

@@ -29,6 +29,7 @@ OPCODES = (
     "CALL_FUNCTION",
     None,
 )
+ALL_PROCESSES = Selection()
 SPECIALISED = {"CALL_PY_EXACT_ARGS": "python", "CALL_BUILTIN_FAST": "builtin"}
 
 frames = st.tuples(st.sampled_from(FILES), st.sampled_from("fgh"), st.sampled_from((1, 20)), st.integers(0, 3))
@@ -199,17 +200,23 @@ def oracle_cumulative(builder: TraceBuilder, selection: Selection) -> dict[Any, 
 
 def oracle_peak(builder: TraceBuilder) -> int:
     """Highest sum over the processes alive, looked at after each moment at which anything changed."""
-    processes = builder.rows["process"]
+    rows = (*builder.rows.get("memory", []), *builder.rows["process"])
+    moments_ns = {row["t_ns"] for row in rows} | {row["end_ns"] for row in rows if row.get("end_ns") is not None}
+    return max(oracle_footprint(builder, t_ns, is_gone) for t_ns in sorted(moments_ns) for is_gone in (False, True))
+
+
+def oracle_footprint(
+    builder: TraceBuilder, t_ns: int, is_gone: bool = False, selection: Selection = ALL_PROCESSES
+) -> int:
+    """What the processes asked for hold at ``t_ns``; ``is_gone``: after those that end at this moment have ended."""
+    ids = selection.processes
+    processes = [row for row in builder.rows["process"] if not ids or row["process"] in ids]
     last_end = max((row["end_ns"] for row in processes if row["end_ns"] is not None), default=None)
-    samples = sorted(builder.rows.get("memory", []), key=lambda row: row["t_ns"])
-    moments_ns = {row["t_ns"] for row in (*samples, *processes)} | {
-        row["end_ns"] for row in processes if row["end_ns"] is not None
-    }
-    return max(
-        sum(_own(row, samples, t_ns, last_end, is_gone) for row in processes)
-        for t_ns in sorted(moments_ns)
-        for is_gone in (False, True)
-    )
+    told = [
+        (row["t_ns"], step, row) for step, kind in enumerate(("memory", "heap")) for row in builder.rows.get(kind, [])
+    ]
+    samples = [row for _, _, row in sorted(told, key=lambda each: each[:2])]
+    return sum(_own(row, samples, t_ns, last_end, is_gone) for row in processes)
 
 
 def _own(process: Row, samples: list[Row], t_ns: int, last_end: int | None, is_gone: bool) -> int:

@@ -11,13 +11,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scalene_trace.analyze.leaks import build_leaks
+from scalene_trace.analyze.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.reported import shown_files
 from scalene_trace.analyze.results import Report
 from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.timeline import build_timeline
 from scalene_trace.analyze.trend import reduce_points, steps
-from scalene_trace.cli.render import Screen, bar, cells, clean, cut, cut_left, megabytes, seconds, sparkline
+from scalene_trace.cli.render import (
+    Screen,
+    bar,
+    cells,
+    clean,
+    cut,
+    cut_left,
+    megabytes,
+    per_second,
+    seconds,
+    sparkline,
+)
+from scalene_trace.cli.render_memory import leaks_text, memory_text
 from scalene_trace.cli.render_report import report_text
+from scalene_trace.cli.render_tables import functions_text, timeline_text
 from trace_builder import MS, SECOND, TraceBuilder
 
 PLAIN = Screen()
@@ -122,6 +138,116 @@ def test_no_line_is_wider_than_the_terminal(width: int, tmp_path: Path) -> None:
         screen = Screen(width, has_color=has_color, is_cut=True)
         for line in report_text(report, screen):
             assert cells(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width, line
+
+
+def memory_trace(tmp_path: Path, **columns: Any) -> Path:
+    """A leak of 100 blocks with a long path and wide characters, copies, collections, two readings of the resident set."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    thread = builder.thread(process, cpu_ns=0)
+    file = "/home/me/ein langer Pfad/日本語/" + "ordner/" * 10 + "app.py"
+    builder.source(
+        file, "cache.append(load_everything_there_is_from_the_database(connection, timeout=1.5)) # 日本語\n" * 9
+    )
+    stack, other = (builder.stack((file, "main", 1, line)) for line in (2, 7))
+    for index in range(100):
+        builder.alloc((index * 100 + 50) * MS, process, thread, stack, 10_007, type="bytearray", **columns)
+        builder.alloc((index * 100 + 51) * MS, process, thread, other, 1_999_993, 2 * MS, free_stack=other)
+    builder.tick(1 * SECOND, process, thread, stack)
+    builder.copy(2 * SECOND, process, thread, other, 40_000_003)
+    builder.collections(5 * SECOND, process, thread, 12_345, 67, 8)
+    builder.heap(8 * SECOND, process, 800_000_009, python=3_000_003, arena=2_000_003, pool=1_000_003, reserved=10**10)
+    builder.memory(8 * SECOND, process, thread, stack, 11_000_003, 800_000_009)
+    builder.add("rss", t_ns=8 * SECOND, process=process, rss_bytes=120_000_007, shared_bytes=20_000_003)
+    return builder.write(tmp_path / "t.parquet")
+
+
+def texts_of(path: Path, screen: Screen) -> dict[str, list[str]]:
+    """What each command prints of memory."""
+    report = build_report([path], Selection())
+    asked = {"temporary_s": 0.5, "temporary_allocations": 3}
+    texts = {"report": report_text(report, screen), "functions": functions_text(report, screen)}
+    texts["leaks"] = leaks_text(build_leaks([path], Selection(), {}), screen)
+    texts["timeline"] = timeline_text(build_timeline([path], Selection(), {}), screen)
+    for by in ("line", "function", "type", "allocator"):
+        query = {"by": by, "limit": None, **asked}
+        texts[by] = memory_text(build_memory([path], Selection(), MemoryQuery(by, **asked), query), screen)
+    return {name: list(lines) for name, lines in texts.items()}
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
+def test_no_line_about_memory_is_wider_than_the_terminal(width: int, tmp_path: Path) -> None:
+    path = memory_trace(tmp_path)
+    for has_color in (False, True):
+        for name, lines in texts_of(path, Screen(width, has_color=has_color, is_cut=True)).items():
+            for line in lines:
+                assert cells(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width, (name, line)
+
+
+def test_memory_is_shown_in_ascii_too(tmp_path: Path) -> None:
+    for name, lines in texts_of(memory_trace(tmp_path), Screen(80, has_unicode=False, is_cut=True)).items():
+        assert not [line for line in lines if set(line) & set("±▲█▁×…")], name
+
+
+def test_a_leak_has_its_column_and_its_line_in_the_report(tmp_path: Path) -> None:
+    texts = texts_of(memory_trace(tmp_path), Screen(140))
+    (row,) = [line for line in texts["report"] if line.startswith("     2")]
+    # 78 blocks of 10,007 bytes in 7.84 s; 1,000,700 bytes in all, of which 98 were there at the peak at 9.85 s
+    assert "100 KB/s" in row and "1.0 MB" in row
+    (leak,) = [line for line in texts["report"] if "app.py:2" in line and "%" in line]
+    assert leak.split()[:7] == ["100", "KB/s", "0", "%", "98.8", "%", "1.0"] and "bytearray in main" in leak
+    (source,) = [line for line in texts["leaks"] if "load_everything" in line]
+    assert source.strip().startswith("cache.append(")
+
+
+def test_columns_come_with_the_width(tmp_path: Path) -> None:
+    path = memory_trace(tmp_path)
+    titles = {}
+    for width in (80, 100, 120, 140):
+        (titles[width],) = (
+            line.split() for line in texts_of(path, Screen(width))["report"] if "source" in line.split()
+        )
+    assert titles[80] == ["line", "CPU", "%", "growth", "at", "peak", "trend", "source"]
+    assert titles[100] == ["line", "CPU", "%", "growth", "at", "peak", "allocated", "py", "trend", "source"]
+    assert titles[120] == ["line", "CPU", "%", "growth", "at", "peak", "allocated", "copied", "py", "trend", "source"]
+    assert titles[140][-5:] == ["copied", "leaks", "py", "trend", "source"]
+
+
+def test_without_allocations_the_report_looks_as_it_always_did(tmp_path: Path) -> None:
+    (title,) = [line for line in report_text(report_of({1: 500}, tmp_path), Screen(80)) if "source" in line.split()]
+    assert title == "  line  CPU %               growth   py trend    source"
+
+
+def test_the_resident_set_is_shown_part_by_part(tmp_path: Path) -> None:
+    lines = texts_of(memory_trace(tmp_path), Screen(80))["line"]
+    rows = {line[:32].strip(): line[32:].split() for line in lines}
+    assert rows["Python's larger blocks"] == ["2.0", "MB", "1.7", "%"] * 2
+    # 120,000,007 - 20,000,003 - 800,000,009 - 1,000,000: what was allocated was never touched
+    assert rows["everything else"] == ["-701", "MB", "-584.2", "%"] * 2
+    assert rows["reserved, not resident"] == ["10.0", "GB"] * 2
+    assert any("more was allocated than touched" in line for line in lines)
+
+
+def test_full_collections_are_marks_below_the_chart(tmp_path: Path) -> None:
+    lines = texts_of(memory_trace(tmp_path), Screen(79))["timeline"]
+    (marks,) = [line for line in lines if line.strip() == "▲"]
+    # at 5 s of 10, in the middle of 60 columns after a margin of 11
+    assert marks.index("▲") == 11 + 30
+    assert "Garbage collections: 12,345 of the youngest objects, 67 of the young; ▲ 8 full" in lines
+
+
+def test_no_leaks_and_no_sampler_are_told_apart(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.process()
+    path = builder.write(tmp_path / "t.parquet")
+    assert "Allocations were not recorded" in list(leaks_text(build_leaks([path], Selection(), {}), PLAIN))[-1]
+    builder.settings["features"] = '["memory", "alloc"]'
+    path = builder.write(tmp_path / "t.parquet")
+    assert "No leak was found." in "".join(leaks_text(build_leaks([path], Selection(), {}), PLAIN))
+
+
+def test_rates_read_well() -> None:
+    assert [per_second(rate) for rate in (203_111, 1_999_993, 45_600_000_000)] == ["203 KB/s", "2.0 MB/s", "45.6 GB/s"]
 
 
 def test_every_shown_line_has_its_number_share_and_source(tmp_path: Path) -> None:

@@ -68,4 +68,6 @@ def test_without_memory_the_memory_columns_are_null(any_python: Interpreter, tmp
     found = report(trace)
     assert found["totals"]["peak_bytes"] is None
     assert all(row["growth_bytes"] is None and row["python_alloc_fraction"] is None for row in found["lines"])
-    assert all(row["copy_bytes"] is None and row["gpu_s"] is None for row in found["lines"]), "samplers that are off or not there"
+    assert all(row["copy_bytes"] is None and row["gpu_s"] is None for row in found["lines"]), (
+        "samplers that are off or not there"
+    )

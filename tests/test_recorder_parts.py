@@ -77,7 +77,9 @@ def test_thresholds_are_rounded_up_to_the_next_prime():
 
 @pytest.mark.parametrize("text", ["1", "0", "0MB", "2000TB"])
 def test_thresholds_out_of_range_are_refused_with_the_range(text):
-    with pytest.raises(UsageError, match=rf"--copy-threshold {text} is out of range\. It can be 4KB to .+, this machine.s memory\."):
+    with pytest.raises(
+        UsageError, match=rf"--copy-threshold {text} is out of range\. It can be 4KB to .+, this machine.s memory\."
+    ):
         units.threshold_bytes("--copy-threshold", text)
 
 

@@ -23,7 +23,7 @@ TRACE_ID = "0123456789abcdef0123456789abcdef"
 Row = dict[str, Any]
 
 DEFAULT_SETTINGS = {
-    "format_version": "1.0",
+    "format_version": "1.1",
     "recorder_version": "0.1.0",
     "started_at": "2026-01-02T03:04:05.000006Z",
     "wall_ns": str(10 * SECOND),
@@ -112,6 +112,38 @@ class TraceBuilder:
         row |= {"footprint_bytes": footprint, "python_footprint_bytes": 0, "allocated_bytes": abs(net)}
         return self.add("memory", **(row | {"python_allocated_bytes": 0} | columns))
 
+    def alloc(
+        self,
+        t_ns: int,
+        process: int,
+        thread: int,
+        stack: int | None,
+        size: int,
+        life: int | None = None,
+        **columns: Any,
+    ) -> Row:
+        """An allocation, by default exact (interval 1) and of native memory; ``life`` in ns, None = never freed."""
+        row: Row = {"t_ns": t_ns, "process": process, "thread": thread, "stack": stack, "size_bytes": size}
+        row |= {"usable_bytes": size, "interval_bytes": 1, "lifetime_ns": life, "survived": 0, "at_exit": False}
+        row |= {"allocator": "malloc", "python": False, "maximum": False} | columns
+        return self.add("alloc", **({"life_interval_bytes": row["interval_bytes"]} | row))
+
+    def copy(self, t_ns: int, process: int, thread: int | None, stack: int | None, size: int) -> Row:
+        """A copy sample."""
+        return self.add("copy", t_ns=t_ns, process=process, thread=thread, stack=stack, bytes=size)
+
+    def collections(self, t_ns: int, process: int, thread: int, *counts: int) -> Row:
+        """Garbage collections of the generations 0, 1 and 2 since the row before."""
+        by_generation = {f"generation{index}": count for index, count in enumerate(counts)}
+        found = {"collected": 0, "uncollectable": 0}
+        return self.add("gc", t_ns=t_ns, process=process, thread=thread, **by_generation, **found)
+
+    def heap(self, t_ns: int, process: int, footprint: int, **columns: Any) -> Row:
+        """What a process's memory consists of, by default native blocks only; without the ending ``_bytes``."""
+        parts = {"python": 0, "mapped": 0, "reserved": 0, "arena": 0, "pool": 0} | columns
+        sizes = {f"{name}_bytes": size for name, size in parts.items()}
+        return self.add("heap", t_ns=t_ns, process=process, footprint_bytes=footprint, **sizes)
+
     def source(self, file: str, text: str) -> None:
         self.add("source", file=file, text=text, changed=False)
 
@@ -135,12 +167,15 @@ def _columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def write_large_trace(path: Path, ticks: int = 400_000, seed: int = 20_260_102) -> Path:
-    """A trace of an hour of one program: ``ticks`` ticks, 5,000 stacks 5 to 40 deep, 8 threads, 2,000 memory samples."""
+def write_large_trace(path: Path, ticks: int = 400_000, allocations: int = 720_000, seed: int = 20_260_102) -> Path:
+    """A trace of an hour of one program: 5,000 stacks 5 to 40 deep, 8 threads, 2,000 memory samples.
+
+    Each stack allocates blocks of 16 bytes to 4 MB that live for a microsecond to an hour.
+    """
     random = np.random.default_rng(seed)
     builder = TraceBuilder()
     builder.settings["wall_ns"] = str(3600 * SECOND)
-    process = builder.process()
+    process = builder.process(end_ns=3600 * SECOND)
     _large_sources(builder)
     stacks = _large_stacks(builder, random)
     t_ns = np.sort(random.integers(0, 3600 * SECOND, ticks))
@@ -148,6 +183,7 @@ def write_large_trace(path: Path, ticks: int = 400_000, seed: int = 20_260_102) 
     _large_memory(builder, random, process, threads, stacks)
     tables: dict[str, dict[str, Any]] = dict(builder.tables())
     tables["cpu"] = _large_ticks(random, t_ns, process, threads, stacks)
+    tables["alloc"] = _large_allocations(random, allocations, process, threads, stacks)
     write_trace(path, TRACE_ID, tables)
     return path
 
@@ -222,4 +258,33 @@ def _large_ticks(
         "gc": random.random(ticks) < 0.02,
         "torn": np.zeros(ticks, dtype=bool),
         "system_only": np.zeros(ticks, dtype=bool),
+    }
+
+
+def _large_allocations(
+    random: np.random.Generator, count: int, process: int, threads: list[int], stacks: np.ndarray[Any, Any]
+) -> dict[str, Any]:
+    t_ns = np.sort(random.integers(0, 3600 * SECOND, count))
+    size = np.exp(random.uniform(np.log(16), np.log(4e6), count)).astype(np.int64)
+    lifetime_ns = np.exp(random.uniform(np.log(1e3), np.log(3600e9), count)).astype(np.int64)
+    is_alive = t_ns + lifetime_ns >= 3600 * SECOND
+    interval = random.choice(np.array([262_144, 524_288]), count)
+    types = np.array(["list", "dict", "bytes", "str", "app.Node", "numpy.ndarray", None], object)
+    return {
+        "t_ns": t_ns,
+        "process": np.full(count, process, dtype=np.int32),
+        "thread": random.choice(np.array(threads, dtype=np.int32), count),
+        "stack": stacks[np.minimum(random.zipf(1.2, count), len(stacks)) - 1],
+        "size_bytes": size,
+        "usable_bytes": (size + 15) // 16 * 16,
+        "interval_bytes": interval,
+        "life_interval_bytes": interval,
+        "lifetime_ns": np.ma.MaskedArray(lifetime_ns, mask=is_alive),
+        "free_stack": np.ma.MaskedArray(random.choice(stacks, count), mask=is_alive),
+        "survived": random.integers(0, 50, count),
+        "at_exit": np.zeros(count, dtype=bool),
+        "allocator": np.where(size <= 512, "pymalloc", np.where(size > 200_000, "mmap", "malloc")).tolist(),
+        "python": size <= 200_000,
+        "type": random.choice(types, count).tolist(),
+        "maximum": random.random(count) < 0.01,
     }

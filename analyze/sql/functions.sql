@@ -16,7 +16,12 @@
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
 --   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
--- Order: CPU time by itself, then cumulative, descending; then file, first line and function
+--   alloc_bytes [bytes]: allocated, estimated from the allocation samples
+--   alloc_variance: square of its standard error
+--   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
+--   live_at_end_bytes [bytes]: alive at the end of their process, estimated
+--   copy_bytes [bytes]: copied by memcpy and memmove
+-- Order: CPU time by itself, then cumulative, then memory allocated, descending; then file, first line and function
 WITH cumulative AS (
     SELECT trace, file, function, first_line, sum(python_s + native_s + system_s) AS cumulative_cpu_s
     FROM (SELECT DISTINCT trace, stack, file, function, first_line FROM stack_frames)
@@ -25,14 +30,19 @@ WITH cumulative AS (
     SELECT trace, file, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
         sum(native_s) AS native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
         sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
-        sum(python_allocated_bytes) AS python_allocated_bytes
+        sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
+        sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
+        sum(live_at_end_bytes) AS live_at_end_bytes, sum(copy_bytes) AS copy_bytes
     FROM stack_figures JOIN stack_owners USING (trace, stack) GROUP BY trace, file, function, first_line
 )
-SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks, cumulative_cpu_s,
+SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
+    coalesce(cumulative_cpu_s, 0) AS cumulative_cpu_s,
     coalesce(python_s + native_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
     coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,
     coalesce(memory_samples, 0)::BIGINT AS memory_samples, coalesce(growth_bytes, 0)::BIGINT AS growth_bytes,
     coalesce(allocated_bytes, 0)::BIGINT AS allocated_bytes,
-    coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes
+    coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes, coalesce(alloc_bytes, 0) AS alloc_bytes,
+    coalesce(alloc_variance, 0) AS alloc_variance, coalesce(live_at_peak_bytes, 0) AS live_at_peak_bytes,
+    coalesce(live_at_end_bytes, 0) AS live_at_end_bytes, coalesce(copy_bytes, 0)::BIGINT AS copy_bytes
 FROM cumulative LEFT JOIN own USING (trace, file, function, first_line)
-ORDER BY cpu_s DESC, cumulative_cpu_s DESC, file, first_line, function
+ORDER BY cpu_s DESC, cumulative_cpu_s DESC, alloc_bytes DESC, file, first_line, function

@@ -4,7 +4,7 @@
 --   trace: which trace, from 1
 --   file: file name
 --   line: line number
---   function: qualified name; where several functions share the line, the one with the most CPU time
+--   function: qualified name; where several functions share the line, the one with the most CPU time, then memory
 --   first_line: first line of that function
 --   ticks: CPU ticks
 --   cpu_s [s]: CPU time: python_s + native_s + system_s
@@ -16,21 +16,32 @@
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
 --   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
--- Order: CPU time, then growth, descending; then file and line
+--   alloc_bytes [bytes]: allocated, estimated from the allocation samples
+--   alloc_variance: square of its standard error
+--   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
+--   live_at_end_bytes [bytes]: alive at the end of their process, estimated
+--   copy_bytes [bytes]: copied by memcpy and memmove
+-- Order: CPU time, then growth, then memory allocated, descending; then file and line
 WITH parts AS (
     SELECT trace, file, line, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
         sum(native_s) AS native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
         sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
-        sum(python_allocated_bytes) AS python_allocated_bytes, sum(python_s + native_s + system_s) AS part_s
+        sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
+        sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
+        sum(live_at_end_bytes) AS live_at_end_bytes, sum(copy_bytes) AS copy_bytes,
+        coalesce(sum(python_s + native_s + system_s), 0) AS part_s, coalesce(sum(alloc_bytes), 0) AS part_bytes
     FROM stack_figures JOIN stack_owners USING (trace, stack)
     GROUP BY trace, file, line, function, first_line
 )
 SELECT trace, file, line,
-    first(function ORDER BY part_s DESC, first_line, function) AS function,
-    first(first_line ORDER BY part_s DESC, first_line, function) AS first_line,
-    sum(ticks)::BIGINT AS ticks, sum(part_s) AS cpu_s, sum(python_s) AS python_s, sum(native_s) AS native_s,
-    sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(memory_samples)::BIGINT AS memory_samples,
-    sum(growth_bytes)::BIGINT AS growth_bytes, sum(allocated_bytes)::BIGINT AS allocated_bytes,
-    sum(python_allocated_bytes)::BIGINT AS python_allocated_bytes
+    first(function ORDER BY part_s DESC, part_bytes DESC, first_line, function) AS function,
+    first(first_line ORDER BY part_s DESC, part_bytes DESC, first_line, function) AS first_line,
+    coalesce(sum(ticks), 0)::BIGINT AS ticks, sum(part_s) AS cpu_s, coalesce(sum(python_s), 0) AS python_s,
+    coalesce(sum(native_s), 0) AS native_s, coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
+    coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
+    coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
+    coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes, sum(part_bytes) AS alloc_bytes,
+    coalesce(sum(alloc_variance), 0) AS alloc_variance, coalesce(sum(live_at_peak_bytes), 0) AS live_at_peak_bytes,
+    coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes
 FROM parts GROUP BY trace, file, line
-ORDER BY cpu_s DESC, growth_bytes DESC, file, line
+ORDER BY cpu_s DESC, growth_bytes DESC, alloc_bytes DESC, file, line

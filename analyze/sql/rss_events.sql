@@ -13,10 +13,9 @@ WITH events AS (
     WHERE end_ns IS NOT NULL
     QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
 ), changes AS (
-    SELECT trace, process, t_ns, rss_bytes,
+    SELECT trace, t_ns,
         rss_bytes - coalesce(lag(rss_bytes) OVER (PARTITION BY trace, process ORDER BY t_ns), 0) AS change
     FROM events, selection WHERE coalesce(list_contains(process_ids, process), true)
 )
-SELECT trace, t_ns, (sum(change) OVER (PARTITION BY trace ORDER BY t_ns, process ROWS UNBOUNDED PRECEDING))::BIGINT
-    AS rss_bytes
-FROM changes ORDER BY trace, t_ns, process
+SELECT trace, t_ns, (sum(sum(change)) OVER (PARTITION BY trace ORDER BY t_ns))::BIGINT AS rss_bytes
+FROM changes GROUP BY trace, t_ns ORDER BY trace, t_ns

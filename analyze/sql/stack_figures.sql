@@ -1,4 +1,5 @@
 -- Answers: what do the samples of the selection add up to, by stack?
+-- A stack has a row for each kind of its samples; figures of other kinds are NULL there.
 -- Parameters: none (the table `selection` holds time window, processes and threads)
 -- Columns:
 --   trace: which trace, from 1
@@ -12,20 +13,33 @@
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
 --   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
+--   alloc_bytes [bytes]: allocated, estimated from the allocation samples
+--   alloc_variance: square of its standard error
+--   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
+--   live_at_end_bytes [bytes]: alive at the end of their process, estimated
+--   copy_bytes [bytes]: copied by memcpy and memmove
 -- Order: none
 SELECT trace, stack, count(*) AS ticks,
     coalesce(sum(user_s) FILTER (class = 'python'), 0) AS python_s,
     coalesce(sum(user_s) FILTER (class <> 'python'), 0) AS native_s,
     sum(system_s) AS system_s,
-    coalesce(sum(user_s + system_s) FILTER (gc), 0) AS gc_s,
-    0 AS memory_samples, 0::HUGEINT AS growth_bytes, 0::HUGEINT AS allocated_bytes, 0::HUGEINT AS python_allocated_bytes
+    coalesce(sum(user_s + system_s) FILTER (gc), 0) AS gc_s
 FROM cpu_ticks, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 GROUP BY trace, stack
-UNION ALL
-SELECT trace, stack, 0, 0, 0, 0, 0, count(*), sum(net_bytes), sum(allocated_bytes), sum(python_allocated_bytes)
+UNION ALL BY NAME
+SELECT trace, stack, count(*) AS memory_samples, sum(net_bytes) AS growth_bytes,
+    sum(allocated_bytes) AS allocated_bytes, sum(python_allocated_bytes) AS python_allocated_bytes
 FROM memory_samples, selection
+WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+GROUP BY trace, stack
+UNION ALL BY NAME
+SELECT trace, stack, alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes FROM allocation_figures
+UNION ALL BY NAME
+SELECT trace, stack, sum(bytes) AS copy_bytes
+FROM copies, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 GROUP BY trace, stack

@@ -11,11 +11,19 @@
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
 --   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
+--   alloc_bytes [bytes]: allocated, estimated from the allocation samples
+--   alloc_variance: square of its standard error
+--   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
+--   live_at_end_bytes [bytes]: alive at the end of their process, estimated
+--   copy_bytes [bytes]: copied by memcpy and memmove
 -- Order: one row
 SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_s + system_s), 0) AS cpu_s,
     coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,
     coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
     coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
-    coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes
+    coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes,
+    coalesce(sum(alloc_bytes), 0) AS alloc_bytes, coalesce(sum(alloc_variance), 0) AS alloc_variance,
+    coalesce(sum(live_at_peak_bytes), 0) AS live_at_peak_bytes,
+    coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes
 FROM stack_figures ANTI JOIN stack_owners USING (trace, stack)

@@ -1,0 +1,28 @@
+"""Text of source files as the trace holds it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from . import queries
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Sources = Mapping[str, list[str]]  #: file -> lines of text
+
+_NEWLINE = re.compile(r"\r\n|\r|\n")
+
+
+def sources_of(connection: DuckDBPyConnection, files: Iterable[str]) -> dict[str, list[str]]:
+    """The lines of those of ``files`` that the trace holds. Lines end as Python ends them, not at form feeds."""
+    rows = queries.run(connection, "sources_of", files=sorted(files))
+    return {file: _NEWLINE.split(text) for file, text, _ in rows if text is not None}
+
+
+def source_line(sources: Sources, file: str, line: int) -> str | None:
+    """The text of a line, which counts from 1; None if it is not in the trace."""
+    lines = sources.get(file, [])
+    return lines[line - 1] if 0 < line <= len(lines) else None

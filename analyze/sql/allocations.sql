@@ -1,0 +1,59 @@
+-- Answers: for how many allocations does each sample stand, and until when did it live?
+-- A block of b usable bytes was sampled with the chance 1 - exp(-b / i) and stands for the inverse of it (as a series
+-- where b / i is so small that the difference would lose digits). Sums over the rows are unbiased; the standard error
+-- of a sum of bytes is the root of the sum of the variances.
+-- Parameters: none
+-- Columns:
+--   trace: which trace, from 1
+--   t_ns [ns]: when it was allocated, from the start of the recording
+--   process: process id
+--   thread: thread id
+--   stack: stack id; NULL = no Python stack was there or could be read
+--   size_bytes [bytes]: as requested; of this part, where a mapping was unmapped in parts
+--   usable_bytes [bytes]: as the allocator gave it; of this part, likewise
+--   weight: how many blocks like it were allocated; NULL = not sampled (recorded because it set a new maximum)
+--   live_weight: the same for how it lived; NULL = its life was not followed, or it was not sampled
+--   alloc_count: allocations that the row stands for; the parts of a mapping add up to its weight
+--   alloc_bytes [bytes]: weight * size_bytes
+--   alloc_variance: what the row adds to the square of the standard error of a sum of alloc_bytes
+--   live_count: as alloc_count, with live_weight
+--   live_bytes [bytes]: as alloc_bytes, with live_weight
+--   live_variance: as alloc_variance, with live_weight
+--   end_t_ns [ns]: when it was freed; NULL = alive at the end of its process, or not followed
+--   is_followed: its life was followed, sampled or not
+--   free_stack: id of the stack that freed it; NULL = not freed, or no Python stack
+--   survived: garbage collections that it lived through; NULL = no Python, or not followed
+--   at_exit: freed while the interpreter was finalizing: alive at the end
+--   allocator: the function that gave it
+--   family: pools (of pymalloc), python (malloc through Python's allocators), native (malloc), mapping, frames (the
+--     interpreter's frame stack)
+--   type: type of the Python object; NULL = no Python object, or not known
+--   maximum: the footprint reached a new maximum with it
+-- Order: none
+WITH chances AS (
+    SELECT *, greatest(coalesce(block_bytes, usable_bytes), 1) AS block, block / interval_bytes AS x,
+        block / life_interval_bytes AS life_x,
+        if(block_bytes IS NULL, 1.0, block / greatest(usable_bytes, 1))::DOUBLE AS parts
+    FROM alloc_rows
+)
+SELECT trace, t_ns, process, thread, stack, size_bytes, usable_bytes,
+    CASE WHEN interval_bytes <= 1 THEN 1.0 WHEN x < 0.001 THEN 1 / x + 0.5 + x / 12
+        ELSE 1 / (1 - exp(-x)) END AS weight,
+    CASE WHEN life_interval_bytes <= 1 THEN 1.0 WHEN life_x < 0.001 THEN 1 / life_x + 0.5 + life_x / 12
+        ELSE 1 / (1 - exp(-life_x)) END AS live_weight,
+    weight / parts AS alloc_count, weight * size_bytes AS alloc_bytes,
+    alloc_bytes * (weight - 1) * (size_bytes * parts) AS alloc_variance,
+    live_weight / parts AS live_count, live_weight * size_bytes AS live_bytes,
+    live_bytes * (live_weight - 1) * (size_bytes * parts) AS live_variance,
+    if(at_exit, NULL, t_ns + lifetime_ns) AS end_t_ns,
+    coalesce(life_interval_bytes, lifetime_ns, survived) IS NOT NULL AS is_followed,
+    free_stack, survived, at_exit, allocator,
+    CASE
+        WHEN allocator = 'pymalloc' THEN 'pools'
+        WHEN allocator IN ('mmap', 'mremap', 'mprotect') THEN 'mapping'
+        WHEN allocator = 'chunk' THEN 'frames'
+        WHEN python THEN 'python'
+        ELSE 'native'
+    END AS family,
+    "type", maximum
+FROM chances

@@ -1,0 +1,46 @@
+-- Answers: what was the footprint of the process tree over time, where every allocation was recorded?
+-- Sums of the usable bytes of what was alive. What is allocated and freed at the same moment never was. Memory goes
+-- with its process; the last process to end keeps what it had. Of each thousandth of the time, and of what is before,
+-- in and after the window, the first, the last, the lowest and the highest moment are given, and Python's highest.
+-- Parameters: none (`selection` holds the processes; its time window is not applied: the window needs what was before)
+-- Columns:
+--   trace: which trace, from 1
+--   t_ns [ns]: when, from the start of the recording
+--   footprint_bytes [bytes]: alive at this moment, all processes
+--   python_footprint_bytes [bytes]: the part of it that went through Python's allocators
+-- Order: none
+WITH gone AS (
+    SELECT trace, process, end_ns AS gone_ns FROM processes, selection
+    WHERE end_ns IS NOT NULL AND coalesce(list_contains(process_ids, process), true)
+    QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
+), lives AS (
+    SELECT trace, t_ns, coalesce(end_t_ns, gone_ns) AS end_t_ns, usable_bytes,
+        if(family IN ('pools', 'python', 'frames'), usable_bytes, 0) AS python_bytes
+    FROM allocations SEMI JOIN exact_traces USING (trace) LEFT JOIN gone USING (trace, process), selection
+    WHERE coalesce(list_contains(process_ids, process), true)
+), moments AS (
+    SELECT trace, t_ns, sum(change) AS change, sum(python_change) AS python_change
+    FROM (
+        SELECT trace, t_ns, usable_bytes AS change, python_bytes AS python_change FROM lives
+        UNION ALL
+        SELECT trace, end_t_ns, -usable_bytes, -python_bytes FROM lives WHERE end_t_ns IS NOT NULL
+    ) GROUP BY trace, t_ns
+), levels AS (
+    SELECT trace, t_ns, (sum(change) OVER tree)::BIGINT AS footprint, (sum(python_change) OVER tree)::BIGINT AS python,
+        t_ns // greatest((max(t_ns) OVER (PARTITION BY trace)) // 1000, 1) AS piece,
+        coalesce(t_ns >= from_ns, false)::INTEGER + coalesce(t_ns >= to_ns, false)::INTEGER AS side
+    FROM moments, selection WINDOW tree AS (PARTITION BY trace ORDER BY t_ns)
+), rows AS (
+    SELECT trace, piece, side, t_ns, {'footprint': footprint, 'before': -t_ns, 'python': python} AS level,
+        {'python': python, 'before': -t_ns, 'footprint': footprint} AS python_level
+    FROM levels
+), pieces AS (
+    SELECT trace, [min_by(level, t_ns), max_by(level, t_ns), min(level), max(level)] AS ends, max(python_level) AS top
+    FROM rows GROUP BY trace, piece, side
+), kept AS (
+    SELECT trace, unnest(ends) AS level FROM pieces
+    UNION
+    SELECT trace, {'footprint': top.footprint, 'before': top.before, 'python': top.python} FROM pieces
+)
+SELECT trace, -level.before AS t_ns, level.footprint AS footprint_bytes, level.python AS python_footprint_bytes
+FROM kept

@@ -1,0 +1,55 @@
+-- Answers: what did the lines that may leak allocate, free and keep, in each hundredth of their processes' time?
+-- What was allocated while importing is left out. A row for allocations stands beside one for frees.
+-- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Columns:
+--   file: file name
+--   line: line number
+--   function: qualified name
+--   first_line: first line of the function
+--   family: pools, python, native, mapping or frames
+--   allocator: the function that gave the memory
+--   type: type of the Python object; NULL = no Python object, or not known
+--   size_class: whole part of the binary logarithm of the size
+--   process: process id
+--   place: hundredth of the time from the process's start to when it is judged, from 0; 100 = later
+--   mallocs: judged samples that were allocated (10 <= place < 90)
+--   frees: those of them that were freed before the process was judged
+--   kept_bytes [bytes]: bytes of the judged samples that survived, estimated
+--   kept_variance: square of its standard error
+--   kept_squares: sum of the squares of what each of them stands for
+--   made: judged allocations, estimated
+--   change_bytes [bytes]: allocated minus freed, estimated
+--   alive: allocations that were alive when judged, estimated
+--   age_s [s]: sum of their ages at that moment
+--   end_bytes [bytes]: alive at the end of the process, estimated
+-- Order: none
+WITH sites AS (
+    SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)
+    ANTI JOIN import_stacks USING (trace, stack)
+), lives AS (
+    SELECT file, line, function, first_line, family, allocator, a.type,
+        floor(log2(greatest(size_bytes, 1)))::INTEGER AS size_class, process,
+        least(100 * (a.t_ns - start_ns) // (judged_ns - start_ns), 100)::INTEGER AS place,
+        if(end_t_ns < judged_ns, 100 * (end_t_ns - start_ns) // (judged_ns - start_ns), NULL)::INTEGER AS end_place,
+        is_followed AND place BETWEEN 10 AND 89 AS is_judged, end_place IS NULL AND place < 100 AS is_kept,
+        coalesce(live_bytes, 0) AS bytes, live_variance, live_count, (judged_ns - a.t_ns) / 1e9 AS age_s,
+        end_t_ns IS NULL AS is_at_end
+    FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
+    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND coalesce(a.t_ns < to_ns, true)
+        AND coalesce(list_contains(thread_ids, thread), true)
+)
+SELECT file, line, function, first_line, family, allocator, "type", size_class, process, place,
+    count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,
+    coalesce(sum(bytes) FILTER (is_judged AND is_kept), 0) AS kept_bytes,
+    coalesce(sum(live_variance) FILTER (is_judged AND is_kept), 0) AS kept_variance,
+    coalesce(sum(bytes * bytes) FILTER (is_judged AND is_kept), 0) AS kept_squares,
+    coalesce(sum(live_count) FILTER (is_judged), 0) AS made, sum(bytes) AS change_bytes,
+    coalesce(sum(live_count) FILTER (is_kept), 0) AS alive,
+    coalesce(sum(live_count * age_s) FILTER (is_kept), 0) AS age_s,
+    coalesce(sum(bytes) FILTER (is_at_end), 0) AS end_bytes
+FROM lives GROUP BY ALL
+UNION ALL BY NAME
+SELECT file, line, function, first_line, family, allocator, "type", size_class, process, end_place AS place,
+    0 AS mallocs, 0 AS frees, 0 AS kept_bytes, 0 AS kept_variance, 0 AS kept_squares, 0 AS made,
+    -sum(bytes) AS change_bytes, 0 AS alive, 0 AS age_s, 0 AS end_bytes
+FROM lives WHERE end_place IS NOT NULL GROUP BY ALL

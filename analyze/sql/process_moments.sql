@@ -1,0 +1,27 @@
+-- Answers: from when to when is each process looked at, and at which moments are its allocations judged?
+-- Leaks are judged at 98 % of a process's time, or where its interpreter begins to take itself apart if that is earlier
+-- (docs/design/leaks.md). A process of less than 4 s is too short to tell its leaks from its data.
+-- Parameters: none (`selection` holds time window and processes)
+-- Columns:
+--   trace: which trace, from 1
+--   process: process id
+--   start_ns [ns]: when it started, not before the window
+--   judged_ns [ns]: when what is alive counts as survived; NULL = too short, or its end is not known
+--   peak_ns [ns]: the peak of the process tree; NULL = the process was not there, or no peak is known
+-- Order: none
+WITH finals AS (
+    SELECT trace, process, min(t_ns + lifetime_ns) AS final_ns FROM alloc_rows WHERE at_exit GROUP BY trace, process
+), walls AS (
+    SELECT trace, any_value(try_cast(value AS BIGINT)) AS wall_ns FROM settings WHERE name = 'wall_ns' GROUP BY trace
+), lives AS (
+    SELECT trace, process, t_ns, end_ns, greatest(t_ns, coalesce(from_ns, t_ns)) AS start_ns,
+        least(coalesce(end_ns, wall_ns), coalesce(to_ns, end_ns, wall_ns)) AS stop_ns,
+        max(end_ns) OVER (PARTITION BY trace) AS last_ns
+    FROM processes LEFT JOIN walls USING (trace), selection
+    WHERE coalesce(list_contains(process_ids, process), true)
+)
+SELECT trace, process, start_ns,
+    CASE WHEN least(stop_ns, final_ns) - start_ns >= 4000000000
+        THEN least(start_ns + (0.98 * (stop_ns - start_ns))::BIGINT, final_ns) END AS judged_ns,
+    if(lives.t_ns <= peak.t_ns AND coalesce(end_ns >= peak.t_ns OR end_ns = last_ns, true), peak.t_ns, NULL) AS peak_ns
+FROM lives LEFT JOIN finals USING (trace, process) LEFT JOIN memory_peaks peak USING (trace)

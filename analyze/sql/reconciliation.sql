@@ -1,0 +1,51 @@
+-- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
+-- Sums over the processes that were there, each with what it told closest to the reading of its resident set; what it
+-- told in its last 10 ms, when it has taken itself apart, only where there is nothing else. Pages that processes share
+-- count in each of them, in the resident set and in its parts.
+-- Parameters: none (`selection` holds time window and processes)
+-- Columns:
+--   moment: peak (of the resident set) or end (the last reading)
+--   t_s [s]: when, from the start of the recording
+--   processes: how many were there
+--   rss_bytes [bytes]: resident set
+--   pool_bytes [bytes]: live blocks in pymalloc's pools
+--   python_bytes [bytes]: live blocks of malloc, and frame stacks, that Python's allocators handed out
+--   native_bytes [bytes]: live blocks of malloc that others asked for
+--   mapped_bytes [bytes]: anonymous mappings that libraries made
+--   unused_bytes [bytes]: the rest of pymalloc's arenas
+--   shared_bytes [bytes]: backed by files or shared between processes; NULL = not recorded
+--   reserved_bytes [bytes]: address space without memory, no part of the resident set
+-- Order: the peak first
+WITH readings AS (
+    SELECT t_ns, rss_bytes FROM rss_events, selection
+    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true) AND rss_bytes > 0
+), moments AS (
+    SELECT 'peak' AS moment, arg_min(t_ns, {'low': -rss_bytes, 't': t_ns}) AS t_ns FROM readings
+    UNION ALL
+    SELECT 'end', max(t_ns) FROM readings
+), alive AS (
+    SELECT moment, m.t_ns, p.process, end_ns FROM moments m, (
+        SELECT *, max(end_ns) OVER () AS last_ns FROM processes
+    ) p, selection
+    WHERE p.t_ns <= m.t_ns AND coalesce(end_ns > m.t_ns OR end_ns = last_ns, true)
+        AND coalesce(list_contains(process_ids, p.process), true)
+), resident AS (
+    SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
+    FROM alive a ASOF JOIN rss_samples r ON r.process = a.process AND r.t_ns <= a.t_ns
+), told AS (
+    SELECT moment, process, h.* EXCLUDE (trace, t_ns, process, thread)
+    FROM resident r JOIN heap_samples h USING (process)
+    QUALIFY row_number() OVER (
+        PARTITION BY moment, process
+        ORDER BY coalesce(h.t_ns > end_ns - 10000000, false), abs(h.t_ns - read_ns), h.t_ns
+    ) = 1
+)
+SELECT moment, any_value(t_ns) / 1e9 AS t_s, count(*) AS processes, sum(rss_bytes)::BIGINT AS rss_bytes,
+    coalesce(sum(greatest(pool_bytes, 0)), 0)::BIGINT AS pool_bytes,
+    coalesce(sum(greatest(python_bytes - pool_bytes, 0)), 0)::BIGINT AS python_bytes,
+    coalesce(sum(greatest(footprint_bytes - python_bytes - mapped_bytes, 0)), 0)::BIGINT AS native_bytes,
+    coalesce(sum(mapped_bytes), 0)::BIGINT AS mapped_bytes,
+    coalesce(sum(greatest(arena_bytes - pool_bytes, 0)), 0)::BIGINT AS unused_bytes,
+    sum(shared_bytes)::BIGINT AS shared_bytes, coalesce(sum(reserved_bytes), 0)::BIGINT AS reserved_bytes
+FROM resident LEFT JOIN told USING (moment, process)
+GROUP BY moment ORDER BY moment DESC
