@@ -225,11 +225,17 @@ KINDS: tuple[Kind, ...] = (
     Kind(
         "heap",
         "what a process's memory consists of: now and then, at new maxima, and at its end",
-        ("t_ns", "process", "thread"),
+        ("t_ns", "process"),
         (
             Column("footprint_bytes", "int64", "bytes", "usable bytes of all live blocks and mappings"),
             Column("python_bytes", "int64", "bytes", "the part of it that went through Python's allocators"),
             Column("mapped_bytes", "int64", "bytes", "the part of it in anonymous mappings that libraries made"),
+            Column(
+                "untouched_bytes",
+                "int64",
+                "bytes",
+                "the part of mapped_bytes that was not resident when it was last looked at, at most a second before",
+            ),
             Column("reserved_bytes", "int64", "bytes", "mapped without access or reserve: address space, not memory"),
             Column("arena_bytes", "int64", "bytes", "arenas of pymalloc"),
             Column("pool_bytes", "int64", "bytes", "live blocks in those arenas"),

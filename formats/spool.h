@@ -363,7 +363,7 @@ struct record_gc {
 /* What the process's memory consists of at a moment: now and then, at each new maximum, and at its end. */
 struct record_heap {
   uint32_t head;
-  uint32_t thread;
+  uint32_t untouched_pages; /* of 4 KiB, of mapped_bytes: not resident; estimated where there is very much of it */
   int64_t t_ns;
   int64_t footprint_bytes; /* usable bytes of all live blocks and mappings */
   int64_t python_bytes;    /* the part of it that went through Python's allocators */

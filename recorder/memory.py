@@ -16,6 +16,9 @@ from .stacks import Stacks
 #: No process has more address space, so a larger size comes from a damaged record.
 _ADDRESS_SPACE_BYTES = 1 << 57
 
+#: The unit of ``record_heap.untouched_pages``, whatever the machine's own.
+_PAGE_BYTES = 4096
+
 _COUNTERS = ("generation0", "generation1", "generation2", "collected", "uncollectable")
 _HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes", "arena_bytes", "pool_bytes")
 _SAMPLE_SIZES = ("net_bytes", "footprint_bytes", "python_footprint_bytes", "allocated_bytes", "python_allocated_bytes")
@@ -45,7 +48,12 @@ def copy_table(copies: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, An
 
 def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
     """The ``heap`` table."""
-    return _common(heaps, start_mono_ns) | {name: heaps.records[name] for name in _HEAP_SIZES}
+    records = heaps.records
+    return {
+        "t_ns": records["t_ns"] - start_mono_ns,
+        "process": heaps.process,
+        "untouched_bytes": records["untouched_pages"].astype(np.int64) * _PAGE_BYTES,
+    } | {name: records[name] for name in _HEAP_SIZES}
 
 
 def gc_table(contents: SpoolContents, start_mono_ns: int) -> dict[str, Any]:

@@ -17,8 +17,8 @@ _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
 
 #: Kinds whose records say when which thread was there, and those of them that may be of no thread (0).
-_SEEN_IN = ("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc", "heap")
-_MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc", "heap"})
+_SEEN_IN = ("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc")
+_MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc"})
 
 Row = dict[str, Any]
 _LAST_ID = 2**31 - 1

@@ -59,14 +59,14 @@ def test_records_come_back_as_they_were_written(tmp_path):
 
 def test_allocation_records_of_every_kind_come_back(tmp_path):
     builder = SpoolBuilder().alloc(2, 20).alloc(1, 10, process=2).free(1, 30, bytes=4_096).note(1, type=9).note(2)
-    for kind in ("copy", "gc", "heap"):
+    for kind in ("copy", "gc"):
         builder.add(kind, t_ns=START_MONO_NS + 3, thread=4).add(kind, t_ns=START_MONO_NS + 2)
     contents = read_spool(builder.write(tmp_path / "spool"))
     assert contents.bulk["alloc"].records["id"].tolist() == [1, 2]
     assert contents.bulk["alloc"].process.tolist() == [2, 1]
     assert contents.bulk["free"].records["bytes"].tolist() == [4_096]
     assert contents.bulk["note"].records["type"].tolist() == [9, 0]
-    for kind in ("copy", "gc", "heap"):
+    for kind in ("copy", "gc"):
         assert contents.bulk[kind].records["thread"].tolist() == [0, 4]
     assert contents.damaged == 0
 

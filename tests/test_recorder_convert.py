@@ -414,8 +414,9 @@ def test_records_that_are_damaged_in_any_way_are_converted(tmp_path):
         builder.add("tick", **tick(pc=0x7000 + number, t_ns=START_MONO_NS + number))
         builder.add("memory", thread=3, t_ns=START_MONO_NS + number, stack=10)
         builder.alloc(number, number, stack=20).note(number, type=5).free(number, number + 9, type=6, bytes=4_096)
-        for kind in ("copy", "gc", "heap"):
+        for kind in ("copy", "gc"):
             builder.add(kind, thread=3, t_ns=START_MONO_NS + number)
+        builder.add("heap", untouched_pages=number, t_ns=START_MONO_NS + number)
     builder.type(5, b"dict").type(6, b"list")
     builder.add("thread_end", thread=3, t_ns=START_MONO_NS).add("process_end", t_ns=START_MONO_NS)
     image, rng = builder.image(), random.Random(20260105)

@@ -227,7 +227,7 @@ def test_copies_have_stacks_and_what_was_left_over_has_no_thread(tmp_path):
     assert event_count(tables) == 2
 
 
-@pytest.mark.parametrize("kind", ["alloc", "free", "copy", "gc", "heap"])
+@pytest.mark.parametrize("kind", ["alloc", "free", "copy", "gc"])
 def test_a_process_and_a_thread_that_did_not_say_so_are_known_from_their_records(tmp_path, kind):
     builder = SpoolBuilder().add(kind, 6, t_ns=START_MONO_NS + 50, thread=8)
     builder.add(kind, 6, t_ns=START_MONO_NS + 40, thread=9).add(kind, 6, t_ns=START_MONO_NS + 30)
@@ -279,8 +279,8 @@ def test_a_forked_process_does_not_count_the_collections_of_its_parent_again(tmp
 def test_what_the_heap_consists_of_is_kept_as_it_was_told(tmp_path):
     sizes = {"footprint_bytes": 1_999_993, "python_bytes": 99_991, "mapped_bytes": -1, "reserved_bytes": 1 << 30}
     sizes |= {"arena_bytes": 1 << 20, "pool_bytes": 77_777}
-    builder = SpoolBuilder().start().add("heap", t_ns=START_MONO_NS + 4, thread=3, **sizes)
-    assert rows(tables_of(builder, tmp_path)["heap"]) == [{"t_ns": 4, "process": 1, "thread": 3} | sizes]
+    builder = SpoolBuilder().start().add("heap", t_ns=START_MONO_NS + 4, untouched_pages=5, **sizes)
+    assert rows(tables_of(builder, tmp_path)["heap"]) == [{"t_ns": 4, "process": 1, "untouched_bytes": 20_480} | sizes]
 
 
 @pytest.mark.parametrize(

@@ -140,7 +140,7 @@ class TraceBuilder:
 
     def heap(self, t_ns: int, process: int, footprint: int, **columns: Any) -> Row:
         """What a process's memory consists of, by default native blocks only; without the ending ``_bytes``."""
-        parts = {"python": 0, "mapped": 0, "reserved": 0, "arena": 0, "pool": 0} | columns
+        parts = {"python": 0, "mapped": 0, "untouched": 0, "reserved": 0, "arena": 0, "pool": 0} | columns
         sizes = {f"{name}_bytes": size for name, size in parts.items()}
         return self.add("heap", t_ns=t_ns, process=process, footprint_bytes=footprint, **sizes)
 

@@ -36,7 +36,7 @@ WITH counted AS (FROM allocation_counts WHERE $temporary_allocations IS NOT NULL
         if($by = 'allocator', a.allocator, NULL) AS by_allocator, if($by = 'allocator', a.family, NULL) AS by_family,
         (end_t_ns - a.t_ns) / 1e9 AS life_s, coalesce(alloc_bytes, 0) AS most,
         is_same_line OR coalesce(end_t_ns - a.t_ns <= $temporary_ns, false)
-            OR coalesce(later.made - counted.made < $temporary_allocations, false) AS is_temporary
+            OR coalesce(later.made - counted.made <= $temporary_allocations, false) AS is_temporary
     FROM allocation_lives a ASOF LEFT JOIN counted later
         ON later.trace = a.trace AND later.process = a.process AND later.t_ns < a.end_t_ns
     LEFT JOIN counted ON counted.trace = a.trace AND counted.process = a.process AND counted.t_ns = a.t_ns

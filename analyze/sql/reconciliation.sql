@@ -11,7 +11,7 @@
 --   pool_bytes [bytes]: live blocks in pymalloc's pools
 --   python_bytes [bytes]: live blocks of malloc, and frame stacks, that Python's allocators handed out
 --   native_bytes [bytes]: live blocks of malloc that others asked for
---   mapped_bytes [bytes]: anonymous mappings that libraries made
+--   mapped_bytes [bytes]: anonymous mappings that libraries made, what was touched of them
 --   unused_bytes [bytes]: the rest of pymalloc's arenas
 --   shared_bytes [bytes]: backed by files or shared between processes; NULL = not recorded
 --   reserved_bytes [bytes]: address space without memory, no part of the resident set
@@ -33,7 +33,7 @@ WITH readings AS (
     SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
     FROM alive a ASOF JOIN rss_samples r ON r.process = a.process AND r.t_ns <= a.t_ns
 ), told AS (
-    SELECT moment, process, h.* EXCLUDE (trace, t_ns, process, thread)
+    SELECT moment, process, h.* EXCLUDE (trace, t_ns, process)
     FROM resident r JOIN heap_samples h USING (process)
     QUALIFY row_number() OVER (
         PARTITION BY moment, process
@@ -44,7 +44,7 @@ SELECT moment, any_value(t_ns) / 1e9 AS t_s, count(*) AS processes, sum(rss_byte
     coalesce(sum(greatest(pool_bytes, 0)), 0)::BIGINT AS pool_bytes,
     coalesce(sum(greatest(python_bytes - pool_bytes, 0)), 0)::BIGINT AS python_bytes,
     coalesce(sum(greatest(footprint_bytes - python_bytes - mapped_bytes, 0)), 0)::BIGINT AS native_bytes,
-    coalesce(sum(mapped_bytes), 0)::BIGINT AS mapped_bytes,
+    coalesce(sum(greatest(mapped_bytes - coalesce(untouched_bytes, 0), 0)), 0)::BIGINT AS mapped_bytes,
     coalesce(sum(greatest(arena_bytes - pool_bytes, 0)), 0)::BIGINT AS unused_bytes,
     sum(shared_bytes)::BIGINT AS shared_bytes, coalesce(sum(reserved_bytes), 0)::BIGINT AS reserved_bytes
 FROM resident LEFT JOIN told USING (moment, process)

@@ -68,6 +68,9 @@ static void unlock(void) {
   set_mask(before);
 }
 
+/* Whoever counts a mapping comes here again from inside. */
+static bool locked_by_caller(void) { return atomic_load(&holder) == (int32_t)syscall(SYS_gettid); }
+
 /* ---- the table ---- */
 
 /* Index of the first range that ends behind `start`. */
@@ -167,6 +170,40 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint
   atomic_fetch_add(memory ? &mapped : &reserved, (int64_t)(end - start));
   if (memory) ranges[at].id = memory_mapped(&block, before);
   join_neighbours(at);
+}
+
+/* ---- what of it is resident ---- */
+
+#define PIECE_PAGES 1024
+#define LOOKED_AT 65536 /* pages in all: of more, every n-th piece */
+
+static unsigned untouched_in(uintptr_t start, size_t pages) {
+  static unsigned char resident[PIECE_PAGES]; /* under the lock */
+  unsigned count = 0;
+  if (syscall(SYS_mincore, start, pages * PAGE, resident)) return 0;
+  for (size_t i = 0; i < pages; i++) count += !(resident[i] & 1);
+  return count;
+}
+
+static uint64_t count_untouched(void) {
+  uint64_t every = (uint64_t)atomic_load(&mapped) / PAGE / LOOKED_AT + 1, piece = 0, count = 0;
+  for (size_t at = 0; at < range_count; at++) {
+    for (uintptr_t start = ranges[at].start; ranges[at].memory && start < ranges[at].end; start += PIECE_PAGES * PAGE) {
+      size_t pages = (ranges[at].end - start) / PAGE;
+      if (piece++ % every == 0) count += every * untouched_in(start, pages < PIECE_PAGES ? pages : PIECE_PAGES);
+    }
+  }
+  return count;
+}
+
+uint32_t mappings_untouched_pages(void) {
+  bool inside = locked_by_caller();
+  if (!range_count || (!inside && !lock())) return 0;
+  int saved_errno = errno;
+  uint64_t count = count_untouched();
+  errno = saved_errno;
+  if (!inside) unlock();
+  return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
 /* ---- what the calls mean ---- */

@@ -57,10 +57,11 @@ static struct record_heap peak; /* the highest footprint since the last one writ
 static _Atomic int peak_busy;
 static _Atomic int64_t peak_bytes;
 static _Atomic int64_t heap_due_ns;
+static _Atomic uint32_t untouched_pages; /* as last looked at */
 
 static void describe_heap(struct record_heap *out) {
   out->t_ns = clock_now_ns();
-  out->thread = this_thread.id;
+  out->untouched_pages = atomic_load(&untouched_pages);
   memory_footprint(&out->footprint_bytes, &out->python_bytes);
   mappings_sizes(&out->mapped_bytes, &out->reserved_bytes);
   out->arena_bytes = pyalloc_arena_bytes();
@@ -104,6 +105,7 @@ static void look_at_heap(void) {
 void memory_write_heap(void) {
   struct record_heap heap = {0};
   if (memory_mode != MEMORY_COUNT) return;
+  atomic_store(&untouched_pages, mappings_untouched_pages());
   write_peak();
   describe_heap(&heap);
   write_heap(&heap);

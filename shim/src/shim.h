@@ -474,6 +474,8 @@ uint32_t objects_collections(const void *thread_state, bool at_once);
 
 /* Context: malloc. */
 void mappings_sizes(int64_t *mapped, int64_t *reserved);
+/* Pages of 4 KiB that are mapped and not resident, looked up for at most LOOKED_AT of them. Context: malloc. */
+uint32_t mappings_untouched_pages(void);
 void mappings_postfork_child(void);
 
 /* ---- copies.c: the volume of memcpy and memmove ---- */

@@ -32,6 +32,7 @@ void process_check_fork(void) {}
 void threads_begin(bool from_now) { (void)from_now; }
 int threads_live(void) { return live; }
 void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
+uint32_t mappings_untouched_pages(void) { return 0; }
 void mappings_postfork_child(void) {}
 int64_t pyalloc_arena_bytes(void) { return 0; }
 bool python_finalizing(void) { return false; }
