@@ -186,7 +186,7 @@ def _falls_back(rows: list[Row]) -> bool:
     for _, value in _live_curve(rows):
         highest = max(highest, value)
         fall = max(fall, highest - value)
-    return False
+    return fall > MOST_FALL * _kept(rows)
 
 
 def _live_curve(rows: list[Row]) -> list[tuple[int, float]]:

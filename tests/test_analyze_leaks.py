@@ -221,6 +221,8 @@ def test_lives_that_were_not_followed_are_no_evidence(tmp_path: Path) -> None:
     builder, _, _ = one_process()
     growing(builder, builder.stack(MAIN), life_interval_bytes=None, survived=None)
     assert leaks_of(builder, tmp_path) == []
+    growing(builder, builder.stack(MAIN))
+    assert [leak.mallocs for leak in leaks_of(builder, tmp_path)] == [78]
 
 
 def test_processes_that_leak_at_the_same_line_are_one_leak(tmp_path: Path) -> None:

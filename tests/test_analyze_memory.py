@@ -141,9 +141,11 @@ def test_the_peak_of_sampled_traces_is_where_the_counters_had_it(tmp_path: Path)
     # the snapshot just before 3 s is the highest: both blocks are alive; weights of blocks of 100 intervals are 1
     assert (report.totals.peak_bytes, report.totals.python_peak_bytes) == (13_999_993, 2_000_003)
     assert line(report, 12).live_at_peak_bytes == 1_300_010
-    # from 4 s on, the highest is at 5 s: the first block is freed. Neither was allocated within that window
+    # from 4 s on, it is highest at once: what is allocated at 4.5 s is not there yet. The others are not of that window
+    builder.alloc(4 * SECOND + SECOND // 2, process, thread, stack, 70_001, None, **sampled)
     late = report_on(builder, tmp_path, from_s=4)
-    assert (late.totals.peak_bytes, late.lines[0].alloc_bytes) == (13_999_993, 0)
+    assert late.totals.peak_bytes == 13_999_993
+    assert (line(late, 12).alloc_bytes, line(late, 12).live_at_peak_bytes) == (70_001, 0)
     early = report_on(builder, tmp_path, to_s=2)
     assert (early.totals.peak_bytes, line(early, 12).live_at_peak_bytes) == (11_000_003, 1_000_003)
 
@@ -281,6 +283,15 @@ def test_other_allocations_are_estimated_by_their_weights(tmp_path: Path) -> Non
     # the block allocated during the life of the third stands for 2^30 / 4,001 + 1/2 = 268,368.8 of its kind
     assert row(memory_of(builder, tmp_path, temporary_allocations=268_368), line=12).temporary_bytes == 1_200_006
     assert row(memory_of(builder, tmp_path, temporary_allocations=268_369), line=12).temporary_bytes == 1_230_017
+
+
+def test_allocations_from_the_free_on_are_no_others(tmp_path: Path) -> None:
+    builder, process, thread = one_process()
+    builder.alloc(1 * SECOND, process, thread, builder.stack(MAIN), 1_000_003, 1 * SECOND)
+    builder.alloc(2 * SECOND, process, thread, builder.stack(OTHER), 2_000_003)  # realloc: at the same moment
+    builder.alloc(2 * SECOND + 1, process, thread, builder.stack(OTHER), 3_000_017)
+    found = row(memory_of(builder, tmp_path, temporary_allocations=0), line=12)
+    assert (found.temporary_bytes, found.temporary_allocations) == (1_000_003, 1)
 
 
 def test_lifetimes_in_seconds_and_in_collections(tmp_path: Path) -> None:

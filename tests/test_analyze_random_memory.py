@@ -141,10 +141,9 @@ def oracle_moment(builder: TraceBuilder, selection: Selection) -> tuple[int, int
     return (footprint, -before) if footprint > 0 else None
 
 
-def is_at_peak(alloc: Row, builder: TraceBuilder, selection: Selection, moment: int | None) -> bool:
+def is_at_peak(alloc: Row, builder: TraceBuilder, moment: int | None) -> bool:
     process = builder.rows["process"][alloc["process"] - 1]
-    last = last_end(builder, selection)
-    is_there = process["end_ns"] is None or process["end_ns"] == last or process["end_ns"] >= (moment or 0)
+    is_there = process["end_ns"] is None or process["end_ns"] >= (moment or 0)
     has_begun = moment is not None and process["t_ns"] <= moment and alloc["t_ns"] <= moment
     return has_begun and is_there and (alloc["end_ns"] is None or alloc["end_ns"] > (moment or 0))
 
@@ -161,7 +160,7 @@ def oracle_figures(allocs: Iterable[Row], builder: TraceBuilder, selection: Sele
             sums["count"] += count / parts
             sums["variance"] += count * (count - 1) * size * size * parts
         if live is not None:
-            sums["peak"] += live * size * is_at_peak(alloc, builder, selection, peak and peak[1])
+            sums["peak"] += live * size * is_at_peak(alloc, builder, peak and peak[1])
             sums["end"] += live * size * (alloc["end_ns"] is None)
     return sums
 

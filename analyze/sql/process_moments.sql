@@ -15,13 +15,12 @@ WITH finals AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS wall_ns FROM settings WHERE name = 'wall_ns' GROUP BY trace
 ), lives AS (
     SELECT trace, process, t_ns, end_ns, greatest(t_ns, coalesce(from_ns, t_ns)) AS start_ns,
-        least(coalesce(end_ns, wall_ns), coalesce(to_ns, end_ns, wall_ns)) AS stop_ns,
-        max(end_ns) OVER (PARTITION BY trace) AS last_ns
+        least(coalesce(end_ns, wall_ns), coalesce(to_ns, end_ns, wall_ns)) AS stop_ns
     FROM processes LEFT JOIN walls USING (trace), selection
     WHERE coalesce(list_contains(process_ids, process), true)
 )
 SELECT trace, process, start_ns,
     CASE WHEN least(stop_ns, final_ns) - start_ns >= 4000000000
         THEN least(start_ns + (0.98 * (stop_ns - start_ns))::BIGINT, final_ns) END AS judged_ns,
-    if(lives.t_ns <= peak.t_ns AND coalesce(end_ns >= peak.t_ns OR end_ns = last_ns, true), peak.t_ns, NULL) AS peak_ns
+    if(peak.t_ns BETWEEN lives.t_ns AND coalesce(end_ns, peak.t_ns), peak.t_ns, NULL) AS peak_ns
 FROM lives LEFT JOIN finals USING (trace, process) LEFT JOIN memory_peaks peak USING (trace)

@@ -68,10 +68,17 @@ static uint32_t cell_value(uintptr_t cell) {
   return leaf ? atomic_load_explicit(&leaf[cell % LEAF_CELLS], memory_order_relaxed) : 0;
 }
 
-/* The arena where a block was last found. Only arenas that hold a live block of the storing thread are stored, and
- * freeing one clears it, so it never names a dead arena, also with one GIL per interpreter. */
+/* Where blocks were found, by address: neighbouring arenas have places of their own, since the kernel puts them side by
+ * side and `arena_offset` is where in its cell the first one began. Only arenas that hold a live block of the storing
+ * thread are stored, and freeing one clears it, so none named here is dead, also with one GIL per interpreter. */
+#define PLACES 256
 #define NO_ARENA (~(uintptr_t)0 - ARENA_BYTES) /* null is not in it */
-static _Atomic uintptr_t last_arena = NO_ARENA;
+static _Atomic uintptr_t places[PLACES] = {[0 ... PLACES - 1] = NO_ARENA};
+static uintptr_t arena_offset;
+
+static inline _Atomic uintptr_t *place_of(uintptr_t address) {
+  return &places[(address - arena_offset) / ARENA_BYTES % PLACES];
+}
 
 static SLOW_PATH bool find_arena(uintptr_t address) {
   uintptr_t cell = address / ARENA_BYTES, offset = address % ARENA_BYTES;
@@ -79,12 +86,20 @@ static SLOW_PATH bool find_arena(uintptr_t address) {
   uintptr_t arena = 0;
   if (here && offset >= here - 1) arena = cell * ARENA_BYTES + here - 1;
   if (!arena && before && offset < before - 1) arena = (cell - 1) * ARENA_BYTES + before - 1;
-  if (arena) atomic_store_explicit(&last_arena, arena, memory_order_relaxed);
+  if (arena) atomic_store_explicit(place_of(address), arena, memory_order_relaxed);
   return arena != 0;
 }
 
-static inline bool in_last_arena(uintptr_t address) {
-  return likely(address - atomic_load_explicit(&last_arena, memory_order_relaxed) < ARENA_BYTES);
+static void forget_arena(uintptr_t arena) {
+  for (uintptr_t address = arena; address <= arena + ARENA_BYTES;
+       address += ARENA_BYTES) { /* it may lie in two places */
+    uintptr_t dead = arena;
+    atomic_compare_exchange_strong(place_of(address), &dead, NO_ARENA);
+  }
+}
+
+static inline bool in_known_arena(uintptr_t address) {
+  return likely(address - atomic_load_explicit(place_of(address), memory_order_relaxed) < ARENA_BYTES);
 }
 
 static inline size_t pool_size_class(const void *block) {
@@ -94,7 +109,7 @@ static inline size_t pool_size_class(const void *block) {
 
 /* Bytes of the pymalloc block, 0 when it is not one. */
 static inline size_t pool_block_bytes(const void *block) {
-  bool is_pools = in_last_arena((uintptr_t)block) || find_arena((uintptr_t)block); /* null is in none */
+  bool is_pools = in_known_arena((uintptr_t)block) || find_arena((uintptr_t)block); /* null is in none */
   return is_pools ? pool_size_class(block) : 0;
 }
 
@@ -159,7 +174,7 @@ static __attribute__((noinline)) void free_outside_pools(struct py_allocator *be
   m->python_depth--;
 }
 
-/* A block in another arena than the last, one that may be followed, or a flush that is due. */
+/* A block in an arena that is not in its place, one that may be followed, or a flush that is due. */
 static __attribute__((noinline)) void free_slowly(struct py_allocator *below, void *block) {
   size_t size = pool_block_bytes(block);
   if (!size) {
@@ -175,7 +190,7 @@ static __attribute__((noinline)) void free_slowly(struct py_allocator *below, vo
 static void python_free(void *context, void *block) {
   struct py_allocator *below = context;
   struct memory_stream *s = &this_memory.stream[PYTHON];
-  if (unlikely(!in_last_arena((uintptr_t)block)) || live_maybe(block)) {
+  if (unlikely(!in_known_arena((uintptr_t)block)) || live_maybe(block)) {
     free_slowly(below, block);
     return;
   }
@@ -275,7 +290,10 @@ static void *arena_alloc(void *context, size_t size) {
   if (size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, true);
     atomic_fetch_add(&arena_bytes, ARENA_BYTES);
-    if (atomic_fetch_add(&arenas_seen, 1) == 0) at_first_arena();
+    if (atomic_fetch_add(&arenas_seen, 1) == 0) {
+      arena_offset = (uintptr_t)arena % ARENA_BYTES;
+      at_first_arena();
+    }
   } else {
     count_chunk(arena, size);
   }
@@ -287,8 +305,7 @@ static void arena_free(void *context, void *arena, size_t size) {
   if (arena && size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, false);
     atomic_fetch_sub(&arena_bytes, ARENA_BYTES);
-    uintptr_t dead = (uintptr_t)arena;
-    atomic_compare_exchange_strong(&last_arena, &dead, NO_ARENA);
+    forget_arena((uintptr_t)arena);
   } else if (arena) {
     count_chunk_freed(arena, size);
   }
