@@ -82,11 +82,12 @@ test-c: build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSa
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
-	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 20000 --print-only
+	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 10000 --print-only
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: build/targets/.stamp ## 2 million ticks on each interpreter; result into benchmarks/results/
+stress: build/targets/.stamp ## 2 million ticks on each interpreter, and the long tests; result into benchmarks/results/
+	$(BIN)/pytest -m long
 	$(BIN)/python tests/stress.py --ticks 2000000
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/

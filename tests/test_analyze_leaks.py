@@ -125,6 +125,25 @@ def test_growth_that_is_not_steady_is_no_leak(kept: Callable[[float], bool], why
     assert leaks_of(builder, tmp_path) == [], why
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        # of 396 judged blocks, in 9 slices, the last third holds 29
+        (lambda place: 0.25 < place < 0.62, 10, "it all but stopped; mean position 0.46"),
+        # of 439 judged blocks, in 9 slices, the last third holds 88; mean position 0.36
+        (lambda place: place < 0.41, 3, "it thins out"),
+    ],
+)
+def test_growth_that_thins_out_is_no_leak(
+    before: Callable[[float], bool], after: int, why: str, tmp_path: Path
+) -> None:
+    builder, process, thread = one_process()
+    for index in range(1_000):
+        if before(index / 1_000) or (index > 500 and index % after == 0):
+            builder.alloc(index * 10 * MS, process, thread, builder.stack(MAIN), 10_007)
+    assert leaks_of(builder, tmp_path) == [], why
+
+
 def test_growth_from_a_clearance_on_is_no_leak(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     for index in range(1_000):

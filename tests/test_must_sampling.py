@@ -12,6 +12,7 @@ from conftest import recorded_interpreters
 from interpreters import Interpreter
 from recording import TESTS, Json, figure, line_of, lines_of, record, report, run, target
 
+pytestmark = pytest.mark.long
 BENCHMARK = TESTS.parent / "benchmarks" / "sampling.py"
 PYTHONS = recorded_interpreters()
 PROGRAMS = {
