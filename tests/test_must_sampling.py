@@ -12,7 +12,6 @@ from conftest import recorded_interpreters
 from interpreters import Interpreter
 from recording import TESTS, Json, figure, line_of, lines_of, record, report, run, target
 
-pytestmark = pytest.mark.long
 BENCHMARK = TESTS.parent / "benchmarks" / "sampling.py"
 PYTHONS = recorded_interpreters()
 PROGRAMS = {
@@ -44,6 +43,7 @@ def measured(
     return python, json.loads(output.read_text())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["", "live_"], ids=["allocated", "live"])
 def test_figures_of_lines_lie_within_three_standard_errors(measured: tuple[Interpreter, list[Json]], what: str) -> None:
     python, rows = measured
@@ -55,6 +55,7 @@ def test_figures_of_lines_lie_within_three_standard_errors(measured: tuple[Inter
     assert figures >= 60 and inside >= 95
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["", "live_"], ids=["allocated", "live"])
 def test_totals_are_unbiased_at_every_interval(measured: tuple[Interpreter, list[Json]], what: str) -> None:
     for row in measured[1]:

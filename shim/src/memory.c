@@ -113,9 +113,11 @@ void memory_write_heap(void) {
 
 /* ---- footprint samples ---- */
 
-/* What one passage through the slow path writes, and where: the stack is walked once. */
+/* What one passage through the slow path writes, when and where: a block is allocated no later than the footprint that it
+ * makes, and the stack is walked once. */
 struct passage {
   const struct block *block; /* that was allocated just now; null = a free, or nothing in particular */
+  int64_t t_ns;
   uint64_t stack;
   bool walked, maximum;
 };
@@ -160,7 +162,7 @@ static void emit(struct passage *passage, struct origin origin, int64_t net, int
   struct record_memory *record = spool_claim(1);
   if (!record) return;
   record->thread = origin.thread;
-  record->t_ns = clock_now_ns();
+  record->t_ns = passage->t_ns;
   record->stack = origin.stack;
   record->net_bytes = net;
   record->footprint_bytes = atomic_load(&footprint);
@@ -224,7 +226,6 @@ static void sample_if_moved(struct passage *passage, int64_t moved) {
   int64_t net = drain(m);
   bool large = !spool->paused && (moved >= limit || moved <= -limit);
   int64_t sum = atomic_fetch_add(&since, large ? net - moved : net) + (large ? net - moved : net);
-  look_at_heap();
   if (spool->paused) return;
   if (large) emit_block(passage, moved, by_python);
   if (sum >= limit || sum <= -limit) emit_accumulated(passage);
@@ -287,14 +288,17 @@ static bool flush_is_due(const struct memory_state *m) {
 }
 
 static uint64_t pass(struct memory_state *m, const struct block *block, int64_t moved) {
-  struct passage passage = {.block = block};
+  struct passage passage = {.block = block, .t_ns = clock_now_ns()};
   uint64_t id = 0;
   threads_begin(false);
   begin_streams(m);
   int64_t interval = block ? due(m, block) : 0;
   follow_interval(m);
-  if (flush_is_due(m)) sample_if_moved(&passage, moved);
-  if (interval || passage.maximum) id = sampler_write(block, interval, passage.maximum, stack_of(&passage));
+  bool flush = flush_is_due(m);
+  if (flush) sample_if_moved(&passage, moved);
+  if (interval || passage.maximum)
+    id = sampler_write(block, interval, passage.maximum, stack_of(&passage), passage.t_ns);
+  if (flush) look_at_heap(); /* last: what makes the peak was allocated before it */
   set_stops(m);
   return id;
 }

@@ -183,11 +183,12 @@ static void tell_type(struct memory_state *m) {
   spool_publish(record, RECORD_NOTE, 1);
 }
 
-static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, uint32_t flags, uint64_t stack) {
+static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, uint32_t flags, uint64_t stack,
+                        int64_t t_ns) {
   struct record_alloc *record = spool_claim(1);
   if (!record) return false;
   record->thread = this_thread.id;
-  record->t_ns = clock_now_ns();
+  record->t_ns = t_ns;
   record->stack = stack;
   record->id = id;
   record->size_bytes = block->size;
@@ -206,21 +207,21 @@ static void end_stale(uintptr_t address) {
   if (live_filter[LIVE_FILTER_CELL(address)] && live_take(address, &stale)) sampler_ended(&stale, stale.usable, 0, 0);
 }
 
-uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack) {
+uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
   struct memory_state *m = &this_memory;
   uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
   struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean, .python = block->python};
   tell_type(m);
   if (mean) atomic_fetch_add(&in_window, 1);
-  if (block->mapping) return write_alloc(block, id, mean, flags, stack) ? id : 0;
+  if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();
   if (!live_add(block->address, &sample)) {
     flags |= ALLOC_UNFOLLOWED;
     loss_add(LOSS_alloc_table_full);
   }
-  if (!write_alloc(block, id, mean, flags, stack)) {
+  if (!write_alloc(block, id, mean, flags, stack, t_ns)) {
     live_take(block->address, &sample);
   } else if (block->python && !(flags & ALLOC_UNFOLLOWED)) {
     m->untyped = block->address;

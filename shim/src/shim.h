@@ -446,7 +446,7 @@ void sampler_note_volume(int64_t bytes);
 /* Bytes up to the next sample, exponential with that mean. Context: malloc. */
 int64_t sampler_gap(uint64_t *random, int64_t mean);
 /* Writes a sample and follows it; its id. Context: malloc. */
-uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack);
+uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack, int64_t t_ns);
 /* A block that may be followed is about to be freed. Context: malloc. */
 void sampler_freed(uintptr_t address);
 /* The same for a block that is about to be resized: takes it out, and writes its end once it has moved.
