@@ -216,6 +216,7 @@ static void emit_block(struct passage *passage, int64_t moved, bool by_python) {
   atomic_fetch_sub_explicit(&allocated_since, gross, memory_order_relaxed);
   atomic_fetch_sub_explicit(&python_since, python, memory_order_relaxed);
   emit(passage, (struct origin){this_thread.id, stack_of(passage)}, moved, gross, python);
+  sampler_begin_growth();
 }
 
 /* moved: bytes that came or went just now. */

@@ -131,7 +131,7 @@ static void thin_if_crowded(void) {
   atomic_store(&thinning, 0);
 }
 
-/* ---- what growth consists of ---- */
+/* ---- what growth consists of: blocks below the threshold, as larger ones are footprint samples of their own ---- */
 
 #define RECENT 256
 
@@ -152,18 +152,33 @@ static void note_recent(const struct block *block, uint64_t id, int64_t mean, ui
   recent[at] = (struct recent){block->address, id, stack, bytes, this_thread.id};
 }
 
+static bool is_alive(const struct recent *one) { return one->bytes && live_find(one->address, one->id); }
+
+/* The newest that is alive, of those before `end`; null = none. */
+static const struct recent *newest_alive(uint64_t end) {
+  for (uint64_t i = end; i > 0 && end - i < RECENT; i--) {
+    if (is_alive(&recent[(i - 1) % RECENT])) return &recent[(i - 1) % RECENT];
+  }
+  return NULL;
+}
+
+void sampler_begin_growth(void) { atomic_store(&recent_drawn, atomic_load(&recent_end)); }
+
 bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) {
   uint64_t end = atomic_load(&recent_end), from = atomic_exchange(&recent_drawn, end), sum = 0;
+  const struct recent *drawn = NULL;
   if (end - from > RECENT) from = end - RECENT;
   for (uint64_t i = from; i < end; i++) {
-    struct recent one = recent[i % RECENT];
-    if (!one.bytes || !live_find(one.address, one.id)) continue;
-    sum += one.bytes;
-    if (random_next(random) % sum >= one.bytes) continue;
-    *thread = one.thread;
-    *stack = one.stack;
+    const struct recent *one = &recent[i % RECENT];
+    if (!is_alive(one)) continue;
+    sum += one->bytes;
+    if (random_next(random) % sum < one->bytes) drawn = one;
   }
-  return sum > 0;
+  if (!drawn) drawn = newest_alive(from);
+  if (!drawn) return false;
+  *thread = drawn->thread;
+  *stack = drawn->stack;
+  return true;
 }
 
 /* ---- records ---- */
@@ -227,7 +242,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     m->untyped = block->address;
     m->untyped_id = id;
   }
-  if (mean) note_recent(block, id, mean, stack);
+  if (mean && block->usable < spool->memory_threshold_bytes) note_recent(block, id, mean, stack);
   return id;
 }
 

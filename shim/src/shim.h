@@ -457,8 +457,10 @@ void sampler_resized(const struct live_sample *sample, bool lives_on);
 void sampler_put_back(uintptr_t address, const struct live_sample *sample);
 /* Writes the end of `bytes` of a sample. Context: malloc. */
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
-/* Draws one of the samples taken since the last call that are still alive, by their weight in bytes; false = there is
- * none. Context: malloc. */
+/* A footprint sample was taken: growth begins anew. Context: malloc. */
+void sampler_begin_growth(void);
+/* Draws one of the samples taken since then, or since the last call, that are still alive, by their weight in bytes, or else takes the
+ * newest before them that is; false = there is none. Context: malloc. */
 bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack);
 void sampler_postfork_child(void);
 
