@@ -94,7 +94,7 @@ static void look_at_heap(void) {
     peak.head = 1;
     atomic_store(&peak_busy, 0);
   }
-  int64_t due_ns = atomic_load_explicit(&heap_due_ns, memory_order_relaxed), now_ns = clock_now_ns();
+  int64_t due_ns = atomic_load_explicit(&heap_due_ns, memory_order_relaxed), now_ns = this_memory.now_ns;
   if (now_ns < due_ns) return;
   int64_t pause_ns = (now_ns - spool->start_mono_ns) / 100;
   pause_ns = pause_ns < HEAP_FIRST_NS ? HEAP_FIRST_NS : pause_ns > HEAP_LAST_NS ? HEAP_LAST_NS : pause_ns;
@@ -290,6 +290,7 @@ static bool flush_is_due(const struct memory_state *m) {
 
 static uint64_t pass(struct memory_state *m, const struct block *block, int64_t moved) {
   struct passage passage = {.block = block, .t_ns = clock_now_ns()};
+  m->now_ns = passage.t_ns;
   uint64_t id = 0;
   threads_begin(false);
   begin_streams(m);

@@ -86,7 +86,7 @@ static int64_t coarsened(int64_t now, double rate) { return rate / (double)(now 
 int64_t sampler_interval(void) {
   int64_t now = atomic_load_explicit(&interval, memory_order_relaxed);
   if (!adapts || !now) return now;
-  int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = clock_now_ns();
+  int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = this_memory.now_ns;
   int64_t wanted = now;
   if (samples > BUDGET / 2 && now < COARSEST) {
     wanted = coarsened(now, per_second(atomic_load(&volume_so_far), t_ns - began));

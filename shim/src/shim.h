@@ -339,6 +339,7 @@ struct memory_state {
   int64_t python_outside_pools; /* allocated - freed, through Python's allocators but not from a pool */
   uint32_t python_depth;        /* > 0 inside one of Python's allocators */
   uintptr_t busy;               /* inside the slow path: where its stack frame is */
+  int64_t now_ns;               /* when the slow path was entered: a clock costs a system call on some hosts */
   uint64_t random;
   uintptr_t untyped; /* the last sampled block of Python's, whose type is not known yet */
   uint64_t untyped_id;
