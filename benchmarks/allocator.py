@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, Spread, save, spread, tool
+from environments import ROOT, Spread, save, spread, tool, version_of
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
@@ -105,7 +105,7 @@ def main() -> int:
     if asked.short:
         print(table(rows))
         return 0
-    result = {"python": asked.python, "rounds": asked.rounds, "options": asked.record}
+    result = {"python": version_of(asked.python), "rounds": asked.rounds, "options": asked.record}
     save("allocator", result | {"rows": [asdict(row) for row in rows]}, table(rows))
     return 0
 

@@ -45,13 +45,16 @@ def tool(name: str) -> str:
     return str(Path(sys.executable).parent / name)
 
 
+def version_of(python: str) -> str:
+    """Its version, as results name an interpreter: "3.12.1"."""
+    code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+    return subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
 def environment(python: str | None = None) -> Path:
     """The interpreter of the benchmark environment of ``python`` (default: the one running), made when missing."""
     base = python or sys.executable
-    version = subprocess.run(
-        [base, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], capture_output=True, text=True, check=True
-    )
-    folder = BUILD / version.stdout.strip()
+    folder = BUILD / version_of(base)
     found = folder / "bin" / "python"
     marker = folder / "complete"
     if not marker.exists():

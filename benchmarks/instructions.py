@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, save, tool
+from environments import ROOT, save, tool, version_of
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 KEPT = ROOT / "benchmarks" / "instructions.json"
@@ -117,7 +117,9 @@ def main() -> int:
         return 1 if risen(counts) else 0
     if asked.accept:
         accept(counts)
-    save("instructions", {"python": asked.python, "counts": [asdict(each) for each in counts]}, table(counts))
+    save(
+        "instructions", {"python": version_of(asked.python), "counts": [asdict(each) for each in counts]}, table(counts)
+    )
     return 0
 
 

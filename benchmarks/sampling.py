@@ -23,7 +23,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from environments import ROOT, environment, save, tool
+from environments import ROOT, environment, save, tool, version_of
 from overhead import LOOP, PROGRAMS, script
 
 HEAVY = ("many_objects", "growing_blocks", "big_blocks")
@@ -240,7 +240,7 @@ def main() -> int:
     if asked.output:
         asked.output.write_text(json.dumps([asdict(row) for row in rows]))
         return 0
-    result = {"python": asked.python, "runs": asked.runs, "rows": [asdict(row) for row in rows]}
+    result = {"python": version_of(asked.python), "runs": asked.runs, "rows": [asdict(row) for row in rows]}
     save("sampling", result, table(rows))
     return 0
 

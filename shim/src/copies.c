@@ -22,7 +22,7 @@ void copies_init(void) { mode = spool && (spool->features & FEATURE_COPY) ? COUN
 static void grant(struct copy_state *c) {
   int64_t threshold = (int64_t)spool->copy_threshold_bytes;
   if (threshold < 2) threshold = 2;
-  if (!c->random) c->random = ((uint64_t)clock_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)this_thread.tid << 40) | 1;
+  if (!c->random) c->random = random_seed();
   c->granted = c->left = threshold / 2 + (int64_t)(random_next(&c->random) % (uint64_t)threshold) + 1;
 }
 

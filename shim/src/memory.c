@@ -148,7 +148,7 @@ static void note_maximum(struct passage *passage, int64_t now) {
 }
 
 static uint64_t *seeded(struct memory_state *m) {
-  if (!m->random) m->random = ((uint64_t)clock_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)this_thread.tid << 40) | 1;
+  if (!m->random) m->random = random_seed();
   return &m->random;
 }
 

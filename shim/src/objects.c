@@ -148,13 +148,13 @@ static void write_collections(const struct gc_counts *counts) {
   spool_publish(record, RECORD_GC, 1);
 }
 
-uint32_t objects_collections(const void *thread_state, bool at_once) {
+uint32_t objects_collections(const void *thread_state) {
   struct gc_counts counts;
   if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* not a thread of it */
   uint64_t now = sum_of(&counts, 0), full = counts.generation[2][0], before = atomic_load(&seen);
   if (now == before) return (uint32_t)now;
   int64_t t_ns = clock_now_ns(), last_ns = atomic_load(&seen_ns);
-  bool due = at_once || full != atomic_load(&seen_full) || t_ns - last_ns >= LEAST_PAUSE_NS;
+  bool due = full != atomic_load(&seen_full) || t_ns - last_ns >= LEAST_PAUSE_NS;
   if (due && atomic_compare_exchange_strong(&seen, &before, now)) {
     atomic_store(&seen_ns, t_ns);
     atomic_store(&seen_full, full);

@@ -1,6 +1,10 @@
 /* Random numbers that need no lock: the state is the caller's (xorshift64*, Vigna 2016). */
 #include "shim.h"
 
+uint64_t random_seed(void) {
+  return ((uint64_t)clock_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)this_thread.tid << 32) | 1;
+}
+
 uint64_t random_next(uint64_t *state) {
   uint64_t x = *state ? *state : 0x9e3779b97f4a7c15u;
   x ^= x >> 12;

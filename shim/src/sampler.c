@@ -209,7 +209,7 @@ static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, ui
   record->size_bytes = block->size;
   record->usable_bytes = block->usable;
   record->interval_bytes = (uint64_t)mean;
-  record->collections = objects_collections(python_thread_state(), false);
+  record->collections = objects_collections(python_thread_state());
   record->source = block->source;
   record->flags = (uint16_t)flags;
   spool_publish(record, RECORD_ALLOC, 1);
@@ -256,7 +256,7 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
   record->id = sample->id;
   record->bytes = bytes;
   record->type = sample->type;
-  record->collections = objects_collections(python_thread_state(), false);
+  record->collections = objects_collections(python_thread_state());
   record->flags = flags;
   record->reserved = 0;
   spool_publish(record, RECORD_FREE, 1);

@@ -117,6 +117,8 @@ void clock_thread_usage(int64_t *user_ns, int64_t *system_ns);
 
 /* ---- random.c ---- */
 
+/* A state to begin with, different in each thread; not 0. Context: signal. */
+uint64_t random_seed(void);
 /* The next number, uniform in [0, 2^64). Context: signal. */
 uint64_t random_next(uint64_t *state);
 
@@ -470,8 +472,8 @@ void sampler_postfork_child(void);
 /* Hash of the name of the type of the Python object in the block, which is written on first sight; 0 = none.
  * held: the caller has the block, nobody can free it meanwhile. Context: malloc. */
 uint64_t objects_type(uintptr_t block, size_t bytes, bool held);
-/* Garbage collections so far; writes the counts when there were more, now and then or at once. Context: signal. */
-uint32_t objects_collections(const void *thread_state, bool at_once);
+/* Garbage collections so far; writes the counts, now and then, when there were more. Context: signal. */
+uint32_t objects_collections(const void *thread_state);
 
 /* ---- mappings.c: anonymous mappings that libraries make ---- */
 

@@ -71,7 +71,7 @@ void threads_begin(bool from_now) {
   t->perf_user_ns = -1;
   t->id = spool_new_thread();
   t->tid = (int32_t)syscall(SYS_gettid);
-  t->random = (uint64_t)clock_now_ns() * 0x9e3779b97f4a7c15u ^ (uint64_t)t->tid << 32;
+  t->random = random_seed();
   if (from_now) {
     t->cpu_start_ns = clock_thread_cpu_ns();
     clock_thread_usage(&t->user_start_ns, &t->system_start_ns);

@@ -312,7 +312,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   frames_sample(stacks_possible() ? state : NULL, native.eval_frame, scratch, &stack);
   if (scratch) scratch_give(scratch);
   note_sub_interpreters();
-  objects_collections(state, false);
+  objects_collections(state);
   write_tick(&stack, &native, pc, user_ns, system_ns, flags);
 }
 

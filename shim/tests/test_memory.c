@@ -37,7 +37,7 @@ void mappings_postfork_child(void) {}
 int64_t pyalloc_arena_bytes(void) { return 0; }
 bool python_finalizing(void) { return false; }
 uint64_t objects_type(uintptr_t block, size_t bytes, bool held) { return block && bytes && held; }
-uint32_t objects_collections(const void *state, bool at_once) { return state && at_once; }
+uint32_t objects_collections(const void *state) { return state != NULL; }
 
 /* ---- */
 
