@@ -101,7 +101,9 @@ def test_an_asyncio_program(python: Interpreter, tmp_path: Path) -> None:
     found = report(tmp_path / "t.parquet")
     checksum = lines_of(found, target("aio"))[line_of("aio", "checksum")]
     assert checksum["python_s"] > 0.98 * (checksum["python_s"] + checksum["native_s"])
-    assert checksum["system_s"] < 0.08 * checksum["cpu_s"], "the kernel counts its share in whole jiffies: 5 to 15 of them"
+    assert checksum["system_s"] < 0.08 * checksum["cpu_s"], (
+        "the kernel counts its share in whole jiffies: 5 to 15 of them"
+    )
     assert checksum["cpu_s"] > 0.4 * found["totals"]["cpu_s"]
 
 
