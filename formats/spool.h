@@ -14,14 +14,19 @@
  * A chunk belongs to one process. It is a line for chunk_header and then records, each a whole number of 64-byte
  * lines. A writer claims lines by raising chunk.cursor, stores head with kind 0 and its line count, fills the rest,
  * and publishes by storing head again with its kind (release). A reader meets, line by line: head.kind != 0: a
- * record; kind 0 with lines > 0: a record that was never finished, skip its lines; all zero: skip one line. */
+ * record; kind 0 with lines > 0: a record that was never finished, skip its lines; all zero: skip one line.
+ *
+ * A closed chunk in which every line belongs to a published record is finished: the recorder copies it into a part
+ * file and offers its slot again. A writer that was held up since long before may still believe in such a chunk: it
+ * finds the cursor at the end while the slot is free, and when the slot is in use again it sees after its claim that
+ * the chunk is not its process's own, and publishes SPOOL_PAD over the lines that it has claimed. */
 #ifndef SCALENE_TRACE_SPOOL_H
 #define SCALENE_TRACE_SPOOL_H
 
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 2
+#define SPOOL_VERSION 3
 #define SPOOL_LINE_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_LINES 1024
@@ -61,19 +66,22 @@ struct spool_header {
   uint64_t copy_threshold_bytes;   /* control: bytes copied between two copy samples of a thread */
   uint32_t processes;              /* process ids handed out so far; ids count from 1 */
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
-  uint64_t reserved[14];
+  uint32_t slots_used;             /* recorder: slots that were ever offered are those below */
+  uint32_t pad;
+  uint64_t reserved[13];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
 };
 
 struct chunk_header {
-  uint32_t process; /* 0 = free, else the id of the process that writes here */
-  uint32_t cursor;  /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
-  uint32_t closed;  /* 1 = no writer will claim another line */
-  uint32_t pad;
-  uint64_t offer;    /* which offer this was: chunks of a process are in time order of their offers */
-  int64_t opened_ns; /* CLOCK_MONOTONIC */
-  uint64_t reserved[4];
+  uint32_t process;       /* 0 = free, else the id of the process that writes here */
+  uint32_t cursor;        /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
+  uint32_t closed;        /* 1 = no writer will claim another line */
+  int32_t pid;            /* of the process, as it sees itself */
+  uint64_t offer;         /* which offer this was: chunks of a process are in time order of their offers */
+  int64_t opened_ns;      /* CLOCK_MONOTONIC */
+  uint64_t pid_namespace; /* inode of its /proc/self/ns/pid; 0 = not known */
+  uint64_t reserved[3];
 };
 
 /* head = kind | lines << 16 */
@@ -93,6 +101,7 @@ struct chunk_header {
 #define RECORD_COPY 14
 #define RECORD_GC 15
 #define RECORD_HEAP 16
+#define SPOOL_PAD 17 /* no record: lines that nobody uses */
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */

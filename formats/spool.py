@@ -1,30 +1,31 @@
 """Reads a spool: the records that processes published, whatever became of those processes.
 
 A spool is written by programs that crash, so nothing in it is trusted: every length and offset is checked, and what does
-not fit is counted in :attr:`SpoolContents.damaged` and left out. The protocol is described in ``spool.h``.
+not fit is counted in :attr:`Records.damaged` and left out. The protocol is described in ``spool.h``.
 """
 
 from __future__ import annotations
 
-import os
+import itertools
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from .chunks import CHUNK_BYTES, Chunk, read_chunks
 from .errors import NotASpool, SpoolMissing, SpoolVersion
 from .layout import constants, record_kinds, struct_dtype
 
+if TYPE_CHECKING:
+    from .chunks import Lines
+
 _C = constants()
-LINE_BYTES = _C["SPOOL_LINE_BYTES"]
-CHUNK_LINES = _C["SPOOL_CHUNK_LINES"]
-CHUNK_BYTES = _C["SPOOL_CHUNK_BYTES"]
-CHUNKS_OFFSET = _C["SPOOL_CHUNKS_OFFSET"]
-#: Chunks converted at a time: bounds the memory that reading takes beside the records themselves.
-_BATCH_CHUNKS = 256
+#: Chunks that are read at a time: bounds the memory that a long recording takes.
+BATCH_CHUNKS = 128
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
@@ -32,8 +33,6 @@ _BULK_KINDS = (
     *("alloc", "free", "note", "copy", "gc", "heap"),
 )
 _PAYLOAD_KINDS = ("process_start", "code", "module", "type")
-
-Lines = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,24 @@ class Bulk:
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Bulk:
+        """The records that are ``chosen`` (bool, one for each)."""
+        return Bulk(self.records[chosen], self.process[chosen])
+
+
+def by_time(bulk: Bulk) -> Bulk:
+    """The same records in the order of time; equal times stay as they were."""
+    times = bulk.records["t_ns"]
+    if not (times[1:] < times[:-1]).any():
+        return bulk
+    order = np.argsort(times, kind="stable")
+    return Bulk(bulk.records[order], bulk.process[order])
+
+
+def joined(*parts: Bulk) -> Bulk:
+    """The records of all parts, one after the other."""
+    return Bulk(np.concatenate([each.records for each in parts]), np.concatenate([each.process for each in parts]))
 
 
 @dataclass(frozen=True)
@@ -72,17 +89,41 @@ class CodeObject:
 
 
 @dataclass(frozen=True)
-class SpoolContents:
-    """Everything in a spool. ``header``: the header record; ``bulk``: by kind ("tick", "memory", …); ``types``: names
-    of Python types by hash; ``damaged``: records that were unfinished or did not fit."""
+class Records:
+    """The records of some chunks. ``last``: no more follow; ``bulk``: by kind ("tick", "memory", …); ``codes``: parts of code objects; ``types``:
+    names of Python types by hash; ``damaged``: records that were unfinished or did not fit."""
 
-    header: np.void
+    last: bool
     bulk: dict[str, Bulk]
     process_starts: list[WithPayload]
     modules: list[WithPayload]
-    codes: dict[int, CodeObject]
+    codes: list[WithPayload]
     types: dict[int, str]
     damaged: int
+
+
+class CodeObjects:
+    """Code objects as their parts are met. ``whole``: those that are complete, by hash."""
+
+    def __init__(self) -> None:
+        self.whole: dict[int, CodeObject] = {}
+        self._parts: dict[int, dict[int, list[WithPayload]]] = defaultdict(lambda: defaultdict(list))
+
+    def add(self, parts: list[WithPayload]) -> None:
+        """Takes the parts of one batch. Every process writes its own; the first whole one is kept."""
+        for part in parts:
+            if (code := int(part.record["code"])) not in self.whole:
+                self._parts[code][part.process].append(part)
+        for code in {int(part.record["code"]) for part in parts} & self._parts.keys():
+            found, complete = _best(self._parts[code])
+            if found and complete:
+                self.whole[code] = found
+                del self._parts[code]
+
+    def all(self) -> tuple[dict[int, CodeObject], int]:
+        """Every code object that has at least its names, by hash, and how many did not survive whole."""
+        partial = {code: _best(processes)[0] for code, processes in self._parts.items()}
+        return self.whole | {code: found for code, found in partial.items() if found}, len(partial)
 
 
 @dataclass
@@ -109,16 +150,36 @@ def read_header(path: Path) -> np.void:
     return header
 
 
-def read_spool(path: Path) -> SpoolContents:
-    """Reads every published record of the spool file at ``path``. Raises SpoolMissing, NotASpool or SpoolVersion."""
-    header = read_header(path)
-    reading = _Reading()
-    with path.open("rb", buffering=0) as file:
-        slots = _offered_slots(file.fileno(), header)
-        for batch in (slots[at : at + _BATCH_CHUNKS] for at in range(0, len(slots), _BATCH_CHUNKS)):
-            for lines in _read_chunks(file.fileno(), batch):
-                _read_records(lines, reading)
-    return _contents(header, reading)
+class Spool:
+    """The spool file at ``path`` and the part files beside it, to be read as often as one likes.
+
+    Raises SpoolMissing, NotASpool or SpoolVersion.
+    """
+
+    def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS) -> None:
+        self.path = path
+        self.header = read_header(path)
+        self._batch_chunks = batch_chunks
+        self._only: list[Records] = []
+
+    def batches(self) -> Iterator[Records]:
+        """Every published record, ``batch_chunks`` chunks at a time; at least one batch. A batch is ordered by time,
+        successive ones are so nearly. A recording of a single batch is read once."""
+        if self._only:
+            yield from self._only
+            return
+        chunks = read_chunks(self.path, int(self.header["slots_used"]))
+        first = True
+        following = next(chunks, None)
+        while first or following is not None:
+            found = [following, *itertools.islice(chunks, self._batch_chunks - 1)] if following else []
+            following = next(chunks, None)
+            batch = _records(found, last=following is None)
+            if first and batch.last:
+                self._only = [batch]
+            first = False
+            yield batch
+            del batch, found  # not two at a time
 
 
 def _check_header(path: Path, header: np.void) -> None:
@@ -130,25 +191,20 @@ def _check_header(path: Path, header: np.void) -> None:
         raise NotASpool(path, "its chunk size or its ring size is wrong")
 
 
-def _offered_slots(descriptor: int, header: np.void) -> list[int]:
-    """Slots of the chunks that processes may have written to, each once, in the order of their offers."""
-    data = os.pread(descriptor, 4 * _C["SPOOL_RING"], _C["SPOOL_HEADER_BYTES"])
-    ring = np.frombuffer(data[: len(data) // 4 * 4], "<u4")[: int(header["offered"])]
-    existing = max(0, os.fstat(descriptor).st_size - CHUNKS_OFFSET) // LINE_BYTES
-    return [slot for slot in dict.fromkeys(ring.tolist()) if slot * CHUNK_LINES < existing]
+def _records(chunks: Iterable[Chunk], last: bool) -> Records:
+    reading = _Reading()
+    for chunk in chunks:
+        _read_records(chunk, reading)
+    bulk = {name: _bulk(name, reading.bulk.pop(name, [])) for name in _BULK_KINDS}
+    types, cut = _types(reading.payload["type"])
+    payload = reading.payload
+    return Records(
+        last, bulk, payload["process_start"], payload["module"], payload["code"], types, reading.damaged + cut
+    )
 
 
-def _read_chunks(descriptor: int, slots: list[int]) -> Iterator[Lines]:
-    """The lines (uint8[n, 64]) of each chunk that belongs to a process."""
-    for slot in slots:
-        data = os.pread(descriptor, CHUNK_BYTES, CHUNKS_OFFSET + slot * CHUNK_BYTES)
-        lines = np.frombuffer(data[: len(data) // LINE_BYTES * LINE_BYTES], np.uint8).reshape(-1, LINE_BYTES)
-        if len(lines) > 1 and lines[0, :4].any():
-            yield lines
-
-
-def _read_records(lines: Lines, reading: _Reading) -> None:
-    process = int(lines[0, :4].view("<u4")[0])
+def _read_records(chunk: Chunk, reading: _Reading) -> None:
+    lines, process = chunk.lines, chunk.process
     if process > _LAST_ID:
         reading.damaged += 1
         return
@@ -172,9 +228,8 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
     """Which lines begin a record, those of them that may have a payload, and how many records are damaged."""
     kinds, counts = heads & 0xFFFF, heads >> 16
     starts = counts > 0
-    starts[0] = False
-    damaged = int(np.count_nonzero(kinds[1:][counts[1:] == 0]))
-    end, long_starts = 1, []
+    damaged = int(np.count_nonzero(kinds[counts == 0]))
+    end, long_starts = 0, []
     payload_kinds = [
         number for number, name in record_kinds().items() if name.removeprefix("record_") in _PAYLOAD_KINDS
     ]
@@ -189,28 +244,13 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
             damaged += 1
         elif kinds[at]:
             long_starts.append(at)
-    unknown = starts & ~np.isin(kinds, list(record_kinds()))
+    unknown = starts & ~np.isin(kinds, [*record_kinds(), _C["SPOOL_PAD"]])
     return starts & ~unknown, long_starts, damaged + int(np.count_nonzero(unknown))
 
 
 def _with_payload(name: str, process: int, lines: Lines) -> WithPayload:
     record = lines[0].view(struct_dtype(f"record_{name}"))[0]
     return WithPayload(process, record.copy(), lines[1:].tobytes())
-
-
-def _contents(header: np.void, reading: _Reading) -> SpoolContents:
-    bulk = {name: _bulk(name, reading.bulk.pop(name, [])) for name in _BULK_KINDS}
-    codes, incomplete = _codes(reading.payload["code"])
-    types, cut = _types(reading.payload["type"])
-    return SpoolContents(
-        header=header,
-        bulk=bulk,
-        process_starts=reading.payload["process_start"],
-        modules=reading.payload["module"],
-        codes=codes,
-        types=types,
-        damaged=reading.damaged + incomplete + cut,
-    )
 
 
 def _bulk(name: str, parts: list[tuple[Lines, npt.NDArray[np.int32]]]) -> Bulk:
@@ -220,10 +260,8 @@ def _bulk(name: str, parts: list[tuple[Lines, npt.NDArray[np.int32]]]) -> Bulk:
     records = np.concatenate([lines for lines, _ in parts]).view(dtype).ravel()
     process = np.concatenate([process for _, process in parts])
     parts.clear()  # exact allocation samples are many: not all of them twice in memory
-    if "t_ns" not in (dtype.names or ()) or not (records["t_ns"][1:] < records["t_ns"][:-1]).any():
-        return Bulk(records, process)
-    order = np.argsort(records["t_ns"], kind="stable")
-    return Bulk(records[order], process[order])
+    found = Bulk(records, process)
+    return by_time(found) if "t_ns" in (dtype.names or ()) else found
 
 
 def _types(found: list[WithPayload]) -> tuple[dict[int, str], int]:
@@ -233,20 +271,10 @@ def _types(found: list[WithPayload]) -> tuple[dict[int, str], int]:
     return {key: name.decode("utf-8", "backslashreplace") for key, name in names.items()}, len(found) - len(whole)
 
 
-def _codes(parts: list[WithPayload]) -> tuple[dict[int, CodeObject], int]:
-    """Code objects by hash, and how many of them did not survive whole."""
-    by_code: dict[int, dict[int, list[WithPayload]]] = defaultdict(lambda: defaultdict(list))
-    for part in parts:
-        by_code[int(part.record["code"])][part.process].append(part)
-    codes, incomplete = {}, 0
-    for code_hash, processes in by_code.items():
-        wholes = [_join(found) for found in processes.values()]
-        record, whole = max(wholes, key=lambda each: len(each[1]) / max(1, int(each[0]["total_bytes"])))
-        code, complete = _code_object(record, whole)
-        incomplete += not complete
-        if code is not None:
-            codes[code_hash] = code
-    return codes, incomplete
+def _best(processes: dict[int, list[WithPayload]]) -> tuple[CodeObject | None, bool]:
+    """The code object from the process that wrote most of it, None without its names; and whether it is whole."""
+    wholes = [_join(found) for found in processes.values()]
+    return _code_object(*max(wholes, key=lambda each: len(each[1]) / max(1, int(each[0]["total_bytes"]))))
 
 
 def _join(parts: list[WithPayload]) -> tuple[np.void, bytes]:

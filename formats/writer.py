@@ -1,7 +1,8 @@
 """Writes a trace: one Parquet file, one table (the columns are those of :mod:`schema`).
 
 Layout: every kind with fewer than :data:`SHARED_BELOW_ROWS` rows shares the first row group, ordered by kind, then time;
-a larger kind has row groups of its own, sorted by time. Times and ids are delta-coded, the rest is dictionary-coded;
+a larger kind has row groups of its own, sorted by time. Recordings that are larger than memory come in parts: each is laid
+out so, and successive parts are nearly in the order of time. Times and ids are delta-coded, the rest is dictionary-coded;
 only ``kind`` and ``t_ns`` have statistics, and there is no Arrow schema in the footer: each of these was measured to
 make small traces smaller (docs/trace-format.md). The file metadata holds a CRC-32 of the whole file, see
 :mod:`integrity`.
@@ -12,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -65,18 +66,18 @@ class _Block:
     fields: list[pa.Array]
 
 
-def write_trace(path: Path, trace_id: str, tables: Tables) -> None:
+def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     """Writes the trace at ``path``, atomically: a complete file or none.
 
-    ``tables[kind][column]`` holds the common columns that the kind fills (t_ns, process, thread, stack) and the kind's
-    own columns, all of equal length; columns left out are null. The file is created 0600.
+    ``parts``: sets of tables that are written one after the other. ``tables[kind][column]`` holds the common columns that
+    the kind fills (t_ns, process, thread, stack) and the kind's own columns, all of equal length; columns left out are
+    null. The file is created 0600.
 
     Raises TraceWriteError when the system refuses, ValueError for tables that do not fit the schema.
     """
-    blocks = [_block(schema.kind(name), columns) for name, columns in _in_schema_order(tables)]
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        _write_file(temporary, trace_id, [block for block in blocks if block.rows])
+        _write_file(temporary, trace_id, parts)
         temporary.replace(path)
     except OSError as error:
         temporary.unlink(missing_ok=True)
@@ -138,11 +139,21 @@ def _sorted_block(kind: schema.Kind, rows: int, arrays: dict[str, pa.Array]) -> 
             order = pa.array(np.argsort(t_ns, kind="stable"))
             arrays = {name: array.take(order) for name, array in arrays.items()}
     common = {name: arrays[name] for name in kind.common if name in arrays}
-    missing = (pa.nulls(rows, _TYPES[column.type]) for column in kind.columns)
+    missing = (_nulls(rows, _TYPES[column.type]) for column in kind.columns)
     return _Block(kind, rows, common, [arrays.get(c.name, null) for c, null in zip(kind.columns, missing, strict=True)])
 
 
-def _row_groups(blocks: list[_Block]) -> Iterator[list[_Block]]:
+def _groups_of(parts: Iterable[Tables]) -> Iterator[list[_Block]]:
+    remaining = iter(parts)
+    while (tables := next(remaining, None)) is not None:
+        groups = _row_groups(tables)
+        del tables
+        yield from groups
+
+
+def _row_groups(tables: Tables) -> Iterator[list[_Block]]:
+    blocks = [_block(schema.kind(name), columns) for name, columns in _in_schema_order(tables)]
+    blocks = [block for block in blocks if block.rows]
     shared = [block for block in blocks if block.rows < SHARED_BELOW_ROWS]
     if shared or not blocks:
         yield shared
@@ -162,9 +173,21 @@ def _group_table(trace_id: str, blocks: list[_Block], wanted: pa.Schema) -> pa.T
     arrays = [_repeat(trace_id, rows), _concat([_repeat(block.kind.name, block.rows) for block in blocks], pa.string())]
     for column in schema.COMMON[2:]:
         null = _TYPES[column.type]
-        arrays.append(_concat([b.common.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
+        arrays.append(_concat([b.common.get(column.name, _nulls(b.rows, null)) for b in blocks], null))
     arrays += [_struct_column(kind, blocks, rows) for kind in schema.KINDS]
     return pa.Table.from_arrays(arrays, schema=wanted)
+
+
+def _nulls(rows: int, wanted: pa.DataType, zeros: pa.Buffer | None = None) -> pa.Array:
+    """Nulls that share one buffer. pyarrow's own allocate one for each of a hundred columns: 80 MB for a row group."""
+    zeros = zeros or pa.py_buffer(bytes(8 * (rows + 1)))
+    if pa.types.is_struct(wanted) or pa.types.is_list(wanted):
+        is_list = pa.types.is_list(wanted)
+        children = [_nulls(0 if is_list else rows, wanted.field(at).type, zeros) for at in range(wanted.num_fields)]
+        buffers = [zeros, zeros] if is_list else [zeros]
+        return pa.Array.from_buffers(wanted, rows, buffers, null_count=rows, children=children)
+    texts = pa.types.is_string(wanted) or pa.types.is_binary(wanted)
+    return pa.Array.from_buffers(wanted, rows, [zeros] * (3 if texts else 2), null_count=rows)
 
 
 def _repeat(text: str, rows: int) -> pa.Array:
@@ -172,7 +195,7 @@ def _repeat(text: str, rows: int) -> pa.Array:
 
 
 def _concat(arrays: list[pa.Array], wanted: pa.DataType) -> pa.Array:
-    return pa.concat_arrays(arrays) if arrays else pa.nulls(0, wanted)
+    return pa.concat_arrays(arrays) if arrays else _nulls(0, wanted)
 
 
 def _struct_column(kind: schema.Kind, blocks: list[_Block], rows: int) -> pa.Array:
@@ -181,23 +204,24 @@ def _struct_column(kind: schema.Kind, blocks: list[_Block], rows: int) -> pa.Arr
         if block.kind is kind:
             return _padded_struct(block, before, rows)
         before += block.rows
-    return pa.nulls(rows, _struct_type(kind))
+    return _nulls(rows, _struct_type(kind))
 
 
 def _padded_struct(block: _Block, before: int, rows: int) -> pa.Array:
     after = rows - before - block.rows
     struct = pa.StructArray.from_arrays(block.fields, fields=list(_struct_type(block.kind)))
-    return pa.concat_arrays([pa.nulls(before, struct.type), struct, pa.nulls(after, struct.type)])
+    return pa.concat_arrays([_nulls(before, struct.type), struct, _nulls(after, struct.type)])
 
 
-def _write_file(path: Path, trace_id: str, blocks: list[_Block]) -> None:
+def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
         wanted = arrow_schema()
         with pq.ParquetWriter(file, wanted, **_writer_options()) as writer:
-            for group in _row_groups(blocks):
+            for group in _groups_of(parts):
                 table = _group_table(trace_id, group, wanted)
                 writer.write_table(table, row_group_size=max(len(table), 1))
+                del group, table  # not two at a time
             writer.add_key_value_metadata(_metadata(trace_id))
         file.flush()
         integrity.seal(file.fileno())

@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from scalene_trace.formats.columns import Coded
 from scalene_trace.formats.layout import constants, names_of
-from scalene_trace.formats.spool import Bulk, SpoolContents
+from scalene_trace.formats.spool import Bulk, Records, by_time, joined
 
 from .memory import Ints, Masked, possible, rows_by_process, thread_ids
 from .stacks import Stacks
+from .survey import Survey
 from .text import storable
 
 _C = constants()
@@ -27,16 +28,10 @@ _FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED")
 _ALLOCATORS = names_of("ALLOC_", without=_FLAGS)
 _UNKNOWN_ALLOCATOR = 0
 _TYPE_CHARACTERS = 200
+#: Records whose allocation is not known may be ahead of it by a few chunks; older ones will not find it any more.
+_MOST_UNMATCHED = 65_536
 
 Bools = npt.NDArray[np.bool_]
-
-
-@dataclass(frozen=True)
-class Allocations:
-    """The ``alloc`` table, and how many records were left out because their sizes cannot be."""
-
-    table: dict[str, Any]
-    damaged: int
 
 
 @dataclass(frozen=True)
@@ -63,39 +58,74 @@ class _Rows:
     block: Ints
 
 
-def allocations(contents: SpoolContents, start_mono_ns: int, stacks: Stacks) -> Allocations:
-    """The ``alloc`` table, by time."""
-    allocs, impossible = _possible_allocations(contents.bulk["alloc"])
-    notes, impossible_notes = possible(contents.bulk["note"], "interval_bytes")
-    frees = contents.bulk["free"]
-    lives = _lives(allocs, frees, notes)
-    rows = _rows(allocs, frees, lives)
-    records = allocs.records[rows.alloc] if lives.parts else allocs.records
-    process = allocs.process[rows.alloc]
-    flags = records["flags"]
-    interval = records["interval_bytes"].astype(np.int64)
-    followed = lives.followed[rows.alloc]
-    survived = _survived(contents, records["collections"], process, rows.end)
-    table = {
-        "t_ns": records["t_ns"] - start_mono_ns,
-        "process": process,
-        "thread": thread_ids(records),
-        "stack": stacks.id_of(records["stack"]),
-        "size_bytes": rows.size,
-        "usable_bytes": rows.usable,
-        "block_bytes": _masked_where(rows.block == 0, rows.block),
-        "interval_bytes": _masked_where(interval == 0, interval),
-        "life_interval_bytes": _masked_where(~followed | (interval == 0), lives.interval[rows.alloc]),
-        "lifetime_ns": _lifetimes(records["t_ns"], frees, rows.end),
-        "free_stack": stacks.id_of(_at_end(frees.records["stack"], rows.end)),
-        "survived": _masked_where(~followed | ~_has_python(contents, process), survived),
-        "at_exit": (_at_end(frees.records["flags"], rows.end) & _C["FREE_FINALIZING"]) != 0,
-        "allocator": _allocators(records["source"]),
-        "python": (flags & _C["ALLOC_PYTHON"]) != 0,
-        "type": _types(contents.types, _at_end(frees.records["type"], rows.end), lives.type[rows.alloc]),
-        "maximum": (flags & _C["ALLOC_MAXIMUM"]) != 0,
-    }
-    return Allocations(table, impossible + impossible_notes)
+class Allocations:
+    """Makes the rows of the ``alloc`` table, a batch of records at a time. A sample whose end is not known is held back
+    until a later batch knows it, or the last one has come.
+
+    ``damaged``: records that were left out because their sizes cannot be.
+    """
+
+    def __init__(self, survey: Survey, stacks: Stacks) -> None:
+        self.damaged = 0
+        self._survey = survey
+        self._stacks = stacks
+        self._held: dict[str, Bulk] = {}
+
+    def rows(self, batch: Records) -> dict[str, Any]:
+        """The rows that are known now, by time."""
+        allocs, impossible = _possible_allocations(batch.bulk["alloc"])
+        notes, impossible_notes = possible(batch.bulk["note"], "interval_bytes")
+        self.damaged += impossible + impossible_notes
+        met = {"alloc": allocs, "note": notes, "free": batch.bulk["free"]}
+        met = {kind: joined(self._held[kind], bulk) if self._held else bulk for kind, bulk in met.items()}
+        if not batch.last:
+            met["alloc"] = self._hold_back(met)
+        met["alloc"] = by_time(met["alloc"])
+        lives = _lives(met["alloc"], met["free"], met["note"])
+        return self._table(met["alloc"], met["free"], lives)
+
+    def _hold_back(self, met: dict[str, Bulk]) -> Bulk:
+        """Holds the samples without an end and what is said of them; returns the others."""
+        allocs = met["alloc"]
+        lives = _lives(allocs, met["free"], met["note"])
+        open_rows = lives.followed & (lives.end < 0)
+        self._held = {"alloc": allocs.where(open_rows)}
+        for kind in ("note", "free"):
+            named = _named_rows(allocs, met[kind])
+            recent = np.arange(len(named)) >= len(named) - _MOST_UNMATCHED
+            waits = np.where(named < 0, recent, False)
+            waits[named >= 0] = open_rows[named[named >= 0]]
+            self._held[kind] = met[kind].where(waits)
+        return allocs.where(~open_rows)
+
+    def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives) -> dict[str, Any]:
+        stacks, survey = self._stacks, self._survey
+        rows = _rows(allocs, frees, lives)
+        records = allocs.records[rows.alloc] if lives.parts else allocs.records
+        process = allocs.process[rows.alloc]
+        flags = records["flags"]
+        interval = records["interval_bytes"].astype(np.int64)
+        followed = lives.followed[rows.alloc]
+        survived = _survived(survey, records["collections"], process, frees, rows.end)
+        return {
+            "t_ns": records["t_ns"] - survey.start_ns,
+            "process": process,
+            "thread": thread_ids(records),
+            "stack": stacks.id_of(records["stack"]),
+            "size_bytes": rows.size,
+            "usable_bytes": rows.usable,
+            "block_bytes": _masked_where(rows.block == 0, rows.block),
+            "interval_bytes": _masked_where(interval == 0, interval),
+            "life_interval_bytes": _masked_where(~followed | (interval == 0), lives.interval[rows.alloc]),
+            "lifetime_ns": _lifetimes(records["t_ns"], frees, rows.end),
+            "free_stack": stacks.id_of(_at_end(frees.records["stack"], rows.end)),
+            "survived": _masked_where(~followed | ~_has_python(survey, process), survived),
+            "at_exit": (_at_end(frees.records["flags"], rows.end) & _C["FREE_FINALIZING"]) != 0,
+            "allocator": _allocators(records["source"]),
+            "python": (flags & _C["ALLOC_PYTHON"]) != 0,
+            "type": _types(survey.types, _at_end(frees.records["type"], rows.end), lives.type[rows.alloc]),
+            "maximum": (flags & _C["ALLOC_MAXIMUM"]) != 0,
+        }
 
 
 def _possible_allocations(allocs: Bulk) -> tuple[Bulk, int]:
@@ -208,29 +238,17 @@ def _lifetimes(allocated_ns: Ints, frees: Bulk, end: Ints) -> Masked:
 
 
 def _survived(
-    contents: SpoolContents, before: npt.NDArray[np.uint32], process: npt.NDArray[np.int32], end: Ints
+    survey: Survey, before: npt.NDArray[np.uint32], process: npt.NDArray[np.int32], frees: Bulk, end: Ints
 ) -> Ints:
     """Collections between each allocation and its free, or the last that is known of its process."""
-    after = _per_process(_last_collections(contents), process, np.uint32)
+    after = _per_process(survey.collections, process, np.uint32)
     freed = end >= 0
-    after[freed] = contents.bulk["free"].records["collections"][end[freed]]
+    after[freed] = frees.records["collections"][end[freed]]
     return np.maximum((after - before).view(np.int32).astype(np.int64), 0)  # the counter may have wrapped
 
 
-def _last_collections(contents: SpoolContents) -> dict[int, int]:
-    """The last count of collections that is known of each process (modulo 2^32)."""
-    last: dict[int, int] = defaultdict(int)
-    for kind in ("alloc", "free", "gc"):
-        bulk = contents.bulk[kind]
-        counts = bulk.records["collections"]
-        counts = counts.sum(axis=1).astype(np.uint32) if kind == "gc" else counts
-        for process, rows in rows_by_process(bulk.process):
-            last[process] = max(last[process], int(counts[rows].max()))
-    return last
-
-
-def _has_python(contents: SpoolContents, process: npt.NDArray[np.int32]) -> Bools:
-    versions = {each.process: int(each.record["python_version"] != 0) for each in contents.process_starts}
+def _has_python(survey: Survey, process: npt.NDArray[np.int32]) -> Bools:
+    versions = {each.process: int(each.record["python_version"] != 0) for each in survey.process_starts}
     return _per_process(versions, process, np.bool_)
 
 

@@ -1,8 +1,13 @@
-"""From a spool to the tables of a trace."""
+"""From a spool to the tables of a trace.
+
+A recording may be larger than memory: it is read twice in batches, once for what is needed throughout (:mod:`survey`) and
+once for the samples. What a recording of one batch has is one set of tables.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,22 +18,22 @@ import numpy as np
 from scalene_trace.formats import schema
 from scalene_trace.formats.layout import constants
 from scalene_trace.formats.losses import Loss, recorder_loss, shim_losses
-from scalene_trace.formats.spool import SpoolContents
+from scalene_trace.formats.spool import Records, Spool
 
 from .addresses import ModuleIds, segments_by_process
-from .allocations import allocations
+from .allocations import Allocations
 from .memory import copy_table, gc_table, heap_table, memory_table, possible
-from .processes import RootEnd, cpu_start_ns, forked_from, process_table, thread_table
+from .processes import RootEnd, cpu_start_ns, process_table, thread_table
 from .recording import RSS_STRUCT, Facts
 from .sources import Sources, read_sources
 from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
+from .survey import Survey
 from .text import storable
 from .ticks import code_table, cpu_table
 
 _C = constants()
-#: Kinds of samples in the trace, and the kinds of records that have a stack.
+#: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "memory", "alloc", "copy")
-_WITH_STACK = ("tick", "memory", "alloc", "free", "copy")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -44,55 +49,75 @@ class Outcome:
     losses: dict[str, int]
 
 
-def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_path: Path) -> Tables:
-    """All tables of the trace, as :func:`formats.writer.write_trace` takes them."""
-    start_ns = int(contents.header["start_mono_ns"])
-    ticks = contents.bulk["tick"]
-    copies, impossible_copies = possible(contents.bulk["copy"], "bytes")
-    nodes = read_nodes(contents.bulk["node"], contents.codes)
-    stacks = resolve_stacks(nodes, _wanted_stacks(contents))
-    modules = ModuleIds()
-    segments = segments_by_process(contents.modules, forked_from(contents))
-    sources = _sources(contents, facts, nodes, stacks)
-    allocs = allocations(contents, start_ns, stacks)
-    losses = outcome.losses | {
-        "damaged_records": contents.damaged + allocs.damaged + impossible_copies,
-        "unresolved_stack": stacks.unresolved,
-        "unknown_lines": unknown_line_tables(nodes),
-        "source_unread": sources.unread,
-        "recovered": int(outcome.recovered),
-    }
-    tables: Tables = {
-        "cpu": cpu_table(ticks, start_ns, cpu_start_ns(contents), nodes, stacks, segments, modules),
-        "memory": memory_table(contents.bulk["memory"], start_ns, stacks),
-        "alloc": allocs.table,
-        "copy": copy_table(copies, start_ns, stacks),
-        "gc": gc_table(contents, start_ns),
-        "heap": heap_table(contents.bulk["heap"], start_ns),
-        "rss": _rss_table(rss_path),
-        "process": process_table(contents, outcome.root_end),
-        "thread": thread_table(contents),
-        "location": _location_table(nodes, stacks),
-        "stack": stacks.table,
-        "code": code_table(ticks, nodes),
-        "module": modules.table(),
-        "source": sources.table,
-        "setting": _setting_table(contents, facts, outcome),
-        "loss": _loss_table(contents, losses),
-    }
-    return _with_storable_names(tables)
+class Conversion:
+    """One pass from ``spool`` to tables. ``events``: samples of all kinds so far; ``errors``: sentences on what was lost
+    with severity "error", known at the end."""
 
+    def __init__(self, spool: Spool, facts: Facts, outcome: Outcome, rss_path: Path) -> None:
+        self.events = 0
+        self.errors: list[str] = []
+        self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
+        self._survey = survey = Survey(spool)
+        self._nodes = read_nodes(survey.nodes, survey.codes)
+        self._stacks = resolve_stacks(self._nodes, survey.stacks)
+        self._modules = ModuleIds()
+        self._segments = segments_by_process(survey.modules, survey.forked_from())
+        self._clocks = cpu_start_ns(survey)
+        self._allocations = Allocations(survey, self._stacks)
+        self._impossible_copies = 0
 
-def event_count(tables: Tables) -> int:
-    """How many samples of all kinds the tables hold."""
-    return sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
+    def tables(self) -> Iterator[Tables]:
+        """Sets of tables, as :func:`formats.writer.write_trace` takes them; the last one holds what is whole."""
+        for batch in self._spool.batches():
+            tables = self._sample_tables(batch)
+            self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
+            if batch.last:
+                tables |= self._whole_tables()
+            yield tables
+            del batch, tables  # not two at a time
 
+    def _sample_tables(self, batch: Records) -> Tables:
+        bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
+        copies, impossible = possible(bulk["copy"], "bytes")
+        self._impossible_copies += impossible
+        return {
+            "cpu": cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules),
+            "memory": memory_table(bulk["memory"], start_ns, stacks),
+            "alloc": self._allocations.rows(batch),
+            "copy": copy_table(copies, start_ns, stacks),
+            "heap": heap_table(bulk["heap"], start_ns),
+        }
 
-def _wanted_stacks(contents: SpoolContents) -> Any:
-    """The distinct hashes of all stacks that some sample has."""
-    distinct = [np.unique(contents.bulk[kind].records["stack"]) for kind in _WITH_STACK]
-    hashes = np.unique(np.concatenate(distinct))
-    return hashes[hashes != 0]
+    def _whole_tables(self) -> Tables:
+        survey, nodes, stacks = self._survey, self._nodes, self._stacks
+        sources = _sources(survey, self._facts, nodes, stacks)
+        losses = _loss_table(survey, self._recorder_losses(sources))
+        lost = zip(losses["severity"], losses["text"], strict=True)
+        self.errors = [text for severity, text in lost if severity == "error"]
+        tables = {
+            "gc": gc_table(survey),
+            "rss": _rss_table(self._rss_path),
+            "process": process_table(survey, self._outcome.root_end),
+            "thread": thread_table(survey),
+            "location": _location_table(nodes, stacks),
+            "stack": stacks.table,
+            "code": code_table(survey.tick_stacks, nodes),
+            "module": self._modules.table(),
+            "source": sources.table,
+            "setting": _setting_table(survey, self._facts, self._outcome),
+            "loss": losses,
+        }
+        return _with_storable_names(tables)
+
+    def _recorder_losses(self, sources: Sources) -> dict[str, int]:
+        impossible = self._allocations.damaged + self._impossible_copies
+        return self._outcome.losses | {
+            "damaged_records": self._survey.damaged + impossible,
+            "unresolved_stack": self._stacks.unresolved,
+            "unknown_lines": unknown_line_tables(self._nodes),
+            "source_unread": sources.unread,
+            "recovered": int(self._outcome.recovered),
+        }
 
 
 def _location_table(nodes: Nodes, stacks: Stacks) -> dict[str, Any]:
@@ -110,13 +135,13 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
-def _sources(contents: SpoolContents, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sources:
+def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sources:
     if not facts.sources:
         return Sources()
     used = np.unique(stacks.table["locations"].items).tolist()
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
     files = [nodes.locations[each][0] for each in used]
-    return read_sources(files, innermost, facts.cwd, int(contents.header["start_real_ns"]), facts.command_code)
+    return read_sources(files, innermost, facts.cwd, int(survey.header["start_real_ns"]), facts.command_code)
 
 
 def _rss_table(path: Path) -> dict[str, Any]:
@@ -129,9 +154,9 @@ def _rss_table(path: Path) -> dict[str, Any]:
     return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32)} | sizes
 
 
-def _setting_table(contents: SpoolContents, facts: Facts, outcome: Outcome) -> dict[str, Any]:
-    header = contents.header
-    wall_ns = _last_ns(contents) if outcome.wall_ns is None else outcome.wall_ns
+def _setting_table(survey: Survey, facts: Facts, outcome: Outcome) -> dict[str, Any]:
+    header = survey.header
+    wall_ns = survey.last_ns - survey.start_ns if outcome.wall_ns is None else outcome.wall_ns
     settings = {
         "format_version": schema.FORMAT_VERSION,
         "started_at": _iso_utc(int(header["start_real_ns"])),
@@ -167,15 +192,8 @@ def _alloc_interval(header: np.void) -> str:
     return "auto" if int(header["features"]) & _C["FEATURE_ALLOC_AUTO"] else str(header["alloc_interval_bytes"])
 
 
-def _last_ns(contents: SpoolContents) -> int:
-    start_ns = int(contents.header["start_mono_ns"])
-    timed = (bulk for bulk in contents.bulk.values() if "t_ns" in (bulk.records.dtype.names or ()) and len(bulk))
-    times = (bulk.records["t_ns"].max() for bulk in timed)
-    return max((int(t_ns) - start_ns for t_ns in times), default=0)
-
-
-def _loss_table(contents: SpoolContents, recorder_counts: dict[str, int]) -> dict[str, Any]:
-    counted: list[tuple[Loss, int]] = list(zip(shim_losses(), contents.header["losses"].tolist(), strict=False))
+def _loss_table(survey: Survey, recorder_counts: dict[str, int]) -> dict[str, Any]:
+    counted: list[tuple[Loss, int]] = list(zip(shim_losses(), survey.header["losses"].tolist(), strict=False))
     counted += [(recorder_loss(name), count) for name, count in recorder_counts.items()]
     rows = [(loss.name, loss.severity, min(count, 2**63 - 1), loss.text) for loss, count in counted if count]
     names = ("name", "severity", "count", "text")

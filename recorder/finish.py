@@ -75,13 +75,13 @@ def end_recording(spool: Path) -> None:
 
 def _recovery_output(folder: Path) -> Path:
     """The name without ``.spool*``; the recording's pid where the output has one in it."""
-    from scalene_trace.formats.spool import read_spool
+    from scalene_trace.formats.spool import Spool
 
     template = Path(read_facts(folder).output)
     plain = Path(default_output(folder))
     if "%p" not in template.name:
         return plain
-    starts = read_spool(folder / SPOOL_NAME).process_starts
+    starts = next(Spool(folder / SPOOL_NAME).batches()).process_starts
     return plain.with_name(template.name.replace("%p", str(starts[0].record["pid"]))) if starts else plain
 
 
@@ -94,24 +94,21 @@ def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
 
 
 def _write_trace(folder: Path, output: Path, outcome: Outcome, progress: _Progress) -> Finished:
-    from scalene_trace.formats.spool import read_spool
+    from scalene_trace.formats.spool import Spool
     from scalene_trace.formats.writer import write_trace
 
-    from .convert import build_tables, event_count
+    from .convert import Conversion
 
     progress.step("reading events")
     facts = read_facts(folder)
-    contents = read_spool(folder / SPOOL_NAME)
-    progress.step("resolving stacks")
-    tables = build_tables(contents, facts, outcome, folder / RSS_NAME)
+    conversion = Conversion(Spool(folder / SPOOL_NAME), facts, outcome, folder / RSS_NAME)
     progress.step("writing the trace")
     written = folder / TRACE_NAME
-    write_trace(written, facts.trace_id, tables)
+    write_trace(written, facts.trace_id, conversion.tables())
     size_bytes = written.stat().st_size
     _put_in_place(written, output)
     shutil.rmtree(folder, ignore_errors=True)
-    lost = zip(tables["loss"]["severity"], tables["loss"]["text"], strict=True)
-    return Finished(output, event_count(tables), size_bytes, [text for severity, text in lost if severity == "error"])
+    return Finished(output, conversion.events, size_bytes, conversion.errors)
 
 
 def _put_in_place(written: Path, output: Path) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from scalene_trace.formats.spool import Bulk, SpoolContents
+from scalene_trace.formats.spool import Bulk
 
-from .processes import forked_from
 from .stacks import Stacks
+
+if TYPE_CHECKING:
+    from .survey import Survey
 
 #: No process has more address space, so a larger size comes from a damaged record.
 _ADDRESS_SPACE_BYTES = 1 << 57
@@ -56,28 +58,28 @@ def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
     } | {name: records[name] for name in _HEAP_SIZES}
 
 
-def gc_table(contents: SpoolContents, start_mono_ns: int) -> dict[str, Any]:
+def gc_table(survey: Survey) -> dict[str, Any]:
     """The ``gc`` table: what was added to the counters since the record before, of the same process."""
-    records = contents.bulk["gc"]
+    records = survey.kept["gc"]
     counters = np.column_stack(
         [records.records["collections"], records.records["collected"], records.records["uncollectable"]]
     )
     counters = np.minimum(counters, np.iinfo(np.int64).max).astype(np.int64)
     added = np.zeros_like(counters)
-    inherited = _inherited_counters(contents, counters)
+    inherited = _inherited_counters(survey, counters)
     for process, rows in rows_by_process(records.process):
         so_far = np.maximum.accumulate(np.vstack([inherited.get(process, counters[:0].sum(0)), counters[rows]]))
         added[rows] = np.diff(so_far, axis=0)
-    return _common(records, start_mono_ns) | {name: added[:, column] for column, name in enumerate(_COUNTERS)}
+    return _common(records, survey.start_ns) | {name: added[:, column] for column, name in enumerate(_COUNTERS)}
 
 
-def _inherited_counters(contents: SpoolContents, counters: Ints) -> dict[int, Ints]:
+def _inherited_counters(survey: Survey, counters: Ints) -> dict[int, Ints]:
     """What the interpreter of a forked process had counted at the fork, as far as its parent had said so."""
-    records = contents.bulk["gc"]
-    parents = forked_from(contents)
+    records = survey.kept["gc"]
+    parents = survey.forked_from()
     rows_of = dict(rows_by_process(records.process))
     inherited: dict[int, Ints] = {}
-    for start in sorted(contents.process_starts, key=lambda each: each.process):
+    for start in sorted(survey.process_starts, key=lambda each: each.process):
         parent = parents.get(start.process, 0)
         rows = rows_of.get(parent, np.empty(0, np.int64))
         before = rows[records.records["t_ns"][rows] <= start.record["t_ns"]]

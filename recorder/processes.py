@@ -8,17 +8,14 @@ from typing import Any, SupportsInt
 import numpy as np
 
 from scalene_trace.formats.layout import constants, names_of
-from scalene_trace.formats.spool import Bulk, SpoolContents, WithPayload
+from scalene_trace.formats.spool import WithPayload
 
 from .stacks import python_version_text
+from .survey import Survey
 from .text import from_bytes
 
 _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
-
-#: Kinds whose records say when which thread was there, and those of them that may be of no thread (0).
-_SEEN_IN = ("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc")
-_MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc"})
 
 Row = dict[str, Any]
 _LAST_ID = 2**31 - 1
@@ -32,19 +29,13 @@ class RootEnd:
     exit_status: int
 
 
-def forked_from(contents: SpoolContents) -> dict[int, int]:
-    """Process id → id of the process that it is a fork of."""
-    forks = (each for each in contents.process_starts if each.record["cause"] == _C["CAUSE_FORK"])
-    return {each.process: int(each.record["parent"]) for each in forks}
-
-
-def process_table(contents: SpoolContents, root_end: RootEnd | None) -> dict[str, Any]:
+def process_table(survey: Survey, root_end: RootEnd | None) -> dict[str, Any]:
     """The ``process`` table, by time."""
-    start_ns = int(contents.header["start_mono_ns"])
-    rows = {each.process: _process_row(each, start_ns) for each in reversed(contents.process_starts)}
-    for process, first_ns in _first_seen(contents, by_thread=False).items():
+    start_ns = survey.start_ns
+    rows = {each.process: _process_row(each, start_ns) for each in reversed(survey.process_starts)}
+    for process, first_ns in survey.processes_seen.items():
         rows.setdefault(process, {"t_ns": first_ns - start_ns, "process": process})
-    ends = contents.bulk["process_end"]
+    ends = survey.kept["process_end"]
     for process, record in zip(ends.process.tolist(), ends.records, strict=True):
         rows.setdefault(process, {"process": process}).update(_process_end(record, start_ns))
     if root_end:
@@ -52,31 +43,30 @@ def process_table(contents: SpoolContents, root_end: RootEnd | None) -> dict[str
     return _columns(rows)
 
 
-def thread_table(contents: SpoolContents) -> dict[str, Any]:
+def thread_table(survey: Survey) -> dict[str, Any]:
     """The ``thread`` table, by time."""
-    start_ns = int(contents.header["start_mono_ns"])
-    clocks, last_clock = cpu_start_ns(contents), _last_clock(contents.bulk["tick"])
+    start_ns, clocks = survey.start_ns, cpu_start_ns(survey)
     rows: dict[int, Row] = {}
-    for (process, thread), first_ns in _first_seen(contents, by_thread=True).items():
-        cpu_ns = max(0, last_clock.get(thread, 0) - clocks.get(thread, 0)) if thread in last_clock else 0
-        rows[thread] = {"t_ns": first_ns - start_ns, "process": process, "thread": thread, "cpu_ns": cpu_ns}
-    for record in contents.bulk["thread_start"].records:
+    for (process, thread), first_ns in survey.threads_seen.items():
+        name = _id(thread)
+        cpu_ns = max(0, survey.last_clock.get(thread, 0) - clocks.get(name, 0)) if thread in survey.last_clock else 0
+        rows[name] = {"t_ns": first_ns - start_ns, "process": process, "thread": name, "cpu_ns": cpu_ns}
+    for record in survey.kept["thread_start"].records:
         engine = _ENGINES.get(int(record["engine"]), "none")
         rows[_id(record["thread"])] |= {
             "t_ns": int(record["t_ns"]) - start_ns,
             "tid": int(record["tid"]),
             "engine": engine,
         }
-    for record in contents.bulk["thread_end"].records:
+    for record in survey.kept["thread_end"].records:
         rows[_id(record["thread"])] |= _thread_end(record, start_ns)
     return _columns(rows)
 
 
-def cpu_start_ns(contents: SpoolContents) -> dict[int, int]:
+def cpu_start_ns(survey: Survey) -> dict[int, int]:
     """Each thread's CPU clock when its recording began; its first tick's clock where the start record is missing."""
-    ticks, starts = contents.bulk["tick"].records, contents.bulk["thread_start"].records
-    threads, first = np.unique(ticks["thread"], return_index=True)
-    clocks = dict(zip(map(_id, threads.tolist()), ticks["cpu_ns"][first].tolist(), strict=True))
+    starts = survey.kept["thread_start"].records
+    clocks = {_id(thread): clock for thread, (_, clock) in survey.first_clock.items()}
     return clocks | dict(zip(map(_id, starts["thread"].tolist()), starts["cpu_start_ns"].tolist(), strict=True))
 
 
@@ -131,30 +121,6 @@ def _thread_end(record: np.void, start_ns: int) -> Row:
         "user_ns": int(record["user_ns"]),
         "system_ns": int(record["system_ns"]),
     }
-
-
-def _first_seen(contents: SpoolContents, by_thread: bool) -> dict[Any, int]:
-    """Earliest time of each process id, or of each (process id, thread id), over all records that have a time."""
-    seen: dict[Any, int] = {}
-    for kind in _SEEN_IN:
-        bulk = contents.bulk[kind]
-        key = bulk.process.astype(np.int64) << 32 | bulk.records["thread"].astype(np.int64)
-        key = key if by_thread else key >> 32
-        runs = np.flatnonzero(np.diff(key, prepend=-1))
-        keys, first = np.unique(key[runs], return_index=True)  # the records are sorted by time
-        for number, t_ns in zip(keys.tolist(), bulk.records["t_ns"][runs[first]].tolist(), strict=True):
-            if by_thread and kind in _MAY_LACK_THREAD and not number & 0xFFFFFFFF:
-                continue
-            name = (number >> 32, _id(number & 0xFFFFFFFF)) if by_thread else number
-            seen[name] = min(t_ns, seen.get(name, t_ns))
-    return seen
-
-
-def _last_clock(ticks: Bulk) -> dict[int, int]:
-    threads, of_tick = np.unique(ticks.records["thread"], return_inverse=True)
-    last = np.zeros(len(threads), np.int64)
-    np.maximum.at(last, of_tick, ticks.records["cpu_ns"])
-    return dict(zip(map(_id, threads.tolist()), last.tolist(), strict=True))
 
 
 def _id(number: SupportsInt) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from scalene_trace.formats.version import VERSION
 
+from .drain import Drain
 from .folders import create_spool_folder, output_template
 from .program import Program, resolve_program, start
 from .recording import RSS_NAME, SPOOL_NAME, Facts, write_facts
@@ -67,12 +68,13 @@ def _record(settings: Settings, program: Program, template: str, shim: Path, tel
     mask = hold_signals()
     try:
         residents = Residents(space, folder / RSS_NAME)
+        drain = Drain(space, folder / SPOOL_NAME)
         environment = _environment(shim, folder / SPOOL_NAME)
         pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    status = _supervise(pid, space, residents)
+    status = _supervise(pid, space, residents, drain)
     losses = {"spool_space": space.failures, "rss_processes": residents.left_out}
     return _finish(folder, space, pid, status, losses)
 
@@ -88,18 +90,21 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
     return space
 
 
-def _supervise(pid: int, space: SpoolSpace, residents: Residents) -> int:
+def _supervise(pid: int, space: SpoolSpace, residents: Residents, drain: Drain) -> int:
     """Waits for the program and returns its exit status. From here on nothing may end the recorder before it."""
     with suppress(Exception):  # what is broken there is told when it is needed
         _load_converter()
 
     def each_turn() -> None:
         with suppress(OSError):
+            residents.notice(space.notice_taken())
+            drain.turn()
             space.offer_ahead()
             residents.sample_if_due()
 
     status = wait_for(pid, each_turn)
     residents.close()
+    drain.close()
     return status
 
 

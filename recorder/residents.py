@@ -32,7 +32,6 @@ class Residents:
         self.left_out = 0
         self._space = space
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-        self._seen = 0
         self._pending: set[int] = set()
         self._statm: dict[int, tuple[int, int]] = {}  # pid → process id, descriptor of /proc/PID/statm
         self._due_s = time.monotonic()
@@ -45,7 +44,6 @@ class Residents:
             return
         interval_s = min(max((now_s - self._started_s) / 100, _FIRST_INTERVAL_S), _LAST_INTERVAL_S)
         self._due_s = now_s + interval_s
-        self._find_new()
         t_ns = time.monotonic_ns() - int(self._space.header.start_mono_ns)
         rows = [RSS_STRUCT.pack(t_ns, *each) for each in self._read_all()]
         try:
@@ -60,10 +58,9 @@ class Residents:
         self._statm.clear()
         os.close(self._file)
 
-    def _find_new(self) -> None:
-        taken = min(int(self._space.header.taken), self._space.slots)
-        self._pending.update(range(self._seen, taken))
-        self._seen = taken
+    def notice(self, taken: list[int]) -> None:
+        """Looks for processes that begin in one of the slots ``taken`` newly."""
+        self._pending.update(taken)
         for slot in sorted(self._pending):
             self._look_at(slot)
 

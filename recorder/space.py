@@ -6,15 +6,15 @@ import mmap
 import os
 import resource
 import time
+from collections import deque
 from typing import Any
 
+from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNKS_OFFSET
 from scalene_trace.formats.layout import constants, ffi
 
 from .settings import Settings
 
 _C = constants()
-CHUNK_BYTES = _C["SPOOL_CHUNK_BYTES"]
-CHUNKS_OFFSET = _C["SPOOL_CHUNKS_OFFSET"]
 #: Chunks that are offered before the program starts, and again whenever fewer than LEAST_AHEAD are left.
 FULL_AHEAD = 256
 LEAST_AHEAD = 128
@@ -28,13 +28,17 @@ FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 class SpoolSpace:
     """The spool file at ``path``, created 0600. ``header`` is its live header (cffi, ``struct spool_header *``).
 
-    Slots are offered in order: offer n names slot n. Invariant: taken <= offered <= slots, and every offered chunk has
-    disk space of its own.
+    ``in_use``: slots whose offers were taken, by slot the offer; ``failures``: how often space could not be had.
+    Invariants: taken <= offered; every slot below ``header.slots_used`` has disk space of its own and is offered, in use
+    or free.
     """
 
     def __init__(self, path: os.PathLike[str], settings: Settings) -> None:
         """Raises OSError, with EFBIG when ``ulimit -f`` leaves no room for even one chunk."""
         self.failures = 0
+        self.in_use: dict[int, int] = {}
+        self._free: deque[int] = deque()
+        self._noticed = 0
         self._retry_at_s = 0.0
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.slots = min(_C["SPOOL_RING"], _largest_slots())
@@ -46,19 +50,36 @@ class SpoolSpace:
         self._ring: Any = ffi().cast("uint32_t *", memory + _C["SPOOL_HEADER_BYTES"])
         self._fill_header(settings)
 
+    def notice_taken(self) -> list[int]:
+        """Brings ``in_use`` up to date; returns the slots that were taken since the last call."""
+        taken = min(int(self.header.taken), int(self.header.offered))
+        slots = [int(self._ring[offer % _C["SPOOL_RING"]]) for offer in range(self._noticed, taken)]
+        self.in_use.update(zip(slots, range(self._noticed, taken), strict=True))
+        self._noticed = taken
+        return slots
+
     def offer_ahead(self) -> None:
-        """Allocates and offers chunks when few are left; what cannot be had is counted and tried again later."""
-        header = self.header
-        if header.offered - header.taken >= LEAST_AHEAD or time.monotonic() < self._retry_at_s:
+        """Offers chunks when few are left, used ones first; what cannot be had is counted and tried again later.
+
+        What was taken must have been noticed before: the ring forgets old offers.
+        """
+        if self._ahead() >= LEAST_AHEAD or time.monotonic() < self._retry_at_s:
             return
-        wanted = min(header.taken + FULL_AHEAD, self.slots)
-        batch = wanted - header.offered
-        while header.offered < wanted and batch:
-            if not self._offer(min(batch, wanted - header.offered)):
-                batch //= 2
-        if header.offered < wanted or wanted == self.slots == header.taken:
+        while self._free and self._ahead() < FULL_AHEAD:
+            self._offer(self._free.popleft())
+        self._offer_new()
+        if self._ahead() < FULL_AHEAD and (self.header.slots_used < self.slots or self._ahead() == 0):
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
+
+    def release(self, slot: int) -> None:
+        """Empties a chunk that nobody writes to any more, to be offered again. Its header says first that it is
+        nobody's, with the cursor at the end, where a writer that was held up long ago finds no room. Raises OSError."""
+        header = ffi().new("struct chunk_header *", {"cursor": _C["SPOOL_CHUNK_LINES"], "closed": 1})
+        empty = bytes(ffi().buffer(header)).ljust(CHUNK_BYTES, b"\0")
+        os.pwrite(self.descriptor, empty, CHUNKS_OFFSET + slot * CHUNK_BYTES)
+        del self.in_use[slot]
+        self._free.append(slot)
 
     def first_bytes(self, slot: int, size: int) -> bytes:
         """The first ``size`` bytes of a chunk."""
@@ -84,20 +105,35 @@ class SpoolSpace:
         header.start_mono_ns = time.monotonic_ns()
         header.magic = _C["SPOOL_MAGIC"]
 
-    def _offer(self, count: int) -> bool:
-        """Offers ``count`` more chunks; False when their space cannot be had."""
-        first = int(self.header.offered)
+    def _ahead(self) -> int:
+        return int(self.header.offered - self.header.taken)
+
+    def _offer_new(self) -> None:
+        """Allocates new slots and offers them, fewer at a time where the disk is nearly full."""
+        batch = FULL_AHEAD
+        while (wanted := min(FULL_AHEAD - self._ahead(), self.slots - self.header.slots_used)) > 0 and batch:
+            if not self._allocate(count := min(batch, wanted)):
+                batch //= 2
+                continue
+            for _ in range(count):
+                self._offer(int(self.header.slots_used))
+                self.header.slots_used += 1
+
+    def _offer(self, slot: int) -> None:
+        self._ring[self.header.offered % _C["SPOOL_RING"]] = slot
+        self.header.offered += 1
+
+    def _allocate(self, count: int) -> bool:
+        """Disk space for ``count`` more slots; False when it cannot be had."""
         disk = os.fstatvfs(self.descriptor)
         reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 8)
         if disk.f_bavail * disk.f_frsize < count * CHUNK_BYTES + reserve:
             return False
         try:
-            os.posix_fallocate(self.descriptor, CHUNKS_OFFSET + first * CHUNK_BYTES, count * CHUNK_BYTES)
+            first = CHUNKS_OFFSET + int(self.header.slots_used) * CHUNK_BYTES
+            os.posix_fallocate(self.descriptor, first, count * CHUNK_BYTES)
         except OSError:
             return False
-        for slot in range(first, first + count):
-            self._ring[slot % _C["SPOOL_RING"]] = slot
-        self.header.offered = first + count
         return True
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from scalene_trace.formats.columns import Lists
 from scalene_trace.formats.linetable import line_table, supported
-from scalene_trace.formats.spool import Bulk, CodeObject
+from scalene_trace.formats.spool import CodeObject
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -71,10 +71,9 @@ def _index_of(sorted_hashes: Hashes, wanted: Hashes) -> Ints:
     return np.where(sorted_hashes[at] == wanted, at, -1)
 
 
-def read_nodes(bulk: Bulk, codes: dict[int, CodeObject]) -> Nodes:
-    """Distinct nodes with their lines."""
-    hashes, first = np.unique(bulk.records["hash"], return_index=True)
-    records = bulk.records[first]
+def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> Nodes:
+    """Nodes with their lines. ``records``: distinct ones, sorted by hash."""
+    hashes = records["hash"]
     parents = records["parent"]
     parent = np.where(parents == 0, _NO_PARENT, _index_of(hashes, parents))
     parent[(parents != 0) & (parent < 0)] = _LOST_PARENT

@@ -61,9 +61,10 @@ def cpu_table(
     return table | _address_columns("pc", pc) | _address_columns("extension", extension)
 
 
-def code_table(ticks: Bulk, nodes: Nodes) -> dict[str, Any]:
-    """The ``code`` table: code objects that were innermost in a tick, one row for equal ones."""
-    index = nodes.index_of(np.unique(ticks.records["stack"]))
+def code_table(tick_stacks: npt.NDArray[np.uint64], nodes: Nodes) -> dict[str, Any]:
+    """The ``code`` table: code objects that were innermost in a tick, one row for equal ones. ``tick_stacks``: distinct
+    hashes of the ticks' stacks."""
+    index = nodes.index_of(tick_stacks)
     codes = [nodes.codes[each] for each in np.unique(nodes.code[index[index >= 0]]).tolist()]
     distinct = {(c.file, c.name, c.first_line, c.python_version, c.bytecode): c for c in codes if c is not UNKNOWN_CODE}
     found = list(distinct.values())

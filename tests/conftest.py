@@ -1,6 +1,7 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
-With several workers (pytest-xdist), the tests that compare times run first, on one worker, while the others wait.
+With several workers (pytest-xdist), the tests that compare times run first: those whose truth is in CPU time beside each
+other, then, one by one, those that any company would disturb. All others wait for them.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import os
 import re
 import signal
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
@@ -26,10 +27,14 @@ from targets_env import environment_python
 
 #: Inherited by every process that a test starts, so that one left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
+#: Modules whose tests compare shares of CPU time, which another of them on the other core does not change.
+PAIRED = {"test_must_split.py"}
 #: Modules whose tests compare times: nothing else may run beside them.
-MEASURING = {"test_must_split.py", "test_must_stress.py", "test_must_time.py"}
-#: The lock that this worker holds.
-TURN = pytest.StashKey["IO[str] | None"]()
+ALONE = {"test_must_stress.py", "test_must_time.py"}
+MEASURING = PAIRED | ALONE
+#: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
+MEASURERS = pytest.StashKey[int]()
+PATIENCE_S = 900
 
 
 def recorded_interpreters() -> list[Interpreter]:
@@ -45,49 +50,65 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
 
 
-def measures(nodeid: str) -> bool:
-    """Whether this test compares times."""
-    return Path(nodeid.partition("::")[0]).name in MEASURING
+def module_of(nodeid: str) -> str:
+    """File name of the module that a test is in."""
+    return Path(nodeid.partition("::")[0]).name
 
 
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]
-    """Sends tests that share costly fixtures to one worker: a module's tests on one interpreter, and all that measure."""
+    """Sends tests that share costly fixtures to one worker: a module's tests on one interpreter, and all that run
+    alone."""
 
     def _split_scope(self, nodeid: str) -> str:
         version = re.search(r"\[(3\.\d+)", nodeid)
-        return "measures" if measures(nodeid) else nodeid.partition("::")[0] + (version[1] if version else "")
+        return "alone" if module_of(nodeid) in ALONE else nodeid.partition("::")[0] + (version[1] if version else "")
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScopeScheduling:
     config.option.loadscopereorder = False
     return OneGroupPerVersion(config, log)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: not measures(item.nodeid))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: (module_of(item.nodeid) not in PAIRED, module_of(item.nodeid) not in ALONE))
+    config.stash[MEASURERS] = sum(module_of(item.nodeid) in MEASURING for item in items)
 
 
-def turn_file() -> IO[str]:
-    """The file that the workers of this run lock: exclusively to measure, together for all else."""
-    run = os.environ["PYTEST_XDIST_TESTRUNUID"]
-    return (Path(tempfile.gettempdir()) / f"scalene-tests-{os.getuid()}-{run}.lock").open("a")
+def turns(config: pytest.Config) -> IO[bytes]:
+    """The file that the workers of this run share: locked to measure, a byte long for each test that has measured."""
+    folder: Path = config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
+    return (folder / "turns").open("ab", buffering=0)
+
+
+@contextmanager
+def turn_to_measure(config: pytest.Config, alone: bool) -> Iterator[None]:
+    """Holds the lock, alone or beside others that measure."""
+    with turns(config) as file:
+        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        try:
+            yield
+        finally:
+            file.write(b".")
+
+
+def wait_for_measurers(config: pytest.Config) -> None:
+    """Waits until all tests that measure have done so."""
+    deadline = time.monotonic() + PATIENCE_S
+    with turns(config) as file:
+        while os.fstat(file.fileno()).st_size < config.stash[MEASURERS] and time.monotonic() < deadline:
+            time.sleep(0.2)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
-    config = item.config
-    alone = measures(item.nodeid)
-    if config.stash.get(TURN, None) is None:
-        config.stash[TURN] = file = turn_file()
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
-    try:
-        return (yield)
-    finally:
-        if not (alone and nextitem is not None and measures(nextitem.nodeid)):
-            config.stash[TURN].close()
-            config.stash[TURN] = None
+    if (module := module_of(item.nodeid)) in MEASURING:
+        with turn_to_measure(item.config, alone=module in ALONE):
+            return (yield)
+    wait_for_measurers(item.config)
+    return (yield)
 
 
 def pytest_report_header() -> str:

@@ -6,12 +6,13 @@ itself (stopwatches, CPU time, pids) as one JSON object on its last line of stdo
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -102,18 +103,6 @@ def bare(
     return run([python.path, *program], env=environment(env), **more)
 
 
-def record_each(
-    folder: Path, program: Sequence[str | Path], pythons: Sequence[Interpreter], options: Sequence[str] = ()
-) -> dict[Interpreter, Recording]:
-    """Records ``program`` on every interpreter, two at a time: for programs whose truth is in CPU time."""
-
-    def one(python: Interpreter) -> Recording:
-        return record(folder / f"{python.name}.parquet", program, python, options)
-
-    with ThreadPoolExecutor(2) as pool:
-        return dict(zip(pythons, pool.map(one, pythons), strict=True))
-
-
 def target(name: str) -> Path:
     """The target called ``name``."""
     return TARGETS / f"{name}.py"
@@ -137,10 +126,14 @@ def analyze(*arguments: str | Path) -> Finished:
 
 
 def report(trace: Path, *arguments: str, command: str = "report") -> Json:
-    """The JSON of a report (or of another ``command``); fails with the tool's words when it fails."""
-    done = analyze(command, "--json", *arguments, trace)
-    assert done.status == 0, f"scalene-analyze {command} returned {done.status}: {done.stderr.decode()}"
-    found: Json = json.loads(done.stdout)
+    """The JSON of a report (or of another ``command``), made in this process: hundreds of tests ask for one. Fails with
+    the tool's words when it fails."""
+    from scalene_trace.cli.analyze import run as run_analyze
+
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        status = run_analyze([command, "--json", *arguments, str(trace)])
+    assert status == 0, f"scalene-analyze {command} returned {status}: {err.getvalue()}"
+    found: Json = json.loads(out.getvalue())
     return found
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scalene_trace.formats.chunks import frame_of, part_path
 from scalene_trace.formats.layout import constants, record_kinds, struct_dtype
 
 C = constants()
@@ -51,6 +52,11 @@ class SpoolBuilder:
         record["head"] = _KIND_NUMBERS[f"record_{kind}"] | lines << 16
         return self.raw(record.tobytes() + payload.ljust((lines - 1) * LINE, b"\0"), process)
 
+    def new_chunk(self, process: int = 1) -> SpoolBuilder:
+        """What follows of the process goes into another chunk."""
+        self._open.pop(process, None)
+        return self
+
     def unfinished(self, lines: int, process: int = 1, filler: bytes = b"\xaa") -> SpoolBuilder:
         """A record that was claimed and never published: kind 0, its line count, then whatever was written."""
         return self.raw((lines << 16).to_bytes(4, "little") + filler * (lines * LINE - 4), process)
@@ -71,8 +77,7 @@ class SpoolBuilder:
         data = records.tobytes()
         step = (CHUNK_LINES - 1) * LINE
         for at in range(0, len(data), step):
-            self._open.pop(process, None)
-            self.raw(data[at : at + step], process)
+            self.new_chunk(process).raw(data[at : at + step], process)
         return self
 
     def code(
@@ -140,22 +145,30 @@ class SpoolBuilder:
         common = {"start": start, "end": end, "bias": start, "path_bytes": len(path), "pc_class": C["PC_EXTENSION"]}
         return self.add("module", process, path.encode(), **(common | fields))
 
-    def image(self) -> bytes:
-        """The bytes of the spool file, up to the last chunk."""
+    def image(self, drained: int = 0) -> bytes:
+        """The bytes of the spool file, up to the last chunk. The ``drained`` first chunks are empty."""
         header = np.zeros(1, struct_dtype("spool_header"))
         count = len(self._chunks)
-        for name, value in ({"offered": count, "taken": count} | self.header).items():
+        for name, value in ({"offered": count, "taken": count, "slots_used": count} | self.header).items():
             header[name] = value
         for number, lost in self.losses.items():
             header["losses"][0, number] = lost
         ring = np.arange(C["SPOOL_RING"], dtype="<u4")
         front = header.tobytes().ljust(C["SPOOL_HEADER_BYTES"], b"\0") + ring.tobytes()
-        return front + b"".join(self._chunk(n, *chunk) for n, chunk in enumerate(self._chunks))
+        chunks = [self._chunk(n, *chunk) for n, chunk in enumerate(self._chunks)]
+        return front + bytes(drained * C["SPOOL_CHUNK_BYTES"]) + b"".join(chunks[drained:])
 
-    def write(self, path: Path) -> Path:
-        """Writes the spool file."""
+    def part(self, first: int, end: int) -> bytes:
+        """The bytes of a part file with the chunks from ``first`` up to ``end``."""
+        chunks = enumerate(self._chunks[first:end], first)
+        return b"".join(frame_of(process, offer, bytes(lines)) for offer, (process, lines) in chunks)
+
+    def write(self, path: Path, drained: int = 0) -> Path:
+        """Writes the spool file, and the ``drained`` first chunks into part files of two."""
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(self.image())
+        path.write_bytes(self.image(drained))
+        for number, first in enumerate(range(0, drained, 2), 1):
+            part_path(path, number).write_bytes(self.part(first, min(first + 2, drained)))
         return path
 
     @staticmethod

@@ -428,7 +428,7 @@ def told(program: Program, interval: int, tmp_path: Path, run_s: float = 25.0, s
     constant |= {"life_interval_bytes": interval, "survived": 0, "at_exit": False, "python": False, "maximum": False}
     columns |= {name: np.full(count, value) for name, value in constant.items()}
     tables: dict[str, dict[str, Any]] = dict(builder.tables())
-    write_trace(tmp_path / "t.parquet", TRACE_ID, tables | {"alloc": columns})
+    write_trace(tmp_path / "t.parquet", TRACE_ID, [tables | {"alloc": columns}])
     return Told(build_leaks([tmp_path / "t.parquet"], Selection(), {}).rows, rates, survivors / seeds)
 
 

@@ -126,7 +126,7 @@ def small_tables(ticks: int) -> dict[str, dict[str, object]]:
 @pytest.fixture(scope="module")
 def trace(tmp_path_factory):
     path = tmp_path_factory.mktemp("trace") / "trace.parquet"
-    write_trace(path, TRACE_ID, small_tables(1_000))
+    write_trace(path, TRACE_ID, [small_tables(1_000)])
     return path
 
 
@@ -140,9 +140,9 @@ def test_a_ten_second_trace_of_one_thread_is_small(trace):
 
 def test_an_allocation_sample_takes_at_most_25_bytes(tmp_path):
     path = tmp_path / "t.parquet"
-    write_trace(path, TRACE_ID, {})
+    write_trace(path, TRACE_ID, [{}])
     empty = path.stat().st_size
-    write_trace(path, TRACE_ID, {"alloc": alloc_rows(100_000)})
+    write_trace(path, TRACE_ID, [{"alloc": alloc_rows(100_000)}])
     assert (path.stat().st_size - empty) / 100_000 < 25
     stored = query(
         path, "SELECT sum(alloc.size_bytes), count(alloc.lifetime_ns), count(DISTINCT alloc.type) FROM TRACE"
@@ -210,7 +210,7 @@ def test_a_large_kind_has_row_groups_of_its_own_sorted_by_time(tmp_path):
     path, rows = tmp_path / "large.parquet", cpu_rows(130_003)
     order = np.random.default_rng(1).permutation(130_003)
     shuffled = {"t_ns": rows["t_ns"][order], "user_ns": rows["user_ns"][order], "thread": rows["thread"]}
-    write_trace(path, TRACE_ID, small_tables(10) | {"cpu": shuffled})
+    write_trace(path, TRACE_ID, [small_tables(10) | {"cpu": shuffled}])
     metadata = pq.read_metadata(path)
     assert [metadata.row_group(n).num_rows for n in range(1, metadata.num_row_groups)] == [122_880, 7_123]
     stored = query(path, "SELECT t_ns, cpu.user_ns FROM TRACE WHERE kind = 'cpu'")
@@ -226,7 +226,7 @@ def test_statistics_are_kept_for_kind_and_time_alone(trace):
 
 def test_an_empty_trace_is_a_trace(tmp_path):
     path = tmp_path / "empty.parquet"
-    write_trace(path, TRACE_ID, {})
+    write_trace(path, TRACE_ID, [{}])
     assert check_trace(path) == integrity.TraceHeader(schema.FORMAT_VERSION, TRACE_ID)
     assert query(path, "SELECT count(*) FROM TRACE") == [(0,)]
 
@@ -237,19 +237,19 @@ def test_an_empty_trace_is_a_trace(tmp_path):
 )
 def test_tables_that_do_not_fit_the_schema_are_refused(tmp_path, tables):
     with pytest.raises(ValueError):
-        write_trace(tmp_path / "x.parquet", TRACE_ID, tables)
+        write_trace(tmp_path / "x.parquet", TRACE_ID, [tables])
     assert [each.name for each in tmp_path.iterdir()] == []
 
 
 def test_a_value_that_cannot_be_stored_leaves_no_file(tmp_path):
     with pytest.raises((pa.ArrowInvalid, UnicodeEncodeError, OverflowError)):
-        write_trace(tmp_path / "x.parquet", TRACE_ID, {"cpu": {"t_ns": [2**80]}})
+        write_trace(tmp_path / "x.parquet", TRACE_ID, [{"cpu": {"t_ns": [2**80]}}])
     assert [each.name for each in tmp_path.iterdir()] == []
 
 
 def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
     with pytest.raises(errors.TraceWriteError, match="could not be written: No such file"):
-        write_trace(tmp_path / "gone" / "x.parquet", TRACE_ID, {})
+        write_trace(tmp_path / "gone" / "x.parquet", TRACE_ID, [{}])
 
 
 def test_the_header_tells_version_and_trace_id(trace):
@@ -322,7 +322,7 @@ def test_what_is_not_a_trace_is_refused_by_name(tmp_path):
 def test_a_newer_major_version_is_refused_and_a_newer_minor_is_read(tmp_path, monkeypatch, version, readable):
     path = tmp_path / "x.parquet"
     monkeypatch.setattr(schema, "FORMAT_VERSION", version)
-    write_trace(path, TRACE_ID, {})
+    write_trace(path, TRACE_ID, [{}])
     if readable:
         assert check_trace(path).version == version
     else:

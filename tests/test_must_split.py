@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from conftest import recorded_interpreters
 from interpreters import Interpreter
 from recording import (
     Finished,
@@ -17,7 +18,6 @@ from recording import (
     lines_of,
     losses,
     record,
-    record_each,
     report,
     target,
     total,
@@ -83,15 +83,8 @@ def test_half_python_half_native_is_within_two_points(
     hold({name: error}, 2)
 
 
-@pytest.fixture(scope="session")
-def loops(tmp_path_factory: pytest.TempPathFactory) -> dict[Interpreter, Recording]:
-    """The 50 Hz loop on every interpreter."""
-    folder = tmp_path_factory.mktemp("loops")
-    return record_each(folder, [target("loop50"), "8"], recorded_interpreters(), ["--cpu-interval", "500us"])
-
-
-def test_a_50_hz_loop_reads_half_at_every_phase(python: Interpreter, loops: dict[Interpreter, Recording]) -> None:
-    done = loops[python]
+def test_a_50_hz_loop_reads_half_at_every_phase(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("loop50"), "4"], python, ["--cpu-interval", "500us"])
     found, errors = report(done.trace), {}
     for phase_ms in PHASES_MS:
         row = function_row(found, f"phase_{phase_ms}ms", target("loop50"))

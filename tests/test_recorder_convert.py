@@ -13,14 +13,15 @@ import duckdb
 import numpy as np
 import pytest
 
+from scalene_trace.formats.chunks import CHUNKS_OFFSET
 from scalene_trace.formats.columns import Coded, Lists
 from scalene_trace.formats.errors import NotASpool, TraceError
 from scalene_trace.formats.integrity import check_trace
 from scalene_trace.formats.layout import struct_dtype
 from scalene_trace.formats.losses import shim_losses
 from scalene_trace.formats.opcodes import instruction_set
-from scalene_trace.formats.spool import CHUNKS_OFFSET, read_spool
-from scalene_trace.recorder.convert import Outcome, build_tables, event_count
+from scalene_trace.formats.spool import Spool
+from scalene_trace.recorder.convert import Conversion, Outcome
 from scalene_trace.recorder.finish import finish, recover
 from scalene_trace.recorder.processes import RootEnd
 from scalene_trace.recorder.recording import Facts, default_output, write_facts
@@ -48,10 +49,21 @@ def facts(tmp_path, **changes: Any) -> Facts:
     )
 
 
-def tables_of(builder: SpoolBuilder, tmp_path, root_end=None, **changes: Any) -> dict[str, dict[str, Any]]:
-    contents = read_spool(builder.write(tmp_path / "recording" / "spool"))
+def conversion_of(builder: SpoolBuilder, tmp_path, root_end=None, **changes: Any) -> Conversion:
+    spool = Spool(builder.write(tmp_path / "recording" / "spool"))
     outcome = Outcome(root_end, None, root_end is None, {})
-    return build_tables(contents, facts(tmp_path, **changes), outcome, tmp_path / "recording" / "rss")
+    return Conversion(spool, facts(tmp_path, **changes), outcome, tmp_path / "recording" / "rss")
+
+
+def tables_of(builder: SpoolBuilder, tmp_path, root_end=None, **changes: Any) -> dict[str, dict[str, Any]]:
+    (tables,) = conversion_of(builder, tmp_path, root_end, **changes).tables()
+    return tables
+
+
+def event_count(builder: SpoolBuilder, tmp_path) -> int:
+    conversion = conversion_of(builder, tmp_path)
+    list(conversion.tables())
+    return conversion.events
 
 
 def rows(table: dict[str, Any]) -> list[dict[str, Any]]:
@@ -105,7 +117,7 @@ def test_a_tick_has_its_stack_weight_clock_and_flags(tmp_path):
     }
     assert set_flags == {"gc", "eval_found"}
     assert row["has_python"] is False
-    assert event_count(tables) == 1
+    assert event_count(builder, tmp_path) == 1
 
 
 def test_memory_samples_keep_their_signs(tmp_path):

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from scalene_trace.formats.layout import struct_dtype
-from scalene_trace.formats.spool import read_spool
+from scalene_trace.formats.spool import Spool
 from scalene_trace.formats.writer import write_trace
-from scalene_trace.recorder.convert import event_count
 from spool_builder import START_MONO_NS, C, SpoolBuilder
-from test_recorder_convert import locations, rows, tables_of, with_stack
+from test_recorder_convert import event_count, locations, rows, tables_of, with_stack
 
 Row = dict[str, Any]
 
@@ -41,7 +40,7 @@ def test_an_allocation_has_its_sizes_its_stacks_and_its_life(tmp_path):
     expected |= {"block_bytes": None, "interval_bytes": 262_144, "life_interval_bytes": 262_144}
     expected |= {"lifetime_ns": 100_000_003, "survived": 7, "at_exit": True, "maximum": True, "python": True}
     assert row == expected | {"allocator": "calloc", "type": "numpy.ndarray"}
-    assert event_count(tables) == 1
+    assert event_count(builder, tmp_path) == 1
 
 
 def test_an_allocation_that_was_not_freed_lives_until_the_end_of_its_process(tmp_path):
@@ -224,7 +223,7 @@ def test_copies_have_stacks_and_what_was_left_over_has_no_thread(tmp_path):
     assert second == {"t_ns": 9, "process": 1, "thread": None, "stack": None, "bytes": 1_999_993}
     assert [row["text"] for row in rows(tables["source"])] == ["copy\n"]
     assert [row["thread"] for row in rows(tables["thread"])] == [3]
-    assert event_count(tables) == 2
+    assert event_count(builder, tmp_path) == 2
 
 
 @pytest.mark.parametrize("kind", ["alloc", "free", "copy", "gc"])
@@ -383,8 +382,9 @@ def test_records_of_random_bytes_are_converted_and_stored(tmp_path):
             builder.bulk(kind, records, process=1 + turn % 2)
         tables = tables_of(builder, tmp_path)
         path = tmp_path / "trace.parquet"
-        write_trace(path, "ab" * 16, tables)
+        write_trace(path, "ab" * 16, [tables])
         sizes = ("alloc.size_bytes", "alloc.usable_bytes", "alloc.lifetime_ns", "alloc.survived", "copy.bytes")
         least = ", ".join(f"coalesce(min({each}), 0)" for each in (*sizes, "gc.generation2", "gc.collected"))
         assert min(duckdb.sql(f"SELECT {least} FROM '{path}'").fetchall()[0]) >= 0
-    assert len(read_spool(tmp_path / "recording" / "spool").bulk["gc"]) == 60
+    (records,) = Spool(tmp_path / "recording" / "spool").batches()
+    assert len(records.bulk["gc"]) == 60

@@ -158,7 +158,7 @@ class TraceBuilder:
         return {kind: _columns(each) for kind, each in rows.items()}
 
     def write(self, path: Path) -> Path:
-        write_trace(path, TRACE_ID, self.tables())
+        write_trace(path, TRACE_ID, [self.tables()])
         return path
 
 
@@ -184,7 +184,7 @@ def write_large_trace(path: Path, ticks: int = 400_000, allocations: int = 720_0
     tables: dict[str, dict[str, Any]] = dict(builder.tables())
     tables["cpu"] = _large_ticks(random, t_ns, process, threads, stacks)
     tables["alloc"] = _large_allocations(random, allocations, process, threads, stacks)
-    write_trace(path, TRACE_ID, tables)
+    write_trace(path, TRACE_ID, [tables])
     return path
 
 

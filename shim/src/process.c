@@ -98,6 +98,7 @@ static void end_process(uint32_t how, int status) {
     memory_write_heap();
     copies_process_end();
     write_end(how, status);
+    spool_finish_chunk();
   }
   errno = saved_errno;
 }
@@ -159,6 +160,7 @@ void process_before_exec(void) {
   ticks_disarm();
   threads_write_end();
   write_end(END_EXEC, 0);
+  spool_finish_chunk();
   spool_leave_word(own_pid, spool_process());
 }
 

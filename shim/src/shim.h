@@ -106,6 +106,7 @@ uint32_t spool_take_word(pid_t pid);
 /* Claims `lines` lines; null = lost (counted). Fill everything but head, then publish. Context: signal. */
 void *spool_claim(unsigned lines);
 void spool_publish(void *record, unsigned kind, unsigned lines);
+void spool_finish_chunk(void);
 static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
 
 /* ---- clock.c ---- */

@@ -8,12 +8,15 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 struct spool_header *spool;
 static size_t mapped_bytes;
 static uint32_t mapped_slots;
 static uint32_t own_process;
+static int32_t own_pid;
+static uint64_t own_pid_namespace;
 static _Atomic(struct chunk_header *) current;
 
 static bool header_is_ours(const struct spool_header *header) {
@@ -72,8 +75,13 @@ uint32_t spool_new_process(void) { return atomic_fetch_add((_Atomic uint32_t *)&
 uint32_t spool_new_thread(void) { return atomic_fetch_add((_Atomic uint32_t *)&spool->threads, 1) + 1; }
 
 void spool_begin_process(uint32_t process) {
+  int saved_errno = errno;
+  struct stat namespace;
   own_process = process;
+  own_pid = (int32_t)syscall(SYS_getpid);
+  own_pid_namespace = stat("/proc/self/ns/pid", &namespace) ? 0 : namespace.st_ino;
   atomic_store(&current, NULL);
+  errno = saved_errno;
 }
 
 uint32_t spool_process(void) { return own_process; }
@@ -126,8 +134,10 @@ static struct chunk_header *open_chunk(uint64_t offer) {
       (struct chunk_header *)((char *)spool + SPOOL_CHUNKS_OFFSET + (size_t)slot * SPOOL_CHUNK_BYTES);
   chunk->offer = offer;
   chunk->opened_ns = clock_now_ns();
+  chunk->pid = own_pid;
+  chunk->pid_namespace = own_pid_namespace;
   chunk->closed = 0;
-  chunk->cursor = 1;
+  atomic_store((_Atomic uint32_t *)&chunk->cursor, 1);
   atomic_store_explicit((_Atomic uint32_t *)&chunk->process, own_process, memory_order_release);
   return chunk;
 }
@@ -153,17 +163,29 @@ static SLOW_PATH bool next_chunk(struct chunk_header *full) {
   return true;
 }
 
+static void *line_of(struct chunk_header *chunk, uint32_t at) { return (char *)chunk + (size_t)at * SPOOL_LINE_BYTES; }
+
+/* Claims lines of the chunk; NULL when they do not fit, or when the chunk is no longer this process's own. What was
+ * claimed and cannot be used is published as nothing, so that the chunk can be finished. */
+static void *claim_in(struct chunk_header *chunk, uint32_t lines) {
+  _Atomic uint32_t *cursor = (_Atomic uint32_t *)&chunk->cursor;
+  if (atomic_load(cursor) >= SPOOL_CHUNK_LINES) return NULL;
+  uint32_t at = atomic_fetch_add(cursor, lines);
+  if (at >= SPOOL_CHUNK_LINES) return NULL;
+  bool fits = lines <= SPOOL_CHUNK_LINES - at;
+  if (unlikely(!fits || atomic_load(&current) != chunk)) {
+    spool_publish(line_of(chunk, at), SPOOL_PAD, fits ? lines : SPOOL_CHUNK_LINES - at);
+    return NULL;
+  }
+  atomic_store_explicit((_Atomic uint32_t *)line_of(chunk, at), lines << 16, memory_order_relaxed);
+  return line_of(chunk, at);
+}
+
 void *spool_claim(unsigned lines) {
   for (int attempt = 0; spool && lines < SPOOL_CHUNK_LINES && attempt < 16; attempt++) {
     struct chunk_header *chunk = atomic_load(&current);
-    if (chunk && atomic_load((_Atomic uint32_t *)&chunk->cursor) < SPOOL_CHUNK_LINES) {
-      uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, lines);
-      if (at < SPOOL_CHUNK_LINES && lines <= SPOOL_CHUNK_LINES - at) {
-        void *record = (char *)chunk + (size_t)at * SPOOL_LINE_BYTES;
-        atomic_store_explicit((_Atomic uint32_t *)record, lines << 16, memory_order_relaxed);
-        return record;
-      }
-    }
+    void *record = chunk ? claim_in(chunk, lines) : NULL;
+    if (record) return record;
     if (!next_chunk(chunk)) break;
   }
   loss_add(LOSS_spool_full);
@@ -172,4 +194,13 @@ void *spool_claim(unsigned lines) {
 
 void spool_publish(void *record, unsigned kind, unsigned lines) {
   atomic_store_explicit((_Atomic uint32_t *)record, kind | lines << 16, memory_order_release);
+}
+
+/* What is written after this goes into another chunk. */
+void spool_finish_chunk(void) {
+  struct chunk_header *chunk = atomic_exchange(&current, NULL);
+  if (!chunk) return;
+  uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, SPOOL_CHUNK_LINES);
+  if (at < SPOOL_CHUNK_LINES) spool_publish(line_of(chunk, at), SPOOL_PAD, SPOOL_CHUNK_LINES - at);
+  close_chunk(chunk);
 }

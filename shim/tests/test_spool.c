@@ -4,6 +4,7 @@
 #include "shim.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -42,23 +43,34 @@ static void drop_file(void) {
 /* How often each (process, thread, number) was published; returns how many records were. */
 static unsigned seen[8][WRITERS + 1][RECORDS];
 
+static struct chunk_header *chunk_of(uint32_t slot) {
+  return (void *)((char *)file + SPOOL_CHUNKS_OFFSET + (size_t)slot * SPOOL_CHUNK_BYTES);
+}
+
+static void count(uint32_t process, const struct record_thread_start *record) {
+  unsigned kind = record->head & 0xffff, lines = record->head >> 16;
+  check(kind == RECORD_THREAD_START && lines >= 1 && lines <= 3 && process < 8 && record->thread <= WRITERS);
+  seen[process][record->thread][record->t_ns]++;
+}
+
+static unsigned read_chunk(struct chunk_header *chunk) {
+  unsigned records = 0;
+  for (unsigned line = 1; chunk->process && line < SPOOL_CHUNK_LINES;) {
+    const struct record_thread_start *record = (void *)((char *)chunk + (size_t)line * SPOOL_LINE_BYTES);
+    unsigned kind = record->head & 0xffff, lines = record->head >> 16;
+    if (kind && kind != SPOOL_PAD) {
+      count(chunk->process, record);
+      records++;
+    }
+    line += lines ? lines : 1;
+  }
+  return records;
+}
+
 static unsigned read_back(void) {
   unsigned records = 0;
   memset(seen, 0, sizeof seen);
-  for (uint32_t slot = 0; slot < SLOTS; slot++) {
-    char *chunk = (char *)file + SPOOL_CHUNKS_OFFSET + (size_t)slot * SPOOL_CHUNK_BYTES;
-    uint32_t process = ((struct chunk_header *)chunk)->process;
-    for (unsigned line = 1; process && line < SPOOL_CHUNK_LINES;) {
-      const struct record_thread_start *record = (void *)(chunk + (size_t)line * SPOOL_LINE_BYTES);
-      unsigned kind = record->head & 0xffff, lines = record->head >> 16;
-      if (kind) {
-        check(kind == RECORD_THREAD_START && lines >= 1 && lines <= 3 && process < 8 && record->thread <= WRITERS);
-        seen[process][record->thread][record->t_ns]++;
-        records++;
-      }
-      line += lines ? lines : 1;
-    }
-  }
+  for (uint32_t slot = 0; slot < SLOTS; slot++) records += read_chunk(chunk_of(slot));
   return records;
 }
 
@@ -120,6 +132,77 @@ static void test_every_published_record_is_found_once(void) {
   drop_file();
 }
 
+/* ---- chunks are drained and offered again ---- */
+
+static bool finished(struct chunk_header *chunk) {
+  unsigned line = 1;
+  if (!atomic_load((_Atomic uint32_t *)&chunk->closed)) return false;
+  while (line < SPOOL_CHUNK_LINES) {
+    uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)line * SPOOL_LINE_BYTES));
+    if (!(head & 0xffff)) return false;
+    line += head >> 16;
+  }
+  return true;
+}
+
+/* As the recorder does: read, emptied with the cursor at the end, offered again. */
+static unsigned drain(void) {
+  uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
+  unsigned records = 0;
+  for (uint32_t slot = 0; slot < SLOTS; slot++) {
+    struct chunk_header *chunk = chunk_of(slot);
+    if (!atomic_load((_Atomic uint32_t *)&chunk->process) || !finished(chunk)) continue;
+    records += read_chunk(chunk);
+    atomic_store((_Atomic uint32_t *)&chunk->process, 0);
+    memset((char *)chunk + SPOOL_LINE_BYTES, 0, SPOOL_CHUNK_BYTES - SPOOL_LINE_BYTES);
+    ring[file->offered % SPOOL_RING] = slot;
+    atomic_fetch_add((_Atomic uint64_t *)&file->offered, 1);
+  }
+  return records;
+}
+
+static void *patient_writer(void *number) {
+  for (unsigned i = 0; i < RECORDS; i++) {
+    unsigned lines = 1 + i % 3;
+    struct record_thread_start *record;
+    while (!(record = spool_claim(lines))) sched_yield();
+    record->thread = (uint32_t)(uintptr_t)number;
+    record->t_ns = i;
+    spool_publish(record, RECORD_THREAD_START, lines);
+  }
+  return NULL;
+}
+
+static pid_t patient_process(void) {
+  pid_t child = fork();
+  if (child) return child;
+  pthread_t threads[WRITERS];
+  spool_begin_process(spool_new_process());
+  for (uintptr_t i = 0; i < WRITERS; i++) check(!pthread_create(&threads[i], NULL, patient_writer, (void *)(i + 1)));
+  for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
+  spool_finish_chunk();
+  _exit(0);
+}
+
+static void test_drained_chunks_are_used_again(void) {
+  enum { PROCESSES = 3, FEW = 5 };
+  make_file(FEW);
+  check(spool_open(path) == 0);
+  memset(seen, 0, sizeof seen);
+  unsigned records = 0, ended = 0;
+  for (int i = 0; i < PROCESSES; i++) check(patient_process() > 0);
+  while (ended < PROCESSES) {
+    records += drain();
+    if (waitpid(-1, NULL, WNOHANG) > 0) ended++;
+  }
+  records += drain();
+  check(records == PROCESSES * WRITERS * RECORDS && file->taken > 4 * FEW);
+  for (int process = 1; process <= PROCESSES; process++)
+    for (int thread = 1; thread <= WRITERS; thread++)
+      for (unsigned i = 0; i < RECORDS; i++) check(seen[process][thread][i] == 1);
+  drop_file();
+}
+
 static void test_what_does_not_fit_is_counted(void) {
   make_file(3);
   check(spool_open(path) == 0);
@@ -168,6 +251,7 @@ int main(void) {
   check(mkstemp(path) >= 0);
   test_losses_before_the_spool_are_kept();
   test_every_published_record_is_found_once();
+  test_drained_chunks_are_used_again();
   test_what_does_not_fit_is_counted();
   test_another_file_is_refused();
   test_word_for_the_next_image();
