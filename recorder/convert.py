@@ -17,6 +17,7 @@ from scalene_trace.formats.spool import SpoolContents
 
 from .addresses import ModuleIds, segments_by_process
 from .allocations import allocations
+from .marks import mark_table, read_marks
 from .memory import copy_table, gc_table, heap_table, memory_table, possible
 from .processes import RootEnd, cpu_start_ns, forked_from, process_table, thread_table
 from .recording import RSS_STRUCT, Facts
@@ -36,15 +37,23 @@ Tables = dict[str, dict[str, Any]]
 @dataclass(frozen=True)
 class Outcome:
     """How the recording ended. ``root_end``: None when recovered; ``wall_ns``: None = up to the last record;
-    ``losses``: the recorder's own, count by name."""
+    ``losses``: the recorder's own, count by name; ``ended_by``: program, duration, snapshot or recovery."""
 
     root_end: RootEnd | None
     wall_ns: int | None
     recovered: bool
     losses: dict[str, int]
+    ended_by: str = "program"
+
+    @property
+    def until_ns(self) -> int | None:
+        """Up to when events count where processes still write some; else None."""
+        return self.wall_ns if self.ended_by in ("duration", "snapshot") else None
 
 
-def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_path: Path) -> Tables:
+def build_tables(
+    contents: SpoolContents, facts: Facts, outcome: Outcome, rss_path: Path, marks_path: Path | None = None
+) -> Tables:
     """All tables of the trace, as :func:`formats.writer.write_trace` takes them."""
     start_ns = int(contents.header["start_mono_ns"])
     ticks = contents.bulk["tick"]
@@ -55,8 +64,11 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
     segments = segments_by_process(contents.modules, forked_from(contents))
     sources = _sources(contents, facts, nodes, stacks)
     allocs = allocations(contents, start_ns, stacks)
+    marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
+    damaged = contents.damaged + allocs.damaged + impossible_copies
     losses = outcome.losses | {
-        "damaged_records": contents.damaged + allocs.damaged + impossible_copies,
+        "damaged_records": damaged if outcome.until_ns is None else 0,  # else those that are just being written
+        "paused": sum(mark.what == "pause" for mark in marks),
         "unresolved_stack": stacks.unresolved,
         "unknown_lines": unknown_line_tables(nodes),
         "source_unread": sources.unread,
@@ -69,7 +81,7 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
         "copy": copy_table(copies, start_ns, stacks),
         "gc": gc_table(contents, start_ns),
         "heap": heap_table(contents.bulk["heap"], start_ns),
-        "rss": _rss_table(rss_path),
+        "rss": _rss_table(rss_path, outcome.until_ns),
         "process": process_table(contents, outcome.root_end),
         "thread": thread_table(contents),
         "location": _location_table(nodes, stacks),
@@ -77,6 +89,7 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
         "code": code_table(ticks, nodes),
         "module": modules.table(),
         "source": sources.table,
+        "mark": mark_table(marks),
         "setting": _setting_table(contents, facts, outcome),
         "loss": _loss_table(contents, losses),
     }
@@ -119,12 +132,13 @@ def _sources(contents: SpoolContents, facts: Facts, nodes: Nodes, stacks: Stacks
     return read_sources(files, innermost, facts.cwd, int(contents.header["start_real_ns"]), facts.command_code)
 
 
-def _rss_table(path: Path) -> dict[str, Any]:
+def _rss_table(path: Path, until_ns: int | None) -> dict[str, Any]:
     try:
         data = path.read_bytes()
     except OSError:
         data = b""
     rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 4)
+    rows = rows if until_ns is None else rows[rows[:, 0] <= until_ns]
     sizes = {"rss_bytes": rows[:, 2], "shared_bytes": rows[:, 3]}
     return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32)} | sizes
 
@@ -142,6 +156,7 @@ def _setting_table(contents: SpoolContents, facts: Facts, outcome: Outcome) -> d
         "alloc_interval": _alloc_interval(header),
         "copy_threshold_bytes": str(header["copy_threshold_bytes"]),
         "recovered": str(outcome.recovered).lower(),
+        "ended_by": outcome.ended_by,
     } | facts.host
     if outcome.root_end:
         settings["exit_status"] = str(outcome.root_end.exit_status)
