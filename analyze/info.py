@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import queries
 from .open import Traces
-from .results import Loss, ProcessInfo, TraceInfo
+from .results import Loss, MarkInfo, ProcessInfo, TraceInfo
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -45,6 +45,11 @@ def trace_info(traces: Traces) -> TraceInfo:
 def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
     """The processes of the one opened trace, by start; ``trace`` is the number to show for it."""
     return [ProcessInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "process_list")]
+
+
+def mark_infos(traces: Traces, trace: int) -> list[MarkInfo]:
+    """What was said during the one opened recording, by time; ``trace`` is the number to show for it."""
+    return [MarkInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "mark_list")]
 
 
 def _python_version(connection: DuckDBPyConnection) -> str | None:

@@ -277,6 +277,19 @@ class Table:
     rows_name: str = ""
 
 
+@dataclass(frozen=True)
+class MarkInfo:
+    """Something that was said while recording. ``what``: mark, pause or set; ``end_s``: None = a moment, or its end was
+    not reached; ``pid``: of the program's process that set it, None = from outside."""
+
+    trace: int
+    what: str
+    text: str
+    t_s: float
+    end_s: float | None
+    pid: int | None
+
+
 #: Garbage collections: when the last of them was noticed (s), of which generation, how many.
 Mark = tuple[float, int, int]
 
@@ -286,6 +299,14 @@ class Timeline(Table):
     """Memory over time; ``collections`` holds the garbage collections of each trace, at most 200, in order of time."""
 
     collections: list[list[Mark]] = field(default_factory=list)
+    marks: list[MarkInfo] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Info(Table):
+    """What traces say of themselves: processes as rows, and marks."""
+
+    marks: list[MarkInfo] = field(default_factory=list)
 
 
 def sorted_rows(rows: list[Any], sort: str) -> list[Any]:
@@ -325,8 +346,13 @@ def memory_json(report: MemoryReport) -> dict[str, Any]:
 
 def timeline_json(timeline: Timeline) -> dict[str, Any]:
     """The document of ``scalene-analyze timeline --json``."""
-    marks = [mark for marks in timeline.collections for mark in marks]
-    return table_json(timeline) | {"collections": to_json(sorted(marks))}
+    collections = [each for trace in timeline.collections for each in trace]
+    return table_json(timeline) | {"collections": to_json(sorted(collections)), "marks": to_json(timeline.marks)}
+
+
+def info_json(info: Info) -> dict[str, Any]:
+    """The document of ``scalene-analyze info --json``."""
+    return table_json(info) | {"marks": to_json(info.marks)}
 
 
 def table_json(table: Table) -> dict[str, Any]:

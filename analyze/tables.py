@@ -10,7 +10,7 @@ from typing import Any
 from . import info, views
 from .open import escaped, open_sealed, open_traces
 from .report import build_report
-from .results import Table, TraceInfo
+from .results import Info, MarkInfo, Table, TraceInfo
 from .selection import Selection
 
 
@@ -24,14 +24,16 @@ def build_functions(paths: Sequence[Path], selection: Selection, sort: str | Non
     return Table("functions", report.query, report.traces, report.functions)
 
 
-def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Table:
+def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
     """What each trace says of itself: settings beside the usual, and its processes as rows."""
     traces_json, rows = [], []
+    marks: list[MarkInfo] = []
     for index, path in enumerate(paths, start=1):
         with open_traces([path]) as traces:
             traces_json.append(_described(info.trace_info(traces), info.settings(traces.connection), path))
             rows += info.process_infos(traces, index)
-    return Table("info", query, traces_json, rows, "processes")
+            marks += info.mark_infos(traces, index)
+    return Info("info", query, traces_json, rows, "processes", marks)
 
 
 def _described(trace: TraceInfo, settings: dict[str, str], path: Path) -> dict[str, Any]:

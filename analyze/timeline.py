@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import queries
-from .info import trace_info
+from .info import mark_infos, trace_info
 from .open import open_traces
-from .results import Mark, Timeline, TimelinePoint
+from .results import Mark, MarkInfo, Timeline, TimelinePoint
 from .selection import Selection
 from .trend import MAX_POINTS, Point, reduce_points, steps
 
@@ -88,13 +88,15 @@ def build_timeline(
     Raises the errors of :func:`open_traces`.
     """
     infos, rows = [], []
-    marks: list[list[Mark]] = []
+    collections: list[list[Mark]] = []
+    marks: list[MarkInfo] = []
     for index, path in enumerate(paths, start=1):
         with open_traces([path], selection, _TABLES) as traces:
             infos.append(trace_info(traces))
             rows += _timeline_points(traces.connection, selection, index, limit)
-            marks.append(queries.run(traces.connection, "collection_marks"))
-    return Timeline("timeline", query, infos, rows, collections=marks)
+            collections.append(queries.run(traces.connection, "collection_marks"))
+            marks += mark_infos(traces, index)
+    return Timeline("timeline", query, infos, rows, "", collections, marks)
 
 
 def _timeline_points(

@@ -34,6 +34,7 @@ KIND_VIEWS: dict[str, str] = {
     "code": "codes",
     "module": "modules",
     "source": "sources",
+    "mark": "marks",
     "setting": "settings",
     "loss": "losses",
 }

@@ -223,12 +223,12 @@ def timeline(
 def info(paths: Paths, json_: Json = False, no_color: NoColor = False) -> None:
     """What was recorded, how, on what host; processes and losses."""
     from scalene_trace.analyze.report import query_of
-    from scalene_trace.analyze.results import table_json
+    from scalene_trace.analyze.results import info_json
     from scalene_trace.analyze.tables import build_info
 
     table = build_info(given_paths(paths), query_of(Selection()))
     if json_:
-        return _print_json(table_json(table))
+        return _print_json(info_json(table))
     from .render_tables import info_text
 
     return _print_lines(info_text(table, _screen(no_color)))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from scalene_trace.recorder.errors import RecordError, UsageError
 from scalene_trace.recorder.settings import DEFAULT_OUTPUT, Settings
-from scalene_trace.recorder.units import alloc_interval_bytes, human_bytes, interval_ns, threshold_bytes
+from scalene_trace.recorder.units import alloc_interval_bytes, duration_ns, human_bytes, interval_ns, threshold_bytes
 
 if TYPE_CHECKING:
     from scalene_trace.recorder.finish import Finished
@@ -36,7 +36,10 @@ WITH_VALUE = {
     "--memory-threshold": "memory_threshold",
     "--alloc-interval": "alloc_interval",
     "--copy-threshold": "copy_threshold",
+    "--duration": "duration",
+    "--snapshot-every": "snapshot_every",
     "--recover": "recover",
+    "--control": "control",
 }
 FLAGS = {
     "--no-memory": ("memory", False),
@@ -45,6 +48,7 @@ FLAGS = {
     "--no-children": ("children", False),
     "--no-source": ("sources", False),
     "--no-argv": ("argv", False),
+    "--pause-at-start": ("pause_at_start", True),
 }
 PROGRAM_OPTIONS = ("-m", "-c")
 ENGINES = ("auto", "posix")
@@ -61,12 +65,16 @@ class Options:
     memory_threshold: str = "10MB"
     alloc_interval: str = "auto"
     copy_threshold: str | None = None
+    duration: str | None = None
+    snapshot_every: str | None = None
     recover: str | None = None
+    control: str | None = None
     memory: bool = True
     copy: bool = True
     children: bool = True
     sources: bool = True
     argv: bool = True
+    pause_at_start: bool = False
 
 
 @dataclass(frozen=True)
@@ -137,7 +145,14 @@ def settings_of(options: Options, program: list[str]) -> Settings:
         cpu_engine=options.cpu_engine,
         sources=options.sources,
         argv=options.argv,
+        duration_ns=_duration_ns("--duration", options.duration),
+        snapshot_every_ns=_duration_ns("--snapshot-every", options.snapshot_every),
+        pause_at_start=options.pause_at_start,
     )
+
+
+def _duration_ns(option: str, text: str | None) -> int | None:
+    return None if text is None else duration_ns(option, text)
 
 
 def _copy_threshold_bytes(options: Options) -> int:
@@ -176,13 +191,17 @@ class _NoPandas:
 
 
 def run(words: Sequence[str]) -> int:
-    """Records or recovers as ``words`` say, and returns the exit status. Raises RecordError."""
+    """Records, recovers or controls as ``words`` say, and returns the exit status. Raises RecordError."""
     split = split_command_line(words)
     options = read_options(split.own)
     if options is None:
         _run_typer(split.own)
     if options.recover is not None:
         return _recover(options, split.program)
+    if options.control is not None:
+        from .control import carry_out
+
+        return carry_out(options.control, split.program)
     if not split.program:
         raise UsageError(f"There is nothing to record. Name a script, -m MODULE, -c CODE or a command: {NAME} app.py")
     return _record(settings_of(options, split.program))
@@ -196,11 +215,9 @@ def tell(sentence: str) -> None:
 def _record(settings: Settings) -> int:
     from scalene_trace.recorder.record import record
 
-    recorded = record(settings, tell)
+    recorded = record(settings, tell, _tell_finished if sys.stderr.isatty() else lambda _: None)
     if recorded.finished is None:
         tell(recorded.failure)
-    elif sys.stderr.isatty():
-        _tell_finished(recorded.finished)
     return recorded.exit_status
 
 

@@ -26,6 +26,26 @@ scalene-record gunicorn app:app
 
 scalene-record --recover trace.parquet.spool
 
+scalene-record --duration 30 gunicorn app:app
+
+scalene-record --pause-at-start --snapshot-every 10min server.py
+
+[bold]From another terminal, while it records to trace.parquet[/bold]
+
+scalene-record --control trace.parquet status
+
+scalene-record --control trace.parquet pause
+
+scalene-record --control trace.parquet resume
+
+scalene-record --control trace.parquet snapshot
+
+scalene-record --control trace.parquet mark "load test begins"
+
+scalene-record --control trace.parquet set cpu-interval=1ms memory-threshold=1MB
+
+set takes cpu-interval, memory-threshold, alloc-interval and copy-threshold, with the values of the options of these names.
+
 [bold]Exit status[/bold]
 
 The program's own, 128 + n when signal n ended it; 125 when the recorder failed or the options are wrong, 126 when the
@@ -93,8 +113,30 @@ def _scalene_record(
     ] = "auto",
     source: Annotated[bool, typer.Option("--no-source", help="Embed no source text.", show_default=False)] = True,
     argv: Annotated[bool, typer.Option("--no-argv", help="Store no command line.", show_default=False)] = True,
+    duration: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="Record so long (30, 500ms, 5min, 2h), then write the trace while the program runs on untouched; "
+            "scalene-record stays its parent and ends with its status.",
+        ),
+    ] = None,
+    snapshot_every: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Write the trace so far, again and again, while the program runs."),
+    ] = None,
+    pause_at_start: Annotated[
+        bool, typer.Option("--pause-at-start", help="Record nothing until told to resume.", show_default=False)
+    ] = False,
     recover: Annotated[
         str | None, typer.Option(metavar="DIR", help="Write the trace of a recording whose recorder was killed.")
+    ] = None,
+    control: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TRACE",
+            help="Tell the recording that writes TRACE: pause, resume, snapshot, mark TEXT, set NAME=VALUE..., status.",
+        ),
     ] = None,
     version_wanted: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")

@@ -8,13 +8,14 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scalene_trace.analyze.results import Mark, ProcessInfo, Report, Table, Timeline, TimelinePoint
+from scalene_trace.analyze.results import Info, Mark, MarkInfo, ProcessInfo, Report, Timeline, TimelinePoint
 from scalene_trace.analyze.views import ViewColumn
 
 from .render import Screen, clean, megabytes, resample, seconds
 from .render_report import columns_text, function_table, trace_lines, wrap
 
 _CHART_ROWS = 10
+_MOST_MARKS = 40
 
 
 def functions_text(report: Report, screen: Screen) -> Iterator[str]:
@@ -35,6 +36,21 @@ def timeline_text(table: Timeline, screen: Screen) -> Iterator[str]:
         yield from _chart(points, trace.wall_s or 0.0, screen, table.collections[index - 1])
         names = ["time", "footprint", "of it Python's", "resident"]
         yield from columns_text(names, [_timeline_row(point) for point in _moments(points)], screen, {0, 1, 2, 3})
+        yield from _marks([mark for mark in table.marks if mark.trace == index], screen)
+
+
+def _marks(marks: list[MarkInfo], screen: Screen) -> Iterator[str]:
+    """What was said while recording, with the length of blocks and pauses."""
+    if not marks:
+        return
+    yield ""
+    rows = [
+        [seconds(mark.t_s), seconds(None if mark.end_s is None else mark.end_s - mark.t_s), mark.what, clean(mark.text)]
+        for mark in marks[:_MOST_MARKS]
+    ]
+    yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})
+    if len(marks) > _MOST_MARKS:
+        yield f"{len(marks) - _MOST_MARKS:,} more marks; --json lists them all."
 
 
 def _moments(points: list[TimelinePoint]) -> list[TimelinePoint]:
@@ -89,8 +105,8 @@ def _mark(height: float, screen: Screen) -> str:
     return " ▁▂▃▄▅▆▇█"[max(0, min(8, round(height * 8)))]
 
 
-def info_text(table: Table, screen: Screen) -> Iterator[str]:
-    """Settings, events, losses and processes of each trace."""
+def info_text(table: Info, screen: Screen) -> Iterator[str]:
+    """Settings, events, losses, processes and marks of each trace."""
     for index, trace in enumerate(table.traces, start=1):
         yield screen.paint(clean(trace["path"]), "bold")
         facts = {
@@ -104,6 +120,7 @@ def info_text(table: Table, screen: Screen) -> Iterator[str]:
         yield from _losses(trace["losses"], screen)
         yield ""
         yield from _processes([row for row in table.rows if row.trace == index], screen)
+        yield from _marks([mark for mark in table.marks if mark.trace == index], screen)
 
 
 def _losses(losses: list[Any], screen: Screen) -> Iterator[str]:

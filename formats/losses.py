@@ -42,6 +42,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     ),
     Loss("source_unread", "info", "source files could not be embedded: larger than 2 MiB, not text, or not readable"),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
+    Loss("paused", "info", "the recording was paused; what the program did meanwhile belongs to no line"),
+    Loss("marks_left_out", "loss", "marks were left out: too many, or no disk space"),
+    Loss(
+        "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"
+    ),
     Loss("rss_processes", "info", "the resident set of some processes was not read: too many at once"),
 )
 

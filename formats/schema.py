@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 1
+FORMAT_MINOR = 2
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -369,6 +369,28 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
     Kind(
+        "mark",
+        "something that somebody said while recording: a mark, a pause, a changed setting",
+        ("t_ns",),
+        (
+            Column("what", "string", "", "mark (by the program, or from outside), pause or set"),
+            Column(
+                "text",
+                "string",
+                "",
+                "the mark's text; of set: what was set, as given (cpu-interval=1ms). Settings hold what was in force first",
+            ),
+            Column(
+                "end_ns",
+                "int64",
+                "ns",
+                "end of the block that is marked; end of the pause",
+                "a moment, or the end was not reached while recorded",
+            ),
+            Column("pid", "int64", "", "pid of the program's process that set the mark", "came from outside"),
+        ),
+    ),
+    Kind(
         "setting",
         "a setting or a fact about the host, as text",
         (),
@@ -404,7 +426,7 @@ SETTINGS: dict[str, str] = {
     "started_at": "start of the recording, ISO 8601, UTC",
     "wall_ns": "length of the recording in nanoseconds",
     "command": "the command as given, JSON list; absent with --no-argv",
-    "exit_status": "status that scalene-record returned for the program; absent when recovered",
+    "exit_status": "status that scalene-record returned for the program; absent when recovered, and when the program ran on",
     "features": "JSON list of what was recorded: cpu, memory, alloc, copy, children",
     "cpu_interval_ns": "mean CPU time between two ticks of a thread",
     "memory_threshold_bytes": "threshold of the footprint sampler",
@@ -414,6 +436,7 @@ SETTINGS: dict[str, str] = {
     "kernel": "kernel release",
     "machine": "processor architecture",
     "cpu_count": "processors available to the recorder",
+    "ended_by": "why the recording goes no further: program (it ended), duration (--duration; it ran on), snapshot (it was recorded on), recovery",
     "recovered": "true when written by --recover, else false",
 }
 

@@ -46,6 +46,10 @@
 #define FEATURE_COPY 64        /* count what memcpy and memmove copy */
 #define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is where each process begins; it adapts from there */
 
+/* header.alloc_control: one word, so that a process never sees one half of a change. */
+#define CONTROL_ALLOC_SET 0x4000000000000000
+#define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is where each process begins; it adapts from there */
+
 struct spool_header {
   uint64_t magic;           /* SPOOL_MAGIC */
   uint32_t version;         /* SPOOL_VERSION */
@@ -56,19 +60,20 @@ struct spool_header {
   int64_t start_real_ns;    /* CLOCK_REALTIME at the same moment */
   uint32_t recorder_pid;    /* who drains this spool */
   uint32_t features;        /* FEATURE_* */
-  uint32_t paused;          /* control: 1 = samplers stand still. Written by the recorder at any time */
+  uint32_t paused;          /* control: 1 = samplers stand still, counters go on. Written at any time */
   uint32_t ended;           /* control: 1 = the recording is over, processes stop their timers at the next tick */
   uint64_t cpu_interval_ns; /* control: mean CPU time between two ticks of a thread */
   uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
   uint64_t offered;                /* recorder: chunks offered so far */
   uint64_t taken;                  /* processes: chunks taken so far; taken <= offered */
-  uint64_t alloc_interval_bytes;   /* control: mean bytes between two allocation samples; 1 = every one, 0 = none */
+  uint64_t alloc_interval_bytes;   /* mean bytes between two allocation samples at the start; 1 = every one, 0 = none */
   uint64_t copy_threshold_bytes;   /* control: bytes copied between two copy samples of a thread */
   uint32_t processes;              /* process ids handed out so far; ids count from 1 */
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
   uint32_t slots_used;             /* recorder: slots that were ever offered are those below */
   uint32_t pad;
-  uint64_t reserved[13];
+  uint64_t alloc_control; /* control: 0 = as it began; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
+  uint64_t reserved[12];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
 };
@@ -160,7 +165,7 @@ struct record_thread_end {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  int64_t cpu_ns;  /* CPU time of the thread since its start record, exact */
+  int64_t cpu_ns;  /* CPU time of the thread since its start record, exact; less what it used while paused */
   int64_t user_ns; /* the kernel's split of it (RUSAGE_THREAD), which may be tick-based */
   int64_t system_ns;
   char name[16]; /* as the kernel has it, zero padded */
@@ -195,7 +200,7 @@ struct record_tick {
   uint64_t stack;        /* hash of the innermost node; 0 = no Python stack */
   uint64_t pc;           /* the interrupted instruction */
   uint64_t extension_pc; /* first return address on the native stack in an extension, before the eval loop; 0 = none */
-  int64_t cpu_ns;        /* the thread's CPU clock */
+  int64_t cpu_ns;        /* the thread's CPU clock, less what it used while paused */
   uint32_t user_ns;      /* weight: user CPU time this tick stands for */
   uint32_t system_ns;    /* weight: kernel CPU time this tick stands for */
   uint8_t opcodes[TICK_OPCODES]; /* [0] = opcode byte at the innermost frame's instruction, [k] = k units before it.

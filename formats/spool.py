@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,15 +151,17 @@ def read_header(path: Path) -> np.void:
 
 
 class Spool:
-    """The spool file at ``path`` and the part files beside it, to be read as often as one likes.
+    """The spool file at ``path`` and the part files beside it, to be read as often as one likes; with ``until_ns``, what
+    happened up to that moment of the recording.
 
     Raises SpoolMissing, NotASpool or SpoolVersion.
     """
 
-    def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS) -> None:
+    def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS, until_ns: int | None = None) -> None:
         self.path = path
         self.header = read_header(path)
         self._batch_chunks = batch_chunks
+        self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
         self._only: list[Records] = []
 
     def batches(self) -> Iterator[Records]:
@@ -175,11 +177,23 @@ class Spool:
             found = [following, *itertools.islice(chunks, self._batch_chunks - 1)] if following else []
             following = next(chunks, None)
             batch = _records(found, last=following is None)
+            if self._last_ns is not None:
+                batch = _up_to(batch, self._last_ns)
             if first and batch.last:
                 self._only = [batch]
             first = False
             yield batch
             del batch, found  # not two at a time
+
+
+def _up_to(records: Records, last_ns: int) -> Records:
+    """What happened up to a moment: writers go on while the spool is read."""
+    bulk = {
+        kind: each.where(each.records["t_ns"] <= last_ns) if "t_ns" in (each.records.dtype.names or ()) else each
+        for kind, each in records.bulk.items()
+    }
+    starts = [each for each in records.process_starts if int(each.record["t_ns"]) <= last_ns]
+    return replace(records, bulk=bulk, process_starts=starts)
 
 
 def _check_header(path: Path, header: np.void) -> None:

@@ -22,6 +22,7 @@ from scalene_trace.formats.spool import Records, Spool
 
 from .addresses import ModuleIds, segments_by_process
 from .allocations import Allocations
+from .marks import mark_table, read_marks
 from .memory import copy_table, gc_table, heap_table, memory_table, possible
 from .processes import RootEnd, cpu_start_ns, process_table, thread_table
 from .recording import RSS_STRUCT, Facts
@@ -41,22 +42,31 @@ Tables = dict[str, dict[str, Any]]
 @dataclass(frozen=True)
 class Outcome:
     """How the recording ended. ``root_end``: None when recovered; ``wall_ns``: None = up to the last record;
-    ``losses``: the recorder's own, count by name."""
+    ``losses``: the recorder's own, count by name; ``ended_by``: program, duration, snapshot or recovery."""
 
     root_end: RootEnd | None
     wall_ns: int | None
     recovered: bool
     losses: dict[str, int]
+    ended_by: str = "program"
+
+    @property
+    def until_ns(self) -> int | None:
+        """Up to when events count where processes still write some; else None."""
+        return self.wall_ns if self.ended_by in ("duration", "snapshot") else None
 
 
 class Conversion:
     """One pass from ``spool`` to tables. ``events``: samples of all kinds so far; ``errors``: sentences on what was lost
     with severity "error", known at the end."""
 
-    def __init__(self, spool: Spool, facts: Facts, outcome: Outcome, rss_path: Path) -> None:
+    def __init__(
+        self, spool: Spool, facts: Facts, outcome: Outcome, rss_path: Path, marks_path: Path | None = None
+    ) -> None:
         self.events = 0
         self.errors: list[str] = []
         self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
+        self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
         self._survey = survey = Survey(spool)
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
@@ -96,7 +106,7 @@ class Conversion:
         self.errors = [text for severity, text in lost if severity == "error"]
         tables = {
             "gc": gc_table(survey),
-            "rss": _rss_table(self._rss_path),
+            "rss": _rss_table(self._rss_path, self._outcome.until_ns),
             "process": process_table(survey, self._outcome.root_end),
             "thread": thread_table(survey),
             "location": _location_table(nodes, stacks),
@@ -104,15 +114,17 @@ class Conversion:
             "code": code_table(survey.tick_stacks, nodes),
             "module": self._modules.table(),
             "source": sources.table,
+            "mark": mark_table(self._marks),
             "setting": _setting_table(survey, self._facts, self._outcome),
             "loss": losses,
         }
         return _with_storable_names(tables)
 
     def _recorder_losses(self, sources: Sources) -> dict[str, int]:
-        impossible = self._allocations.damaged + self._impossible_copies
+        damaged = self._survey.damaged + self._allocations.damaged + self._impossible_copies
         return self._outcome.losses | {
-            "damaged_records": self._survey.damaged + impossible,
+            "damaged_records": damaged if self._outcome.until_ns is None else 0,  # else some are just being written
+            "paused": sum(mark.what == "pause" for mark in self._marks),
             "unresolved_stack": self._stacks.unresolved,
             "unknown_lines": unknown_line_tables(self._nodes),
             "source_unread": sources.unread,
@@ -144,12 +156,13 @@ def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sour
     return read_sources(files, innermost, facts.cwd, int(survey.header["start_real_ns"]), facts.command_code)
 
 
-def _rss_table(path: Path) -> dict[str, Any]:
+def _rss_table(path: Path, until_ns: int | None) -> dict[str, Any]:
     try:
         data = path.read_bytes()
     except OSError:
         data = b""
     rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 4)
+    rows = rows if until_ns is None else rows[rows[:, 0] <= until_ns]
     sizes = {"rss_bytes": rows[:, 2], "shared_bytes": rows[:, 3]}
     return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32)} | sizes
 
@@ -167,6 +180,7 @@ def _setting_table(survey: Survey, facts: Facts, outcome: Outcome) -> dict[str, 
         "alloc_interval": _alloc_interval(header),
         "copy_threshold_bytes": str(header["copy_threshold_bytes"]),
         "recovered": str(outcome.recovered).lower(),
+        "ended_by": outcome.ended_by,
     } | facts.host
     if outcome.root_end:
         settings["exit_status"] = str(outcome.root_end.exit_status)

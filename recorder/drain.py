@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import resource
+import threading
 import time
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,16 +43,30 @@ class Drain:
         self._file = -1
         self._size = 0
         self._retry_at_s = 0.0
+        self._turn = threading.Lock()
         self._largest_part = min(_PART_BYTES, _file_limit())
         self._own_namespace = _pid_namespace()
 
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Nothing is moved meanwhile, so that another thread can read the recording."""
+        with self._turn:
+            yield
+
     def turn(self) -> None:
-        """Drains for a moment, if there is something to drain."""
-        in_use, now_s = self._space.in_use, time.monotonic()
-        if len(in_use) < FEWEST_CHUNKS or now_s < self._retry_at_s:
+        """Drains for a moment, if there is something to drain and nobody reads."""
+        if not self._turn.acquire(blocking=False):
             return
+        try:
+            if len(self._space.in_use) >= FEWEST_CHUNKS and time.monotonic() >= self._retry_at_s:
+                self._drain()
+        finally:
+            self._turn.release()
+
+    def _drain(self) -> None:
+        now_s = time.monotonic()
         if not self._waiting:
-            self._waiting.extend(in_use)
+            self._waiting.extend(self._space.in_use)
         for _ in range(min(_LOOKS_PER_TURN, len(self._waiting))):
             if not self._look_at(self._waiting.popleft()):
                 self._retry_at_s = now_s + _RETRY_S

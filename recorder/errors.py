@@ -5,6 +5,7 @@
     RecordError               .exit_status as env(1) and timeout(1) have them; str() is one or two plain sentences
     ├── UsageError            125: the command line makes no sense
     ├── SetupError            125: the recorder cannot do its part (output, spool, shim)
+    ├── ControlError          125: a recording that runs cannot be reached, or refuses the command
     ├── NotExecutable         126: the command is there but cannot be run
     └── NotFound              127: there is no such command
 """
@@ -24,6 +25,10 @@ class UsageError(RecordError):
 
 class SetupError(RecordError):
     """Output, spool or shim cannot be had."""
+
+
+class ControlError(RecordError):
+    """A recording that runs cannot be reached, or refuses the command."""
 
 
 class NotExecutable(RecordError):  # noqa: N818

@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 import threading
+import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,12 +18,14 @@ from scalene_trace.formats.errors import TraceError
 
 from .folders import is_recording, output_path, put_in_place
 from .processes import RootEnd
-from .recording import RSS_NAME, SPOOL_NAME, TRACE_NAME, default_output, read_facts
+from .recording import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME, default_output, read_facts
 
 if TYPE_CHECKING:
     from .convert import Outcome
 
 _QUIET_S = 1.0
+#: A record is published a few microseconds after its time was read.
+_SETTLE_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,20 @@ def finish(folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int]
     return _finish(folder, output, Outcome(root_end, wall_ns, False, losses))
 
 
+def finish_early(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
+    """The same while the program runs on: up to the moment ``wall_ns``."""
+    from .convert import Outcome
+
+    return _finish(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
+
+
+def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
+    """Writes the trace of a recording that goes on, up to the moment ``wall_ns``. Raises TraceError."""
+    from .convert import Outcome
+
+    return write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "snapshot"))
+
+
 def recover(folder: Path, output: Path | None) -> Finished:
     """Writes the trace of a recording whose recorder is gone. ``output``: None = where it was meant to be.
 
@@ -57,7 +75,7 @@ def recover(folder: Path, output: Path | None) -> Finished:
     if output is None:
         output = _recovery_output(folder)
     end_recording(folder / SPOOL_NAME)
-    return _finish(folder, output, Outcome(None, None, True, {}))
+    return _finish(folder, output, Outcome(None, None, True, {}, "recovery"))
 
 
 def end_recording(spool: Path) -> None:
@@ -88,32 +106,41 @@ def _recovery_output(folder: Path) -> Path:
 def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
     progress = _Progress()
     try:
-        return _write_trace(folder, output, outcome, progress)
+        finished = write_trace_of(folder, output, outcome, progress.step)
     finally:
         progress.end()
+    shutil.rmtree(folder, ignore_errors=True)
+    return finished
 
 
-def _write_trace(folder: Path, output: Path, outcome: Outcome, progress: _Progress) -> Finished:
+def write_trace_of(
+    folder: Path, output: Path, outcome: Outcome, step: Callable[[str], None] = lambda _: None
+) -> Finished:
+    """Writes the trace of what the recording in ``folder`` holds, and leaves the folder as it is: it may go on.
+    ``step`` is told what goes on. Raises TraceError."""
     from scalene_trace.formats.spool import Spool
     from scalene_trace.formats.writer import write_trace
 
     from .convert import Conversion
 
-    progress.step("reading events")
+    step("reading events")
     facts = read_facts(folder)
-    conversion = Conversion(Spool(folder / SPOOL_NAME), facts, outcome, folder / RSS_NAME)
-    progress.step("writing the trace")
+    if outcome.until_ns is not None:
+        time.sleep(_SETTLE_S)
+    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns)
+    conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME)
+    step("writing the trace")
     written = folder / TRACE_NAME
     write_trace(written, facts.trace_id, conversion.tables())
     size_bytes = written.stat().st_size
-    _put_in_place(written, output)
-    shutil.rmtree(folder, ignore_errors=True)
+    _put_in_place(written, output, facts.trace_id)
     return Finished(output, conversion.events, size_bytes, conversion.errors)
 
 
-def _put_in_place(written: Path, output: Path) -> None:
+def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
+    replaces = _is_of(output, trace_id)
     try:
-        put_in_place(written, output)
+        put_in_place(written, output, replaces)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise TraceError(
@@ -122,7 +149,17 @@ def _put_in_place(written: Path, output: Path) -> None:
         beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
         shutil.copyfile(written, beside)
         beside.chmod(0o600)
-        put_in_place(beside, output)
+        put_in_place(beside, output, replaces)
+
+
+def _is_of(output: Path, trace_id: str) -> bool:
+    """Is there a snapshot of this very recording?"""
+    from scalene_trace.formats.integrity import check_trace
+
+    try:
+        return check_trace(output).trace_id == trace_id
+    except (TraceError, OSError):
+        return False
 
 
 class _Progress:

@@ -89,9 +89,10 @@ def old_name(output: Path) -> Path:
     return output.with_name(f"{output.name.removesuffix('.parquet')}.old.parquet")
 
 
-def put_in_place(written: Path, output: Path) -> None:
-    """Gives the complete trace its name; one that is there already becomes ``*.old.parquet``. Raises OSError."""
-    if os.path.lexists(output):
+def put_in_place(written: Path, output: Path, replaces: bool = False) -> None:
+    """Gives the complete trace its name; one that is there already becomes ``*.old.parquet``, unless the new one
+    ``replaces`` it. Raises OSError."""
+    if not replaces and os.path.lexists(output):
         output.replace(old_name(output))
     written.replace(output)
 

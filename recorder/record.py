@@ -8,10 +8,9 @@ import os
 import secrets
 import shutil
 import signal
-import time
+import socket
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,9 +18,12 @@ from scalene_trace.formats.version import VERSION
 
 from .drain import Drain
 from .folders import create_spool_folder, output_template
+from .live import Live, Parts, Recorded
+from .marks import MarkFile
 from .program import Program, resolve_program, start
-from .recording import RSS_NAME, SPOOL_NAME, Facts, write_facts
+from .recording import MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts, write_facts
 from .residents import Residents
+from .server import listen
 from .settings import Settings
 from .shimfile import preloadable_shim
 from .space import SpoolSpace
@@ -34,49 +36,45 @@ SPOOL_VARIABLE = b"SCALENE_TRACE_SPOOL"
 _PRELOAD_VARIABLE = b"LD_PRELOAD"
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """``exit_status``: the program's, 128 + n for signal n; ``finished``: the trace, None when it could not be
-    written; ``failure``: then why, in a sentence or two."""
-
-    exit_status: int
-    finished: Finished | None
-    failure: str
-
-
-def record(settings: Settings, tell: Callable[[str], None]) -> Recorded:
-    """Runs and records the program. ``tell`` takes sentences for the user.
+def record(
+    settings: Settings, tell: Callable[[str], None], told: Callable[[Finished], None] = lambda _: None
+) -> Recorded:
+    """Runs and records the program. ``tell`` takes sentences for the user, ``told`` the trace once it is there: with
+    --duration that is while the program still runs, and in another thread.
 
     Raises RecordError when the program was not started.
     """
     program = resolve_program(settings.command, settings.python)
     template = output_template(settings.output)
     with preloadable_shim(Path(template).parent) as shim:
-        return _record(settings, program, template, shim, tell)
+        parts = _prepare(settings, program, template, tell)
+        mask = hold_signals()
+        try:
+            residents = Residents(parts.space, parts.folder / RSS_NAME)
+            drain = Drain(parts.space, parts.folder / SPOOL_NAME)
+            environment = _environment(shim, parts.folder / SPOOL_NAME)
+            pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
+        except BaseException:
+            shutil.rmtree(parts.folder, ignore_errors=True)
+            raise
+        return _supervise(Live(parts, residents, drain, pid, settings, told), pid)
 
 
-def _record(settings: Settings, program: Program, template: str, shim: Path, tell: Callable[[str], None]) -> Recorded:
-    spaces: list[SpoolSpace] = []
+def _prepare(settings: Settings, program: Program, template: str, tell: Callable[[str], None]) -> Parts:
+    """The recording's folder with all that the program must find there. Raises SetupError."""
+    made: list[tuple[SpoolSpace, MarkFile, socket.socket | None]] = []
 
     def fill(folder: Path) -> int:
-        spaces.append(_first_space(folder, settings))
+        space = _first_space(folder, settings)
+        marks = MarkFile(folder / MARKS_NAME)
+        if settings.pause_at_start:
+            marks.add("pause", 0)
         write_facts(folder, _facts(settings, program, template))
-        return spaces[0].descriptor
+        made.append((space, marks, listen(folder)))
+        return space.descriptor
 
     folder = create_spool_folder(template, fill, tell)
-    space = spaces[0]
-    mask = hold_signals()
-    try:
-        residents = Residents(space, folder / RSS_NAME)
-        drain = Drain(space, folder / SPOOL_NAME)
-        environment = _environment(shim, folder / SPOOL_NAME)
-        pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
-    status = _supervise(pid, space, residents, drain)
-    losses = {"spool_space": space.failures, "rss_processes": residents.left_out}
-    return _finish(folder, space, pid, status, losses)
+    return Parts(folder, template, *made[0])
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
@@ -90,22 +88,11 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
     return space
 
 
-def _supervise(pid: int, space: SpoolSpace, residents: Residents, drain: Drain) -> int:
-    """Waits for the program and returns its exit status. From here on nothing may end the recorder before it."""
+def _supervise(live: Live, pid: int) -> Recorded:
+    """Waits for the program. From here on nothing may end the recorder before it."""
     with suppress(Exception):  # what is broken there is told when it is needed
         _load_converter()
-
-    def each_turn() -> None:
-        with suppress(OSError):
-            residents.notice(space.notice_taken())
-            drain.turn()
-            space.offer_ahead()
-            residents.sample_if_due()
-
-    status = wait_for(pid, each_turn)
-    residents.close()
-    drain.close()
-    return status
+    return live.end(wait_for(pid, live.turn))
 
 
 def _load_converter() -> None:
@@ -113,28 +100,6 @@ def _load_converter() -> None:
     from scalene_trace.formats import writer  # noqa: F401
 
     from . import convert, finish  # noqa: F401
-
-
-def _finish(folder: Path, space: SpoolSpace, pid: int, status: int, losses: dict[str, int]) -> Recorded:
-    space.header.ended = 1
-    wall_ns = time.monotonic_ns() - int(space.header.start_mono_ns)
-    try:
-        from .finish import finish
-        from .processes import RootEnd
-
-        finished = finish(folder, RootEnd(pid, status), wall_ns, losses)
-    except Exception as error:  # whatever it is: the program ran, and its recording is there
-        return Recorded(status, None, _kept(folder, error))
-    finally:
-        space.close()
-    return Recorded(status, finished, "")
-
-
-def _kept(folder: Path, error: Exception) -> str:
-    from scalene_trace.formats.errors import TraceError
-
-    reason = str(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
-    return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder}"
 
 
 def _environment(shim: Path, spool: Path) -> dict[bytes, bytes]:
@@ -171,5 +136,9 @@ def _host(settings: Settings) -> dict[str, str]:
         "kernel": system.release,
         "machine": system.machine,
         "cpu_count": str(len(os.sched_getaffinity(0))),
+        # what is in force first; the spool's header holds what --control has set since
+        "cpu_interval_ns": str(settings.cpu_interval_ns),
+        "memory_threshold_bytes": str(settings.memory_threshold_bytes),
+        "copy_threshold_bytes": str(settings.copy_threshold_bytes),
     }
     return host | ({"command": json.dumps(settings.command)} if settings.argv else {})

@@ -16,6 +16,9 @@ from typing import Any
 SPOOL_NAME = "spool"
 FACTS_NAME = "recording.json"
 RSS_NAME = "rss"
+MARKS_NAME = "marks"
+#: The socket that takes commands; the program's side of it (api.py) has the name too.
+CONTROL_NAME = "control"
 TRACE_NAME = "trace.parquet"
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.

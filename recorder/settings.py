@@ -16,7 +16,8 @@ class Settings:
     """Options of scalene-record. ``command``: the words that start the program; ``python``: interpreter for scripts,
     modules and code, None = that of the active virtual environment or our own; ``alloc_interval_bytes``: mean bytes
     between two allocation samples, 1 = every allocation, 0 = none, None = adapts to the program; ``cpu_engine``: auto
-    or posix."""
+    or posix; ``duration_ns``: how long to record, None = to the program's end; ``snapshot_every_ns``: None = no snapshots;
+    ``pause_at_start``: samplers stand still until told."""
 
     command: list[str] = field(default_factory=list)
     output: Path = Path(DEFAULT_OUTPUT)
@@ -31,3 +32,6 @@ class Settings:
     cpu_engine: str = "auto"
     sources: bool = True
     argv: bool = True
+    duration_ns: int | None = None
+    snapshot_every_ns: int | None = None
+    pause_at_start: bool = False

@@ -96,6 +96,7 @@ class SpoolSpace:
         header.ring_entries = _C["SPOOL_RING"]
         header.chunk_slots = self.slots
         header.recorder_pid = os.getpid()
+        header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
         header.cpu_interval_ns = settings.cpu_interval_ns
         header.memory_threshold_bytes = settings.memory_threshold_bytes

@@ -13,8 +13,12 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _NUMBER = re.compile(r"(\d{1,18}(?:\.\d{1,18})?)\s*([a-z]*)", re.IGNORECASE)
 _SIZE_UNIT = re.compile(r"([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
+_LONG_UNITS = {"": 1_000_000_000, **_NANOSECONDS, "min": 60_000_000_000, "h": 3_600_000_000_000}
+
 SHORTEST_INTERVAL_NS = 10_000
 LONGEST_INTERVAL_NS = 1_000_000_000
+SHORTEST_DURATION_NS = 100_000_000
+LONGEST_DURATION_NS = 10_000 * _LONG_UNITS["h"]
 SMALLEST_THRESHOLD_BYTES = 4096
 SMALLEST_ALLOC_INTERVAL_BYTES = 16
 
@@ -28,6 +32,21 @@ def interval_ns(option: str, text: str) -> int:
     nanoseconds = round(float(match[1]) * unit)
     if not SHORTEST_INTERVAL_NS <= nanoseconds <= LONGEST_INTERVAL_NS:
         raise UsageError(f"{option} {text} is out of range. It can be 10us to 1s.")
+    return nanoseconds
+
+
+def duration_ns(option: str, text: str) -> int:
+    """Nanoseconds of "30" (seconds), "500ms", "10s", "5min" or "2h", from 100ms to 10000h.
+
+    Raises UsageError that names the option.
+    """
+    match = _NUMBER.fullmatch(text.strip())
+    unit = _LONG_UNITS.get(match[2].lower()) if match else None
+    if match is None or unit is None:
+        raise UsageError(f"{option} {text!r} is not a duration. Write it like 30 (seconds), 500ms, 5min or 2h.")
+    nanoseconds = round(float(match[1]) * unit)
+    if not SHORTEST_DURATION_NS <= nanoseconds <= LONGEST_DURATION_NS:
+        raise UsageError(f"{option} {text} is out of range. It can be 100ms to 10000h.")
     return nanoseconds
 
 

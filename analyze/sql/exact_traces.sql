@@ -1,6 +1,11 @@
 -- Answers: in which traces was every allocation recorded (--alloc-interval 1), so that sums over them are exact?
+-- Not where the recording was paused, or the interval was set while it ran: then some allocations are not there.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
 -- Order: none
-SELECT trace FROM alloc_rows GROUP BY trace HAVING bool_and(coalesce(interval_bytes, 0) = 1)
+SELECT trace FROM alloc_rows
+ANTI JOIN (
+    SELECT trace FROM marks WHERE what = 'pause' OR what = 'set' AND starts_with(text, 'alloc-interval')
+) USING (trace)
+GROUP BY trace HAVING bool_and(coalesce(interval_bytes, 0) = 1)

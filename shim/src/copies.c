@@ -43,7 +43,7 @@ static void sample(struct copy_state *c, int64_t size) {
     if (!spool->paused) write_sample(this_thread.id, memory_stack(), size);
   }
   if (!large || copied >= threshold) {
-    copied += atomic_exchange(&carried, 0);
+    if (!spool->paused) copied += atomic_exchange(&carried, 0);
     if (copied > 0 && !spool->paused) write_sample(this_thread.id, memory_stack(), copied);
     copied = 0;
   }
@@ -139,7 +139,7 @@ void copies_thread_end(void) { atomic_fetch_add(&carried, take_rest()); }
 void copies_process_end(void) {
   if (mode != COUNT) return;
   int64_t rest = take_rest() + atomic_exchange(&carried, 0);
-  if (rest > 0) write_sample(0, 0, rest);
+  if (rest > 0 && !spool->paused) write_sample(0, 0, rest);
 }
 
 /* What the parent's thread has copied is the parent's to tell. */

@@ -13,9 +13,14 @@
 THREAD_LOCAL struct memory_state this_memory;
 enum memory_mode memory_mode;
 
-static _Atomic int64_t since;           /* allocated - freed, not yet in a sample */
-static _Atomic int64_t allocated_since; /* gross, not yet in a sample */
-static _Atomic int64_t python_since;
+/* What is not yet in a sample. Invariant: all samples' net + since.net + unseen.net == footprint - that at the start. */
+struct account {
+  _Atomic int64_t net;       /* allocated - freed */
+  _Atomic int64_t allocated; /* gross */
+  _Atomic int64_t python;    /* the part of it that went through Python's allocators */
+};
+static struct account since;
+static struct account unseen; /* what moved while the recording was paused: it belongs to no line */
 static _Atomic int64_t footprint;
 static _Atomic int64_t python_footprint;
 static _Atomic int64_t python_outside_pools;
@@ -176,17 +181,25 @@ static void emit(struct passage *passage, struct origin origin, int64_t net, int
 /* Everything since the last sample becomes one, if it still reaches the threshold (another thread may have been
  * faster: then what it left is put back). */
 static void emit_accumulated(struct passage *passage) {
-  int64_t net = atomic_exchange(&since, 0);
+  int64_t net = atomic_exchange(&since.net, 0);
   if (net < threshold() && net > -threshold()) {
-    atomic_fetch_add(&since, net);
+    atomic_fetch_add(&since.net, net);
     return;
   }
-  int64_t allocated = atomic_exchange(&allocated_since, 0);
+  int64_t allocated = atomic_exchange(&since.allocated, 0);
   struct origin origin = {this_thread.id, 0};
   if (net < 0 || !sampler_draw_survivor(seeded(&this_memory), &origin.thread, &origin.stack)) {
     origin.stack = stack_of(passage);
   }
-  emit(passage, origin, net, allocated, atomic_exchange(&python_since, 0));
+  emit(passage, origin, net, allocated, atomic_exchange(&since.python, 0));
+}
+
+/* Behind a pause: one sample without a stack. */
+static void emit_unseen(const struct passage *passage) {
+  struct passage nobody = {.t_ns = passage->t_ns};
+  if (!atomic_load_explicit(&unseen.allocated, memory_order_relaxed) && !atomic_load(&unseen.net)) return;
+  int64_t net = atomic_exchange(&unseen.net, 0), allocated = atomic_exchange(&unseen.allocated, 0);
+  emit(&nobody, (struct origin){this_thread.id, 0}, net, allocated, atomic_exchange(&unseen.python, 0));
 }
 
 static void empty_stream(struct memory_stream *s) {
@@ -195,15 +208,15 @@ static void empty_stream(struct memory_stream *s) {
 }
 
 /* Moves the thread's counters to the process. Returns its net bytes. */
-static int64_t drain(struct memory_state *m) {
+static int64_t drain(struct memory_state *m, struct account *account) {
   const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];
   int64_t allocated = native->allocated + python->allocated, python_net = python->allocated - python->freed;
   int64_t net = native->allocated - native->freed + python_net;
   atomic_fetch_add_explicit(&footprint, net, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_footprint, python_net, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
-  atomic_fetch_add_explicit(&allocated_since, allocated, memory_order_relaxed);
-  atomic_fetch_add_explicit(&python_since, python->allocated, memory_order_relaxed);
+  atomic_fetch_add_explicit(&account->allocated, allocated, memory_order_relaxed);
+  atomic_fetch_add_explicit(&account->python, python->allocated, memory_order_relaxed);
   sampler_note_volume(allocated);
   m->python_outside_pools = 0;
   empty_stream(&m->stream[NATIVE]);
@@ -213,8 +226,8 @@ static int64_t drain(struct memory_state *m) {
 
 static void emit_block(struct passage *passage, int64_t moved, bool by_python) {
   int64_t gross = moved > 0 ? moved : 0, python = by_python ? gross : 0;
-  atomic_fetch_sub_explicit(&allocated_since, gross, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&python_since, python, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&since.allocated, gross, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&since.python, python, memory_order_relaxed);
   emit(passage, (struct origin){this_thread.id, stack_of(passage)}, moved, gross, python);
   sampler_begin_growth();
 }
@@ -224,10 +237,14 @@ static void sample_if_moved(struct passage *passage, int64_t moved) {
   struct memory_state *m = &this_memory;
   int64_t limit = threshold();
   bool by_python = moved > 0 ? m->stream[PYTHON].allocated >= moved : m->stream[PYTHON].freed >= -moved;
-  int64_t net = drain(m);
-  bool large = !spool->paused && (moved >= limit || moved <= -limit);
-  int64_t sum = atomic_fetch_add(&since, large ? net - moved : net) + (large ? net - moved : net);
-  if (spool->paused) return;
+  if (spool->paused) {
+    atomic_fetch_add(&unseen.net, drain(m, &unseen));
+    return;
+  }
+  emit_unseen(passage);
+  int64_t net = drain(m, &since);
+  bool large = moved >= limit || moved <= -limit;
+  int64_t sum = atomic_fetch_add(&since.net, large ? net - moved : net) + (large ? net - moved : net);
   if (large) emit_block(passage, moved, by_python);
   if (sum >= limit || sum <= -limit) emit_accumulated(passage);
 }
@@ -300,7 +317,7 @@ static uint64_t pass(struct memory_state *m, const struct block *block, int64_t 
   if (flush) sample_if_moved(&passage, moved);
   if (interval || passage.maximum)
     id = sampler_write(block, interval, passage.maximum, stack_of(&passage), passage.t_ns);
-  if (flush) look_at_heap(); /* last: what makes the peak was allocated before it */
+  if (flush && !spool->paused) look_at_heap(); /* last: what makes the peak was allocated before it */
   set_stops(m);
   return id;
 }
@@ -356,12 +373,17 @@ uint64_t memory_mapped(const struct block *block, size_t before) {
 
 /* ---- the life of threads and processes ---- */
 
+static void empty_account(struct account *account) {
+  atomic_store(&account->net, 0);
+  atomic_store(&account->allocated, 0);
+  atomic_store(&account->python, 0);
+}
+
 /* What the parent has not put into a sample is its own; the child has inherited the memory. */
 void memory_postfork_child(void) {
-  drain(&this_memory);
-  atomic_store(&since, 0);
-  atomic_store(&allocated_since, 0);
-  atomic_store(&python_since, 0);
+  drain(&this_memory, &since);
+  empty_account(&since);
+  empty_account(&unseen);
   atomic_store(&peak_busy, 0);
   peak.head = 0;
   this_memory.busy = 0;
@@ -374,6 +396,7 @@ void memory_postfork_child(void) {
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
   if (memory_mode != MEMORY_COUNT || !recording()) return;
-  atomic_fetch_add(&since, drain(m));
+  struct account *account = spool->paused ? &unseen : &since;
+  atomic_fetch_add(&account->net, drain(m, account));
   set_stops(m);
 }

@@ -19,24 +19,53 @@
 #define NEVER INT64_MAX
 
 static _Atomic int64_t interval; /* in force; 0 = off */
-static bool adapts;
+static _Atomic bool adapts;
+static _Atomic uint64_t control_seen; /* the word that the interval was set by; 0 = as the recording began */
 static _Atomic int64_t window_began_ns;
 static _Atomic int64_t in_window;     /* samples */
 static _Atomic int64_t volume_so_far; /* bytes allocated since then */
 static _Atomic uint64_t last_id;
 static _Atomic int thinning;
 
+static bool table_there;
+
+/* The interval as the recorder has set it: one word, or as the recording began. */
+static int64_t wanted_interval(uint64_t control, bool *adapt) {
+  uint64_t wanted = control ? control & (CONTROL_ALLOC_AUTO - 1) : spool->alloc_interval_bytes;
+  *adapt = control ? (control & CONTROL_ALLOC_AUTO) != 0 : (spool->features & FEATURE_ALLOC_AUTO) != 0;
+  return wanted < (uint64_t)COARSEST ? (int64_t)wanted : COARSEST;
+}
+
+static void set_interval(int64_t wanted, bool adapt, int64_t now_ns) {
+  atomic_store(&adapts, adapt);
+  atomic_store(&in_window, 0);
+  atomic_store(&volume_so_far, 0);
+  atomic_store(&window_began_ns, now_ns);
+  atomic_store(&interval, wanted);
+}
+
+/* The table is there also when nothing is sampled yet: untouched, it takes no memory. */
 void sampler_init(void) {
-  int64_t wanted = (int64_t)spool->alloc_interval_bytes;
+  uint64_t control = spool->alloc_control;
+  bool adapt;
+  int64_t wanted = wanted_interval(control, &adapt);
   atomic_store(&interval, 0);
-  if (wanted <= 0) return;
-  adapts = (spool->features & FEATURE_ALLOC_AUTO) != 0;
-  if (!live_init(!adapts && wanted < FINEST ? SLOTS_FINE : SLOTS)) {
+  atomic_store(&control_seen, control);
+  table_there = live_init(wanted && !adapt && wanted < FINEST ? SLOTS_FINE : SLOTS);
+  if (table_there) {
+    set_interval(wanted, adapt, clock_now_ns());
+  } else if (wanted) {
     loss_add(LOSS_alloc_table_full);
-    return;
   }
-  atomic_store(&window_began_ns, clock_now_ns());
-  atomic_store(&interval, wanted < COARSEST ? wanted : COARSEST);
+}
+
+/* Takes over what the recorder has set meanwhile. Streams draw their gaps anew when they see another interval. */
+static SLOW_PATH void follow_control(uint64_t control) {
+  uint64_t seen = atomic_load(&control_seen);
+  bool adapt;
+  if (!table_there || seen == control || !atomic_compare_exchange_strong(&control_seen, &seen, control)) return;
+  int64_t wanted = wanted_interval(control, &adapt);
+  set_interval(wanted, adapt, this_memory.now_ns);
 }
 
 /* ---- gaps ---- */
@@ -84,6 +113,8 @@ static int64_t refined(int64_t now, double rate) {
 static int64_t coarsened(int64_t now, double rate) { return rate / (double)(now * 2) > BUDGET ? now * 4 : now * 2; }
 
 int64_t sampler_interval(void) {
+  uint64_t control = spool->alloc_control;
+  if (unlikely(control != atomic_load_explicit(&control_seen, memory_order_relaxed))) follow_control(control);
   int64_t now = atomic_load_explicit(&interval, memory_order_relaxed);
   if (!adapts || !now) return now;
   int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = this_memory.now_ns;
@@ -98,8 +129,7 @@ int64_t sampler_interval(void) {
   if (!atomic_compare_exchange_strong(&window_began_ns, &began, t_ns)) return now;
   atomic_store(&in_window, 0);
   atomic_store(&volume_so_far, 0);
-  atomic_store(&interval, wanted);
-  return wanted;
+  return atomic_compare_exchange_strong(&interval, &now, wanted) ? wanted : now;
 }
 
 /* ---- a crowded table ---- */

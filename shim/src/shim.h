@@ -289,6 +289,12 @@ struct thread_state {
   int64_t user_carry_ns;       /* engine posix: weight of ticks that fell on kernel time */
   int64_t next_user_ns;        /* engine posix: CPU time of the next tick */
   int64_t perf_user_ns;        /* user time at the last perf tick */
+  int64_t mean_ns;             /* the interval that the running period was drawn under: what its tick stands for */
+  bool standing;               /* the recording is paused, and this thread has noticed */
+  bool perf_spent, user_spent; /* the timer fired meanwhile and was not set again */
+  int64_t unseen_cpu_ns;       /* clock and usage of the thread's pauses; while standing, less the clocks at the */
+  int64_t unseen_user_ns;      /* beginning of this one */
+  int64_t unseen_system_ns;
   uint64_t random;
 };
 extern THREAD_LOCAL struct thread_state this_thread;
@@ -319,6 +325,8 @@ void ticks_disarm(void);
 /* Is this descriptor still the event that we opened for thread tid? Context: signal. */
 bool ticks_owns_descriptor(int fd);
 void ticks_postfork_child(void);
+/* Adds the calling thread's clocks to what it used while paused (sign 1), or takes them off (-1). Context: signal. */
+void ticks_count_unseen(int64_t sign);
 /* While the process has one thread, limits may be changed for a moment. Context: signal. */
 void ticks_alone(bool alone);
 

@@ -62,6 +62,14 @@ static void write_start(void) {
   spool_publish(record, RECORD_THREAD_START, 1);
 }
 
+/* Born into a pause: nothing that it uses is seen. */
+static void begin_standing(struct thread_state *t) {
+  t->standing = true;
+  t->unseen_cpu_ns = -t->cpu_start_ns;
+  t->unseen_user_ns = -t->user_start_ns;
+  t->unseen_system_ns = -t->system_start_ns;
+}
+
 void threads_begin(bool from_now) {
   struct thread_state *t = &this_thread;
   if (t->id || t->ended || !recording()) return;
@@ -77,6 +85,7 @@ void threads_begin(bool from_now) {
     clock_thread_usage(&t->user_start_ns, &t->system_start_ns);
   }
   t->system_seen_ns = t->user_system_seen_ns = t->system_start_ns;
+  if (spool->paused) begin_standing(t);
   pthread_setspecific(end_key, (void *)1); /* one of the first keys: nothing is allocated for it */
   atomic_fetch_add(&live, 1);
   ticks_arm();
@@ -90,11 +99,13 @@ void threads_write_end(void) {
   struct record_thread_end *record = t->id && recording() ? spool_claim(1) : NULL;
   if (!record) return;
   clock_thread_usage(&user_ns, &system_ns);
+  if (t->standing) ticks_count_unseen(1);
   record->thread = t->id;
   record->t_ns = clock_now_ns();
-  record->cpu_ns = clock_thread_cpu_ns() - t->cpu_start_ns;
-  record->user_ns = user_ns - t->user_start_ns;
-  record->system_ns = system_ns - t->system_start_ns;
+  record->cpu_ns = clock_thread_cpu_ns() - t->cpu_start_ns - t->unseen_cpu_ns;
+  record->user_ns = user_ns - t->user_start_ns - t->unseen_user_ns;
+  record->system_ns = system_ns - t->system_start_ns - t->unseen_system_ns;
+  if (t->standing) ticks_count_unseen(-1);
   memset(record->name, 0, sizeof record->name);
   prctl(PR_GET_NAME, record->name);
   spool_publish(record, RECORD_THREAD_END, 1);

@@ -17,8 +17,9 @@
 
 #include "python.h"
 
-#define KERNEL_LOOK_NS 2000000 /* at most the scheduler's tick (1 to 10 ms); finer only costs */
-#define KERNEL_JUMP_NS 500000  /* less is rounding of the kernel's split */
+#define KERNEL_LOOK_NS 2000000  /* at most the scheduler's tick (1 to 10 ms); finer only costs */
+#define PAUSED_LOOK_NS 10000000 /* while the recording is paused: whether it goes on */
+#define KERNEL_JUMP_NS 500000   /* less is rounding of the kernel's split */
 #define MIN_PERIOD_NS 10000
 #define MAX_PERIOD_NS 3600000000000
 
@@ -36,13 +37,14 @@ static int64_t mean_period_ns(void) {
 
 /* Uniform in [0.5 q, 1.5 q). */
 static int64_t draw_period_ns(void) {
-  int64_t mean = mean_period_ns();
+  int64_t mean = this_thread.mean_ns = mean_period_ns();
   return mean / 2 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean);
 }
 
 /* Uniform in (0, q]: threads shorter than q get their fair share. */
 static int64_t draw_first_ns(void) {
-  return 1 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean_period_ns());
+  int64_t mean = this_thread.mean_ns = mean_period_ns();
+  return 1 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean);
 }
 
 /* With the queue full, a timer goes missing and an event's signal becomes a SIGIO that may kill: stay below half. */
@@ -104,9 +106,13 @@ static int direct_to_thread(int fd) {
   return fcntl(fd, F_SETFL, O_ASYNC | O_NONBLOCK);
 }
 
-static void start_period(int fd, int64_t period_ns) {
+static void set_period(int fd, int64_t period_ns) {
   uint64_t period = (uint64_t)(period_ns < MIN_PERIOD_NS ? MIN_PERIOD_NS : period_ns);
   ioctl(fd, PERF_EVENT_IOC_PERIOD, &period);
+}
+
+static void start_period(int fd, int64_t period_ns) {
+  set_period(fd, period_ns);
   ioctl(fd, PERF_EVENT_IOC_REFRESH, 1);
 }
 
@@ -187,18 +193,25 @@ static void set_user_timer(void) {
   syscall(SYS_timer_settime, this_thread.user_timer, TIMER_ABSTIME, &when, NULL);
 }
 
-static void arm_user_timer(void) {
-  this_thread.user_timer = create_timer(&user_cookie);
-  if (this_thread.user_timer < 0) return;
+static void begin_user_schedule(void) {
   this_thread.next_user_ns = clock_thread_cpu_ns() + draw_first_ns();
   set_user_timer();
 }
 
+static void arm_user_timer(void) {
+  this_thread.user_timer = create_timer(&user_cookie);
+  if (this_thread.user_timer >= 0) begin_user_schedule();
+}
+
+static void set_kernel_timer(int64_t look_ns) {
+  if (this_thread.kernel_timer < 0) return;
+  struct itimerspec every = {.it_interval = as_timespec(look_ns), .it_value = as_timespec(look_ns)};
+  syscall(SYS_timer_settime, this_thread.kernel_timer, 0, &every, NULL);
+}
+
 static void arm_kernel_timer(void) {
   this_thread.kernel_timer = create_timer(&kernel_cookie);
-  if (this_thread.kernel_timer < 0) return;
-  struct itimerspec every = {.it_interval = as_timespec(KERNEL_LOOK_NS), .it_value = as_timespec(KERNEL_LOOK_NS)};
-  syscall(SYS_timer_settime, this_thread.kernel_timer, 0, &every, NULL);
+  set_kernel_timer(this_thread.standing ? PAUSED_LOOK_NS : KERNEL_LOOK_NS);
 }
 
 /* ---- arming ---- */
@@ -206,6 +219,7 @@ static void arm_kernel_timer(void) {
 void ticks_arm(void) {
   struct thread_state *t = &this_thread;
   t->engine = ENGINE_NONE;
+  t->perf_spent = t->user_spent = false;
   if (!(spool->features & FEATURE_CPU) || !signals_number()) return;
   int saved_errno = errno;
   if (arm_perf() == 0) {
@@ -230,6 +244,65 @@ void ticks_disarm(void) {
 void ticks_postfork_child(void) { atomic_store(&armed, 0); }
 
 void ticks_alone(bool now) { alone = now; }
+
+/* ---- pause ----
+ *
+ * A thread notices at its next tick or look. From then on its timers are not set again, but for the kernel timer, which
+ * looks every PAUSED_LOOK_NS of CPU time whether the recording goes on. What the thread uses meanwhile is kept apart from
+ * its exact CPU time, to which the analysis scales the ticks. */
+
+void ticks_count_unseen(int64_t sign) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns, system_ns;
+  clock_thread_usage(&user_ns, &system_ns);
+  t->unseen_cpu_ns += sign * clock_thread_cpu_ns();
+  t->unseen_user_ns += sign * user_ns;
+  t->unseen_system_ns += sign * system_ns;
+}
+
+static void stand_still(void) {
+  this_thread.standing = true;
+  ticks_count_unseen(-1);
+  set_kernel_timer(PAUSED_LOOK_NS);
+}
+
+static void go_on(void) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns;
+  ticks_count_unseen(1);
+  t->standing = false;
+  clock_thread_usage(&user_ns, &t->system_seen_ns);
+  t->user_system_seen_ns = t->system_seen_ns;
+  t->user_carry_ns = 0;
+  t->perf_user_ns = -1;
+  set_kernel_timer(KERNEL_LOOK_NS);
+  if (t->perf_spent && t->perf_fd >= 0) start_period(t->perf_fd, draw_first_ns());
+  if (t->user_spent && t->user_timer >= 0) begin_user_schedule();
+  t->perf_spent = t->user_spent = false;
+}
+
+/* Follows the recorder; true while the samplers are to stand still. */
+static bool stands_still(void) {
+  bool paused = spool->paused != 0;
+  if (likely(paused == this_thread.standing)) return paused;
+  if (paused) {
+    stand_still();
+  } else {
+    go_on();
+  }
+  return paused;
+}
+
+/* When the interval has been changed, the running period begins anew. (The event's one shot is still to come.) */
+static void follow_interval(void) {
+  struct thread_state *t = &this_thread;
+  if (likely(t->mean_ns == mean_period_ns())) return;
+  if (t->perf_fd >= 0) {
+    set_period(t->perf_fd, draw_first_ns());
+  } else if (t->user_timer >= 0) {
+    begin_user_schedule();
+  }
+}
 
 /* ---- alternate signal stacks ---- */
 
@@ -291,7 +364,7 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
   record->stack = stack->hash;
   record->pc = pc;
   record->extension_pc = native->extension_pc;
-  record->cpu_ns = clock_thread_cpu_ns();
+  record->cpu_ns = clock_thread_cpu_ns() - this_thread.unseen_cpu_ns;
   record->user_ns = clamp_weight(user_ns);
   record->system_ns = clamp_weight(system_ns);
   for (int i = 0; i < TICK_OPCODES; i++) record->opcodes[i] = stack->opcodes[i];
@@ -320,7 +393,12 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
 
 static void on_perf(const void *context) {
   struct thread_state *t = &this_thread;
-  if (!spool->paused) sample(context, mean_period_ns(), 0, 0);
+  if (stands_still()) {
+    t->perf_spent = t->kernel_timer >= 0;
+    if (!t->perf_spent && t->perf_fd >= 0) start_period(t->perf_fd, PAUSED_LOOK_NS);
+    return;
+  }
+  sample(context, t->mean_ns, 0, 0);
   t->perf_user_ns = -1; /* the kernel timer fills it in */
   if (t->perf_fd >= 0) start_period(t->perf_fd, draw_period_ns());
 }
@@ -343,27 +421,38 @@ static void watch_perf(int64_t user_ns) {
 static bool on_kernel_look(const void *context) {
   struct thread_state *t = &this_thread;
   int64_t user_ns, system_ns;
+  if (stands_still()) return false;
   clock_thread_usage(&user_ns, &system_ns);
   watch_perf(user_ns);
+  follow_interval();
   int64_t jump = system_ns - t->system_seen_ns;
   if (jump < KERNEL_JUMP_NS) return false;
   t->system_seen_ns = system_ns;
-  if (!spool->paused) sample(context, 0, jump, TICK_SYSTEM);
+  sample(context, 0, jump, TICK_SYSTEM);
   return true;
 }
 
-/* Ticks due by now, by a schedule of drawn periods that lateness does not shift. */
-static int64_t due_ticks(void) {
+/* What the ticks due by now stand for, by a schedule of drawn periods that lateness does not shift. */
+static int64_t due_ns(void) {
   struct thread_state *t = &this_thread;
-  int64_t now = clock_thread_cpu_ns(), count = 0;
-  for (; t->next_user_ns <= now && count < 10000; count++) t->next_user_ns += draw_period_ns();
+  int64_t now = clock_thread_cpu_ns(), weight_ns = 0;
+  for (int count = 0; t->next_user_ns <= now && count < 10000; count++) {
+    weight_ns += t->mean_ns;
+    t->next_user_ns += draw_period_ns();
+  }
   if (t->next_user_ns <= now) t->next_user_ns = now + draw_period_ns();
-  return count;
+  return weight_ns;
 }
 
 static void on_user_timer(const void *context) {
   struct thread_state *t = &this_thread;
-  int64_t user_ns, system_ns, weight = due_ticks() * mean_period_ns() + t->user_carry_ns;
+  if (stands_still()) {
+    t->user_spent = t->kernel_timer >= 0;
+    t->next_user_ns = clock_thread_cpu_ns() + PAUSED_LOOK_NS;
+    if (!t->user_spent) set_user_timer();
+    return;
+  }
+  int64_t user_ns, system_ns, weight = due_ns() + t->user_carry_ns;
   bool in_kernel = on_kernel_look(context);
   clock_thread_usage(&user_ns, &system_ns);
   weight -= system_ns - t->user_system_seen_ns;
@@ -371,7 +460,7 @@ static void on_user_timer(const void *context) {
   t->user_carry_ns = weight;
   if (!in_kernel && weight > 0) {
     t->user_carry_ns = 0;
-    if (!spool->paused) sample(context, weight, 0, 0);
+    sample(context, weight, 0, 0);
   }
   set_user_timer();
 }
