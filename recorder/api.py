@@ -87,19 +87,21 @@ def _ask(request: dict[str, object], wants_answer: bool) -> bytes:
     if not spool:
         return b""
     try:
-        return _exchange(os.path.dirname(spool), request, wants_answer)  # noqa: PTH120 (pathlib is not loaded)
+        return exchange(os.path.dirname(spool), request, _PATIENCE_US, wants_answer)  # noqa: PTH120 (pathlib is not loaded)
     except (OSError, ValueError, ImportError):
         return b""
 
 
-def _exchange(folder: str, request: dict[str, object], wants_answer: bool) -> bytes:
+def exchange(folder: str, request: dict[str, object], patience_us: int, wants_answer: bool = True) -> bytes:
+    """Sends one request to the recorder of the recording in ``folder``. Its answer, a line; empty where it hung up, or none
+    is wanted. ``patience_us``: for each step, 0 = without end. Raises OSError, BlockingIOError when that is over."""
     import json
     import socket
     import struct
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(None)
-        patience = struct.pack("ll", *divmod(_PATIENCE_US, 1_000_000))
+        connection.settimeout(None)  # the kernel's own timeouts wait for a place in the queue, too
+        patience = struct.pack("ll", *divmod(patience_us, 1_000_000))
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
         with_socket_name(folder, connection.connect)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from .api import with_socket_name
+from .api import exchange
 from .errors import ControlError
 from .folders import is_recording
 from .recording import CONTROL_NAME, SPOOL_NAME
@@ -49,26 +48,16 @@ def _candidates(target: Path) -> Iterator[Path]:
                 yield folder
 
 
-def ask(folder: Path, request: Mapping[str, Any], patience_s: float | None = _PATIENCE_S) -> dict[str, Any]:
+def ask(folder: Path, request: dict[str, object], patience_s: float | None = _PATIENCE_S) -> dict[str, Any]:
     """The recorder's answer to ``request``. Raises ControlError, with its words where it refuses."""
     try:
-        answer = _exchange(folder, request, patience_s)
-    except TimeoutError as error:
+        answer = json.loads(exchange(str(folder), request, round((patience_s or 0) * 1e6)))
+    except BlockingIOError as error:
         raise ControlError("The recorder does not answer. It may be stopped: look at it with ps.") from error
     except (OSError, ValueError) as error:
         raise ControlError(_unreachable(folder, error)) from error
     if not answer.get("ok"):
         raise ControlError(str(answer.get("error", "The recorder refused the command.")))
-    return answer
-
-
-def _exchange(folder: Path, request: Mapping[str, Any], patience_s: float | None) -> dict[str, Any]:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(patience_s)
-        with_socket_name(str(folder), connection.connect)
-        connection.sendall(json.dumps(request).encode() + b"\n")
-        with connection.makefile("rb") as answers:
-            answer: dict[str, Any] = json.loads(answers.readline())
     return answer
 
 

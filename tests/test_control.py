@@ -1,0 +1,568 @@
+"""A recording that is paused, set, marked and looked at while its program runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from interpreters import Interpreter
+from recording import (
+    Json,
+    analyze,
+    environment,
+    figure,
+    line_of,
+    lines_of,
+    losses,
+    record,
+    report,
+    rows,
+    run,
+    target,
+    tool,
+)
+from scalene_trace.formats.integrity import check_trace
+from steering import Steered, control, steered
+
+FILE = target("steered")
+
+
+def function(found: Json, name: str) -> Json:
+    """The row of a function of the program; zeros where it has none."""
+    named = [row for row in found["functions"] if (row["file"], row["function"]) == (str(FILE), name)]
+    return named[0] if named else {"cpu_s": 0.0, "ticks": 0}
+
+
+def cpu_s(found: Json, name: str) -> float:
+    return float(function(found, name)["cpu_s"])
+
+
+def settings(trace: Path) -> dict[str, str]:
+    check_trace(trace)
+    return {row["name"]: row["value"] for row in rows(trace, "setting")}
+
+
+@pytest.mark.parametrize("engine", ["auto", "posix"])
+def test_cpu_time_of_a_pause_is_not_recorded_and_what_is_around_it_is(
+    engine: str, python: Interpreter, tmp_path: Path
+) -> None:
+    with steered(tmp_path / "t.parquet", python, "--cpu-engine", engine) as live:
+        live.tell("work")
+        live.control("pause")
+        paused_s = live.tell("paused")["cpu_s"]
+        live.control("resume")
+        live.tell("work")
+        assert live.quit() == 0
+    found = report(live.trace)
+    assert paused_s >= 0.5
+    assert cpu_s(found, "paused") <= 0.03, "ticks of the pause"
+    figure("CPU time around a pause", python, 100 * (cpu_s(found, "work") / 1.0 - 1), 8, "percent")
+    assert cpu_s(found, "work") == pytest.approx(1.0, abs=0.08)
+    (thread,) = rows(live.trace, "thread")
+    (process,) = rows(live.trace, "process")
+    assert thread["cpu_ns"] == pytest.approx(process["user_ns"] + process["system_ns"] - paused_s * 1e9, abs=60e6)
+    (pause,) = rows(live.trace, "mark")
+    assert pause["what"] == "pause" and pause["end_ns"] - pause["t_ns"] >= 0.5e9
+    assert losses(found)["paused"] == 1
+
+
+def test_the_footprint_is_right_behind_a_pause(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python) as live:
+        live.tell("hold")
+        live.control("pause")
+        live.tell("keep", "drop")
+        live.control("resume")
+        live.tell("extra")
+        assert live.quit() == 0
+    found = lines_of(report(live.trace), FILE)
+    samples = {}
+    for mark, size in (("hold", 30_000_000), ("extra", 20_000_000)):
+        net = found[line_of("steered", mark)]["growth_bytes"]
+        assert net == pytest.approx(size, abs=10_000), mark
+        (samples[mark],) = [row for row in rows(live.trace, "memory") if row["net_bytes"] == net]
+    grown = samples["extra"]["footprint_bytes"] - samples["hold"]["footprint_bytes"]
+    assert grown == pytest.approx(50_000_000 - 30_000_000 + 20_000_000, abs=500_000)
+    assert line_of("steered", "keep") not in found, "what grew in the pause belongs to no line"
+    between = [
+        row["net_bytes"]
+        for row in rows(live.trace, "memory")
+        if samples["hold"]["t_ns"] < row["t_ns"] <= samples["extra"]["t_ns"] and row != samples["extra"]
+    ]
+    assert between == [pytest.approx(20_000_000, abs=500_000)], "one sample for the pause"
+
+
+def test_a_sampled_block_that_is_freed_in_a_pause_is_not_alive(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python) as live:
+        live.tell("hold")
+        live.control("pause")
+        live.tell("drop")
+        live.control("resume")
+        assert live.quit() == 0
+    (block,) = [row for row in rows(live.trace, "alloc") if row["size_bytes"] >= 30_000_000]
+    assert block["lifetime_ns"] is not None and not block["at_exit"]
+
+
+def test_all_intervals_can_be_set(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python, "--cpu-interval", "50ms", "--alloc-interval", "0") as live:
+        live.tell("work")
+        said = live.control("set", "cpu-interval=1ms", "alloc-interval=1MB", "memory-threshold=1MB").stdout.decode()
+        assert "cpu-interval 1ms" in said and "alloc-interval 1048576" in said
+        set_ns = live.tell("paused")["at_ns"]
+        live.tell("hold", "extra")
+        assert live.quit() == 0
+    assert set_ns
+    found = report(live.trace)
+    assert cpu_s(found, "work") == pytest.approx(0.5, abs=0.15)
+    assert cpu_s(found, "paused") == pytest.approx(0.5, abs=0.15)
+    ticks = {mark: function(found, mark)["ticks"] for mark in ("work", "paused")}
+    assert ticks["paused"] > 6 * ticks["work"], ticks
+    blocks = [row["size_bytes"] for row in rows(live.trace, "alloc") if row["interval_bytes"] == 1 << 20]
+    assert sum(size >= 20_000_000 for size in blocks) == 2
+    assert [(row["what"], row["text"]) for row in rows(live.trace, "mark")] == [
+        ("set", "cpu-interval=1ms"),
+        ("set", "alloc-interval=1MB"),
+        ("set", "memory-threshold=1MB"),
+    ]
+    kept = settings(live.trace)
+    assert (kept["cpu_interval_ns"], kept["alloc_interval"]) == ("50000000", "0"), "what was in force first"
+
+
+def test_a_program_that_stays_paused_has_a_sensible_trace(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python, "--pause-at-start") as live:
+        live.tell("work", "hold")
+        assert live.quit() == 0
+    found = report(live.trace)
+    assert found["totals"]["cpu_s"] <= 0.02
+    assert rows(live.trace, "cpu") == [] and rows(live.trace, "alloc") == [] and rows(live.trace, "memory") == []
+    (process,) = rows(live.trace, "process")
+    assert 0 < process["end_footprint_bytes"] < 3_000_000, "what came and went in the pause was counted"
+    assert process["exit_status"] == 0
+    (pause,) = rows(live.trace, "mark")
+    assert (pause["what"], pause["t_ns"], pause["end_ns"]) == ("pause", 0, None)
+    for command in ("report", "functions", "leaks", "memory", "timeline", "info"):
+        assert analyze(command, live.trace).status == 0
+
+
+def test_a_recording_paused_at_start_begins_when_told(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python, "--pause-at-start") as live:
+        live.tell("paused", "keep")
+        live.control("resume")
+        live.tell("work", "hold")
+        assert live.quit() == 0
+    found = report(live.trace)
+    assert cpu_s(found, "paused") == 0
+    assert cpu_s(found, "work") == pytest.approx(0.5, abs=0.05)
+    assert lines_of(found, FILE)[line_of("steered", "hold")]["growth_bytes"] == pytest.approx(30_000_000, abs=10_000)
+    assert found["totals"]["peak_bytes"] >= 80_000_000
+
+
+def test_a_snapshot_is_the_later_trace_up_to_its_moment(any_python: Interpreter, tmp_path: Path) -> None:
+    snapshot = tmp_path / "snapshot.parquet"
+    with steered(tmp_path / "t.parquet", any_python, "--cpu-interval", "1ms", "--alloc-interval", "64KB") as live:
+        assert live.process.stdin is not None
+        live.tell("work", "hold")
+        live.process.stdin.write(b"work\nkeep\nwork\n")
+        live.process.stdin.flush()
+        said = live.control("snapshot").stdout.decode()
+        live.trace.rename(snapshot)
+        assert live.process.stdout is not None
+        for _ in range(3):
+            live.process.stdout.readline()
+        assert live.quit() == 0
+    kept = settings(snapshot)
+    wall_ns = int(kept["wall_ns"])
+    assert kept["ended_by"] == "snapshot" and "exit_status" not in kept
+    assert settings(live.trace)["ended_by"] == "program"
+    assert f"{sum(len(rows(snapshot, kind)) for kind in ('cpu', 'memory', 'alloc', 'copy')):,} events" in said
+    for kind, columns in {"cpu": ("t_ns", "pc_offset", "user_ns"), "memory": ("t_ns", "net_bytes")}.items():
+        early, late = (
+            [tuple(row[name] for name in columns) for row in rows(trace, kind) if row["t_ns"] <= wall_ns]
+            for trace in (snapshot, live.trace)
+        )
+        assert early == late and len(early) == len(rows(snapshot, kind)) > 0, kind
+    ends = [(row["t_ns"], row["size_bytes"], row["lifetime_ns"]) for row in rows(live.trace, "alloc")]
+    expected = [
+        (t_ns, size, life if life is not None and t_ns + life <= wall_ns else None)
+        for t_ns, size, life in ends
+        if t_ns <= wall_ns
+    ]
+    assert [(row["t_ns"], row["size_bytes"], row["lifetime_ns"]) for row in rows(snapshot, "alloc")] == expected
+    (process,) = rows(snapshot, "process")
+    assert process["end_ns"] is None and process["exit_status"] is None
+    assert check_trace(snapshot).trace_id == check_trace(live.trace).trace_id
+
+
+def wait_for_file(path: Path) -> None:
+    deadline = time.monotonic() + 30
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert path.exists()
+
+
+def test_snapshots_replace_each_other_and_an_earlier_trace_is_kept_once(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    trace = tmp_path / "t.parquet"
+    assert record(trace, ["-c", "pass"], any_python).status == 0
+    earlier = check_trace(trace).trace_id
+    with steered(trace, any_python, "--snapshot-every", "200ms") as live:
+        wait_for_file(tmp_path / "t.old.parquet")
+        first = int(settings(trace)["wall_ns"])
+        live.tell("work", "work")
+        assert int(settings(trace)["wall_ns"]) > first
+        assert live.quit() == 0
+    assert check_trace(tmp_path / "t.old.parquet").trace_id == earlier
+    assert settings(trace)["ended_by"] == "program"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["t.old.parquet", "t.parquet"]
+
+
+def test_a_killed_recorder_leaves_its_last_snapshot_and_a_folder_to_recover(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    with steered(tmp_path / "t.parquet", any_python, "--snapshot-every", "200ms") as live:
+        live.tell("work")
+        wait_for_file(live.trace)
+        live.process.kill()
+        live.process.wait(timeout=60)
+        last = settings(live.trace)
+        assert last["ended_by"] == "snapshot" and report(live.trace)["totals"]["cpu_s"] >= 0
+        gone = control(live.trace, "status")
+        assert gone.status == 125 and b"--recover" in gone.stderr and b"Traceback" not in gone.stderr
+        live.tell("work")
+        assert live.process.stdin is not None
+        live.process.stdin.write(b"quit\n")
+        live.process.stdin.flush()
+        folder = tmp_path / "t.parquet.spool"
+        assert (folder / "control").is_socket()
+        done = run([*tool("scalene-record"), "--recover", folder])
+        assert done.status == 0, done.stderr.decode()
+    assert settings(live.trace)["ended_by"] == "recovery"
+    assert not (tmp_path / "t.old.parquet").exists(), "the snapshot was of this very recording"
+
+
+def test_after_the_duration_the_program_runs_on_and_its_status_is_passed_on(
+    python: Interpreter, tmp_path: Path
+) -> None:
+    code = tmp_path / "app.py"
+    code.write_text(
+        "import sys, time\n"
+        "def burn(s):\n    end = time.thread_time() + s\n    while time.thread_time() < end: sum(range(500))\n"
+        "burn(0.4)\nprint('one', flush=True)\nsys.stdin.readline()\nburn(0.4)\nprint('two', flush=True)\nsys.exit(7)\n"
+    )
+    with steered(tmp_path / "t.parquet", python, "--duration", "1.5s", program=[code]) as live:
+        assert live.process.stdout is not None
+        assert live.process.stdout.readline() == b"one\n"
+        wait_for_file(live.trace)
+        assert live.process.poll() is None
+        before = live.trace.read_bytes()
+        assert control(live.trace, "status").status == 125
+        output, _ = live.process.communicate(b"go\n", timeout=60)
+        assert output == b"two\n" and live.process.returncode == 7
+    assert live.trace.read_bytes() == before
+    kept = settings(live.trace)
+    assert kept["ended_by"] == "duration" and "exit_status" not in kept
+    assert 1.5e9 <= int(kept["wall_ns"]) <= 2.5e9
+    assert report(live.trace)["totals"]["cpu_s"] == pytest.approx(0.42, abs=0.12)
+    assert rows(live.trace, "process")[0]["end_ns"] is None
+    assert not (tmp_path / "t.parquet.spool").exists()
+
+
+def test_a_program_that_ends_before_the_duration_is_recorded_to_its_end(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    done = record(tmp_path / "t.parquet", ["-c", "raise SystemExit(3)"], any_python, ["--duration", "1h"])
+    assert done.status == 3
+    assert settings(done.trace)["exit_status"] == "3" and settings(done.trace)["ended_by"] == "program"
+
+
+MARKED = """
+import os, sys, threading
+from scalene_trace.recorder import mark, pause, recording, resume
+heavy = {"numpy", "pyarrow", "cffi", "scalene_trace.recorder.record", "scalene_trace.formats"} & set(sys.modules)
+assert not heavy, heavy
+os.chdir("/")
+mark("begin")
+with mark("load"):
+    sum(range(10**6))
+pause()
+with mark("in the pause"):
+    pass
+resume()
+thread = threading.Thread(target=mark, args=("thread",))
+thread.start()
+thread.join()
+child = os.fork()
+if not child:
+    with mark("child"):
+        pass
+    os._exit(0)
+os.waitpid(child, 0)
+loop = mark("twice")
+for _ in range(2):
+    with loop:
+        pass
+class Odd:
+    def __str__(self):
+        raise ValueError
+mark(Odd())
+mark("\\ud800\\n" + "x" * 5000)
+print(recording())
+"""
+
+
+def package_alone(folder: Path) -> dict[str, str]:
+    """An environment in which any interpreter finds our package, and nothing else of this one's."""
+    (folder / "tree" / "scalene_trace").mkdir(parents=True)
+    root = Path(__file__).resolve().parent.parent
+    for name in ("recorder", "formats"):
+        (folder / "tree" / "scalene_trace" / name).symlink_to(root / name)
+    return {"PYTHONPATH": str(folder / "tree"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_a_program_marks_and_pauses_its_own_recording(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", ["-c", MARKED], python, env=package_alone(tmp_path))
+    assert (done.status, done.stdout) == (0, b"True\n"), done.stderr.decode()
+    marks = rows(done.trace, "mark")
+    texts = [row["text"] for row in marks]
+    assert texts[:7] == ["begin", "load", "", "in the pause", "thread", "child", "twice"]
+    assert texts[7] == "twice" and "Odd object" in texts[8] and texts[9].endswith("x") and len(texts[9]) >= 900
+    by_text = {row["text"]: row for row in marks}
+    assert by_text["begin"]["end_ns"] is None
+    assert by_text["load"]["end_ns"] > by_text["load"]["t_ns"] >= by_text["begin"]["t_ns"]
+    assert marks[2]["what"] == "pause" and marks[2]["end_ns"] >= by_text["in the pause"]["end_ns"]
+    assert by_text["child"]["end_ns"] is not None
+    pids = {row["pid"] for row in rows(done.trace, "process")}
+    assert {row["pid"] for row in marks} - {None} == pids and len(pids) == 2
+    listed = report(done.trace, command="timeline")["marks"]
+    assert (
+        [row["text"] for row in listed] == texts == [row["text"] for row in report(done.trace, command="info")["marks"]]
+    )
+    assert b"in the pause" in analyze("info", done.trace).stdout
+    assert b"in the pause" in analyze("timeline", done.trace).stdout
+
+
+def test_the_calls_do_nothing_where_nobody_records(python: Interpreter, tmp_path: Path) -> None:
+    imports = "import os, sys, __future__; before = set(sys.modules)\n"
+    code = (
+        imports
+        + "from scalene_trace.recorder import mark, pause, recording, resume\n"
+        + (
+            "pause(); resume(); mark('x')\nwith mark('y'): pass\n"
+            "print(recording(), sorted(set(sys.modules) - before - {'itertools', 'time'}))\n"
+        )
+    )
+    env = package_alone(tmp_path)
+    expected = b"False ['scalene_trace', 'scalene_trace.recorder', 'scalene_trace.recorder.api']\n"
+    done = run([python.path, "-c", code], env=environment(env))
+    assert (done.status, done.stdout, done.stderr) == (0, expected, b"")
+    for spool in (tmp_path / "gone" / "spool", tmp_path / ("deep" * 40) / "spool", ""):
+        done = run([python.path, "-c", code], env=environment(env | {"SCALENE_TRACE_SPOOL": str(spool)}))
+        assert done.status == 0 and done.stdout.startswith(b"False") and done.stderr == b""
+
+
+def test_the_calls_do_nothing_once_the_recorder_is_gone(any_python: Interpreter, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom scalene_trace.recorder import mark, pause, recording\n"
+        "print(recording(), flush=True)\nsys.stdin.readline()\n"
+        "pause()\nwith mark('late'): pass\nprint(recording(), flush=True)\n"
+    )
+    command = [*tool("scalene-record"), "-o", str(tmp_path / "t.parquet"), "--python", str(any_python.path), "-c", code]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(package_alone(tmp_path))
+    )
+    assert process.stdin is not None and process.stdout is not None
+    assert process.stdout.readline() == b"True\n"
+    process.kill()
+    process.wait(timeout=60)
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    assert process.stdout.read() == b"False\n"
+    process.stdout.close()
+    assert run([*tool("scalene-record"), "--recover", tmp_path / "t.parquet.spool"]).status == 0
+
+
+def test_long_paths_and_pids_in_names_are_found(any_python: Interpreter, tmp_path: Path) -> None:
+    folder = tmp_path / ("a-folder-with-a-long-name" * 5)
+    folder.mkdir()
+    with steered(folder / "t.parquet", any_python) as live:
+        live.tell("hold")
+        assert b"state recording" in live.control("status").stdout
+        assert control(folder / "t.parquet.spool", "pause").status == 0
+        assert live.quit() == 0
+    with steered(tmp_path / "run-%p.parquet", any_python) as live:
+        live.tell("hold")
+        spool = next(tmp_path.glob("run-*.spool"))
+        output = control(spool, "status").stdout.decode().split("output ")[1].split("\n")[0]
+        assert control(Path(output), "mark", "found").stdout == b"Marked.\n"
+        assert live.quit() == 0
+    assert [row["text"] for row in rows(Path(output), "mark")] == ["found"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(
+            ("set", value)
+            for value in ("cpu-interval=1y", "cpu-interval=2s", "cpu-interval", "speed=1", "copy-threshold=1")
+        ),
+        *((word,) for word in ("mark", "set", "stop", "")),
+        *(("pause", "now"), ()),
+    ],
+    ids=lambda words: " ".join(words) or "nothing",
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(words: tuple[str, ...], shared: Steered, tmp_path: Path) -> None:
+    done = control(shared.trace, *words)
+    said = done.stderr.decode()
+    assert done.status == 125 and done.stdout == b""
+    assert said.startswith("scalene-record: ") and len(said.splitlines()) == 1 and "Traceback" not in said
+    assert control(shared.trace, "status").stdout.count(b"cpu-interval 10ms") == 1
+
+
+@pytest.fixture(scope="module")
+def shared(any_python: Interpreter, tmp_path_factory: pytest.TempPathFactory):
+    """One recording without memory and copies for tests that change nothing."""
+    folder = tmp_path_factory.mktemp("shared")
+    with steered(folder / "t.parquet", any_python, "--no-copy", "--no-memory") as live:
+        live.tell("hold")
+        yield live
+        live.quit()
+
+
+def test_what_is_not_recorded_cannot_be_set(shared: Steered) -> None:
+    for name, option in (
+        ("memory-threshold", "--no-memory"),
+        ("alloc-interval", "--no-memory"),
+        ("copy-threshold", "--no-copy"),
+    ):
+        done = control(shared.trace, "set", f"{name}=1MB")
+        assert done.status == 125 and option in done.stderr.decode()
+
+
+def test_no_such_recording_is_said_in_a_sentence(tmp_path: Path) -> None:
+    for target_ in (tmp_path / "none.parquet", tmp_path / "no" / "folder.parquet", tmp_path):
+        done = control(target_, "pause")
+        assert done.status == 125 and done.stderr.startswith(b"scalene-record: There is no recording")
+
+
+def connection(folder: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    descriptor = os.open(folder, os.O_RDONLY)
+    made.connect(f"/proc/self/fd/{descriptor}/control")
+    os.close(descriptor)
+    made.settimeout(30)
+    return made
+
+
+HOSTILE = [
+    b"\n",
+    b"garbage\n",
+    b"[]\n",
+    b"null\n",
+    b"[" * 60_000 + b"\n",
+    b"9" * 60_000 + b"\n",
+    b"x" * 200_000,
+    b'{"command": ["a"]}\n',
+    b'{"command": "set", "values": {"cpu-interval": {"a": 1}}}\n',
+    b'{"command": "set", "values": 7}\n',
+    b'{"command": "mark", "text": {"deep": [1, 2]}, "t_ns": 1e400, "id": true}\n',
+    b'{"command": "end", "id": "x"}\n',
+    b"\xff\xfe\x00\n",
+]
+
+
+def test_hostile_words_are_answered_or_dropped_and_nothing_else(shared: Steered) -> None:
+    folder = shared.trace.with_name("t.parquet.spool")
+    for words in HOSTILE:
+        with connection(folder) as client:
+            try:
+                client.sendall(words)
+                client.shutdown(socket.SHUT_WR)
+                answer = client.recv(100_000)
+            except (BrokenPipeError, ConnectionResetError):
+                answer = b""
+            assert answer == b"" or json.loads(answer.splitlines()[0]), words[:40]
+    assert b"state recording" in shared.control("status").stdout
+
+
+def test_thousands_of_connections_and_a_client_that_never_reads_are_survived(shared: Steered) -> None:
+    folder = shared.trace.with_name("t.parquet.spool")
+    many = []
+    for _ in range(500):
+        many.append(connection(folder))
+    with connection(folder) as deaf:
+        deaf.setblocking(False)
+        request = b'{"command": "status"}\n' * 1000
+        try:
+            for _ in range(2000):
+                deaf.send(request)
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            pass
+        assert b"state recording" in shared.control("status").stdout
+    for _ in range(3000):
+        connection(folder).close()
+    assert b"state recording" in shared.control("status").stdout
+    for each in many:
+        each.close()
+    assert shared.tell("work")["done"] == "work"
+    recorder = Path(f"/proc/{shared.process.pid}/fd")
+    assert len(list(recorder.iterdir())) < 100
+
+
+def test_a_stranger_is_not_served(any_python: Interpreter, tmp_path: Path) -> None:
+    from scalene_trace.recorder.server import is_trusted
+
+    assert is_trusted(os.geteuid()) and is_trusted(0) and not is_trusted(os.geteuid() + 4711)
+    if os.geteuid() != 0:
+        pytest.skip("only root can become somebody else")
+    tmp_path.chmod(0o755)
+    with steered(tmp_path / "t.parquet", any_python) as live:
+        live.tell("hold")
+        code = (
+            f"import os, socket; d = os.open({str(tmp_path / 't.parquet.spool')!r}, os.O_RDONLY)\n"
+            "s = socket.socket(socket.AF_UNIX)\n"
+            "os.chmod(d, 0o777); os.chmod(f'/proc/self/fd/{d}/control', 0o777); os.fchmod(d, 0o777)\n"
+            "os.setgid(4711); os.setuid(4711)\n"
+            "s.connect(f'/proc/self/fd/{d}/control'); s.sendall(b'{\"command\": \"pause\"}\\n')\n"
+            "try: print(s.recv(1000))\nexcept ConnectionError: print(b'')\n"
+        )
+        done = run([sys.executable, "-c", code])
+        assert done.stdout == b"b''\n" or b"PermissionError" in done.stderr, (done.stdout, done.stderr)
+        (tmp_path / "t.parquet.spool").chmod(0o700)
+        assert b"state recording" in live.control("status").stdout
+        assert live.quit() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_a_signal_during_snapshots_reaches_the_program_and_its_status_is_kept(
+    number: signal.Signals, any_python: Interpreter, tmp_path: Path
+) -> None:
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)\nprint(1, flush=True)\nwhile True: sum(range(500))\n"
+    options = ("--snapshot-every", "100ms", "--cpu-interval", "100us")
+    with steered(tmp_path / "t.parquet", any_python, *options, program=["-c", code]) as live:
+        assert live.process.stdout is not None
+        live.process.stdout.readline()
+        wait_for_file(live.trace)
+        asking = subprocess.Popen(
+            [*tool("scalene-record"), "--control", str(live.trace), "snapshot"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        time.sleep(0.3)
+        if number == signal.SIGINT:
+            os.killpg(live.process.pid, number)
+        else:
+            live.process.send_signal(number)
+        live.process.communicate(timeout=120)
+        said = asking.communicate(timeout=120)
+    assert live.process.returncode == 128 + number
+    assert asking.returncode in (0, 125) and b"Traceback" not in said[1]
+    assert settings(live.trace)["ended_by"] == "program"
+    assert not (tmp_path / "t.old.parquet").exists()
