@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 1
+FORMAT_MINOR = 2
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -356,6 +356,22 @@ KINDS: tuple[Kind, ...] = (
             Column("id", "int32", "", "what cpu.pc_module refers to"),
             Column("path", "string", "", "path of the file"),
             Column("class", "string", "", "interpreter, support, extension or shim"),
+        ),
+    ),
+    Kind(
+        "symbol",
+        "a function of a native image, for the sampled addresses in [start_offset, end_offset): rows do not overlap",
+        (),
+        (
+            Column("module", "int32", "", "id of the module row"),
+            Column(
+                "start_offset",
+                "int64",
+                "bytes",
+                "lowest ELF virtual address sampled in it (of a return address: one less)",
+            ),
+            Column("end_offset", "int64", "bytes", "behind the highest one"),
+            Column("name", "string", "", "as in the file's symbol table, without a version; mangled for C++ and Rust"),
         ),
     ),
     Kind(

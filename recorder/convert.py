@@ -22,6 +22,7 @@ from .processes import RootEnd, cpu_start_ns, forked_from, process_table, thread
 from .recording import RSS_STRUCT, Facts
 from .sources import Sources, read_sources
 from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
+from .symbols import Symbols, read_symbols, sampled_offsets
 from .text import storable
 from .ticks import code_table, cpu_table
 
@@ -55,15 +56,19 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
     segments = segments_by_process(contents.modules, forked_from(contents))
     sources = _sources(contents, facts, nodes, stacks)
     allocs = allocations(contents, start_ns, stacks)
+    cpu = cpu_table(ticks, start_ns, cpu_start_ns(contents), nodes, stacks, segments, modules)
+    symbols = _symbols(contents, facts, cpu, modules)
     losses = outcome.losses | {
         "damaged_records": contents.damaged + allocs.damaged + impossible_copies,
         "unresolved_stack": stacks.unresolved,
         "unknown_lines": unknown_line_tables(nodes),
         "source_unread": sources.unread,
+        "symbols_unread": symbols.unread,
+        "symbols_changed": symbols.changed,
         "recovered": int(outcome.recovered),
     }
     tables: Tables = {
-        "cpu": cpu_table(ticks, start_ns, cpu_start_ns(contents), nodes, stacks, segments, modules),
+        "cpu": cpu,
         "memory": memory_table(contents.bulk["memory"], start_ns, stacks),
         "alloc": allocs.table,
         "copy": copy_table(copies, start_ns, stacks),
@@ -76,6 +81,7 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
         "stack": stacks.table,
         "code": code_table(ticks, nodes),
         "module": modules.table(),
+        "symbol": symbols.table,
         "source": sources.table,
         "setting": _setting_table(contents, facts, outcome),
         "loss": _loss_table(contents, losses),
@@ -117,6 +123,11 @@ def _sources(contents: SpoolContents, facts: Facts, nodes: Nodes, stacks: Stacks
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
     files = [nodes.locations[each][0] for each in used]
     return read_sources(files, innermost, facts.cwd, int(contents.header["start_real_ns"]), facts.command_code)
+
+
+def _symbols(contents: SpoolContents, facts: Facts, cpu: dict[str, Any], modules: ModuleIds) -> Symbols:
+    to_real_ns = int(contents.header["start_real_ns"]) - int(contents.header["start_mono_ns"])
+    return read_symbols(modules.images(to_real_ns), sampled_offsets(cpu), facts.cwd)
 
 
 def _rss_table(path: Path) -> dict[str, Any]:
