@@ -26,7 +26,7 @@ Records = npt.NDArray[np.void]
 
 #: Seconds for all files of a recording together.
 TIME_LIMIT_S = 5.0
-_CHUNK_ROWS = 1 << 20
+_CHUNK_ROWS = 1 << 18
 _MOST_SECTIONS = 1 << 20
 _MOST_SYMBOLS = 100_000  #: that hold a sampled instruction, per file: more is no honest file
 _LONGEST_NAME = 2_000

@@ -21,7 +21,7 @@ SELECT trace, id AS module,
             THEN regexp_replace(if(inside = '', file, inside), '\.[^/]*$', '')
         WHEN contains(file, '.so') THEN regexp_replace(regexp_replace(regexp_replace(regexp_replace(
             regexp_extract(file, '^(.*?)\.so', 1),
-            '-[0-9a-f]{8}(\..*)?$', ''), '-\d+(\.\d+)+$', ''), '-r\d+$', ''), '(64)?_p?$', '')
+            '(-[0-9a-f]{8})+(\..*)?$', ''), '-\d+(\.\d+)+$', ''), '-r\d+$', ''), '(64_p?|_)$', '')
         ELSE file
     END AS library, class, path
 FROM names
