@@ -12,6 +12,7 @@ from .render import Screen, bar, cells, clean, fit, fit_left, megabytes, seconds
 from .render_report import trace_lines, wrap
 
 _LEAST_LIBRARY, _MOST_FUNCTIONS = 1.0, 8  #: of what is shown: percent of the native time, functions of a library
+_BAR_FROM, _PEAK_FROM = 90, 120  #: widths from which processes have these columns
 _OUTSIDE = "(code made while running)"
 _BAR = 12
 
@@ -27,7 +28,8 @@ def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
         return
     yield from wrap(_headline(rows), screen.width)
     yield ""
-    yield screen.paint(f"{'native %':>8} {'':{_BAR}} {'native':>8} {'threads':>8}  library, function, line", "dim")
+    titles = f"{'native %':>8} {'':{_BAR}} {'native':>8} {'threads':>8}  library, function, line"
+    yield screen.paint(fit(titles, screen.width, screen), "dim")
     if table.query["sort"]:
         yield from (_library_row(row, [row], 100.0, screen, _whole_name(row)) for row in rows)
         return
@@ -49,7 +51,8 @@ def _headline(rows: Sequence[LibraryRow]) -> str:
 def _piece(own: list[LibraryRow], longest: float, screen: Screen) -> Iterator[str]:
     """A library and its functions."""
     yield _library_row(own[0], own, longest, screen, clean(own[0].library or _OUTSIDE), is_title=True)
-    named = [row for row in own if row.native_percent >= _LEAST_LIBRARY and (len(own) > 1 or row.symbol)]
+    has_functions = len(own) > 1 or own[0].symbol is not None
+    named = [row for row in own if has_functions and row.native_percent >= _LEAST_LIBRARY]
     for row in named[:_MOST_FUNCTIONS]:
         yield _library_row(row, [row], 0.0, screen, "  " + clean(row.symbol or "(no name)"))
 
@@ -67,11 +70,11 @@ def _library_row(
     shown = bar(screen, (0.0, share, 0.0), longest, _BAR) if longest else " " * _BAR
     text = f"{share:8.1f} {shown} {seconds(native_s):>8} {seconds(parallel_s) if parallel_s else '':>8}  "
     room = screen.width - 8 - _BAR - 8 - 8 - 5
-    place = "" if is_title or most.file is None else f"  {clean(most.file)}:{most.line}"
+    place = "" if len(rows) > 1 or most.file is None else f"  {clean(most.file)}:{most.line}"
     name = fit(name, room, screen)
     if screen.is_cut:
-        place = "  " + fit_left(place.strip(), room - cells(name) - 2, screen) if room - cells(name) >= 14 else ""
-    return text + (screen.paint(name, "bold") if is_title else name) + screen.paint(place, "dim")
+        place = f"  {fit_left(place.strip(), room - cells(name) - 2, screen)}" if room - cells(name) >= 14 else ""
+    return (text + (screen.paint(name, "bold") if is_title else name) + screen.paint(place, "dim")).rstrip()
 
 
 def processes_text(table: Table, screen: Screen) -> Iterator[str]:
@@ -81,11 +84,10 @@ def processes_text(table: Table, screen: Screen) -> Iterator[str]:
         yield ""
         yield from process_table([row for row in table.rows if row.trace == index], screen, table.query["sort"] is None)
         yield ""
-    yield from wrap(
-        "The bar is CPU time: Python, native, system. peak: highest footprint; RSS: high-water mark of the resident set."
-        " Both count what a forked process shares with its parent. exec starts a new row.",
-        screen.width,
-    )
+    texts = ["The bar is CPU time: Python, native, system."] * (screen.width >= _BAR_FROM)
+    texts += ["peak: highest footprint."] * (screen.width >= _PEAK_FROM)
+    texts += ["RSS: highest resident set, with what a forked process shares with its parent. exec starts a new row."]
+    yield from (screen.paint(line, "dim") for line in wrap(" ".join(texts), screen.width))
 
 
 def process_table(rows: Sequence[ProcessInfo], screen: Screen, is_tree: bool = True) -> Iterator[str]:
@@ -120,9 +122,9 @@ def _columns(rows: Sequence[ProcessInfo], screen: Screen) -> list[tuple[str, lis
         (120, "threads", [f"{row.threads:,}" for row in rows]),
         (160, "ticks", [f"{row.ticks:,}" for row in rows]),
         (0, "CPU", [seconds(row.cpu_s) for row in rows]),
-        (90, "", [_split(row, longest_s, screen) for row in rows]),
+        (_BAR_FROM, "", [_split(row, longest_s, screen) for row in rows]),
         (140, "growth", [megabytes(row.growth_bytes) for row in rows]),
-        (120, "peak", [megabytes(row.peak_bytes) for row in rows]),
+        (_PEAK_FROM, "peak", [megabytes(row.peak_bytes) for row in rows]),
         (0, "RSS", [megabytes(row.peak_rss_bytes) for row in rows]),
     ]
     return [(title, texts) for least, title, texts in columns if screen.width >= least and any(texts)]

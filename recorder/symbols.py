@@ -71,11 +71,12 @@ class Symbols:
 def sampled_offsets(cpu: Mapping[str, Any]) -> dict[int, Offsets]:
     """Distinct ELF addresses by module id, of the instructions in the ``cpu`` table; a return address counts as the
     call before it."""
-    modules = np.ma.concatenate([cpu["pc_module"], cpu["extension_module"]])
-    offsets = np.ma.concatenate([cpu["pc_offset"], cpu["extension_offset"] - 1])
-    known = ~np.ma.getmaskarray(modules) & np.ma.filled(offsets >= 0, False)
-    modules, offsets = np.asarray(modules[known], np.int64), np.asarray(offsets[known], np.int64)
-    return {each: np.unique(offsets[modules == each]) for each in np.unique(modules).tolist()}
+    parts = (("pc", 0), ("extension", 1))
+    is_known = np.concatenate([~np.ma.getmaskarray(cpu[f"{name}_module"]) for name, _ in parts])
+    modules = np.concatenate([cpu[f"{name}_module"].data for name, _ in parts])
+    offsets = np.concatenate([cpu[f"{name}_offset"].data - back for name, back in parts])
+    rows = is_known & (offsets >= 0)
+    return {each: np.unique(offsets[rows & (modules == each)]) for each in np.unique(modules[rows]).tolist()}
 
 
 def read_symbols(

@@ -239,7 +239,7 @@ def test_libraries_are_shown_with_their_functions(width: int, tmp_path: Path, mo
     first = next(index for index, row in enumerate(rows) if "libscipy_openblas" in row)
     # 40 of 41 ticks, 30 of them of the library's threads
     assert rows[first].split()[0] == "97.6" and "400 ms" in rows[first] and "300 ms" in rows[first]
-    assert "dgemm" in rows[first + 1] and f"{APP}:5"[-5:] in rows[first + 1]
+    assert "dgemm" in rows[first + 1] and ("app.py:5" in rows[first + 1]) == (width > 60)
     assert "410 ms of native code, 300 ms of it in threads" in " ".join(text.split())
     by_share = printed(["libraries", "--sort", "ticks", "--limit", "1", path], width, monkeypatch, capsys)
     assert "libscipy_openblas dgemm" in by_share and "libc" not in by_share
@@ -274,7 +274,7 @@ def family() -> TraceBuilder:
         {"parent": 1, "cause": "spawn", "command": ["/bin/sh", "-c", "python x.py"], "python_version": None},
         {"parent": 1, "cause": "fork", "end": "quick_exit", "exit_status": 0},
         {"parent": 3, "cause": "fork"},
-        {"parent": 2, "cause": "spawn", "end": "exec"},
+        {"parent_pid": 1002, "cause": "spawn", "end": "exec"},
         {"parent": 5, "cause": "exec", "command": None, "executable": "/opt/tool"},
         {"parent": 8, "cause": "fork"},
         {"parent": 7, "cause": "fork"},
@@ -328,10 +328,14 @@ def test_the_tree_is_indented(width: int, tmp_path: Path, monkeypatch: Any, caps
         for row, command in zip(rows, commands, strict=False)
     ]
     assert len(set(starts)) == 1
-    assert ("growth" in text, "Python" in rows[0], "3.12.4" in text) == (width == 200, False, width == 200)
-    assert all(row in printed(["info", path], width, monkeypatch, capsys) for row in rows)
+    assert ("growth" in text, any("3.12.4" in row for row in rows)) == (width == 200, width == 200)
+    if width == 200:
+        assert all(row in printed(["info", path], width, monkeypatch, capsys) for row in rows)
     by_time = printed(["processes", "--sort", "start_s", "--limit", "2", path], width, monkeypatch, capsys)
-    assert "  sh -c" not in by_time.replace("  sh -c", " sh -c", 1) and "tool" in by_time
+    assert (
+        len({row.index(name) for row in by_time.splitlines() for name in ("tool", "python3 app.py") if name in row})
+        == 1
+    )
 
 
 def test_what_was_not_recorded_of_a_process_is_null(tmp_path: Path, capsys: Any) -> None:

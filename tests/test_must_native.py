@@ -44,7 +44,9 @@ def test_a_librarys_threads_belong_to_the_line_that_called_it(way: str, python: 
     ratio = row["cpu_s"] / done.facts["cpu_s"]
     figure(f"CPU time of a line with a library's threads, {way}", python, 100 * (ratio - 1), 3, "percent")
     assert ratio == pytest.approx(1, abs=0.03)
-    assert 0.5 < row["parallel_native_s"] / row["native_s"] < 0.9  # three of four threads
+    assert (
+        0.35 < row["parallel_native_s"] / row["native_s"] < 0.9
+    )  # three of four threads; BLAS takes no more than cores
     named = row["native_libraries"][0]
     assert library in named["library"] and named["native_s"] > 0.8 * row["native_s"]
     assert function in named["symbols"][0]["name"]

@@ -79,7 +79,7 @@ def lineage(found: dict[int, Json], row: Json) -> list[str]:
     ("how", "causes"),
     [
         ("daemon", ["fork", "fork", "root"]),
-        ("shell", ["spawn", "spawn", "root"]),
+        ("shell", ["exec", "fork", "spawn", "root"]),
         ("exec", ["exec", "root"]),
         ("pool-forkserver", ["fork", "spawn", "root"]),
     ],

@@ -1,6 +1,6 @@
 -- Answers: which stack is each CPU tick charged to?
--- Its own, or, for a tick of a thread that a library started, those of the Python threads of the process that were inside
--- native code at that moment (native_spans), in equal parts. Where there was none, the tick keeps having no stack.
+-- Its own, or, for a tick of a thread that a library started, those of the Python threads of the process that were
+-- inside native code at that moment (native_spans), in equal parts. Where there was none, it keeps having no stack.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
