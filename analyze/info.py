@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import queries
@@ -43,8 +44,39 @@ def trace_info(traces: Traces) -> TraceInfo:
 
 
 def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
-    """The processes of the one opened trace, by start; ``trace`` is the number to show for it."""
-    return [ProcessInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "process_list")]
+    """The processes of the one opened trace as a tree: each after its parent, those of one parent by their start.
+
+    ``trace`` is the number to show for it.
+    """
+    off = _not_recorded(_events(settings(traces.connection), queries.rows(traces.connection, "event_counts")[0]))
+    rows = [row | off | {"trace": trace} for row in queries.rows(traces.connection, "process_list")]
+    return [ProcessInfo(**row, depth=depth) for row, depth in tree_order(rows)]
+
+
+def tree_order(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+    """``rows`` (by start; with ``process`` and ``parent``) each after its parent, with its depth from 0.
+
+    Rows whose parent is not there are roots; those of a cycle (a damaged trace) too.
+    """
+    children: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        children.setdefault(row["parent"], []).append(row)
+    known, done = {row["process"] for row in rows}, set[int]()
+    roots = [row for row in rows if row["parent"] not in known]
+    for root in (*roots, *rows):
+        waiting = [(root, 0)]
+        while waiting:
+            row, depth = waiting.pop()
+            if row["process"] not in done:
+                done.add(row["process"])
+                yield row, depth
+                waiting += [(child, depth + 1) for child in reversed(children.get(row["process"], []))]
+
+
+def _not_recorded(events: dict[str, int | None]) -> dict[str, None]:
+    """None for the figures of a process whose sampler was off."""
+    names = ["python_s", "native_s", "system_s"] if events["cpu"] is None else []
+    return dict.fromkeys(names + (["growth_bytes", "peak_bytes"] if events["memory"] is None else []))
 
 
 def mark_infos(traces: Traces, trace: int) -> list[MarkInfo]:

@@ -36,6 +36,8 @@ REPORT_TABLES = frozenset(
         "settings",
         "opcode_calls",
         "thread_scale",
+        "library_threads",
+        "charged_ticks",
         "exact_traces",
         "footprint_events",
         "process_moments",

@@ -14,6 +14,7 @@ from typing import Any
 from . import queries
 from .info import trace_info
 from .leaks import Grown, find_leaks, merged_leaks
+from .libraries import library_times
 from .open import REPORT_TABLES, Traces, open_traces
 from .results import Function, Leak, Line, Report, Totals, TraceInfo, sorted_rows
 from .selection import Selection
@@ -24,7 +25,8 @@ from .trend import Point, reduce_points, steps
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-_SUMMED = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "cumulative_cpu_s")
+_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
+_SUMMED = (*_CPU, "cumulative_cpu_s")
 _SUMMED_MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _SUMMED_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 
@@ -41,6 +43,7 @@ class Reduction:
     unattributed: Row
     trends: dict[Key, list[tuple[int, int]]]
     leaks: dict[Key, Grown]
+    libraries: list[Row]
     sources: dict[str, list[str]]
 
 
@@ -88,6 +91,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
         unattributed=queries.rows(connection, "unattributed")[0],
         trends=_trends(queries.rows(connection, "line_trends")),
         leaks=find_leaks(connection) if info.events["alloc"] else {},
+        libraries=queries.rows(connection, "library_rows"),
         sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
     )
 
@@ -171,6 +175,8 @@ class _Maker:
         self.window_s = sum(each.window_s for each in reductions)
         self.leaks = merged_leaks([each.leaks for each in reductions], self.sources)
         self.totals = self._totals(unattributed)
+        keys = (lambda row: line_key(row) if row["file"] else (), function_key)
+        self._libraries = library_times([row for each in reductions for row in each.libraries], keys)
 
     def _totals(self, unattributed: Row) -> Totals:
         """Sums over all samples, attributed or not; the highest of the peaks."""
@@ -211,7 +217,8 @@ class _Maker:
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
         figures: Row = {}
         if self.has_cpu:
-            figures = {name: row[name] for name in ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s")}
+            figures = {name: row[name] for name in _CPU}
+            figures["native_libraries"] = self._libraries.get(key, [])
             figures["cpu_percent"] = 100 * row["cpu_s"] / self.totals.cpu_s if self.totals.cpu_s else 0.0
         if self.has_memory:
             allocated = row["allocated_bytes"]

@@ -70,6 +70,23 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class SymbolTime:
+    """Native time of a function of a library."""
+
+    name: str
+    native_s: float
+
+
+@dataclass(frozen=True)
+class LibraryTime:
+    """Native time in a library (None = code in no known image), and its functions with most of it."""
+
+    library: str | None
+    native_s: float
+    symbols: list[SymbolTime]
+
+
+@dataclass(frozen=True)
 class Line:
     """What a line costs. ``file`` and what follows up to ``source`` are None for samples without a line."""
 
@@ -102,6 +119,7 @@ class Line:
     leak_probability: float | None = None
     leak_bytes_per_s: float | None = None
     trend: list[Point] | None = None
+    native_libraries: list[LibraryTime] | None = None
 
 
 @dataclass(frozen=True)
@@ -245,8 +263,32 @@ class MemoryReport:
 
 
 @dataclass(frozen=True)
+class LibraryRow:
+    """Native time in a function of a library (``symbol`` None: not known which); user CPU time.
+
+    ``library``, ``path`` and ``image`` (extension, interpreter, support, shim) are None for code in no known image;
+    ``file``, ``line``, ``function``: the line that most of it was spent for, None = none of the user's.
+    """
+
+    library: str | None
+    symbol: str | None
+    image: str | None
+    path: str | None
+    ticks: int
+    native_s: float
+    parallel_native_s: float
+    native_percent: float
+    file: str | None
+    line: int | None
+    function: str | None
+
+
+@dataclass(frozen=True)
 class ProcessInfo:
-    """A process, or rather an image: exec starts a new one. ``cpu_s`` is exact."""
+    """A process, or rather an image: exec starts a new one. ``cpu_s`` is exact, its three parts are sampled.
+
+    ``depth``: 0 for the root, 1 for its children, … ``peak_bytes``: highest footprint, with what it inherited by fork.
+    """
 
     trace: int
     process: int
@@ -264,6 +306,12 @@ class ProcessInfo:
     ticks: int
     cpu_s: float
     peak_rss_bytes: int | None
+    depth: int
+    python_s: float | None
+    native_s: float | None
+    system_s: float | None
+    growth_bytes: int | None
+    peak_bytes: int | None
 
 
 @dataclass(frozen=True)

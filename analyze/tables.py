@@ -10,7 +10,7 @@ from typing import Any
 from . import info, views
 from .open import escaped, open_sealed, open_traces
 from .report import build_report
-from .results import Info, MarkInfo, Table, TraceInfo
+from .results import Info, MarkInfo, Table, TraceInfo, sorted_rows
 from .selection import Selection
 
 
@@ -34,6 +34,19 @@ def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
             rows += info.process_infos(traces, index)
             marks += info.mark_infos(traces, index)
     return Info("info", query, traces_json, rows, "processes", marks)
+
+
+def build_processes(
+    paths: Sequence[Path], processes: Sequence[int], query: dict[str, Any], sort: str | None, limit: int | None
+) -> Table:
+    """The process trees of the traces, or of ``processes`` (ids) alone; ``sort`` names a field of ProcessInfo."""
+    infos, rows = [], []
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path]) as traces:
+            infos.append(info.trace_info(traces))
+            rows += info.process_infos(traces, index)
+    wanted = [row for row in rows if not processes or row.process in processes]
+    return Table("processes", query, infos, (sorted_rows(wanted, sort) if sort else wanted)[:limit])
 
 
 def _described(trace: TraceInfo, settings: dict[str, str], path: Path) -> dict[str, Any]:

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 import difflib
 import gc
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
+from .analyze_native import libraries, processes
 from .analyze_options import (
     AllFiles,
     AllLines,
@@ -42,9 +42,10 @@ from .analyze_options import (
     given_paths,
     selection_of,
 )
-
-if TYPE_CHECKING:
-    from .render import Screen
+from .output import print_json as _print_json
+from .output import print_lines as _print_lines
+from .output import screen as _screen
+from .output import write as _write
 
 EXIT_USAGE = 2
 EXIT_TRACE = 3
@@ -285,6 +286,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "leaks": leaks,
     "memory": memory,
     "timeline": timeline,
+    "libraries": libraries,
+    "processes": processes,
     "info": info,
     "sql": sql,
 }
@@ -366,29 +369,6 @@ def _print_schema(form: str, no_color: bool) -> None:
         views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in describe()]
         return _print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
     return _print_lines(schema_text(describe(), _screen(no_color)))
-
-
-def _screen(no_color: bool) -> Screen:
-    from .render import screen_for
-
-    return screen_for(sys.stdout, no_color)
-
-
-def _print_lines(lines: Iterable[str]) -> None:
-    _write("".join(line + "\n" for line in lines))
-
-
-def _print_json(document: Any) -> None:
-    _write(json.dumps(document, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n")
-
-
-def _write(text: str) -> None:
-    """Writes to stdout. A closed pipe is no error: its reader has seen enough."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:

@@ -32,7 +32,7 @@ To = Annotated[
 Process = Annotated[
     list[int] | None,
     typer.Option(
-        "--process", metavar="ID", help="Only this process (id as in `info`); may be repeated.", show_default=False
+        "--process", metavar="ID", help="Only this process (id as in `processes`); may be repeated.", show_default=False
     ),
 ]
 Thread = Annotated[
@@ -96,7 +96,7 @@ def selection_of(
 
 def checked_sort(sort: str | None, row: type) -> str | None:
     """``sort``, if rows of this type have such a field. Raises UsageError, with the closest one, where they have not."""
-    names = [name for name in row.__dataclass_fields__ if name not in ("waits", "trend")]  # type: ignore[attr-defined]
+    names = [name for name in row.__dataclass_fields__ if name not in ("waits", "trend", "native_libraries")]  # type: ignore[attr-defined]
     if sort is not None and sort not in names:
         close = difflib.get_close_matches(sort, names, 1)
         raise UsageError(

@@ -24,6 +24,7 @@ from .render import (
     sparkline,
 )
 from .render_leaks import leak_table
+from .render_notes import NOTES_LEGEND, line_note
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
@@ -201,7 +202,8 @@ def _line_tables(report: Report, files: list[ShownFile], layout: Layout, screen:
     if not files:
         return
     yield ""
-    yield from _legend(layout, screen)
+    has_notes = any(_note(line.figures, "", screen.width, report, screen) for file in files for line in file.lines)
+    yield from _legend(layout, has_notes, screen)
     longest_s = max((line.figures.cpu_s or 0.0 for file in files for line in file.lines if line.figures), default=0.0)
     for file in files:
         yield ""
@@ -215,7 +217,7 @@ def _line_tables(report: Report, files: list[ShownFile], layout: Layout, screen:
             yield _line_row(line, report, layout, longest_s, screen)
 
 
-def _legend(layout: Layout, screen: Screen) -> Iterator[str]:
+def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
     glyphs = screen.glyph("█▓░", "#=-")
     texts = []
     if layout.bar:
@@ -223,6 +225,8 @@ def _legend(layout: Layout, screen: Screen) -> Iterator[str]:
             f"CPU % is the share of all CPU time; its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins and"
             f" extensions), {glyphs[2]} kernel; the longest bar is the busiest line."
         )
+    if has_notes:
+        texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
     if layout.growth:
         texts.append(
             "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
@@ -264,8 +268,18 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
     columns += _memory_columns(figures, report, layout, screen)
     text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
     plain = _LINE + sum(1 + width for width in (layout.cpu, layout.bar, layout.split, *layout.memory) if width)
-    source = fit(text, screen.width - plain - 2, screen)
-    return " ".join(columns) + "  " + (source if figures and line.source is not None else screen.paint(source, "dim"))
+    room = screen.width - plain - 2
+    note = _note(figures, text, room, report, screen)
+    source = fit(text, room - cells(note), screen)
+    shown = source if figures and line.source is not None else screen.paint(source, "dim")
+    return " ".join(columns) + "  " + shown + screen.paint(note, "native")
+
+
+def _note(figures: Line | None, source: str, room: int, report: Report, screen: Screen) -> str:
+    """What is said of native code behind the source, for lines that spend 1 % of all CPU time in it."""
+    if figures is None or not reaches(figures.native_s, report.totals.cpu_s):
+        return ""
+    return line_note(figures, source, room, screen)
 
 
 def _cpu_columns(figures: Line | None, report: Report, layout: Layout, longest_s: float, screen: Screen) -> list[str]:

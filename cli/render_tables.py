@@ -8,10 +8,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from scalene_trace.analyze.results import Info, Mark, MarkInfo, ProcessInfo, Report, Timeline, TimelinePoint
+from scalene_trace.analyze.results import Info, Mark, MarkInfo, Report, Timeline, TimelinePoint
 from scalene_trace.analyze.views import ViewColumn
 
 from .render import Screen, clean, megabytes, resample, seconds
+from .render_native import process_table
 from .render_report import columns_text, function_table, trace_lines, wrap
 
 _CHART_ROWS = 10
@@ -119,7 +120,7 @@ def info_text(table: Info, screen: Screen) -> Iterator[str]:
         yield from columns_text(["", ""], [[clean(name), clean(value)] for name, value in facts.items()], screen, set())
         yield from _losses(trace["losses"], screen)
         yield ""
-        yield from _processes([row for row in table.rows if row.trace == index], screen)
+        yield from process_table([row for row in table.rows if row.trace == index], screen)
         yield from _marks([mark for mark in table.marks if mark.trace == index], screen)
 
 
@@ -130,45 +131,6 @@ def _losses(losses: list[Any], screen: Screen) -> Iterator[str]:
     for loss in losses:
         text = f"{clean(loss.severity)}: {clean(loss.name)} x{loss.count:,}: {clean(loss.text)}"
         yield from wrap(text, screen.width, indent="  ")
-
-
-def _processes(rows: list[ProcessInfo], screen: Screen) -> Iterator[str]:
-    names = [
-        "process",
-        "pid",
-        "parent",
-        "cause",
-        "start",
-        "end",
-        "status",
-        "threads",
-        "ticks",
-        "CPU",
-        "resident",
-        "command",
-    ]
-    texts = [[clean(text) for text in _process_row(row)] for row in rows]
-    yield from columns_text(names, texts, screen, {0, 1, 2, 4, 5, 6, 7, 8, 9, 10})
-
-
-def _process_row(row: ProcessInfo) -> list[str]:
-    command = " ".join(row.command) if row.command else row.executable or ""
-    status = "" if row.exit_status is None else str(row.exit_status)
-    numbers = [str(row.process), _number(row.pid), _number(row.parent), row.cause or ""]
-    times = [seconds(row.start_s), seconds(row.end_s), status]
-    return [
-        *numbers,
-        *times,
-        f"{row.threads:,}",
-        f"{row.ticks:,}",
-        seconds(row.cpu_s),
-        megabytes(row.peak_rss_bytes),
-        command,
-    ]
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)
 
 
 def sql_text(names: list[str], rows: list[tuple[Any, ...]], screen: Screen) -> Iterator[str]:

@@ -41,6 +41,14 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "code objects of a Python version whose line tables are not known: their lines are missing",
     ),
     Loss("source_unread", "info", "source files could not be embedded: larger than 2 MiB, not text, or not readable"),
+    Loss(
+        "symbols_unread",
+        "info",
+        "libraries whose functions are not named: the file is gone, not readable or no ELF file",
+    ),
+    Loss(
+        "symbols_changed", "info", "libraries whose functions are not named: the file has changed since it was loaded"
+    ),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
     Loss("paused", "info", "the recording was paused; what the program did meanwhile belongs to no line"),
     Loss("marks_left_out", "loss", "marks were left out: too many, or no disk space"),

@@ -359,6 +359,22 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
     Kind(
+        "symbol",
+        "a function of a native image, for the sampled addresses in [start_offset, end_offset): rows do not overlap",
+        (),
+        (
+            Column("module", "int32", "", "id of the module row"),
+            Column(
+                "start_offset",
+                "int64",
+                "bytes",
+                "lowest ELF virtual address sampled in it (of a return address: one less)",
+            ),
+            Column("end_offset", "int64", "bytes", "behind the highest one"),
+            Column("name", "string", "", "as in the file's symbol table, without a version; mangled for C++ and Rust"),
+        ),
+    ),
+    Kind(
         "source",
         "text of a source file that stacks point to",
         (),

@@ -19,13 +19,28 @@ _CLASSES = names_of("PC_")
 
 @dataclass(frozen=True)
 class Segment:
-    """Addresses [start, end) of a process; ELF virtual address = address - bias (64 bits, wrapping)."""
+    """Addresses [start, end) of a process, seen at t_ns; ELF virtual address = address - bias (64 bits, wrapping)."""
 
     start: int
     end: int
     bias: int
     path: str
     pc_class: str
+    t_ns: int = 0
+
+    @property
+    def range(self) -> tuple[int, int]:
+        """Its ELF virtual addresses [start, end)."""
+        return (self.start - self.bias) % 2**64, (self.end - self.bias) % 2**64
+
+
+@dataclass(frozen=True)
+class Image:
+    """What was loaded from ``path``: its executable ELF addresses, and when it was there at the latest (ns)."""
+
+    path: str
+    ranges: frozenset[tuple[int, int]]
+    loaded_ns: int
 
 
 @dataclass(frozen=True)
@@ -41,10 +56,21 @@ class ModuleIds:
 
     def __init__(self) -> None:
         self._ids: dict[str, tuple[int, str]] = {}
+        self._segments: dict[str, set[Segment]] = defaultdict(set)
 
     def id_of(self, segment: Segment) -> int:
         """The id of the segment's image, new on first sight."""
+        self._segments[segment.path].add(segment)
         return self._ids.setdefault(segment.path, (len(self._ids) + 1, segment.pc_class))[0]
+
+    def images(self, clock_ns: int) -> dict[int, Image]:
+        """The images by id; ``clock_ns`` is added to their times."""
+        images = {}
+        for path, (module, _) in self._ids.items():
+            segments = self._segments[path]
+            ranges = frozenset(each.range for each in segments)
+            images[module] = Image(path, ranges, clock_ns + min(each.t_ns for each in segments))
+        return images
 
     def table(self) -> dict[str, Any]:
         """The ``module`` table."""
@@ -82,7 +108,8 @@ def _segment(module: WithPayload) -> Segment:
     record = module.record
     path = from_bytes(module.payload[: int(record["path_bytes"])])
     pc_class = _CLASSES.get(int(record["pc_class"]), "unknown")
-    return Segment(int(record["start"]), int(record["end"]), int(record["bias"]), path, pc_class)
+    where = int(record["start"]), int(record["end"]), int(record["bias"])
+    return Segment(*where, path, pc_class, int(record["t_ns"]))
 
 
 def resolve(addresses: npt.NDArray[np.uint64], segments: list[Segment], ids: ModuleIds) -> Resolved:

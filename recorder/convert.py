@@ -29,6 +29,7 @@ from .recording import RSS_STRUCT, Facts
 from .sources import Sources, read_sources
 from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .survey import Survey
+from .symbols import Offsets, Symbols, read_symbols, sampled_offsets
 from .text import storable
 from .ticks import code_table, cpu_table
 
@@ -75,6 +76,7 @@ class Conversion:
         self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
         self._impossible_copies = 0
+        self._addresses: dict[int, Offsets] = {}
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.writer.write_trace` takes them; the last one holds what is whole."""
@@ -90,8 +92,11 @@ class Conversion:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
         copies, impossible = possible(bulk["copy"], "bytes")
         self._impossible_copies += impossible
+        cpu = cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules)
+        for module, offsets in sampled_offsets(cpu).items():
+            self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         return {
-            "cpu": cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules),
+            "cpu": cpu,
             "memory": memory_table(bulk["memory"], start_ns, stacks),
             "alloc": self._allocations.rows(batch),
             "copy": copy_table(copies, start_ns, stacks),
@@ -101,7 +106,8 @@ class Conversion:
     def _whole_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
         sources = _sources(survey, self._facts, nodes, stacks)
-        losses = _loss_table(survey, self._recorder_losses(sources))
+        symbols = self._symbols()
+        losses = _loss_table(survey, self._recorder_losses(sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
         self.errors = [text for severity, text in lost if severity == "error"]
         tables = {
@@ -113,6 +119,7 @@ class Conversion:
             "stack": stacks.table,
             "code": code_table(survey.tick_stacks, nodes),
             "module": self._modules.table(),
+            "symbol": symbols.table,
             "source": sources.table,
             "mark": mark_table(self._marks),
             "setting": _setting_table(survey, self._facts, self._outcome),
@@ -120,7 +127,11 @@ class Conversion:
         }
         return _with_storable_names(tables)
 
-    def _recorder_losses(self, sources: Sources) -> dict[str, int]:
+    def _symbols(self) -> Symbols:
+        to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
+        return read_symbols(self._modules.images(to_real_ns), self._addresses, self._facts.cwd)
+
+    def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._impossible_copies
         return self._outcome.losses | {
             "damaged_records": damaged if self._outcome.until_ns is None else 0,  # else some are just being written
@@ -128,6 +139,8 @@ class Conversion:
             "unresolved_stack": self._stacks.unresolved,
             "unknown_lines": unknown_line_tables(self._nodes),
             "source_unread": sources.unread,
+            "symbols_unread": symbols.unread,
+            "symbols_changed": symbols.changed,
             "recovered": int(self._outcome.recovered),
         }
 

@@ -19,6 +19,8 @@ import pytest
 from scalene_trace.analyze import views
 from scalene_trace.analyze.results import (
     Leak,
+    LibraryRow,
+    LibraryTime,
     Line,
     MemoryPart,
     MemoryPeak,
@@ -167,6 +169,7 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
         ("functions", "functions", [*fields_of(Line), "cumulative_cpu_s"]),
         ("timeline", "timeline", fields_of(TimelinePoint)),
         ("info", "processes", fields_of(ProcessInfo)),
+        ("processes", "processes", fields_of(ProcessInfo)),
     ],
 )
 def test_the_json_of_the_other_commands(command: str, rows: str, fields: list[str], run: Any, trace: Path) -> None:
@@ -225,7 +228,7 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 def test_the_documents_name_every_field_and_view() -> None:
     described = (DOCS / "json.md").read_text()
-    rows = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, Leak)
+    rows: tuple[type, ...] = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, LibraryRow, LibraryTime, Leak)
     rows += (MemoryReport, MemoryRow, MemoryPeak, MemoryPart, Reconciliation)
     fields = {name for row in rows for name in fields_of(row)}
     assert [name for name in sorted(fields) if f"`{name}`" not in described] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scalene_trace.analyze.libraries import build_libraries
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.results import Report
 from scalene_trace.analyze.selection import Selection
@@ -30,7 +32,22 @@ OPCODES = (
     None,
 )
 ALL_PROCESSES = Selection()
+#: Libraries by module id (module 2 is in the trace under no name), functions as module, start, end and name.
+MODULES = {1: "/usr/lib/libone.so.1", 3: "/x/site-packages/three/core.cpython-312-x86_64-linux-gnu.so"}
+SYMBOLS = ((1, 0, 8, "first"), (1, 8, 12, "second"), (2, 3, 30, "third"), (3, 5, 15, "fourth"))
 SPECIALISED = {"CALL_PY_EXACT_ARGS": "python", "CALL_BUILTIN_FAST": "builtin"}
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A tick, or a part of it, and the stack it is charged to."""
+
+    tick: Row
+    stack: int | None
+    part: float
+    is_first: bool
+    is_parallel: bool
+
 
 frames = st.tuples(st.sampled_from(FILES), st.sampled_from("fgh"), st.sampled_from((1, 20)), st.integers(0, 3))
 flags = st.fixed_dictionaries(
@@ -48,6 +65,11 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
         builder.stack(*each)
         for each in draw(st.lists(st.lists(frames, min_size=1, max_size=5), min_size=1, max_size=6))
     ]
+    builder.settings["cpu_interval_ns"] = str(draw(st.sampled_from((10, 300))) * MS)
+    for module, start, end, name in SYMBOLS:
+        builder.add("symbol", module=module, start_offset=start, end_offset=end, name=name)
+    for module, path in MODULES.items():
+        builder.add("module", id=module, path=path, **{"class": "extension"})
     some_stack = st.sampled_from([*stacks, None])
     for index in range(draw(st.integers(1, 3))):
         _process(draw, builder, some_stack, index)
@@ -64,9 +86,10 @@ def _process(draw: st.DrawFn, builder: TraceBuilder, some_stack: st.SearchStrate
         start_footprint_bytes=inherited, end_ns=draw(st.none() | st.integers(9 * SECOND, 12 * SECOND)),
         end_footprint_bytes=draw(st.none() | st.integers(0, 50_000_000)),
     )  # fmt: skip
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(st.integers(1, 4))):
         engine = draw(st.sampled_from(("perf", "perf", "none")))
-        thread = builder.thread(process, cpu_ns=draw(st.integers(0, 500)) * MS, engine=engine)
+        tid = draw(st.sampled_from((1000 + process, 5000, 5000)))
+        thread = builder.thread(process, cpu_ns=draw(st.integers(0, 500)) * MS, engine=engine, tid=tid)
         for _ in range(draw(st.integers(0, 4))):
             _ticks(draw, builder, process, thread, some_stack)
     times = sorted(draw(st.lists(st.integers(start_ns, 9 * SECOND), max_size=6, unique=True)))
@@ -88,6 +111,9 @@ def _ticks(
         "system_ns": draw(st.integers(0, 3)) * MS,
     }
     columns["extension_module"] = draw(st.sampled_from((None, None, 3)))
+    columns["extension_offset"] = columns["extension_module"] and draw(st.integers(1, 20))
+    columns["pc_module"] = draw(st.sampled_from((None, 1, 2)))
+    columns["pc_offset"] = columns["pc_module"] and draw(st.integers(0, 20))
     for _ in range(draw(st.sampled_from((1, 1, 3, 25)))):
         builder.tick(draw(moments), process, thread, draw(some_stack), user_ns=draw(st.integers(0, 15)) * MS, **columns)
 
@@ -144,6 +170,56 @@ def _pool(rows: list[Row], weights: dict[int, list[int]], scales: dict[int, floa
     return True
 
 
+def oracle_charges(builder: TraceBuilder) -> list[Charge]:
+    """Every tick with the stacks it is charged to, in parts."""
+    by_thread: dict[int, list[Row]] = defaultdict(list)
+    for tick in builder.rows.get("cpu", []):
+        by_thread[tick["thread"]].append(tick)
+    pids = {row["process"]: row["pid"] for row in builder.rows["process"]}
+    mains = {row["thread"] for row in builder.rows["thread"] if row["tid"] == pids[row["process"]]}
+    helpers = {t for t, ticks in by_thread.items() if t not in mains and not any(row["has_python"] for row in ticks)}
+    charges = []
+    for tick in builder.rows.get("cpu", []):
+        served = [tick["stack"]]
+        if is_helper := tick["thread"] in helpers:
+            python_threads = [ticks for ticks in by_thread.values() if ticks[0]["process"] == tick["process"]]
+            found = [stack_inside_native_code(builder, ticks, tick["t_ns"]) for ticks in python_threads]
+            served = [stack for stack in found if stack is not None] or [None]
+        for number, stack in enumerate(served):
+            charges.append(Charge(tick, stack, 1 / len(served), number == 0, is_helper and stack is not None))
+    return charges
+
+
+def stack_inside_native_code(builder: TraceBuilder, ticks: list[Row], t_ns: int) -> int | None:
+    """The stack of a Python thread (its ticks in any order) if it was inside native code at ``t_ns``."""
+    interval_ns = int(builder.settings["cpu_interval_ns"])
+    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    known = [
+        (
+            tick["t_ns"],
+            tick["stack"] or 10**9,
+            tick["stack"] and oracle_class(tick, versions[tick["process"]]) == "native",
+        )
+        for tick in ticks
+        if tick["has_python"]
+    ]
+    known.sort(key=lambda each: (each[0], each[1], bool(each[2])))
+    nearest = -1
+    for index in range(len(known)):
+        before_ns = known[index - 1][0]
+        if index == 0 or t_ns >= before_ns + (known[index][0] - before_ns) // 2:
+            nearest = index
+    if nearest < 0 or not known[nearest][2]:
+        return None
+    own_ns, stack, _ = known[nearest]
+    if -2 * interval_ns <= t_ns - own_ns < 2 * interval_ns:
+        return stack
+    other = nearest + (1 if t_ns >= own_ns else -1)
+    if 0 <= other < len(known) and known[other][1:] == known[nearest][1:]:
+        return stack if abs(known[other][0] - own_ns) <= 100 * interval_ns else None
+    return None
+
+
 def oracle_owner(builder: TraceBuilder, stack: int | None) -> tuple[str, int] | None:
     for file, _, first_line, number in _frames(builder, stack):
         if file in USER_FILES:
@@ -155,6 +231,12 @@ def _frames(builder: TraceBuilder, stack: int | None) -> list[tuple[str, str, in
     by_id = {id_: key for key, id_ in builder.location_ids.items()}
     locations = next((key for key, id_ in builder.stack_ids.items() if id_ == stack), ())
     return [by_id[each] for each in locations]
+
+
+def within_window(charges: list[Charge], selection: Selection) -> list[Charge]:
+    """The charges of the ticks of the selection."""
+    wanted = {id(tick) for tick in within([charge.tick for charge in charges], selection)}
+    return [charge for charge in charges if id(charge.tick) in wanted]
 
 
 def within(rows: Iterable[Row], selection: Selection) -> list[Row]:
@@ -173,10 +255,12 @@ def oracle_lines(builder: TraceBuilder, selection: Selection) -> dict[Any, dict[
     versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
     scales = oracle_scales(builder)
     sums: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
-    for tick in within(builder.rows.get("cpu", []), selection):
-        row, scale = sums[oracle_owner(builder, tick["stack"])], scales.get(tick["thread"], 1) / 1e9
-        row["ticks"] += 1
+    for charge in within_window(oracle_charges(builder), selection):
+        tick = charge.tick
+        row, scale = sums[oracle_owner(builder, charge.stack)], charge.part * scales.get(tick["thread"], 1) / 1e9
+        row["ticks"] += charge.is_first
         row[f"{oracle_class(tick, versions[tick['process']])}_s"] += tick["user_ns"] * scale
+        row["parallel_native_s"] += tick["user_ns"] * scale * charge.is_parallel
         row["system_s"] += tick["system_ns"] * scale
         row["gc_s"] += (tick["user_ns"] + tick["system_ns"]) * scale * tick["gc"]
     for sample in within(builder.rows.get("memory", []), selection):
@@ -191,9 +275,10 @@ def oracle_cumulative(builder: TraceBuilder, selection: Selection) -> dict[Any, 
     """CPU time by (file, function, first line) of every function of the user's on the stack."""
     scales = oracle_scales(builder)
     sums: dict[Any, float] = defaultdict(float)
-    for tick in within(builder.rows.get("cpu", []), selection):
-        time_s = (tick["user_ns"] + tick["system_ns"]) * scales.get(tick["thread"], 1) / 1e9
-        for key in {frame[:3] for frame in _frames(builder, tick["stack"]) if frame[0] in USER_FILES}:
+    for charge in within_window(oracle_charges(builder), selection):
+        tick = charge.tick
+        time_s = charge.part * (tick["user_ns"] + tick["system_ns"]) * scales.get(tick["thread"], 1) / 1e9
+        for key in {frame[:3] for frame in _frames(builder, charge.stack) if frame[0] in USER_FILES}:
             sums[key] += time_s
     return sums
 
@@ -257,7 +342,7 @@ def test_lines_and_totals_equal_a_second_computation(builder: TraceBuilder, sele
     assert set(found) == set(expected) - {None}
     for key, sums in expected.items():
         line = report.unattributed if key is None else found[key]
-        for name in ("ticks", "python_s", "native_s", "system_s", "gc_s", "growth_bytes"):
+        for name in ("ticks", "python_s", "native_s", "parallel_native_s", "system_s", "gc_s", "growth_bytes"):
             assert getattr(line, name) == pytest.approx(sums[name], abs=1e-9), (key, name)
         parts_s = sums["python_s"] + sums["native_s"] + sums["system_s"]
         assert line.cpu_s == pytest.approx(parts_s, abs=1e-9), key
@@ -276,6 +361,33 @@ def test_functions_equal_a_second_computation(builder: TraceBuilder, selection: 
         assert found[key] == pytest.approx(time_s, abs=1e-9)
     own = sum(each.cpu_s or 0.0 for each in report.functions)
     assert own == pytest.approx(sum(line.cpu_s or 0.0 for line in report.lines), abs=1e-9)
+
+
+def oracle_libraries(builder: TraceBuilder, selection: Selection) -> dict[Any, float]:
+    """Native time by library and function."""
+    names = {1: "libone", 3: "three/core"}
+    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    scales, sums = oracle_scales(builder), defaultdict[Any, float](float)
+    for charge in within_window(oracle_charges(builder), selection):
+        tick = charge.tick
+        if oracle_class(tick, versions[tick["process"]]) == "native":
+            module, address = tick["pc_module"], tick["pc_offset"]
+            if tick["pc_class"] != "extension" and tick["extension_module"]:
+                module, address = tick["extension_module"], tick["extension_offset"] - 1
+            name = next((s[3] for s in SYMBOLS if s[0] == module and s[1] <= address < s[2]), None)
+            time_s = charge.part * tick["user_ns"] * scales.get(tick["thread"], 1) / 1e9
+            sums[names.get(module), name] += time_s
+    return sums
+
+
+@settings(max_examples=40, deadline=None)
+@given(traces(), selections)
+def test_libraries_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        table = build_libraries([builder.write(Path(folder) / "t.parquet")], selection, {}, None, None)
+    assert {(row.library, row.symbol): pytest.approx(row.native_s, abs=1e-9) for row in table.rows} == oracle_libraries(
+        builder, selection
+    )
 
 
 @settings(max_examples=40, deadline=None)

@@ -10,6 +10,7 @@
 --   cpu_s [s]: CPU time charged to the function itself: python_s + native_s + system_s
 --   python_s [s]: user CPU time in Python code
 --   native_s [s]: user CPU time in builtins and extensions
+--   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
 --   system_s [s]: kernel CPU time
 --   gc_s [s]: the part of cpu_s that garbage collections took
 --   memory_samples: footprint samples charged to the function itself
@@ -28,7 +29,8 @@ WITH cumulative AS (
     JOIN stack_figures USING (trace, stack) GROUP BY trace, file, function, first_line
 ), own AS (
     SELECT trace, file, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
-        sum(native_s) AS native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
+        sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s, sum(system_s) AS system_s,
+        sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
         sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
         sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
         sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
@@ -38,7 +40,8 @@ WITH cumulative AS (
 SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
     coalesce(cumulative_cpu_s, 0) AS cumulative_cpu_s,
     coalesce(python_s + native_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
-    coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,
+    coalesce(native_s, 0) AS native_s, coalesce(parallel_native_s, 0) AS parallel_native_s,
+    coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,
     coalesce(memory_samples, 0)::BIGINT AS memory_samples, coalesce(growth_bytes, 0)::BIGINT AS growth_bytes,
     coalesce(allocated_bytes, 0)::BIGINT AS allocated_bytes,
     coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes, coalesce(alloc_bytes, 0) AS alloc_bytes,

@@ -10,6 +10,7 @@
 --   cpu_s [s]: CPU time: python_s + native_s + system_s
 --   python_s [s]: user CPU time in Python code
 --   native_s [s]: user CPU time in builtins and extensions
+--   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
 --   system_s [s]: kernel CPU time
 --   gc_s [s]: the part of cpu_s that garbage collections took
 --   memory_samples: footprint samples
@@ -24,7 +25,8 @@
 -- Order: CPU time, then growth, then memory allocated, descending; then file and line
 WITH parts AS (
     SELECT trace, file, line, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
-        sum(native_s) AS native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
+        sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s, sum(system_s) AS system_s,
+        sum(gc_s) AS gc_s, sum(memory_samples) AS memory_samples,
         sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
         sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
         sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
@@ -37,7 +39,8 @@ SELECT trace, file, line,
     first(function ORDER BY part_s DESC, part_bytes DESC, first_line, function) AS function,
     first(first_line ORDER BY part_s DESC, part_bytes DESC, first_line, function) AS first_line,
     coalesce(sum(ticks), 0)::BIGINT AS ticks, sum(part_s) AS cpu_s, coalesce(sum(python_s), 0) AS python_s,
-    coalesce(sum(native_s), 0) AS native_s, coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
+    coalesce(sum(native_s), 0) AS native_s, coalesce(sum(parallel_native_s), 0) AS parallel_native_s,
+    coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
     coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
     coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes, sum(part_bytes) AS alloc_bytes,

@@ -4,7 +4,8 @@
 --   trace: which trace, from 1
 --   process: process id of the trace, as --process takes it
 --   pid: the system's process id
---   parent: process id of the forking process, or of the image before exec; NULL = not recorded
+--   parent: process id of the process that forked or spawned it (the image that had its parent's pid then), or of the
+--     image before exec; NULL = not recorded
 --   cause: root, fork, exec or spawn
 --   command: command line; NULL = left out with --no-argv
 --   executable: path of the executable
@@ -16,12 +17,37 @@
 --   threads: threads
 --   ticks: CPU ticks
 --   cpu_s [s]: exact CPU time of its threads
+--   python_s [s]: user CPU time in Python code, by its ticks
+--   native_s [s]: user CPU time in builtins and extensions, likewise
+--   system_s [s]: kernel CPU time, likewise
+--   growth_bytes [bytes]: signed sum of its footprint samples
+--   peak_bytes [bytes]: highest footprint that it told, with what it inherited by fork
 --   peak_rss_bytes [bytes]: high-water mark of its resident set; NULL = it did not say
 -- Order: start, then process
-WITH tick_counts AS (SELECT trace, process, count(*) AS ticks FROM cpu_rows GROUP BY ALL),
-thread_counts AS (SELECT trace, process, count(*) AS threads, sum(cpu_ns) / 1e9 AS cpu_s FROM threads GROUP BY ALL)
-SELECT trace, process, pid, parent, cause, command, executable, python_version AS python, t_ns / 1e9 AS start_s,
+WITH split AS (
+    SELECT trace, process, count(*) AS ticks, sum(system_s) AS system_s,
+        sum(user_s) FILTER (class = 'python') AS python_s, sum(user_s) FILTER (class <> 'python') AS native_s
+    FROM cpu_ticks GROUP BY ALL
+), thread_counts AS (
+    SELECT trace, process, count(*) AS threads, sum(cpu_ns) / 1e9 AS cpu_s FROM threads GROUP BY ALL
+), told AS (
+    SELECT trace, process, net_bytes, footprint_bytes FROM memory_samples
+    UNION ALL
+    SELECT trace, process, 0, footprint_bytes FROM heap_samples
+    UNION ALL
+    SELECT trace, process, 0, greatest(start_footprint_bytes, end_footprint_bytes) FROM processes
+), footprints AS (
+    SELECT trace, process, sum(net_bytes)::BIGINT AS growth_bytes, max(footprint_bytes) AS peak_bytes
+    FROM told GROUP BY ALL
+), spawned AS (
+    SELECT p.trace, p.process, q.process AS spawner
+    FROM processes p ASOF JOIN processes q ON p.trace = q.trace AND p.parent_pid = q.pid AND p.t_ns >= q.t_ns
+    WHERE p.parent IS NULL AND p.process <> q.process AND coalesce(q.end_ns >= p.t_ns, true)
+)
+SELECT trace, process, pid, coalesce(parent, spawner) AS parent, cause, command, executable, python_version AS python, t_ns / 1e9 AS start_s,
     end_ns / 1e9 AS end_s, p."end", exit_status, coalesce(threads, 0) AS threads, coalesce(ticks, 0) AS ticks,
-    coalesce(cpu_s, 0) AS cpu_s, peak_rss_bytes
-FROM processes p LEFT JOIN tick_counts USING (trace, process) LEFT JOIN thread_counts USING (trace, process)
+    coalesce(cpu_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
+    coalesce(system_s, 0) AS system_s, growth_bytes, peak_bytes, peak_rss_bytes
+FROM processes p LEFT JOIN split USING (trace, process) LEFT JOIN thread_counts USING (trace, process)
+LEFT JOIN footprints USING (trace, process) LEFT JOIN spawned USING (trace, process)
 ORDER BY trace, start_s, process

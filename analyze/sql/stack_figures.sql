@@ -7,6 +7,7 @@
 --   ticks: CPU ticks
 --   python_s [s]: user CPU time in Python code
 --   native_s [s]: user CPU time in builtins and extensions
+--   parallel_native_s [s]: the part of native_s that threads of libraries spent for the stack
 --   system_s [s]: kernel CPU time
 --   gc_s [s]: the part of the three that garbage collections took
 --   memory_samples: footprint samples
@@ -19,12 +20,13 @@
 --   live_at_end_bytes [bytes]: alive at the end of their process, estimated
 --   copy_bytes [bytes]: copied by memcpy and memmove
 -- Order: none
-SELECT trace, stack, count(*) AS ticks,
+SELECT trace, stack, sum(ticks) AS ticks,
     coalesce(sum(user_s) FILTER (class = 'python'), 0) AS python_s,
     coalesce(sum(user_s) FILTER (class <> 'python'), 0) AS native_s,
+    coalesce(sum(user_s) FILTER (is_parallel), 0) AS parallel_native_s,
     sum(system_s) AS system_s,
     coalesce(sum(user_s + system_s) FILTER (gc), 0) AS gc_s
-FROM cpu_ticks, selection
+FROM charged_ticks, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 GROUP BY trace, stack

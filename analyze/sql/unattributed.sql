@@ -5,6 +5,7 @@
 --   cpu_s [s]: CPU time: python_s + native_s + system_s
 --   python_s [s]: user CPU time in Python code
 --   native_s [s]: user CPU time in builtins and extensions
+--   parallel_native_s [s]: the part of native_s that threads of libraries spent for such code
 --   system_s [s]: kernel CPU time
 --   gc_s [s]: the part of cpu_s that garbage collections took
 --   memory_samples: footprint samples
@@ -19,6 +20,7 @@
 -- Order: one row
 SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_s + system_s), 0) AS cpu_s,
     coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,
+    coalesce(sum(parallel_native_s), 0) AS parallel_native_s,
     coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
     coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,

@@ -3,9 +3,11 @@
 Prints the list of reports, the parent's own included.
 """
 
+import concurrent.futures
 import json
 import multiprocessing
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -46,6 +48,30 @@ def by_pool(method, seconds, folder):
         pool.join()
 
 
+def by_futures(seconds, folder):
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        for done in [pool.submit(child, seconds, folder) for _ in range(4)]:
+            done.result()
+
+
+def by_shell(seconds, folder):
+    command = shlex.join(again(seconds, folder))
+    subprocess.run(f"{command} & {command}; wait", shell=True, check=True)
+
+
+def by_daemon(seconds, folder):
+    """A daemon as the textbook makes it: its parent is gone, its session its own."""
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            child(seconds, folder)
+        os._exit(0)
+    os.wait()
+    while not os.listdir(folder):
+        time.sleep(0.02)
+    time.sleep(0.1)
+
+
 def again(seconds, folder):
     return [sys.executable, os.path.abspath(__file__), "child", str(seconds), folder]
 
@@ -64,7 +90,9 @@ def main():
     elif how == "subprocess":
         subprocess.run(again(seconds, folder), check=True)
         subprocess.run(again(seconds, folder), check=True, env={"PATH": os.environ["PATH"]})
-    elif how in ("pool-fork", "pool-spawn"):
+    elif how in ("futures", "shell", "daemon"):
+        {"futures": by_futures, "shell": by_shell, "daemon": by_daemon}[how](seconds, folder)
+    elif how in ("pool-fork", "pool-spawn", "pool-forkserver"):
         by_pool(how.split("-")[1], seconds, folder)
     child(seconds, folder)
     reports = []

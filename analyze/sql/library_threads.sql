@@ -1,0 +1,16 @@
+-- Answers: which threads did libraries start for themselves (BLAS, OpenMP, Arrow)?
+-- Those with CPU ticks that never had a Python thread state; the main thread of a process is none of them.
+-- Parameters: none
+-- Columns:
+--   trace: which trace, from 1
+--   process: process id
+--   thread: thread id
+-- Order: none
+SELECT trace, process, thread
+FROM (
+    SELECT trace, process, thread, bool_or(has_python IS DISTINCT FROM false) AS has_python
+    FROM cpu_rows GROUP BY trace, process, thread
+)
+LEFT JOIN (SELECT trace, thread, tid FROM threads) USING (trace, thread)
+LEFT JOIN (SELECT trace, process, pid FROM processes) USING (trace, process)
+WHERE NOT has_python AND tid IS DISTINCT FROM pid

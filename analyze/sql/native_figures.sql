@@ -1,0 +1,24 @@
+-- Answers: which libraries and functions does the native time of each stack of the selection go to?
+-- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Columns:
+--   trace: which trace, from 1
+--   stack: stack id; NULL = samples without a Python stack
+--   module: module id; NULL = code in no known image (made while running)
+--   symbol: function; NULL = the file does not say, or was not read
+--   ticks: CPU ticks
+--   native_s [s]: user CPU time
+--   parallel_native_s [s]: the part of it that threads of libraries spent for the stack
+-- Order: none
+WITH places AS (
+    SELECT trace, stack, module, address, sum(ticks) AS ticks, sum(user_s) AS native_s,
+        coalesce(sum(user_s) FILTER (is_parallel), 0) AS parallel_native_s
+    FROM charged_ticks, selection
+    WHERE class <> 'python' AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+    GROUP BY trace, stack, module, address
+)
+SELECT p.trace, stack, p.module, if(address < end_offset, name, NULL) AS symbol, sum(ticks)::BIGINT AS ticks,
+    sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s
+FROM places p ASOF LEFT JOIN symbols s
+    ON p.trace = s.trace AND p.module = s.module AND p.address >= s.start_offset
+GROUP BY ALL

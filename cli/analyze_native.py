@@ -1,0 +1,97 @@
+"""The commands about native libraries and about process trees."""
+
+from __future__ import annotations
+
+from .analyze_options import (
+    AllFiles,
+    Exclude,
+    From,
+    Include,
+    Json,
+    Limit,
+    NoColor,
+    Paths,
+    Process,
+    Sort,
+    Thread,
+    To,
+    checked_sort,
+    given_paths,
+    selection_of,
+)
+from .output import print_json, print_lines, screen
+
+
+def libraries(
+    paths: Paths,
+    json_: Json = False,
+    limit: Limit = None,
+    sort: Sort = None,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    no_color: NoColor = False,
+) -> None:
+    """Which native libraries, and which functions in them, take the time, and for which line.
+
+    Native time is that of builtins and extensions, with the threads that libraries start for themselves (BLAS, OpenMP).
+    It belongs to the first extension on the native stack, without one to the interpreter or the C library.
+
+    Examples:
+
+        scalene-analyze libraries trace.parquet
+
+        scalene-analyze libraries --sort parallel_native_s --limit 10 trace.parquet
+
+        scalene-analyze libraries --json trace.parquet
+    """
+    from scalene_trace.analyze.libraries import build_libraries
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import LibraryRow, table_json
+
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    order = checked_sort(sort, LibraryRow)
+    table = build_libraries(given_paths(paths), selection, query_of(selection, sort, limit), order, limit)
+    if json_:
+        return print_json(table_json(table))
+    from .render_native import libraries_text
+
+    return print_lines(libraries_text(table, screen(no_color)))
+
+
+def processes(
+    paths: Paths,
+    json_: Json = False,
+    limit: Limit = None,
+    sort: Sort = None,
+    process: Process = None,
+    no_color: NoColor = False,
+) -> None:
+    """The process tree: who started whom, how, for how long, with what CPU time and memory.
+
+    A row is an image: exec starts a new one in the same process. Reports add up all of them; --process ID, with an id
+    of this table, selects.
+
+    Examples:
+
+        scalene-analyze processes trace.parquet
+
+        scalene-analyze processes --sort peak_rss_bytes --limit 5 trace.parquet
+
+        scalene-analyze report --process 3 trace.parquet
+    """
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import ProcessInfo, table_json
+    from scalene_trace.analyze.tables import build_processes
+
+    query = query_of(selection_of(process=process), sort, limit)
+    table = build_processes(given_paths(paths), process or (), query, checked_sort(sort, ProcessInfo), limit)
+    if json_:
+        return print_json(table_json(table))
+    from .render_native import processes_text
+
+    return print_lines(processes_text(table, screen(no_color)))

@@ -1,0 +1,234 @@
+"""Which functions were the native instructions of the samples in? By the symbol tables of the files, after the program.
+
+Only what was sampled is looked up, and only in files that are still those that were loaded. A symbol table is read in
+pieces of bounded size, and of each piece only the symbols that hold a sampled instruction are kept: a library of a
+gigabyte takes no more memory than a small one. Files are read, never mapped: one that shrinks meanwhile gives short
+reads, where a mapping would end us by SIGBUS. Names are as in the file (C++ and Rust: mangled).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from .addresses import Image
+
+Offsets = npt.NDArray[np.int64]
+Records = npt.NDArray[np.void]
+
+#: Seconds for all files of a recording together.
+TIME_LIMIT_S = 5.0
+_CHUNK_ROWS = 1 << 18
+_MOST_SECTIONS = 1 << 20
+_MOST_SYMBOLS = 100_000  #: that hold a sampled instruction, per file: more is no honest file
+_LONGEST_NAME = 2_000
+
+
+def _layout(fields: str) -> np.dtype[Any]:
+    """The structure of "name:bytes ...": whole numbers, little-endian."""
+    pairs = (each.split(":") for each in fields.split())
+    return np.dtype([(name, f"<u{size}") for name, size in pairs])
+
+
+_HEADER = _layout(
+    "magic:4 class:1 data:1 version:1 abi:1 pad:8 type:2 machine:2 version2:4 entry:8 phoff:8 shoff:8 flags:4"
+    " ehsize:2 phentsize:2 phnum:2 shentsize:2 shnum:2 shstrndx:2"
+)
+_SEGMENT = _layout("type:4 flags:4 offset:8 vaddr:8 paddr:8 filesz:8 memsz:8 align:8")
+_SECTION = _layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
+_SYMBOL = _layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
+_MAGIC = int.from_bytes(b"\x7fELF", "little")
+_CLASS_64, _LITTLE_ENDIAN = 2, 1
+_PT_LOAD, _PF_X = 1, 1
+_SHT_SYMTAB, _SHT_DYNSYM = 2, 11
+_FUNCTION_TYPES = (0, 2, 10)  # none (assembly that does not say), function, indirect function
+_PREFERENCE = np.array([0, 2, 1] + [0] * 13, np.int8)  # of two names: global, then weak, then local
+
+
+class FileChanged(Exception):  # noqa: N818 (the name says what happened)
+    """The file is not the one that was loaded."""
+
+
+@dataclass
+class Symbols:
+    """The ``symbol`` table; ``unread`` and ``changed`` count files whose functions are not known."""
+
+    table: dict[str, list[Any]] = field(
+        default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name")}
+    )
+    unread: int = 0
+    changed: int = 0
+
+
+def sampled_offsets(cpu: Mapping[str, Any]) -> dict[int, Offsets]:
+    """Distinct ELF addresses by module id, of the instructions in the ``cpu`` table; a return address counts as the
+    call before it."""
+    parts = (("pc", 0), ("extension", 1))
+    is_known = np.concatenate([~np.ma.getmaskarray(cpu[f"{name}_module"]) for name, _ in parts])
+    modules = np.concatenate([cpu[f"{name}_module"].data for name, _ in parts])
+    offsets = np.concatenate([cpu[f"{name}_offset"].data - back for name, back in parts])
+    rows = is_known & (offsets >= 0)
+    return {each: np.unique(offsets[rows & (modules == each)]) for each in np.unique(modules[rows]).tolist()}
+
+
+def read_symbols(
+    images: Mapping[int, Image], sampled: Mapping[int, Offsets], folder: str, limit_s: float = TIME_LIMIT_S
+) -> Symbols:
+    """The functions that hold the addresses of ``sampled``, by module id; relative paths are taken from ``folder``.
+
+    Files with most addresses come first; those that the time does not suffice for count as unread.
+    """
+    symbols, end_s = Symbols(), time.monotonic() + limit_s
+    for module in sorted(sampled, key=lambda each: (-len(sampled[each]), each)):
+        image = images[module]
+        if "/" not in image.path:
+            continue  # the kernel's own (linux-vdso.so.1)
+        try:
+            rows = list(_functions(Path(folder, image.path), image, sampled[module].astype(np.uint64), end_s))
+        except FileChanged:
+            symbols.changed += 1
+        except (OSError, ValueError, OverflowError):
+            symbols.unread += 1
+        else:
+            _append(symbols.table, module, rows)
+    return symbols
+
+
+def _append(table: dict[str, list[Any]], module: int, rows: list[tuple[int, int, str]]) -> None:
+    for start, end, name in rows:
+        for column, value in zip(table.values(), (module, start, end, name), strict=True):
+            column.append(value)
+
+
+def _functions(
+    path: Path, image: Image, addresses: npt.NDArray[np.uint64], end_s: float
+) -> Iterator[tuple[int, int, str]]:
+    """(first sampled address, behind the last one, function) of each run of ``addresses`` (sorted) in one function.
+
+    Raises FileChanged, OSError, ValueError.
+    """
+    with _File(path, end_s) as file:
+        if file.changed_ns > image.loaded_ns:
+            raise FileChanged
+        header = _header(file)
+        _check_segments(file, header, image)
+        tables = _symbol_tables(file, header)
+        if tables is None:
+            return
+        symbols = _covering(file, tables[0], addresses)
+        owner = _innermost(symbols, addresses)
+        starts = np.flatnonzero(np.diff(owner, prepend=-2))
+        for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
+            if owner[first] >= 0 and (name := _name(file, tables[1], int(symbols["name"][owner[first]]))):
+                yield int(addresses[first]), int(addresses[last]) + 1, name
+
+
+class _File:
+    """A regular file to read from. Raises OSError, ValueError for any other kind of file."""
+
+    def __init__(self, path: Path, end_s: float) -> None:
+        if not stat.S_ISREG(path.stat().st_mode):  # looked at before it is opened: a device may react to that
+            raise ValueError("no regular file")
+        self._end_s = end_s
+        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+        status = os.fstat(self._descriptor)
+        self.is_regular, self.size = stat.S_ISREG(status.st_mode), status.st_size
+        self.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+
+    def __enter__(self) -> _File:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+    def read(self, offset: int, size: int) -> bytes:
+        """At most ``size`` bytes from ``offset`` on. Raises ValueError when they are not there or time is over."""
+        if not self.is_regular or not 0 <= offset <= self.size or time.monotonic() > self._end_s:
+            raise ValueError("not to be read")
+        return os.pread(self._descriptor, size, offset)
+
+    def records(self, dtype: np.dtype[Any], offset: int, count: int) -> Records:
+        """At most ``count`` records from ``offset`` on."""
+        data = self.read(offset, count * dtype.itemsize)
+        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
+
+
+def _header(file: _File) -> np.void:
+    found = file.records(_HEADER, 0, 1)
+    if not len(found) or found[0]["magic"] != _MAGIC:
+        raise ValueError("no ELF file")
+    header: np.void = found[0]
+    if (header["class"], header["data"]) != (_CLASS_64, _LITTLE_ENDIAN):
+        raise ValueError("not of this architecture")
+    return header
+
+
+def _check_segments(file: _File, header: np.void, image: Image) -> None:
+    """Raises FileChanged unless the file has the executable segments that were loaded: another file may have the
+    same path elsewhere (in a container, or since an update)."""
+    segments = file.records(_SEGMENT, int(header["phoff"]), int(header["phnum"]))
+    code = segments[(segments["type"] == _PT_LOAD) & (segments["flags"] & _PF_X != 0)]
+    ends = code["vaddr"] + code["memsz"]
+    if not image.ranges <= set(zip(code["vaddr"].tolist(), ends.tolist(), strict=True)):
+        raise FileChanged
+
+
+def _symbol_tables(file: _File, header: np.void) -> tuple[np.void, np.void] | None:
+    """The sections with symbols (.symtab, else .dynsym) and with their names; None in a stripped program."""
+    offset, count = int(header["shoff"]), int(header["shnum"])
+    if offset and count == 0:  # more than 65,279: the first section says how many
+        count = int(file.records(_SECTION, offset, 1)["size"].sum())
+    sections = file.records(_SECTION, offset, min(count, _MOST_SECTIONS))
+    for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
+        found = sections[(sections["type"] == kind) & (sections["entsize"] == _SYMBOL.itemsize)]
+        if len(found) and found[0]["link"] < len(sections):
+            return found[0], sections[found[0]["link"]]
+    return None
+
+
+def _covering(file: _File, table: np.void, addresses: npt.NDArray[np.uint64]) -> Records:
+    """The symbols of functions that hold one of the addresses. Raises ValueError for an absurd number of them."""
+    kept: list[Records] = [np.empty(0, _SYMBOL)]
+    offset, count = int(table["offset"]), int(table["size"]) // _SYMBOL.itemsize
+    for first in range(0, count, _CHUNK_ROWS):
+        symbols = file.records(_SYMBOL, offset + first * _SYMBOL.itemsize, min(_CHUNK_ROWS, count - first))
+        if not len(symbols):
+            break
+        symbols = symbols[np.isin(symbols["info"] & 15, _FUNCTION_TYPES) & (symbols["shndx"] != 0)]
+        low, high = _held(symbols, addresses)
+        kept.append(symbols[high > low])
+        if sum(map(len, kept)) > _MOST_SYMBOLS:
+            raise ValueError("too many symbols")
+    return np.concatenate(kept)
+
+
+def _held(symbols: Records, addresses: npt.NDArray[np.uint64]) -> tuple[Any, Any]:
+    """Which of the sorted addresses each symbol holds: from, to. (An end beyond 64 bits wraps: it holds none.)"""
+    ends = symbols["value"] + symbols["size"]
+    return np.searchsorted(addresses, symbols["value"]), np.searchsorted(addresses, ends)
+
+
+def _innermost(symbols: Records, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+    """Per address the index of its symbol, -1 for none: the innermost one, of equal ones a global name."""
+    owner = np.full(len(addresses), -1, np.int64)
+    low, high = _held(symbols, addresses)
+    preference = _PREFERENCE[symbols["info"] >> 4]
+    order = np.lexsort((-symbols["name"].astype(np.int64), preference, ~symbols["size"], symbols["value"]))
+    for index in order.tolist():
+        owner[low[index] : high[index]] = index
+    return owner
+
+
+def _name(file: _File, strings: np.void, at: int) -> str:
+    """The name at ``at`` in the section ``strings``, without a symbol version; "" for none."""
+    size = min(int(strings["size"]) - at, _LONGEST_NAME)
+    data = file.read(int(strings["offset"]) + at, size) if size > 0 else b""
+    return data.partition(b"\0")[0].partition(b"@")[0].decode("utf-8", "backslashreplace")
