@@ -317,9 +317,9 @@ def test_after_the_duration_the_program_runs_on_and_its_status_is_passed_on(
     code.write_text(
         "import sys, time\n"
         "def burn(s):\n    end = time.thread_time() + s\n    while time.thread_time() < end: sum(range(500))\n"
-        "burn(0.4)\nprint('one', flush=True)\nsys.stdin.readline()\nburn(0.4)\nprint('two', flush=True)\nsys.exit(7)\n"
+        "burn(0.3)\nprint('one', flush=True)\nsys.stdin.readline()\nburn(0.6)\nprint('two', flush=True)\nsys.exit(7)\n"
     )
-    with steered(tmp_path / "t.parquet", python, "--duration", "1.5s", program=[code]) as live:
+    with steered(tmp_path / "t.parquet", python, "--duration", "2s", program=[code]) as live:
         assert live.process.stdout is not None
         assert live.process.stdout.readline() == b"one\n"
         wait_for_file(live.trace)
@@ -331,8 +331,8 @@ def test_after_the_duration_the_program_runs_on_and_its_status_is_passed_on(
     assert live.trace.read_bytes() == before
     kept = settings(live.trace)
     assert kept["ended_by"] == "duration" and "exit_status" not in kept
-    assert 1.5e9 <= int(kept["wall_ns"]) <= 2.5e9
-    assert report(live.trace)["totals"]["cpu_s"] == pytest.approx(0.42, abs=0.12)
+    assert 2e9 <= int(kept["wall_ns"]) <= 4e9
+    assert 0.05 < report(live.trace)["totals"]["cpu_s"] < 0.6, "not what came after"
     assert rows(live.trace, "process")[0]["end_ns"] is None
     assert not (tmp_path / "t.parquet.spool").exists()
 
