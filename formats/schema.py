@@ -295,7 +295,12 @@ KINDS: tuple[Kind, ...] = (
             Column("name", "string", "", "name as the kernel has it", "it did not end while recorded"),
             Column("engine", "string", "", "what drives its ticks: perf, posix, none"),
             Column("end_ns", "int64", "ns", "when it ended", "it did not end while recorded"),
-            Column("cpu_ns", "int64", "ns", "exact CPU time; for a thread that did not end, up to its last tick"),
+            Column(
+                "cpu_ns",
+                "int64",
+                "ns",
+                "exact CPU time, less what it used while paused; for a thread that did not end, up to its last tick",
+            ),
             Column(
                 "user_ns",
                 "int64",

@@ -48,10 +48,12 @@ def finish(folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int]
 
 
 def finish_early(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
-    """The same while the program runs on: up to the moment ``wall_ns``."""
+    """The same while the program runs on, up to the moment ``wall_ns``; says nothing on its terminal."""
     from .convert import Outcome
 
-    return _finish(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
+    finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
+    shutil.rmtree(folder, ignore_errors=True)
+    return finished
 
 
 def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:

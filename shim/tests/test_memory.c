@@ -148,6 +148,39 @@ static void test_a_consumer_frees_what_a_producer_made(void) {
   check(left > -4096 && left < 4096); /* libc keeps a little for threads */
 }
 
+/* A pause writes nothing and loses nothing: what moved in it is one sample without a stack, before what comes then. */
+static void test_a_pause_becomes_one_sample(void) {
+  int64_t at_first = footprint();
+  int before = samples;
+  header.paused = 1;
+  char *gone = malloc(3000001), *kept = malloc(5000011);
+  free(gone);
+  check(samples == before);
+  int64_t grown = (int64_t)malloc_usable_size(kept);
+  check(footprint() - at_first == grown);
+  header.paused = 0;
+  char *large = malloc(2000003);
+  check(samples == before + 2);
+  const struct record_memory *pause = &caught[before % 64], *block = &caught[(before + 1) % 64];
+  check(pause->net_bytes == grown && pause->stack == 0);
+  check(pause->allocated_bytes > (uint64_t)grown);
+  check(block->net_bytes == (int64_t)malloc_usable_size(large));
+  check(block->footprint_bytes - pause->footprint_bytes == block->net_bytes);
+  free(large);
+  free(kept);
+  check(footprint() == at_first);
+}
+
+static void test_a_threshold_that_is_set_is_in_force(void) {
+  int before = samples;
+  free(malloc(700001));
+  check(samples == before);
+  header.memory_threshold_bytes = 500009;
+  free(malloc(700001));
+  check(samples == before + 2);
+  header.memory_threshold_bytes = 1000003;
+}
+
 static void test_bootstrap_blocks(void) {
   char *block = bootstrap_alloc(100, 64);
   check(block && ((uintptr_t)block & 63) == 0 && bootstrap_owns(block) && bootstrap_size(block) == 100);
@@ -170,6 +203,8 @@ int main(void) {
   test_a_large_block_is_a_sample_of_its_own();
   test_churn_is_no_sample_and_growth_is();
   test_a_consumer_frees_what_a_producer_made();
+  test_a_pause_becomes_one_sample();
+  test_a_threshold_that_is_set_is_in_force();
   test_bootstrap_blocks();
   puts("ok");
   return 0;

@@ -53,6 +53,7 @@ uint32_t objects_collections(const void *state) { return state != NULL; }
 
 static void begin(uint64_t interval, bool adapts) {
   header.alloc_interval_bytes = interval;
+  header.alloc_control = 0;
   header.features = FEATURE_MEMORY | (adapts ? FEATURE_ALLOC_AUTO : 0);
   this_memory = (struct memory_state){0};
   alloc_count = free_count = note_count = 0;
@@ -190,6 +191,39 @@ static void test_nothing_is_sampled_when_off(void) {
 }
 
 /* 100 MB/s for five seconds, then 1 MB/s. */
+/* A pause samples nothing, and what is freed in it was alive until then. */
+static void test_a_pause_samples_nothing_and_sees_frees(void) {
+  begin(1, false);
+  uintptr_t block = allocate(100);
+  check(alloc_count == 1);
+  header.paused = 1;
+  for (int i = 0; i < 1000; i++) allocate(1000);
+  release(block, 100);
+  check(alloc_count == 1 && free_count == 1);
+  header.paused = 0;
+  allocate(100);
+  check(alloc_count == 2);
+}
+
+static void test_the_interval_is_set_while_it_runs(void) {
+  begin(0, false);
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count == 0);
+  header.alloc_control = CONTROL_ALLOC_SET | 1;
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count > 900 && allocs[alloc_count - 1].interval_bytes == 1); /* from the next flush on */
+  header.alloc_control = CONTROL_ALLOC_SET;
+  int before = alloc_count;
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count <= before + 1);
+  header.alloc_control = CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | 262144;
+  for (int i = 0; i < 10000; i++) {
+    now_ns += 1000000;
+    release(allocate(100000), 100000);
+  }
+  check(allocs[(alloc_count - 1) % MAX_CAUGHT].interval_bytes > 262144); /* it adapts */
+}
+
 static void test_the_interval_follows_the_rate(void) {
   begin(262144, true);
   for (int step = 0; step < 5000; step++) {
@@ -291,6 +325,8 @@ int main(void) {
   test_a_resized_block_is_a_new_one();
   test_the_table_between_threads();
   test_nothing_is_sampled_when_off();
+  test_a_pause_samples_nothing_and_sees_frees();
+  test_the_interval_is_set_while_it_runs();
   test_the_interval_follows_the_rate();
   test_a_crowded_table_is_thinned_without_bias();
   puts("ok");
