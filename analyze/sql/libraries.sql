@@ -1,7 +1,8 @@
 -- Answers: what is each native image called in reports?
--- An extension module: its path below site-packages, dist-packages, lib-dynload or the standard library, up to the first
--- dot (numpy/_core/_multiarray_umath). Any other library: its file name up to ".so", without what packaging tools add: a
--- hash of eight digits and what follows, a release (-r0), a version (-2.31), a suffix 64_ or 64_p (libopenblas).
+-- An extension module: its path below site-packages, dist-packages, lib-dynload or the standard library, up to the
+-- first dot (numpy/_core/_multiarray_umath). Any other library: its file name up to ".so", without what packaging
+-- adds: a hash of eight digits and what follows, a release (-r0), a version (-2.31), a suffix 64_, 64_p or _
+-- (libopenblas).
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1

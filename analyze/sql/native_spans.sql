@@ -1,7 +1,7 @@
 -- Answers: when was which Python thread inside native code, and for which stack, as far as its ticks tell?
--- Only for processes that have threads of libraries (library_threads). A tick in native code stands for the time that is
--- closer to it than to the thread's other ticks, at most two CPU intervals away; between two such ticks with the same
--- stack, at most 100 intervals apart, for all of it (a thread that waits for its helpers has no ticks).
+-- Only for processes that have threads of libraries (library_threads). A tick in native code stands for the time that
+-- is closer to it than to the thread's other ticks, at most two CPU intervals away; between two such ticks with the
+-- same stack, at most 100 intervals apart, for all of it (a thread that waits for its helpers has no ticks).
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1

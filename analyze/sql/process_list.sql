@@ -44,10 +44,12 @@ WITH split AS (
     FROM processes p ASOF JOIN processes q ON p.trace = q.trace AND p.parent_pid = q.pid AND p.t_ns >= q.t_ns
     WHERE p.parent IS NULL AND p.process <> q.process AND coalesce(q.end_ns >= p.t_ns, true)
 )
-SELECT trace, process, pid, coalesce(parent, spawner) AS parent, cause, command, executable, python_version AS python, t_ns / 1e9 AS start_s,
+SELECT trace, process, pid, coalesce(parent, spawner) AS parent, cause, command, executable,
+    python_version AS python, t_ns / 1e9 AS start_s,
     end_ns / 1e9 AS end_s, p."end", exit_status, coalesce(threads, 0) AS threads, coalesce(ticks, 0) AS ticks,
     coalesce(cpu_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
     coalesce(system_s, 0) AS system_s, growth_bytes, peak_bytes, peak_rss_bytes
 FROM processes p LEFT JOIN split USING (trace, process) LEFT JOIN thread_counts USING (trace, process)
-LEFT JOIN footprints USING (trace, process) LEFT JOIN spawned USING (trace, process)
+LEFT JOIN footprints USING (trace, process)
+LEFT JOIN spawned USING (trace, process)
 ORDER BY trace, start_s, process
