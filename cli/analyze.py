@@ -19,6 +19,7 @@ import typer
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
+from . import analyze_threads
 from .analyze_options import (
     AllFiles,
     AllLines,
@@ -285,6 +286,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "leaks": leaks,
     "memory": memory,
     "timeline": timeline,
+    "threads": analyze_threads.threads,
     "info": info,
     "sql": sql,
 }

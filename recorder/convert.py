@@ -24,11 +24,12 @@ from .sources import Sources, read_sources
 from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .text import storable
 from .ticks import code_table, cpu_table
+from .waits import possible_waits, wait_table
 
 _C = constants()
 #: Kinds of samples in the trace, and the kinds of records that have a stack.
-_SAMPLES = ("cpu", "memory", "alloc", "copy")
-_WITH_STACK = ("tick", "memory", "alloc", "free", "copy")
+_SAMPLES = ("cpu", "wait", "memory", "alloc", "copy")
+_WITH_STACK = ("tick", "wait", "memory", "alloc", "free", "copy")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -49,6 +50,7 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
     start_ns = int(contents.header["start_mono_ns"])
     ticks = contents.bulk["tick"]
     copies, impossible_copies = possible(contents.bulk["copy"], "bytes")
+    waits, impossible_waits = possible_waits(contents.bulk["wait"])
     nodes = read_nodes(contents.bulk["node"], contents.codes)
     stacks = resolve_stacks(nodes, _wanted_stacks(contents))
     modules = ModuleIds()
@@ -56,7 +58,7 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
     sources = _sources(contents, facts, nodes, stacks)
     allocs = allocations(contents, start_ns, stacks)
     losses = outcome.losses | {
-        "damaged_records": contents.damaged + allocs.damaged + impossible_copies,
+        "damaged_records": contents.damaged + allocs.damaged + impossible_copies + impossible_waits,
         "unresolved_stack": stacks.unresolved,
         "unknown_lines": unknown_line_tables(nodes),
         "source_unread": sources.unread,
@@ -64,6 +66,7 @@ def build_tables(contents: SpoolContents, facts: Facts, outcome: Outcome, rss_pa
     }
     tables: Tables = {
         "cpu": cpu_table(ticks, start_ns, cpu_start_ns(contents), nodes, stacks, segments, modules),
+        "wait": wait_table(waits, start_ns, stacks),
         "memory": memory_table(contents.bulk["memory"], start_ns, stacks),
         "alloc": allocs.table,
         "copy": copy_table(copies, start_ns, stacks),
@@ -158,9 +161,9 @@ def _iso_utc(real_ns: int) -> str:
 
 def _features(header: np.void) -> str:
     bits = int(header["features"])
-    on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "memory", "copy", "children")}
+    on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "wait", "memory", "copy", "children")}
     on["alloc"] = on["memory"] and int(header["alloc_interval_bytes"]) > 0
-    return json.dumps([name for name in ("cpu", "memory", "alloc", "copy", "children") if on[name]])
+    return json.dumps([name for name in ("cpu", "wait", "memory", "alloc", "copy", "children") if on[name]])
 
 
 def _alloc_interval(header: np.void) -> str:

@@ -25,6 +25,7 @@ from .settings import Settings
 from .shimfile import preloadable_shim
 from .space import SpoolSpace
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
+from .watch import Watcher
 
 if TYPE_CHECKING:
     from .finish import Finished
@@ -72,8 +73,10 @@ def _record(settings: Settings, program: Program, template: str, shim: Path, tel
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    status = _supervise(pid, space, residents)
+    watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
+    status = _supervise(pid, space, residents, watcher)
     losses = {"spool_space": space.failures, "rss_processes": residents.left_out}
+    losses["watcher_off"] = watcher.failures if watcher else 0
     return _finish(folder, space, pid, status, losses)
 
 
@@ -88,8 +91,10 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
     return space
 
 
-def _supervise(pid: int, space: SpoolSpace, residents: Residents) -> int:
+def _supervise(pid: int, space: SpoolSpace, residents: Residents, watcher: Watcher | None) -> int:
     """Waits for the program and returns its exit status. From here on nothing may end the recorder before it."""
+    if watcher:
+        watcher.start()
     with suppress(Exception):  # what is broken there is told when it is needed
         _load_converter()
 
@@ -99,6 +104,8 @@ def _supervise(pid: int, space: SpoolSpace, residents: Residents) -> int:
             residents.sample_if_due()
 
     status = wait_for(pid, each_turn)
+    if watcher:
+        watcher.stop()
     residents.close()
     return status
 

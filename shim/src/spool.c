@@ -173,3 +173,8 @@ void *spool_claim(unsigned lines) {
 void spool_publish(void *record, unsigned kind, unsigned lines) {
   atomic_store_explicit((_Atomic uint32_t *)record, kind | lines << 16, memory_order_release);
 }
+
+bool spool_holds(const void *record) {
+  const char *chunk = (const char *)atomic_load(&current);
+  return chunk && (uintptr_t)((const char *)record - chunk) < SPOOL_CHUNK_BYTES;
+}
