@@ -98,6 +98,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/false_leaks.py
 	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/report_speed.py
 
 generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the demo in the README

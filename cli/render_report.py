@@ -282,7 +282,9 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
         columns.append(f"{seconds(figures.wait_s) if figures and figures.wait_s else '':>{layout.wait}}")
     columns += _memory_columns(figures, report, layout, screen)
     text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
-    plain = _LINE + sum(1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.memory) if width)
+    plain = _LINE + sum(
+        1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.memory) if width
+    )
     source = fit(text, screen.width - plain - 2, screen)
     return " ".join(columns) + "  " + (source if figures and line.source is not None else screen.paint(source, "dim"))
 
@@ -400,7 +402,9 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
 def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
     """What is not shown, and how to see it."""
     notes = []
-    has_samples = any(trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy"))
+    has_samples = any(
+        trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy")
+    )
     if not has_samples:
         notes.append("The trace holds no samples: the program was too short, or nothing was recorded.")
     outside_s = report.unattributed.cpu_s or 0.0

@@ -89,7 +89,8 @@ struct chunk_header {
 #define BOARD_FREE 0
 #define BOARD_FILLING 1 /* somebody's, not to be read yet */
 #define BOARD_LIVE 2
-#define BOARD_ENDED 3 /* the thread is over: end_ns and cpu_end_ns stand. Freed by the watcher, or taken again when full */
+#define BOARD_ENDED                                                                                                    \
+  3 /* the thread is over: end_ns and cpu_end_ns stand. Freed by the watcher, or taken again when full */
 
 /* A thread that lives, as the watcher needs to know it. Filled by the thread itself. */
 struct board_entry {
@@ -101,11 +102,11 @@ struct board_entry {
   uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python whose stacks can be read */
   uint64_t runtime;        /* address of _PyRuntime, 0 = not known */
   uint64_t runtime_bytes;
-  uint64_t code_type;    /* address of PyCode_Type */
-  uint64_t pthread;      /* pthread_self(): what Python calls the thread's ident */
-  int64_t start_ns;      /* CLOCK_MONOTONIC, when it was put here, and */
-  int64_t cpu_start_ns;  /* its CPU clock then */
-  int64_t end_ns;        /* the same at its end */
+  uint64_t code_type;   /* address of PyCode_Type */
+  uint64_t pthread;     /* pthread_self(): what Python calls the thread's ident */
+  int64_t start_ns;     /* CLOCK_MONOTONIC, when it was put here, and */
+  int64_t cpu_start_ns; /* its CPU clock then */
+  int64_t end_ns;       /* the same at its end */
   int64_t cpu_end_ns;
   uint64_t reserved[5];
 };
@@ -424,11 +425,11 @@ struct record_wait {
   int64_t end_ns;
   int64_t waited_ns;
   uint64_t stack;
-  uint32_t process;   /* of the thread: the chunk is the watcher's */
+  uint32_t process;    /* of the thread: the chunk is the watcher's */
   uint16_t wait_class; /* WAIT_* */
   uint16_t pad;
-  int32_t syscall;    /* number of the system call when it was met; -1 = none */
-  uint32_t looks;     /* how often the thread was found waiting there */
+  int32_t syscall; /* number of the system call when it was met; -1 = none */
+  uint32_t looks;  /* how often the thread was found waiting there */
   uint64_t reserved;
 };
 

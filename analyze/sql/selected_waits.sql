@@ -10,12 +10,12 @@
 --   wait_s [s]: how long the thread waited, inside the window
 -- Order: none
 WITH clipped AS (
-    SELECT waits.*, t_ns + span_ns AS end_ns, greatest(t_ns, coalesce(from_ns, t_ns)) AS first_ns,
+    SELECT waits.*, greatest(t_ns, coalesce(from_ns, t_ns)) AS first_ns,
         least(t_ns + span_ns, coalesce(to_ns, t_ns + span_ns)) AS last_ns
     FROM waits, selection
     WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
         AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 )
 SELECT trace, process, thread, stack, class,
-    if(span_ns > 0, duration_ns * greatest(last_ns - first_ns, 0) / span_ns, duration_ns) / 1e9 AS wait_s
+    duration_ns / 1e9 * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) AS wait_s
 FROM clipped

@@ -16,10 +16,10 @@ struct python_layout {
   int tstate_next;
   int tstate_thread;  /* thread_id: pthread_self() of the thread */
   int interp_threads; /* PyInterpreterState: the first thread state; -1: not known */
-  int tstate_chunk; /* newest chunk of the frame stack: previous at 0, size at 8; -1: frames are heap objects */
-  int interp_gc;    /* PyInterpreterState: gc.collecting (int) */
-  int interp_next;  /* PyInterpreterState: next */
-  int frame_bytes;  /* how much of a frame to read */
+  int tstate_chunk;   /* newest chunk of the frame stack: previous at 0, size at 8; -1: frames are heap objects */
+  int interp_gc;      /* PyInterpreterState: gc.collecting (int) */
+  int interp_next;    /* PyInterpreterState: next */
+  int frame_bytes;    /* how much of a frame to read */
   int frame_code;
   int frame_previous;
   int frame_instruction; /* 3.10: int32 f_lasti in units; later: pointer into the bytecode */

@@ -8,13 +8,13 @@
 
 #include "watch.h"
 
-#define LEAST_WAIT_NS 100000     /* shorter ones stay owed */
-#define DELAY_SHARE_NS 10000000  /* delays are given to a stack in portions of this, like CPU ticks */
-#define LEAST_LEFT_NS 1000000    /* of what a thread leaves behind at its end */
-#define GAP_NS 100000000         /* delays on one stack further apart are two */
-#define LITTLE 4                 /* one wait, if no more than one part in so many was spent on the CPU in between */
-#define BACK_OFF 40              /* the end of a wait is known to one part in so many of its length, or better: */
-#define CROWD 128                /* with fewer threads than this, looks are more frequent */
+#define LEAST_WAIT_NS 100000    /* shorter ones stay owed */
+#define DELAY_SHARE_NS 10000000 /* delays are given to a stack in portions of this, like CPU ticks */
+#define LEAST_LEFT_NS 1000000   /* of what a thread leaves behind at its end */
+#define GAP_NS 100000000        /* delays on one stack further apart are two */
+#define LITTLE 4                /* one wait, if no more than one part in so many was spent on the CPU in between */
+#define BACK_OFF 40             /* the end of a wait is known to one part in so many of its length, or better: */
+#define CROWD 128               /* with fewer threads than this, looks are more frequent */
 #define LONGEST_NS 2000000000
 #define ATTEMPTS 3
 

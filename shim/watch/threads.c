@@ -5,9 +5,9 @@
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
-#define REST_SHARE 100         /* a process that rests is asked for its clock after a part in so many of its rest, */
+#define REST_SHARE 100 /* a process that rests is asked for its clock after a part in so many of its rest, */
 #define LONGEST_REST_NS 100000000
-#define REFRESH_SHARE 40       /* and its waits are prolonged in the spool after one in so many */
+#define REFRESH_SHARE 40 /* and its waits are prolonged in the spool after one in so many */
 #define LONGEST_REFRESH_NS 2000000000
 
 static struct watched watched[SPOOL_BOARD];

@@ -36,7 +36,7 @@ int64_t proc_clock_ns(pid_t pid);
 
 /* A wait, or what has passed of it. Invariant: 0 <= facts.waited_ns <= facts.end_ns - facts.t_ns. */
 struct wait {
-  struct record_wait facts; /* wait_class 0 = none */
+  struct record_wait facts;   /* wait_class 0 = none */
   struct record_wait *record; /* where it is published; null = not yet */
 };
 
@@ -58,8 +58,8 @@ struct watched {
   int64_t charged_ns;       /* waiting time given to waits so far */
   int64_t delay_charged_ns; /* the same of delays */
   struct wait wait, runnable;
-  uint64_t stack;      /* the last one that was read */
-  uintptr_t state;     /* its PyThreadState; 0 = not known */
+  uint64_t stack;       /* the last one that was read */
+  uintptr_t state;      /* its PyThreadState; 0 = not known */
   uint32_t state_tries; /* how often it was not found */
 };
 
@@ -72,11 +72,11 @@ struct process {
   uint32_t refusals; /* looks that the kernel has refused, one after the other; REFUSED: no more are taken */
   const struct python_layout *layout;
   bool layout_known;
-  bool resting;      /* every thread was blocked at the last pass */
-  int64_t clock_ns;  /* CPU time at the last pass */
-  int64_t quiet_ns;  /* until when nothing is known to have run */
-  int64_t idle_ns;   /* since when */
-  int64_t refresh_ns; /* when to look at the threads though nothing has run */
+  bool resting;        /* every thread was blocked at the last pass */
+  int64_t clock_ns;    /* CPU time at the last pass */
+  int64_t quiet_ns;    /* until when nothing is known to have run */
+  int64_t idle_ns;     /* since when */
+  int64_t refresh_ns;  /* when to look at the threads though nothing has run */
   int64_t searched_ns; /* when its thread states were last searched */
 };
 

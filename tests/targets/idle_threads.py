@@ -1,6 +1,7 @@
 """Threads that wait and nothing else; then what the recorder's watcher took of the CPU meanwhile."""
 
 import json
+import os
 import sys
 import threading
 import time
@@ -18,13 +19,15 @@ def watcher_ns(parent):
     return times
 
 
-def main():
-    import os
+def wait(event):
+    event.wait()  # LINE: wait
 
+
+def main():
     count, seconds, busy = int(sys.argv[1]), float(sys.argv[2]), "busy" in sys.argv
     event = threading.Event()
     threading.stack_size(256 * 1024)
-    threads = [threading.Thread(target=event.wait) for _ in range(count)]
+    threads = [threading.Thread(target=wait, args=(event,)) for _ in range(count)]
     for thread in threads:
         thread.start()
     before, start = watcher_ns(os.getppid()), time.monotonic()
