@@ -114,10 +114,22 @@ static bool in_runtime(const struct board_entry *entry, uint64_t address) {
 /* The parent of a vfork waits as if for a disk. */
 static bool starts_child(int32_t number) { return number == SYS_vfork || number == SYS_clone || number == SYS_clone3; }
 
+/* Calls that wait for nothing but a time or another thread or process: no need to ask for the state. */
+static bool is_asleep(int32_t number) {
+  static const int32_t calls[] = {SYS_futex,           SYS_poll,           SYS_ppoll,       SYS_select,
+                                  SYS_pselect6,        SYS_epoll_wait,     SYS_epoll_pwait, SYS_nanosleep,
+                                  SYS_clock_nanosleep, SYS_rt_sigtimedwait};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    if (calls[i] == number) return true;
+  }
+  return false;
+}
+
 /* WAIT_*; 0 = it is stopped, which is no waiting. */
 static uint32_t class_of(const struct watched *thread, const struct system_call *call) {
   const struct board_entry *entry = &thread->entry;
   if (call->number == SYS_futex && in_runtime(entry, call->arguments)) return WAIT_GIL;
+  if (is_asleep(call->number)) return WAIT_SLEEP;
   char state = proc_state(entry->pid, entry->tid);
   if (state == 'T' || state == 't' || state == 'Z') return 0;
   return state == 'D' && !starts_child(call->number) ? WAIT_DISK : WAIT_SLEEP;
@@ -137,19 +149,18 @@ static bool same_schedule(const struct schedule *a, const struct schedule *b) {
   return a->run_ns == b->run_ns && a->count == b->count;
 }
 
-/* Where the thread waits: consistent, because it did not run from before the walk until after it. */
+/* Where the thread waits: consistent, because it was blocked before the walk and has not got the CPU until after it (the
+ * count in schedstat rises at that moment, and is never stale). */
 static enum answer read_wait(struct watched *thread, struct look *look) {
   const struct board_entry *entry = &thread->entry;
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
-    struct system_call after;
     struct schedule later;
     enum answer answer = proc_call(entry->pid, entry->tid, &look->call);
     if (answer != ANSWER_BLOCKED) return answer;
     look->class = class_of(thread, &look->call);
     bool whole = stack_read(thread, false, &look->stack);
-    answer = proc_call(entry->pid, entry->tid, &after);
     if (!proc_schedule(thread->schedule_fd, &later)) return ANSWER_GONE;
-    if (answer == ANSWER_BLOCKED && same_schedule(&look->schedule, &later)) {
+    if (same_schedule(&look->schedule, &later)) {
       if (!whole) loss_add(LOSS_waits_torn);
       return ANSWER_BLOCKED;
     }
@@ -225,6 +236,7 @@ void account_begin(struct watched *thread) {
 bool account_look(struct watched *thread, int64_t period_ns) {
   struct look look = {.stack = 0};
   if (!proc_schedule(thread->schedule_fd, &look.schedule)) return false;
+  if (!look.schedule.count) return refuse(thread); /* a kernel that does not count */
   look.t_ns = clock_now_ns();
   if (thread->condition == CONDITION_BLOCKED && same_schedule(&look.schedule, &thread->seen)) {
     thread->wait.facts.looks++;
@@ -236,6 +248,11 @@ bool account_look(struct watched *thread, int64_t period_ns) {
   thread->looked_ns = look.t_ns;
   thread->due_ns = next_look(thread, period_ns);
   return true;
+}
+
+void account_rest(struct watched *thread, int64_t t_ns) {
+  charge(thread, owed_ns(thread, &thread->seen, t_ns), t_ns);
+  thread->looked_ns = t_ns;
 }
 
 /* ---- ends ---- */

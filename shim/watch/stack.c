@@ -61,27 +61,41 @@ static void aim(struct watched *thread) {
 
 /* ---- which thread state ---- */
 
-static void give_state(struct process *process, uintptr_t state, uint64_t ident) {
-  for (struct watched *each = process->threads; each; each = each->next) {
-    if (each->entry.pthread == ident && !each->state) each->state = state;
-  }
+static uint32_t count_missing(const struct process *process) {
+  uint32_t missing = 0;
+  for (struct watched *each = process->threads; each; each = each->next) missing += each->state == 0;
+  return missing;
 }
 
-static void search_interpreter(struct process *process, uintptr_t interpreter) {
+/* How many threads without a state got this one. */
+static uint32_t give_state(struct process *process, uintptr_t state, uint64_t ident) {
+  uint32_t given = 0;
+  for (struct watched *each = process->threads; each; each = each->next) {
+    if (each->entry.pthread != ident || each->state) continue;
+    each->state = state;
+    given++;
+  }
+  return given;
+}
+
+/* New states stand in front: the search ends with the last thread that misses one. */
+static uint32_t search_interpreter(struct process *process, uintptr_t interpreter, uint32_t missing) {
   const struct python_layout *layout = process->layout;
   char state[STATE_BYTES];
   uintptr_t at = read_word(interpreter + (uintptr_t)layout->interp_threads);
-  for (int i = 0; at && i < MAX_STATES; i++) {
-    if (!safe_read(state, (void *)at, (size_t)layout->tstate_thread + 8)) return;
-    give_state(process, at, word_at(state, layout->tstate_thread));
+  for (int i = 0; at && missing && i < MAX_STATES; i++) {
+    if (!safe_read(state, (void *)at, (size_t)layout->tstate_thread + 8)) break;
+    missing -= give_state(process, at, word_at(state, layout->tstate_thread));
     at = word_at(state, layout->tstate_next);
   }
+  return missing;
 }
 
 static void search_states(struct process *process, uintptr_t runtime) {
   uintptr_t at = read_word(runtime + (uintptr_t)process->layout->runtime_interpreters);
-  for (int i = 0; at && i < MAX_INTERPRETERS; i++) {
-    search_interpreter(process, at);
+  uint32_t missing = count_missing(process);
+  for (int i = 0; at && missing && i < MAX_INTERPRETERS; i++) {
+    missing = search_interpreter(process, at, missing);
     at = read_word(at + (uintptr_t)process->layout->interp_next);
   }
 }
@@ -107,11 +121,14 @@ static const char *frame_at(uintptr_t address) {
   return safe_read(scratch.copy, (void *)address, (size_t)python_layout->frame_bytes) ? scratch.copy : NULL;
 }
 
-static void read_chunk(const char *state) {
+/* Up to the innermost frame, which is the last in it. */
+static void read_chunk(const char *state, uintptr_t frame) {
   chunk.bytes = 0;
   if (python_layout->tstate_chunk < 0) return;
   chunk.start = word_at(state, python_layout->tstate_chunk);
-  chunk.bytes = safe_read_some(chunk.data, (void *)chunk.start, sizeof chunk.data);
+  size_t used = frame - chunk.start + FRAME_ROOM;
+  if (used > sizeof chunk.data) used = sizeof chunk.data;
+  chunk.bytes = safe_read_some(chunk.data, (void *)chunk.start, used);
 }
 
 static uintptr_t innermost(const char *state) {
@@ -147,7 +164,7 @@ static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
   bool truncated = false;
   if (!read_state(thread, state)) return false;
   uintptr_t frame = innermost(state);
-  read_chunk(state);
+  read_chunk(state, frame);
   if (!collect(frame, &truncated) || !chain_verify(&scratch)) return false;
   if (moving && (!read_state(thread, after) || innermost(after) != frame)) return false;
   if (truncated) loss_add(LOSS_deep_stack);

@@ -5,7 +5,7 @@
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
-#define REST_SHARE 100 /* a process that rests is asked for its clock after a part in so many of its rest, */
+#define REST_SHARE 50 /* a process that rests is asked for its clock after a part in so many of its rest, */
 #define LONGEST_REST_NS 100000000
 #define REFRESH_SHARE 40 /* and its waits are prolonged in the spool after one in so many */
 #define LONGEST_REFRESH_NS 2000000000
@@ -126,7 +126,7 @@ static bool rests(struct process *process, int64_t now_ns) {
   process->clock_ns = clock_ns;
   if (!still) process->idle_ns = now_ns;
   if (still) process->quiet_ns = now_ns;
-  return still && now_ns < process->refresh_ns;
+  return still;
 }
 
 static void plan_refresh(struct process *process, int64_t now_ns) {
@@ -135,8 +135,19 @@ static void plan_refresh(struct process *process, int64_t now_ns) {
   process->refresh_ns = now_ns + (pause_ns < LONGEST_REFRESH_NS ? pause_ns : LONGEST_REFRESH_NS);
 }
 
+/* So that what has passed is in the spool, should the recorder be killed. */
+static void refresh(struct process *process, int64_t now_ns) {
+  if (now_ns < process->refresh_ns) return;
+  for (struct watched *thread = process->threads; thread; thread = thread->next) account_rest(thread, now_ns);
+  plan_refresh(process, now_ns);
+}
+
 static void look_at_process(struct process *process, int64_t now_ns, bool all) {
-  if (process->refusals >= REFUSED || (rests(process, now_ns) && !all)) return;
+  if (process->refusals >= REFUSED) return;
+  if (rests(process, now_ns) && !all) {
+    refresh(process, now_ns);
+    return;
+  }
   bool resting = true;
   for (struct watched *thread = process->threads, *next; thread; thread = next) {
     next = thread->next;

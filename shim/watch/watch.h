@@ -93,6 +93,8 @@ int64_t threads_idle_since(int64_t now_ns);
 void account_begin(struct watched *thread);
 /* One look. false = the thread is gone. */
 bool account_look(struct watched *thread, int64_t period_ns);
+/* The thread was blocked at the last look, and has not run since. */
+void account_rest(struct watched *thread, int64_t t_ns);
 /* The thread was blocked until `until_ns`, or ended as its entry says. */
 void account_gone(struct watched *thread, int64_t until_ns);
 void account_ended(struct watched *thread);
