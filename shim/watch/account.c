@@ -75,9 +75,23 @@ static void charge(struct watched *thread, int64_t waited_ns, int64_t end_ns) {
   wait_add(&thread->wait, waited_ns, end_ns);
 }
 
+/* A thread that was woken but did not get the CPU looked like one that waits. Now that it has got it, the kernel says how
+ * long that was, and its wait gives it back. */
+static void give_back(struct watched *thread, int64_t owed) {
+  struct record_wait *facts = &thread->wait.facts;
+  int64_t back_ns = -owed < facts->waited_ns ? -owed : facts->waited_ns;
+  if (owed >= 0 || thread->condition != CONDITION_BLOCKED) return;
+  if (thread->wait.record && !spool_holds(thread->wait.record)) return;
+  facts->waited_ns -= back_ns;
+  facts->end_ns -= back_ns;
+  thread->charged_ns -= back_ns;
+  if (thread->wait.record) publish(&thread->wait);
+}
+
 /* The thread was met on the CPU, or about to be: what it owes since it was last met waiting is that wait's. */
 static void close_wait(struct watched *thread, int64_t owed, int64_t t_ns) {
-  int64_t passed_ns = t_ns - thread->looked_ns;
+  int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
+  give_back(thread, owed);
   if (thread->condition == CONDITION_BLOCKED) charge(thread, owed < passed_ns ? owed : passed_ns, t_ns);
 }
 
@@ -184,6 +198,7 @@ static void met_waiting(struct watched *thread, const struct look *look) {
     thread->wait.facts.wait_class = 0;
     return;
   }
+  give_back(thread, owed);
   if (!continues(thread, look)) {
     if (thread->condition == CONDITION_BLOCKED && owed > 0) {
       charge(thread, owed / 2, thread->wait.facts.end_ns + owed / 2);

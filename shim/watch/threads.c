@@ -5,9 +5,11 @@
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
-#define REST_SHARE 50 /* a process that rests is asked for its clock after a part in so many of its rest, */
-#define LONGEST_REST_NS 100000000
-#define REFRESH_SHARE 40 /* and its waits are prolonged in the spool after one in so many */
+#define REST_SHARE 50        /* a process that rests is asked for its clock after a part in so many of its rest, and */
+#define REST_THREAD_NS 30000 /* this for each thread, since the kernel adds them up */
+#define LONGEST_REST_NS 200000000
+#define REFRESH_SHARE 100 /* and its waits are prolonged in the spool after one in so many */
+#define REFRESH_THREAD_NS 100000
 #define LONGEST_REFRESH_NS 2000000000
 
 static struct watched watched[SPOOL_BOARD];
@@ -131,7 +133,7 @@ static bool rests(struct process *process, int64_t now_ns) {
 
 static void plan_refresh(struct process *process, int64_t now_ns) {
   int64_t pause_ns = (now_ns - process->idle_ns) / REFRESH_SHARE;
-  if (pause_ns < LONGEST_REST_NS) pause_ns = LONGEST_REST_NS;
+  pause_ns += process->count * REFRESH_THREAD_NS;
   process->refresh_ns = now_ns + (pause_ns < LONGEST_REFRESH_NS ? pause_ns : LONGEST_REFRESH_NS);
 }
 
@@ -161,7 +163,7 @@ static void look_at_process(struct process *process, int64_t now_ns, bool all) {
 void threads_look(int64_t now_ns, bool all) {
   for (uint32_t i = 0; i < process_end; i++) {
     struct process *process = &processes[i];
-    int64_t pause_ns = (process->quiet_ns - process->idle_ns) / REST_SHARE;
+    int64_t pause_ns = (process->quiet_ns - process->idle_ns) / REST_SHARE + process->count * REST_THREAD_NS;
     if (pause_ns > LONGEST_REST_NS) pause_ns = LONGEST_REST_NS;
     if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) look_at_process(process, now_ns, all);
   }
