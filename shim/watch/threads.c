@@ -5,12 +5,16 @@
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
-#define REST_SHARE 50        /* a process that rests is asked for its clock after a part in so many of its rest, and */
-#define REST_THREAD_NS 30000 /* this for each thread, since the kernel adds them up */
-#define LONGEST_REST_NS 200000000
-#define REFRESH_SHARE 100 /* and its waits are prolonged in the spool after one in so many */
+/* The pauses of a process that rests: a part in so many of its rest and so much for each thread, but no more than so much
+ * for each thread; between two looks at its clock (the kernel adds up its threads), */
+#define CLOCK_SHARE 50
+#define CLOCK_THREAD_NS 30000
+#define CLOCK_MOST_THREAD_NS 2000000
+/* and between two times that its waits are prolonged in the spool. */
+#define REFRESH_SHARE 100
 #define REFRESH_THREAD_NS 100000
-#define LONGEST_REFRESH_NS 2000000000
+#define REFRESH_MOST_THREAD_NS 5000000
+#define LONGEST_REST_NS 1000000000
 
 static struct watched watched[SPOOL_BOARD];
 static struct process processes[MAX_PROCESSES];
@@ -131,10 +135,15 @@ static bool rests(struct process *process, int64_t now_ns) {
   return still;
 }
 
+static int64_t rest_pause(const struct process *process, int64_t share, int64_t least_ns, int64_t most_ns) {
+  int64_t count = process->count, rest_ns = process->quiet_ns - process->idle_ns;
+  int64_t pause_ns = (rest_ns > 0 ? rest_ns / share : 0) + count * least_ns;
+  if (pause_ns > count * most_ns) pause_ns = count * most_ns;
+  return pause_ns < LONGEST_REST_NS ? pause_ns : LONGEST_REST_NS;
+}
+
 static void plan_refresh(struct process *process, int64_t now_ns) {
-  int64_t pause_ns = (now_ns - process->idle_ns) / REFRESH_SHARE;
-  pause_ns += process->count * REFRESH_THREAD_NS;
-  process->refresh_ns = now_ns + (pause_ns < LONGEST_REFRESH_NS ? pause_ns : LONGEST_REFRESH_NS);
+  process->refresh_ns = now_ns + rest_pause(process, REFRESH_SHARE, REFRESH_THREAD_NS, REFRESH_MOST_THREAD_NS);
 }
 
 /* So that what has passed is in the spool, should the recorder be killed. */
@@ -163,8 +172,7 @@ static void look_at_process(struct process *process, int64_t now_ns, bool all) {
 void threads_look(int64_t now_ns, bool all) {
   for (uint32_t i = 0; i < process_end; i++) {
     struct process *process = &processes[i];
-    int64_t pause_ns = (process->quiet_ns - process->idle_ns) / REST_SHARE + process->count * REST_THREAD_NS;
-    if (pause_ns > LONGEST_REST_NS) pause_ns = LONGEST_REST_NS;
+    int64_t pause_ns = rest_pause(process, CLOCK_SHARE, CLOCK_THREAD_NS, CLOCK_MOST_THREAD_NS);
     if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) look_at_process(process, now_ns, all);
   }
 }

@@ -84,8 +84,7 @@ def convoy(seconds):
 
 
 def schedule():
-    """Nanoseconds on the CPU, and runnable without it, of the calling thread as the kernel counts them."""
-    time.sleep(0.001)  # what is counted of a thread that runs is a tick old
+    """Nanoseconds on the CPU, and runnable without it, of the calling thread as the kernel counts them (a tick old)."""
     with open(f"/proc/self/task/{threading.get_native_id()}/schedstat") as file:
         return [int(word) for word in file.read().split()[:2]]
 
@@ -94,9 +93,9 @@ def compute(seconds, barrier):
     barrier.wait()
     before, start = schedule(), time.monotonic()
     x = 1
-    while time.monotonic() < start + seconds:
+    while time.monotonic() < start + seconds:  # LINE: compute-first
         for i in range(2000):
-            x = (x * 31 + i) & 0xFFFFFF
+            x = (x * 31 + i) & 0xFFFFFF  # LINE: compute-last
     after, wall = schedule(), time.monotonic() - start
     run, delay = ((b - a) / 1e9 for a, b in zip(before, after))
     watches[str(threading.get_native_id())] = {"wall_s": wall, "run_s": run, "delay_s": delay}
