@@ -122,9 +122,9 @@ class SpoolBuilder:
         sizes = {"size_bytes": 1_999_993, "usable_bytes": 2_000_008, "interval_bytes": 262_144}
         return self.add("alloc", process, **(common | sizes | fields))
 
-    def wait(self, at_ns: int, waited_ns: int, process: int = 1, **fields: Any) -> SpoolBuilder:
+    def wait(self, at_ns: int, length_ns: int, process: int = 1, **fields: Any) -> SpoolBuilder:
         """A wait of thread 3 of ``process``, in a chunk of the watcher's; by default asleep without a pause."""
-        times = {"t_ns": START_MONO_NS + at_ns, "end_ns": START_MONO_NS + at_ns + waited_ns, "waited_ns": waited_ns}
+        times = {"t_ns": START_MONO_NS + at_ns, "end_ns": START_MONO_NS + at_ns + length_ns, "waited_ns": length_ns}
         common = {"thread": 3, "process": process, "wait_class": C["WAIT_SLEEP"], "syscall": -1, "looks": 1}
         record = np.zeros(1, struct_dtype("record_wait"))
         for name, value in (common | times | fields).items():

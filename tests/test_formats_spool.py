@@ -176,7 +176,7 @@ def test_a_spool_that_is_no_spool_is_refused_by_name(tmp_path):
     path.write_bytes(bytes(100_000))
     with pytest.raises(NotASpool, match="does not begin as one"):
         read_spool(path)
-    with pytest.raises(SpoolVersion, match="version 1, and this program reads version 2"):
+    with pytest.raises(SpoolVersion, match=f"version 1, and this program reads version {C['SPOOL_VERSION']}"):
         read_spool(SpoolBuilder(version=1).write(path))
     with pytest.raises(NotASpool, match="chunk size"):
         read_spool(SpoolBuilder(chunk_bytes=4096).write(path))
