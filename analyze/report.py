@@ -178,7 +178,7 @@ class _Maker:
         """Sums over all samples, attributed or not; the highest of the peaks."""
         rows = [row for each in self._reductions for row in each.lines.values()] + [unattributed]
         names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
-        cpu = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
+        cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
         memories = [each.memory for each in self._reductions if each.memory is not None]
         return Totals(
             **cpu,

@@ -50,7 +50,7 @@ def thread_infos(traces: Traces, info: TraceInfo, trace: int) -> list[ThreadInfo
 
 def _thread(row: Row, events: dict[str, int | None]) -> ThreadInfo:
     has_cpu = events["cpu"] is not None
-    cpu = {name: row[name] if has_cpu else None for name in _CPU}
+    cpu: Row = {name: row[name] if has_cpu else None for name in _CPU}
     cpu["cpu_s"] = sum(row[name] for name in _CPU) if has_cpu else None
     kept = {name: row[name] for name in ("trace", "process", "thread", "tid", "name", "start_s", "end_s")}
     return ThreadInfo(**kept, **cpu, **waited([row], events["wait"] is not None))
