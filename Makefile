@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PACKAGES := formats recorder analyze cli
-C_FILES := $(wildcard shim/src/*.c shim/src/*.h shim/tests/*.c shim/tests/*.h) formats/spool.h
+C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 TREE := build/tree
 DEMO := build/demo.parquet
@@ -29,7 +29,7 @@ $(VENV)/.stamp-tools: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.c shim/src/*.h) $(wildcard formats/*.h) \
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.[ch] shim/watch/*.[ch]) $(wildcard formats/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'
@@ -99,6 +99,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/false_leaks.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/long_recording.py
+	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/report_speed.py
 
 generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the demo in the README

@@ -21,12 +21,13 @@ from .selection import Selection
 from .sources import source_line, sources_of
 from .timeline import Memory, memory_over_time
 from .trend import Point, reduce_points, steps
+from .waits import CLASSES, waited
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
-_SUMMED = (*_CPU, "cumulative_cpu_s")
+_SUMMED = (*_CPU, "cumulative_cpu_s", *CLASSES)
 _SUMMED_MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _SUMMED_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 
@@ -165,6 +166,7 @@ class _Maker:
     def __init__(self, reductions: list[Reduction], unattributed: Row) -> None:
         self._reductions = reductions
         self.has_cpu = any(each.info.events["cpu"] is not None for each in reductions)
+        self.has_waits = any(each.info.events["wait"] is not None for each in reductions)
         self.has_memory = any(each.memory is not None for each in reductions)
         self.has_allocations = any(each.info.events["alloc"] is not None for each in reductions)
         self.has_peak = any(each.memory is not None and each.memory.peak_bytes > 0 for each in reductions)
@@ -182,10 +184,11 @@ class _Maker:
         """Sums over all samples, attributed or not; the highest of the peaks."""
         rows = [row for each in self._reductions for row in each.lines.values()] + [unattributed]
         names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
-        cpu = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
+        cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
         memories = [each.memory for each in self._reductions if each.memory is not None]
         return Totals(
             **cpu,
+            **waited(rows, self.has_waits),
             peak_bytes=max((m.peak_bytes for m in memories), default=None),
             python_peak_bytes=max((m.python_peak_bytes for m in memories), default=None),
             peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
@@ -215,9 +218,9 @@ class _Maker:
         return Line(None, None, None, None, **self._figures(row, (), []))
 
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
-        figures: Row = {}
+        figures: Row = waited([row], self.has_waits)
         if self.has_cpu:
-            figures = {name: row[name] for name in _CPU}
+            figures |= {name: row[name] for name in _CPU}
             figures["native_libraries"] = self._libraries.get(key, [])
             figures["cpu_percent"] = 100 * row["cpu_s"] / self.totals.cpu_s if self.totals.cpu_s else 0.0
         if self.has_memory:
@@ -263,4 +266,5 @@ def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
 def _default_order(row: Line) -> tuple[Any, ...]:
     cumulative = row.cumulative_cpu_s if isinstance(row, Function) else 0
     names = (row.file or "", row.line or 0, row.function or "")
-    return -(row.cpu_s or 0), -(cumulative or 0), -(row.growth_bytes or 0), -(row.alloc_bytes or 0), *names
+    costs = (row.cpu_s, cumulative, row.growth_bytes, row.alloc_bytes, row.wait_s)
+    return *(-(cost or 0) for cost in costs), *names

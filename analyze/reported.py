@@ -34,7 +34,7 @@ class ShownFile:
 def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
     """The lines to show, by file; files in the order of their first line in the report.
 
-    A line is shown if it took 1 % of the CPU time, if the memory charged to it changed by 1 % of the peak, if it held 1 %
+    A line is shown if it took 1 % of the CPU time or of the waiting time, if the memory charged to it changed by 1 % of the peak, if it held 1 %
     of the peak, allocated or copied 1 % of all bytes, or leaks; together with the line before and the line after; at
     most 300 lines in all. ``all_lines`` shows every line with a sample.
     """
@@ -60,7 +60,8 @@ def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
 
 
 def _matters(line: Line, report: Report) -> bool:
-    return matters(line, report) or reaches(line.cpu_s, report.totals.cpu_s)
+    totals = report.totals
+    return matters(line, report) or reaches(line.cpu_s, totals.cpu_s) or reaches(line.wait_s, totals.wait_s)
 
 
 def matters(line: Line, report: Report) -> bool:

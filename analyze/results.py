@@ -41,6 +41,16 @@ class TraceInfo:
 
 
 @dataclass(frozen=True)
+class Waits:
+    """Waiting time by what was waited for."""
+
+    sleep_s: float | None = None
+    disk_s: float | None = None
+    runnable_s: float | None = None
+    gil_s: float | None = None
+
+
+@dataclass(frozen=True)
 class Totals:
     """Sums over all samples of the selection, attributed or not; peaks of the process tree."""
 
@@ -50,6 +60,7 @@ class Totals:
     system_s: float | None = None
     gc_s: float | None = None
     wait_s: float | None = None
+    waits: Waits = Waits()
     peak_bytes: int | None = None
     python_peak_bytes: int | None = None
     peak_rss_bytes: int | None = None
@@ -57,16 +68,6 @@ class Totals:
     copy_bytes: int | None = None
     gpu_s: float | None = None
     gpu_peak_bytes: int | None = None
-
-
-@dataclass(frozen=True)
-class Waits:
-    """Waiting time by what was waited for."""
-
-    sleep_s: float | None = None
-    disk_s: float | None = None
-    runnable_s: float | None = None
-    gil_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -312,6 +313,26 @@ class ProcessInfo:
     system_s: float | None
     growth_bytes: int | None
     peak_bytes: int | None
+
+
+@dataclass(frozen=True)
+class ThreadInfo:
+    """A thread. CPU times are of its ticks, waits None where they were not recorded; ``tid`` and ``name`` are the
+    system's."""
+
+    trace: int
+    process: int
+    thread: int
+    tid: int | None
+    name: str | None
+    start_s: float | None
+    end_s: float | None
+    cpu_s: float | None
+    python_s: float | None
+    native_s: float | None
+    system_s: float | None
+    wait_s: float | None
+    waits: Waits
 
 
 @dataclass(frozen=True)

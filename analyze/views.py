@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 #: View of each kind, in the order in which they are documented.
 KIND_VIEWS: dict[str, str] = {
     "cpu": "cpu_rows",
+    "wait": "waits",
     "memory": "memory_samples",
     "alloc": "alloc_rows",
     "copy": "copies",
@@ -65,6 +66,7 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "leak_candidates",
     "allocation_lives",
     "allocation_counts",
+    "selected_waits",
     "stack_figures",
     "lines",
     "functions",

@@ -18,6 +18,7 @@ import typer
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
+from . import analyze_threads
 from .analyze_native import libraries, processes
 from .analyze_options import (
     AllFiles,
@@ -286,6 +287,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "leaks": leaks,
     "memory": memory,
     "timeline": timeline,
+    "threads": analyze_threads.threads,
     "libraries": libraries,
     "processes": processes,
     "info": info,

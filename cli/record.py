@@ -44,6 +44,7 @@ WITH_VALUE = {
 FLAGS = {
     "--no-memory": ("memory", False),
     "--no-copy": ("copy", False),
+    "--no-wait": ("wait", False),
     "--children": ("children", True),
     "--no-children": ("children", False),
     "--no-source": ("sources", False),
@@ -71,6 +72,7 @@ class Options:
     control: str | None = None
     memory: bool = True
     copy: bool = True
+    wait: bool = True
     children: bool = True
     sources: bool = True
     argv: bool = True
@@ -137,6 +139,7 @@ def settings_of(options: Options, program: list[str]) -> Settings:
         python=options.python,
         memory=options.memory,
         copy=options.copy,
+        wait=options.wait,
         children=options.children,
         cpu_interval_ns=interval_ns("--cpu-interval", options.cpu_interval),
         memory_threshold_bytes=threshold_bytes("--memory-threshold", options.memory_threshold),

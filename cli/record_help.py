@@ -8,7 +8,7 @@ import typer
 
 from scalene_trace.formats.version import VERSION
 
-HELP = """Record where a program spends its CPU time and memory, into one file: trace.parquet.
+HELP = """Record where a program spends its time and memory, into one file: trace.parquet.
 
 The program runs as it would without, and ends with its own exit status. Everything from the first word that is no
 option, -m, -c or -- on belongs to the program.
@@ -85,6 +85,7 @@ def _scalene_record(
         bool, typer.Option("--no-memory", help="Record neither footprint nor allocations.", show_default=False)
     ] = True,
     copy: Annotated[bool, typer.Option("--no-copy", help="Do not record copies.", show_default=False)] = True,
+    wait: Annotated[bool, typer.Option("--no-wait", help="Do not record waits.", show_default=False)] = True,
     children: Annotated[bool, typer.Option(help="Record child processes too.")] = True,
     cpu_interval: Annotated[
         str, typer.Option(metavar="TIME", help="CPU time between two ticks of a thread, 10us to 1s.")

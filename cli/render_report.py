@@ -43,6 +43,7 @@ class Layout:
     alloc: int = 0
     copy: int = 0
     leak: int = 0
+    wait: int = 0
 
     @property
     def cpu(self) -> int:
@@ -71,6 +72,7 @@ def layout_for(screen: Screen, report: Report) -> Layout:
         alloc=9 * (has_allocations and width >= 100),
         copy=9 * (has_copies and width >= 110),
         leak=9 * (bool(report.leaks) and width >= 130),
+        wait=8 * (width >= 80 and any(reaches(line.wait_s, totals.wait_s) for line in report.lines)),
     )
 
 
@@ -94,6 +96,7 @@ def header(report: Report, screen: Screen) -> Iterator[str]:
         yield from trace_lines(trace, screen)
     yield ""
     yield from _totals(report, screen)
+    yield from _waiting(report, screen)
     yield from _memory(report, screen)
 
 
@@ -156,6 +159,17 @@ def _totals(report: Report, screen: Screen) -> Iterator[str]:
         shares.append(f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)")
     shown = bar(screen, parts, totals.cpu_s, _headline(screen)) + "  " * (_headline(screen) > 0)
     yield f"CPU      {seconds(totals.cpu_s):>9}  {shown}{'  '.join(shares)}"
+
+
+def _waiting(report: Report, screen: Screen) -> Iterator[str]:
+    """The sum over all threads, and what they waited for."""
+    totals, waits = report.totals, report.totals.waits
+    if totals.wait_s is None:
+        return
+    named = {"asleep": waits.sleep_s, "disk": waits.disk_s, "CPU": waits.runnable_s, "GIL": waits.gil_s}
+    parts = [f"{name} {percent(part, totals.wait_s):.0f} %" for name, part in named.items() if part]
+    facts = "  ".join(["all threads: " * bool(parts) + ", ".join(parts)])
+    yield fit(f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip(), screen.width, screen)
 
 
 def _headline(screen: Screen) -> int:
@@ -227,6 +241,8 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
         )
     if has_notes:
         texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
+    if layout.wait:
+        texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over threads.")
     if layout.growth:
         texts.append(
             "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
@@ -255,6 +271,7 @@ def _column_titles(layout: Layout) -> str:
     titles = [f"{'line':>{_LINE}}"]
     titles += [f"{'CPU %':>{layout.cpu}}", f"{'':{layout.bar}}"] if layout.bar else []
     titles += [f"{'Python':>7}{'native':>7}{'system':>7}"] if layout.split else []
+    titles += [f"{'wait':>{layout.wait}}"] if layout.wait else []
     names = ("growth", "at peak", "allocated", "copied", "leaks", "py")
     titles += [f"{name:>{width}}" for name, width in zip(names, layout.memory, strict=False) if width]
     titles += [f"{'trend':{layout.trend}}"] if layout.trend else []
@@ -265,9 +282,13 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
     figures, columns = line.figures, [f"{line.number:>{_LINE}}"]
     if layout.bar:
         columns += _cpu_columns(figures, report, layout, longest_s, screen)
+    if layout.wait:
+        columns.append(f"{seconds(figures.wait_s) if figures and figures.wait_s else '':>{layout.wait}}")
     columns += _memory_columns(figures, report, layout, screen)
     text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
-    plain = _LINE + sum(1 + width for width in (layout.cpu, layout.bar, layout.split, *layout.memory) if width)
+    plain = _LINE + sum(
+        1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.memory) if width
+    )
     room = screen.width - plain - 2
     note = _note(figures, text, room, report, screen)
     source = fit(text, room - cells(note), screen)
@@ -395,7 +416,9 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
 def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
     """What is not shown, and how to see it."""
     notes = []
-    has_samples = any(trace.events[name] for trace in report.traces for name in ("cpu", "memory", "alloc", "copy"))
+    has_samples = any(
+        trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy")
+    )
     if not has_samples:
         notes.append("The trace holds no samples: the program was too short, or nothing was recorded.")
     outside_s = report.unattributed.cpu_s or 0.0

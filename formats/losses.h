@@ -29,3 +29,6 @@ LOSS(alloc_table_full, loss, "sampled allocations were not followed to their end
 LOSS(alloc_thinned, info, "the table of live samples filled up: half of them were left out and the others count for more")
 LOSS(mapping_missed, loss, "mappings were not counted: too many at once, or made while another was being noted")
 LOSS(types_unread, info, "process_vm_readv is refused here: the types of sampled objects are not known")
+LOSS(waits_off, error, "processes could not be watched from outside (another user, a container, ptrace_scope): their waits are not recorded")
+LOSS(waits_crowded, loss, "threads were not watched for waits: too many live at once")
+LOSS(waits_torn, loss, "stacks of waiting threads were not readable; the wait is kept without a stack")

@@ -55,6 +55,7 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"
     ),
+    Loss("watcher_off", "error", "the watcher could not be started: waits are not recorded"),
     Loss("rss_processes", "info", "the resident set of some processes was not read: too many at once"),
 )
 

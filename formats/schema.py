@@ -122,6 +122,34 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
     Kind(
+        "wait",
+        "a wait of a thread, seen from outside the program; a long one may be in pieces. t_ns = start",
+        ("t_ns", "process", "thread", "stack"),
+        (
+            Column("duration_ns", "int64", "ns", "how long the thread waited"),
+            Column(
+                "span_ns",
+                "int64",
+                "ns",
+                "from start to end: more than duration_ns where the thread ran for moments in between",
+            ),
+            Column(
+                "class",
+                "string",
+                "",
+                "sleep (blocked in a system call: a lock, a socket, sleep, poll, a child), disk (uninterruptible), runnable (wants the CPU and does not get it), gil (blocked on the interpreter's lock)",
+            ),
+            Column(
+                "syscall",
+                "int32",
+                "",
+                "number of the system call when the wait was met",
+                "outside of system calls, or runnable",
+            ),
+            Column("looks", "int64", "", "how often the thread was found waiting there; 0 = no look met it"),
+        ),
+    ),
+    Kind(
         "memory",
         "a footprint sample: allocated minus freed bytes moved by the threshold since the last sample of the process",
         ("t_ns", "process", "thread", "stack"),
@@ -448,7 +476,7 @@ SETTINGS: dict[str, str] = {
     "wall_ns": "length of the recording in nanoseconds",
     "command": "the command as given, JSON list; absent with --no-argv",
     "exit_status": "status that scalene-record returned for the program; absent when recovered, and when the program ran on",
-    "features": "JSON list of what was recorded: cpu, memory, alloc, copy, children",
+    "features": "JSON list of what was recorded: cpu, wait, memory, alloc, copy, children",
     "cpu_interval_ns": "mean CPU time between two ticks of a thread",
     "memory_threshold_bytes": "threshold of the footprint sampler",
     "alloc_interval": "mean bytes between two allocation samples: auto, or a number (1 = every allocation, 0 = none)",

@@ -5,7 +5,7 @@
  *
  * A recording has one spool file, shared by every recorded process:
  *
- *   spool_header | ring: uint32_t slot[SPOOL_RING] | chunk 0 | chunk 1 | ...
+ *   spool_header | ring: uint32_t slot[SPOOL_RING] | board: board_entry[SPOOL_BOARD] | chunk 0 | chunk 1 | ...
  *
  * The recorder allocates chunks ahead of use (so that a full disk is never a signal in the program) and offers
  * them: ring[n % SPOOL_RING] names the slot of offer n, and header.offered counts the offers. A process takes the
@@ -19,7 +19,11 @@
  * A closed chunk in which every line belongs to a published record is finished: the recorder copies it into a part
  * file and offers its slot again. A writer that was held up since long before may still believe in such a chunk: it
  * finds the cursor at the end while the slot is free, and when the slot is in use again it sees after its claim that
- * the chunk is not its process's own, and publishes SPOOL_PAD over the lines that it has claimed. */
+ * the chunk is not its process's own, and publishes SPOOL_PAD over the lines that it has claimed.
+ *
+ * The board lists the threads that live, for the watcher: a thread of the recorder that looks from outside who waits.
+ * It writes its records like a process, under the id PROCESS_WATCHER, with one liberty: it goes on changing the end of
+ * a wait that it has published, as long as the chunk of that record is open. */
 #ifndef SCALENE_TRACE_SPOOL_H
 #define SCALENE_TRACE_SPOOL_H
 
@@ -32,7 +36,10 @@
 #define SPOOL_CHUNK_LINES 1024
 #define SPOOL_RING 16384
 #define SPOOL_HEADER_BYTES 4096
-#define SPOOL_CHUNKS_OFFSET 69632 /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
+#define SPOOL_BOARD 4096
+#define SPOOL_BOARD_OFFSET 69632   /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
+#define SPOOL_BOARD_BYTES 524288   /* SPOOL_BOARD entries of 128 bytes */
+#define SPOOL_CHUNKS_OFFSET 593920 /* SPOOL_BOARD_OFFSET + SPOOL_BOARD_BYTES */
 #define SPOOL_LOSSES 64
 #define SPOOL_EXECS 128
 
@@ -45,6 +52,7 @@
 #define FEATURE_PLAIN_READS 32 /* behave as where process_vm_readv is refused (tests) */
 #define FEATURE_COPY 64        /* count what memcpy and memmove copy */
 #define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is where each process begins; it adapts from there */
+#define FEATURE_WAIT 256       /* threads are put on the board, so that their waits are recorded */
 
 /* header.alloc_control: one word, so that a process never sees one half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
@@ -70,10 +78,12 @@ struct spool_header {
   uint64_t copy_threshold_bytes;   /* control: bytes copied between two copy samples of a thread */
   uint32_t processes;              /* process ids handed out so far; ids count from 1 */
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
+  uint32_t board_end;              /* one past the highest entry of the board that was ever used */
+  uint32_t board_changes;          /* raised after each change of the board: who reads it looks again */
   uint32_t slots_used;             /* recorder: slots that were ever offered are those below */
   uint32_t pad;
   uint64_t alloc_control; /* control: 0 = as it began; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
-  uint64_t reserved[12];
+  uint64_t reserved[11];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
 };
@@ -88,6 +98,33 @@ struct chunk_header {
   uint64_t pid_namespace; /* inode of its /proc/self/ns/pid; 0 = not known */
   uint64_t reserved[3];
 };
+
+#define BOARD_FREE 0
+#define BOARD_FILLING 1 /* somebody's, not to be read yet */
+#define BOARD_LIVE 2
+#define BOARD_ENDED                                                                                                    \
+  3 /* the thread is over: end_ns and cpu_end_ns stand. Freed by the watcher, or taken again when full */
+
+/* A thread that lives, as the watcher needs to know it. Filled by the thread itself. */
+struct board_entry {
+  uint32_t state;   /* BOARD_* */
+  uint32_t process; /* id of its process */
+  uint32_t thread;  /* its id */
+  int32_t pid;
+  int32_t tid;
+  uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python whose stacks can be read */
+  uint64_t runtime;        /* address of _PyRuntime, 0 = not known */
+  uint64_t runtime_bytes;
+  uint64_t code_type;   /* address of PyCode_Type */
+  uint64_t pthread;     /* pthread_self(): what Python calls the thread's ident */
+  int64_t start_ns;     /* CLOCK_MONOTONIC, when it was put here, and */
+  int64_t cpu_start_ns; /* its CPU clock then */
+  int64_t end_ns;       /* the same at its end */
+  int64_t cpu_end_ns;
+  uint64_t reserved[5];
+};
+
+#define PROCESS_WATCHER 2147483647 /* owner of the watcher's chunks; no process has this id */
 
 /* head = kind | lines << 16 */
 #define RECORD_PROCESS_START 1
@@ -107,6 +144,7 @@ struct chunk_header {
 #define RECORD_GC 15
 #define RECORD_HEAP 16
 #define SPOOL_PAD 17 /* no record: lines that nobody uses */
+#define RECORD_WAIT 18
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
@@ -387,6 +425,28 @@ struct record_heap {
   int64_t pool_bytes;      /* live blocks in them: arena_bytes - pool_bytes is held but not used */
 };
 
+#define WAIT_SLEEP 1    /* blocked in a system call: a lock, a socket, sleep, poll, a child */
+#define WAIT_DISK 2     /* uninterruptible: a disk, a page */
+#define WAIT_RUNNABLE 3 /* wants the CPU and does not get it */
+#define WAIT_GIL 4      /* blocked on a futex of the interpreter: the GIL */
+
+/* A thread that waited, seen from outside. While its chunk is open, end, waited and looks grow.
+ * waited_ns <= end_ns - t_ns: the thread may have run for moments in between (a waiter for the GIL wakes every 5 ms). */
+struct record_wait {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns; /* start */
+  int64_t end_ns;
+  int64_t waited_ns;
+  uint64_t stack;
+  uint32_t process;    /* of the thread: the chunk is the watcher's */
+  uint16_t wait_class; /* WAIT_* */
+  uint16_t pad;
+  int32_t syscall; /* number of the system call when it was met; -1 = none */
+  uint32_t looks;  /* how often the thread was found waiting there */
+  uint64_t reserved;
+};
+
 #ifndef SCALENE_TRACE_CFFI
 _Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
 _Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
@@ -406,6 +466,8 @@ _Static_assert(sizeof(struct record_type) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_copy) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_gc) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_heap) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_wait) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct board_entry) * SPOOL_BOARD == SPOOL_BOARD_BYTES, "the board fits its place");
 #endif
 
 #endif

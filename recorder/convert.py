@@ -32,10 +32,11 @@ from .survey import Survey
 from .symbols import Offsets, Symbols, read_symbols, sampled_offsets
 from .text import storable
 from .ticks import code_table, cpu_table
+from .waits import possible_waits, wait_table
 
 _C = constants()
 #: Kinds of samples in the trace.
-_SAMPLES = ("cpu", "memory", "alloc", "copy")
+_SAMPLES = ("cpu", "wait", "memory", "alloc", "copy")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -75,7 +76,7 @@ class Conversion:
         self._segments = segments_by_process(survey.modules, survey.forked_from())
         self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
-        self._impossible_copies = 0
+        self._impossible = 0
         self._addresses: dict[int, Offsets] = {}
 
     def tables(self) -> Iterator[Tables]:
@@ -91,12 +92,14 @@ class Conversion:
     def _sample_tables(self, batch: Records) -> Tables:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
         copies, impossible = possible(bulk["copy"], "bytes")
-        self._impossible_copies += impossible
+        waits, impossible_waits = possible_waits(bulk["wait"])
+        self._impossible += impossible + impossible_waits
         cpu = cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules)
         for module, offsets in sampled_offsets(cpu).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         return {
             "cpu": cpu,
+            "wait": wait_table(waits, start_ns, stacks),
             "memory": memory_table(bulk["memory"], start_ns, stacks),
             "alloc": self._allocations.rows(batch),
             "copy": copy_table(copies, start_ns, stacks),
@@ -132,7 +135,7 @@ class Conversion:
         return read_symbols(self._modules.images(to_real_ns), self._addresses, self._facts.cwd)
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
-        damaged = self._survey.damaged + self._allocations.damaged + self._impossible_copies
+        damaged = self._survey.damaged + self._allocations.damaged + self._impossible
         return self._outcome.losses | {
             "damaged_records": damaged if self._outcome.until_ns is None else 0,  # else some are just being written
             "paused": sum(mark.what == "pause" for mark in self._marks),
@@ -210,9 +213,9 @@ def _iso_utc(real_ns: int) -> str:
 
 def _features(header: np.void) -> str:
     bits = int(header["features"])
-    on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "memory", "copy", "children")}
+    on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "wait", "memory", "copy", "children")}
     on["alloc"] = on["memory"] and int(header["alloc_interval_bytes"]) > 0
-    return json.dumps([name for name in ("cpu", "memory", "alloc", "copy", "children") if on[name]])
+    return json.dumps([name for name in ("cpu", "wait", "memory", "alloc", "copy", "children") if on[name]])
 
 
 def _alloc_interval(header: np.void) -> str:

@@ -24,6 +24,7 @@ from .residents import Residents
 from .server import ControlServer
 from .settings import Settings
 from .space import SpoolSpace
+from .watch import Watcher
 
 if TYPE_CHECKING:
     from .finish import Finished
@@ -61,11 +62,15 @@ class Live:
         parts: Parts,
         residents: Residents,
         drain: Drain,
+        watcher: Watcher | None,
         pid: int,
         settings: Settings,
         told: Callable[[Finished], None],
     ) -> None:
         self._parts, self._residents, self._drain, self._pid, self._told = parts, residents, drain, pid, told
+        self._watcher = watcher
+        if watcher:
+            watcher.start()
         self._header = parts.space.header
         self._output = output_path(parts.template, pid)
         self._snapshots = Snapshots(self._write_snapshot)
@@ -144,6 +149,7 @@ class Live:
             "rss_processes": self._residents.left_out,
             "marks_left_out": parts.marks.left_out,
             "snapshots_failed": self._failed_snapshots,
+            "watcher_off": self._watcher.failures if self._watcher else 0,
         }
 
     def _write_snapshot(self) -> Finished:
@@ -177,6 +183,8 @@ class Live:
         self._snapshots.close()
         if self._server:
             self._server.stop()
+        if self._watcher:
+            self._watcher.stop()
         self._residents.close()
         self._drain.close()
         self._parts.marks.close()

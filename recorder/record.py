@@ -28,6 +28,7 @@ from .settings import Settings
 from .shimfile import preloadable_shim
 from .space import SpoolSpace
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
+from .watch import Watcher
 
 if TYPE_CHECKING:
     from .finish import Finished
@@ -52,12 +53,13 @@ def record(
         try:
             residents = Residents(parts.space, parts.folder / RSS_NAME)
             drain = Drain(parts.space, parts.folder / SPOOL_NAME)
+            watcher = Watcher(parts.folder / SPOOL_NAME) if settings.wait else None
             environment = _environment(shim, parts.folder / SPOOL_NAME)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
             shutil.rmtree(parts.folder, ignore_errors=True)
             raise
-        return _supervise(Live(parts, residents, drain, pid, settings, told), pid)
+        return _supervise(Live(parts, residents, drain, watcher, pid, settings, told), pid)
 
 
 def _prepare(settings: Settings, program: Program, template: str, tell: Callable[[str], None]) -> Parts:

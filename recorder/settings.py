@@ -24,6 +24,7 @@ class Settings:
     python: str | None = None
     memory: bool = True
     copy: bool = True
+    wait: bool = True
     children: bool = True
     cpu_interval_ns: int = DEFAULT_INTERVAL_NS
     memory_threshold_bytes: int = DEFAULT_THRESHOLD_BYTES

@@ -157,6 +157,7 @@ def _features(settings: Settings) -> int:
         "FEATURE_MEMORY": settings.memory,
         "FEATURE_ALLOC_AUTO": settings.memory and settings.alloc_interval_bytes is None,
         "FEATURE_COPY": settings.copy,
+        "FEATURE_WAIT": settings.wait,
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,
         "FEATURE_POSIX_ONLY": settings.cpu_engine == "posix",

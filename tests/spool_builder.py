@@ -127,6 +127,16 @@ class SpoolBuilder:
         sizes = {"size_bytes": 1_999_993, "usable_bytes": 2_000_008, "interval_bytes": 262_144}
         return self.add("alloc", process, **(common | sizes | fields))
 
+    def wait(self, at_ns: int, length_ns: int, process: int = 1, **fields: Any) -> SpoolBuilder:
+        """A wait of thread 3 of ``process``, in a chunk of the watcher's; by default asleep without a pause."""
+        times = {"t_ns": START_MONO_NS + at_ns, "end_ns": START_MONO_NS + at_ns + length_ns, "waited_ns": length_ns}
+        common = {"thread": 3, "process": process, "wait_class": C["WAIT_SLEEP"], "syscall": -1, "looks": 1}
+        record = np.zeros(1, struct_dtype("record_wait"))
+        for name, value in (common | times | fields).items():
+            record[name] = value
+        record["head"] = _KIND_NUMBERS["record_wait"] | 1 << 16
+        return self.raw(record.tobytes(), C["PROCESS_WATCHER"])
+
     def free(self, number: int, at_ns: int = 0, process: int = 1, **fields: Any) -> SpoolBuilder:
         """The end of an allocation."""
         return self.add("free", process, **({"id": number, "t_ns": START_MONO_NS + at_ns, "thread": 3} | fields))
@@ -155,6 +165,7 @@ class SpoolBuilder:
             header["losses"][0, number] = lost
         ring = np.arange(C["SPOOL_RING"], dtype="<u4")
         front = header.tobytes().ljust(C["SPOOL_HEADER_BYTES"], b"\0") + ring.tobytes()
+        front = front.ljust(C["SPOOL_CHUNKS_OFFSET"], b"\0")
         chunks = [self._chunk(n, *chunk) for n, chunk in enumerate(self._chunks)]
         return front + bytes(drained * C["SPOOL_CHUNK_BYTES"]) + b"".join(chunks[drained:])
 

@@ -42,7 +42,9 @@ def test_every_struct_of_the_header_has_the_size_that_c_asserts():
 
 def test_numbers_and_names_come_from_the_header():
     assert C["SPOOL_MAGIC"].to_bytes(8, "little") == b"scalene1"
-    assert C["SPOOL_CHUNKS_OFFSET"] == C["SPOOL_HEADER_BYTES"] + 4 * C["SPOOL_RING"]
+    assert C["SPOOL_BOARD_OFFSET"] == C["SPOOL_HEADER_BYTES"] + 4 * C["SPOOL_RING"]
+    assert C["SPOOL_BOARD_BYTES"] == C["SPOOL_BOARD"] * layout.struct_dtype("board_entry").itemsize
+    assert C["SPOOL_CHUNKS_OFFSET"] == C["SPOOL_BOARD_OFFSET"] + C["SPOOL_BOARD_BYTES"]
     assert layout.record_kinds()[5] == "record_tick"
     assert layout.names_of("CAUSE_") == {1: "root", 2: "fork", 3: "exec", 4: "spawn"}
     sources = layout.names_of("ALLOC_", without=("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED"))
@@ -189,7 +191,7 @@ def test_a_spool_that_is_no_spool_is_refused_by_name(tmp_path):
     path.write_bytes(bytes(100_000))
     with pytest.raises(NotASpool, match="does not begin as one"):
         read(path)
-    with pytest.raises(SpoolVersion, match="version 1, and this program reads version 3"):
+    with pytest.raises(SpoolVersion, match=f"version 1, and this program reads version {C['SPOOL_VERSION']}"):
         read(SpoolBuilder(version=1).write(path))
     with pytest.raises(NotASpool, match="chunk size"):
         read(SpoolBuilder(chunk_bytes=4096).write(path))

@@ -1,4 +1,4 @@
-"""The offsets in shim/src/python.c and objects.c against the headers of the interpreters that are installed."""
+"""The offsets in shim/src/pylayout.c and objects.c against the headers of the interpreters that are installed."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ import pytest
 from interpreters import Interpreter, interpreters
 
 FOLDER = Path(__file__).resolve().parent.parent / "shim" / "src"
-SOURCE = FOLDER / "python.c"
+SOURCE = FOLDER / "pylayout.c"
 
 #: Field of our table to member of a struct of CPython.
 MEMBERS = {
     "interp_gc": ("PyInterpreterState", "gc.collecting"),
     "tstate_interp": ("PyThreadState", "interp"),
+    "tstate_next": ("PyThreadState", "next"),
+    "tstate_thread": ("PyThreadState", "thread_id"),
     "code_flags": ("PyCodeObject", "co_flags"),
     "code_first_line": ("PyCodeObject", "co_firstlineno"),
     "code_file": ("PyCodeObject", "co_filename"),
@@ -26,6 +28,7 @@ MEMBERS = {
 BY_VERSION = {
     "3.10": {
         "tstate_frame": ("PyThreadState", "frame"),
+        "interp_threads": ("PyInterpreterState", "tstate_head"),
         "frame_code": ("PyFrameObject", "f_code"),
         "frame_previous": ("PyFrameObject", "f_back"),
         "frame_instruction": ("PyFrameObject", "f_lasti"),
@@ -51,6 +54,7 @@ BY_VERSION = {
     },
 }
 FROM_311 = {
+    "interp_threads": ("PyInterpreterState", "threads.head"),
     "tstate_chunk": ("PyThreadState", "datastack_chunk"),
     "frame_previous": ("_PyInterpreterFrame", "previous"),
     "frame_owner": ("_PyInterpreterFrame", "owner"),

@@ -239,7 +239,7 @@ def make_space(tmp_path, **settings):
 
 
 def test_the_header_says_what_was_asked_for(tmp_path):
-    made = make_space(tmp_path, memory=False, copy=False, cpu_engine="posix", cpu_interval_ns=1_234_567)
+    made = make_space(tmp_path, memory=False, copy=False, wait=False, cpu_engine="posix", cpu_interval_ns=1_234_567)
     header = made.header
     assert header.magic == C["SPOOL_MAGIC"] and header.version == C["SPOOL_VERSION"]
     assert header.features == sum(C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY"))

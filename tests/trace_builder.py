@@ -128,6 +128,11 @@ class TraceBuilder:
         row |= {"allocator": "malloc", "python": False, "maximum": False} | columns
         return self.add("alloc", **({"life_interval_bytes": row["interval_bytes"]} | row))
 
+    def wait(self, t_ns: int, process: int, thread: int, stack: int | None, duration_ns: int, **columns: Any) -> Row:
+        """A wait, by default asleep from beginning to end."""
+        row: Row = {"duration_ns": duration_ns, "span_ns": duration_ns, "class": "sleep", "syscall": None, "looks": 1}
+        return self.add("wait", t_ns=t_ns, process=process, thread=thread, stack=stack, **(row | columns))
+
     def copy(self, t_ns: int, process: int, thread: int | None, stack: int | None, size: int) -> Row:
         """A copy sample."""
         return self.add("copy", t_ns=t_ns, process=process, thread=thread, stack=stack, bytes=size)

@@ -2,6 +2,7 @@
 -- Parameters: none
 -- Columns:
 --   cpu: CPU ticks
+--   wait: waits, or pieces of long ones
 --   memory: footprint samples
 --   alloc: allocation samples
 --   copy: copy samples
@@ -10,7 +11,8 @@
 --   threads: threads
 --   peak_rss_bytes [bytes]: largest high-water mark of a single process; NULL = no process told it
 -- Order: one row
-SELECT (SELECT count(*) FROM cpu_rows) AS cpu, (SELECT count(*) FROM memory_samples) AS memory,
+SELECT (SELECT count(*) FROM cpu_rows) AS cpu, (SELECT count(*) FROM waits) AS wait,
+    (SELECT count(*) FROM memory_samples) AS memory,
     (SELECT count(*) FROM alloc_rows) AS alloc, (SELECT count(*) FROM copies) AS copy,
     (SELECT count(*) FROM rss_samples) AS rss, (SELECT count(*) FROM processes) AS processes,
     (SELECT count(*) FROM threads) AS threads, (SELECT max(peak_rss_bytes) FROM processes) AS peak_rss_bytes

@@ -10,6 +10,10 @@
 --   parallel_native_s [s]: the part of native_s that threads of libraries spent for the stack
 --   system_s [s]: kernel CPU time
 --   gc_s [s]: the part of the three that garbage collections took
+--   sleep_s [s]: waiting, blocked in a system call
+--   disk_s [s]: waiting, uninterruptible
+--   runnable_s [s]: waiting for the CPU
+--   gil_s [s]: waiting for the interpreter's lock
 --   memory_samples: footprint samples
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
@@ -30,6 +34,12 @@ FROM charged_ticks, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 GROUP BY trace, stack
+UNION ALL BY NAME
+SELECT trace, stack, coalesce(sum(wait_s) FILTER (class = 'sleep'), 0) AS sleep_s,
+    coalesce(sum(wait_s) FILTER (class = 'disk'), 0) AS disk_s,
+    coalesce(sum(wait_s) FILTER (class = 'runnable'), 0) AS runnable_s,
+    coalesce(sum(wait_s) FILTER (class = 'gil'), 0) AS gil_s
+FROM selected_waits GROUP BY trace, stack
 UNION ALL BY NAME
 SELECT trace, stack, count(*) AS memory_samples, sum(net_bytes) AS growth_bytes,
     sum(allocated_bytes) AS allocated_bytes, sum(python_allocated_bytes) AS python_allocated_bytes

@@ -8,6 +8,10 @@
 --   parallel_native_s [s]: the part of native_s that threads of libraries spent for such code
 --   system_s [s]: kernel CPU time
 --   gc_s [s]: the part of cpu_s that garbage collections took
+--   sleep_s [s]: waiting, blocked in a system call
+--   disk_s [s]: waiting, uninterruptible
+--   runnable_s [s]: waiting for the CPU
+--   gil_s [s]: waiting for the interpreter's lock
 --   memory_samples: footprint samples
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
@@ -22,6 +26,8 @@ SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_
     coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,
     coalesce(sum(parallel_native_s), 0) AS parallel_native_s,
     coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
+    coalesce(sum(sleep_s), 0) AS sleep_s, coalesce(sum(disk_s), 0) AS disk_s,
+    coalesce(sum(runnable_s), 0) AS runnable_s, coalesce(sum(gil_s), 0) AS gil_s,
     coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
     coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
     coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes,

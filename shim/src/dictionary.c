@@ -27,6 +27,7 @@ struct code_entry {
   uint64_t check;
 };
 static struct code_entry code_cache[CODE_CACHE];
+uint64_t dictionary_salt;
 static _Atomic uint64_t node_cache[NODE_CACHE];
 
 static uint64_t mix(uint64_t a, uint64_t b) {
@@ -188,12 +189,12 @@ static bool write_code(uint64_t hash, const struct code_parts *parts) {
 /* ---- the cache ---- */
 
 static struct code_entry *ways_of(uintptr_t code) {
-  return &code_cache[mix(code >> 4, 0) % (CODE_CACHE / WAYS) * WAYS];
+  return &code_cache[mix(code >> 4, dictionary_salt) % (CODE_CACHE / WAYS) * WAYS];
 }
 
 static uint64_t check_of(const struct code_entry *entry) {
   uint64_t lengths = (uint64_t)(uint32_t)entry->units << 32 | (uint32_t)entry->first_traceable;
-  return mix(mix(entry->code, entry->fingerprint), mix(entry->hash, lengths));
+  return mix(mix(entry->code ^ dictionary_salt, entry->fingerprint), mix(entry->hash, lengths));
 }
 
 /* The entry of the code object, with that fingerprint unless null; hash 0 = none. */

@@ -12,6 +12,9 @@ struct code_facts {
   int32_t first_traceable; /* instructions before it set up the frame */
 };
 
+/* Whose addresses are meant: 0 in the program; the watcher reads many processes, and sets it for each. */
+extern uint64_t dictionary_salt;
+
 /* Facts about the code object at `code`, of which `object` is a fresh copy of the first code_bytes, and `name` of the
  * first NAME_BYTES of its name where code objects have no version; writes it on first sight. Context: signal. */
 struct code_facts dictionary_code(uintptr_t code, const char *object, const char *name);

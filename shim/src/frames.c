@@ -3,17 +3,13 @@
  * The interpreter may have been interrupted anywhere. What belongs to the thread state (itself, its C stack, the chunks
  * of its frame stack) is mapped as long as the thread state is, and is read plainly. Everything else goes through safe
  * reads, and every frame must lead to a code object; a stack that does not add up is read once more, then counted as
- * torn. Of the
- * outer frames, those that stand as they stood in an earlier walk are verified only now and then (frame_memo). */
+ * torn (chain.c). */
 #include <string.h>
 
-#include "dictionary.h"
+#include "chain.h"
 #include "python.h"
 
-#define ALWAYS_VERIFIED SAFE_READ_MANY /* innermost frames: one system call */
-#define ROTATION 8                     /* of the others, one in so many is verified again at each walk */
 #define MAX_CHUNKS 16
-#define MEMO 4096
 #define NO_FRAME 1        /* no address of a frame: the walk ends as torn */
 #define MAX_C_FRAMES 1024 /* nested bytecode loops */
 #define STATE_BYTES 512   /* of a thread state: the outermost _PyCFrame lies in it */
@@ -22,9 +18,6 @@
 
 /* Where the innermost frame's address comes from. 3.10 and 3.13 publish it themselves, whole: they read it once more. */
 enum attempt { PUBLISHED, BEFORE, OF_LOOP, ATTEMPTS };
-
-/* What was verified: mix of frame address, code address and instruction. */
-static _Atomic uint64_t frame_memo[MEMO];
 
 static uintptr_t word_at(const void *bytes, int offset) {
   uintptr_t value;
@@ -67,25 +60,6 @@ static const char *frame_bytes(struct chunk *cursor, uintptr_t address, char *co
   return safe_read(copy, (void *)address, (size_t)python_layout->frame_bytes) ? copy : NULL;
 }
 
-/* Index of the instruction; below first_traceable while the frame is being set up. */
-static int64_t instruction_index(const char *frame, uintptr_t code) {
-  const struct python_layout *layout = python_layout;
-  if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
-  return ((int64_t)word_at(frame, layout->frame_instruction) - (int64_t)(code + (uintptr_t)layout->code_bytecode)) >> 1;
-}
-
-static bool add_frame(struct scratch *scratch, uintptr_t address, const char *frame) {
-  const struct python_layout *layout = python_layout;
-  int owner = layout->frame_owner < 0 ? 0 : (signed char)frame[layout->frame_owner];
-  if (owner >= OWNER_NO_CODE) return true;
-  uintptr_t code = word_at(frame, layout->frame_code) & layout->code_mask;
-  int64_t index = instruction_index(frame, code);
-  if (!code || (code & 7) || index < -1 || index > INT32_MAX / 2) return false;
-  scratch->entry[scratch->frames++] =
-      (struct frame_entry){.frame = address, .code = code, .instruction = (int32_t)index, .owner = owner};
-  return true;
-}
-
 /* Collects the frames from `address` outwards. false = torn. */
 static bool collect(uintptr_t address, struct chunk cursor, struct scratch *scratch, bool *truncated) {
   scratch->frames = 0;
@@ -96,103 +70,10 @@ static bool collect(uintptr_t address, struct chunk cursor, struct scratch *scra
       return true;
     }
     const char *frame = frame_bytes(&cursor, address, scratch->copy);
-    if (!frame || !add_frame(scratch, address, frame)) return false;
+    if (!frame || !chain_add(scratch, address, frame)) return false;
     address = word_at(frame, python_layout->frame_previous);
   }
   return true;
-}
-
-/* ---- pass 2: every frame has a code object ---- */
-
-static _Atomic uint64_t *memo_of(const struct frame_entry *entry) { return &frame_memo[(entry->frame >> 4) % MEMO]; }
-
-static uint64_t memo_value(const struct frame_entry *entry) {
-  return dictionary_node_hash(entry->frame, entry->code, entry->instruction);
-}
-
-/* Frames that are still being set up belong to their caller: dropped by instruction = MIN. */
-#define DROPPED INT32_MIN
-
-static bool settle(struct frame_entry *entry, struct code_facts facts) {
-  entry->hash = facts.hash;
-  if (!facts.hash || entry->instruction >= facts.units) return false;
-  if (entry->owner != OWNER_GENERATOR && entry->instruction < facts.first_traceable) entry->instruction = DROPPED;
-  return true;
-}
-
-static bool remembered(struct frame_entry *entry) {
-  if (atomic_load_explicit(memo_of(entry), memory_order_relaxed) != memo_value(entry)) return false;
-  return settle(entry, dictionary_code_remembered(entry->code));
-}
-
-static bool read_names(struct scratch *scratch, int count) {
-  uintptr_t names[SAFE_READ_MANY] = {0};
-  size_t bytes = (size_t)python_layout->code_bytes;
-  if (python_layout->code_version >= 0) return true;
-  for (int i = 0; i < count; i++) names[i] = dictionary_name_of(scratch->codes + (size_t)i * bytes);
-  return safe_read_many(scratch->names, names, count, NAME_BYTES, scratch->work);
-}
-
-static bool verify_batch(struct scratch *scratch, const int *index, int count) {
-  uintptr_t codes[SAFE_READ_MANY] = {0};
-  size_t bytes = (size_t)python_layout->code_bytes;
-  for (int i = 0; i < count; i++) codes[i] = scratch->entry[index[i]].code;
-  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work) || !read_names(scratch, count)) return false;
-  for (int i = 0; i < count; i++) {
-    struct frame_entry *entry = &scratch->entry[index[i]];
-    uint64_t value = memo_value(entry);
-    const char *code = scratch->codes + (size_t)i * bytes, *name = scratch->names + (size_t)i * NAME_BYTES;
-    if (!settle(entry, dictionary_code(entry->code, code, name))) return false;
-    atomic_store_explicit(memo_of(entry), value, memory_order_relaxed);
-  }
-  return true;
-}
-
-static bool verify(struct scratch *scratch) {
-  int index[SAFE_READ_MANY], count = 0;
-  scratch->walks++;
-  for (uint32_t i = 0; i < scratch->frames; i++) {
-    bool old = i >= ALWAYS_VERIFIED && (i + scratch->walks) % ROTATION != 0;
-    if (old && remembered(&scratch->entry[i])) continue;
-    index[count++] = (int)i;
-    if (count < SAFE_READ_MANY) continue;
-    if (!verify_batch(scratch, index, count)) return false;
-    count = 0;
-  }
-  return count == 0 || verify_batch(scratch, index, count);
-}
-
-static void drop_unready(struct scratch *scratch) {
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < scratch->frames; i++) {
-    if (scratch->entry[i].instruction != DROPPED) scratch->entry[kept++] = scratch->entry[i];
-  }
-  scratch->frames = kept;
-}
-
-/* ---- pass 3: nodes ---- */
-
-/* Hashes from the outermost frame inwards, writing the nodes that are new. */
-static uint64_t intern(struct scratch *scratch, bool truncated) {
-  uint64_t hash = 0;
-  for (uint32_t i = scratch->frames; i-- > 0;) {
-    struct frame_entry *entry = &scratch->entry[i];
-    hash = entry->node = dictionary_node_hash(hash, entry->hash, entry->instruction);
-  }
-  if (!hash || dictionary_node_known(hash)) return hash;
-  uint64_t parent = 0;
-  for (uint32_t i = scratch->frames; i-- > 0;) {
-    struct frame_entry *entry = &scratch->entry[i];
-    struct record_node node = {.thread = this_thread.id,
-                               .hash = entry->node,
-                               .parent = parent,
-                               .code = entry->hash,
-                               .instruction = entry->instruction,
-                               .truncated = truncated && parent == 0};
-    if (!dictionary_node_known(node.hash) && !dictionary_node_write(&node)) return 0;
-    parent = node.hash;
-  }
-  return hash;
 }
 
 /* ---- the whole ---- */
@@ -264,9 +145,7 @@ static void read_opcodes(const struct frame_entry *innermost, uint8_t opcodes[TI
 static bool walk(const char *state, uintptr_t innermost, struct scratch *scratch, bool *truncated) {
   struct chunk newest = {0, 0};
   if (python_layout->tstate_chunk >= 0) newest = chunk_at(word_at(state, python_layout->tstate_chunk));
-  if (!collect(innermost, newest, scratch, truncated) || !verify(scratch)) return false;
-  drop_unready(scratch);
-  return true;
+  return collect(innermost, newest, scratch, truncated) && chain_verify(scratch);
 }
 
 static bool walk_somehow(const char *state, uintptr_t eval_frame, struct scratch *scratch, bool *truncated) {
@@ -289,6 +168,6 @@ void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scr
   }
   if (truncated) loss_add(LOSS_deep_stack);
   if (!scratch->frames) return;
-  out->hash = intern(scratch, truncated);
+  out->hash = chain_intern(scratch, truncated);
   read_opcodes(&scratch->entry[0], out->opcodes);
 }

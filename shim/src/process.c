@@ -159,6 +159,7 @@ void process_before_exec(void) {
   if (!recording() || !process_is_recorded_one()) return;
   ticks_disarm();
   threads_write_end();
+  board_end();
   write_end(END_EXEC, 0);
   spool_finish_chunk();
   spool_leave_word(own_pid, spool_process());
@@ -168,7 +169,9 @@ void process_before_exec(void) {
 void process_after_failed_exec(void) {
   if (!recording() || !process_is_recorded_one()) return;
   spool_leave_word(own_pid, 0);
-  if (this_thread.id && !this_thread.ended) ticks_arm();
+  if (!this_thread.id || this_thread.ended) return;
+  ticks_arm();
+  board_begin();
 }
 
 /* ---- the ways out ---- */

@@ -13,10 +13,13 @@ struct python_layout {
   int tstate_cframe; /* the _PyCFrame that holds it, at */
   int cframe_frame;  /* this offset; behind it lies the pointer to the _PyCFrame before */
   int tstate_interp;
-  int tstate_chunk; /* newest chunk of the frame stack: previous at 0, size at 8; -1: frames are heap objects */
-  int interp_gc;    /* PyInterpreterState: gc.collecting (int) */
-  int interp_next;  /* PyInterpreterState: next */
-  int frame_bytes;  /* how much of a frame to read */
+  int tstate_next;
+  int tstate_thread;  /* thread_id: pthread_self() of the thread */
+  int interp_threads; /* PyInterpreterState: the first thread state; -1: not known */
+  int tstate_chunk;   /* newest chunk of the frame stack: previous at 0, size at 8; -1: frames are heap objects */
+  int interp_gc;      /* PyInterpreterState: gc.collecting (int) */
+  int interp_next;    /* PyInterpreterState: next */
+  int frame_bytes;    /* how much of a frame to read */
   int frame_code;
   int frame_previous;
   int frame_instruction; /* 3.10: int32 f_lasti in units; later: pointer into the bytecode */
@@ -35,6 +38,12 @@ struct python_layout {
   int runtime_interpreters; /* _PyRuntime: interpreters.head */
   uintptr_t code_mask;      /* and this onto frame_code: 3.14 tags the pointer */
 };
+
+/* The row for PY_VERSION_HEX; null: not known here. `runtime`: the first RUNTIME_BYTES of _PyRuntime. */
+#define RUNTIME_BYTES 512
+#pragma GCC visibility push(hidden)
+const struct python_layout *pylayout_for(uint32_t version, const char *runtime);
+#pragma GCC visibility pop
 
 #define OWNER_GENERATOR 1
 #define OWNER_NO_CODE 3 /* from here on: entry frames of the C stack, without a code object */

@@ -19,7 +19,8 @@ struct python_symbols {
   int calls;
   uintptr_t code_type; /* PyCode_Type */
   uintptr_t type_type; /* PyType_Type */
-  uintptr_t runtime;   /* _PyRuntime */
+  uintptr_t runtime;   /* _PyRuntime, */
+  size_t runtime_bytes;
 };
 extern struct python_symbols python_symbols;
 

@@ -1,4 +1,5 @@
-/* Reading memory that may not be there: process_vm_readv on the own process faults into an error, not a signal. */
+/* Reading memory that may not be there: process_vm_readv faults into an error, not a signal. The memory is the own
+ * process's, or that of another which the watcher looks at. */
 #include "shim.h"
 
 #include <string.h>
@@ -6,17 +7,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-static pid_t own_pid;
+static pid_t target;
 static bool refused;
 
 void safe_read_init(void) {
-  own_pid = (pid_t)syscall(SYS_getpid);
+  target = (pid_t)syscall(SYS_getpid);
   int saved_errno = errno;
   uint64_t probe = 1, copy = 0;
   struct iovec to = {&copy, sizeof copy}, from = {&probe, sizeof probe};
-  refused = syscall(SYS_process_vm_readv, own_pid, &to, 1, &from, 1, 0) != (long)sizeof copy;
+  refused = syscall(SYS_process_vm_readv, target, &to, 1, &from, 1, 0) != (long)sizeof copy;
   if (spool && (spool->features & FEATURE_PLAIN_READS)) refused = true;
   errno = saved_errno;
+}
+
+void safe_read_of(pid_t pid) {
+  target = pid;
+  refused = false;
 }
 
 bool safe_read_refused(void) { return refused; }
@@ -35,7 +41,7 @@ size_t safe_read_some(void *to, const void *from, size_t size) {
   }
   struct iovec local = {to, size};
   struct iovec remote[2] = {{(void *)start, first}, {(void *)(start + first), size - first}};
-  long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, remote, size > first ? 2 : 1, 0);
+  long got = syscall(SYS_process_vm_readv, target, &local, 1, remote, size > first ? 2 : 1, 0);
   errno = saved_errno;
   return got < 0 ? 0 : (size_t)got;
 }
@@ -48,7 +54,7 @@ bool safe_read(void *to, const void *from, size_t size) {
   }
   int saved_errno = errno;
   struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
-  long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, &remote, 1, 0);
+  long got = syscall(SYS_process_vm_readv, target, &local, 1, &remote, 1, 0);
   errno = saved_errno;
   return got == (long)size;
 }
@@ -62,7 +68,7 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
   }
   if (refused) return true;
   int saved_errno = errno;
-  long got = syscall(SYS_process_vm_readv, own_pid, &local, 1, work, (unsigned long)count, 0);
+  long got = syscall(SYS_process_vm_readv, target, &local, 1, work, (unsigned long)count, 0);
   errno = saved_errno;
   return got == (long)local.iov_len;
 }

@@ -46,7 +46,9 @@ static inline void *shim_copy(void *to, const void *from, size_t size) {
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define SLOW_PATH __attribute__((cold, noinline))
+#ifndef THREAD_LOCAL
 #define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
+#endif
 
 /* ---- next.c: the functions that ours stand in front of ---- */
 
@@ -107,6 +109,8 @@ uint32_t spool_take_word(pid_t pid);
 void *spool_claim(unsigned lines);
 void spool_publish(void *record, unsigned kind, unsigned lines);
 void spool_finish_chunk(void);
+/* May a published record still be changed: is its chunk the one that is being written? Only for the watcher. */
+bool spool_holds(const void *record);
 static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
 
 /* ---- clock.c ---- */
@@ -127,6 +131,8 @@ uint64_t random_next(uint64_t *state);
 
 /* Decides how reads are done; must run again in a forked child (the pid is cached). Context: signal. */
 void safe_read_init(void);
+/* Reads are of this process from now on. Only for the watcher. Context: normal. */
+void safe_read_of(pid_t pid);
 /* Copies size bytes; false when any of them is not readable. errno is kept. Context: signal. */
 bool safe_read(void *to, const void *from, size_t size);
 /* Copies as much as is readable, up to size; returns the count. Context: signal. */
@@ -275,6 +281,7 @@ struct thread_state {
   uint32_t id;    /* 0 = not registered */
   uint32_t ended; /* its end record is written */
   int32_t tid;
+  uint32_t board;       /* its entry of the board, from 1; 0 = none */
   uint32_t engine;      /* ENGINE_* */
   int32_t perf_fd;      /* -1 = none */
   int32_t perf_was;     /* the one before, whose last signal may still be on its way; -1 = none */
@@ -315,6 +322,12 @@ int threads_live(void);
 /* Descriptors that carry ticks. Context: signal. */
 int32_t threads_list_descriptor(int fd);
 void threads_unlist_descriptor(int32_t slot);
+
+/* ---- board.c: which threads live, for the watcher ---- */
+
+/* Puts the calling thread on the board, or takes it off. Context: malloc. */
+void board_begin(void);
+void board_end(void);
 
 /* ---- ticks.c ---- */
 

@@ -204,3 +204,8 @@ void spool_finish_chunk(void) {
   if (at < SPOOL_CHUNK_LINES) spool_publish(line_of(chunk, at), SPOOL_PAD, SPOOL_CHUNK_LINES - at);
   close_chunk(chunk);
 }
+
+bool spool_holds(const void *record) {
+  const char *chunk = (const char *)atomic_load(&current);
+  return chunk && (uintptr_t)((const char *)record - chunk) < SPOOL_CHUNK_BYTES;
+}

@@ -90,6 +90,7 @@ void threads_begin(bool from_now) {
   atomic_fetch_add(&live, 1);
   ticks_arm();
   write_start();
+  board_begin();
   errno = saved_errno;
 }
 
@@ -119,6 +120,7 @@ void threads_end(void) {
   copies_thread_end();
   ticks_disarm();
   threads_write_end();
+  board_end();
   atomic_fetch_sub(&live, 1);
 }
 

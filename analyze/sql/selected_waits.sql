@@ -1,0 +1,21 @@
+-- Answers: how much of each wait lies in the selection?
+-- A wait that a time window cuts counts with the part of its span that lies inside.
+-- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Columns:
+--   trace: which trace, from 1
+--   process: process id
+--   thread: thread id
+--   stack: stack id; NULL = no Python stack was there or could be read
+--   class: sleep, disk, runnable or gil
+--   wait_s [s]: how long the thread waited, inside the window
+-- Order: none
+WITH clipped AS (
+    SELECT waits.*, greatest(t_ns, coalesce(from_ns, t_ns)) AS first_ns,
+        least(t_ns + span_ns, coalesce(to_ns, t_ns + span_ns)) AS last_ns
+    FROM waits, selection
+    WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+)
+SELECT trace, process, thread, stack, class,
+    duration_ns / 1e9 * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) AS wait_s
+FROM clipped

@@ -1,0 +1,39 @@
+-- Answers: which threads are there, and what did each spend its time on?
+-- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Columns:
+--   trace: which trace, from 1
+--   process: process id
+--   thread: thread id
+--   tid: the system's thread id; NULL = not recorded
+--   name: as the kernel has it; NULL = it did not end while recorded
+--   start_s [s]: when it began, from the start of the recording
+--   end_s [s]: when it ended; NULL = it did not end while recorded
+--   python_s [s]: user CPU time in Python code, from its ticks
+--   native_s [s]: user CPU time in builtins and extensions
+--   system_s [s]: kernel CPU time
+--   sleep_s [s]: waiting, blocked in a system call
+--   disk_s [s]: waiting, uninterruptible
+--   runnable_s [s]: waiting for the CPU
+--   gil_s [s]: waiting for the interpreter's lock
+-- Order: process, start, thread
+WITH chosen AS (
+    SELECT threads.* FROM threads, selection
+    WHERE coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+        AND coalesce(t_ns < to_ns, true) AND coalesce(end_ns >= from_ns, true)
+), ticks AS (
+    SELECT trace, thread, sum(user_s) FILTER (class = 'python') AS python_s,
+        sum(user_s) FILTER (class <> 'python') AS native_s, sum(system_s) AS system_s
+    FROM cpu_ticks, selection WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    GROUP BY trace, thread
+), waiting AS (
+    SELECT trace, thread, sum(wait_s) FILTER (class = 'sleep') AS sleep_s,
+        sum(wait_s) FILTER (class = 'disk') AS disk_s, sum(wait_s) FILTER (class = 'runnable') AS runnable_s,
+        sum(wait_s) FILTER (class = 'gil') AS gil_s
+    FROM selected_waits GROUP BY trace, thread
+)
+SELECT trace, process, thread, tid, name, t_ns / 1e9 AS start_s, end_ns / 1e9 AS end_s,
+    coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s,
+    coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
+    coalesce(gil_s, 0) AS gil_s
+FROM chosen LEFT JOIN ticks USING (trace, thread) LEFT JOIN waiting USING (trace, thread)
+ORDER BY trace, process, start_s, thread

@@ -1,0 +1,64 @@
+"""What the watcher of waits costs: CPU time of the recorder beside threads that are idle, with and without it.
+
+The program (tests/targets/idle_threads.py) starts its threads, lets them wait, and says what the threads of its parent,
+the recorder, took of the CPU: the watcher alone, and all of them. Recorded with and without ``--no-wait`` in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from environments import environment, save, tool
+
+PROGRAM = Path(__file__).resolve().parent.parent / "tests" / "targets" / "idle_threads.py"
+#: Threads, and whether the main thread computes meanwhile.
+CASES = ((1, ""), (100, ""), (1000, ""), (100, "busy"), (1000, "busy"))
+
+
+def measure(python: str, trace: str, words: list[str], options: list[str]) -> dict[str, Any]:
+    """What the program said of its recorder."""
+    command = [tool("scalene-record"), "-o", trace, "--python", python, *options, str(PROGRAM), *words]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def row(threads: int, busy: str, watched: dict[str, Any], without: dict[str, Any]) -> str:
+    """A line of the table: shares of one core in percent; the first look at each thread apart, in ms."""
+    share = 100 * watched["watcher_s"] / watched["wall_s"]
+    recorder = [100 * each["recorder_s"] / each["wall_s"] for each in (watched, without)]
+    started_ms = 1000 * watched["started"]["watcher_s"]
+    name = f"{threads} {busy}".strip()
+    return f"{name:>10} {share:>10.2f} {recorder[0]:>10.2f} {recorder[1]:>10.2f} {started_ms:>10.1f}"
+
+
+def main() -> int:
+    """Measures and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--python", help="interpreter to measure (default: the one running)")
+    asked = parser.parse_args()
+    python = str(environment(asked.python))
+    lines = [f"{'threads':>10} {'watcher %':>10} {'recorder %':>10} {'--no-wait':>10} {'start ms':>10}"]
+    results = []
+    with TemporaryDirectory() as folder:
+        trace = str(Path(folder) / "t.parquet")
+        for threads, busy in CASES:
+            words = [str(threads), str(asked.seconds), *([busy] if busy else [])]
+            watched, without = (measure(python, trace, words, options) for options in ([], ["--no-wait"]))
+            results.append({"threads": threads, "busy": bool(busy), "watched": watched, "without": without})
+            lines.append(row(threads, busy, watched, without))
+            print(lines[-1], flush=True)
+    title = f"CPU time of the recorder in percent of one core, beside threads that wait for {asked.seconds:g} s\n"
+    save("watching", {"seconds": asked.seconds, "cases": results}, title + "\n".join(lines))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,304 @@
+/* Whose waiting time is it?
+ *
+ * The kernel says exactly how long a thread was neither on the CPU nor waiting for it (schedstat). Looks only divide that
+ * time among the stacks and classes that they meet: what passed between two looks that met the same wait is that wait's;
+ * between two different ones, half each; and what no look has met stays owed and goes to the next wait that is met. So
+ * the sum is exact, and short waits get their share because they are met as often as they deserve. */
+#include <sys/syscall.h>
+
+#include "watch.h"
+
+#define LEAST_WAIT_NS 100000    /* shorter ones stay owed */
+#define DELAY_SHARE_NS 10000000 /* delays are given to a stack in portions of this, like CPU ticks */
+#define LEAST_LEFT_NS 1000000   /* of what a thread leaves behind at its end */
+#define GAP_NS 100000000        /* delays on one stack further apart are two */
+#define LITTLE 4                /* one wait, if no more than one part in so many was spent on the CPU in between */
+#define BACK_OFF 40             /* the end of a wait is known to one part in so many of its length, or better: */
+#define CROWD 128               /* with fewer threads than this, looks are more frequent */
+#define LONGEST_NS 2000000000
+#define ATTEMPTS 3
+
+/* ---- waits and their records ---- */
+
+static bool is_same(const struct wait *wait, uint32_t class, uint64_t stack) {
+  return wait->facts.wait_class == class && wait->facts.stack == stack;
+}
+
+static void wait_open(struct wait *wait, const struct watched *thread, uint32_t class, uint64_t stack, int64_t t_ns) {
+  *wait = (struct wait){.record = NULL};
+  wait->facts = (struct record_wait){.thread = thread->entry.thread,
+                                     .process = thread->entry.process,
+                                     .t_ns = t_ns,
+                                     .end_ns = t_ns,
+                                     .stack = stack,
+                                     .wait_class = (uint16_t)class,
+                                     .syscall = -1};
+}
+
+static void publish(struct wait *wait) {
+  struct record_wait *record = wait->record;
+  if (!record) record = spool_claim(1);
+  if (!record) return;
+  memcpy((char *)record + sizeof record->head, (char *)&wait->facts + sizeof record->head,
+         sizeof *record - sizeof record->head);
+  if (!wait->record) spool_publish(record, RECORD_WAIT, 1);
+  wait->record = record;
+}
+
+/* `waited_ns` more until end_ns. Goes on in a new record where the old one's chunk is closed. */
+static void wait_add(struct wait *wait, int64_t waited_ns, int64_t end_ns) {
+  struct record_wait *facts = &wait->facts;
+  if (wait->record && !spool_holds(wait->record)) {
+    wait->record = NULL;
+    facts->t_ns = facts->end_ns;
+    facts->waited_ns = 0;
+    facts->looks = 0;
+  }
+  facts->waited_ns += waited_ns;
+  if (end_ns > facts->end_ns) facts->end_ns = end_ns;
+  if (facts->end_ns - facts->t_ns < facts->waited_ns) facts->t_ns = facts->end_ns - facts->waited_ns;
+  if (wait->record || facts->waited_ns >= LEAST_WAIT_NS) publish(wait);
+}
+
+/* ---- the sums ---- */
+
+/* Waiting time that no wait has yet. Negative after a look that had to guess. */
+static int64_t owed_ns(const struct watched *thread, const struct schedule *now, int64_t t_ns) {
+  const struct board_entry *entry = &thread->entry;
+  int64_t run_ns = now->run_ns - entry->cpu_start_ns, delay_ns = now->delay_ns - thread->base_delay_ns;
+  return t_ns - entry->start_ns - run_ns - delay_ns - thread->charged_ns;
+}
+
+static void charge(struct watched *thread, int64_t waited_ns, int64_t end_ns) {
+  if (waited_ns <= 0) return;
+  thread->charged_ns += waited_ns;
+  wait_add(&thread->wait, waited_ns, end_ns);
+}
+
+/* A thread that was woken but did not get the CPU looked like one that waits. Now that it has got it, the kernel says how
+ * long that was, and its wait gives it back. */
+static void give_back(struct watched *thread, int64_t owed) {
+  struct record_wait *facts = &thread->wait.facts;
+  int64_t back_ns = -owed < facts->waited_ns ? -owed : facts->waited_ns;
+  if (owed >= 0 || thread->condition != CONDITION_BLOCKED) return;
+  if (thread->wait.record && !spool_holds(thread->wait.record)) return;
+  facts->waited_ns -= back_ns;
+  facts->end_ns -= back_ns;
+  thread->charged_ns -= back_ns;
+  if (thread->wait.record) publish(&thread->wait);
+}
+
+/* The thread was met on the CPU, or about to be: what it owes since it was last met waiting is that wait's. */
+static void close_wait(struct watched *thread, int64_t owed, int64_t t_ns) {
+  int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
+  give_back(thread, owed);
+  if (thread->condition == CONDITION_BLOCKED) charge(thread, owed < passed_ns ? owed : passed_ns, t_ns);
+}
+
+/* ---- delays: runnable, not running ---- */
+
+static void charge_delay(struct watched *thread, int64_t delay_ns, uint64_t stack, int64_t t_ns) {
+  struct wait *wait = &thread->runnable;
+  if (!is_same(wait, WAIT_RUNNABLE, stack) || t_ns - wait->facts.end_ns > GAP_NS)
+    wait_open(wait, thread, WAIT_RUNNABLE, stack, t_ns - delay_ns);
+  wait->facts.looks++;
+  thread->delay_charged_ns += delay_ns;
+  wait_add(wait, delay_ns, t_ns);
+}
+
+static int64_t delay_owed(const struct watched *thread, const struct schedule *now) {
+  return now->delay_ns - thread->base_delay_ns - thread->delay_charged_ns;
+}
+
+/* A thread on the CPU may move while its stack is read: then the next look does. */
+static void look_at_delay(struct watched *thread, const struct schedule *now, bool moving, int64_t t_ns) {
+  int64_t delay_ns = delay_owed(thread, now);
+  if (delay_ns < DELAY_SHARE_NS) return;
+  uint64_t stack = thread->stack;
+  if (moving && !stack_read(thread, true, &stack)) return;
+  charge_delay(thread, delay_ns, stack, t_ns);
+}
+
+/* ---- what it waits for ---- */
+
+static bool in_runtime(const struct board_entry *entry, uint64_t address) {
+  return address - entry->runtime < entry->runtime_bytes;
+}
+
+/* The parent of a vfork waits as if for a disk. */
+static bool starts_child(int32_t number) { return number == SYS_vfork || number == SYS_clone || number == SYS_clone3; }
+
+/* Calls that wait for nothing but a time or another thread or process: no need to ask for the state. */
+static bool is_asleep(int32_t number) {
+  static const int32_t calls[] = {SYS_futex,           SYS_poll,           SYS_ppoll,       SYS_select,
+                                  SYS_pselect6,        SYS_epoll_wait,     SYS_epoll_pwait, SYS_nanosleep,
+                                  SYS_clock_nanosleep, SYS_rt_sigtimedwait};
+  for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+    if (calls[i] == number) return true;
+  }
+  return false;
+}
+
+/* WAIT_*; 0 = it is stopped, which is no waiting. */
+static uint32_t class_of(const struct watched *thread, const struct system_call *call) {
+  const struct board_entry *entry = &thread->entry;
+  if (call->number == SYS_futex && in_runtime(entry, call->arguments)) return WAIT_GIL;
+  if (is_asleep(call->number)) return WAIT_SLEEP;
+  char state = proc_state(entry->pid, entry->tid);
+  if (state == 'T' || state == 't' || state == 'Z') return 0;
+  return state == 'D' && !starts_child(call->number) ? WAIT_DISK : WAIT_SLEEP;
+}
+
+/* ---- looks ---- */
+
+struct look {
+  struct schedule schedule;
+  int64_t t_ns;
+  struct system_call call;
+  uint32_t class;
+  uint64_t stack;
+};
+
+static bool same_schedule(const struct schedule *a, const struct schedule *b) {
+  return a->run_ns == b->run_ns && a->count == b->count;
+}
+
+/* Where the thread waits: consistent, because it was blocked before the walk and has not got the CPU until after it (the
+ * count in schedstat rises at that moment, and is never stale). */
+static enum answer read_wait(struct watched *thread, struct look *look) {
+  const struct board_entry *entry = &thread->entry;
+  for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
+    struct schedule later;
+    enum answer answer = proc_call(entry->pid, entry->tid, &look->call);
+    if (answer != ANSWER_BLOCKED) return answer;
+    look->class = class_of(thread, &look->call);
+    bool whole = stack_read(thread, false, &look->stack);
+    if (!proc_schedule(thread->schedule_fd, &later)) return ANSWER_GONE;
+    if (same_schedule(&look->schedule, &later)) {
+      if (!whole) loss_add(LOSS_waits_torn);
+      return ANSWER_BLOCKED;
+    }
+    look->schedule = later;
+    look->t_ns = clock_now_ns();
+  }
+  return ANSWER_RUNNING;
+}
+
+static bool continues(const struct watched *thread, const struct look *look) {
+  int64_t run_ns = look->schedule.run_ns - thread->seen.run_ns;
+  return thread->condition == CONDITION_BLOCKED && is_same(&thread->wait, look->class, look->stack) &&
+         run_ns <= (look->t_ns - thread->looked_ns) / LITTLE;
+}
+
+static void met_waiting(struct watched *thread, const struct look *look) {
+  int64_t owed = owed_ns(thread, &look->schedule, look->t_ns);
+  thread->stack = look->stack;
+  if (!look->class) {
+    thread->charged_ns += owed;
+    thread->wait.facts.wait_class = 0;
+    return;
+  }
+  give_back(thread, owed);
+  if (!continues(thread, look)) {
+    if (thread->condition == CONDITION_BLOCKED && owed > 0) {
+      charge(thread, owed / 2, thread->wait.facts.end_ns + owed / 2);
+      owed -= owed / 2;
+    }
+    wait_open(&thread->wait, thread, look->class, look->stack, look->t_ns - (owed > 0 ? owed : 0));
+    thread->wait.facts.syscall = look->call.number;
+    thread->blocked_ns = look->t_ns;
+  }
+  thread->wait.facts.looks++;
+  charge(thread, owed, look->t_ns);
+}
+
+/* The longer a wait lasts, and the more threads there are, the more seldom is it looked at. */
+static int64_t next_look(const struct watched *thread, int64_t period_ns) {
+  int64_t length_ns = thread->looked_ns - thread->blocked_ns, crowd = thread->process->count;
+  int64_t pause_ns = length_ns / BACK_OFF * (crowd < CROWD ? crowd : CROWD) / CROWD;
+  if (thread->condition != CONDITION_BLOCKED || pause_ns < period_ns) pause_ns = 0;
+  return thread->looked_ns + (pause_ns < LONGEST_NS ? pause_ns : LONGEST_NS);
+}
+
+static bool refuse(struct watched *thread) {
+  if (++thread->process->refusals == REFUSED) loss_add(LOSS_waits_off);
+  return true;
+}
+
+static bool look_closely(struct watched *thread, struct look *look) {
+  enum answer answer = read_wait(thread, look);
+  if (answer == ANSWER_GONE) return false;
+  if (answer == ANSWER_REFUSED) return refuse(thread);
+  thread->process->refusals = 0;
+  if (answer == ANSWER_BLOCKED) {
+    met_waiting(thread, look);
+  } else {
+    close_wait(thread, owed_ns(thread, &look->schedule, look->t_ns), look->t_ns);
+    thread->wait.facts.wait_class = 0;
+  }
+  look_at_delay(thread, &look->schedule, answer != ANSWER_BLOCKED, look->t_ns);
+  bool waits = answer == ANSWER_BLOCKED && look->class;
+  thread->condition = waits ? CONDITION_BLOCKED : CONDITION_RUNNING;
+  return true;
+}
+
+void account_begin(struct watched *thread, int64_t since_ns) {
+  struct board_entry *entry = &thread->entry;
+  struct schedule now;
+  bool known = proc_schedule(thread->schedule_fd, &now);
+  if (known && entry->start_ns < since_ns) {
+    entry->start_ns = since_ns;
+    entry->cpu_start_ns = now.run_ns;
+  }
+  thread->looked_ns = entry->start_ns;
+  if (known) thread->base_delay_ns = now.delay_ns;
+}
+
+bool account_look(struct watched *thread, int64_t period_ns) {
+  struct look look = {.stack = 0};
+  if (!proc_schedule(thread->schedule_fd, &look.schedule)) return false;
+  if (!look.schedule.count) return refuse(thread); /* a kernel that does not count */
+  look.t_ns = clock_now_ns();
+  if (thread->condition == CONDITION_BLOCKED && same_schedule(&look.schedule, &thread->seen)) {
+    thread->wait.facts.looks++;
+    charge(thread, owed_ns(thread, &look.schedule, look.t_ns), look.t_ns);
+  } else if (!look_closely(thread, &look)) {
+    return false;
+  }
+  thread->seen = look.schedule;
+  thread->looked_ns = look.t_ns;
+  thread->due_ns = next_look(thread, period_ns);
+  return true;
+}
+
+void account_rest(struct watched *thread, int64_t t_ns) {
+  charge(thread, owed_ns(thread, &thread->seen, t_ns), t_ns);
+  thread->looked_ns = t_ns;
+}
+
+/* ---- ends ---- */
+
+static void leave_delay(struct watched *thread, int64_t t_ns) {
+  int64_t delay_ns = delay_owed(thread, &thread->seen);
+  if (delay_ns >= LEAST_LEFT_NS) charge_delay(thread, delay_ns, thread->stack, t_ns);
+}
+
+void account_gone(struct watched *thread, int64_t until_ns) {
+  if (thread->condition == CONDITION_BLOCKED && until_ns > thread->looked_ns)
+    charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
+  if (thread->condition != CONDITION_NEW) leave_delay(thread, thread->looked_ns);
+}
+
+/* What no look has met has no stack. */
+void account_ended(struct watched *thread) {
+  const struct board_entry *entry = &thread->entry;
+  struct schedule end = {entry->cpu_end_ns, thread->seen.delay_ns, 0};
+  if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
+  int64_t owed = owed_ns(thread, &end, entry->end_ns);
+  close_wait(thread, owed, entry->end_ns);
+  if (thread->condition != CONDITION_BLOCKED && owed >= LEAST_LEFT_NS) {
+    wait_open(&thread->wait, thread, WAIT_SLEEP, 0, entry->end_ns - owed);
+    charge(thread, owed, entry->end_ns);
+  }
+  if (thread->condition != CONDITION_NEW) leave_delay(thread, entry->end_ns);
+}

@@ -1,0 +1,65 @@
+/* The kernel's view of a thread, from /proc. */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "watch.h"
+
+#define CPUCLOCK_SCHED 2 /* of the kernel's encoding of a process's clock: ~pid << 3 | which */
+
+static int open_file(pid_t pid, pid_t tid, const char *name) {
+  char path[64];
+  snprintf(path, sizeof path, "/proc/%d/task/%d/%s", pid, tid, name);
+  return open(path, O_RDONLY | O_CLOEXEC);
+}
+
+/* Text of the file, terminated; -1 = not readable. */
+static ssize_t read_file(pid_t pid, pid_t tid, const char *name, char *to, size_t size) {
+  int fd = open_file(pid, tid, name);
+  if (fd < 0) return -1;
+  ssize_t got = read(fd, to, size - 1);
+  int error = errno;
+  close(fd);
+  errno = error;
+  if (got >= 0) to[got] = 0;
+  return got;
+}
+
+int proc_open_schedule(pid_t pid, pid_t tid) { return open_file(pid, tid, "schedstat"); }
+
+bool proc_schedule(int fd, struct schedule *out) {
+  char text[96], *at = text;
+  ssize_t got = pread(fd, text, sizeof text - 1, 0);
+  if (got <= 0) return false;
+  text[got] = 0;
+  out->run_ns = strtoll(at, &at, 10);
+  out->delay_ns = strtoll(at, &at, 10);
+  out->count = strtoull(at, &at, 10);
+  return true;
+}
+
+/* "running", or number and arguments, or "-1 SP PC". */
+enum answer proc_call(pid_t pid, pid_t tid, struct system_call *out) {
+  char text[256], *at = text;
+  if (read_file(pid, tid, "syscall", text, sizeof text) <= 0)
+    return errno == EPERM || errno == EACCES ? ANSWER_REFUSED : ANSWER_GONE;
+  if (text[0] == 'r') return ANSWER_RUNNING;
+  out->number = (int32_t)strtol(at, &at, 10);
+  out->arguments = out->number < 0 ? 0 : strtoull(at, &at, 16);
+  return ANSWER_BLOCKED;
+}
+
+/* The name before it may hold anything, a closing parenthesis too. */
+char proc_state(pid_t pid, pid_t tid) {
+  char text[512];
+  if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return 0;
+  char *end = strrchr(text, ')');
+  return end && end[1] == ' ' ? end[2] : 0;
+}
+
+int64_t proc_clock_ns(pid_t pid) {
+  struct timespec used;
+  clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED);
+  if (clock_gettime(clock, &used)) return -1;
+  return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}

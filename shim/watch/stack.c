@@ -1,0 +1,184 @@
+/* The Python stack of a thread of another process.
+ *
+ * Nothing there is trusted: every address may be garbage by the time it is read. Reads are safe reads of that process,
+ * loops are bounded, and a stack counts only when each of its frames leads to a code object (chain.c). */
+#include "chain.h"
+#include "dictionary.h"
+#include "python.h"
+#include "watch.h"
+
+#define MAX_INTERPRETERS 64
+#define MAX_STATES 16384
+#define STATE_BYTES 320   /* of a PyThreadState */
+#define CHUNK_BYTES 16384 /* of the newest chunk of the frame stack */
+#define FRAME_ROOM 128
+#define SEARCH_NS 5000000 /* between two searches of one process */
+#define MAX_TRIES 64
+
+static struct scratch scratch;
+static struct {
+  uintptr_t start;
+  size_t bytes;
+  char data[CHUNK_BYTES];
+} chunk;
+
+static uintptr_t word_at(const char *bytes, int offset) {
+  uintptr_t value;
+  memcpy(&value, bytes + offset, sizeof value);
+  return value;
+}
+
+static uintptr_t read_word(uintptr_t address) {
+  uintptr_t value;
+  return safe_read(&value, (void *)address, sizeof value) ? value : 0;
+}
+
+/* ---- which interpreter ---- */
+
+static void know_layout(struct process *process, const struct board_entry *entry) {
+  char runtime[RUNTIME_BYTES];
+  process->layout_known = true;
+  if (!entry->python_version || !entry->runtime || !entry->code_type) return;
+  if (!safe_read(runtime, (void *)(uintptr_t)entry->runtime, sizeof runtime)) {
+    process->refusals = REFUSED;
+    return;
+  }
+  process->layout = pylayout_for(entry->python_version, runtime);
+  if (process->layout && process->layout->interp_threads < 0) process->layout = NULL;
+}
+
+/* All that the shim's code reads of "this process" is that of the target from now on. */
+static void aim(struct watched *thread) {
+  struct process *process = thread->process;
+  safe_read_of(process->pid);
+  if (!process->layout_known) know_layout(process, &thread->entry);
+  python_layout = process->layout;
+  python_version = thread->entry.python_version;
+  python_symbols.code_type = thread->entry.code_type;
+  dictionary_salt = process->id;
+  this_thread.id = thread->entry.thread;
+}
+
+/* ---- which thread state ---- */
+
+static uint32_t count_missing(const struct process *process) {
+  uint32_t missing = 0;
+  for (struct watched *each = process->threads; each; each = each->next) missing += each->state == 0;
+  return missing;
+}
+
+/* How many threads without a state got this one. */
+static uint32_t give_state(struct process *process, uintptr_t state, uint64_t ident) {
+  uint32_t given = 0;
+  for (struct watched *each = process->threads; each; each = each->next) {
+    if (each->entry.pthread != ident || each->state) continue;
+    each->state = state;
+    given++;
+  }
+  return given;
+}
+
+/* New states stand in front: the search ends with the last thread that misses one. */
+static uint32_t search_interpreter(struct process *process, uintptr_t interpreter, uint32_t missing) {
+  const struct python_layout *layout = process->layout;
+  char state[STATE_BYTES];
+  uintptr_t at = read_word(interpreter + (uintptr_t)layout->interp_threads);
+  for (int i = 0; at && missing && i < MAX_STATES; i++) {
+    if (!safe_read(state, (void *)at, (size_t)layout->tstate_thread + 8)) break;
+    missing -= give_state(process, at, word_at(state, layout->tstate_thread));
+    at = word_at(state, layout->tstate_next);
+  }
+  return missing;
+}
+
+static void search_states(struct process *process, uintptr_t runtime) {
+  uintptr_t at = read_word(runtime + (uintptr_t)process->layout->runtime_interpreters);
+  uint32_t missing = count_missing(process);
+  for (int i = 0; at && missing && i < MAX_INTERPRETERS; i++) {
+    missing = search_interpreter(process, at, missing);
+    at = read_word(at + (uintptr_t)process->layout->interp_next);
+  }
+}
+
+/* Threads without a state (of native libraries) are searched for less and less often. */
+static bool find_state(struct watched *thread, int64_t now_ns) {
+  struct process *process = thread->process;
+  uint32_t tries = ++thread->state_tries;
+  if ((tries & (tries - 1)) && tries % MAX_TRIES) return false;
+  if (now_ns - process->searched_ns >= SEARCH_NS) {
+    process->searched_ns = now_ns;
+    search_states(process, thread->entry.runtime);
+  }
+  return thread->state != 0;
+}
+
+/* ---- the frames ---- */
+
+static const char *frame_at(uintptr_t address) {
+  if (address < 65536 || (address & 7)) return NULL;
+  if (address >= chunk.start && address - chunk.start + FRAME_ROOM <= chunk.bytes)
+    return chunk.data + (address - chunk.start);
+  return safe_read(scratch.copy, (void *)address, (size_t)python_layout->frame_bytes) ? scratch.copy : NULL;
+}
+
+/* Up to the innermost frame, which is the last in it. */
+static void read_chunk(const char *state, uintptr_t frame) {
+  chunk.bytes = 0;
+  if (python_layout->tstate_chunk < 0) return;
+  chunk.start = word_at(state, python_layout->tstate_chunk);
+  size_t used = frame - chunk.start + FRAME_ROOM;
+  if (used > sizeof chunk.data) used = sizeof chunk.data;
+  chunk.bytes = safe_read_some(chunk.data, (void *)chunk.start, used);
+}
+
+static uintptr_t innermost(const char *state) {
+  const struct python_layout *layout = python_layout;
+  if (layout->tstate_frame >= 0) return word_at(state, layout->tstate_frame);
+  uintptr_t frame = word_at(state, layout->tstate_cframe);
+  return frame ? read_word(frame + (uintptr_t)layout->cframe_frame) : 0;
+}
+
+static bool collect(uintptr_t address, bool *truncated) {
+  scratch.frames = 0;
+  for (int seen = 0; address; seen++) {
+    *truncated = scratch.frames >= MAX_FRAMES || seen >= 2 * MAX_FRAMES;
+    if (*truncated) return true;
+    const char *frame = frame_at(address);
+    if (!frame || !chain_add(&scratch, address, frame)) return false;
+    address = word_at(frame, python_layout->frame_previous);
+  }
+  return true;
+}
+
+/* false = it is not this thread's any more. */
+static bool read_state(struct watched *thread, char *state) {
+  if (safe_read(state, (void *)thread->state, STATE_BYTES) &&
+      word_at(state, python_layout->tstate_thread) == thread->entry.pthread)
+    return true;
+  thread->state = 0;
+  return false;
+}
+
+static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
+  char state[STATE_BYTES], after[STATE_BYTES];
+  bool truncated = false;
+  if (!read_state(thread, state)) return false;
+  uintptr_t frame = innermost(state);
+  read_chunk(state, frame);
+  if (!collect(frame, &truncated) || !chain_verify(&scratch)) return false;
+  if (moving && (!read_state(thread, after) || innermost(after) != frame)) return false;
+  if (truncated) loss_add(LOSS_deep_stack);
+  *hash = scratch.frames ? chain_intern(&scratch, truncated) : 0;
+  return true;
+}
+
+bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
+  *hash = 0;
+  aim(thread);
+  if (!python_layout) return true;
+  for (int attempt = 0; attempt < 3; attempt++) {
+    if (!thread->state && !find_state(thread, clock_now_ns())) return true;
+    if (walk(thread, moving, hash)) return true;
+  }
+  return false;
+}

@@ -1,0 +1,208 @@
+/* Which threads are watched: those on the board, by process. */
+#include <unistd.h>
+
+#include "watch.h"
+
+#define MAX_PROCESSES 1024
+#define PERIOD_NS 10000000
+/* The pauses of a process that rests: a part in so many of its rest and so much for each thread, but no more than so much
+ * for each thread; between two looks at its clock (the kernel adds up its threads), */
+#define CLOCK_SHARE 50
+#define CLOCK_THREAD_NS 30000
+#define CLOCK_MOST_THREAD_NS 2000000
+/* and between two times that its waits are prolonged in the spool. */
+#define REFRESH_SHARE 100
+#define REFRESH_THREAD_NS 100000
+#define REFRESH_MOST_THREAD_NS 5000000
+#define LONGEST_REST_NS 1000000000
+
+static struct watched watched[SPOOL_BOARD];
+static struct process processes[MAX_PROCESSES];
+static uint32_t process_end; /* one past the highest that was ever used */
+static uint32_t seen_changes;
+static int64_t resumed_ns; /* the recording was paused before that */
+
+static struct board_entry *board(void) { return (struct board_entry *)((char *)spool + SPOOL_BOARD_OFFSET); }
+
+static _Atomic uint32_t *state_of(struct board_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
+
+/* ---- processes ---- */
+
+static struct process *find_process(const struct board_entry *entry, int64_t now_ns) {
+  struct process *free = NULL;
+  for (uint32_t i = 0; i < process_end; i++) {
+    if (processes[i].id == entry->process) return &processes[i];
+    if (!processes[i].id && !free) free = &processes[i];
+  }
+  if (!free && process_end < MAX_PROCESSES) free = &processes[process_end++];
+  if (free) *free = (struct process){.id = entry->process, .pid = entry->pid, .idle_ns = now_ns};
+  return free;
+}
+
+static void join_process(struct watched *thread, struct process *process) {
+  thread->process = process;
+  thread->next = process->threads;
+  process->threads = thread;
+  process->count++;
+  process->resting = false;
+}
+
+static void leave_process(struct watched *thread) {
+  struct process *process = thread->process;
+  for (struct watched **at = &process->threads; *at; at = &(*at)->next) {
+    if (*at != thread) continue;
+    *at = thread->next;
+    break;
+  }
+  if (--process->count == 0) process->id = 0;
+}
+
+/* ---- threads ---- */
+
+static void forget(struct watched *thread) {
+  if (thread->process) leave_process(thread);
+  if (thread->schedule_fd >= 0) close(thread->schedule_fd);
+  *thread = (struct watched){.schedule_fd = -1};
+}
+
+/* The entry is given back, unless the thread has just done something to it itself. */
+static void release(uint32_t index, uint32_t state) {
+  atomic_compare_exchange_strong(state_of(&board()[index]), &state, BOARD_FREE);
+}
+
+static void begin(uint32_t index, const struct board_entry *entry, int64_t now_ns) {
+  struct watched *thread = &watched[index];
+  *thread = (struct watched){.entry = *entry, .schedule_fd = proc_open_schedule(entry->pid, entry->tid)};
+  if (thread->schedule_fd < 0 && errno != EMFILE && errno != ENFILE) { /* gone already */
+    forget(thread);
+    release(index, BOARD_LIVE);
+    return;
+  }
+  struct process *process = thread->schedule_fd < 0 ? NULL : find_process(entry, now_ns);
+  if (!process) {
+    loss_add(LOSS_waits_crowded);
+    return; /* stays known, and is not looked at */
+  }
+  join_process(thread, process);
+  account_begin(thread, resumed_ns);
+}
+
+static void finish(uint32_t index, const struct board_entry *entry) {
+  struct watched *thread = &watched[index];
+  bool is_known = thread->entry.thread == entry->thread;
+  if (!is_known) *thread = (struct watched){.schedule_fd = -1, .entry = *entry};
+  thread->entry.end_ns = entry->end_ns;
+  thread->entry.cpu_end_ns = entry->cpu_end_ns;
+  if (is_known || entry->start_ns >= resumed_ns) account_ended(thread);
+  forget(thread);
+  release(index, BOARD_ENDED);
+}
+
+static void update(uint32_t index, int64_t now_ns) {
+  struct board_entry *place = &board()[index], entry;
+  uint32_t state = atomic_load_explicit(state_of(place), memory_order_acquire);
+  if (state == BOARD_LIVE && watched[index].entry.thread == place->thread) return;
+  memcpy(&entry, place, sizeof entry);
+  if (atomic_load(state_of(place)) != state || entry.state != state) return; /* being changed: seen next time */
+  if (watched[index].entry.thread && watched[index].entry.thread != entry.thread) forget(&watched[index]);
+  if (state == BOARD_LIVE) begin(index, &entry, now_ns);
+  if (state == BOARD_ENDED) finish(index, &entry);
+}
+
+void threads_update(int64_t now_ns) {
+  uint32_t changes = atomic_load((_Atomic uint32_t *)&spool->board_changes);
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->board_end);
+  if (changes == seen_changes) return;
+  seen_changes = changes;
+  for (uint32_t i = 0; i < end && i < SPOOL_BOARD; i++) update(i, now_ns);
+}
+
+void threads_pause(int64_t now_ns) {
+  threads_update(now_ns);
+  threads_look(now_ns, true);
+  for (uint32_t i = 0; i < SPOOL_BOARD; i++) {
+    if (watched[i].entry.thread) forget(&watched[i]);
+  }
+}
+
+void threads_resume(int64_t now_ns) {
+  resumed_ns = now_ns;
+  seen_changes = atomic_load((_Atomic uint32_t *)&spool->board_changes) - 1;
+}
+
+/* ---- looks ---- */
+
+static void look_at(struct watched *thread) {
+  if (account_look(thread, PERIOD_NS)) return;
+  uint32_t index = (uint32_t)(thread - watched);
+  if (atomic_load(state_of(&board()[index])) == BOARD_ENDED) return; /* its entry says more: threads_update */
+  account_gone(thread, thread->process->quiet_ns);
+  forget(thread);
+  release(index, BOARD_LIVE);
+}
+
+/* Nothing of the process has run since the last pass, and nothing was about to. */
+static bool rests(struct process *process, int64_t now_ns) {
+  int64_t clock_ns = proc_clock_ns(process->pid);
+  bool still = clock_ns >= 0 && clock_ns == process->clock_ns && process->resting;
+  process->clock_ns = clock_ns;
+  if (!still) process->idle_ns = now_ns;
+  if (still) process->quiet_ns = now_ns;
+  return still;
+}
+
+static int64_t rest_pause(const struct process *process, int64_t share, int64_t least_ns, int64_t most_ns) {
+  int64_t count = process->count, rest_ns = process->quiet_ns - process->idle_ns;
+  int64_t pause_ns = (rest_ns > 0 ? rest_ns / share : 0) + count * least_ns;
+  if (pause_ns > count * most_ns) pause_ns = count * most_ns;
+  return pause_ns < LONGEST_REST_NS ? pause_ns : LONGEST_REST_NS;
+}
+
+static void plan_refresh(struct process *process, int64_t now_ns) {
+  process->refresh_ns = now_ns + rest_pause(process, REFRESH_SHARE, REFRESH_THREAD_NS, REFRESH_MOST_THREAD_NS);
+}
+
+/* So that what has passed is in the spool, should the recorder be killed. */
+static void refresh(struct process *process, int64_t now_ns) {
+  if (now_ns < process->refresh_ns) return;
+  for (struct watched *thread = process->threads; thread; thread = thread->next) account_rest(thread, now_ns);
+  plan_refresh(process, now_ns);
+}
+
+static void look_at_process(struct process *process, int64_t now_ns, bool all) {
+  if (process->refusals >= REFUSED) return;
+  if (rests(process, now_ns) && !all) {
+    refresh(process, now_ns);
+    return;
+  }
+  bool resting = true;
+  for (struct watched *thread = process->threads, *next; thread; thread = next) {
+    next = thread->next;
+    if (all || thread->due_ns <= now_ns) look_at(thread);
+    resting = resting && thread->condition == CONDITION_BLOCKED;
+  }
+  process->resting = resting;
+  plan_refresh(process, now_ns);
+}
+
+void threads_look(int64_t now_ns, bool all) {
+  for (uint32_t i = 0; i < process_end; i++) {
+    struct process *process = &processes[i];
+    int64_t pause_ns = rest_pause(process, CLOCK_SHARE, CLOCK_THREAD_NS, CLOCK_MOST_THREAD_NS);
+    if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) look_at_process(process, now_ns, all);
+  }
+}
+
+uint32_t threads_processes(void) {
+  uint32_t count = 0;
+  for (uint32_t i = 0; i < process_end; i++) count += processes[i].id != 0;
+  return count;
+}
+
+int64_t threads_idle_since(int64_t now_ns) {
+  int64_t since = 0;
+  for (uint32_t i = 0; i < process_end; i++) {
+    if (processes[i].id && processes[i].idle_ns > since) since = processes[i].idle_ns;
+  }
+  return since && threads_processes() ? since : now_ns;
+}

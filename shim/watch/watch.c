@@ -1,0 +1,97 @@
+/* The watcher's loop, and what the recorder calls. */
+#include "watch.h"
+
+#include "python.h"
+
+#define PERIOD_NS 10000000 /* between two passes; drawn from half of it to one and a half */
+#define LONGEST_PERIOD_NS 50000000
+#define IDLE_SHARE 200      /* when all rest, the period grows to a part in so many of the rest */
+#define BUDGET_NS 100000000 /* CPU time that the watcher may take at once, and */
+#define BUDGET_SHARE 50     /* in the long run: one part in so many of one core */
+#define LONGEST_SLEEP_NS 1000000000
+
+/* What the shim's files, compiled into the watcher, expect of their process. */
+THREAD_LOCAL struct thread_state this_thread;
+const struct python_layout *python_layout;
+uint32_t python_version;
+struct python_symbols python_symbols;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wake;
+static bool stopping;
+
+static void sleep_for(int64_t pause_ns) {
+  int64_t until_ns = clock_now_ns() + pause_ns;
+  struct timespec until = {until_ns / 1000000000, until_ns % 1000000000};
+  pthread_mutex_lock(&lock);
+  while (!stopping && pthread_cond_timedwait(&wake, &lock, &until) != ETIMEDOUT) {}
+  pthread_mutex_unlock(&lock);
+}
+
+static int64_t next_pause(uint64_t *random, int64_t now_ns) {
+  int64_t idle_ns = now_ns - threads_idle_since(now_ns), period_ns = idle_ns / IDLE_SHARE;
+  if (period_ns < PERIOD_NS) period_ns = PERIOD_NS;
+  if (period_ns > LONGEST_PERIOD_NS) period_ns = LONGEST_PERIOD_NS;
+  return period_ns / 2 + (int64_t)(random_next(random) % (uint64_t)period_ns);
+}
+
+/* The pause is longer while more than the budget was spent. */
+static int64_t within_budget(int64_t pause_ns, int64_t started_ns, int64_t started_cpu_ns) {
+  int64_t spent_ns = clock_thread_cpu_ns() - started_cpu_ns;
+  int64_t granted_ns = BUDGET_NS + (clock_now_ns() - started_ns) / BUDGET_SHARE;
+  int64_t over_ns = (spent_ns - granted_ns) * BUDGET_SHARE;
+  if (over_ns > LONGEST_SLEEP_NS) over_ns = LONGEST_SLEEP_NS;
+  return over_ns > pause_ns ? over_ns : pause_ns;
+}
+
+static bool is_stopping(void) {
+  pthread_mutex_lock(&lock);
+  bool stop = stopping;
+  pthread_mutex_unlock(&lock);
+  return stop;
+}
+
+/* Nobody is watched while the recording is paused. */
+static bool wait_out_pause(void) {
+  if (!spool->paused) return false;
+  threads_pause(clock_now_ns());
+  while (spool->paused && !is_stopping() && !spool->ended) sleep_for(PERIOD_NS);
+  threads_resume(clock_now_ns());
+  return true;
+}
+
+static void run(void) {
+  uint64_t random = random_seed();
+  int64_t started_ns = clock_now_ns(), started_cpu_ns = clock_thread_cpu_ns();
+  while (!is_stopping() && !spool->ended) {
+    if (wait_out_pause()) continue;
+    int64_t now_ns = clock_now_ns();
+    threads_update(now_ns);
+    threads_look(now_ns, false);
+    sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
+  }
+  threads_update(clock_now_ns());
+  threads_look(clock_now_ns(), true);
+}
+
+/* Watches the threads on the board of the spool at `path`, until scalene_watch_stop. 0 = ok. Once in a process. */
+EXPORT int scalene_watch(const char *path) {
+  pthread_condattr_t attributes;
+  if (spool_open(path)) return -1;
+  pthread_setname_np(pthread_self(), "watcher");
+  spool_begin_process(PROCESS_WATCHER);
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&wake, &attributes);
+  run();
+  spool_close();
+  return 0;
+}
+
+/* Makes scalene_watch return after a last look. */
+EXPORT void scalene_watch_stop(void) {
+  pthread_mutex_lock(&lock);
+  stopping = true;
+  pthread_cond_signal(&wake);
+  pthread_mutex_unlock(&lock);
+}
