@@ -27,7 +27,7 @@ from targets_env import environment_python
 #: Inherited by every process that a test starts, so that one left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
 #: Modules whose tests compare times: nothing else may run beside them.
-MEASURING = {"test_must_split.py", "test_must_stress.py", "test_must_time.py"}
+MEASURING = {"test_must_native.py", "test_must_split.py", "test_must_stress.py", "test_must_time.py"}
 #: The lock that this worker holds.
 TURN = pytest.StashKey["IO[str] | None"]()
 
