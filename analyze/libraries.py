@@ -35,7 +35,10 @@ def _most(rows: list[Row]) -> list[LibraryTime]:
     by_library: dict[str | None, list[Row]] = defaultdict(list)
     for row in rows:
         by_library[row["library"]].append(row)
-    times = [LibraryTime(name, sum(row["native_s"] for row in own), _symbols(own)) for name, own in by_library.items()]
+    times = [
+        LibraryTime(name, sum(row["native_s"] for row in own), _symbols(own), own[0]["class"])
+        for name, own in by_library.items()
+    ]
     return sorted(times, key=lambda each: (-each.native_s, each.library or ""))[:MOST_NAMED]
 
 

@@ -80,11 +80,15 @@ class SymbolTime:
 
 @dataclass(frozen=True)
 class LibraryTime:
-    """Native time in a library (None = code in no known image), and its functions with most of it."""
+    """Native time in a library (None = code in no known image), and its functions with most of it.
+
+    ``image``: extension, interpreter, support, shim; None = not known.
+    """
 
     library: str | None
     native_s: float
     symbols: list[SymbolTime]
+    image: str | None = None
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,9 @@ def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
 
 def _main_library(line: Line) -> str:
     most = line.native_libraries[0] if line.native_libraries else None
-    if most is None or most.library is None or not line.cpu_s or most.native_s < _LEAST_SHARE * line.cpu_s:
+    if most is None or most.library is None or most.image != "extension":
+        return ""  # that a builtin is the interpreter's, or the C library's, tells nobody anything
+    if not line.cpu_s or most.native_s < _LEAST_SHARE * line.cpu_s:
         return ""
     return f"{clean(most.library)} {percent(most.native_s, line.native_s):.0f} %"
 

@@ -49,7 +49,7 @@ def test_a_librarys_threads_belong_to_the_line_that_called_it(way: str, python: 
     )  # three of four threads; BLAS takes no more than cores
     named = row["native_libraries"][0]
     assert library in named["library"] and named["native_s"] > 0.8 * row["native_s"]
-    assert function in named["symbols"][0]["name"]
+    assert any(function in each["name"] for each in named["symbols"])
     assert "symbols_unread" not in losses(found) and "symbols_changed" not in losses(found)
     hold_sums(found)
 

@@ -32,7 +32,7 @@ def by_pool(seconds, path):
     library.pool_start(3)
     start = cpu_s()
     while cpu_s() < start + seconds:
-        run(ctypes.c_long(3_000_000))  # LINE: pool
+        run(ctypes.c_long(12_000_000))  # LINE: pool
     return cpu_s() - start
 
 
