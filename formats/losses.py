@@ -42,6 +42,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     ),
     Loss("source_unread", "info", "source files could not be embedded: larger than 2 MiB, not text, or not readable"),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
+    Loss(
+        "spool_removed",
+        "loss",
+        "the folder of the recording was removed while the program ran: what was started afterwards is missing",
+    ),
     Loss("rss_processes", "info", "the resident set of some processes was not read: too many at once"),
 )
 

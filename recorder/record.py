@@ -19,7 +19,7 @@ from scalene_trace.formats.version import VERSION
 
 from .folders import create_spool_folder, output_template
 from .program import Program, resolve_program, start
-from .recording import RSS_NAME, SPOOL_NAME, Facts, write_facts
+from .recording import RSS_NAME, SPOOL_NAME, Facts, bring_back, write_facts
 from .residents import Residents
 from .settings import Settings
 from .shimfile import preloadable_shim
@@ -56,10 +56,11 @@ def record(settings: Settings, tell: Callable[[str], None]) -> Recorded:
 
 def _record(settings: Settings, program: Program, template: str, shim: Path, tell: Callable[[str], None]) -> Recorded:
     spaces: list[SpoolSpace] = []
+    facts = _facts(settings, program, template)
 
     def fill(folder: Path) -> int:
         spaces.append(_first_space(folder, settings))
-        write_facts(folder, _facts(settings, program, template))
+        write_facts(folder, facts)
         return spaces[0].descriptor
 
     folder = create_spool_folder(template, fill, tell)
@@ -74,7 +75,7 @@ def _record(settings: Settings, program: Program, template: str, shim: Path, tel
         raise
     status = _supervise(pid, space, residents)
     losses = {"spool_space": space.failures, "rss_processes": residents.left_out}
-    return _finish(folder, space, pid, status, losses)
+    return _finish(folder, space, facts, pid, status, losses)
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
@@ -110,13 +111,14 @@ def _load_converter() -> None:
     from . import convert, finish  # noqa: F401
 
 
-def _finish(folder: Path, space: SpoolSpace, pid: int, status: int, losses: dict[str, int]) -> Recorded:
+def _finish(folder: Path, space: SpoolSpace, facts: Facts, pid: int, status: int, losses: dict[str, int]) -> Recorded:
     space.header.ended = 1
     wall_ns = time.monotonic_ns() - int(space.header.start_mono_ns)
     try:
         from .finish import finish
         from .processes import RootEnd
 
+        losses |= {"spool_removed": int(bring_back(folder, space.descriptor, facts))}
         finished = finish(folder, RootEnd(pid, status), wall_ns, losses)
     except Exception as error:  # whatever it is: the program ran, and its recording is there
         return Recorded(status, None, _kept(folder, error))
@@ -127,6 +129,9 @@ def _finish(folder: Path, space: SpoolSpace, pid: int, status: int, losses: dict
 
 def _kept(folder: Path, error: Exception) -> str:
     from scalene_trace.formats.errors import TraceError
+
+    if not folder.is_dir():
+        return f"The folder {folder.parent} was removed while the program ran, and the recording with it."
 
     reason = str(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
     return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder}"
