@@ -16,14 +16,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import pyarrow.parquet as pq
+
 from interpreters import Interpreter
-from recording import environment, record_command, report, rows, run, target, tool
+from recording import environment, record_command, report, run, target, tool
 
 VICTIMS = ("program", "child", "recorder", "all")
 #: Of block 0 of the program and of its child, as targets/progress.py has them.
 FIRST_BYTES = (100_003, 200_003)
 BLOCKS = 1500
-LONGEST_S = 1.3
+#: Starting takes about half of it.
+LONGEST_S = 2.0
 EXACT = ("--alloc-interval", "1", "--cpu-interval", "1ms", "--no-source")
 
 
@@ -82,14 +85,25 @@ def kill_one(python: Interpreter, victim: str, chance: random.Random, folder: Pa
     recorder = subprocess.Popen(
         command, env=environment(None), start_new_session=True, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    after_s = chance.uniform(0, LONGEST_S)
-    time.sleep(after_s)
+    start = time.monotonic()
+    wait(chance, recorder, progress)
+    after_s = time.monotonic() - start
     published = strike(victim, recorder, progress)
     begun = any(progress.read()) or bool(list(folder.glob("t.parquet*")))
     recovered = not trace.exists() and bring_back(folder, chance)
     found = blocks_in(trace) if trace.exists() else (Counter[int](), Counter[int]())
     shutil.rmtree(folder)
     return Kill(victim, after_s, published, found, recovered, begun)
+
+
+def wait(chance: random.Random, recorder: subprocess.Popen[bytes], progress: Progress) -> None:
+    """Until a random moment of the whole, or until a random number of blocks has been published."""
+    if chance.random() < 0.4:
+        time.sleep(chance.uniform(0, LONGEST_S))
+        return
+    enough = chance.randint(1, 2 * BLOCKS)
+    while sum(progress.read()) < enough and recorder.poll() is None:
+        time.sleep(0.001)
 
 
 def strike(victim: str, recorder: subprocess.Popen[bytes], progress: Progress) -> tuple[int, int]:
@@ -172,7 +186,7 @@ def bring_back(folder: Path, chance: random.Random) -> bool:
 def blocks_in(trace: Path) -> tuple[Counter[int], Counter[int]]:
     """The blocks of the program and of its child that are in the trace, by number. The trace must be readable."""
     assert report(trace, command="info")["traces"]
-    sizes = Counter(row["size_bytes"] for row in rows(trace, "alloc"))
+    sizes = Counter(pq.read_table(trace, columns=["alloc.size_bytes"]).flatten()[0].to_pylist())
     program, child = (
         Counter({number: sizes[first + number] for number in range(1, BLOCKS + 1) if sizes[first + number]})
         for first in FIRST_BYTES

@@ -20,13 +20,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from interpreters import Interpreter, interpreters
 from recording import environment, losses, record_command, report
 from targets_env import ROOT
 
-FILES = """
+_FILES = """
 test_fork1 test_thread test_threadsignals test_wait3 test_wait4 test_resource test_select test_poll test_epoll
 test_selectors test_generators test_coroutines test_exceptions test_weakref test_gc test_mmap test_tracemalloc
 test_faulthandler test_signal test_threading test_threading_local test_sys test_posix test_os test_ctypes test_io
@@ -35,7 +36,8 @@ test_cprofile test_atexit test_queue test_context test_asyncgen test_contextlib_
 test_decimal test_zlib test_hashlib test_sqlite3 test_import test_importlib test_embed test_repl test_cmd_line test_site
 test_runpy test_venv test_capi test_ssl test_socketserver test_httpservers test_concurrent_futures
 test_multiprocessing_fork test_multiprocessing_spawn test_multiprocessing_forkserver test_asyncio
-""".split()
+"""
+FILES = _FILES.split()
 
 #: Tests that assert what no preloaded recorder can keep, by the end of their names, and why.
 KNOWN: dict[str, str] = {}
@@ -170,10 +172,16 @@ def passed(run: Run) -> int:
     return sum(result == PASSED for result in run.tests.values())
 
 
+@cache
+def test_folder(python: Interpreter) -> Path:
+    """Where the interpreter's own tests are."""
+    code = "import os, test; print(os.path.dirname(test.__file__))"
+    return Path(subprocess.run([python.path, "-c", code], capture_output=True, text=True, check=True).stdout.strip())
+
+
 def has(python: Interpreter, file: str) -> bool:
     """Whether the interpreter was installed with this test."""
-    folder = python.path.resolve().parent.parent / "lib" / f"python{python.name}" / "test"
-    return (folder / f"{file}.py").exists() or (folder / file).is_dir()
+    return (test_folder(python) / f"{file}.py").exists() or (test_folder(python) / file).is_dir()
 
 
 HEADINGS = f"{'python':8}{'file':34}{'tests':>7}{'bare':>7}{'recorded':>10}{'wall':>7}  newly failing"

@@ -30,6 +30,8 @@ def in_thread(what):
     thread = threading.Thread(target=lambda: found.append(what()))
     thread.start()
     thread.join()
+    while len(os.listdir("/proc/self/task")) > 1:  # joined, and not quite gone
+        time.sleep(0.001)
     return found[0]
 
 
@@ -81,7 +83,8 @@ def children():
     command = ["/bin/sh", "-c", "echo one; echo two >&2"]
     sys.stdout.flush()
     print(subprocess.run(command).returncode, subprocess.run(command, env={"A": "1"}).returncode, flush=True)
-    print(os.system("echo system"), os.popen("echo opened").read(), flush=True)
+    with os.popen("echo opened") as shell:
+        print(os.system("echo system"), shell.read(), flush=True)
     print(in_fork(opened), os.waitpid(os.posix_spawn(command[0], command, os.environ), 0)[1])
 
 

@@ -8,7 +8,7 @@ import time
 
 libc = ctypes.CDLL(None, use_errno=True)
 MS = 3
-ROUNDS = 60
+ROUNDS = 12
 SYS_FUTEX, FUTEX_WAIT_PRIVATE = 202, 128
 word = ctypes.c_int(7)
 
