@@ -76,15 +76,12 @@ def test_files_of_cpythons_own_tests_pass_as_they_do_bare(file: str, any_python:
 # ---- waits ----
 
 
-@pytest.mark.parametrize("options", [FAST, EXACT], ids=["sampled", "exact"])
-def test_waits_return_what_they_return_bare_and_take_as_long(
-    options: tuple[str, ...], python: Interpreter, tmp_path: Path
-) -> None:
-    done = record(tmp_path / "t.parquet", [target("waits")], python, options)
+def test_waits_return_what_they_return_bare_and_take_as_long(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("waits")], python, EXACT)
     alone = bare([target("waits")], python)
     results = [each.stdout.decode().splitlines()[0] for each in (done, alone)]
     assert results[0] == results[1] and done.status == 0, done.stderr.decode()
-    assert done.facts["took_s"] < 1.5 * alone.facts["took_s"]
+    assert done.facts["least_s"] < 1.5 * alone.facts["least_s"]
 
 
 # ---- one thread, other users ----
@@ -184,13 +181,13 @@ def test_a_program_that_the_kernel_kills_for_memory_is_in_the_trace(
 ) -> None:
     code = "kept = []\nwhile True: kept.append(b'x' * 1_999_961); print(len(kept), flush=True)"
     inside = f'echo $$ > {small_group}/cgroup.procs; exec {any_python.path} -c "$0"'
-    done = record(tmp_path / "t.parquet", ["sh", "-c", inside, code], None, EXACT)
+    done = record(tmp_path / "t.parquet", ["sh", "-c", inside, code], None, FAST)
     alone = run(["sh", "-c", inside, code], env=environment(None))
     assert (done.status, done.stderr) == (alone.status, alone.stderr) == (128 + signal.SIGKILL, b"")
     made = int(done.stdout.split()[-1])
     assert made == pytest.approx(int(alone.stdout.split()[-1]), abs=10)
-    blocks = [row for row in rows(done.trace, "alloc") if row["size_bytes"] == 1_999_961 + 33]
-    assert len(blocks) in (made, made + 1)
+    grown = sum(row["net_bytes"] for row in rows(done.trace, "memory"))
+    assert grown == pytest.approx(1_999_961 * made, abs=12_000_000)
 
 
 GOES_ON = "import sys; print('ready', flush=True); sys.stdin.read(); print(sum(range(1000)), end=''); sys.exit(5)"
@@ -381,6 +378,7 @@ def test_planted_links_are_not_followed(any_python: Interpreter, tmp_path: Path)
     assert (folder / "t.old.parquet").is_symlink(), "what was there is renamed, link and all"
     (folder / "u.parquet.spool").symlink_to(elsewhere / "spools")
     refused = record(folder / "u.parquet", ["-c", "print(1)"], any_python)
+    (folder / "u.parquet.spool").unlink()
     assert refused.status == 125 and refused.stdout == b"" and b"in the way" in refused.stderr
     assert {path.name: path.read_text() for path in elsewhere.iterdir() if path.is_file()} == dict.fromkeys(
         ("trace", "old", "spool", "folder"), "precious"

@@ -5,6 +5,7 @@ import json
 import select
 import threading
 import time
+import zlib
 
 libc = ctypes.CDLL(None, use_errno=True)
 MS = 3
@@ -44,28 +45,28 @@ WAYS = {
 
 
 def work():
-    numbers = 0
+    """Mostly without the interpreter's lock, for which the waits would have to wait."""
+    data = bytes(range(256)) * 4000
     while not over.is_set():
-        numbers += sum(len(str(number)) for number in range(200))
+        zlib.crc32(data + bytes(1_000_000))
 
 
 def measure(wait):
-    """Its distinct results, and whether each took its time at least."""
-    results, took = set(), True
+    """Its distinct results, whether each took its time at least, and the shortest time."""
+    results, times_s = set(), []
     for _ in range(ROUNDS):
         start = time.monotonic()
         results.add(wait())
-        took = took and (wait is WAYS["no wait"] or time.monotonic() - start >= MS / 1000)
-    return sorted(results), took
+        times_s.append(time.monotonic() - start)
+    took = wait is WAYS["no wait"] or min(times_s) >= MS / 1000
+    return sorted(results), took, min(times_s)
 
 
 over = threading.Event()
 busy = threading.Thread(target=work)
 busy.start()
-start = time.monotonic()
-facts = {way: measure(wait) for way, wait in WAYS.items()}
-took_s = time.monotonic() - start
+measured = {way: measure(wait) for way, wait in WAYS.items()}
 over.set()
 busy.join()
-print(json.dumps(facts))
-print(json.dumps({"took_s": took_s}))
+print({way: (results, took) for way, (results, took, _) in measured.items()})
+print(json.dumps({"least_s": sum(least_s for _, _, least_s in measured.values())}))
