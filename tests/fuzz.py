@@ -27,6 +27,7 @@ from scalene_trace.formats.spool import read_spool
 from scalene_trace.formats.writer import write_trace
 from scalene_trace.recorder.convert import Outcome, build_tables
 from scalene_trace.recorder.recording import Facts
+from trace_builder import MS, SECOND, TraceBuilder
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
 TRACE_ID = "0" * 32
@@ -99,12 +100,13 @@ class Choices:
 
     def value(self, column: schema.Column) -> Any:
         """A value of the column's type."""
-        if column.null and self.bytes(1)[0] < 48:
+        if column.null and self.bytes(1)[0] < (1 if column.name == "t_ns" else 48):
             return None
         if column.type == "bool":
             return bool(self.bytes(1)[0] & 1)
         if column.type.startswith("list"):
-            return [self.number(32) for _ in range(self.bytes(1)[0] % 4)]
+            item = schema.Column("item", column.type[5:-1], "", "")
+            return [self.value(item) for _ in range(self.bytes(1)[0] % 4)]
         if column.type in ("int32", "int64"):
             return self.number(int(column.type[3:]))
         if column.type in ("double", "float"):
@@ -171,6 +173,17 @@ def fuzz_bytes(data: bytes, folder: Path) -> None:
     report_on(path)
 
 
+def small_trace(folder: Path) -> None:
+    """Writes one to begin with."""
+    folder.mkdir()
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, SECOND)
+    for t_ns in range(0, SECOND, 100 * MS):
+        builder.tick(t_ns, process, thread, None)
+    builder.write(folder / "small.parquet")
+
+
 # ---- running ----
 
 TARGETS: dict[str, Callable[[bytes, Path], None]] = {
@@ -201,8 +214,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         found = [str(asked.found)] if asked.found else []
+        seeds = CORPUS / asked.what
+        if asked.what == "bytes":
+            seeds = folder / "seeds"
+            small_trace(seeds)
         limits = [f"-max_total_time={asked.seconds}", "-max_len=16384", "-timeout=30", "-rss_limit_mb=4096"]
-        arguments = [sys.argv[0], *limits, *found, str(CORPUS / asked.what)]
+        arguments = [sys.argv[0], *limits, *found, str(seeds)]
         atheris.Setup(arguments, lambda data: TARGETS[asked.what](data, folder))
         atheris.Fuzz()
     return 0

@@ -1,25 +1,34 @@
 """Kills at random moments: of the program, its child, the recorder, or all of them; the trace then tells everything.
 
 The program publishes its progress in shared memory (``targets/progress.py``), so it is known what must be there.
+``python tests/kills.py`` kills a hundred times on each interpreter and writes a dated result into
+``benchmarks/results/``; exit status 1 when a published block is missing. The test suite does the same, shorter.
 """
 
 from __future__ import annotations
 
+import argparse
+import json
 import os
+import platform
 import random
 import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
-from interpreters import Interpreter
+from interpreters import Interpreter, interpreters
 from recording import environment, record_command, report, run, target, tool
+from targets_env import ROOT
 
 VICTIMS = ("program", "child", "recorder", "all")
 #: Of block 0 of the program and of its child, as targets/progress.py has them.
@@ -41,6 +50,16 @@ class Kill:
     found: tuple[Counter[int], Counter[int]]
     recovered: bool
     begun: bool
+
+    @property
+    def blocks(self) -> int:
+        """Blocks in the trace."""
+        return sum(each.total() for each in self.found)
+
+    @property
+    def repeated(self) -> int:
+        """Blocks that are in the trace more than once."""
+        return sum(count > 1 for each in self.found for count in each.values())
 
     @property
     def missing(self) -> tuple[list[int], list[int]]:
@@ -192,3 +211,64 @@ def blocks_in(trace: Path) -> tuple[Counter[int], Counter[int]]:
         for first in FIRST_BYTES
     )
     return program, child
+
+
+# ---- many of them ----
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Sums over the kills of one victim. ``recovered``: traces that took ``--recover``; ``unbegun``: killed before
+    anything was recorded."""
+
+    python: str
+    victim: str
+    kills: int
+    recovered: int
+    unbegun: int
+    published: int
+    found: int
+    missing: int
+    repeated: int
+
+
+def kill_often(python: Interpreter, victim: str, seed: str, times: int, folder: Path) -> Outcome:
+    """Kills the victim in ``times`` recordings."""
+    chance = random.Random(seed)
+    kills = [kill_one(python, victim, chance, folder / str(number)) for number in range(times)]
+    return Outcome(
+        python=python.full_name,
+        victim=victim,
+        kills=times,
+        recovered=sum(each.recovered for each in kills),
+        unbegun=sum(not each.begun for each in kills),
+        published=sum(sum(each.published) for each in kills),
+        found=sum(each.blocks for each in kills),
+        missing=sum(len(numbers) for each in kills for numbers in each.missing),
+        repeated=sum(each.repeated for each in kills),
+    )
+
+
+def main() -> int:
+    """The long form."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--times", type=int, default=25, help="kills of each victim on each interpreter")
+    parser.add_argument("--versions", default="3.10,3.11,3.12,3.13", help="minor versions")
+    parser.add_argument("--seed", default="20261121")
+    asked = parser.parse_args()
+    outcomes = []
+    for python in (each for each in interpreters() if each.name in asked.versions.split(",")):
+        for victim in VICTIMS:
+            with tempfile.TemporaryDirectory() as folder:
+                seed = f"{asked.seed} {victim} {python.name}"
+                outcomes.append(kill_often(python, victim, seed, asked.times, Path(folder)))
+            print(outcomes[-1], flush=True)
+    now = datetime.now(UTC)
+    path = ROOT / "benchmarks" / "results" / f"kills-{now:%Y-%m-%d}.json"
+    result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "seed": asked.seed}
+    path.write_text(json.dumps(result | {"outcomes": [asdict(each) for each in outcomes]}, indent=1) + "\n")
+    return int(any(each.missing or each.repeated for each in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
