@@ -68,7 +68,7 @@ def libraries(request: pytest.FixtureRequest) -> Interpreter:
 # ---- CPython's own tests (all of them: tests/regression.py) ----
 
 
-@pytest.mark.parametrize("file", ["test_fork1", "test_threadsignals", "test_generators", "test_wait4"])
+@pytest.mark.parametrize("file", ["test_fork1", "test_wait4"])
 def test_files_of_cpythons_own_tests_pass_as_they_do_bare(file: str, any_python: Interpreter) -> None:
     compared = compare(interpreters()[-1], file, repeats=1, outputs=None)
     assert compared.new == [] and compared.status_recorded == compared.status_bare
@@ -100,6 +100,7 @@ def test_what_only_one_thread_may_do_works_and_warns_as_bare(python: Interpreter
 # ---- servers ----
 
 
+@pytest.mark.parametrize("libraries", [SERVERS[0], SERVERS[-1]], indirect=True, ids=lambda each: each.name)
 def test_gunicorn_is_recorded_through_a_reload_and_fails_no_request(libraries: Interpreter, tmp_path: Path) -> None:
     trace, port = tmp_path / "t.parquet", free_port()
     command = record_command(trace, gunicorn(port), libraries, FAST)
@@ -194,8 +195,8 @@ def interrupted(trace: Path, python: Interpreter, meanwhile: str) -> Finished:
     return Finished(process.returncode, out, err)
 
 
-def test_a_spool_that_is_removed_while_it_is_written_harms_nobody(python: Interpreter, tmp_path: Path) -> None:
-    done = interrupted(tmp_path / "t.parquet", python, "rm -r t.parquet.spool")
+def test_a_spool_that_is_removed_while_it_is_written_harms_nobody(any_python: Interpreter, tmp_path: Path) -> None:
+    done = interrupted(tmp_path / "t.parquet", any_python, "rm -r t.parquet.spool")
     assert (done.status, done.stdout, done.stderr) == (5, b"499500", b"")
     assert [row["pid"] > 0 for row in rows(tmp_path / "t.parquet", "process")] == [True]
     assert losses(report(tmp_path / "t.parquet"))["spool_removed"] == 1
@@ -277,12 +278,12 @@ def test_a_program_that_closes_every_descriptor_gets_the_numbers_that_it_gets_ba
     done = recorded_like_bare([target("daemon"), "closes_all"], python, tmp_path / "t.parquet")
     found = report(done.trace)
     work = lines_of(found, target("daemon"))[line_of("daemon", "work")]
-    assert work["cpu_s"] == pytest.approx(1.2, rel=0.15)
+    assert work["cpu_s"] == pytest.approx(0.8, rel=0.15)
 
 
-def test_a_folder_that_disappears_under_a_program_is_no_loss(python: Interpreter, tmp_path: Path) -> None:
+def test_a_folder_that_disappears_under_a_program_is_no_loss(any_python: Interpreter, tmp_path: Path) -> None:
     program = [target("daemon"), "moves", tmp_path]
-    done = recorded_like_bare(program, python, tmp_path / "t.parquet")
+    done = recorded_like_bare(program, any_python, tmp_path / "t.parquet")
     assert len(rows(done.trace, "process")) == 3
     assert [row["severity"] for row in rows(done.trace, "loss") if row["severity"] != "info"] == []
 
@@ -293,7 +294,7 @@ def test_a_program_that_drops_its_rights_is_recorded_on_and_its_lost_children_ar
 ) -> None:
     done = recorded_like_bare([target("daemon"), "drops_rights"], python, tmp_path / "t.parquet")
     found = report(done.trace)
-    assert lines_of(found, target("daemon"))[line_of("daemon", "work")]["cpu_s"] == pytest.approx(0.6, rel=0.15)
+    assert lines_of(found, target("daemon"))[line_of("daemon", "work")]["cpu_s"] == pytest.approx(0.3, rel=0.15)
     assert losses(found)["process_slots"] == 5
     assert {row["cause"] for row in rows(done.trace, "process")} == {"root", "fork"}
 
@@ -317,7 +318,7 @@ def test_a_program_that_changes_its_root_is_recorded_on_and_its_lost_children_ar
     root = new_root(tmp_path / "root")
     done = recorded_like_bare([target("daemon"), "changes_root", root], python, tmp_path / "t.parquet")
     found = report(done.trace)
-    assert lines_of(found, target("daemon"))[line_of("daemon", "work")]["cpu_s"] == pytest.approx(0.6, rel=0.15)
+    assert lines_of(found, target("daemon"))[line_of("daemon", "work")]["cpu_s"] == pytest.approx(0.3, rel=0.15)
     assert losses(found)["environment_lost"] == 5
     assert {row["cause"] for row in rows(done.trace, "process")} == {"root", "fork"}
 

@@ -46,17 +46,17 @@ def in_fork(what):
 
 def closes_all():
     """Again and again, by range and one by one; the numbers that it opens are the lowest ones, as ever."""
-    work(0.2)
+    work(0.1)
     os.closerange(3, 70_000)
     print(opened())
-    work(0.4)
+    work(0.3)
     print(opened(), in_thread(opened), in_fork(opened))
     for number in range(3, 5000):
         try:
             os.close(number)
         except OSError:
             pass
-    work(0.4)
+    work(0.3)
     print(opened(), in_thread(opened), in_fork(opened))
     os.close(0)
     print(opened())
@@ -64,7 +64,7 @@ def closes_all():
         os.dup2(1, 1023)
         print(os.open("/dev/null", os.O_RDONLY))
     finally:
-        work(0.2)
+        work(0.1)
 
 
 def moves():
@@ -73,7 +73,7 @@ def moves():
     os.chdir(FOLDER + "/here")
     os.rmdir(FOLDER + "/here")
     os.umask(0o777)
-    work(0.3)
+    work(0.15)
     print(in_fork(opened), subprocess.run(["/bin/sh", "-c", "echo child"], cwd="/").returncode)
     os.chdir("/")
 
@@ -89,22 +89,22 @@ def children():
 
 
 def drops_rights():
-    work(0.3)
+    work(0.15)
     os.setgroups([])
     os.setgid(NOBODY)
     os.setuid(NOBODY)
     print(opened(), in_thread(opened))
-    work(0.3)
+    work(0.15)
     children()
 
 
 def changes_root():
     """Into a folder that holds a shell and its libraries."""
-    work(0.3)
+    work(0.15)
     os.chroot(FOLDER)
     os.chdir("/")
     print(sorted(os.listdir("/")))
-    work(0.3)
+    work(0.15)
     children()
 
 
