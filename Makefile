@@ -63,7 +63,7 @@ format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants 
 	$(BIN)/ruff check --fix $(PY_FILES)
 	$(BIN)/clang-format -i $(C_FILES)
 
-# Environments with numpy, pandas and greenlet, one for each interpreter that is recorded in the tests.
+# Environments with numpy, pandas and greenlet, and with servers and event loops, for each interpreter of the tests.
 build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-install
 	$(BIN)/python tests/targets_env.py
 	@touch $@
@@ -86,9 +86,12 @@ test-c: build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSa
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: build/targets/.stamp ## 2 million ticks on each interpreter, and the long tests; result into benchmarks/results/
+stress: build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/python tests/stress.py --ticks 2000000
+	$(BIN)/python tests/regression.py
+	$(BIN)/python tests/kills.py
+	for what in spool tables bytes; do $(BIN)/python tests/fuzz.py $$what || exit 1; done
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py
@@ -101,6 +104,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/long_recording.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/report_speed.py
+	$(BIN)/python benchmarks/server.py
 
 generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the demo in the README
 	$(BIN)/python docs/generate.py

@@ -18,6 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from scalene_trace.formats import schema
 from scalene_trace.formats.errors import TraceDamaged
 from scalene_trace.formats.integrity import TraceHeader, check_trace
 
@@ -155,12 +156,23 @@ def escaped(name: str) -> str:
 def _create(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
     connection = traces.connection
     files = [(literal, views.file_columns(connection, literal)) for literal in traces.literals()]
+    for file, (literal, _) in zip(traces.files, files, strict=True):
+        _check_times(connection, literal, file.path)
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     for name, query in views.definitions(files):
         if name == views.DERIVED_VIEWS[0]:
             _select(connection, selection)
         connection.execute(f"CREATE TEMP {'TABLE' if name in tables else 'VIEW'} {name} AS {query}")
+
+
+def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> None:
+    """Raises TraceDamaged when a row has no time that has to have one. (Statistics answer that, where all have.)"""
+    kinds = [kind.name for kind in schema.KINDS if "t_ns" in kind.common]
+    question = f"SELECT count(*) FROM read_parquet({literal}) WHERE t_ns IS NULL AND list_contains(?, kind)"
+    (count,) = connection.execute(question, (kinds,)).fetchall()[0]
+    if count:
+        raise TraceDamaged(path, f"{count} of its rows have no time")
 
 
 def _select(connection: DuckDBPyConnection, selection: Selection) -> None:
@@ -195,6 +207,7 @@ def _raise_damage(path: Path, error: BaseException) -> None:
         duckdb.InvalidInputException,
         duckdb.ConversionException,
         duckdb.BinderException,
+        duckdb.OutOfRangeException,
     )
     if isinstance(error, about_contents):
         raise TraceDamaged(path, f"DuckDB cannot read it ({str(error).splitlines()[0]})") from error

@@ -96,7 +96,7 @@ def _check(path: Path, data: mmap.mmap) -> TraceHeader:
         raise TraceDamaged(path, "its checksum does not fit its contents")
     if not _readable(version.decode("ascii", "replace")):
         raise TraceTooNew(path, version.decode("ascii", "replace"))
-    return TraceHeader(version.decode(), trace_id.decode())
+    return TraceHeader(version.decode(), trace_id.decode("ascii", "replace"))
 
 
 def _framed_footer(path: Path, data: mmap.mmap) -> tuple[int, int]:

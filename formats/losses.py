@@ -56,6 +56,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"
     ),
     Loss("watcher_off", "error", "the watcher could not be started: waits are not recorded"),
+    Loss(
+        "spool_removed",
+        "loss",
+        "the folder of the recording was removed while the program ran: what was started afterwards is missing",
+    ),
     Loss("rss_processes", "info", "the resident set of some processes was not read: too many at once"),
 )
 

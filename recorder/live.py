@@ -20,6 +20,7 @@ from . import control
 from .drain import Drain
 from .folders import output_path
 from .marks import MarkFile
+from .recording import Facts, bring_back
 from .residents import Residents
 from .server import ControlServer
 from .settings import Settings
@@ -49,6 +50,7 @@ class Parts:
 
     folder: Path
     template: str
+    facts: Facts
     space: SpoolSpace
     marks: MarkFile
     listener: socket.socket | None
@@ -175,9 +177,12 @@ class Live:
         from .finish import finish, finish_early
         from .processes import RootEnd
 
+        parts = self._parts
+        removed = bring_back(parts.folder, parts.space.descriptor, parts.facts)
+        losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
-            return finish_early(self._parts.folder, self._output, wall_ns, self._losses())
-        return finish(self._parts.folder, RootEnd(self._pid, status), wall_ns, self._losses())
+            return finish_early(parts.folder, self._output, wall_ns, losses)
+        return finish(parts.folder, RootEnd(self._pid, status), wall_ns, losses)
 
     def _stop(self) -> None:
         self._snapshots.close()
@@ -249,5 +254,7 @@ class Snapshots:
 def _kept(folder: Path, error: Exception) -> str:
     from scalene_trace.formats.errors import TraceError
 
+    if not folder.is_dir():
+        return f"The folder {folder.parent} was removed while the program ran, and the recording with it."
     reason = str(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
     return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder}"

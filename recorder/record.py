@@ -64,6 +64,7 @@ def record(
 
 def _prepare(settings: Settings, program: Program, template: str, tell: Callable[[str], None]) -> Parts:
     """The recording's folder with all that the program must find there. Raises SetupError."""
+    facts = _facts(settings, program, template)
     made: list[tuple[SpoolSpace, MarkFile, socket.socket | None]] = []
 
     def fill(folder: Path) -> int:
@@ -71,12 +72,12 @@ def _prepare(settings: Settings, program: Program, template: str, tell: Callable
         marks = MarkFile(folder / MARKS_NAME)
         if settings.pause_at_start:
             marks.add("pause", 0)
-        write_facts(folder, _facts(settings, program, template))
+        write_facts(folder, facts)
         made.append((space, marks, listen(folder)))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, tell)
-    return Parts(folder, template, *made[0])
+    return Parts(folder, template, facts, *made[0])
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolSpace:

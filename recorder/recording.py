@@ -48,6 +48,18 @@ def write_facts(folder: Path, facts: Facts) -> None:
         json.dump(asdict(facts), file)
 
 
+def bring_back(folder: Path, spool: int, facts: Facts) -> bool:
+    """Makes a folder whole that somebody removed while the program ran: ``spool`` is the open file. True when it was
+    gone. Raises OSError."""
+    if (folder / SPOOL_NAME).exists():
+        return False
+    folder.mkdir(0o700, exist_ok=True)
+    (folder / SPOOL_NAME).symlink_to(f"/proc/self/fd/{spool}")
+    if not (folder / FACTS_NAME).exists():
+        write_facts(folder, facts)
+    return True
+
+
 def read_facts(folder: Path) -> Facts:
     """The facts of a recording's folder; neutral ones where the file is gone or damaged."""
     try:

@@ -89,21 +89,35 @@ static bool has_library(const struct environment *found) {
 
 static bool follows(void) { return (spool->features & FEATURE_CHILDREN) != 0; }
 
-/* After chroot or setns our file may not be there, and the loader would say so on the child's stderr. */
-static bool library_is_there(void) {
-  int error = errno;
-  bool there = syscall(SYS_faccessat, AT_FDCWD, our_library, R_OK) == 0;
-  if (!there) loss_add(LOSS_environment_lost);
-  errno = error;
-  return there;
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439
+#endif
+
+/* By the effective user where the kernel (5.8) can tell. */
+static bool may_open(const char *path, int mode) {
+  if (syscall(SYS_faccessat2, AT_FDCWD, path, mode, AT_EACCESS) == 0) return true;
+  return errno == ENOSYS && syscall(SYS_faccessat, AT_FDCWD, path, mode) == 0;
 }
 
-/* Another spool than ours: the child belongs to another recorder. */
-static bool needs_change(const struct environment *found) {
-  if (!recording() || library_entry[0] == '\0') return false;
-  if (found->spool != NULL && !our_spool(found)) return false;
-  if (follows()) return (found->spool == NULL || !has_library(found)) && library_is_there();
-  return found->spool != NULL || has_library(found);
+/* After chroot, setns or setuid our files may be out of reach. Then a child cannot be recorded, and the loader would say
+ * on its stderr that it does not find us. */
+static bool within_reach(void) {
+  int error = errno;
+  bool library = may_open(our_library, R_OK), file = library && may_open(spool_entry + sizeof SPOOL - 1, R_OK | W_OK);
+  if (!library) loss_add(LOSS_environment_lost);
+  if (library && !file) loss_add(LOSS_process_slots);
+  errno = error;
+  return file;
+}
+
+/* What a child's environment is to hold of ours. Another spool than ours: the child belongs to another recorder. */
+enum wanted { AS_IT_IS, WITH_OURS, WITHOUT_OURS };
+
+static enum wanted wanted_in(const struct environment *found) {
+  if (library_entry[0] == '\0' || (found->spool != NULL && !our_spool(found))) return AS_IT_IS;
+  bool whole = found->spool != NULL && has_library(found), none = found->spool == NULL && !has_library(found);
+  if (recording() && follows() && within_reach()) return whole ? AS_IT_IS : WITH_OURS;
+  return none ? AS_IT_IS : WITHOUT_OURS;
 }
 
 /* One pointer for each entry, for the two of ours and the null; then the string that is new. */
@@ -167,8 +181,8 @@ static char *const *build_unfollowed(const struct environment *found, void *memo
   return out;
 }
 
-static char *const *build(const struct environment *found, void *memory) {
-  return follows() ? build_followed(found, memory) : build_unfollowed(found, memory);
+static char *const *build(const struct environment *found, enum wanted wanted, void *memory) {
+  return wanted == WITH_OURS ? build_followed(found, memory) : build_unfollowed(found, memory);
 }
 
 /* By the kernel's number: our own mmap, where there is one, counts memory. */
@@ -198,7 +212,8 @@ static bool may_run(const char *path) {
 static bool gains_rights(const struct stat *file) {
   bool user = (file->st_mode & S_ISUID) && file->st_uid != geteuid();
   bool group = (file->st_mode & S_ISGID) && (file->st_mode & S_IXGRP) && file->st_gid != getegid();
-  return S_ISREG(file->st_mode) && (user || group);
+  bool already = geteuid() != getuid() || getegid() != getgid(); /* it keeps what the caller has gained */
+  return S_ISREG(file->st_mode) && (user || group || already);
 }
 
 /* 1 = found, 0 = not, -1 = unreadable. */
@@ -353,12 +368,12 @@ static int run_told(const struct exec_call *call, char *const *environment) {
   return result;
 }
 
-static int run_changed(const struct exec_call *call, const struct environment *found) {
+static int run_changed(const struct exec_call *call, const struct environment *found, enum wanted wanted) {
   size_t bytes = bytes_needed(found);
   bool large = bytes > STACK_LIMIT_BYTES;
   void *memory = large ? map_block(bytes) : alloca(bytes);
   if (memory == NULL) return run_told(call, call->environment);
-  int result = run_told(call, build(found, memory));
+  int result = run_told(call, build(found, wanted, memory));
   int error = errno;
   if (large) syscall(SYS_munmap, memory, bytes);
   errno = error;
@@ -368,13 +383,13 @@ static int run_changed(const struct exec_call *call, const struct environment *f
 static int make_image(const struct exec_call *call) {
   next_ensure();
   process_check_fork();
-  if (!recording()) return run_told(call, call->environment);
   int error = errno;
-  bool runs = judge(call);
+  bool runs = !recording() || judge(call);
   errno = error;
   if (!runs && !spawns(call)) return run(call, call->environment); /* a spawn may change its directory first */
   struct environment found = look_at(call->environment);
-  return needs_change(&found) ? run_changed(call, &found) : run_told(call, call->environment);
+  enum wanted wanted = wanted_in(&found);
+  return wanted == AS_IT_IS ? run_told(call, call->environment) : run_changed(call, &found, wanted);
 }
 
 /* ---- exported ---- */
@@ -490,12 +505,27 @@ EXPORT int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_act
                                         .attributes = attributes});
 }
 
+/* Cuts us out of an LD_PRELOAD, in place. */
+static void cut_out(char *preload) {
+  char *to = preload;
+  for (const char *at = preload; *at != '\0'; at += separates(*at)) {
+    size_t length = item_length(at);
+    bool stays = length > 0 && !is_our_library(at, length);
+    if (stays && to != preload) *to++ = ':';
+    for (; length > 0; length--, at++)
+      if (stays) *to++ = *at;
+  }
+  *to = '\0';
+}
+
 /* libc starts the shell by itself, with `environ` as it is and the mask as it really is. */
 static void before_shell(void) {
   int error = errno;
   struct environment found = look_at(environ);
   next_ensure();
-  if (recording() && follows() && needs_change(&found)) loss_add(LOSS_environment_lost);
+  enum wanted wanted = wanted_in(&found);
+  if (wanted == WITH_OURS) loss_add(LOSS_environment_lost);
+  if (wanted == WITHOUT_OURS && has_library(&found)) cut_out((char *)found.preload);
   signals_before_exec();
   errno = error;
 }

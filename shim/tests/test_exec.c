@@ -43,10 +43,10 @@ void signals_after_failed_exec(void) { unmasked++; }
 
 /* ---- what is started, and how ---- */
 
-#define SPOOL_PATH "/tmp/a spool/file"
 static char self_path[4096], folder[] = "/tmp/test_exec.XXXXXX";
 static const char *library; /* a real one, so that the loader does not complain: libc */
-static char preload_ours[4200], preload_both[4300], spool_ours[] = "SCALENE_TRACE_SPOOL=" SPOOL_PATH;
+static char preload_ours[4200], preload_both[4300], spool_ours[200];
+static const char *const spool_path = spool_ours + sizeof "SCALENE_TRACE_SPOOL=" - 1;
 
 static void describe(int count, char **arguments) {
   for (int i = 2; i < count; i++) printf("<%s>", arguments[i]);
@@ -130,6 +130,10 @@ static void expect_all(char **environment, const char *entries) {
   for (int way = 0; way < WAYS; way++) expect((enum way)way, environment, wanted);
 }
 
+static void forget_losses(void) {
+  for (int i = 0; i < LOSS_COUNT; i++) counted[i] = 0;
+}
+
 /* ---- environments ---- */
 
 static char *text(const char *format, const char *first, const char *second) {
@@ -174,14 +178,31 @@ static void without_children_ours_is_removed(void) {
   header.features = FEATURE_CHILDREN;
 }
 
-static void an_ended_recording_changes_nothing(void) {
-  char *nothing[] = {NULL};
+static void an_ended_recording_hands_nothing_on(void) {
+  char *nothing[] = {NULL}, *whole[] = {"A=1", preload_both, spool_ours, NULL};
   header.ended = 1;
   expect_all(nothing, " 0");
+  expect_all(whole, "[LD_PRELOAD=libm.so.6] 2");
   header.ended = 0;
   spool = NULL;
   expect_all(nothing, " 0");
+  expect_all(whole, "[LD_PRELOAD=libm.so.6] 2");
   spool = &header;
+}
+
+static void rename_spool(const char *from, const char *to) {
+  check(rename(text("%s/%s", folder, from), text("%s/%s", folder, to)) == 0);
+}
+
+/* A vfork child and a spawn count in our memory, a forked child in its own. */
+static void what_is_out_of_reach_is_not_handed_on(void) {
+  char *nothing[] = {NULL}, *whole[] = {"A=1", preload_both, spool_ours, NULL};
+  rename_spool("a spool", "hidden");
+  forget_losses();
+  expect_all(nothing, " 0");
+  expect_all(whole, "[LD_PRELOAD=libm.so.6] 2");
+  check(counted[LOSS_process_slots] == 2 * WAYS && counted[LOSS_environment_lost] == 0);
+  rename_spool("hidden", "a spool");
 }
 
 static size_t mapped_pages(void) {
@@ -303,10 +324,6 @@ static const char *write_static_program(void) {
   return write_file("static", &image, sizeof image, 0755);
 }
 
-static void forget_losses(void) {
-  for (int i = 0; i < LOSS_COUNT; i++) counted[i] = 0;
-}
-
 static int losses_of(enum loss loss, const char *path) {
   char *empty[] = {NULL};
   forget_losses();
@@ -338,7 +355,24 @@ static void setuid_programs_are_losses(void) {
   check(losses_of(LOSS_unrecorded_setuid, program) == 1);
 }
 
-/* A shell that libc starts takes environ as it is: all that can be done is to say so. */
+/* A shell that libc starts takes environ as it is: what is out of reach is cut out there. */
+static void shells_are_not_handed_what_is_out_of_reach(void) {
+  char preload[sizeof preload_both], **own = environ, *whole[] = {preload, spool_ours, NULL};
+  rename_spool("a spool", "hidden");
+  forget_losses();
+  strcpy(preload, preload_both);
+  environ = whole;
+  check(system("test \"$LD_PRELOAD\" = libm.so.6") == 0 && strcmp(preload, "LD_PRELOAD=libm.so.6") == 0);
+  strcpy(preload, preload_ours);
+  check(system("test \"$LD_PRELOAD\" = ''") == 0 && strcmp(preload, "LD_PRELOAD=") == 0);
+  snprintf(preload, sizeof preload, "LD_PRELOAD=::%s libm.so.6:%s", library, library);
+  check(pclose(popen("test \"$LD_PRELOAD\" = libm.so.6", "r")) == 0);
+  check(counted[LOSS_process_slots] == 3 && counted[LOSS_environment_lost] == 0);
+  rename_spool("hidden", "a spool");
+  environ = own;
+}
+
+/* All that can be done is to say so. */
 static void shells_without_ours_are_losses(void) {
   char *empty[] = {NULL}, *whole[] = {preload_ours, spool_ours, NULL}, **own = environ;
   forget_losses();
@@ -365,7 +399,9 @@ static void set_up(void) {
   library = libc.dli_fname;
   snprintf(preload_ours, sizeof preload_ours, "LD_PRELOAD=%s", library);
   snprintf(preload_both, sizeof preload_both, "LD_PRELOAD=%s:libm.so.6", library);
-  exec_init(library, SPOOL_PATH);
+  snprintf(spool_ours, sizeof spool_ours, "SCALENE_TRACE_SPOOL=%s/a spool", folder);
+  check(close(open(spool_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) == 0);
+  exec_init(library, spool_path);
   header.features = FEATURE_CHILDREN;
 }
 
@@ -378,7 +414,8 @@ int main(int count, char **given) {
   what_is_missing_is_added();
   what_is_there_stays();
   without_children_ours_is_removed();
-  an_ended_recording_changes_nothing();
+  an_ended_recording_hands_nothing_on();
+  what_is_out_of_reach_is_not_handed_on();
   large_environments_too();
   failures_are_the_same();
   both_sides_are_told();
@@ -386,6 +423,7 @@ int main(int count, char **given) {
   static_programs_are_losses();
   setuid_programs_are_losses();
   shells_without_ours_are_losses();
+  shells_are_not_handed_what_is_out_of_reach();
   path_is_searched();
   remove_folder();
   printf("ok\n");
