@@ -23,9 +23,9 @@ from scalene_trace.formats import schema
 from scalene_trace.formats.errors import TraceError
 from scalene_trace.formats.integrity import PLACEHOLDER
 from scalene_trace.formats.layout import constants, struct_dtype
-from scalene_trace.formats.spool import read_spool
+from scalene_trace.formats.spool import Spool
 from scalene_trace.formats.writer import write_trace
-from scalene_trace.recorder.convert import Outcome, build_tables
+from scalene_trace.recorder.convert import Conversion, Outcome
 from scalene_trace.recorder.recording import Facts
 from trace_builder import MS, SECOND, TraceBuilder
 
@@ -43,6 +43,7 @@ GOOD_HEADER = {
     "start_mono_ns": 10**9,
     "start_real_ns": 1_700_000_000 * 10**9,
     "offered": 2,
+    "slots_used": 2,
     "taken": 1,
     "cpu_interval_ns": 10**7,
 }
@@ -62,7 +63,8 @@ def spool_of(data: bytes) -> bytes:
         head[at] ^= byte
     ring = np.arange(_C["SPOOL_RING"], dtype="<u4").tobytes()
     lines = data[HEADER_BYTES:][: _C["SPOOL_CHUNK_BYTES"]].ljust(_C["SPOOL_CHUNK_BYTES"], b"\0")
-    return bytes(head).ljust(_C["SPOOL_HEADER_BYTES"], b"\0") + ring + lines
+    front = bytes(head).ljust(_C["SPOOL_HEADER_BYTES"], b"\0") + ring
+    return front.ljust(_C["SPOOL_CHUNKS_OFFSET"], b"\0") + lines
 
 
 def fuzz_spool(data: bytes, folder: Path) -> None:
@@ -70,7 +72,7 @@ def fuzz_spool(data: bytes, folder: Path) -> None:
     path, trace = folder / "spool", folder / "t.parquet"
     path.write_bytes(spool_of(data))
     try:
-        tables = build_tables(read_spool(path), FACTS, Outcome(None, None, True, {}), folder / "rss")
+        tables = Conversion(Spool(path), FACTS, Outcome(None, None, True, {}), folder / "rss").tables()
     except TraceError:
         return
     trace.unlink(missing_ok=True)
