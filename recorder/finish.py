@@ -171,14 +171,17 @@ class _Progress:
         self._what = ""
         self._over = threading.Event()
         self._shown = False
+        self._thread = threading.Thread(target=self._show, daemon=True)
         if sys.stderr.isatty():
-            threading.Thread(target=self._show, daemon=True).start()
+            self._thread.start()
 
     def step(self, what: str) -> None:
         self._what = what
 
     def end(self) -> None:
         self._over.set()
+        if self._thread.ident:
+            self._thread.join()  # what it writes last is wiped out
         if self._shown:
             self._write("")
 

@@ -22,12 +22,14 @@ from scalene_trace.analyze.results import (
     LibraryRow,
     LibraryTime,
     Line,
+    MarkInfo,
     MemoryPart,
     MemoryPeak,
     MemoryReport,
     MemoryRow,
     ProcessInfo,
     Reconciliation,
+    ThreadInfo,
     TimelinePoint,
     Totals,
     TraceInfo,
@@ -163,6 +165,10 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
     ]
 
 
+#: Lists that stand beside the rows of a document.
+MORE_LISTS = {"timeline": ["collections", "marks"], "info": ["marks"]}
+
+
 @pytest.mark.parametrize(
     ("command", "rows", "fields"),
     [
@@ -174,7 +180,7 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
 )
 def test_the_json_of_the_other_commands(command: str, rows: str, fields: list[str], run: Any, trace: Path) -> None:
     document = run(command, "--json", trace).json
-    assert list(document) == ["schema", "query", "traces", rows] + ["collections"] * (command == "timeline")
+    assert list(document) == ["schema", "query", "traces", rows, *MORE_LISTS.get(command, [])]
     assert document["schema"] == f"scalene-trace/{command}/1"
     assert document[rows] and all(list(row) == fields for row in document[rows])
 
@@ -228,7 +234,8 @@ DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 def test_the_documents_name_every_field_and_view() -> None:
     described = (DOCS / "json.md").read_text()
-    rows: tuple[type, ...] = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, LibraryRow, LibraryTime, Leak)
+    rows: tuple[type, ...] = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, ThreadInfo, LibraryRow, LibraryTime)
+    rows += (Leak, MarkInfo)
     rows += (MemoryReport, MemoryRow, MemoryPeak, MemoryPart, Reconciliation)
     fields = {name for row in rows for name in fields_of(row)}
     assert [name for name in sorted(fields) if f"`{name}`" not in described] == []
@@ -551,3 +558,22 @@ def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) 
         connection.execute(script.out)
         rows = connection.execute("SELECT line, ticks FROM lines").fetchall()
     assert rows == [(4, 2), (5, 1)]
+
+
+def test_marks_within_the_window_are_listed(run: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.process()
+    builder.add("mark", t_ns=1 * SECOND, what="mark", text="early", pid=1001)
+    builder.add("mark", t_ns=2 * SECOND, what="pause", text="", end_ns=5 * SECOND)
+    builder.add("mark", t_ns=6 * SECOND, what="set", text="cpu-interval=1ms")
+    path = builder.write(tmp_path / "marks.parquet")
+    listed = run("info", "--json", path).json["marks"]
+    assert [(row["what"], row["text"], row["t_s"], row["end_s"], row["pid"]) for row in listed] == [
+        ("mark", "early", 1.0, None, 1001),
+        ("pause", "", 2.0, 5.0, None),
+        ("set", "cpu-interval=1ms", 6.0, None, None),
+    ]
+    within = run("timeline", "--json", "--from", "4", "--to", "5.5", path).json["marks"]
+    assert [row["what"] for row in within] == ["pause"], "it lasts into the window"
+    text = run("info", path).out
+    assert "early" in text and "3.00 s" in text

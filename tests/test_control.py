@@ -30,6 +30,7 @@ from recording import (
     tool,
 )
 from scalene_trace.formats.integrity import check_trace
+from scalene_trace.recorder.units import duration_ns
 from steering import Steered, control, steered
 
 FILE = target("steered")
@@ -628,3 +629,16 @@ def test_a_signal_during_snapshots_reaches_the_program_and_its_status_is_kept(
     assert asking.returncode in (0, 125) and b"Traceback" not in said[1]
     assert settings(live.trace)["ended_by"] == "program"
     assert not (tmp_path / "t.old.parquet").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30", 30), ("1.5", 1.5), ("500ms", 0.5), ("10s", 10), ("5min", 300), ("2 h", 7200)]
+)
+def test_durations_are_written_as_people_do(text: str, seconds: float) -> None:
+    assert duration_ns("--duration", text) == seconds * 1e9
+
+
+@pytest.mark.parametrize("text", ["", "0", "50ms", "x", "10 minutes", "-3", "10001h", "5m"])
+def test_other_durations_are_refused_by_the_name_of_their_option(text: str, tmp_path: Path) -> None:
+    done = run([*tool("scalene-record"), f"--snapshot-every={text}", "-c", "print(1)"], cwd=tmp_path)
+    assert done.status == 125 and done.stdout == b"" and b"--snapshot-every" in done.stderr
