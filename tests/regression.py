@@ -9,6 +9,7 @@ more than once and never bare. Exit status 1 when one does that :data:`KNOWN` do
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import platform
 import resource
@@ -201,16 +202,28 @@ def row(each: Comparison) -> str:
     return f"{each.python:8}{each.file:34}{figures}  {', '.join(words)}"
 
 
-def save(compared: Sequence[Comparison]) -> None:
-    """Writes the dated result: JSON, and the table as text."""
+def save(compared: Comparison) -> None:
+    """Puts it into the result of the day: JSON, and a table as text. Runs of several files at once may do so."""
     now = datetime.now(UTC)
     path = ROOT / "benchmarks" / "results" / f"regression-tests-{now:%Y-%m-%d}.json"
-    result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "options": OPTIONS}
-    path.write_text(json.dumps(result | {"files": [asdict(each) for each in compared]}, indent=1) + "\n")
+    with path.open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        before = json.loads(path.read_text() or "{}").get("files", [])
+        files = {(each["python"], each["file"]): Comparison(**each) for each in before}
+        files[compared.python, compared.file] = compared
+        found = [files[key] for key in sorted(files)]
+        result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "options": OPTIONS}
+        path.write_text(json.dumps(result | {"files": [asdict(each) for each in found]}, indent=1) + "\n")
+        path.with_suffix(".txt").write_text(table(found))
+
+
+def table(compared: Sequence[Comparison]) -> str:
+    """All files, sums, and why known failures cannot be helped."""
+    sums = [sum(getattr(each, name) for each in compared) for name in ("tests", "passed_bare", "passed_recorded")]
+    total = f"{'sum':8}{len(compared):<34}{sums[0]:>7}{sums[1]:>7}{sums[2]:>10}"
     reasons = [f"{end}: {reason}" for end, reason in KNOWN.items()]
-    text = "\n".join(["tests that pass bare and recorded", HEADINGS, *map(row, compared), "", *reasons])
-    path.with_suffix(".txt").write_text(text.rstrip() + "\n")
-    print(f"written: {path.relative_to(ROOT)}")
+    lines = ["tests that pass bare and recorded", HEADINGS, *map(row, compared), total, "", *reasons]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def make_room() -> None:
@@ -245,8 +258,8 @@ def main() -> int:
         for file in (each for each in asked.files if has(python, each)):
             compared.append(compare(python, file, asked.repeats, asked.outputs))
             print(row(compared[-1]), flush=True)
-    if not asked.print_only:
-        save(compared)
+            if not asked.print_only:
+                save(compared[-1])
     return int(any(each.new for each in compared))
 
 

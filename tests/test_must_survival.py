@@ -20,6 +20,7 @@ from conftest import recorded_interpreters
 from gunicorn_load import WORKERS, clients, free_port, gunicorn, serving
 from interpreters import Interpreter, interpreters
 from kills import VICTIMS, kill_often
+from native import build
 from recording import (
     Finished,
     Recording,
@@ -379,6 +380,21 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(any_python: Interpret
     assert (done.status, killed.status) == (0, 128 + signal.SIGTERM)
     assert list(folder.iterdir()) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["k.parquet", "t.parquet", "tmp"]
+
+
+# ---- checkers of memory ----
+
+
+@pytest.mark.long
+def test_memcheck_finds_nothing_in_a_recorded_program(tmp_path: Path) -> None:
+    if not (valgrind := shutil.which("valgrind")):
+        pytest.skip("valgrind is not installed")
+    program = build(tmp_path, "forking.c")
+    checked = [valgrind, "-q", "--error-exitcode=9", "--trace-children=yes", program]
+    done = record(tmp_path / "t.parquet", checked, None, FAST)
+    assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
+    found = report(tmp_path / "t.parquet")
+    assert found["traces"][0]["threads"] >= 6 and found["totals"]["cpu_s"] > 0
 
 
 # ---- damaged and invented files (longer: tests/fuzz.py) ----
