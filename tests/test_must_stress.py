@@ -7,8 +7,8 @@ from recording import figure
 from stress import stress
 
 
-def test_sixty_thousand_ticks_of_churn(python: Interpreter) -> None:
-    outcome = stress(python, "churn", 60_000)
+def test_twenty_thousand_ticks_of_churn(python: Interpreter) -> None:
+    outcome = stress(python, "churn", 20_000)
     figure("torn stacks, churn", python, 100 * outcome.torn_share, 0.1, "percent")
     assert outcome.turns > 0
     assert outcome.torn_share < 0.001
