@@ -194,14 +194,20 @@ static void rename_spool(const char *from, const char *to) {
   check(rename(text("%s/%s", folder, from), text("%s/%s", folder, to)) == 0);
 }
 
-/* A vfork child and a spawn count in our memory, a forked child in its own. */
+/* A vfork child and a spawn count in our memory, a forked child in its own. ThreadSanitizer makes vfork a fork. */
+#ifdef __SANITIZE_THREAD__
+#define COUNTS_HERE false
+#else
+#define COUNTS_HERE true
+#endif
 static void what_is_out_of_reach_is_not_handed_on(void) {
   char *nothing[] = {NULL}, *whole[] = {"A=1", preload_both, spool_ours, NULL};
   rename_spool("a spool", "hidden");
   forget_losses();
   expect_all(nothing, " 0");
   expect_all(whole, "[LD_PRELOAD=libm.so.6] 2");
-  check(counted[LOSS_process_slots] == 2 * WAYS && counted[LOSS_environment_lost] == 0);
+  check(counted[LOSS_process_slots] == 2 * WAYS || !COUNTS_HERE);
+  check(counted[LOSS_environment_lost] == 0);
   rename_spool("hidden", "a spool");
 }
 
