@@ -86,12 +86,14 @@ static void begin(uint32_t index, const struct board_entry *entry, int64_t now_n
   account_begin(thread);
 }
 
+/* Of a thread that was never watched nothing is known but how long it lived. */
 static void finish(uint32_t index, const struct board_entry *entry) {
   struct watched *thread = &watched[index];
-  if (thread->entry.thread != entry->thread) *thread = (struct watched){.schedule_fd = -1};
-  thread->entry = *entry;
-  account_ended(thread);
-  forget(thread);
+  if (thread->entry.thread == entry->thread && thread->process && thread->process->refusals < REFUSED) {
+    thread->entry = *entry;
+    account_ended(thread);
+  }
+  if (thread->entry.thread) forget(thread);
   release(index, BOARD_ENDED);
 }
 
