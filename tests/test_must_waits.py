@@ -182,3 +182,5 @@ def test_where_processes_may_not_be_read_waits_are_off_and_said_so(any_python: I
     done = run([*(unprivileged if os.geteuid() == 0 else []), *command], env=environment(None))
     assert (done.stdout, done.stderr, done.status) == (b"done\n", b"", 0)
     assert losses(report(tmp_path / "t.parquet"))["waits_off"] == 1
+    seen_ns = sum(row["duration_ns"] for row in rows(tmp_path / "t.parquet", "wait") if row["class"] == "sleep")
+    assert seen_ns < 450_000_000, "only what was before"

@@ -8,13 +8,14 @@
 
 #include "watch.h"
 
-#define LEAST_WAIT_NS 100000    /* shorter ones stay owed */
-#define DELAY_SHARE_NS 10000000 /* delays are given to a stack in portions of this, like CPU ticks */
-#define LEAST_LEFT_NS 1000000   /* of what a thread leaves behind at its end */
-#define GAP_NS 100000000        /* delays on one stack further apart are two */
-#define LITTLE 4                /* one wait, if no more than one part in so many was spent on the CPU in between */
-#define BACK_OFF 40             /* the end of a wait is known to one part in so many of its length, or better: */
-#define CROWD 128               /* with fewer threads than this, looks are more frequent */
+#define LEAST_WAIT_NS 100000      /* shorter ones stay owed */
+#define DELAY_PORTION_NS 10000000 /* delays are given to a stack in portions of this, like CPU ticks, */
+#define DELAY_SHARE 100           /* or of one part in so many of those so far, if that is more */
+#define LEAST_LEFT_NS 1000000     /* of what a thread leaves behind at its end */
+#define GAP_NS 100000000          /* delays on one stack further apart are two */
+#define LITTLE 4                  /* one wait, if no more than one part in so many was spent on the CPU in between */
+#define BACK_OFF 40               /* the end of a wait is known to one part in so many of its length, or better: */
+#define CROWD 128                 /* with fewer threads than this, looks are more frequent */
 #define LONGEST_NS 2000000000
 #define ATTEMPTS 3
 
@@ -113,7 +114,7 @@ static int64_t delay_owed(const struct watched *thread, const struct schedule *n
 /* A thread on the CPU may move while its stack is read: then the next look does. */
 static void look_at_delay(struct watched *thread, const struct schedule *now, bool moving, int64_t t_ns) {
   int64_t delay_ns = delay_owed(thread, now);
-  if (delay_ns < DELAY_SHARE_NS) return;
+  if (delay_ns < DELAY_PORTION_NS || delay_ns < thread->delay_charged_ns / DELAY_SHARE) return;
   uint64_t stack = thread->stack;
   if (moving && !stack_read(thread, true, &stack)) return;
   charge_delay(thread, delay_ns, stack, t_ns);

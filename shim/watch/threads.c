@@ -87,14 +87,15 @@ static void begin(uint32_t index, const struct board_entry *entry, int64_t now_n
   account_begin(thread, resumed_ns);
 }
 
+/* Of a thread that was never watched nothing is known but how long it lived. */
 static void finish(uint32_t index, const struct board_entry *entry) {
   struct watched *thread = &watched[index];
-  bool is_known = thread->entry.thread == entry->thread;
-  if (!is_known) *thread = (struct watched){.schedule_fd = -1, .entry = *entry};
-  thread->entry.end_ns = entry->end_ns;
-  thread->entry.cpu_end_ns = entry->cpu_end_ns;
-  if (is_known || entry->start_ns >= resumed_ns) account_ended(thread);
-  forget(thread);
+  if (thread->entry.thread == entry->thread && thread->process && thread->process->refusals < REFUSED) {
+    thread->entry.end_ns = entry->end_ns;
+    thread->entry.cpu_end_ns = entry->cpu_end_ns;
+    account_ended(thread);
+  }
+  if (thread->entry.thread) forget(thread);
   release(index, BOARD_ENDED);
 }
 
