@@ -75,6 +75,20 @@ def test_cpu_time_of_a_pause_is_not_recorded_and_what_is_around_it_is(
     assert losses(found)["paused"] == 1
 
 
+def test_waits_of_a_pause_are_not_recorded(python: Interpreter, tmp_path: Path) -> None:
+    with steered(tmp_path / "t.parquet", python) as live:
+        time.sleep(0.4)
+        live.control("pause")
+        time.sleep(0.8)
+        live.control("resume")
+        time.sleep(0.4)
+        assert live.quit() == 0
+    (pause,), (thread,) = rows(live.trace, "mark"), rows(live.trace, "thread")
+    watched_ns = thread["end_ns"] - thread["t_ns"] - (pause["end_ns"] - pause["t_ns"]) - thread["cpu_ns"]
+    assert pause["end_ns"] - pause["t_ns"] >= 0.8e9
+    assert report(live.trace)["totals"]["wait_s"] == pytest.approx(watched_ns / 1e9, abs=0.08)
+
+
 def test_the_footprint_is_right_behind_a_pause(python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", python) as live:
         live.tell("hold")

@@ -48,7 +48,7 @@ bool spool_holds(const void *record) { return record && !is_closed; }
 static struct process process = {.id = 7, .count = 1};
 static struct watched thread;
 
-static void be_born(void) {
+static void begin(int64_t since_ms) {
   schedule = (struct schedule){1000, 0, 1};
   thread = (struct watched){.process = &process, .schedule_fd = 0};
   thread.entry = (struct board_entry){.process = 7, .thread = 3, .cpu_start_ns = 1000};
@@ -58,8 +58,10 @@ static void be_born(void) {
   is_closed = is_gone = false;
   state = 'S';
   blocked_in = (struct system_call){SYS_read, 0};
-  account_begin(&thread);
+  account_begin(&thread, since_ms * MS);
 }
+
+static void be_born(void) { begin(0); }
 
 /* The thread ran for so long since the last look, was delayed, and is blocked there, or runs (where 0). */
 static void look(int64_t at_ms, int64_t run_ms, int64_t delay_ms, uint64_t where) {
@@ -86,6 +88,13 @@ static void test_one_long_wait_is_one_record(void) {
   for (int64_t at = 10; at <= 500; at += 10) look(at, 0, 0, 11);
   check(count == 1 && waited_ms(11, WAIT_SLEEP) == 500);
   check(records[0].t_ns == 0 && records[0].looks == 50 && records[0].head == (RECORD_WAIT | 1 << 16));
+}
+
+static void test_what_was_before_a_pause_is_nobodys(void) {
+  begin(300);
+  look(400, 10, 0, 11);
+  look(500, 0, 0, 11);
+  check(waited_ms(11, WAIT_SLEEP) == 190);
 }
 
 static void test_between_two_waits_the_time_is_halved(void) {
@@ -204,6 +213,7 @@ static void test_a_kernel_that_does_not_count_is_refused(void) {
 
 int main(void) {
   test_one_long_wait_is_one_record();
+  test_what_was_before_a_pause_is_nobodys();
   test_between_two_waits_the_time_is_halved();
   test_a_thread_that_is_met_running_closes_its_wait();
   test_what_no_look_has_met_goes_to_the_next_wait();
