@@ -9,8 +9,8 @@
 #include "watch.h"
 
 #define LEAST_WAIT_NS 100000      /* shorter ones stay owed */
-#define DELAY_PORTION_NS 10000000 /* delays are given to a stack in portions of this, like CPU ticks, */
-#define DELAY_SHARE 100           /* or of one part in so many of those so far, if that is more */
+#define DELAY_PORTION_NS 20000000 /* delays are given to a stack in portions of this, */
+#define DELAY_SHARE 50            /* or of one part in so many of those so far, if that is more */
 #define LEAST_LEFT_NS 1000000     /* of what a thread leaves behind at its end */
 #define GAP_NS 100000000          /* delays on one stack further apart are two */
 #define LITTLE 4                  /* one wait, if no more than one part in so many was spent on the CPU in between */
