@@ -39,6 +39,7 @@ def listen(folder: Path) -> socket.socket | None:
     """A listening socket in the recording's folder; None where there can be none (then nobody can control it)."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        os.fchmod(listener.fileno(), 0o600)  # what bind makes has the mode of the socket
         with_socket_name(str(folder), listener.bind)
         listener.listen(128)
     except OSError:

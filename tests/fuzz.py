@@ -140,7 +140,7 @@ def fuzz_tables(data: bytes, folder: Path) -> None:
     path = folder / "t.parquet"
     path.unlink(missing_ok=True)
     try:
-        write_trace(path, TRACE_ID, tables_of(data))
+        write_trace(path, TRACE_ID, [tables_of(data)])
     except TraceError:
         return
     report_on(path)

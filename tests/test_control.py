@@ -258,7 +258,7 @@ def test_a_snapshot_is_the_later_trace_up_to_its_moment(any_python: Interpreter,
     wall_ns = int(kept["wall_ns"])
     assert kept["ended_by"] == "snapshot" and "exit_status" not in kept
     assert settings(live.trace)["ended_by"] == "program"
-    assert f"{sum(len(rows(snapshot, kind)) for kind in ('cpu', 'memory', 'alloc', 'copy')):,} events" in said
+    assert f"{sum(len(rows(snapshot, kind)) for kind in ('cpu', 'wait', 'memory', 'alloc', 'copy')):,} events" in said
     for kind, columns in {"cpu": ("t_ns", "pc_offset", "user_ns"), "memory": ("t_ns", "net_bytes")}.items():
         early, late = (
             [tuple(row[name] for name in columns) for row in rows(trace, kind) if row["t_ns"] <= wall_ns]

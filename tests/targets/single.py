@@ -51,8 +51,9 @@ def pseudo_terminal():
     pid, fd = os.forkpty()
     if pid == 0:
         os._exit(3)
-    os.close(fd)
-    return os.waitpid(pid, 0)[1]
+    status = os.waitpid(pid, 0)[1]
+    os.close(fd)  # not before: the child has to open its end
+    return status
 
 
 def grandchild():
