@@ -110,7 +110,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 @NEEDS_ROOT
 def test_a_disk_that_fills_up_while_recording(small_disk: Path, any_python: Interpreter) -> None:
     trace = small_disk / "t.parquet"
-    done = record(trace, [target("many_blocks"), "100000"], any_python, ["--alloc-interval", "1"])
+    done = record(trace, [target("many_blocks"), "100000"], any_python, ["--alloc-interval", "2KB"])
     assert (done.status, done.stderr) == (0, b"") and done.facts["parts"] == 0, "the program must not notice"
     found = report(trace)
     assert losses(found)["spool_full"] > 0
