@@ -2,7 +2,8 @@
 
 A program that allocates is recorded with every allocation and every free, which makes events faster than any other way;
 the recorder is watched from outside, while it drains and while it converts. The program's own share is its largest resident
-set, recorded with default settings, less that of a bare run (exact recordings keep a larger table).
+set, recorded with default settings, less that of a bare run (exact recordings keep a larger table). Where pandas is
+installed beside the recorder, pyarrow imports it: 45 MB of the recorder's.
 """
 
 from __future__ import annotations

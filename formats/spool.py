@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _C = constants()
 #: Chunks that are read at a time: bounds the memory that a long recording takes.
-BATCH_CHUNKS = 128
+BATCH_CHUNKS = 64
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
