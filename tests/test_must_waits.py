@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -17,6 +19,7 @@ from recording import (
     bare,
     environment,
     figure,
+    hold,
     line_of,
     lines_of,
     losses,
@@ -40,38 +43,66 @@ def wait_on(found: Json, mark: str, *classes: str) -> float:
 
 
 def hold_percent(what: str, python: Interpreter, found_s: float, true_s: float) -> None:
+    hold({what: error_percent(what, python, found_s, true_s)}, WITHIN_PERCENT)
+
+
+def hold_median(measure: Callable[[Path], dict[str, float]], folder: Path) -> None:
+    """Holds errors in percent. What else runs on the machine shifts a single run: one that misses is measured twice more,
+    and the median of the three is held."""
+    runs = [measure(folder / "0.parquet")]
+    if any(abs(error) > WITHIN_PERCENT for error in runs[0].values()):
+        runs += [measure(folder / f"{turn}.parquet") for turn in (1, 2)]
+    hold({name: median(run[name] for run in runs) for name in runs[0]}, WITHIN_PERCENT)
+
+
+def error_percent(what: str, python: Interpreter, found_s: float, true_s: float) -> float:
+    """The error, which is printed too."""
     error = 100 * (found_s / true_s - 1)
     figure(f"waiting time, {what}", python, error, WITHIN_PERCENT, "percent")
-    assert abs(error) <= WITHIN_PERCENT, f"{what}: {found_s:.3f} s found, {true_s:.3f} s true"
+    return error
 
 
 def test_four_ways_of_waiting_are_on_their_lines(python: Interpreter, tmp_path: Path) -> None:
-    done = record(tmp_path / "t.parquet", [target("waits"), "four", "2"], python)
-    found = report(tmp_path / "t.parquet")
-    for name, true_s in done.facts.items():
-        hold_percent(f"asleep in {name}", python, wait_on(found, name, "sleep_s"), true_s)
-        assert wait_on(found, name) - wait_on(found, name, "sleep_s") <= 0.03 * true_s
+    def measure(trace: Path) -> dict[str, float]:
+        done = record(trace, [target("waits"), "four", "2"], python)
+        found, errors = report(trace), {}
+        for name, true_s in done.facts.items():
+            errors[name] = error_percent(f"asleep in {name}", python, wait_on(found, name, "sleep_s"), true_s)
+            assert wait_on(found, name) - wait_on(found, name, "sleep_s") <= 0.03 * true_s
+        return errors
+
+    hold_median(measure, tmp_path)
 
 
 def test_threads_that_hold_a_lock_in_turns(python: Interpreter, tmp_path: Path) -> None:
-    done = record(tmp_path / "t.parquet", [target("waits"), "convoy", "6"], python)
-    found = report(tmp_path / "t.parquet")
-    for mark in ("convoy-lock", "convoy-hold"):
-        true_s = sum(seconds for name, seconds in done.facts.items() if name.startswith(mark))
-        hold_percent(mark, python, wait_on(found, mark), true_s)
+    def measure(trace: Path) -> dict[str, float]:
+        done = record(trace, [target("waits"), "convoy", "6"], python)
+        found, errors = report(trace), {}
+        for mark in ("convoy-lock", "convoy-hold"):
+            true_s = sum(seconds for name, seconds in done.facts.items() if name.startswith(mark))
+            errors[mark] = error_percent(mark, python, wait_on(found, mark), true_s)
+        return errors
+
+    hold_median(measure, tmp_path)
 
 
 def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_path: Path) -> None:
     """The kernel says how long each thread ran, and how long it wanted to and could not; the rest was the GIL."""
-    done = record(tmp_path / "t.parquet", [target("waits"), "gil", "4"], python)
-    threads = {row["tid"]: row for row in report(tmp_path / "t.parquet", command="threads")["threads"]}
     loop = range(line_of("waits", "compute-first"), line_of("waits", "compute-last") + 1)
-    for tid, watch in done.facts.items():
-        lines = report(tmp_path / "t.parquet", "--thread", str(threads[int(tid)]["thread"]))["lines"]
-        found_s = sum(line["waits"]["gil_s"] for line in lines if line["line"] in loop)
-        hold_percent("for the GIL", python, found_s, watch["wall_s"] - watch["run_s"] - watch["delay_s"])
-        assert found_s <= threads[int(tid)]["waits"]["gil_s"]
-        assert watch["wall_s"] - watch["run_s"] >= 0.7 * watch["wall_s"]
+
+    def measure(trace: Path) -> dict[str, float]:
+        done, errors = record(trace, [target("waits"), "gil", "4"], python), {}
+        threads = {row["tid"]: row for row in report(trace, command="threads")["threads"]}
+        for number, (tid, watch) in enumerate(done.facts.items()):
+            lines = report(trace, "--thread", str(threads[int(tid)]["thread"]))["lines"]
+            found_s = sum(line["waits"]["gil_s"] for line in lines if line["line"] in loop)
+            true_s = watch["wall_s"] - watch["run_s"] - watch["delay_s"]
+            errors[f"thread {number}"] = error_percent("for the GIL", python, found_s, true_s)
+            assert found_s <= threads[int(tid)]["waits"]["gil_s"]
+            assert watch["wall_s"] - watch["run_s"] >= 0.7 * watch["wall_s"]
+        return errors
+
+    hold_median(measure, tmp_path)
 
 
 def test_calls_that_wait_take_as_long_as_bare_and_return_the_same(python: Interpreter, tmp_path: Path) -> None:
