@@ -139,7 +139,7 @@ def _sorted_block(kind: schema.Kind, rows: int, arrays: dict[str, pa.Array]) -> 
             order = pa.array(np.argsort(t_ns, kind="stable"))
             arrays = {name: array.take(order) for name, array in arrays.items()}
     common = {name: arrays[name] for name in kind.common if name in arrays}
-    missing = (_nulls(rows, _TYPES[column.type]) for column in kind.columns)
+    missing = (pa.nulls(rows, _TYPES[column.type]) for column in kind.columns)
     return _Block(kind, rows, common, [arrays.get(c.name, null) for c, null in zip(kind.columns, missing, strict=True)])
 
 
@@ -173,21 +173,9 @@ def _group_table(trace_id: str, blocks: list[_Block], wanted: pa.Schema) -> pa.T
     arrays = [_repeat(trace_id, rows), _concat([_repeat(block.kind.name, block.rows) for block in blocks], pa.string())]
     for column in schema.COMMON[2:]:
         null = _TYPES[column.type]
-        arrays.append(_concat([b.common.get(column.name, _nulls(b.rows, null)) for b in blocks], null))
+        arrays.append(_concat([b.common.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
     arrays += [_struct_column(kind, blocks, rows) for kind in schema.KINDS]
     return pa.Table.from_arrays(arrays, schema=wanted)
-
-
-def _nulls(rows: int, wanted: pa.DataType, zeros: pa.Buffer | None = None) -> pa.Array:
-    """Nulls that share one buffer. pyarrow's own allocate one for each of a hundred columns: 80 MB for a row group."""
-    zeros = zeros or pa.py_buffer(bytes(8 * (rows + 1)))
-    if pa.types.is_struct(wanted) or pa.types.is_list(wanted):
-        is_list = pa.types.is_list(wanted)
-        children = [_nulls(0 if is_list else rows, wanted.field(at).type, zeros) for at in range(wanted.num_fields)]
-        buffers = [zeros, zeros] if is_list else [zeros]
-        return pa.Array.from_buffers(wanted, rows, buffers, null_count=rows, children=children)
-    texts = pa.types.is_string(wanted) or pa.types.is_binary(wanted)
-    return pa.Array.from_buffers(wanted, rows, [zeros] * (3 if texts else 2), null_count=rows)
 
 
 def _repeat(text: str, rows: int) -> pa.Array:
@@ -195,7 +183,7 @@ def _repeat(text: str, rows: int) -> pa.Array:
 
 
 def _concat(arrays: list[pa.Array], wanted: pa.DataType) -> pa.Array:
-    return pa.concat_arrays(arrays) if arrays else _nulls(0, wanted)
+    return pa.concat_arrays(arrays) if arrays else pa.nulls(0, wanted)
 
 
 def _struct_column(kind: schema.Kind, blocks: list[_Block], rows: int) -> pa.Array:
@@ -204,13 +192,13 @@ def _struct_column(kind: schema.Kind, blocks: list[_Block], rows: int) -> pa.Arr
         if block.kind is kind:
             return _padded_struct(block, before, rows)
         before += block.rows
-    return _nulls(rows, _struct_type(kind))
+    return pa.nulls(rows, _struct_type(kind))
 
 
 def _padded_struct(block: _Block, before: int, rows: int) -> pa.Array:
     after = rows - before - block.rows
     struct = pa.StructArray.from_arrays(block.fields, fields=list(_struct_type(block.kind)))
-    return pa.concat_arrays([_nulls(before, struct.type), struct, _nulls(after, struct.type)])
+    return pa.concat_arrays([pa.nulls(before, struct.type), struct, pa.nulls(after, struct.type)])
 
 
 def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
