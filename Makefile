@@ -9,11 +9,11 @@ C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) forma
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 TREE := build/tree
 DEMO := build/demo.parquet
-# Half the tests wait: two at a time take little more than half as long. Those that measure run alone all the same.
-PYTEST_ARGS ?= -n 2
+# Half of what tests do is wait: three at a time keep two cores busy. Those that measure have a core each, or both.
+PYTEST_ARGS ?= -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check format test test-c stress bench generate clean
+.PHONY: help dev demo check format test test-units test-c stress bench generate clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -71,7 +71,7 @@ build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-
 test: build/targets/.stamp ## all tests, on every interpreter from 3.10 to 3.13 that is here
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-test-c: build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSan; a UBSan build of it under stress
+test-units: $(VENV)/.stamp-install
 	@for sanitizer in none address thread; do \
 		echo "== shim unit tests, sanitizer: $$sanitizer" && \
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$$sanitizer -G Ninja -DCMAKE_BUILD_TYPE=Debug \
@@ -79,6 +79,8 @@ test-c: build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSa
 		PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$$sanitizer && \
 		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error || exit 1; \
 	done
+
+test-c: test-units build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSan; a UBSan build of it under stress
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined

@@ -1,7 +1,7 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
-With several workers (pytest-xdist), the tests that compare times run first: those whose truth is in CPU time beside each
-other, then, one by one, those that any company would disturb. All others wait for them.
+With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
+tell two at a time, then, one by one, those that any company would disturb. All others wait for them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
@@ -27,10 +27,11 @@ from targets_env import environment_python
 
 #: Inherited by every process that a test starts, so that one left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
-#: Modules whose tests compare shares of CPU time, which another of them on the other core does not change.
-PAIRED = {"test_must_split.py"}
+#: Modules whose tests compare CPU or waiting time with the program's own clocks, or need a core for some seconds: one
+#: more of them may run beside, on the other core.
+PAIRED = {"test_must_split.py", "test_must_time.py", "test_must_trace.py", "test_must_waits.py"}
 #: Modules whose tests compare times: nothing else may run beside them.
-ALONE = {"test_must_native.py", "test_must_stress.py", "test_must_time.py", "test_must_waits.py"}
+ALONE = {"test_must_kernel.py", "test_must_native.py"}
 MEASURING = PAIRED | ALONE
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
@@ -70,32 +71,48 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
     return OneGroupPerVersion(config, log)
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (module_of(item.nodeid) not in PAIRED, module_of(item.nodeid) not in ALONE))
     config.stash[MEASURERS] = sum(module_of(item.nodeid) in MEASURING for item in items)
 
 
-def turns(config: pytest.Config) -> IO[bytes]:
-    """The file that the workers of this run share: locked to measure, a byte long for each test that has measured."""
+def shared_file(config: pytest.Config, name: str) -> IO[bytes]:
+    """A file that the workers of this run share."""
     folder: Path = config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
-    return (folder / "turns").open("ab", buffering=0)
+    return (folder / name).open("ab", buffering=0)
+
+
+def take_either(files: list[IO[bytes]]) -> None:
+    """Locks one of the files, whichever is free first."""
+    while True:
+        for file in files:
+            with suppress(BlockingIOError):
+                return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        time.sleep(0.05)
 
 
 @contextmanager
 def turn_to_measure(config: pytest.Config, alone: bool) -> Iterator[None]:
-    """Holds the lock, alone or beside others that measure."""
-    with turns(config) as file:
-        fcntl.flock(file, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+    """Holds both cores, or either. ``turns`` grows by a byte for each test that has measured."""
+    with ExitStack() as stack:
+        cores = [stack.enter_context(shared_file(config, f"core{number}")) for number in (0, 1)]
+        turns = stack.enter_context(shared_file(config, "turns"))
+        if alone:
+            for core in cores:
+                fcntl.flock(core, fcntl.LOCK_EX)
+        else:
+            take_either(cores)
         try:
             yield
         finally:
-            file.write(b".")
+            turns.write(b".")
 
 
 def wait_for_measurers(config: pytest.Config) -> None:
     """Waits until all tests that measure have done so."""
     deadline = time.monotonic() + PATIENCE_S
-    with turns(config) as file:
+    with shared_file(config, "turns") as file:
         while os.fstat(file.fileno()).st_size < config.stash[MEASURERS] and time.monotonic() < deadline:
             time.sleep(0.2)
 
@@ -154,20 +171,21 @@ def newly_left(before: dict[int, str], patience_s: float = 5) -> dict[int, str]:
         time.sleep(0.05)
 
 
-def spools_below(folder: Path) -> set[Path]:
-    """Spool folders anywhere below ``folder``."""
-    return {path for path in folder.rglob("*.spool*") if path.is_dir()}
+def spools_in(folders: set[Path]) -> set[Path]:
+    """Spool folders anywhere below ``folders``."""
+    return {path for folder in folders for path in folder.rglob("*.spool*") if path.is_dir()}
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left_behind(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """After each test: no spool, no process, no changed environment."""
-    processes, variables, spools = marked_processes(), dict(os.environ), spools_below(tmp_path_factory.getbasetemp())
+    """After each test: no spool in the folders that it made, no process, no changed environment."""
+    base = tmp_path_factory.getbasetemp()
+    processes, variables, folders = marked_processes(), dict(os.environ), set(base.iterdir())
     yield
     left = newly_left(processes)
     assert not left, f"processes were left behind: {left}"
     changed = {name for name in variables.keys() | os.environ.keys() if variables.get(name) != os.environ.get(name)}
     assert changed <= {"PYTEST_CURRENT_TEST"}, f"environment variables were changed: {changed}"
     if request.node.get_closest_marker("leaves_spool") is None:
-        new = spools_below(tmp_path_factory.getbasetemp()) - spools
+        new = spools_in(set(base.iterdir()) - folders)
         assert not new, f"spools were left behind: {new}"

@@ -177,3 +177,8 @@ def figure(what: str, python: Interpreter, value: float, limit: float, unit: str
     if path := os.environ.get("SCALENE_FIGURES"):
         with Path(path).open("a") as file:
             file.write(json.dumps(row) + "\n")
+
+
+def rows_of_function(found: Json, name: str, path: Path) -> list[Json]:
+    """The line rows of a function of the target at ``path``."""
+    return [row for row in found["lines"] if row["function"].split(".")[-1] == name and row["file"] == str(path)]

@@ -77,7 +77,7 @@ def test_handlers_that_interrupt_mappings_and_copies_may_allocate(
     python: Interpreter, blocks: Path, tmp_path: Path
 ) -> None:
     done = recorded(tmp_path / "t.parquet", blocks, "in_signal_handlers", python)
-    assert done.facts["handled"] > 500
+    assert done.facts["handled"] >= 2000
     found = seen(done.trace, 43_019, 43_037, 86_069)
     assert found[43_019, False] > 0.9 * done.facts["handled"]
     assert not any(alive for _, alive in found), "what a handler freed is not alive"

@@ -1,54 +1,13 @@
-"""CPU time: kernel time by line, threads that wait, sums against the kernel's own count."""
+"""CPU time: threads that wait, short threads, sums against the kernel's own count."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 from interpreters import Interpreter
-from recording import Json, figure, hold, line_of, lines_of, record, report, target, total
-
-ENOUGH_TICKS = 2400
-
-
-def rows_of_function(found: Json, name: str, path: Path) -> list[Json]:
-    """The line rows of a function of the target at ``path``."""
-    return [row for row in found["lines"] if row["function"].split(".")[-1] == name and row["file"] == str(path)]
-
-
-#: Lines of each program that call the kernel. After a fork the parent's next writes fault too, wherever they are: there
-#: the whole function counts.
-KERNEL_LINES = {"reads": ("reads",), "faults": ("faults", "faults-freed")}
-
-
-def kernel_time_errors(python: Interpreter, trace: Path) -> dict[str, float]:
-    """Errors of the system share (points), by function. Shares of the CPU time by the program's own clock: the sum of
-    the ticks has noise of its own, and is held wider."""
-    done = record(trace, [target("kernel_time"), "5.5"], python, ["--cpu-interval", "6ms"])
-    found, path = report(trace, "--process", "1"), target("kernel_time")
-    assert found["traces"][0]["events"]["cpu"] >= ENOUGH_TICKS
-    errors = {}
-    for name, watch in done.facts.items():
-        rows = rows_of_function(found, name, path)
-        lines = [lines_of(found, path)[line_of("kernel_time", mark)] for mark in KERNEL_LINES.get(name, ())]
-        share = 100 * total(lines or rows, "system_s") / watch["cpu_s"]
-        errors[name] = share - watch["system_percent"]
-        figure(f"system share error, {name}", python, errors[name], 3, "points")
-        whole = 100 * (total(rows, "cpu_s") / watch["cpu_s"] - 1)
-        figure(f"CPU time of the function, {name}", python, whole, 10, "percent")
-        assert abs(whole) <= 10
-    return errors
-
-
-def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None:
-    """What else runs on the machine shifts a single run by points: one that misses is measured twice more, and the
-    median of the three is held."""
-    runs = [kernel_time_errors(python, tmp_path / "0.parquet")]
-    if any(abs(error) > 3 for error in runs[0].values()):
-        runs += [kernel_time_errors(python, tmp_path / f"{turn}.parquet") for turn in (1, 2)]
-    hold({name: median(run[name] for run in runs) for name in runs[0]}, 3)
+from recording import figure, line_of, lines_of, record, report, rows_of_function, target, total
 
 
 def test_a_busy_thread_beside_eight_blocked_ones_has_the_time(python: Interpreter, tmp_path: Path) -> None:

@@ -184,19 +184,14 @@ static void map_and_copy(void) {
   munmap(mapping, bytes);
 }
 
-/* Maps, copies and unmaps for `seconds` while a handler that allocates interrupts it every 200 us; returns how often it
- * did. The interrupted code calls nothing that malloc's own lock could be held in. */
-int interrupted(double seconds) {
+/* Maps, copies and unmaps until a handler that allocates has interrupted it `times` times, every 200 us where a core is
+ * free; returns how often it did. The interrupted code calls nothing that malloc's own lock could be held in. */
+int interrupted(int times) {
   struct sigaction action = {.sa_handler = allocate_in_handler, .sa_flags = SA_RESTART};
   struct itimerval every = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
-  struct timespec now, start;
   sigaction(SIGALRM, &action, NULL);
-  clock_gettime(CLOCK_MONOTONIC, &start);
   setitimer(ITIMER_REAL, &every, NULL);
-  do {
-    map_and_copy();
-    clock_gettime(CLOCK_MONOTONIC, &now);
-  } while ((double)(now.tv_sec - start.tv_sec) + 1e-9 * (double)(now.tv_nsec - start.tv_nsec) < seconds);
+  while (handled < times) map_and_copy();
   setitimer(ITIMER_REAL, &never, NULL);
   return handled;
 }

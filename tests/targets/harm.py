@@ -9,7 +9,7 @@ import sys
 
 library, libc = ctypes.CDLL(sys.argv[1]), ctypes.CDLL(None, use_errno=True)
 libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
-library.interrupted.argtypes = [ctypes.c_double]
+library.interrupted.argtypes = [ctypes.c_int]
 library.allocate_in_vfork.argtypes = [ctypes.c_size_t]
 library.allocate_at_exit.argtypes = [ctypes.c_size_t]
 
@@ -54,7 +54,7 @@ def until_it_fails():
 
 
 def in_signal_handlers():
-    print(json.dumps({"handled": library.interrupted(1.0)}))
+    print(json.dumps({"handled": library.interrupted(2000)}))
 
 
 def in_python_handlers():

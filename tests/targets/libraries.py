@@ -112,11 +112,12 @@ def timers_program():
     ):
         signal.signal(number, count)
         signal.setitimer(timer, 0.02, 0.02)
-    start = time.process_time()
+    began, start = time.monotonic(), time.process_time()
     while time.process_time() - start < 0.6:
         busy(1_000)
+    most = (time.monotonic() - began) / 0.02 + 10
     left = [signal.setitimer(timer, 0)[1] for timer in (signal.ITIMER_REAL, signal.ITIMER_VIRTUAL, signal.ITIMER_PROF)]
-    print(left, sorted(int(number) for number, times in counts.items() if times >= 15), max(counts.values()) < 200)
+    print(left, sorted(int(number) for number, times in counts.items() if times >= 15), max(counts.values()) < most)
 
 
 def profile_program():
