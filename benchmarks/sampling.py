@@ -1,8 +1,8 @@
 """How right sampled allocation figures are: every line, at several intervals, against a recording of every allocation.
 
 The ten pyperformance programs of overhead.py (one turn each) and the three of ``programs/``. The truth is one recording
-with ``--alloc-interval 1``; a program whose allocations overflow its spool is recorded some times at FINE_BYTES instead,
-and the error of that counts too. Judged are lines that expect at least LEAST samples (fewer have no error to speak of):
+with ``--alloc-interval 1``; a program whose allocations overflow its spool, or keep such a recording busy for longer than
+EXACT_LIMIT_S, is recorded some times at FINE_BYTES instead, and the error of that counts too. Judged are lines that expect at least LEAST samples (fewer have no error to speak of):
 how many of their figures, over all runs, lie within 3 standard errors as printed (percent), and whether the total is
 unbiased.
 """
@@ -17,6 +17,7 @@ import statistics
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +31,7 @@ HEAVY = ("many_objects", "growing_blocks", "big_blocks")
 INTERVALS = ("auto", "1KiB", "64KiB", "4MiB")
 FINE_BYTES = 2048
 FINE_RUNS = 4
+EXACT_LIMIT_S = 300
 LEAST = 8
 STANDARD_ERRORS = 3
 #: An estimate lacks what no sample fell on, which no error can tell: this share of the truth is let pass.
@@ -79,12 +81,25 @@ class Row:
     live_bias_error: float
 
 
-def output_of(command: list[str], **environ: str) -> str:
-    """stdout of a command, which must succeed."""
-    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=os.environ | environ)
-    if done.returncode != 0:
-        raise SystemExit(f"{' '.join(command)}\nreturned {done.returncode}\n{done.stderr}")
-    return done.stdout
+def output_of(command: list[str], limit_s: float | None = None, **environ: str) -> str:
+    """stdout of a command, which must succeed; TimeoutError when it had to be ended."""
+    process = subprocess.Popen(
+        command,
+        text=True,
+        env=os.environ | environ,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        output, errors = process.communicate(timeout=limit_s)
+    except subprocess.TimeoutExpired:
+        process.terminate()  # the recorder passes it on to the program
+        process.communicate()
+        raise TimeoutError(f"{' '.join(command)} took longer than {limit_s} s") from None
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}\nreturned {process.returncode}\n{errors}")
+    return output
 
 
 @cache
@@ -95,11 +110,12 @@ def command_of(program: str, python: str, scale: float) -> tuple[str, ...]:
     return str(LOOP), os.devnull, "1", *script(environment(python), program)
 
 
-def record(program: str, interval: str, python: str, scale: float, trace: Path) -> Run:
+def record(program: str, interval: str, python: str, scale: float, trace: Path, limit_s: float | None = None) -> Run:
     """Records a program once."""
     used = python if program in HEAVY else str(environment(python))
     options = ["-o", str(trace), "--python", used, "--alloc-interval", interval, "--cpu-interval", "1s", "--no-source"]
-    output_of([tool("scalene-record"), *options, *command_of(program, python, scale)], PYTHONHASHSEED="0")
+    command = [tool("scalene-record"), *options, *command_of(program, python, scale)]
+    output_of(command, limit_s, PYTHONHASHSEED="0")
     run = read(trace)
     trace.unlink()
     return run
@@ -145,9 +161,10 @@ def mean_of(runs: list[dict[Place, Figure]]) -> dict[Place, Figure]:
 
 def truth_of(program: str, python: str, scale: float, folder: Path) -> tuple[str, Run]:
     """The exact figures, or those of a very fine interval, and which of both they are."""
-    exact = record(program, "1", python, scale, folder / "exact.parquet")
-    if exact.complete:
-        return "exact", exact
+    with suppress(TimeoutError):
+        exact = record(program, "1", python, scale, folder / "exact.parquet", EXACT_LIMIT_S)
+        if exact.complete:
+            return "exact", exact
     fine = [record(program, str(FINE_BYTES), python, scale, folder / "fine.parquet") for _ in range(FINE_RUNS)]
     means = (mean_of([run.allocated for run in fine]), mean_of([run.live for run in fine]))
     return f"{FINE_BYTES // 1024} KiB", Run(*means, FINE_BYTES, all(run.complete for run in fine))
