@@ -32,9 +32,10 @@ DEATHS = ("SIGKILL", "_exit", "exit", "segfault", "SIGTERM", "SIGINT", "SIGHUP",
 
 @pytest.mark.parametrize("how", DEATHS)
 def test_a_death_loses_nothing(how: str, python: Interpreter, tmp_path: Path) -> None:
-    program = [target("dying"), how, "0.8"]
-    alone = bare(program, python, cwd=tmp_path)
-    done = record(tmp_path / "t.parquet", program, python, ["--cpu-interval", "1ms"], cwd=tmp_path)
+    alone = bare([target("dying"), how, "0.1"], python, cwd=tmp_path)
+    done = record(
+        tmp_path / "t.parquet", [target("dying"), how, "0.8"], python, ["--cpu-interval", "1ms"], cwd=tmp_path
+    )
     assert done.status == alone.status
     assert done.stderr == alone.stderr
     found = report(tmp_path / "t.parquet")

@@ -27,7 +27,7 @@ TREES = tuple(CAUSES)
 @pytest.mark.parametrize("how", TREES)
 def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, tmp_path: Path) -> None:
     trace = tmp_path / "t.parquet"
-    done = record(trace, [target("tree"), how, "0.6"], python, ["--cpu-interval", "400us"])
+    done = record(trace, [target("tree"), how, "0.3"], python, ["--cpu-interval", "400us"])
     assert done.status == 0, done.stderr.decode()
     found, path = report(trace), str(target("tree"))
     processes = rows(trace, "process")
