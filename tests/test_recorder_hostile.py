@@ -23,6 +23,7 @@ from interpreters import Interpreter
 from recording import record, rows, run, tool
 from scalene_trace.formats.chunks import part_path, read_chunks
 from scalene_trace.formats.errors import TraceWriteError
+from scalene_trace.formats.layout import constants, struct_dtype
 from scalene_trace.recorder import drain as drain_module
 from scalene_trace.recorder import finish
 from scalene_trace.recorder.drain import Drain
@@ -301,3 +302,41 @@ def test_a_recorder_that_hangs_up_ends_no_program_that_lets_sigpipe_end_it(tmp_p
     environment = os.environ | {"SCALENE_TRACE_SPOOL": str(tmp_path / "gone" / "spool")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", b"")
+
+
+# ---- a program that writes onto the board ----
+
+FORGER = """
+import os, struct, sys, time
+pid, namespace = int(sys.argv[1]), int(sys.argv[2]) or os.stat("/proc/self/ns/pid").st_ino
+head, place, size = struct.Struct("=IIIiiI"), int(sys.argv[3]) + 9 * 128, 128
+entry = head.pack(2, 77, 77, pid, pid, 0) + bytes(32) + struct.pack("=qqqqQ", time.monotonic_ns(), 0, 0, 0, namespace)
+with open(os.environ["SCALENE_TRACE_SPOOL"], "r+b", buffering=0) as spool:
+    os.pwrite(spool.fileno(), entry.ljust(size, b"\\0"), place)
+    os.pwrite(spool.fileno(), struct.pack("=II", 10, 1000), int(sys.argv[4]))
+time.sleep(0.5)
+"""
+
+
+@pytest.mark.parametrize(("namespace", "looked_at"), [(0, False), (1, False), (0, True)])
+def test_a_process_that_is_not_recorded_is_not_looked_at(
+    namespace: int, looked_at: bool, any_python: Interpreter, tmp_path: Path
+) -> None:
+    """A recorded program puts another process on the board; ``looked_at``: one that has the spool mapped, as a control."""
+    if os.geteuid() != 0 and not (namespace or looked_at):
+        pytest.skip("who is not root may look at whatever the program may look at")
+    header = struct_dtype("spool_header").fields
+    assert header is not None and header["board_changes"][1] == header["board_end"][1] + 4
+    sleep = ["-c", "import time; time.sleep(60)"]
+    forged = [str(namespace), str(constants()["SPOOL_BOARD_OFFSET"]), str(header["board_end"][1])]
+    code = (
+        "import subprocess, sys\n"
+        f"victim = subprocess.Popen([sys.executable, *{sleep!r}])\n"
+        f"done = subprocess.run([sys.executable, '-c', {FORGER!r}, str(victim.pid), *{forged!r}])\n"
+        "victim.kill()\nvictim.wait()\nsys.exit(done.returncode)\n"
+    )
+    if not looked_at:  # the victim is started without what makes it be recorded
+        code = code.replace(f"*{sleep!r}]", f"*{sleep!r}], env={{'SCALENE_TRACE_SPOOL': '/elsewhere'}}", 1)
+    assert record(tmp_path / "t.parquet", ["-c", code], any_python).status == 0
+    assert (77 in {row["process"] for row in rows(tmp_path / "t.parquet", "wait")}) == looked_at
+    assert ("waits_off" in {row["name"] for row in rows(tmp_path / "t.parquet", "loss")}) == (not looked_at)

@@ -101,6 +101,7 @@ uint32_t spool_new_thread(void);
 /* Forgets the current chunk (it is the parent's) and writes as `process` from now on. Context: signal. */
 void spool_begin_process(uint32_t process);
 uint32_t spool_process(void);
+uint64_t spool_pid_namespace(void);
 /* Leaves word for the image that follows exec in this process; 0 takes it back. Context: signal. */
 void spool_leave_word(pid_t pid, uint32_t process);
 /* The process id of the image that this one replaced; 0 = none. Context: normal. */
