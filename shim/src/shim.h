@@ -455,8 +455,9 @@ bool live_init(size_t slots);
 bool live_add(uintptr_t address, const struct live_sample *sample);
 /* Takes the block out. Context: malloc. */
 bool live_take(uintptr_t address, struct live_sample *out);
-/* The entry of a block that is alive; it may go at any moment. Context: malloc. */
-struct live_sample *live_find(uintptr_t address, uint64_t id);
+/* Is that sample of the block followed? It may go at any moment. Context: malloc. */
+bool live_find(uintptr_t address, uint64_t id, uint64_t *usable);
+bool live_set_type(uintptr_t address, uint64_t id, uint64_t type);
 bool live_is_crowded(void);
 /* Takes out those that are not to be kept. By one thread at a time. Context: malloc. */
 void live_thin(bool (*keep)(struct live_sample *sample));
