@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from .layout import constants, ffi
+from .regular import open_regular
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,8 +66,9 @@ def read_chunks(spool: Path, slots: int) -> Iterator[Chunk]:
     drained = set()
     for part in sorted(spool.parent.glob(f"{spool.name}.part*")):
         for chunk in _part_chunks(part):
-            drained.add(chunk.offer)
-            yield chunk
+            if chunk.offer not in drained:  # it is there twice where its slot could not be emptied at once
+                drained.add(chunk.offer)
+                yield chunk
     with spool.open("rb", buffering=0) as file:
         for offer, slot in sorted(_taken(file.fileno(), slots)):
             if offer not in drained:
@@ -76,11 +78,10 @@ def read_chunks(spool: Path, slots: int) -> Iterator[Chunk]:
 def _part_chunks(path: Path) -> Iterator[Chunk]:
     import numpy as np
 
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+    file = open_regular(path)
+    if file is None:
         return
-    with os.fdopen(descriptor, "rb") as file:
+    with file:
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
             magic, process, offer, count, size, crc = _FRAME.unpack(head)
             if magic != _FRAME_MAGIC or not 0 < count < CHUNK_LINES or size > 2 * CHUNK_BYTES:

@@ -61,7 +61,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "loss",
         "the folder of the recording was removed while the program ran: what was started afterwards is missing",
     ),
-    Loss("rss_processes", "info", "the resident set of some processes was not read: too many at once"),
+    Loss(
+        "rss_processes",
+        "info",
+        "the resident set of some processes was not read: too many at once, or in a namespace of their own for pids",
+    ),
 )
 
 

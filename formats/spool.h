@@ -121,7 +121,8 @@ struct board_entry {
   int64_t cpu_start_ns; /* its CPU clock then */
   int64_t end_ns;       /* the same at its end */
   int64_t cpu_end_ns;
-  uint64_t reserved[5];
+  uint64_t pid_namespace; /* that pid and tid are of, as in chunk_header; 0 = not known */
+  uint64_t reserved[4];
 };
 
 #define PROCESS_WATCHER 2147483647 /* owner of the watcher's chunks; no process has this id */

@@ -105,7 +105,8 @@ def exchange(folder: str, request: dict[str, object], patience_us: int, wants_an
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
         with_socket_name(folder, connection.connect)
-        connection.sendall(json.dumps(request).encode() + b"\n")
+        # a recorder that has just hung up must not end a program that leaves SIGPIPE as it is
+        connection.sendall(json.dumps(request).encode() + b"\n", socket.MSG_NOSIGNAL)
         answer = b""
         while wants_answer and not answer.endswith(b"\n") and (part := connection.recv(65536)):
             answer += part

@@ -18,6 +18,7 @@ import numpy as np
 from scalene_trace.formats import schema
 from scalene_trace.formats.layout import constants
 from scalene_trace.formats.losses import Loss, recorder_loss, shim_losses
+from scalene_trace.formats.regular import stored_bytes
 from scalene_trace.formats.spool import Records, Spool
 
 from .addresses import ModuleIds, segments_by_process
@@ -173,10 +174,7 @@ def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sour
 
 
 def _rss_table(path: Path, until_ns: int | None) -> dict[str, Any]:
-    try:
-        data = path.read_bytes()
-    except OSError:
-        data = b""
+    data = stored_bytes(path)
     rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 4)
     rows = rows if until_ns is None else rows[rows[:, 0] <= until_ns]
     sizes = {"rss_bytes": rows[:, 2], "shared_bytes": rows[:, 3]}

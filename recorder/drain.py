@@ -19,7 +19,7 @@ from typing import Any
 from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNK_LINES, LINE_BYTES, frame_of, part_path
 from scalene_trace.formats.layout import ffi
 
-from .space import SpoolSpace
+from .space import SpoolSpace, own_pid_namespace
 
 #: Chunks in use below which nothing is drained: short recordings stay in the spool.
 FEWEST_CHUNKS = 64
@@ -40,12 +40,13 @@ class Drain:
         self._space = space
         self._spool = spool
         self._waiting: deque[int] = deque()
+        self._stored: set[int] = set()
         self._file = -1
         self._size = 0
         self._retry_at_s = 0.0
         self._turn = threading.Lock()
         self._largest_part = min(_PART_BYTES, _file_limit())
-        self._own_namespace = _pid_namespace()
+        self._own_namespace = own_pid_namespace()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -81,7 +82,9 @@ class Drain:
             self._file = -1
 
     def _look_at(self, slot: int) -> bool:
-        """Drains the chunk if it is finished; False when the part file cannot be written."""
+        """Drains the chunk if it is finished; False when the disk takes nothing."""
+        if slot in self._stored:
+            return self._release(slot)
         header = _header(self._space.first_bytes(slot, LINE_BYTES))
         if header.process == 0 or not (header.closed or self._is_dead(header)):
             return True
@@ -91,7 +94,16 @@ class Drain:
             return True
         if used > LINE_BYTES and not self._store(int(header.process), int(header.offer), data[LINE_BYTES:used]):
             return False
-        self._space.release(slot)
+        return self._release(slot)
+
+    def _release(self, slot: int) -> bool:
+        """False when the slot cannot be emptied: that is tried again, and the chunk is not stored again."""
+        self._stored.add(slot)
+        try:
+            self._space.release(slot)
+        except OSError:
+            return False
+        self._stored.discard(slot)
         return True
 
     def _is_dead(self, header: Any) -> bool:
@@ -144,10 +156,3 @@ def _is_finished(data: bytes, used: int) -> bool:
 def _file_limit() -> int:
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return _PART_BYTES if limit == resource.RLIM_INFINITY else limit
-
-
-def _pid_namespace() -> int:
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0

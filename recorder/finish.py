@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 import shutil
 import sys
 import threading
@@ -14,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from scalene_trace.formats.errors import TraceError
+from scalene_trace.formats.errors import TraceError, TraceWriteError
 
-from .folders import is_recording, output_path, put_in_place
+from .folders import is_recording, output_path, put_in_place, remove_recording
 from .processes import RootEnd
 from .recording import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME, default_output, read_facts
 
@@ -52,7 +53,7 @@ def finish_early(folder: Path, output: Path, wall_ns: int, losses: dict[str, int
     from .convert import Outcome
 
     finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_recording(folder)
     return finished
 
 
@@ -111,7 +112,7 @@ def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
         finished = write_trace_of(folder, output, outcome, progress.step)
     finally:
         progress.end()
-    shutil.rmtree(folder, ignore_errors=True)
+    remove_recording(folder)
     return finished
 
 
@@ -148,10 +149,20 @@ def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
             raise TraceError(
                 f"The trace cannot be put at {output}: {(error.strerror or 'unknown error').lower()}."
             ) from error
-        beside = output.with_name(f".{output.name}.{os.getpid()}.tmp")
-        shutil.copyfile(written, beside)
-        beside.chmod(0o600)
+        _copy_in_place(written, output, replaces)
+
+
+def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
+    """The same to another file system. Raises TraceWriteError."""
+    beside = output.with_name(f".{output.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as target, written.open("rb") as source:
+            shutil.copyfileobj(source, target)
         put_in_place(beside, output, replaces)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise TraceWriteError(output, os.strerror(error.errno or errno.EIO)) from error
 
 
 def _is_of(output: Path, trace_id: str) -> bool:

@@ -10,10 +10,11 @@ import shutil
 import stat
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from .errors import SetupError
-from .recording import SPOOL_NAME
+from .recording import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 
 _PATTERN = "%p"
 
@@ -65,6 +66,20 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], tell: Callab
         shutil.rmtree(new, ignore_errors=True)
         raise
     return final
+
+
+def remove_recording(folder: Path) -> None:
+    """Removes a recording that has become a trace: its files, and the folder if it holds nothing else. A recording to be
+    recovered may have been put anywhere, beside files that are none of ours."""
+    names = [SPOOL_NAME, FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME]
+    paths = [folder / name for name in names]
+    with suppress(OSError):  # no descriptor is left
+        paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *folder.glob(f".{TRACE_NAME}.*.tmp")]
+    for path in paths:
+        with suppress(OSError):
+            path.unlink()
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def is_recording(folder: Path) -> bool:

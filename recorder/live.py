@@ -94,14 +94,15 @@ class Live:
         if now_s >= self._end_s:
             self._end_early()
             return
-        with suppress(OSError):
-            self._residents.notice(self._parts.space.notice_taken())
-            self._drain.turn()
-            self._parts.space.offer_ahead()
-            self._residents.sample_if_due()
+        for step in (self._notice, self._drain.turn, self._parts.space.offer_ahead, self._residents.sample_if_due):
+            with suppress(OSError):  # of one step: the others go on
+                step()
         if now_s >= self._snapshot_s:
             self._snapshot_s = _NEVER_S
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
+
+    def _notice(self) -> None:
+        self._residents.notice(self._parts.space.notice_taken())
 
     def end(self, status: int) -> Recorded:
         """The program has ended with ``status``: writes the trace, if that is not done."""
@@ -119,10 +120,11 @@ class Live:
         commands = control.Control(
             control.Recorded(parts.space, parts.marks, self._output, self._pid, self._snapshots.request)
         )
-        server = ControlServer(parts.listener, commands.handle)
-        with suppress(Exception):  # no thread can be had: nobody can control it
+        with suppress(Exception):  # no thread or no descriptor can be had: nobody can control it
+            server = ControlServer(parts.listener, commands.handle)
             server.start()
             return server
+        parts.listener.close()
         return None
 
     def _now_ns(self) -> int:
@@ -163,8 +165,8 @@ class Live:
     def _write_last(self, wall_ns: int, status: int | None) -> None:
         """Writes the trace; ``status`` None = the program runs on. Whatever goes wrong: the program ran, and its recording
         is there."""
-        self._stop()
         try:
+            self._stop()
             self._written = self._finish(wall_ns, status)
         except Exception as error:
             self._failure = _kept(self._parts.folder, error)

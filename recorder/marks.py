@@ -11,8 +11,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
+from scalene_trace.formats.regular import stored_bytes
+
+from .recording import append_whole
 from .text import storable
 
 #: Lines that a recording keeps: a program may mark every turn of a loop.
@@ -31,13 +35,10 @@ class MarkFile:
     def add(self, what: str, t_ns: int, **more: Any) -> bool:
         """Appends one line; False when it was left out."""
         line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
-        try:
-            written = os.write(self._file, line) if self._lines < MOST_LINES else 0
-        except OSError:
-            written = 0
+        is_written = self._lines < MOST_LINES and append_whole(self._file, line)
         self._lines += 1
-        self.left_out += written != len(line)
-        return written == len(line)
+        self.left_out += not is_written
+        return is_written
 
     def close(self) -> None:
         os.close(self._file)
@@ -81,17 +82,19 @@ def mark_table(marks: list[Mark]) -> dict[str, list[Any]]:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """What is whole: the last line may be cut, and disks go bad."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        return
-    for text in data.splitlines():
+    for text in stored_bytes(path).splitlines():
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and _is_time(line.get("t_ns")) and isinstance(line.get("what"), str):
+        if isinstance(line, dict) and _is_possible(line):
             yield line
+
+
+def _is_possible(line: dict[str, Any]) -> bool:
+    pid, number = line.get("pid"), line.get("id")
+    is_pid = pid is None or (type(pid) is int and abs(pid) < 2**31)
+    return is_pid and type(number) in (int, NoneType) and _is_time(line.get("t_ns")) and type(line.get("what")) is str
 
 
 def _is_time(value: Any) -> bool:

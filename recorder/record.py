@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import secrets
-import shutil
 import signal
 import socket
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 from scalene_trace.formats.version import VERSION
 
 from .drain import Drain
-from .folders import create_spool_folder, output_template
+from .folders import create_spool_folder, output_template, remove_recording
 from .live import Live, Parts, Recorded
 from .marks import MarkFile
 from .program import Program, resolve_program, start
@@ -57,7 +56,7 @@ def record(
             environment = _environment(shim, parts.folder / SPOOL_NAME)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
-            shutil.rmtree(parts.folder, ignore_errors=True)
+            remove_recording(parts.folder)
             raise
         return _supervise(Live(parts, residents, drain, watcher, pid, settings, told), pid)
 

@@ -9,9 +9,12 @@ from __future__ import annotations
 import json
 import os
 import struct
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from scalene_trace.formats.regular import stored_bytes
 
 SPOOL_NAME = "spool"
 FACTS_NAME = "recording.json"
@@ -19,7 +22,8 @@ RSS_NAME = "rss"
 MARKS_NAME = "marks"
 #: The socket that takes commands; the program's side of it (api.py) has the name too.
 CONTROL_NAME = "control"
-TRACE_NAME = "trace.parquet"
+#: The trace until it is in its place; hidden, because a recording may be recovered among somebody's own files.
+TRACE_NAME = ".trace.parquet"
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
 RSS_STRUCT = struct.Struct("<qqqq")
@@ -62,11 +66,35 @@ def bring_back(folder: Path, spool: int, facts: Facts) -> bool:
 
 def read_facts(folder: Path) -> Facts:
     """The facts of a recording's folder; neutral ones where the file is gone or damaged."""
+    with suppress(ValueError, TypeError, RecursionError):
+        stored: Any = json.loads(stored_bytes(folder / FACTS_NAME).decode("utf-8", errors="surrogateescape"))
+        facts = Facts(**stored)
+        if _are_possible(facts):
+            return facts
+    return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
+
+
+def _are_possible(facts: Facts) -> bool:
+    """Is each of them of its type, and a name a name? The file may have been damaged."""
+    if not (isinstance(facts.command, list) and isinstance(facts.host, dict)):
+        return False
+    texts = [facts.trace_id, facts.output, facts.cwd, *facts.command, *facts.host, *facts.host.values()]
+    texts += [] if facts.command_code is None else [facts.command_code]
+    are_flags = isinstance(facts.sources, bool) and isinstance(facts.argv, bool)
+    are_texts = all(isinstance(each, str) for each in texts)
+    return are_flags and are_texts and "\0" not in facts.output + facts.cwd
+
+
+def append_whole(descriptor: int, data: bytes) -> bool:
+    """Appends ``data`` to a file, all of it or, where the disk is full, nothing: what follows a piece would be read wrong."""
     try:
-        stored: Any = json.loads((folder / FACTS_NAME).read_text("utf-8", errors="surrogateescape"))
-        return Facts(**stored)
-    except (OSError, ValueError, TypeError):
-        return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
+        written = os.write(descriptor, data)
+    except OSError:
+        return False
+    if written < len(data):
+        with suppress(OSError):
+            os.ftruncate(descriptor, os.fstat(descriptor).st_size - written)
+    return written == len(data)
 
 
 def default_output(folder: Path) -> str:

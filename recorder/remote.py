@@ -51,11 +51,13 @@ def _candidates(target: Path) -> Iterator[Path]:
 def ask(folder: Path, request: dict[str, object], patience_s: float | None = _PATIENCE_S) -> dict[str, Any]:
     """The recorder's answer to ``request``. Raises ControlError, with its words where it refuses."""
     try:
-        answer: dict[str, Any] = json.loads(exchange(str(folder), request, round((patience_s or 0) * 1e6)))
+        answer: Any = json.loads(exchange(str(folder), request, round((patience_s or 0) * 1e6)))
     except BlockingIOError as error:
         raise ControlError("The recorder does not answer. It may be stopped: look at it with ps.") from error
     except (OSError, ValueError) as error:
         raise ControlError(_unreachable(folder, error)) from error
+    if not isinstance(answer, dict):
+        raise ControlError(f"What answers at {folder / CONTROL_NAME} is no recorder.")
     if not answer.get("ok"):
         raise ControlError(str(answer.get("error", "The recorder refused the command.")))
     return answer

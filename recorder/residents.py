@@ -8,8 +8,8 @@ from pathlib import Path
 
 from scalene_trace.formats.layout import constants, ffi
 
-from .recording import RSS_STRUCT
-from .space import SpoolSpace
+from .recording import RSS_STRUCT, append_whole
+from .space import SpoolSpace, own_pid_namespace
 
 _C = constants()
 _LINE_BYTES = _C["SPOOL_LINE_BYTES"]
@@ -25,7 +25,7 @@ class Residents:
     """Appends samples to the recording's RSS file: every 100 ms at first, every second in the end.
 
     New processes are seen by the start record near the head of the first chunk that each takes. ``left_out`` counts
-    processes beyond the number that is watched at once.
+    processes beyond the number that is watched at once, and those whose pid is one of another namespace.
     """
 
     def __init__(self, space: SpoolSpace, path: Path) -> None:
@@ -34,6 +34,7 @@ class Residents:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._pending: set[int] = set()
         self._statm: dict[int, tuple[int, int]] = {}  # pid → process id, descriptor of /proc/PID/statm
+        self._own_namespace = own_pid_namespace()
         self._due_s = time.monotonic()
         self._started_s = self._due_s
 
@@ -46,9 +47,7 @@ class Residents:
         self._due_s = now_s + interval_s
         t_ns = time.monotonic_ns() - int(self._space.header.start_mono_ns)
         rows = [RSS_STRUCT.pack(t_ns, *each) for each in self._read_all()]
-        try:
-            os.write(self._file, b"".join(rows))
-        except OSError:
+        if not append_whole(self._file, b"".join(rows)):
             self._due_s = now_s + _LAST_INTERVAL_S  # disk full: events matter more
 
     def close(self) -> None:
@@ -67,12 +66,13 @@ class Residents:
     def _look_at(self, slot: int) -> None:
         """Looks for a start record among the first records of a chunk, again later if those are not written yet."""
         data = self._space.first_bytes(slot, _HEAD_LINES * _LINE_BYTES)
-        process, line = int(ffi().from_buffer("struct chunk_header *", data).process), 1
+        chunk = ffi().from_buffer("struct chunk_header *", data)
+        process, line = int(chunk.process), 1
         while process and line < _HEAD_LINES:
             record = ffi().from_buffer("struct record_process_start *", data[line * _LINE_BYTES :])
             kind, lines = record.head & 0xFFFF, record.head >> 16
             if kind == _C["RECORD_PROCESS_START"]:
-                self._watch(int(record.pid), process)
+                self._watch(int(record.pid), process, int(chunk.pid_namespace))
                 break
             if kind == 0 or lines == 0:
                 return
@@ -80,7 +80,10 @@ class Residents:
         if process:
             self._pending.discard(slot)
 
-    def _watch(self, pid: int, process: int) -> None:
+    def _watch(self, pid: int, process: int, namespace: int) -> None:
+        if namespace not in (0, self._own_namespace):
+            self.left_out += 1
+            return
         known = self._statm.get(pid)
         if known:  # exec: the same process, a new image
             self._statm[pid] = (max(process, known[0]), known[1])

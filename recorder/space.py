@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import resource
 import time
+from array import array
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNKS_OFFSET
@@ -28,7 +31,8 @@ FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 class SpoolSpace:
     """The spool file at ``path``, created 0600. ``header`` is its live header (cffi, ``struct spool_header *``).
 
-    ``in_use``: slots whose offers were taken, by slot the offer; ``failures``: how often space could not be had.
+    ``in_use``: slots whose offers were taken, by slot the offer; ``failures``: how often space could not be had. What was
+    offered is remembered here: a program that writes where it should not may hit the spool.
     Invariants: taken <= offered; every slot below ``header.slots_used`` has disk space of its own and is offered, in use
     or free.
     """
@@ -37,6 +41,8 @@ class SpoolSpace:
         """Raises OSError, with EFBIG when ``ulimit -f`` leaves no room for even one chunk."""
         self.failures = 0
         self.in_use: dict[int, int] = {}
+        self._offered = self._used = 0
+        self._offers = array("I", bytes(4 * _C["SPOOL_RING"]))
         self._free: deque[int] = deque()
         self._noticed = 0
         self._retry_at_s = 0.0
@@ -52,8 +58,8 @@ class SpoolSpace:
 
     def notice_taken(self) -> list[int]:
         """Brings ``in_use`` up to date; returns the slots that were taken since the last call."""
-        taken = min(int(self.header.taken), int(self.header.offered))
-        slots = [int(self._ring[offer % _C["SPOOL_RING"]]) for offer in range(self._noticed, taken)]
+        taken = self._taken()
+        slots = [self._offers[offer % _C["SPOOL_RING"]] for offer in range(self._noticed, taken)]
         self.in_use.update(zip(slots, range(self._noticed, taken), strict=True))
         self._noticed = taken
         return slots
@@ -68,7 +74,7 @@ class SpoolSpace:
         while self._free and self._ahead() < FULL_AHEAD:
             self._offer(self._free.popleft())
         self._offer_new()
-        if self._ahead() < FULL_AHEAD and (self.header.slots_used < self.slots or self._ahead() == 0):
+        if self._ahead() < FULL_AHEAD and (self._used < self.slots or self._ahead() == 0):
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
 
@@ -77,7 +83,8 @@ class SpoolSpace:
         nobody's, with the cursor at the end, where a writer that was held up long ago finds no room. Raises OSError."""
         header = ffi().new("struct chunk_header *", {"cursor": _C["SPOOL_CHUNK_LINES"], "closed": 1})
         empty = bytes(ffi().buffer(header)).ljust(CHUNK_BYTES, b"\0")
-        os.pwrite(self.descriptor, empty, CHUNKS_OFFSET + slot * CHUNK_BYTES)
+        if os.pwrite(self.descriptor, empty, CHUNKS_OFFSET + slot * CHUNK_BYTES) != CHUNK_BYTES:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
         del self.in_use[slot]
         self._free.append(slot)
 
@@ -107,22 +114,30 @@ class SpoolSpace:
         header.magic = _C["SPOOL_MAGIC"]
 
     def _ahead(self) -> int:
-        return int(self.header.offered - self.header.taken)
+        return self._offered - self._taken()
+
+    def _taken(self) -> int:
+        """How many offers were taken; what cannot be is what was known before."""
+        taken = int(self.header.taken)
+        return taken if self._noticed <= taken <= self._offered else self._noticed
 
     def _offer_new(self) -> None:
         """Allocates new slots and offers them, fewer at a time where the disk is nearly full."""
         batch = FULL_AHEAD
-        while (wanted := min(FULL_AHEAD - self._ahead(), self.slots - self.header.slots_used)) > 0 and batch:
+        while (wanted := min(FULL_AHEAD - self._ahead(), self.slots - self._used)) > 0 and batch:
             if not self._allocate(count := min(batch, wanted)):
                 batch //= 2
                 continue
             for _ in range(count):
-                self._offer(int(self.header.slots_used))
-                self.header.slots_used += 1
+                self._offer(self._used)
+                self._used += 1
+                self.header.slots_used = self._used
 
     def _offer(self, slot: int) -> None:
-        self._ring[self.header.offered % _C["SPOOL_RING"]] = slot
-        self.header.offered += 1
+        place = self._offered % _C["SPOOL_RING"]
+        self._ring[place] = self._offers[place] = slot
+        self._offered += 1
+        self.header.offered = self._offered
 
     def _allocate(self, count: int) -> bool:
         """Disk space for ``count`` more slots; False when it cannot be had."""
@@ -131,11 +146,19 @@ class SpoolSpace:
         if disk.f_bavail * disk.f_frsize < count * CHUNK_BYTES + reserve:
             return False
         try:
-            first = CHUNKS_OFFSET + int(self.header.slots_used) * CHUNK_BYTES
+            first = CHUNKS_OFFSET + self._used * CHUNK_BYTES
             os.posix_fallocate(self.descriptor, first, count * CHUNK_BYTES)
         except OSError:
             return False
         return True
+
+
+def own_pid_namespace() -> int:
+    """As chunks name that of their process; 0 = not known. A pid of another namespace says nothing here."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino
+    except OSError:
+        return 0
 
 
 def _largest_slots() -> int:

@@ -36,6 +36,7 @@ static void fill(struct board_entry *entry) {
   entry->thread = this_thread.id;
   entry->pid = (int32_t)syscall(SYS_getpid);
   entry->tid = this_thread.tid;
+  entry->pid_namespace = spool_pid_namespace();
   entry->python_version = python_layout ? python_version : 0;
   entry->runtime = python_symbols.runtime;
   entry->runtime_bytes = python_symbols.runtime_bytes;

@@ -19,7 +19,10 @@
 
 _Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
 static _Atomic uintptr_t *keys;
+/* Fields are looked at while another thread may fill the slot for another block: each is read and written whole. */
 static struct live_sample *samples;
+#define LOOK(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define PUT(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
 static size_t slots;
 static _Atomic int64_t count;
 
@@ -83,6 +86,14 @@ static int taken_slots(uintptr_t address, int first) {
   return taken;
 }
 
+static void copy_sample(struct live_sample *to, const struct live_sample *from) {
+  PUT(to->id, LOOK(from->id));
+  PUT(to->usable, LOOK(from->usable));
+  PUT(to->interval, LOOK(from->interval));
+  PUT(to->type, LOOK(from->type));
+  PUT(to->python, LOOK(from->python));
+}
+
 /* Into the emptier of the two buckets: then hardly ever are both full while half of the table is free. */
 bool live_add(uintptr_t address, const struct live_sample *sample) {
   if (!keys) return false;
@@ -92,7 +103,7 @@ bool live_add(uintptr_t address, const struct live_sample *sample) {
     uintptr_t free = 0;
     if (atomic_load_explicit(&keys[at], memory_order_relaxed)) continue;
     if (!atomic_compare_exchange_strong(&keys[at], &free, CLAIMED)) continue;
-    samples[at] = *sample;
+    copy_sample(&samples[at], sample);
     atomic_fetch_add(&count, 1);
     filter_add(address);
     atomic_store_explicit(&keys[at], address, memory_order_release);
@@ -104,7 +115,7 @@ bool live_add(uintptr_t address, const struct live_sample *sample) {
 static bool empty_slot(size_t at, uintptr_t address, struct live_sample *out) {
   uintptr_t key = address;
   if (!atomic_compare_exchange_strong(&keys[at], &key, CLAIMED)) return false;
-  *out = samples[at];
+  copy_sample(out, &samples[at]);
   filter_remove(address);
   atomic_fetch_sub(&count, 1);
   atomic_store_explicit(&keys[at], 0, memory_order_release);
@@ -119,12 +130,25 @@ bool live_take(uintptr_t address, struct live_sample *out) {
   return false;
 }
 
-struct live_sample *live_find(uintptr_t address, uint64_t id) {
+static struct live_sample *find(uintptr_t address, uint64_t id) {
   for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
     size_t at = slot_of(address, i);
-    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && samples[at].id == id) return &samples[at];
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && LOOK(samples[at].id) == id)
+      return &samples[at];
   }
   return NULL;
+}
+
+bool live_find(uintptr_t address, uint64_t id, uint64_t *usable) {
+  const struct live_sample *sample = find(address, id);
+  if (sample) *usable = LOOK(sample->usable);
+  return sample && LOOK(sample->id) == id;
+}
+
+bool live_set_type(uintptr_t address, uint64_t id, uint64_t type) {
+  struct live_sample *sample = find(address, id);
+  if (sample) PUT(sample->type, type);
+  return sample != NULL;
 }
 
 bool live_is_crowded(void) {
@@ -134,10 +158,13 @@ bool live_is_crowded(void) {
 void live_thin(bool (*keep)(struct live_sample *sample)) {
   for (size_t at = 0; at < slots; at++) {
     uintptr_t address = atomic_load_explicit(&keys[at], memory_order_acquire);
-    struct live_sample gone;
-    uint64_t id = samples[at].id;
-    if (address <= CLAIMED || keep(&samples[at]) || !empty_slot(at, address, &gone)) continue;
-    if (gone.id != id) live_add(address, &gone); /* meanwhile freed, given out and sampled again */
+    struct live_sample sample, gone;
+    if (address <= CLAIMED) continue;
+    copy_sample(&sample, &samples[at]);
+    bool kept = keep(&sample);
+    if (kept && LOOK(samples[at].id) == sample.id) PUT(samples[at].interval, sample.interval);
+    if (kept || !empty_slot(at, address, &gone)) continue;
+    if (gone.id != sample.id) live_add(address, &gone); /* meanwhile freed, given out and sampled again */
   }
 }
 

@@ -146,9 +146,13 @@ void process_check_fork(void) {
   after_fork_in_child();
 }
 
+/* A signal handler, or a fork handler that was there before ours, may have noticed already. */
 static void on_fork_in_child(void) {
-  if (same_process) atomic_store(same_process, 1);
-  after_fork_in_child();
+  if (same_process) {
+    process_check_fork();
+  } else {
+    after_fork_in_child();
+  }
 }
 
 bool process_is_recorded_one(void) { return (pid_t)syscall(SYS_getpid) == own_pid; }

@@ -165,7 +165,6 @@ static void thin_if_crowded(void) {
 
 #define RECENT 256
 
-/* Writers may mix up an entry: then its id is not that of the block at its address, and it counts as gone. */
 struct recent {
   uintptr_t address;
   uint64_t id;
@@ -173,41 +172,59 @@ struct recent {
   uint64_t bytes; /* for which the sample stands */
   uint32_t thread;
 };
-static struct recent recent[RECENT];
+/* The same where all threads see it. id: 0 = being written. Two writers at once, RECENT samples apart, may mix up an entry:
+ * then its id is hardly that of the block at its address, and it counts as gone. */
+static struct {
+  _Atomic uintptr_t address;
+  _Atomic uint64_t id, stack, bytes;
+  _Atomic uint32_t thread;
+} recent[RECENT];
 static _Atomic uint64_t recent_end, recent_drawn; /* counts: of samples noted, and of those looked at before */
 
 static void note_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
   uint64_t bytes = block->usable > (uint64_t)mean ? block->usable : (uint64_t)mean;
   uint64_t at = atomic_fetch_add(&recent_end, 1) % RECENT;
-  recent[at] = (struct recent){block->address, id, stack, bytes, this_thread.id};
+  atomic_store(&recent[at].id, 0);
+  atomic_store(&recent[at].address, block->address);
+  atomic_store(&recent[at].stack, stack);
+  atomic_store(&recent[at].bytes, bytes);
+  atomic_store(&recent[at].thread, this_thread.id);
+  atomic_store(&recent[at].id, id);
 }
 
-static bool is_alive(const struct recent *one) { return one->bytes && live_find(one->address, one->id); }
+/* False when its block is gone, or another takes its place just now. */
+static bool read_alive(uint64_t number, struct recent *out) {
+  uint64_t at = number % RECENT, usable;
+  out->id = atomic_load(&recent[at].id);
+  out->address = atomic_load(&recent[at].address);
+  out->stack = atomic_load(&recent[at].stack);
+  out->bytes = atomic_load(&recent[at].bytes);
+  out->thread = atomic_load(&recent[at].thread);
+  return out->id && atomic_load(&recent[at].id) == out->id && live_find(out->address, out->id, &usable);
+}
 
-/* The newest that is alive, of those before `end`; null = none. */
-static const struct recent *newest_alive(uint64_t end) {
+/* The newest that is alive, of those before `end`; false = there is none. */
+static bool newest_alive(uint64_t end, struct recent *out) {
   for (uint64_t i = end; i > 0 && end - i < RECENT; i--) {
-    if (is_alive(&recent[(i - 1) % RECENT])) return &recent[(i - 1) % RECENT];
+    if (read_alive(i - 1, out)) return true;
   }
-  return NULL;
+  return false;
 }
 
 void sampler_begin_growth(void) { atomic_store(&recent_drawn, atomic_load(&recent_end)); }
 
 bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) {
   uint64_t end = atomic_load(&recent_end), from = atomic_exchange(&recent_drawn, end), sum = 0;
-  const struct recent *drawn = NULL;
+  struct recent one, drawn = {.id = 0};
   if (end - from > RECENT) from = end - RECENT;
   for (uint64_t i = from; i < end; i++) {
-    const struct recent *one = &recent[i % RECENT];
-    if (!is_alive(one)) continue;
-    sum += one->bytes;
-    if (random_next(random) % sum < one->bytes) drawn = one;
+    if (!read_alive(i, &one)) continue;
+    sum += one.bytes;
+    if (random_next(random) % sum < one.bytes) drawn = one;
   }
-  if (!drawn) drawn = newest_alive(from);
-  if (!drawn) return false;
-  *thread = drawn->thread;
-  *stack = drawn->stack;
+  if (!drawn.id && !newest_alive(from, &drawn)) return false;
+  *thread = drawn.thread;
+  *stack = drawn.stack;
   return true;
 }
 
@@ -215,14 +232,13 @@ bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) 
 
 /* An object's type stands in it only some time after the allocation: it is read at the thread's next sample. */
 static void tell_type(struct memory_state *m) {
-  struct live_sample *sample = m->untyped ? live_find(m->untyped, m->untyped_id) : NULL;
+  uint64_t usable = 0;
   uintptr_t block = m->untyped;
   m->untyped = 0;
-  uint64_t type = sample ? objects_type(block, sample->usable, false) : 0;
-  if (!type || sample->id != m->untyped_id) return; /* it may have gone meanwhile: then the note says what it was */
+  uint64_t type = block && live_find(block, m->untyped_id, &usable) ? objects_type(block, usable, false) : 0;
+  if (!type || !live_set_type(block, m->untyped_id, type)) return; /* it has gone meanwhile */
   struct record_note *record = spool_claim(1);
   if (!record) return;
-  sample->type = type;
   *record = (struct record_note){
       .head = record->head, .thread = this_thread.id, .id = m->untyped_id, .type = type, .flags = NOTE_TYPE};
   spool_publish(record, RECORD_NOTE, 1);

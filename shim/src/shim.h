@@ -101,6 +101,7 @@ uint32_t spool_new_thread(void);
 /* Forgets the current chunk (it is the parent's) and writes as `process` from now on. Context: signal. */
 void spool_begin_process(uint32_t process);
 uint32_t spool_process(void);
+uint64_t spool_pid_namespace(void);
 /* Leaves word for the image that follows exec in this process; 0 takes it back. Context: signal. */
 void spool_leave_word(pid_t pid, uint32_t process);
 /* The process id of the image that this one replaced; 0 = none. Context: normal. */
@@ -454,8 +455,9 @@ bool live_init(size_t slots);
 bool live_add(uintptr_t address, const struct live_sample *sample);
 /* Takes the block out. Context: malloc. */
 bool live_take(uintptr_t address, struct live_sample *out);
-/* The entry of a block that is alive; it may go at any moment. Context: malloc. */
-struct live_sample *live_find(uintptr_t address, uint64_t id);
+/* Is that sample of the block followed? It may go at any moment. Context: malloc. */
+bool live_find(uintptr_t address, uint64_t id, uint64_t *usable);
+bool live_set_type(uintptr_t address, uint64_t id, uint64_t type);
 bool live_is_crowded(void);
 /* Takes out those that are not to be kept. By one thread at a time. Context: malloc. */
 void live_thin(bool (*keep)(struct live_sample *sample));

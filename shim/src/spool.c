@@ -86,6 +86,8 @@ void spool_begin_process(uint32_t process) {
 
 uint32_t spool_process(void) { return own_process; }
 
+uint64_t spool_pid_namespace(void) { return own_pid_namespace; }
+
 /* Words lie at pid % SPOOL_EXECS or a few places on, when pids that far apart call exec at once. */
 #define WORD_PLACES 8
 

@@ -1,6 +1,7 @@
 /* The kernel's view of a thread, from /proc. */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "watch.h"
@@ -62,4 +63,37 @@ int64_t proc_clock_ns(pid_t pid) {
   clockid_t clock = (clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED);
   if (clock_gettime(clock, &used)) return -1;
   return (int64_t)used.tv_sec * 1000000000 + used.tv_nsec;
+}
+
+/* ---- mappings ---- */
+
+struct mapping {
+  uintptr_t start, end;
+  char device[16];
+  unsigned long inode;
+};
+
+static bool is_of_file(const struct mapping *mapping, const struct mapping *file) {
+  return mapping->inode == file->inode && strcmp(mapping->device, file->device) == 0;
+}
+
+/* The first mapping that holds `address`, or any of the file that `file` is one of; false = there is none. */
+static bool find_mapping(pid_t pid, uintptr_t address, const struct mapping *file, struct mapping *found) {
+  char path[32];
+  bool is_there = false;
+  snprintf(path, sizeof path, "/proc/%d/maps", pid);
+  FILE *maps = fopen(path, "re");
+  while (maps && !is_there &&
+         fscanf(maps, "%lx-%lx %*s %*x %15s %lu%*[^\n]", &found->start, &found->end, found->device, &found->inode) ==
+             4) {
+    is_there = file ? is_of_file(found, file) : address >= found->start && address < found->end;
+  }
+  if (maps) fclose(maps);
+  return is_there;
+}
+
+bool proc_shares_file(pid_t pid, const void *address) {
+  struct mapping own, other;
+  if (!find_mapping(getpid(), (uintptr_t)address, NULL, &own) || !own.inode) return true;
+  return find_mapping(pid, 0, &own, &other);
 }

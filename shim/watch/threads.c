@@ -70,21 +70,47 @@ static void release(uint32_t index, uint32_t state) {
   atomic_compare_exchange_strong(state_of(&board()[index]), &state, BOARD_FREE);
 }
 
-static void begin(uint32_t index, const struct board_entry *entry, int64_t now_ns) {
-  struct watched *thread = &watched[index];
-  *thread = (struct watched){.entry = *entry, .schedule_fd = proc_open_schedule(entry->pid, entry->tid)};
-  if (thread->schedule_fd < 0 && errno != EMFILE && errno != ENFILE) { /* gone already */
-    forget(thread);
-    release(index, BOARD_LIVE);
-    return;
-  }
-  struct process *process = thread->schedule_fd < 0 ? NULL : find_process(entry, now_ns);
+/* Its pid is that of another process here, or of none. */
+static bool is_elsewhere(const struct board_entry *entry) {
+  return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
+}
+
+/* The board can be written by whoever is recorded, also after it has given up its rights: what root's recorder looks at must
+ * be of the recording. Others may look at no more than the program itself. */
+static bool is_of_recording(const struct watched *thread, const struct process *process) {
+  if (thread->schedule_fd < 0 || thread->entry.pid != process->pid) return false;
+  return process->count > 0 || geteuid() != 0 || proc_shares_file(process->pid, spool);
+}
+
+static void watch(struct watched *thread, int64_t now_ns) {
+  struct process *process = find_process(&thread->entry, now_ns);
   if (!process) {
     loss_add(LOSS_waits_crowded);
     return; /* stays known, and is not looked at */
   }
+  bool is_recorded = is_of_recording(thread, process);
   join_process(thread, process);
-  account_begin(thread, resumed_ns);
+  if (is_recorded) {
+    account_begin(thread, resumed_ns);
+  } else if (process->refusals < REFUSED) {
+    process->refusals = REFUSED;
+    loss_add(LOSS_waits_off);
+  }
+}
+
+static void begin(uint32_t index, const struct board_entry *entry, int64_t now_ns) {
+  struct watched *thread = &watched[index];
+  bool elsewhere = is_elsewhere(entry);
+  int fd = elsewhere ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
+  *thread = (struct watched){.entry = *entry, .schedule_fd = fd};
+  if (fd >= 0 || elsewhere) {
+    watch(thread, now_ns);
+  } else if (error == EMFILE || error == ENFILE) {
+    loss_add(LOSS_waits_crowded);
+  } else { /* gone already */
+    forget(thread);
+    release(index, BOARD_LIVE);
+  }
 }
 
 /* Of a thread that was never watched nothing is known but how long it lived. */

@@ -32,6 +32,9 @@ char proc_state(pid_t pid, pid_t tid); /* as in /proc/PID/stat; 0 = not known */
 /* CPU time of the whole process, without asking its threads one by one. -1 = gone. */
 int64_t proc_clock_ns(pid_t pid);
 
+/* Is the file that is mapped at `address` here mapped there, too? Also true where that cannot be told. */
+bool proc_shares_file(pid_t pid, const void *address);
+
 /* ---- threads.c: what is watched ---- */
 
 /* A wait, or what has passed of it. Invariant: 0 <= facts.waited_ns <= facts.end_ns - facts.t_ns. */
