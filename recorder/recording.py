@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -20,6 +21,7 @@ MARKS_NAME = "marks"
 #: The socket that takes commands; the program's side of it (api.py) has the name too.
 CONTROL_NAME = "control"
 TRACE_NAME = "trace.parquet"
+_TRACE_ID = re.compile("[0-9a-f]{32}")
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
 RSS_STRUCT = struct.Struct("<qqqq")
@@ -64,9 +66,24 @@ def read_facts(folder: Path) -> Facts:
     """The facts of a recording's folder; neutral ones where the file is gone or damaged."""
     try:
         stored: Any = json.loads((folder / FACTS_NAME).read_text("utf-8", errors="surrogateescape"))
-        return Facts(**stored)
-    except (OSError, ValueError, TypeError):
-        return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
+        facts: Facts | None = Facts(**stored)
+    except (OSError, ValueError, TypeError, RecursionError):
+        facts = None
+    if facts and _are_sound(facts):
+        return facts
+    return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
+
+
+def _are_sound(facts: Facts) -> bool:
+    """Is all of it what :func:`write_facts` may have written? (None of the texts can hold a zero.)"""
+    if not isinstance(facts.command, list) or not isinstance(facts.host, dict):
+        return False
+    texts = [facts.trace_id, facts.output, facts.cwd, *facts.command, *facts.host, *facts.host.values()]
+    texts += [] if facts.command_code is None else [facts.command_code]
+    if not all(isinstance(text, str) and "\0" not in text for text in texts):
+        return False
+    flags = (facts.sources, facts.argv)
+    return _TRACE_ID.fullmatch(facts.trace_id) is not None and all(isinstance(flag, bool) for flag in flags)
 
 
 def default_output(folder: Path) -> str:
