@@ -21,6 +21,7 @@ _KIND_LONG = 14
 _KIND_NO_COLUMNS = 13
 _KIND_ONE_LINE = 10  # and 11, 12: the line delta is kind - 10
 _VARINT_MORE = 0x40
+_VARINT_BYTES = 6  # of six bits: a line and its sign. Only a damaged table has longer ones
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,9 @@ def _runs_311(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
 
 def _signed_varint(table: bytes, at: int) -> int:
     """Six bits a byte, least significant first, bit 6 = more follow; bit 0 of the result is the sign."""
-    value = shift = 0
-    for byte in table[at:]:
-        value |= (byte & 0x3F) << shift
-        shift += 6
+    value = 0
+    for number, byte in enumerate(table[at : at + _VARINT_BYTES]):
+        value |= (byte & 0x3F) << 6 * number
         if not byte & _VARINT_MORE:
             break
     return -(value >> 1) if value & 1 else value >> 1

@@ -61,7 +61,8 @@ def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
     found: list[Mark] = []
     open_marks: dict[Any, Mark] = {}
     for line in _lines(path):
-        t_ns, what, key = line["t_ns"], line["what"], (line.get("pid"), line.get("id"))
+        t_ns, what, pid = line["t_ns"], line["what"], _number(line.get("pid"))
+        key = (pid, _number(line.get("id")))
         if until_ns is not None and t_ns > until_ns:
             continue
         if what in ("end", "resume"):
@@ -69,7 +70,7 @@ def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
             if ended:
                 ended.end_ns = max(t_ns, ended.t_ns)
         elif what in ("mark", "pause", "set"):
-            found.append(Mark(t_ns, what, storable(str(line.get("text", ""))), None, line.get("pid")))
+            found.append(Mark(t_ns, what, storable(str(line.get("text", ""))), None, pid))
             open_marks["pause" if what == "pause" else key] = found[-1]
     return found
 
@@ -98,4 +99,9 @@ def _is_possible(line: dict[str, Any]) -> bool:
 
 
 def _is_time(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 2**62
+    return _number(value) is not None and 0 <= value < 2**62
+
+
+def _number(value: Any) -> int | None:
+    """A whole number that a trace can hold, else None."""
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None

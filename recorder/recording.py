@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -24,6 +25,7 @@ MARKS_NAME = "marks"
 CONTROL_NAME = "control"
 #: The trace until it is in its place; hidden, because a recording may be recovered among somebody's own files.
 TRACE_NAME = ".trace.parquet"
+_TRACE_ID = re.compile("[0-9a-f]{32}")
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
 RSS_STRUCT = struct.Struct("<qqqq")
@@ -69,20 +71,21 @@ def read_facts(folder: Path) -> Facts:
     with suppress(ValueError, TypeError, RecursionError):
         stored: Any = json.loads(stored_bytes(folder / FACTS_NAME).decode("utf-8", errors="surrogateescape"))
         facts = Facts(**stored)
-        if _are_possible(facts):
+        if _are_sound(facts):
             return facts
     return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
 
 
-def _are_possible(facts: Facts) -> bool:
-    """Is each of them of its type, and a name a name? The file may have been damaged."""
-    if not (isinstance(facts.command, list) and isinstance(facts.host, dict)):
+def _are_sound(facts: Facts) -> bool:
+    """Is all of it what :func:`write_facts` may have written? (None of the texts can hold a zero.)"""
+    if not isinstance(facts.command, list) or not isinstance(facts.host, dict):
         return False
     texts = [facts.trace_id, facts.output, facts.cwd, *facts.command, *facts.host, *facts.host.values()]
     texts += [] if facts.command_code is None else [facts.command_code]
-    are_flags = isinstance(facts.sources, bool) and isinstance(facts.argv, bool)
-    are_texts = all(isinstance(each, str) for each in texts)
-    return are_flags and are_texts and "\0" not in facts.output + facts.cwd
+    if not all(isinstance(text, str) and "\0" not in text for text in texts):
+        return False
+    flags = (facts.sources, facts.argv)
+    return _TRACE_ID.fullmatch(facts.trace_id) is not None and all(isinstance(flag, bool) for flag in flags)
 
 
 def append_whole(descriptor: int, data: bytes) -> bool:

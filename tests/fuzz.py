@@ -1,230 +1,131 @@
-"""Coverage-guided fuzzing of the spool reader and of the trace reader. The long form is part of ``make stress``.
+"""Coverage-guided fuzzing of everything that reads what others wrote. The long form is part of ``make stress``.
 
-``python tests/fuzz.py spool`` (or ``tables``, or ``bytes``) runs for ``--seconds`` under atheris, which is not a
-dependency: without it nothing is run. Whatever is no :class:`TraceError` ends it and leaves the input in the current
-folder. Such an input is kept under ``tests/corpus/WHAT``, whose files are read by ``tests/test_must_survival.py``.
+``python tests/fuzz.py`` runs each of the targets (``tests/fuzz_targets.py``), or those that are named, for ``--seconds``
+under atheris, and writes a dated result into ``benchmarks/results/``. atheris is not a dependency: without it nothing is
+run. Whatever is not the documented answer ends a run and leaves the input in the current folder. Such an input is kept
+under ``tests/corpus/WHAT``, whose files are read by ``tests/test_must_survival.py``.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import platform
+import re
+import subprocess
 import sys
 import tempfile
-import zlib
-from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.formats import schema
-from scalene_trace.formats.errors import TraceError
-from scalene_trace.formats.integrity import PLACEHOLDER
-from scalene_trace.formats.layout import constants, struct_dtype
-from scalene_trace.formats.spool import Spool
-from scalene_trace.formats.writer import write_trace
-from scalene_trace.recorder.convert import Conversion, Outcome
+from fuzz_targets import CORPUS, TARGETS, small_trace
 from scalene_trace.recorder.recording import Facts
-from trace_builder import MS, SECOND, TraceBuilder
+from targets_env import ROOT
 
-CORPUS = Path(__file__).resolve().parent / "corpus"
-TRACE_ID = "0" * 32
-FACTS = Facts(TRACE_ID, "/t.parquet", ["x"], None, "/", False, True, {})
-_C = constants()
-HEADER_BYTES = 192
-GOOD_HEADER = {
-    "magic": _C["SPOOL_MAGIC"],
-    "version": _C["SPOOL_VERSION"],
-    "chunk_bytes": _C["SPOOL_CHUNK_BYTES"],
-    "ring_entries": _C["SPOOL_RING"],
-    "chunk_slots": 2,
-    "start_mono_ns": 10**9,
-    "start_real_ns": 1_700_000_000 * 10**9,
-    "offered": 2,
-    "slots_used": 2,
-    "taken": 1,
-    "cpu_interval_ns": 10**7,
+_PROGRESS = re.compile(r"#(\d+)\s.* cov: (\d+) .* corp: (\d+)/")
+#: What an input may be made of, beside bytes.
+_JSON = '{ } [ ] , : " 1e999 -1 NaN null true \\\\ud800 4611686018427387904'
+WORDS = {
+    "recovery": f"{_JSON} {' '.join(Facts.__dataclass_fields__)} mark end pause resume set what t_ns id pid text",
+    "control": f"{_JSON} \\x0a command pause resume mark end set status snapshot text id t_ns values auto 1ms 20MB cpu-interval "
+    "memory-threshold alloc-interval copy-threshold",
 }
 
 
-# ---- a spool ----
+def dictionary(words: str) -> str:
+    """The words, quoted, as libFuzzer reads them: backslashes as they are."""
+    return "".join('"{}"\n'.format(word.replace('"', '\\"')) for word in words.split())
 
 
-def spool_of(data: bytes) -> bytes:
-    """A spool file: the first bytes of ``data`` are exclusive-ored into the head of a good header, the others are the
-    lines of a chunk."""
-    header = np.zeros(1, struct_dtype("spool_header"))
-    for name, value in GOOD_HEADER.items():
-        header[name] = value
-    head = bytearray(header.tobytes())
-    for at, byte in enumerate(data[:HEADER_BYTES]):
-        head[at] ^= byte
-    ring = np.arange(_C["SPOOL_RING"], dtype="<u4").tobytes()
-    lines = data[HEADER_BYTES:][: _C["SPOOL_CHUNK_BYTES"]].ljust(_C["SPOOL_CHUNK_BYTES"], b"\0")
-    front = bytes(head).ljust(_C["SPOOL_HEADER_BYTES"], b"\0") + ring
-    return front.ljust(_C["SPOOL_CHUNKS_OFFSET"], b"\0") + lines
+@dataclass(frozen=True)
+class Outcome:
+    """What libFuzzer said at the end. ``coverage``: branches and calls of Python that were reached; ``inputs``: how many
+    were kept because they reached something new; ``status``: 0 = nothing was found."""
+
+    what: str
+    seconds: int
+    runs: int
+    coverage: int
+    inputs: int
+    status: int
 
 
-def fuzz_spool(data: bytes, folder: Path) -> None:
-    """What ``--recover`` does with such a spool, up to a trace that can be reported on."""
-    path, trace = folder / "spool", folder / "t.parquet"
-    path.write_bytes(spool_of(data))
-    try:
-        tables = Conversion(Spool(path), FACTS, Outcome(None, None, True, {}), folder / "rss").tables()
-    except TraceError:
-        return
-    trace.unlink(missing_ok=True)
-    write_trace(trace, TRACE_ID, tables)
+def run_inside(what: str, seconds: int, found: Path) -> None:
+    """Runs until the time is over or something is found, and ends the process."""
+    import atheris
+
+    atheris.instrument_all()
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        seeds = CORPUS / what
+        if what == "bytes":
+            seeds = folder / "seeds"
+            small_trace(seeds)
+        limits = [f"-max_total_time={seconds}", "-max_len=16384", "-timeout=30", "-rss_limit_mb=4096"]
+        if what in WORDS:
+            (folder / "words").write_text(dictionary(WORDS[what]))
+            limits.append(f"-dict={folder / 'words'}")
+        atheris.Setup([sys.argv[0], *limits, str(found), str(seeds)], lambda data: TARGETS[what](data, folder))
+        atheris.Fuzz()
 
 
-# ---- a trace whose tables hold anything that their types allow ----
+def run(what: str, seconds: int, found: Path | None) -> Outcome:
+    """The same in a process of its own; its last line of progress tells how far it came."""
+    with tempfile.TemporaryDirectory() as name:
+        command = [sys.executable, __file__, what, "--seconds", str(seconds), "--inside", found or name]
+        child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace")
+        assert child.stderr
+        numbers = (0, 0, 0)
+        for line in child.stderr:
+            print(line, end="", file=sys.stderr, flush=True)
+            if seen := _PROGRESS.match(line):
+                numbers = (int(seen[1]), int(seen[2]), int(seen[3]))
+        return Outcome(what, seconds, *numbers, child.wait())
 
 
-class Choices:
-    """Draws values out of bytes; zeros when they are used up."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data, self._at = data, 0
-
-    def bytes(self, count: int) -> bytes:
-        """The next bytes."""
-        self._at += count
-        return self._data[self._at - count : self._at].ljust(count, b"\0")
-
-    def number(self, bits: int) -> int:
-        """Mostly a small one, sometimes any that fits."""
-        kind = self.bytes(1)[0]
-        if kind < 224:
-            return kind % 8
-        return int.from_bytes(self.bytes(bits // 8), "little", signed=True)
-
-    def value(self, column: schema.Column) -> Any:
-        """A value of the column's type."""
-        if column.null and self.bytes(1)[0] < (1 if column.name == "t_ns" else 48):
-            return None
-        if column.type == "bool":
-            return bool(self.bytes(1)[0] & 1)
-        if column.type.startswith("list"):
-            item = schema.Column("item", column.type[5:-1], "", "")
-            return [self.value(item) for _ in range(self.bytes(1)[0] % 4)]
-        if column.type in ("int32", "int64"):
-            return self.number(int(column.type[3:]))
-        if column.type in ("double", "float"):
-            return float(np.frombuffer(self.bytes(8), "<f8")[0])
-        return self.text(column)
-
-    def text(self, column: schema.Column) -> Any:
-        """One of a few words, or any bytes."""
-        words = ("", "a.py", "eval", "extension", "root", "malloc", "loss", "wall_ns", "features", "1.1", "[]", "7")
-        kind = self.bytes(1)[0]
-        raw = self.bytes(kind % 16) if kind >= 128 else words[kind % len(words)].encode()
-        return raw if column.type == "binary" else raw.decode("utf-8", "replace")
-
-
-def tables_of(data: bytes) -> dict[str, dict[str, list[Any]]]:
-    """Up to seven rows of each kind."""
-    choices = Choices(data)
-    common = {column.name: column for column in schema.COMMON}
-    tables = {}
-    for kind in schema.KINDS:
-        columns = [*(common[name] for name in kind.common), *kind.columns]
-        count = choices.bytes(1)[0] % 8
-        tables[kind.name] = {column.name: [choices.value(column) for _ in range(count)] for column in columns}
-    return tables
-
-
-def fuzz_tables(data: bytes, folder: Path) -> None:
-    """What a report says of a whole trace with such rows."""
-    path = folder / "t.parquet"
-    path.unlink(missing_ok=True)
-    try:
-        write_trace(path, TRACE_ID, [tables_of(data)])
-    except TraceError:
-        return
-    report_on(path)
-
-
-def report_on(path: Path) -> None:
-    """The report; the errors that are documented are none."""
-    try:
-        build_report([path], Selection())
-    except TraceError:
-        return
-
-
-# ---- the bytes of a trace, its checksum made right ----
-
-
-def sealed(data: bytes) -> bytes:
-    """The file with a checksum that fits, if it has one."""
-    key = bytes([len(schema.METADATA_CRC32)]) + schema.METADATA_CRC32.encode() + b"\x18\x08"
-    at = data.rfind(key) + len(key)
-    if at < len(key) or at + len(PLACEHOLDER) > len(data):
-        return data
-    before, after = data[:at], data[at + len(PLACEHOLDER) :]
-    digits = f"{zlib.crc32(before + PLACEHOLDER + after):08x}".encode()
-    return before + digits + after
-
-
-def fuzz_bytes(data: bytes, folder: Path) -> None:
-    """What a report says of a file with these bytes."""
-    path = folder / "t.parquet"
-    path.write_bytes(sealed(data))
-    report_on(path)
-
-
-def small_trace(folder: Path) -> None:
-    """Writes one to begin with."""
-    folder.mkdir()
-    builder = TraceBuilder()
-    process = builder.process()
-    thread = builder.thread(process, SECOND)
-    for t_ns in range(0, SECOND, 100 * MS):
-        builder.tick(t_ns, process, thread, None)
-    builder.write(folder / "small.parquet")
-
-
-# ---- running ----
-
-TARGETS: dict[str, Callable[[bytes, Path], None]] = {
-    "spool": fuzz_spool,
-    "tables": fuzz_tables,
-    "bytes": fuzz_bytes,
-}
+def save(outcome: Outcome) -> None:
+    """Puts it into the result of the day."""
+    now = datetime.now(UTC)
+    path = ROOT / "benchmarks" / "results" / f"fuzz-{now:%Y-%m-%d}.json"
+    before = json.loads(path.read_text())["outcomes"] if path.exists() else []
+    outcomes = {each["what"]: each for each in before} | {outcome.what: asdict(outcome)}
+    result = {
+        "date": now.isoformat(timespec="seconds"),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+    }
+    path.write_text(json.dumps(result | {"outcomes": [outcomes[what] for what in sorted(outcomes)]}, indent=1) + "\n")
 
 
 def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=TARGETS)
-    parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("what", nargs="*", help=f"{', '.join(TARGETS)} (default: all, one after the other)")
+    parser.add_argument("--seconds", type=int, default=600, help="for each")
     parser.add_argument("--found", type=Path, help="folder for inputs that reach new code (default: none is kept)")
+    parser.add_argument("--print-only", action="store_true", help="write no result")
+    parser.add_argument("--inside", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> int:
-    """Runs until the time is over or something is found."""
+    """Exit status 1 when something was found."""
     asked = options()
-    try:
-        import atheris
-    except ImportError:
+    if find_spec("atheris") is None:
         print("atheris is not installed: nothing was run (pip install atheris)")
         return 0
-    atheris.instrument_all()
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        found = [str(asked.found)] if asked.found else []
-        seeds = CORPUS / asked.what
-        if asked.what == "bytes":
-            seeds = folder / "seeds"
-            small_trace(seeds)
-        limits = [f"-max_total_time={asked.seconds}", "-max_len=16384", "-timeout=30", "-rss_limit_mb=4096"]
-        arguments = [sys.argv[0], *limits, *found, str(seeds)]
-        atheris.Setup(arguments, lambda data: TARGETS[asked.what](data, folder))
-        atheris.Fuzz()
-    return 0
+    if asked.inside:
+        run_inside(asked.what[0], asked.seconds, asked.inside)
+    statuses = []
+    for what in asked.what or TARGETS:
+        outcome = run(what, asked.seconds, asked.found)
+        print(outcome, flush=True)
+        statuses.append(outcome.status)
+        if not asked.print_only:
+            save(outcome)
+    return int(any(statuses))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import time
 
 import pytest
 
@@ -107,6 +108,19 @@ def test_a_damaged_line_table_is_read_as_far_as_it_goes(version):
         decoded = line_table(version, 1, table)
         assert all(isinstance(decoded.line_of(unit), int) for unit in range(-1, 99))
     assert line_table(version, 1, b"\xff\x80\xff\x80").line_of(0) in (NO_LINE, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"), [(b"", bytes([0x80 | 13 << 3, 2])), (b"\xf0", b"\x7e\x7e")], ids=["whole", "endless varint"]
+)
+def test_a_line_table_eight_times_as_long_takes_eight_times_as_long(first, rest):
+    def seconds(count):
+        start = time.process_time()
+        decoded = line_table(0x030B00F0, 1, first + rest * count)
+        assert decoded.lines[-1] == (NO_LINE if first else 1 + count)
+        return time.process_time() - start
+
+    assert min(seconds(200_000) for _ in range(3)) < 16 * min(seconds(25_000) for _ in range(3))
 
 
 def test_specialised_instructions_are_as_long_as_their_base():

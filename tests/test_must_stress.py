@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from interpreters import Interpreter
-from recording import figure
+from recording import figure, losses, record, report, target
 from stress import stress
 
 
@@ -19,6 +21,16 @@ def test_twenty_thousand_ticks_of_greenlets(python: Interpreter) -> None:
     figure("torn stacks, greenlets", python, 100 * outcome.torn_share, 1, "percent")
     assert outcome.turns > 0
     assert outcome.torn_share < 0.01
+
+
+def test_blocks_that_a_greenlet_switch_frees_are_freed_by_somebody(python: Interpreter, tmp_path: Path) -> None:
+    program = [target("churn"), "1", "greenlets"]
+    done = record(tmp_path / "t.parquet", program, python, ["--alloc-interval", "1", "--no-source"])
+    assert done.status == 0, done.stderr.decode()
+    found = report(done.trace)
+    torn_share = losses(found).get("torn_stack", 0) / found["traces"][0]["events"]["alloc"]
+    figure("torn stacks of allocations, greenlets", python, 100 * torn_share, 0.2, "percent")
+    assert done.facts["turns"] > 0 and torn_share < 0.002
 
 
 def test_twenty_thousand_ticks_of_threads_that_come_and_go(python: Interpreter) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-import fuzz
+import fuzz_targets
 from conftest import recorded_interpreters
 from gunicorn_load import WORKERS, clients, free_port, gunicorn, serving
 from interpreters import Interpreter, interpreters
@@ -400,9 +400,11 @@ def test_memcheck_finds_nothing_in_a_recorded_program(tmp_path: Path) -> None:
 # ---- damaged and invented files (longer: tests/fuzz.py) ----
 
 
-@pytest.mark.parametrize("path", sorted(fuzz.CORPUS.glob("*/*")), ids=lambda path: f"{path.parent.name}-{path.name}")
+@pytest.mark.parametrize(
+    "path", sorted(fuzz_targets.CORPUS.glob("*/*")), ids=lambda path: f"{path.parent.name}-{path.name}"
+)
 def test_kept_inputs_of_the_fuzzers_end_well_or_in_documented_errors(path: Path, tmp_path: Path) -> None:
-    fuzz.TARGETS[path.parent.name](path.read_bytes(), tmp_path)
+    fuzz_targets.TARGETS[path.parent.name](path.read_bytes(), tmp_path)
 
 
 def invented(path: Path, t_ns: int | None) -> Path:
@@ -426,6 +428,6 @@ def test_a_trace_whose_id_is_no_text_is_read_or_refused(tmp_path: Path) -> None:
     whole = invented(tmp_path / "t.parquet", 5).read_bytes()
     key = b"scalene_trace.trace_id"
     at = whole.rfind(key) + len(key) + 2
-    (tmp_path / "t.parquet").write_bytes(fuzz.sealed(whole[:at] + b"\xff\xfe" + whole[at + 2 :]))
+    (tmp_path / "t.parquet").write_bytes(fuzz_targets.sealed(whole[:at] + b"\xff\xfe" + whole[at + 2 :]))
     done = analyze(tmp_path / "t.parquet")
     assert done.status in (0, 3) and b"Traceback" not in done.stderr

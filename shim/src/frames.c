@@ -148,8 +148,18 @@ static bool walk(const char *state, uintptr_t innermost, struct scratch *scratch
   return collect(innermost, newest, scratch, truncated) && chain_verify(scratch);
 }
 
+/* The loop's C frame above an allocator, which looks for it only where it has to: greenlets free the copy of a C stack
+ * while the thread state is still the other one's. */
+static uintptr_t loop_above(struct scratch *scratch) {
+  struct native_evidence native;
+  images_scan(0, (uintptr_t)__builtin_frame_address(0), scratch->words, SCAN_WORDS, &native);
+  return native.eval_frame;
+}
+
 static bool walk_somehow(const char *state, uintptr_t eval_frame, struct scratch *scratch, bool *truncated) {
   for (enum attempt attempt = PUBLISHED; attempt < ATTEMPTS; attempt++) {
+    bool find = attempt == OF_LOOP && eval_frame == FIND_EVAL_FRAME && python_layout->tstate_frame < 0;
+    if (find) eval_frame = loop_above(scratch);
     if (walk(state, innermost_frame(state, attempt, eval_frame), scratch, truncated)) return true;
   }
   return false;

@@ -48,7 +48,7 @@ uint64_t memory_stack(void) {
   struct python_stack stack = {.hash = 0};
   struct scratch *scratch = python_layout ? scratch_take() : NULL;
   if (!scratch) return 0;
-  frames_sample(python_thread_state(), 0, scratch, &stack);
+  frames_sample(python_thread_state(), FIND_EVAL_FRAME, scratch, &stack);
   scratch_give(scratch);
   return stack.hash;
 }

@@ -151,17 +151,27 @@ static const struct python_layout layouts[] = {
      .code_mask = ~(uintptr_t)3},
 };
 
-/* The table at _PyRuntime + 0 that 3.13 and later publish: positions of the uint64 fields read here, for 3.14. */
+#define STATE_BYTES 320 /* of a thread state, at least */
+#define FRAME_BYTES 80  /* of a frame, as above */
+
+/* The table at _PyRuntime + 0 that 3.13 and later publish: positions of the uint64 fields read here, for 3.14, and the
+ * largest values for which what they point to lies in what is read of the structure. */
 #define DEBUG_FREE_THREADED 16
 static const struct {
   int at;
   size_t field;
+  uint64_t largest;
 } debug_314[] = {
-    {208, offsetof(struct python_layout, tstate_frame)},    {256, offsetof(struct python_layout, frame_previous)},
-    {264, offsetof(struct python_layout, frame_code)},      {272, offsetof(struct python_layout, frame_instruction)},
-    {288, offsetof(struct python_layout, frame_owner)},     {320, offsetof(struct python_layout, code_file)},
-    {336, offsetof(struct python_layout, code_name)},       {344, offsetof(struct python_layout, code_line_table)},
-    {352, offsetof(struct python_layout, code_first_line)}, {384, offsetof(struct python_layout, code_bytecode)},
+    {208, offsetof(struct python_layout, tstate_frame), STATE_BYTES - 8},
+    {256, offsetof(struct python_layout, frame_previous), FRAME_BYTES - 8},
+    {264, offsetof(struct python_layout, frame_code), FRAME_BYTES - 8},
+    {272, offsetof(struct python_layout, frame_instruction), FRAME_BYTES - 8},
+    {288, offsetof(struct python_layout, frame_owner), FRAME_BYTES - 1},
+    {320, offsetof(struct python_layout, code_file), MAX_CODE_BYTES - 8},
+    {336, offsetof(struct python_layout, code_name), MAX_CODE_BYTES - 8},
+    {344, offsetof(struct python_layout, code_line_table), MAX_CODE_BYTES - 8},
+    {352, offsetof(struct python_layout, code_first_line), MAX_CODE_BYTES - 4},
+    {384, offsetof(struct python_layout, code_bytecode), MAX_CODE_BYTES},
 };
 static struct python_layout published;
 
@@ -177,11 +187,12 @@ static const struct python_layout *with_debug_offsets(const struct python_layout
   for (size_t i = 0; i < sizeof debug_314 / sizeof *debug_314; i++) {
     uint64_t value;
     memcpy(&value, runtime + debug_314[i].at, sizeof value);
-    if (value >= 512) return NULL;
+    if (value > debug_314[i].largest) return NULL;
     *(int *)((char *)&published + debug_314[i].field) = (int)value;
   }
+  bool is_whole = published.code_bytecode >= base->code_first_traceable + (int)sizeof(int32_t);
   published.code_bytes = published.code_bytecode;
-  return &published;
+  return is_whole ? &published : NULL;
 }
 
 const struct python_layout *pylayout_for(uint32_t version, const char *runtime) {

@@ -274,6 +274,7 @@ struct python_stack {
 };
 /* Walks and interns. `eval_frame` (of the native evidence; 0 = unknown) is a second source for the innermost frame.
  * Context: signal. */
+#define FIND_EVAL_FRAME UINTPTR_MAX /* it lies above the caller's own frame, to be looked for when it is needed */
 void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out);
 
 /* ---- threads.c ---- */
