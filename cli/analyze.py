@@ -19,6 +19,7 @@ from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
 from . import analyze_threads
+from .analyze_export import export
 from .analyze_native import libraries, processes
 from .analyze_options import (
     AllFiles,
@@ -292,6 +293,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "processes": processes,
     "info": info,
     "sql": sql,
+    "export": export,
 }
 
 

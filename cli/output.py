@@ -36,3 +36,13 @@ def write(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def write_bytes(contents: bytes) -> None:
+    """Writes to stdout as it is. A closed pipe is no error here either."""
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(contents)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -21,6 +21,8 @@ NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))
 #: Values for the parameters that a query takes.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "sources_of": {"files": []},
+    "metric_sums": {"metric": "cpu"},
+    "metric_events": {"metric": "cpu"},
     "memory_rows": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
 }
 
