@@ -19,7 +19,8 @@ ALL_FEATURES = json.dumps(["cpu", "wait", "memory", "alloc", "copy", "children"]
 def rich_trace(path: Path) -> Path:
     """Two processes, three threads, every kind of sample.
 
-    CPU: 10 ms Python and 1 ms kernel in work, 20 ms of crc32 of libz below decode below work, 30 ms without a stack.
+    CPU: 10 ms Python and 1 ms kernel in work, 20 ms of crc32 of libz below decode below work, 30 ms of Python without a
+    stack.
     Waits: 2 s asleep in main, 0.5 s for the GIL in work. Allocated: 1,999,993 bytes in work (freed at 3 s), 3,000,017 in
     main. The peak is at 2 s, where both are alive. Copied: 20,000,003 bytes in work.
     """
