@@ -10,6 +10,7 @@ from scalene_trace.analyze.results import TraceInfo
 from scalene_trace.analyze.selection import Selection
 
 from .collapsed import collapsed
+from .firefox import firefox
 from .pprof import pprof
 from .profile import METRICS, Profile, read_profile, recorded
 from .speedscope import speedscope
@@ -60,11 +61,16 @@ def _of_profile(make: Callable[[Profile], bytes], by_time: bool) -> Callable[[As
     return export
 
 
+def _firefox(asked: Asked) -> Export:
+    return Export(firefox(asked.paths, asked.selection)[0], [])
+
+
 #: Every format, in the order of the help.
 FORMATS: dict[str, Format] = {
     "collapsed": Format(_collapsed, "one"),
     "speedscope": Format(_of_profile(speedscope, by_time=True), "many"),
     "pprof": Format(_of_profile(pprof, by_time=False), "many", is_binary=True),
+    "firefox": Format(_firefox, "none"),
 }
 
 __all__ = ["FORMATS", "METRICS", "Asked", "Export", "Format"]
