@@ -9,10 +9,12 @@ from pathlib import Path
 from scalene_trace.analyze.results import TraceInfo
 from scalene_trace.analyze.selection import Selection
 
+from .chrome import chrome
 from .collapsed import collapsed
 from .firefox import firefox
 from .pprof import pprof
 from .profile import METRICS, Profile, read_profile, recorded
+from .scalene import scalene
 from .speedscope import speedscope
 
 
@@ -65,12 +67,22 @@ def _firefox(asked: Asked) -> Export:
     return Export(firefox(asked.paths, asked.selection)[0], [])
 
 
+def _scalene(asked: Asked) -> Export:
+    return Export(scalene(asked.paths, asked.selection), [])
+
+
+def _chrome(asked: Asked) -> Export:
+    return Export(chrome(asked.paths, asked.selection), [])
+
+
 #: Every format, in the order of the help.
 FORMATS: dict[str, Format] = {
     "collapsed": Format(_collapsed, "one"),
     "speedscope": Format(_of_profile(speedscope, by_time=True), "many"),
     "pprof": Format(_of_profile(pprof, by_time=False), "many", is_binary=True),
     "firefox": Format(_firefox, "none"),
+    "scalene": Format(_scalene, "none"),
+    "chrome": Format(_chrome, "none"),
 }
 
 __all__ = ["FORMATS", "METRICS", "Asked", "Export", "Format"]
