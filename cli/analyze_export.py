@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import difflib
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -25,7 +22,7 @@ from .analyze_options import (
     given_paths,
     selection_of,
 )
-from .output import write_bytes
+from .output import check_output, save
 
 if TYPE_CHECKING:
     from scalene_trace.analyze.exports.export import Format
@@ -41,7 +38,7 @@ def _complete(names: Sequence[str]) -> list[str]:
 FormatName = Annotated[
     str,
     typer.Option(
-        "--format", "-f", metavar="NAME", help=f"One of {', '.join(FORMAT_NAMES)}.",
+        "--format", metavar="NAME", help=f"One of {', '.join(FORMAT_NAMES)}.",
         autocompletion=lambda: _complete(FORMAT_NAMES), show_default=False,
     ),
 ]  # fmt: skip
@@ -92,11 +89,11 @@ def export(
     _check_metrics(format_, FORMATS[format_], metric or ())
     selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     traces = given_paths(paths)
-    _check_output(output, traces, FORMATS[format_].is_binary)
+    check_output(output, traces, FORMATS[format_].is_binary)
     result = FORMATS[format_].make(Asked(traces, selection, tuple(dict.fromkeys(metric)) if metric else None))
     for name in result.missing:
         print(f"scalene-analyze: {name} was not recorded, so there is none of it in the export.", file=sys.stderr)
-    _write(result.contents, output)
+    save(result.contents, output)
 
 
 def _check_name(what: str, name: str, names: Iterable[str]) -> None:
@@ -114,37 +111,3 @@ def _check_metrics(name: str, format_: Format, metrics: Sequence[str]) -> None:
         raise UsageError(f"--metric does not apply to {name}: it holds what was recorded.")
     if len(set(metrics)) > 1 and format_.metrics == "one":
         raise UsageError(f"A {name} file holds one metric. Write a file for each --metric.")
-
-
-def _check_output(output: str, traces: Sequence[Path], is_binary: bool) -> None:
-    if output == "-":
-        if is_binary and sys.stdout.isatty():
-            raise UsageError("This format is not text. Name a file with -o, or pipe it on.")
-    elif any(os.path.realpath(output) == os.path.realpath(trace) for trace in traces):
-        raise UsageError(f"{output} is the trace itself. Name another file with -o.")
-
-
-def _write(contents: bytes, output: str) -> None:
-    if output == "-":
-        return write_bytes(contents)
-    path = Path(output)
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(contents)  # a pipe, or /dev/null
-        else:
-            _replace(path, contents)
-    except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}.") from error
-    return None
-
-
-def _replace(path: Path, contents: bytes) -> None:
-    """Writes beside ``path`` and renames: a file that is there stays whole until the new one is."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(contents)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
