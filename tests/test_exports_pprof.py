@@ -65,6 +65,7 @@ class Decoded:
         self.strings = [text.decode() for text in profile[6]]
         assert self.strings[0] == ""
         self.columns = [(self._text(each, 1), self._text(each, 2)) for each in map(fields, profile[1])]
+        self.system_names = {self._text(each, 3) for each in map(fields, profile[5])}
         functions = {one[1][0]: one for one in map(fields, profile[5])}
         mappings = {one[1][0]: self._text(one, 5) for one in map(fields, profile[3])}
         self.locations: dict[int, tuple[str, str, int, int, str]] = {}
@@ -139,6 +140,11 @@ def test_stacks_go_from_what_ran_to_the_outermost_frame(tmp_path: Path) -> None:
     labels = {sample[0][0][0]: sample[2] for sample in decoded.samples}
     assert labels["work"] == {"process": 1, "thread": 1}
     assert labels["[no Python stack]"] == {"process": 2, "thread": 3}
+
+
+def test_only_native_functions_have_a_linker_name(tmp_path: Path) -> None:
+    """pprof would take ``<module>`` for arguments of a C++ template, and leave it out."""
+    assert exported(rich_trace(tmp_path / "t.parquet")).system_names == {"", "crc32_z"}
 
 
 def test_the_moment_and_the_losses_are_in_it(tmp_path: Path) -> None:

@@ -90,18 +90,23 @@ def _labels(labels: dict[str, int], strings: Strings) -> bytes:
 def _places(frames: list[Frame], strings: Strings, program: str) -> Iterator[bytes]:
     """Mappings (the program, then libraries), functions and locations."""
     files = {program: 1}
-    functions: dict[tuple[str, str, int], int] = {}
+    functions: dict[tuple[str, str, int, str], int] = {}
     for index, frame in enumerate(frames, start=1):
         mapping = files.setdefault(frame.file, len(files) + 1) if frame.kind == "native" else 1
-        function = functions.setdefault((frame.function, frame.file, frame.first_line), len(functions) + 1)
-        line = number(1, function) + number(2, frame.line)
+        key = (frame.function, frame.file, frame.first_line, frame.kind)
+        line = number(1, functions.setdefault(key, len(functions) + 1)) + number(2, frame.line)
         yield chunk(_LOCATION, number(1, index) + number(2, mapping) + chunk(4, line))
     for file, id_ in files.items():
         symbolized = b"".join(number(flag, 1) for flag in (7, 8, 9))
         yield chunk(_MAPPING, number(1, id_) + number(5, strings.index(file)) + symbolized)
-    for (name, file, first_line), id_ in functions.items():
-        names = number(2, strings.index(name)) + number(3, strings.index(name)) + number(4, strings.index(file))
-        yield chunk(_FUNCTION, number(1, id_) + names + number(5, first_line))
+    for (name, file, first_line, kind), id_ in functions.items():
+        names = number(2, strings.index(name)) + number(4, strings.index(file)) + number(5, first_line)
+        yield chunk(_FUNCTION, number(1, id_) + names + _system_name(strings.index(name), kind))
+
+
+def _system_name(name: int, kind: str) -> bytes:
+    """The linker's name, of native functions alone: where it is there, pprof takes C++ apart, and ``<module>`` for C++."""
+    return number(3, name) if kind == "native" else b""
 
 
 def _facts(profile: Profile, strings: Strings) -> Iterator[bytes]:
