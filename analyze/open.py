@@ -123,7 +123,8 @@ def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> Du
         connection.execute(f"SET {setting} = false")
     connection.execute("SET allow_community_extensions = false")
     connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
-    connection.execute(f"SET temp_directory = {views.literal(str(temporary))}")
+    # A statement may read and write DuckDB's own temporary directory, so where somebody else's SQL runs there is none.
+    connection.execute(f"SET temp_directory = {views.literal('' if is_sealed else str(temporary))}")
     if not is_sealed:
         names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
         connection.execute(f"SET allowed_paths = [{', '.join(map(views.literal, names))}]")

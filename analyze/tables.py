@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from . import info, views
-from .open import escaped, open_sealed, open_traces
+from .open import Traces, escaped, open_sealed, open_traces
 from .report import build_report
 from .results import Info, MarkInfo, Table, TraceInfo, sorted_rows
 from .selection import Selection
@@ -60,15 +61,32 @@ def run_sql(
 
     Raises QueryRefused for anything else and for SQL that does not run, and the errors of :func:`open_traces`.
     """
+    with _sealed(paths, sql, selection) as traces:
+        cursor = traces.connection.execute(_checked(traces.connection, sql))
+        rows = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+        return _distinct([column[0] for column in cursor.description or ()]), rows
+
+
+def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:
+    """The same as a pyarrow.Table; raises the same."""
+    table: Any = None
+    with _sealed(paths, sql, selection) as traces:
+        table = traces.connection.sql(_checked(traces.connection, sql)).to_arrow_table()
+    return table.slice(0, limit).rename_columns(_distinct(table.column_names))
+
+
+@contextmanager
+def _sealed(paths: Sequence[Path], sql: str, selection: Selection) -> Iterator[Traces]:
+    """The traces, opened for ``sql``; what DuckDB refuses becomes QueryRefused."""
     import duckdb
 
+    if not sql.isascii() and sql.encode("utf-8", "replace").decode() != sql:
+        raise QueryRefused("The SQL is not text in UTF-8.")
     with open_sealed(paths, sql, selection) as traces:
         try:
-            cursor = traces.connection.execute(_checked(traces.connection, sql))
-            rows = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+            yield traces
         except duckdb.Error as error:
             raise QueryRefused(str(error).strip()) from error
-        return _distinct([column[0] for column in cursor.description or ()]), rows
 
 
 def _checked(connection: Any, sql: str) -> Any:

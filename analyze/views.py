@@ -68,6 +68,7 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "allocation_counts",
     "selected_waits",
     "stack_figures",
+    "sampled_values",
     "lines",
     "functions",
 )

@@ -10,8 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -19,6 +18,7 @@ from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
 from . import analyze_threads
+from .analyze_export import export
 from .analyze_native import libraries, processes
 from .analyze_options import (
     AllFiles,
@@ -43,6 +43,7 @@ from .analyze_options import (
     given_paths,
     selection_of,
 )
+from .analyze_sql import sql
 from .output import print_json as _print_json
 from .output import print_lines as _print_lines
 from .output import screen as _screen
@@ -236,50 +237,6 @@ def info(paths: Paths, json_: Json = False, no_color: NoColor = False) -> None:
     return _print_lines(info_text(table, _screen(no_color)))
 
 
-def sql(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="TRACE... [SQL]",
-            help="Traces, then a SELECT; without it, SQL is read from stdin.",
-            show_default=False,
-        ),
-    ] = None,
-    format_: Annotated[
-        str, typer.Option("--format", metavar="table|csv|json", help="How to print the rows.")
-    ] = "table",
-    json_: Json = False,
-    schema: Annotated[bool, typer.Option("--schema", help="List the views with their columns and units.")] = False,
-    init: Annotated[
-        bool, typer.Option("--init", help="Print the views as statements for a plain DuckDB shell.")
-    ] = False,
-    limit: Limit = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
-    no_color: NoColor = False,
-) -> None:
-    """Runs SQL over the views of the traces. The options that select samples apply to lines and functions."""
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
-    form = "json" if json_ else format_
-    if form not in ("table", "csv", "json"):
-        raise UsageError(f"--format {form} is not known. Use table, csv or json.")
-    if schema:
-        return _print_schema(form, no_color)
-    if not words:
-        raise UsageError("Name a trace: scalene-analyze sql TRACE... 'SELECT ...'.")
-    if init:
-        from scalene_trace.analyze.tables import init_script
-
-        return _write(init_script(given_paths(words), selection))
-    paths, text = _split_sql(words)
-    return _run_sql(paths, text, selection, form, limit, no_color)
-
-
 #: Every command by name, in the order of the help.
 COMMANDS: dict[str, Callable[..., None]] = {
     "report": report,
@@ -292,6 +249,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "processes": processes,
     "info": info,
     "sql": sql,
+    "export": export,
 }
 
 
@@ -307,70 +265,6 @@ def build_app(names: Iterable[str]) -> typer.Typer:
     for name in names:
         app.command(name)(COMMANDS[name])
     return app
-
-
-def _split_sql(words: list[str]) -> tuple[list[Path], str]:
-    """Traces and SQL: the last word is SQL unless it is the only one or names a file."""
-    if len(words) > 1 and not exists(words[-1]):
-        return given_paths(words[:-1]), words[-1]
-    paths = given_paths(words)
-    if sys.stdin.isatty():
-        raise UsageError("There is no SQL to run. Give it as the last argument or on stdin; --schema lists the views.")
-    return paths, sys.stdin.read()
-
-
-def _run_sql(paths: list[Path], text: str, selection: Selection, form: str, limit: int | None, no_color: bool) -> None:
-    from scalene_trace.analyze.tables import run_sql
-
-    names, rows = run_sql(paths, text, selection, limit)
-    if form == "csv":
-        from .render_tables import csv_text
-
-        return _write(csv_text(names, rows, sys.stdout.isatty()))
-    if form == "json":
-        return _print_json(_sql_document(paths, text, limit, names, rows))
-    from .render_tables import sql_text
-
-    return _print_lines(sql_text(names, rows, _screen(no_color)))
-
-
-def _sql_document(
-    paths: list[Path], text: str, limit: int | None, names: list[str], rows: list[tuple[Any, ...]]
-) -> dict[str, Any]:
-    values = [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
-    return {
-        "schema": "scalene-trace/sql/1",
-        "query": {"sql": text, "limit": limit},
-        "traces": [{"path": str(path)} for path in paths],
-        "rows": values,
-    }
-
-
-def _json_value(value: Any) -> Any:
-    """A value of DuckDB as JSON can hold it: bytes as hex, what is not a number as null, the rest as text."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if value - value == 0 else None
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, (list, tuple)):
-        return [_json_value(each) for each in value]
-    if isinstance(value, dict):
-        return {str(key): _json_value(each) for key, each in value.items()}
-    return str(value)
-
-
-def _print_schema(form: str, no_color: bool) -> None:
-    from scalene_trace.analyze.results import to_json
-    from scalene_trace.analyze.views import describe
-
-    from .render_tables import schema_text
-
-    if form == "json":
-        views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in describe()]
-        return _print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
-    return _print_lines(schema_text(describe(), _screen(no_color)))
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:

@@ -117,7 +117,7 @@ def test_a_file_called_like_a_command_is_opened_by_its_path(run: Any, tmp_path: 
         (["--from", "nan", "t.parquet"], "--from"),
         (["report"], "TRACE"),
         (["sql"], "Name a trace"),
-        (["sql", "t.parquet", "SELECT 1", "--format", "xml"], "table, csv or json"),
+        (["sql", "t.parquet", "SELECT 1", "--format", "xml"], "table, csv, json or parquet"),
         (["memory", "t.parquet", "--by", "file"], "line, function, type or allocator"),
         (["memory", "t.parquet", "--sort", "bytes"], "alloc_bytes"),
         (["memory", "t.parquet", "--temporary-s", "nan"], "--temporary-s"),
@@ -335,6 +335,9 @@ def test_a_newer_major_version_is_refused(run: Any, trace: Path) -> None:
 
 # Thin traces
 
+#: Commands that take traces alone and print a table.
+TABLES = {"report", "functions", "leaks", "memory", "timeline", "threads", "libraries", "processes", "info"}
+
 
 def thin_trace(kind: str, path: Path) -> Path:
     """A valid trace with next to nothing in it."""
@@ -355,7 +358,7 @@ def thin_trace(kind: str, path: Path) -> Path:
 
 
 @pytest.mark.parametrize("kind", ["nothing at all", "no samples", "cpu only", "memory only", "one sample"])
-@pytest.mark.parametrize("command", ["report", "functions", "leaks", "memory", "timeline", "info"])
+@pytest.mark.parametrize("command", [name for name in analyze.COMMANDS if name in TABLES])
 def test_a_thin_trace_is_answered_sensibly(command: str, kind: str, run: Any, tmp_path: Path) -> None:
     path = thin_trace(kind, tmp_path / "t.parquet")
     text, document = run(command, path), run(command, "--json", path)

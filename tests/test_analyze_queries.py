@@ -21,6 +21,9 @@ NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))
 #: Values for the parameters that a query takes.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "sources_of": {"files": []},
+    "metric_sums": {"metric": "cpu"},
+    "metric_events": {"metric": "cpu"},
+    "process_cpu": {"piece_ns": 10_000_000},
     "memory_rows": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
 }
 

@@ -7,6 +7,8 @@
 --   thread: thread id
 --   stack: stack id; NULL = no Python stack was there or could be read
 --   class: sleep, disk, runnable or gil
+--   t_ns [ns]: when it began, not before the window, from the start of the recording
+--   end_ns [ns]: when it ended, not after the window
 --   wait_s [s]: how long the thread waited, inside the window
 -- Order: none
 WITH clipped AS (
@@ -16,6 +18,6 @@ WITH clipped AS (
     WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
         AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 )
-SELECT trace, process, thread, stack, class,
+SELECT trace, process, thread, stack, class, first_ns AS t_ns, greatest(first_ns, last_ns) AS end_ns,
     duration_ns / 1e9 * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) AS wait_s
 FROM clipped

@@ -1,0 +1,149 @@
+"""Trace-event JSON for Perfetto and chrome://tracing: memory and CPU as counters, waits as slices, collections, marks.
+
+Times are in microseconds from the start of the recording. Slices of a thread do not overlap: Perfetto drops what does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from scalene_trace.analyze import queries
+from scalene_trace.analyze.info import trace_info
+from scalene_trace.analyze.open import Traces, open_traces
+from scalene_trace.analyze.results import TraceInfo
+from scalene_trace.analyze.selection import Selection
+
+from .moments import ExportedThread, Moments, Row, read_moments
+from .profile import TABLES, Stacks, TraceStacks
+from .text import json_bytes, plain
+
+Event = dict[str, Any]
+
+#: CPU time is shown in pieces of at least this length, and at most so many of them.
+_PIECE_NS, _PIECES = 10_000_000, 10_000
+_MAX_TIME_NS = 2**62
+_COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set"}
+#: Pids of different traces are kept apart, and below what the viewers take for one.
+_PIDS_PER_TRACE = 10_000_000
+
+
+def chrome(paths: Sequence[Path], selection: Selection) -> bytes:
+    """The document. Raises the errors of :func:`open_traces`."""
+    events: list[Event] = []
+    infos: list[TraceInfo] = []
+    for number, path in enumerate(paths, start=1):
+        with open_traces([path], selection, TABLES) as traces:
+            infos.append(trace_info(traces))
+            events += _Events(traces, number, len(paths) > 1, infos[-1]).all()
+    about = {"recordedBy": "scalene-trace", "startedAt": [plain(info.started_at or "") for info in infos]}
+    return json_bytes({"traceEvents": events, "displayTimeUnit": "ms", "otherData": about})
+
+
+class _Events:
+    """The events of one opened trace."""
+
+    def __init__(self, traces: Traces, number: int, several: bool, info: TraceInfo) -> None:
+        self._connection = traces.connection
+        self._moments: Moments = read_moments(traces.connection, number, several)
+        self._stacks = Stacks()
+        self._trace_stacks = TraceStacks(traces.connection, self._stacks)
+        self._pids = _pids(self._moments, number)
+        wall_ns = round((info.wall_s or 0.0) * 1e9)
+        self._piece_ns = max(_PIECE_NS, wall_ns // _PIECES)
+
+    def all(self) -> list[Event]:
+        """Names, counters, slices and moments."""
+        found = [*self._names(), *self._memory(), *self._cpu(), *self._waits(), *self._collections(), *self._marks()]
+        return [event for event in found if abs(event.get("ts", 0)) < _MAX_TIME_NS / 1e3]
+
+    def _names(self) -> Iterator[Event]:
+        for process in self._moments.processes.values():
+            yield _event("M", "process_name", self._pids[process.id], args={"name": process.name})
+        for thread in self._moments.threads.values():
+            yield _event("M", "thread_name", self._pids[thread.process.id], thread.tid, args={"name": thread.name})
+
+    def _memory(self) -> Iterator[Event]:
+        for process in self._moments.processes.values():
+            for series, points in process.series.items():
+                for t_ns, size in points:
+                    args = {"bytes": size}
+                    yield _event("C", _COUNTERS[series], self._pids[process.id], t_ns=t_ns, args=args)
+
+    def _cpu(self) -> Iterator[Event]:
+        """CPUs in use, a value for each piece; nothing where the next piece has none."""
+        ends: dict[int, int] = {}
+        for row in queries.rows(self._connection, "process_cpu", piece_ns=self._piece_ns):
+            pid, t_ns = self._pids.get(row["process"], 0), row["t_ns"]
+            if pid in ends and ends[pid] < t_ns:
+                yield self._cpus(pid, ends[pid], {"python_s": 0, "native_s": 0, "system_s": 0})
+            ends[pid] = t_ns + self._piece_ns
+            yield self._cpus(pid, t_ns, row)
+        for pid, t_ns in ends.items():
+            yield self._cpus(pid, t_ns, {"python_s": 0, "native_s": 0, "system_s": 0})
+
+    def _cpus(self, pid: int, t_ns: int, times: Row) -> Event:
+        names = {"python": "python_s", "native": "native_s", "system": "system_s"}
+        args = {name: round(times[column] * 1e9 / self._piece_ns, 6) for name, column in names.items()}
+        return _event("C", "CPUs in use", pid, t_ns=t_ns, args=args)
+
+    def _waits(self) -> Iterator[Event]:
+        """Waits of a thread one after the other; where rows overlap, the later one begins at the end of the earlier."""
+        ends: dict[tuple[int, int], int] = {}
+        for row in self._moments.waits:
+            place = self._place(row)
+            start_ns = max(row["t_ns"], ends.get(place, row["t_ns"]))
+            if row["end_ns"] > start_ns:
+                ends[place] = row["end_ns"]
+                args = {"stack": self._stack(row["stack"]), "waited_s": row["wait_s"]}
+                length_us = (row["end_ns"] - start_ns) / 1e3
+                name = f"wait: {plain(str(row['class']))}"
+                yield _event("X", name, *place, start_ns, args) | {"dur": length_us, "cat": "wait"}
+
+    def _collections(self) -> Iterator[Event]:
+        for row in self._moments.collections:
+            args = {"collections": row["collections"]}
+            name = f"garbage collection, generation {row['generation']}"
+            yield _event("i", name, *self._place(row), row["t_ns"], args) | {"s": "t", "cat": "gc"}
+
+    def _marks(self) -> Iterator[Event]:
+        """Over a whole process: a slice that may overlap others, or a moment."""
+        pids = {each.pid: self._pids[each.id] for each in self._moments.processes.values()}
+        for number, row in enumerate(self._moments.marks):
+            pid, start_ns = pids.get(row["pid"], min(pids.values(), default=0)), round(row["t_s"] * 1e9)
+            name = f"{plain(row['what'] or 'mark')}: {plain(row['text'])}"
+            if row["end_s"] is None:
+                yield _event("i", name, pid, t_ns=start_ns) | {"s": "p", "cat": "mark"}
+                continue
+            end_ns = max(round(row["end_s"] * 1e9), start_ns)
+            yield _event("b", name, pid, t_ns=start_ns) | {"id": number, "cat": "mark"}
+            yield _event("e", name, pid, t_ns=end_ns) | {"id": number, "cat": "mark"}
+
+    def _place(self, row: Row) -> tuple[int, int]:
+        """Pid and tid of a row; 0 for what the trace does not describe."""
+        thread: ExportedThread | None = self._moments.threads.get(row["thread"])
+        return (self._pids[thread.process.id], thread.tid) if thread else (0, row["thread"] or 0)
+
+    def _stack(self, stack: int | None) -> list[str]:
+        """The frames, the innermost first."""
+        frames = self._stacks.of(self._trace_stacks.index(stack, None, None, None))
+        return [f"{f.function} ({f.file}:{f.line})" if f.file else f.function for f in reversed(frames)]
+
+
+def _pids(moments: Moments, number: int) -> dict[int, int]:
+    """A pid for each image: its own, or one made from it where another image or trace has that already."""
+    found: dict[int, int] = {}
+    for process in moments.processes.values():
+        pid = process.pid + (number - 1) * _PIDS_PER_TRACE
+        while pid in found.values():
+            pid += 1_000_000
+        found[process.id] = pid
+    return found
+
+
+def _event(
+    phase: str, name: str, pid: int, tid: int = 0, t_ns: int | None = None, args: dict[str, Any] | None = None
+) -> Event:
+    time = {} if t_ns is None else {"ts": t_ns / 1e3}
+    return {"ph": phase, "name": name, "pid": pid, "tid": tid} | time | ({"args": args} if args else {})

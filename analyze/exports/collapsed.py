@@ -1,0 +1,33 @@
+"""Collapsed stacks: a line for each stack, frames from the outermost on, then a whole number.
+
+Read by flamegraph.pl, inferno, speedscope and others. Times are in microseconds, sizes in bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .profile import METRICS, Frame, Profile, Whole
+
+
+def collapsed(profile: Profile, metric: str) -> bytes:
+    """The stacks of one metric; those that round to nothing are left out."""
+    return "".join(_lines(profile, metric)).encode("utf-8", "backslashreplace")
+
+
+def _lines(profile: Profile, metric: str) -> Iterator[str]:
+    sums: dict[int, int] = {}
+    for each in profile.values.get(metric, []):
+        sums[each.stack] = sums.get(each.stack, 0) + each.value
+    names = [_name(frame) for frame in profile.stacks.frames]
+    whole = Whole(1e-3 if METRICS[metric].unit == "nanoseconds" else 1.0)
+    for stack, value in sums.items():
+        if count := whole.of(value):
+            yield f"{';'.join(names[index] for index in profile.stacks.stacks[stack])} {count}\n"
+
+
+def _name(frame: Frame) -> str:
+    """``function (file:line)``, or ``function (library)``; a semicolon would end the frame."""
+    place = f"{frame.file}:{frame.line}" if frame.kind == "python" else frame.file
+    name = frame.function if frame.function == place or not place else f"{frame.function} ({place})"
+    return name.replace(";", "\\x3b")

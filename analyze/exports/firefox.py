@@ -1,0 +1,196 @@
+"""The processed profile of the Firefox Profiler: CPU samples, waits, allocations, memory tracks, collections, marks.
+
+Version 60 of the format, which the profiler upgrades when it loads it; tables are shared by all threads. Times are in
+milliseconds. https://github.com/firefox-devtools/profiler/blob/main/docs-developer/CHANGELOG-formats.md
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from scalene_trace.analyze import queries
+from scalene_trace.analyze.info import settings, trace_info
+from scalene_trace.analyze.open import Traces, open_traces
+from scalene_trace.analyze.results import TraceInfo
+from scalene_trace.analyze.selection import Selection
+
+from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables
+from .moments import ExportedProcess, ExportedThread, Moments, read_moments
+from .profile import METRICS, TABLES, Profile, Stacks, TraceStacks, Whole, trace_values
+from .speedscope import title
+from .text import json_bytes, plain
+
+FORMAT_VERSION = 60
+_GECKO_VERSION = 32
+_MS = 1_000_000
+_WAITS = {"sleep": "asleep", "disk": "disk", "runnable": "runnable", "gil": "GIL"}
+_NO_PROCESS = ExportedProcess(0, 0, "0", "no process", 0, None, {})
+#: Stands where no thread of the trace is: the profiler needs one to show anything.
+_NO_THREAD = ExportedThread(0, 0, "no thread", _NO_PROCESS, True, 0, None)
+
+
+class Writer:
+    """Takes up one trace after the other."""
+
+    def __init__(self, selection: Selection, several: bool) -> None:
+        self.profile = Profile([], Stacks(), {})
+        self._selection = selection
+        self._several = several
+        self._shared = SharedTables(self.profile.stacks)
+        self._wholes = {name: Whole(METRICS[name].scale) for name in ("cpu", "allocated")}
+        self._threads: list[ThreadTables] = []
+        self._counters: list[Table] = []
+        self._interval_ns = 10 * _MS
+
+    def add(self, traces: Traces) -> None:
+        """The one opened trace."""
+        self.profile.traces.append(trace_info(traces))
+        trace, connection = len(self.profile.traces), traces.connection
+        self._interval_ns = _interval_ns(settings(connection)) or self._interval_ns
+        moments = read_moments(connection, trace, self._several)
+        stacks = TraceStacks(connection, self.profile.stacks)
+        tables = _thread_tables(moments, self._window_ns(self.profile.traces[-1]))
+        self._add_samples(traces, stacks, tables, trace)
+        self._add_allocations(traces, stacks, tables)
+        self._add_markers(moments, stacks, tables)
+        self._counters += _counters(moments, tables, len(self._threads))
+        self._threads += tables.values()
+
+    def document(self) -> dict[str, Any]:
+        """The whole file."""
+        threads = [each.document() for each in self._threads]
+        return {
+            "meta": _meta(self.profile.traces, self._interval_ns, title(self.profile)),
+            "libs": self._shared.libs,
+            "counters": self._counters,
+            "threads": threads,
+            "shared": self._shared.document(),
+        }
+
+    def _window_ns(self, info: TraceInfo) -> tuple[int, int]:
+        """From when to when the selection goes."""
+        from_ns, to_ns = self._selection.from_ns or 0, self._selection.to_ns
+        wall_ns = round((info.wall_s or 0.0) * 1e9)
+        return max(from_ns, 0), wall_ns if to_ns is None else min(to_ns, wall_ns)
+
+    def _add_samples(self, traces: Traces, stacks: TraceStacks, tables: dict[int, ThreadTables], trace: int) -> None:
+        values = trace_values(traces.connection, "cpu", stacks, trace, self._wholes["cpu"], by_time=True)
+        for each in values:
+            _table_of(tables, each.thread).sample(each.t_ns, self._shared.stack(each.stack), each.value)
+
+    def _add_allocations(self, traces: Traces, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
+        """A block is there from its allocation to its free; each has an address of its own."""
+        for row in queries.rows(traces.connection, "allocation_list"):
+            stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
+            table, size = _table_of(tables, row["thread"]), self._wholes["allocated"].of(row["alloc_bytes"])
+            freed = row["end_t_ns"]
+            free_stack = self._shared.stack(stacks.index(row["free_stack"], None, None, None))
+            table.block(row["t_ns"], stack, size, freed, free_stack)
+
+    def _add_markers(self, moments: Moments, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
+        for row in moments.waits:
+            stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
+            what = _WAITS.get(row["class"], plain(str(row["class"])))
+            data = {"type": "wait", "what": what, "cause": {"stack": stack}}
+            table = _table_of(tables, row["thread"])
+            table.marker(self._shared.text(f"wait: {what}"), row["t_ns"], row["end_ns"], data)
+        for row in moments.collections:
+            data = {"type": "gc", "generation": row["generation"], "collections": row["collections"]}
+            name = self._shared.text(f"garbage collection, generation {row['generation']}")
+            _table_of(tables, row["thread"]).marker(name, row["t_ns"], None, data)
+        self._add_marks(moments, tables)
+
+    def _add_marks(self, moments: Moments, tables: dict[int, ThreadTables]) -> None:
+        for row in moments.marks:
+            data = {"type": "mark", "text": plain(row["text"])}
+            start_ns, end_s = round(row["t_s"] * 1e9), row["end_s"]
+            end_ns = None if end_s is None else max(round(end_s * 1e9), start_ns)
+            first = next((key for key, each in moments.threads.items() if each.process.pid == row["pid"]), 0)
+            _table_of(tables, first).marker(self._shared.text(plain(row["what"] or "mark")), start_ns, end_ns, data)
+
+
+def firefox(paths: Sequence[Path], selection: Selection) -> tuple[bytes, list[TraceInfo]]:
+    """The file, and what was read. Raises the errors of :func:`open_traces`."""
+    writer = Writer(selection, len(paths) > 1)
+    for path in paths:
+        with open_traces([path], selection, TABLES) as traces:
+            writer.add(traces)
+    return json_bytes(writer.document()), writer.profile.traces
+
+
+def _interval_ns(values: dict[str, str]) -> int | None:
+    text = values.get("cpu_interval_ns") or ""
+    return int(text) if text.isdecimal() and 0 < int(text) < 10**15 else None
+
+
+def _thread_tables(moments: Moments, window_ns: tuple[int, int]) -> dict[int, ThreadTables]:
+    from_ns, to_ns = window_ns
+    tables = {}
+    for id_, thread in moments.threads.items():
+        end_ns = to_ns if thread.end_ns is None else min(thread.end_ns, to_ns)
+        tables[id_] = ThreadTables(thread, (max(thread.start_ns, from_ns), end_ns))
+    return tables or {0: ThreadTables(_NO_THREAD, window_ns)}
+
+
+def _table_of(tables: dict[int, ThreadTables], thread: int | None) -> ThreadTables:
+    """The tables of a thread; of the first where the trace does not describe it."""
+    return tables[thread] if thread in tables else next(iter(tables.values()))
+
+
+def _counters(moments: Moments, tables: dict[int, ThreadTables], first: int) -> list[Table]:
+    """A memory track for each series of each process."""
+    main = {each.thread.process.id: first + at for at, each in reversed(list(enumerate(tables.values())))}
+    names = {"footprint": "allocated minus freed", "rss": "resident set"}
+    return [
+        _counter(process, names[series], points, main.get(process.id, first))
+        for process in moments.processes.values()
+        for series, points in process.series.items()
+    ]
+
+
+def _counter(process: ExportedProcess, name: str, points: Iterable[tuple[int, int]], main: int) -> Table:
+    """Samples are differences; the first stands at nothing."""
+    points = list(points)
+    sizes = [0] + [size for _, size in points]
+    times = [points[0][0] / _MS] + [t_ns / _MS for t_ns, _ in points]
+    counts = [0] + [after - before for before, after in itertools.pairwise(sizes)]
+    return {
+        "name": name,
+        "category": "Memory",
+        "description": f"{name}, {process.name}",
+        "pid": process.key,
+        "mainThreadIndex": main,
+        "samples": {"time": times, "count": counts, "length": len(times)},
+    }
+
+
+def _meta(traces: Sequence[TraceInfo], interval_ns: int, product: str) -> dict[str, Any]:
+    return {
+        "interval": interval_ns / _MS,
+        "startTime": _started_ms(traces[0].started_at),
+        "processType": 0,
+        "product": product,
+        "importedFrom": "scalene-trace",
+        "stackwalk": 0,
+        "version": _GECKO_VERSION,
+        "preprocessedProfileVersion": FORMAT_VERSION,
+        "symbolicated": True,
+        "usesOnlyOneStackType": True,
+        "sourceCodeIsNotOnSearchfox": True,
+        "categories": CATEGORIES,
+        "defaultCategory": GREY,
+        "markerSchema": MARKER_SCHEMAS,
+        "sampleUnits": {"time": "ms", "eventDelay": "ms", "threadCPUDelta": "\u00b5s"},
+    }
+
+
+def _started_ms(started_at: str | None) -> float:
+    """Milliseconds since 1970; 0 for what is no time."""
+    try:
+        return datetime.fromisoformat(started_at or "").timestamp() * 1e3
+    except (ValueError, OverflowError):
+        return 0.0

@@ -1,0 +1,129 @@
+"""pprof's profile.proto, compressed: every metric as a column of values, for `go tool pprof` and its relatives.
+
+Field numbers are those of https://github.com/google/pprof/blob/main/proto/profile.proto. Times are in nanoseconds.
+"""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from .profile import METRICS, Frame, Profile, Value
+from .protobuf import chunk, number, packed
+from .speedscope import title
+from .text import plain
+
+# Fields of Profile
+_SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = range(1, 7)
+_TIME_NANOS, _DURATION_NANOS, _COMMENT, _DEFAULT_SAMPLE_TYPE = 9, 10, 13, 14
+
+#: A column of values: the metric, and the part of it that it holds (None = all).
+Column = tuple[str, str | None]
+_CPU_PARTS = ("python", "native", "system")
+#: What tells samples apart beside their stack: trace, process, thread.
+Key = tuple[int, int, int, int]
+
+
+@dataclass
+class Strings:
+    """The string table; the first one is empty."""
+
+    texts: dict[str, int] = field(default_factory=lambda: {"": 0})
+
+    def index(self, text: str) -> int:
+        return self.texts.setdefault(text, len(self.texts))
+
+
+def pprof(profile: Profile) -> bytes:
+    """The file. The same trace gives the same bytes."""
+    return gzip.compress(b"".join(_messages(profile)), mtime=0)
+
+
+def _messages(profile: Profile) -> Iterator[bytes]:
+    strings, columns = Strings(), _columns(profile)
+    for metric, part in columns:
+        name = strings.index(_column_name(metric, part))
+        yield chunk(_SAMPLE_TYPE, number(1, name) + number(2, strings.index(METRICS[metric].unit)))
+    for (trace, process, thread, stack), values in _samples(profile, columns).items():
+        locations = [index + 1 for index in reversed(profile.stacks.stacks[stack])]
+        labels = {"process": process, "thread": thread} | ({"trace": trace} if len(profile.traces) > 1 else {})
+        yield chunk(_SAMPLE, packed(1, locations) + packed(2, values) + _labels(labels, strings))
+    yield from _places(profile.stacks.frames, strings, title(profile))
+    yield from _facts(profile, strings)
+    yield from (chunk(_STRING, text.encode("utf-8", "backslashreplace")) for text in strings.texts)
+
+
+def _columns(profile: Profile) -> list[Column]:
+    """CPU time by its parts too. The first one is what pprof shows unless told."""
+    found: list[Column] = []
+    for metric in profile.values:
+        found += [(metric, None)]
+        found += [(metric, part) for part in _CPU_PARTS] if metric == "cpu" else []
+    return found
+
+
+def _column_name(metric: str, part: str | None) -> str:
+    """Names that are words: pprof makes options of them."""
+    return (f"{metric}_{part}" if part else metric).replace("-", "_")
+
+
+def _samples(profile: Profile, columns: list[Column]) -> dict[Key, list[int]]:
+    """The values of every stack and thread, by column."""
+    found: dict[Key, list[int]] = {}
+    for number_, (metric, part) in enumerate(columns):
+        for each in profile.values[metric]:
+            if part is None or each.part == part:
+                found.setdefault(_key(each), [0] * len(columns))[number_] += each.value
+    return {key: values for key, values in found.items() if any(values)}
+
+
+def _key(value: Value) -> Key:
+    return value.trace, value.process, value.thread, value.stack
+
+
+def _labels(labels: dict[str, int], strings: Strings) -> bytes:
+    return b"".join(chunk(3, number(1, strings.index(name)) + number(3, value)) for name, value in labels.items())
+
+
+def _places(frames: list[Frame], strings: Strings, program: str) -> Iterator[bytes]:
+    """Mappings (the program, then libraries), functions and locations."""
+    files = {program: 1}
+    functions: dict[tuple[str, str, int, str], int] = {}
+    for index, frame in enumerate(frames, start=1):
+        mapping = files.setdefault(frame.file, len(files) + 1) if frame.kind == "native" else 1
+        key = (frame.function, frame.file, frame.first_line, frame.kind)
+        line = number(1, functions.setdefault(key, len(functions) + 1)) + number(2, frame.line)
+        yield chunk(_LOCATION, number(1, index) + number(2, mapping) + chunk(4, line))
+    for file, id_ in files.items():
+        symbolized = b"".join(number(flag, 1) for flag in (7, 8, 9))
+        yield chunk(_MAPPING, number(1, id_) + number(5, strings.index(file)) + symbolized)
+    for (name, file, first_line, kind), id_ in functions.items():
+        names = number(2, strings.index(name)) + number(4, strings.index(file)) + number(5, first_line)
+        yield chunk(_FUNCTION, number(1, id_) + names + _system_name(strings.index(name), kind))
+
+
+def _system_name(name: int, kind: str) -> bytes:
+    """The linker's name, of native functions alone: where it is there, pprof takes C++ apart, and ``<module>`` for C++."""
+    return number(3, name) if kind == "native" else b""
+
+
+def _facts(profile: Profile, strings: Strings) -> Iterator[bytes]:
+    """When it was recorded, for how long, and what was lost."""
+    started_ns = [_started_ns(trace.started_at) for trace in profile.traces]
+    yield number(_TIME_NANOS, min(started_ns, default=0))
+    yield number(_DURATION_NANOS, round(sum(trace.wall_s or 0.0 for trace in profile.traces) * 1e9))
+    for loss in (loss for trace in profile.traces for loss in trace.losses):
+        text = f"{loss.severity}: {loss.name} x{loss.count}: {loss.text}"
+        yield packed(_COMMENT, [strings.index(plain(text))])
+    if profile.values:
+        yield number(_DEFAULT_SAMPLE_TYPE, strings.index(_column_name(next(iter(profile.values)), None)))
+
+
+def _started_ns(started_at: str | None) -> int:
+    """Nanoseconds since 1970; 0 for what is no time."""
+    try:
+        return round(datetime.fromisoformat(started_at or "").timestamp() * 1e6) * 1000
+    except (ValueError, OverflowError):
+        return 0

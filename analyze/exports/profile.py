@@ -1,0 +1,226 @@
+"""What exports are made of: whole stacks with their values, as whole numbers that add up to the report's totals.
+
+Stacks hold all frames, library code too. Below the Python frames stands what ran there: a function of a library, the
+kernel, or what a thread waited for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from scalene_trace.analyze import queries
+from scalene_trace.analyze.info import trace_info
+from scalene_trace.analyze.open import open_traces
+from scalene_trace.analyze.results import TraceInfo
+from scalene_trace.analyze.selection import Selection
+
+from .text import plain
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: What is computed once a trace: exports read each metric by itself.
+TABLES = (
+    "memory_samples",
+    "processes",
+    "threads",
+    "settings",
+    "opcode_calls",
+    "thread_scale",
+    "library_threads",
+    "charged_ticks",
+    "exact_traces",
+    "footprint_events",
+    "process_moments",
+)
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What stacks are weighed by. ``unit``: nanoseconds or bytes; ``scale``: units in one of the query's."""
+
+    name: str
+    title: str
+    unit: str
+    event: str
+
+    @property
+    def scale(self) -> float:
+        return 1e9 if self.unit == "nanoseconds" else 1.0
+
+
+#: Every metric by its name on the command line; ``event``: the sampler that has to be on.
+METRICS = {
+    each.name: each
+    for each in (
+        Metric("cpu", "CPU time", "nanoseconds", "cpu"),
+        Metric("wait", "waiting time", "nanoseconds", "wait"),
+        Metric("allocated", "allocated", "bytes", "alloc"),
+        Metric("live-at-peak", "alive at the peak", "bytes", "alloc"),
+        Metric("copies", "copied", "bytes", "copy"),
+    )
+}
+
+_NO_STACK = "[no Python stack]"
+_TRUNCATED = "[outer frames not recorded]"
+_PARTS = {
+    "system": "[kernel]",
+    "sleep": "[asleep]",
+    "disk": "[waiting for the disk]",
+    "runnable": "[waiting for a CPU]",
+    "gil": "[waiting for the GIL]",
+}
+
+
+class Frame(NamedTuple):
+    """A frame. ``kind``: python, native, or note (no code: the kernel, a wait, what is missing); lines: 0 = none."""
+
+    function: str
+    file: str
+    first_line: int
+    line: int
+    kind: str
+
+
+class Value(NamedTuple):
+    """What a stack (index into ``Profile.stacks.stacks``) cost, in the metric's unit; ``t_ns`` is 0 in sums."""
+
+    trace: int
+    t_ns: int
+    process: int
+    thread: int
+    stack: int
+    part: str | None
+    value: int
+
+
+@dataclass
+class Stacks:
+    """Frames, and stacks as indices of frames, outermost first; each kept once over all traces."""
+
+    frames: list[Frame] = field(default_factory=list)
+    stacks: list[tuple[int, ...]] = field(default_factory=list)
+    _frame_ids: dict[Frame, int] = field(default_factory=dict)
+    _stack_ids: dict[tuple[int, ...], int] = field(default_factory=dict)
+
+    def frame(self, frame: Frame) -> int:
+        """The index of ``frame``."""
+        if frame not in self._frame_ids:
+            self._frame_ids[frame] = len(self.frames)
+            self.frames.append(frame)
+        return self._frame_ids[frame]
+
+    def stack(self, frames: tuple[int, ...]) -> int:
+        """The index of the stack of these frames."""
+        if frames not in self._stack_ids:
+            self._stack_ids[frames] = len(self.stacks)
+            self.stacks.append(frames)
+        return self._stack_ids[frames]
+
+    def of(self, stack: int) -> list[Frame]:
+        """The frames of the stack at this index, outermost first."""
+        return [self.frames[index] for index in self.stacks[stack]]
+
+
+class TraceStacks:
+    """The stacks of one opened trace by its own ids."""
+
+    def __init__(self, connection: DuckDBPyConnection, stacks: Stacks) -> None:
+        self._stacks = stacks
+        self._locations = {
+            id_: Frame(plain(function or "?"), plain(file or "?"), first_line or 0, line or 0, "python")
+            for id_, function, file, first_line, line in queries.run(connection, "location_list")
+        }
+        rows = queries.run(connection, "whole_stacks")
+        self._whole = {stack: (truncated, locations or []) for stack, truncated, locations in rows}
+        self._known: dict[tuple[object, ...], int] = {}
+
+    def index(self, stack: int | None, part: str | None, library: str | None, symbol: str | None) -> int:
+        """The index of a stack with what ran below it."""
+        key = (stack, part, library, symbol)
+        if key not in self._known:
+            frames = [*self._python(stack), *_below(part, library, symbol)]
+            self._known[key] = self._stacks.stack(tuple(self._stacks.frame(frame) for frame in frames))
+        return self._known[key]
+
+    def _python(self, stack: int | None) -> list[Frame]:
+        if stack not in self._whole:
+            return [_note(_NO_STACK)]
+        truncated, locations = self._whole[stack]
+        frames = [self._locations[id_] for id_ in reversed(locations) if id_ in self._locations]
+        return ([_note(_TRUNCATED)] if truncated else []) + frames or [_note(_NO_STACK)]
+
+
+def _note(text: str) -> Frame:
+    return Frame(text, "", 0, 0, "note")
+
+
+def _below(part: str | None, library: str | None, symbol: str | None) -> list[Frame]:
+    if part == "native":
+        name = plain(library) if library else "[code in no known file]"
+        return [Frame(plain(symbol) if symbol else name, name, 0, 0, "native")]
+    return [_note(_PARTS[part])] if part in _PARTS else []
+
+
+class Whole:
+    """Makes whole numbers of fractions, one after the other, so that their sum stays that of the fractions."""
+
+    def __init__(self, scale: float) -> None:
+        self._scale, self._sum, self._given = scale, 0.0, 0
+
+    def of(self, value: float) -> int:
+        """The whole number for the next ``value``, in units of 1 / scale; its error is carried to the next."""
+        self._sum += value * self._scale
+        given = round(self._sum) - self._given
+        self._given += given
+        return given
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The selection of all traces. ``values`` by metric: sums by thread and stack, or samples in order of time."""
+
+    traces: list[TraceInfo]
+    stacks: Stacks
+    values: dict[str, list[Value]]
+
+    def total(self, metric: str) -> int:
+        return sum(each.value for each in self.values[metric])
+
+
+def read_profile(
+    paths: Sequence[Path], selection: Selection, metrics: Iterable[str] | None = None, by_time: bool = False
+) -> Profile:
+    """The metrics (None = those that were recorded) of the traces at ``paths``, read one at a time.
+
+    Raises the errors of :func:`open_traces`.
+    """
+    profile = Profile([], Stacks(), {})
+    wholes = {name: Whole(metric.scale) for name, metric in METRICS.items()}
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path], selection, TABLES) as traces:
+            profile.traces.append(trace_info(traces))
+            stacks = TraceStacks(traces.connection, profile.stacks)
+            for name in recorded(profile.traces[-1]) if metrics is None else metrics:
+                values = trace_values(traces.connection, name, stacks, index, wholes[name], by_time)
+                profile.values.setdefault(name, []).extend(values)
+    return profile
+
+
+def recorded(info: TraceInfo) -> list[str]:
+    """The metrics whose sampler was on."""
+    return [name for name, metric in METRICS.items() if info.events[metric.event] is not None]
+
+
+def trace_values(
+    connection: DuckDBPyConnection, metric: str, stacks: TraceStacks, trace: int, whole: Whole, by_time: bool
+) -> Iterator[Value]:
+    """The values of a metric in the one opened trace, which is given the number ``trace``."""
+    query = "metric_events" if by_time else "metric_sums"
+    for *moment, process, thread, stack, part, library, symbol, value in queries.run(connection, query, metric=metric):
+        index = stacks.index(stack, part, library, symbol)
+        t_ns = moment[0] if moment else 0
+        yield Value(trace, t_ns, process or 0, thread or 0, index, part, whole.of(value))

@@ -1,0 +1,8 @@
+-- Answers: which frames does each stack hold, all of them, the user's and others?
+-- Parameters: none
+-- Columns:
+--   stack: stack id
+--   truncated: the outermost frames are missing
+--   locations: location ids, innermost frame first
+-- Order: stack
+SELECT stack, coalesce(truncated, false) AS truncated, locations FROM stacks ORDER BY stack
