@@ -30,7 +30,7 @@ RUN_MARK = "SCALENE_TEST_RUN"
 #: Modules whose tests compare shares of CPU time, which another of them on the other core does not change.
 PAIRED = {"test_must_split.py"}
 #: Modules whose tests compare times: nothing else may run beside them.
-ALONE = {"test_must_native.py", "test_must_stress.py", "test_must_time.py", "test_must_waits.py"}
+ALONE = {"test_must_native.py", "test_must_stress.py", "test_must_tasks.py", "test_must_time.py", "test_must_waits.py"}
 MEASURING = PAIRED | ALONE
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
