@@ -45,15 +45,13 @@ struct task {
 static struct task tasks[FOLLOWED];
 static uint32_t buckets[BUCKETS], free_list = NONE, task_end, last_id;
 static bool prepared;
-static uint64_t rows;
-static int64_t rows_since_ns;
+static int64_t rows_until_ns; /* up to when the records so far have used what they may */
 static uintptr_t references[MOST_LOOKED];
 static struct sight sights[AWAITS_BLOCK];
 
-static void prepare(int64_t now_ns) {
+static void prepare(void) {
   if (prepared) return;
   memset(buckets, 0xff, sizeof buckets);
-  rows_since_ns = now_ns;
   prepared = true;
 }
 
@@ -94,7 +92,10 @@ static void drop_task(struct task *task) {
 
 /* ---- records ---- */
 
-static int64_t rows_granted(int64_t now_ns) { return ROWS_FREE + (now_ns - rows_since_ns) / ROW_PAUSE_NS; }
+static void count_row(int64_t now_ns) {
+  int64_t least_ns = now_ns - (int64_t)ROWS_FREE * ROW_PAUSE_NS;
+  rows_until_ns = (rows_until_ns > least_ns ? rows_until_ns : least_ns) + ROW_PAUSE_NS;
+}
 
 static void publish(struct task *task) {
   struct record_task *record = task->record, *facts = &task->facts;
@@ -108,8 +109,10 @@ static void publish(struct task *task) {
   if (!record) return;
   memcpy((char *)record + sizeof record->head, (char *)facts + sizeof record->head,
          sizeof *record - sizeof record->head);
-  rows += !task->record;
-  if (!task->record) spool_publish(record, RECORD_TASK, 1);
+  if (!task->record) {
+    spool_publish(record, RECORD_TASK, 1);
+    count_row(facts->end_ns);
+  }
   task->record = record;
   task->told_ns = facts->suspended_ns;
   task->told_end_ns = facts->end_ns;
@@ -120,7 +123,7 @@ static bool is_due(const struct task *task, int64_t now_ns) {
   int64_t passed_ns = now_ns - task->told_end_ns, length_ns = now_ns - task->since_ns;
   if (task->record && spool_holds(task->record))
     return passed_ns >= PUBLISH_LEAST_NS && passed_ns >= length_ns / PUBLISH_SHARE;
-  return passed_ns >= RENEW_LEAST_NS && passed_ns >= length_ns / RENEW_SHARE && (int64_t)rows < rows_granted(now_ns);
+  return passed_ns >= RENEW_LEAST_NS && passed_ns >= length_ns / RENEW_SHARE && rows_until_ns < now_ns;
 }
 
 /* `weight`: for how many tasks it stands. */
@@ -267,8 +270,8 @@ static int choose_tasks(struct process *process) {
 
 /* Cost and records keep within their budgets. */
 static int64_t next_pause(int64_t now_ns, int64_t cost_ns) {
-  int64_t pause_ns = cost_ns * COST_SHARE, over = (int64_t)rows - rows_granted(now_ns);
-  if (over > 0 && over * ROW_PAUSE_NS > pause_ns) pause_ns = over * ROW_PAUSE_NS;
+  int64_t pause_ns = cost_ns * COST_SHARE;
+  if (rows_until_ns - now_ns > pause_ns) pause_ns = rows_until_ns - now_ns;
   if (pause_ns > MOST_PAUSE_NS) pause_ns = MOST_PAUSE_NS;
   return pause_ns > LEAST_PAUSE_NS ? pause_ns : LEAST_PAUSE_NS;
 }
@@ -329,7 +332,7 @@ void tasks_look(struct process *process, int64_t now_ns, bool still, bool all) {
   } else if (!is_due || !may_look(process)) {
     asyncio->behind = asyncio->behind || !still;
   } else if (asyncio_find(process, process->threads->entry.runtime, now_ns)) {
-    prepare(now_ns);
+    prepare();
     int64_t started_ns = clock_thread_cpu_ns();
     look(process, now_ns);
     asyncio->due_ns = now_ns + next_pause(now_ns, clock_thread_cpu_ns() - started_ns);
