@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Samplers of the format; those that this version does not record count as None.
-SAMPLERS = ("cpu", "wait", "memory", "alloc", "copy", "gpu", "rss")
+SAMPLERS = ("cpu", "wait", "task", "memory", "alloc", "copy", "gpu", "rss")
 
 
 def settings(connection: DuckDBPyConnection) -> dict[str, str]:

@@ -27,7 +27,7 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
-_SUMMED = (*_CPU, "cumulative_cpu_s", *CLASSES)
+_SUMMED = (*_CPU, "cumulative_cpu_s", *CLASSES, "suspended_s")
 _SUMMED_MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _SUMMED_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 
@@ -167,6 +167,7 @@ class _Maker:
         self._reductions = reductions
         self.has_cpu = any(each.info.events["cpu"] is not None for each in reductions)
         self.has_waits = any(each.info.events["wait"] is not None for each in reductions)
+        self.has_tasks = any(each.info.events["task"] is not None for each in reductions)
         self.has_memory = any(each.memory is not None for each in reductions)
         self.has_allocations = any(each.info.events["alloc"] is not None for each in reductions)
         self.has_peak = any(each.memory is not None and each.memory.peak_bytes > 0 for each in reductions)
@@ -189,6 +190,7 @@ class _Maker:
         return Totals(
             **cpu,
             **waited(rows, self.has_waits),
+            suspended_s=sum(row["suspended_s"] for row in rows) if self.has_tasks else None,
             peak_bytes=max((m.peak_bytes for m in memories), default=None),
             python_peak_bytes=max((m.python_peak_bytes for m in memories), default=None),
             peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
@@ -219,6 +221,7 @@ class _Maker:
 
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
         figures: Row = waited([row], self.has_waits)
+        figures["suspended_s"] = row["suspended_s"] if self.has_tasks else None
         if self.has_cpu:
             figures |= {name: row[name] for name in _CPU}
             figures["native_libraries"] = self._libraries.get(key, [])

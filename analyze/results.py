@@ -68,6 +68,7 @@ class Totals:
     copy_bytes: int | None = None
     gpu_s: float | None = None
     gpu_peak_bytes: int | None = None
+    suspended_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,7 @@ class Line:
     leak_bytes_per_s: float | None = None
     trend: list[Point] | None = None
     native_libraries: list[LibraryTime] | None = None
+    suspended_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -337,6 +339,24 @@ class ThreadInfo:
     system_s: float | None
     wait_s: float | None
     waits: Waits
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """Tasks of asyncio that were suspended on a line. ``name``: with ``*`` for numbers, None = could not be read;
+    ``coroutine``: the outermost; ``file`` and what follows up to ``source`` are None where no frame is the user's;
+    ``suspended_s``: summed over the ``tasks``."""
+
+    trace: int
+    name: str | None
+    coroutine: str | None
+    tasks: int
+    suspended_s: float
+    file: str | None
+    line: int | None
+    function: str | None
+    first_line: int | None
+    source: str | None
 
 
 @dataclass(frozen=True)

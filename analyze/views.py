@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 KIND_VIEWS: dict[str, str] = {
     "cpu": "cpu_rows",
     "wait": "waits",
+    "task": "task_waits",
     "memory": "memory_samples",
     "alloc": "alloc_rows",
     "copy": "copies",
@@ -67,6 +68,7 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "allocation_lives",
     "allocation_counts",
     "selected_waits",
+    "selected_task_waits",
     "stack_figures",
     "sampled_values",
     "lines",

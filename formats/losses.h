@@ -32,3 +32,7 @@ LOSS(types_unread, info, "process_vm_readv is refused here: the types of sampled
 LOSS(waits_off, error, "processes could not be watched from outside (another user, a container, ptrace_scope): their waits are not recorded")
 LOSS(waits_crowded, loss, "threads were not watched for waits: too many live at once")
 LOSS(waits_torn, loss, "stacks of waiting threads were not readable; the wait is kept without a stack")
+LOSS(tasks_unread, loss, "asyncio tasks could not be read from outside, and were not looked at (tasks of a class without a C task in it, coroutines of native code)")
+LOSS(tasks_torn, loss, "awaits of asyncio tasks were not readable at the moment; the time is kept without lines")
+LOSS(tasks_crowded, loss, "asyncio tasks were not looked at: too many live at once")
+LOSS(tasks_sampled, info, "there were more asyncio tasks than can be looked at: one of several was, and stands for the others")

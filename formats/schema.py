@@ -13,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 2
+FORMAT_MINOR = 3
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -147,6 +147,22 @@ KINDS: tuple[Kind, ...] = (
                 "outside of system calls, or runnable",
             ),
             Column("looks", "int64", "", "how often the thread was found waiting there; 0 = no look met it"),
+        ),
+    ),
+    Kind(
+        "task",
+        "an asyncio task that was suspended, seen from outside the program; a long suspension may be in pieces. t_ns = start. thread: runs its event loop. stack: from what is awaited out to the task's coroutine",
+        ("t_ns", "process", "thread", "stack"),
+        (
+            Column(
+                "duration_ns",
+                "int64",
+                "ns",
+                "how long it was suspended there; where one task stands for several (loss tasks_sampled), theirs together",
+            ),
+            Column("span_ns", "int64", "ns", "from start to end"),
+            Column("task", "int32", "", "counts the tasks that were met in the recording, from 1"),
+            Column("name", "string", "", "the task's name when it was first met suspended", "could not be read"),
         ),
     ),
     Kind(
@@ -467,27 +483,6 @@ KINDS: tuple[Kind, ...] = (
         ),
     ),
 )
-
-#: Settings that every trace holds (kind ``setting``); times in ISO 8601 UTC, lists as JSON.
-SETTINGS: dict[str, str] = {
-    "format_version": "version of the trace format, major.minor",
-    "recorder_version": "version of scalene-trace that recorded",
-    "started_at": "start of the recording, ISO 8601, UTC",
-    "wall_ns": "length of the recording in nanoseconds",
-    "command": "the command as given, JSON list; absent with --no-argv",
-    "exit_status": "status that scalene-record returned for the program; absent when recovered, and when the program ran on",
-    "features": "JSON list of what was recorded: cpu, wait, memory, alloc, copy, children",
-    "cpu_interval_ns": "mean CPU time between two ticks of a thread",
-    "memory_threshold_bytes": "threshold of the footprint sampler",
-    "alloc_interval": "mean bytes between two allocation samples: auto, or a number (1 = every allocation, 0 = none)",
-    "copy_threshold_bytes": "bytes that a thread copies between two copy samples",
-    "hostname": "name of the host",
-    "kernel": "kernel release",
-    "machine": "processor architecture",
-    "cpu_count": "processors available to the recorder",
-    "ended_by": "why the recording goes no further: program (it ended), duration (--duration; it ran on), snapshot (it was recorded on), recovery",
-    "recovered": "true when written by --recover, else false",
-}
 
 
 def kind(name: str) -> Kind:

@@ -146,6 +146,7 @@ struct board_entry {
 #define RECORD_HEAP 16
 #define SPOOL_PAD 17 /* no record: lines that nobody uses */
 #define RECORD_WAIT 18
+#define RECORD_TASK 19
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
@@ -382,7 +383,7 @@ struct record_note {
   uint64_t reserved[3];
 };
 
-/* The name of a Python type. Payload: tp_name, UTF-8. Records may repeat. */
+/* A name: of a Python type (tp_name), or of tasks. Payload: UTF-8. Records may repeat. */
 struct record_type {
   uint32_t head;
   uint32_t thread;
@@ -448,6 +449,21 @@ struct record_wait {
   uint64_t reserved;
 };
 
+/* A task of asyncio that was suspended, seen from outside. While its chunk is open, end and suspended grow.
+ * suspended_ns >= end_ns - t_ns: where there are more tasks than can be looked at, one stands for several. */
+struct record_task {
+  uint32_t head;
+  uint32_t thread; /* runs its event loop */
+  int64_t t_ns;    /* start */
+  int64_t end_ns;
+  int64_t suspended_ns;
+  uint64_t stack;   /* from the task's coroutine inwards to what is awaited */
+  uint32_t process; /* of the thread: the chunk is the watcher's */
+  uint32_t task;    /* counts the tasks that were met in this recording, from 1 */
+  uint64_t name;    /* hash of a type record: its name up to the number; 0 = not known */
+  int64_t number;   /* at the end of its name; -1 = none */
+};
+
 #ifndef SCALENE_TRACE_CFFI
 _Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
 _Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
@@ -468,6 +484,7 @@ _Static_assert(sizeof(struct record_copy) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_gc) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_heap) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_wait) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_task) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct board_entry) * SPOOL_BOARD == SPOOL_BOARD_BYTES, "the board fits its place");
 #endif
 

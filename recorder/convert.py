@@ -31,13 +31,14 @@ from .sources import Sources, read_sources
 from .stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .survey import Survey
 from .symbols import Offsets, Symbols, read_symbols, sampled_offsets
+from .tasks import possible_tasks, task_table
 from .text import storable
 from .ticks import code_table, cpu_table
 from .waits import possible_waits, wait_table
 
 _C = constants()
 #: Kinds of samples in the trace.
-_SAMPLES = ("cpu", "wait", "memory", "alloc", "copy")
+_SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -94,13 +95,15 @@ class Conversion:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
         copies, impossible = possible(bulk["copy"], "bytes")
         waits, impossible_waits = possible_waits(bulk["wait"])
-        self._impossible += impossible + impossible_waits
+        tasks, impossible_tasks = possible_tasks(bulk["task"])
+        self._impossible += impossible + impossible_waits + impossible_tasks
         cpu = cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules)
         for module, offsets in sampled_offsets(cpu).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         return {
             "cpu": cpu,
             "wait": wait_table(waits, start_ns, stacks),
+            "task": task_table(tasks, start_ns, stacks, self._survey.types),
             "memory": memory_table(bulk["memory"], start_ns, stacks),
             "alloc": self._allocations.rows(batch),
             "copy": copy_table(copies, start_ns, stacks),
@@ -213,7 +216,8 @@ def _features(header: np.void) -> str:
     bits = int(header["features"])
     on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "wait", "memory", "copy", "children")}
     on["alloc"] = on["memory"] and int(header["alloc_interval_bytes"]) > 0
-    return json.dumps([name for name in ("cpu", "wait", "memory", "alloc", "copy", "children") if on[name]])
+    on["task"] = on["wait"]
+    return json.dumps([name for name in ("cpu", "wait", "task", "memory", "alloc", "copy", "children") if on[name]])
 
 
 def _alloc_interval(header: np.void) -> str:

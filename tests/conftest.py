@@ -29,7 +29,13 @@ from targets_env import environment_python
 RUN_MARK = "SCALENE_TEST_RUN"
 #: Modules whose tests compare CPU or waiting time with the program's own clocks, or need a core for some seconds: one
 #: more of them may run beside, on the other core.
-PAIRED = {"test_must_split.py", "test_must_time.py", "test_must_trace.py", "test_must_waits.py"}
+PAIRED = {
+    "test_must_split.py",
+    "test_must_tasks.py",
+    "test_must_time.py",
+    "test_must_trace.py",
+    "test_must_waits.py",
+}
 #: Modules whose tests compare times: nothing else may run beside them.
 ALONE = {"test_must_kernel.py", "test_must_native.py"}
 MEASURING = PAIRED | ALONE

@@ -137,6 +137,15 @@ class SpoolBuilder:
         record["head"] = _KIND_NUMBERS["record_wait"] | 1 << 16
         return self.raw(record.tobytes(), C["PROCESS_WATCHER"])
 
+    def task(self, at_ns: int, length_ns: int, process: int = 1, **fields: Any) -> SpoolBuilder:
+        """A suspension of task 1 in thread 3 of ``process``, in a chunk of the watcher's; by default without a name."""
+        times = {"t_ns": START_MONO_NS + at_ns, "end_ns": START_MONO_NS + at_ns + length_ns, "suspended_ns": length_ns}
+        record = np.zeros(1, struct_dtype("record_task"))
+        for name, value in ({"thread": 3, "process": process, "task": 1, "number": -1} | times | fields).items():
+            record[name] = value
+        record["head"] = _KIND_NUMBERS["record_task"] | 1 << 16
+        return self.raw(record.tobytes(), C["PROCESS_WATCHER"])
+
     def free(self, number: int, at_ns: int = 0, process: int = 1, **fields: Any) -> SpoolBuilder:
         """The end of an allocation."""
         return self.add("free", process, **({"id": number, "t_ns": START_MONO_NS + at_ns, "thread": 3} | fields))

@@ -15,6 +15,7 @@ import pytest
 from scalene_trace.formats import errors, integrity, schema, writer
 from scalene_trace.formats.columns import Coded, Lists
 from scalene_trace.formats.integrity import check_trace
+from scalene_trace.formats.settings import SETTINGS
 from scalene_trace.formats.version import VERSION
 from scalene_trace.formats.writer import write_trace
 
@@ -118,7 +119,7 @@ def small_tables(ticks: int) -> dict[str, dict[str, object]]:
             "path": [f"/usr/lib/libm{n}.so" for n in range(40)],
             "class": ["extension"] * 40,
         },
-        "setting": {"name": list(schema.SETTINGS), "value": ["something"] * len(schema.SETTINGS)},
+        "setting": {"name": list(SETTINGS), "value": ["something"] * len(SETTINGS)},
         "loss": {"name": ["torn_stack"], "severity": ["loss"], "count": [3], "text": ["torn"]},
     }
 
@@ -253,7 +254,7 @@ def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
 
 
 def test_the_header_tells_version_and_trace_id(trace):
-    assert check_trace(trace) == integrity.TraceHeader("1.2", TRACE_ID)
+    assert check_trace(trace) == integrity.TraceHeader("1.3", TRACE_ID)
 
 
 def test_any_flipped_bit_is_refused(trace, tmp_path):

@@ -23,7 +23,7 @@ TRACE_ID = "0123456789abcdef0123456789abcdef"
 Row = dict[str, Any]
 
 DEFAULT_SETTINGS = {
-    "format_version": "1.2",
+    "format_version": "1.3",
     "recorder_version": "0.1.0",
     "started_at": "2026-01-02T03:04:05.000006Z",
     "wall_ns": str(10 * SECOND),
@@ -132,6 +132,11 @@ class TraceBuilder:
         """A wait, by default asleep from beginning to end."""
         row: Row = {"duration_ns": duration_ns, "span_ns": duration_ns, "class": "sleep", "syscall": None, "looks": 1}
         return self.add("wait", t_ns=t_ns, process=process, thread=thread, stack=stack, **(row | columns))
+
+    def task(self, t_ns: int, process: int, thread: int, stack: int | None, duration_ns: int, **columns: Any) -> Row:
+        """A suspension of task 1, by default "Task-1", without others that it stands for."""
+        row: Row = {"duration_ns": duration_ns, "span_ns": duration_ns, "task": 1, "name": "Task-1"}
+        return self.add("task", t_ns=t_ns, process=process, thread=thread, stack=stack, **(row | columns))
 
     def copy(self, t_ns: int, process: int, thread: int | None, stack: int | None, size: int) -> Row:
         """A copy sample."""

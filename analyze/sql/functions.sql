@@ -17,6 +17,7 @@
 --   disk_s [s]: waiting, uninterruptible
 --   runnable_s [s]: waiting for the CPU
 --   gil_s [s]: waiting for the interpreter's lock
+--   suspended_s [s]: asyncio tasks that were suspended, in sum
 --   memory_samples: footprint samples charged to the function itself
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
@@ -34,8 +35,8 @@ WITH cumulative AS (
 ), own AS (
     SELECT trace, file, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
         sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s, sum(system_s) AS system_s,
-        sum(gc_s) AS gc_s, sum(sleep_s) AS sleep_s, sum(disk_s) AS disk_s,
-        sum(runnable_s) AS runnable_s, sum(gil_s) AS gil_s, sum(memory_samples) AS memory_samples,
+        sum(gc_s) AS gc_s, sum(sleep_s) AS sleep_s, sum(disk_s) AS disk_s, sum(runnable_s) AS runnable_s,
+        sum(gil_s) AS gil_s, sum(suspended_s) AS suspended_s, sum(memory_samples) AS memory_samples,
         sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
         sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
         sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
@@ -48,7 +49,7 @@ SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
     coalesce(native_s, 0) AS native_s, coalesce(parallel_native_s, 0) AS parallel_native_s,
     coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
-    coalesce(gil_s, 0) AS gil_s,
+    coalesce(gil_s, 0) AS gil_s, coalesce(suspended_s, 0) AS suspended_s,
     coalesce(memory_samples, 0)::BIGINT AS memory_samples, coalesce(growth_bytes, 0)::BIGINT AS growth_bytes,
     coalesce(allocated_bytes, 0)::BIGINT AS allocated_bytes,
     coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes, coalesce(alloc_bytes, 0) AS alloc_bytes,

@@ -17,6 +17,7 @@
 --   disk_s [s]: waiting, uninterruptible
 --   runnable_s [s]: waiting for the CPU
 --   gil_s [s]: waiting for the interpreter's lock
+--   suspended_s [s]: asyncio tasks that were suspended, in sum
 --   memory_samples: footprint samples
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
@@ -30,8 +31,8 @@
 WITH parts AS (
     SELECT trace, file, line, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
         sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s, sum(system_s) AS system_s,
-        sum(gc_s) AS gc_s, sum(sleep_s) AS sleep_s, sum(disk_s) AS disk_s,
-        sum(runnable_s) AS runnable_s, sum(gil_s) AS gil_s, sum(memory_samples) AS memory_samples,
+        sum(gc_s) AS gc_s, sum(sleep_s) AS sleep_s, sum(disk_s) AS disk_s, sum(runnable_s) AS runnable_s,
+        sum(gil_s) AS gil_s, sum(suspended_s) AS suspended_s, sum(memory_samples) AS memory_samples,
         sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
         sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
         sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
@@ -48,7 +49,8 @@ SELECT trace, file, line,
     coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(sleep_s), 0) AS sleep_s, coalesce(sum(disk_s), 0) AS disk_s,
     coalesce(sum(runnable_s), 0) AS runnable_s, coalesce(sum(gil_s), 0) AS gil_s,
-    coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
+    coalesce(sum(suspended_s), 0) AS suspended_s, coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples,
+    coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
     coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
     coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes, sum(part_bytes) AS alloc_bytes,
     coalesce(sum(alloc_variance), 0) AS alloc_variance, coalesce(sum(live_at_peak_bytes), 0) AS live_at_peak_bytes,

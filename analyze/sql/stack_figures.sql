@@ -14,6 +14,7 @@
 --   disk_s [s]: waiting, uninterruptible
 --   runnable_s [s]: waiting for the CPU
 --   gil_s [s]: waiting for the interpreter's lock
+--   suspended_s [s]: asyncio tasks that were suspended, in sum
 --   memory_samples: footprint samples
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
@@ -40,6 +41,8 @@ SELECT trace, stack, coalesce(sum(wait_s) FILTER (class = 'sleep'), 0) AS sleep_
     coalesce(sum(wait_s) FILTER (class = 'runnable'), 0) AS runnable_s,
     coalesce(sum(wait_s) FILTER (class = 'gil'), 0) AS gil_s
 FROM selected_waits GROUP BY trace, stack
+UNION ALL BY NAME
+SELECT trace, stack, sum(suspended_s) AS suspended_s FROM selected_task_waits GROUP BY trace, stack
 UNION ALL BY NAME
 SELECT trace, stack, count(*) AS memory_samples, sum(net_bytes) AS growth_bytes,
     sum(allocated_bytes) AS allocated_bytes, sum(python_allocated_bytes) AS python_allocated_bytes

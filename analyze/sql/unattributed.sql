@@ -12,6 +12,7 @@
 --   disk_s [s]: waiting, uninterruptible
 --   runnable_s [s]: waiting for the CPU
 --   gil_s [s]: waiting for the interpreter's lock
+--   suspended_s [s]: asyncio tasks that were suspended, in sum
 --   memory_samples: footprint samples
 --   growth_bytes [bytes]: signed sum of the footprint samples
 --   allocated_bytes [bytes]: allocated, gross, between the footprint samples
@@ -28,6 +29,7 @@ SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_
     coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(sleep_s), 0) AS sleep_s, coalesce(sum(disk_s), 0) AS disk_s,
     coalesce(sum(runnable_s), 0) AS runnable_s, coalesce(sum(gil_s), 0) AS gil_s,
+    coalesce(sum(suspended_s), 0) AS suspended_s,
     coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples, coalesce(sum(growth_bytes), 0)::BIGINT AS growth_bytes,
     coalesce(sum(allocated_bytes), 0)::BIGINT AS allocated_bytes,
     coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes,

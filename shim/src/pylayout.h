@@ -36,6 +36,13 @@ struct python_layout {
   int ascii_data;           /* compact str objects: where the characters begin, ASCII */
   int compact_data;         /* ... and other compact strings */
   int runtime_interpreters; /* _PyRuntime: interpreters.head */
+  int interp_modules;       /* PyInterpreterState: the dict of modules; -1: tasks are not looked for */
+  int tstate_dict;          /* PyThreadState: its dict; up to 3.12 the running event loop is in it */
+  int tstate_loop;          /* ... or the running event loop itself; -1: it is in the dict */
+  int generator_frame;      /* generators and coroutines: the frame; 3.10: pointer to it */
+  int generator_state;      /* int8: is it suspended? 3.10: of the frame */
+  int frame_depth;          /* int32: slots in use from frame_values on */
+  int frame_values;         /* where its slots begin; 3.10: pointer to them */
   uintptr_t code_mask;      /* and this onto frame_code: 3.14 tags the pointer */
 };
 

@@ -72,3 +72,9 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
   errno = saved_errno;
   return got == (long)local.iov_len;
 }
+
+int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size) {
+  unsigned long pieces = (unsigned long)count;
+  long got = syscall(SYS_process_vm_readv, target, to, pieces, from, pieces, 0);
+  return got < 0 ? 0 : (int)((size_t)got / size);
+}

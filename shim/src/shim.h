@@ -142,6 +142,8 @@ size_t safe_read_some(void *to, const void *from, size_t size);
  * not readable. One system call. Context: signal. */
 #define SAFE_READ_MANY 16
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
+/* How many pieces of `size` bytes could be read, up to the first that could not. Only for the watcher. Context: normal. */
+int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size);
 bool safe_read_refused(void);
 
 /* ---- signals.c: a signal that the program cannot see, steal, block or die of ---- */

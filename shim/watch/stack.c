@@ -48,7 +48,7 @@ static void know_layout(struct process *process, const struct board_entry *entry
 }
 
 /* All that the shim's code reads of "this process" is that of the target from now on. */
-static void aim(struct watched *thread) {
+bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process->pid);
   if (!process->layout_known) know_layout(process, &thread->entry);
@@ -57,6 +57,7 @@ static void aim(struct watched *thread) {
   python_symbols.code_type = thread->entry.code_type;
   dictionary_salt = process->id;
   this_thread.id = thread->entry.thread;
+  return python_layout != NULL;
 }
 
 /* ---- which thread state ---- */
@@ -174,8 +175,7 @@ static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
 
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
   *hash = 0;
-  aim(thread);
-  if (!python_layout) return true;
+  if (!stack_aim(thread)) return true;
   for (int attempt = 0; attempt < 3; attempt++) {
     if (!thread->state && !find_state(thread, clock_now_ns())) return true;
     if (walk(thread, moving, hash)) return true;

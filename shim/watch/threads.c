@@ -54,7 +54,9 @@ static void leave_process(struct watched *thread) {
     *at = thread->next;
     break;
   }
-  if (--process->count == 0) process->id = 0;
+  if (--process->count) return;
+  tasks_end(process, clock_now_ns());
+  process->id = 0;
 }
 
 /* ---- threads ---- */
@@ -200,6 +202,7 @@ static void look_at_process(struct process *process, int64_t now_ns, bool all) {
   if (process->refusals >= REFUSED) return;
   if (rests(process, now_ns) && !all) {
     refresh(process, now_ns);
+    tasks_look(process, now_ns, true, false);
     return;
   }
   bool resting = true;
@@ -210,6 +213,8 @@ static void look_at_process(struct process *process, int64_t now_ns, bool all) {
   }
   process->resting = resting;
   plan_refresh(process, now_ns);
+  tasks_look(process, now_ns, false, all);
+  if (all) tasks_end(process, now_ns);
 }
 
 void threads_look(int64_t now_ns, bool all) {

@@ -66,6 +66,57 @@ struct watched {
   uint32_t state_tries; /* how often it was not found */
 };
 
+/* ---- remote.c: Python objects of another process ---- */
+
+enum kind {
+  KIND_OTHER,
+  KIND_DICT,
+  KIND_SET,
+  KIND_STR,
+  KIND_INT,
+  KIND_REFERENCE,
+  KIND_TASK,
+  KIND_HOLDER, /* of the running event loop */
+  KIND_COROUTINE,
+  KIND_GENERATOR,
+  KIND_ASYNC_GENERATOR,
+  KIND_WRAPPER /* stands for the object that it holds first */
+};
+#define KINDS 64
+/* The types that were met in a process. */
+struct kinds {
+  uint32_t count; /* more than KINDS: some were replaced */
+  struct {
+    uintptr_t type;
+    enum kind kind;
+  } known[KINDS];
+};
+
+/* ---- asyncio.c: where a process keeps its tasks ---- */
+
+#define LOOPS 16
+struct event_loop {
+  uintptr_t loop;
+  uint32_t thread;
+};
+struct asyncio {
+  struct kinds kinds;
+  uintptr_t modules, module, tasks; /* the dict of modules, asyncio.tasks in it, and its set of tasks; 0 = not found */
+  uintptr_t modules_used;           /* how many modules there were at the last scan */
+  int64_t scanned_ns;
+  struct event_loop loops[LOOPS];
+  uint32_t loop_turn;
+  int64_t loops_ns;                                  /* when to search again for a loop's thread */
+  int coroutine_at;                                  /* offset in a task; 0 = not known yet */
+  uint32_t shift;                                    /* one task in 1 << shift is looked at, */
+  double weight;                                     /* and stands for so many */
+  bool sampled, met;                                 /* was shift ever above 0; did the last look meet tasks */
+  uint32_t pass;                                     /* counts looks */
+  uint32_t unread, unread_now, crowded, crowded_now; /* the most of a look so far, and of this one */
+  int64_t looked_ns, due_ns;
+  bool behind; /* the process has run since the last look */
+};
+
 #define REFUSED 3
 struct process {
   uint32_t id; /* 0 = free */
@@ -81,6 +132,7 @@ struct process {
   int64_t idle_ns;     /* since when */
   int64_t refresh_ns;  /* when to look at the threads though nothing has run */
   int64_t searched_ns; /* when its thread states were last searched */
+  struct asyncio asyncio;
 };
 
 /* Takes in what has changed on the board. */
@@ -111,6 +163,71 @@ void account_ended(struct watched *thread);
 /* Hash of its innermost node, 0 = none; false = torn. The caller sees to it that the thread does not run meanwhile;
  * `moving`: it may, so the innermost frame must be the same before and after. */
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash);
+/* Everything that is read from here on is of the thread's process. false = nothing of its Python is known. */
+bool stack_aim(struct watched *thread);
+
+/* ---- remote.c: Python objects of another process (the one that stack_aim aimed at) ---- */
+
+uintptr_t remote_at(const char *bytes, int offset);
+uintptr_t remote_word(uintptr_t address); /* 0 = not readable */
+/* `size` bytes from each of `count` addresses, one behind the other; zeros where they cannot be read. */
+void remote_read_each(char *to, const uintptr_t *from, int count, size_t size);
+enum kind remote_kind(struct kinds *kinds, uintptr_t type);
+size_t remote_instance_bytes(uintptr_t type);
+/* The value of a key that is a str of at most 32 characters; 0 = none. */
+uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name);
+uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object);
+uintptr_t remote_main_interpreter(uintptr_t runtime);
+
+/* ---- asyncio.c ---- */
+
+/* Is it known where the process has its tasks? Searched for now and then. */
+bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns);
+/* The thread that runs this event loop; 0 = none is known to. */
+uint32_t asyncio_thread(struct process *process, uintptr_t loop, int64_t now_ns);
+/* Where a task has its coroutine; 0 = not known. */
+int asyncio_coroutine_at(struct process *process, uintptr_t task);
+
+/* ---- awaits.c: where tasks are suspended ---- */
+
+#define AWAITS_BLOCK 256
+enum sighting {
+  SIGHT_GONE,   /* there is none, or its loop does not run */
+  SIGHT_UNREAD, /* one that is not understood */
+  SIGHT_MOVING, /* it ran while it was read */
+  SIGHT_RUNNING,
+  SIGHT_SUSPENDED
+};
+/* A task as it was met. */
+struct sight {
+  uintptr_t task, coroutine, name_object;
+  uint64_t name_check; /* of a suspended one: differs where the name does */
+  uint64_t stack;
+  uint32_t thread;
+  enum sighting state;
+  bool truncated;
+};
+/* Looks at the tasks behind at most AWAITS_BLOCK weak references. */
+void awaits_read(struct process *process, const uintptr_t *references, struct sight *sights, int count, int64_t now_ns);
+
+/* ---- names.c: names of tasks ---- */
+
+#define NAME_HEAD 40  /* bytes of a name's object, at least, */
+#define NAME_PEEK 104 /* and those that names_check looks at */
+struct task_name {
+  uint64_t prefix; /* hash of what is before the number, written to the spool; 0 = not known */
+  int64_t number;  /* -1 = none */
+};
+/* `bytes`: the first NAME_PEEK of the object. */
+uint64_t names_check(uintptr_t object, const char *bytes);
+bool names_read(struct process *process, uintptr_t object, struct task_name *out);
+
+/* ---- tasks.c: how long tasks are suspended ---- */
+
+/* Looks at the tasks of the process if that is due; `all`: anyway. still: nothing of it has run since the last call. */
+void tasks_look(struct process *process, int64_t now_ns, bool still, bool all);
+/* No more looks: what is known is written. */
+void tasks_end(struct process *process, int64_t now_ns);
 
 #pragma GCC visibility pop
 

@@ -1,0 +1,124 @@
+/* Where a process keeps its tasks of asyncio: the weak set in asyncio.tasks, and which thread runs which event loop. */
+#include "watch.h"
+
+#include "python.h"
+
+#define SEARCH_NS 15000000          /* between two looks whether asyncio was imported; */
+#define SEARCH_SHARE 100            /* they may take one part in so many of one core */
+#define SEARCH_AGAIN_NS 10000000000 /* ... though no module was */
+#define LOOPS_NS 10000000           /* between two searches for the thread of a loop that is not known, and */
+#define LOOPS_THREAD_NS 1000000     /* for each thread */
+#define MODULE_DICT 16
+#define DICT_USED 16
+#define HOLDER_LOOP 16 /* 3.10 and 3.11: what the thread's dict holds */
+#define HOLDER_PID 24
+#define FIRST_COROUTINE 96 /* a C task's coroutine lies behind the fields of a future */
+#define MOST_TASK_BYTES 512
+
+/* ---- the set ---- */
+
+static uintptr_t find_module(struct asyncio *asyncio, int64_t now_ns) {
+  uintptr_t used = remote_word(asyncio->modules + DICT_USED);
+  if (used == asyncio->modules_used && now_ns < asyncio->scanned_ns + SEARCH_AGAIN_NS) return 0;
+  asyncio->scanned_ns = now_ns;
+  asyncio->modules_used = used;
+  return remote_find(&asyncio->kinds, asyncio->modules, "asyncio.tasks");
+}
+
+static uintptr_t find_set(struct asyncio *asyncio) {
+  uintptr_t dict = remote_word(asyncio->module + MODULE_DICT);
+  uintptr_t weak = dict ? remote_find(&asyncio->kinds, dict, "_scheduled_tasks") : 0; /* 3.12 on */
+  if (dict && !weak) weak = remote_find(&asyncio->kinds, dict, "_all_tasks");
+  return weak ? remote_first_attribute(&asyncio->kinds, weak) : 0;
+}
+
+static void search(struct process *process, uintptr_t runtime, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  uintptr_t interpreter = asyncio->modules ? 0 : remote_main_interpreter(runtime);
+  if (interpreter) asyncio->modules = remote_word(interpreter + (uintptr_t)python_layout->interp_modules);
+  if (asyncio->modules && !asyncio->module) asyncio->module = find_module(asyncio, now_ns);
+  if (asyncio->module) asyncio->tasks = find_set(asyncio);
+}
+
+bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  if (asyncio->tasks) return true;
+  int64_t started_ns = clock_thread_cpu_ns();
+  search(process, runtime, now_ns);
+  if (asyncio->tasks) return true;
+  int64_t pause_ns = (clock_thread_cpu_ns() - started_ns) * SEARCH_SHARE;
+  asyncio->due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
+  asyncio->looked_ns = now_ns; /* what is found next time has come since */
+  return false;
+}
+
+/* ---- the loops ---- */
+
+static uintptr_t loop_of_holder(struct process *process, uintptr_t holder) {
+  char bytes[32];
+  int32_t pid;
+  if (!holder || !safe_read(bytes, (void *)holder, sizeof bytes)) return 0;
+  if (remote_kind(&process->asyncio.kinds, remote_at(bytes, OBJECT_TYPE)) != KIND_HOLDER) return holder; /* 3.12 */
+  memcpy(&pid, bytes + HOLDER_PID, sizeof pid);
+  return pid == process->pid ? remote_at(bytes, HOLDER_LOOP) : 0; /* a forked child has its parent's */
+}
+
+static uintptr_t loop_of(struct process *process, uintptr_t state) {
+  const struct python_layout *layout = python_layout;
+  if (layout->tstate_loop >= 0) return remote_word(state + (uintptr_t)layout->tstate_loop);
+  uintptr_t dict = remote_word(state + (uintptr_t)layout->tstate_dict);
+  if (!dict) return 0;
+  return loop_of_holder(process, remote_find(&process->asyncio.kinds, dict, "__asyncio_running_event_loop__"));
+}
+
+static void know_loop(struct asyncio *asyncio, uintptr_t loop, uint32_t thread) {
+  for (uint32_t i = 0; i < LOOPS; i++) {
+    if (asyncio->loops[i].loop == loop) {
+      asyncio->loops[i].thread = thread;
+      return;
+    }
+  }
+  asyncio->loops[asyncio->loop_turn++ % LOOPS] = (struct event_loop){loop, thread};
+}
+
+static void search_loops(struct process *process) {
+  for (struct watched *each = process->threads; each; each = each->next) {
+    uintptr_t loop = each->state ? loop_of(process, each->state) : 0;
+    if (loop) know_loop(&process->asyncio, loop, each->entry.thread);
+  }
+}
+
+uint32_t asyncio_thread(struct process *process, uintptr_t loop, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  for (int attempt = 0; attempt < 2; attempt++) {
+    for (uint32_t i = 0; i < LOOPS; i++) {
+      if (loop && asyncio->loops[i].loop == loop) return asyncio->loops[i].thread;
+    }
+    if (attempt || now_ns < asyncio->loops_ns) break;
+    asyncio->loops_ns = now_ns + LOOPS_NS + LOOPS_THREAD_NS * (int64_t)process->count;
+    search_loops(process);
+  }
+  return 0;
+}
+
+/* ---- a task ---- */
+
+static bool is_coroutine(struct asyncio *asyncio, uintptr_t object) {
+  enum kind kind =
+      object && !(object & 7) ? remote_kind(&asyncio->kinds, remote_word(object + OBJECT_TYPE)) : KIND_OTHER;
+  return kind == KIND_COROUTINE || kind == KIND_GENERATOR;
+}
+
+/* Where C tasks keep their coroutine is in no header, and differs between patch releases: it is found in the first task
+ * that has one. What it waits for lies before it, its name behind it. */
+int asyncio_coroutine_at(struct process *process, uintptr_t task) {
+  struct asyncio *asyncio = &process->asyncio;
+  char bytes[MOST_TASK_BYTES];
+  if (asyncio->coroutine_at) return asyncio->coroutine_at;
+  size_t size = remote_instance_bytes(remote_word(task + OBJECT_TYPE));
+  if (size > sizeof bytes || !safe_read(bytes, (void *)task, size)) return 0;
+  for (int at = FIRST_COROUTINE; at + 16 <= (int)size && !asyncio->coroutine_at; at += 8) {
+    if (is_coroutine(asyncio, remote_at(bytes, at))) asyncio->coroutine_at = at;
+  }
+  return asyncio->coroutine_at;
+}

@@ -1,0 +1,135 @@
+/* Names of tasks: what is before the number at their end is written once, since most differ in that alone. */
+#include "watch.h"
+
+#include "dictionary.h"
+#include "python.h"
+
+#define MOST_CHARACTERS 200
+#define MOST_DIGITS 18
+#define KNOWN 4096
+#define LONG_TAG 16 /* 3.12 on: digits << 3 | sign */
+#define LONG_DIGITS 24
+#define DIGIT_BITS 30
+
+static uint64_t known[KNOWN];
+
+static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t count) {
+  for (size_t at = 0; at < count; at += 8) {
+    uint64_t word = 0;
+    for (size_t i = 0; i < 8 && at + i < count; i++) word |= (uint64_t)(unsigned char)bytes[at + i] << 8 * i;
+    hash = dictionary_node_hash(hash, word, (int32_t)(count - at));
+  }
+  return hash;
+}
+
+/* ---- text ---- */
+
+struct text {
+  uint32_t length; /* characters */
+  uint32_t kind;   /* bytes of each */
+  int data;        /* where they begin */
+};
+
+static struct text text_of(const char *object) {
+  uint32_t state = (uint32_t)remote_at(object, STR_STATE);
+  uintptr_t length = remote_at(object, STR_LENGTH);
+  int data = state & 64 ? python_layout->ascii_data : python_layout->compact_data;
+  bool compact = state & 32;
+  return (struct text){length < MOST_CHARACTERS ? (uint32_t)length : MOST_CHARACTERS, compact ? state >> 2 & 7 : 0,
+                       data};
+}
+
+uint64_t names_check(uintptr_t object, const char *bytes) {
+  struct text text = text_of(bytes);
+  size_t size = (size_t)text.length * text.kind, room = NAME_PEEK - (size_t)text.data;
+  uint64_t check = dictionary_node_hash(object, remote_at(bytes, LONG_TAG), 0);
+  if (!object || text.kind > 4) return check;
+  check = dictionary_node_hash(check, text.kind ? 0 : remote_at(bytes, LONG_DIGITS), 1);
+  return hash_bytes(check, bytes + text.data, size < room ? size : room);
+}
+
+static uint32_t character(const char *data, uint32_t kind, uint32_t index) {
+  uint32_t value = 0;
+  for (uint32_t i = 0; i < kind; i++) value |= (uint32_t)(unsigned char)data[index * kind + i] << 8 * i;
+  return value;
+}
+
+/* A character beyond what UTF-8 may hold is "?". */
+static size_t put_utf8(char *to, uint32_t c) {
+  if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) c = '?';
+  if (c < 0x80) return to[0] = (char)c, 1;
+  if (c < 0x800) return to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63)), 2;
+  if (c < 0x10000) {
+    to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63));
+    return 3;
+  }
+  to[0] = (char)(0xf0 | c >> 18), to[1] = (char)(0x80 | (c >> 12 & 63));
+  to[2] = (char)(0x80 | (c >> 6 & 63)), to[3] = (char)(0x80 | (c & 63));
+  return 4;
+}
+
+/* How many digits stand at the end; none where they are no number that is written so ("007", or too many). */
+static uint32_t digits_at_end(const char *data, uint32_t kind, uint32_t length) {
+  uint32_t digits = 0;
+  while (digits < length) {
+    uint32_t c = character(data, kind, length - digits - 1);
+    if (c < '0' || c > '9') break;
+    digits++;
+  }
+  bool leading = digits > 1 && character(data, kind, length - digits) == '0';
+  return leading || digits > MOST_DIGITS ? 0 : digits;
+}
+
+/* ---- the part before the number ---- */
+
+static void write_prefix(uint64_t hash, const char *text, size_t bytes) {
+  unsigned lines = 1 + (unsigned)((bytes + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES);
+  if (known[hash % KNOWN] == hash) return;
+  struct record_type *record = spool_claim(lines);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->type = hash;
+  record->name_bytes = (uint32_t)bytes;
+  __builtin_memcpy(record + 1, text, bytes);
+  spool_publish(record, RECORD_TYPE, lines);
+  known[hash % KNOWN] = hash;
+}
+
+static struct task_name named(const char *data, uint32_t kind, uint32_t length) {
+  char text[4 * MOST_CHARACTERS];
+  size_t bytes = 0;
+  struct task_name name = {.number = -1};
+  uint32_t digits = digits_at_end(data, kind, length);
+  for (uint32_t i = 0; i < length - digits; i++) bytes += put_utf8(text + bytes, character(data, kind, i));
+  if (digits) name.number = 0;
+  for (uint32_t i = length - digits; i < length; i++)
+    name.number = 10 * name.number + (int64_t)(character(data, kind, i) - '0');
+  name.prefix = hash_bytes(bytes + 1, text, bytes);
+  write_prefix(name.prefix, text, bytes);
+  return name;
+}
+
+/* 3.13: the name of a task that nobody has named or asked is a number yet. */
+static struct task_name numbered(const char *object) {
+  static const char prefix[] = "Task-";
+  struct task_name name = named(prefix, 1, sizeof prefix - 1);
+  uint64_t digits = remote_at(object, LONG_TAG) >> 3, value = remote_at(object, LONG_DIGITS);
+  uint64_t low = value & 0xffffffff, high = digits > 1 ? value >> 32 : 0;
+  name.number = digits <= 2 ? (int64_t)(low | high << DIGIT_BITS) : -1;
+  return name;
+}
+
+bool names_read(struct process *process, uintptr_t object, struct task_name *out) {
+  char head[NAME_HEAD], data[4 * MOST_CHARACTERS];
+  *out = (struct task_name){0, -1};
+  if (!object || !safe_read(head, (void *)object, sizeof head)) return false;
+  enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(head, OBJECT_TYPE));
+  if (kind == KIND_INT) *out = numbered(head);
+  if (kind == KIND_INT) return true;
+  struct text text = text_of(head);
+  size_t bytes = (size_t)text.length * text.kind;
+  if (kind != KIND_STR || (text.kind != 1 && text.kind != 2 && text.kind != 4)) return false;
+  if (!safe_read(data, (void *)(object + (uintptr_t)text.data), bytes ? bytes : 1)) return false;
+  *out = named(data, text.kind, text.length);
+  return true;
+}

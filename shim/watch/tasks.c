@@ -1,0 +1,353 @@
+/* How long tasks of asyncio are suspended, and where.
+ *
+ * A look at a process meets all of its tasks, or a part of them that stands for all. What passed between two looks that met
+ * a task at the same place is that place's; between two different ones, half each; a task that came or went between two
+ * looks has half of that time. So the sums are right on average, however seldom the looks are. */
+#include "watch.h"
+
+#include "dictionary.h"
+#include "python.h"
+
+#define LEAST_PAUSE_NS 20000000
+#define MOST_PAUSE_NS 5000000000
+#define COST_SHARE 400       /* a look may take one part in so many of one core */
+#define ROWS_FREE 4096       /* records that may be written at once, and */
+#define ROW_PAUSE_NS 5000000 /* in the long run: one in this time */
+#define MOST_LOOKED 1024     /* tasks of a process: with more of them, one stands for several */
+#define MOST_TABLE 4194304   /* slots of the set */
+#define FOLLOWED 32768       /* tasks of all processes */
+#define BUCKETS 16384
+#define PUBLISH_LEAST_NS 100000000 /* a record is brought up to date after so long, and one part in so many */
+#define PUBLISH_SHARE 8            /* of the whole suspension; */
+#define RENEW_LEAST_NS 500000000   /* where that takes a new one, more seldom */
+#define RENEW_SHARE 2
+#define REST_SHARE 20
+#define SLOT_BYTES 16
+#define SET_BYTES 48
+#define SET_USED 24
+#define SET_MASK 32
+#define SET_TABLE 40
+#define NONE UINT32_MAX
+
+/* A task that is followed. Invariant: facts.suspended_ns is what its record has, or will have, of the time up to
+ * seen_ns. */
+struct task {
+  uintptr_t address, coroutine;
+  uint64_t name_check;
+  struct record_task facts;
+  struct record_task *record;   /* where it is published; null = not yet */
+  int64_t seen_ns;              /* when it was last met */
+  int64_t since_ns;             /* since when it is suspended there */
+  int64_t told_ns, told_end_ns; /* suspended_ns and end_ns as published */
+  uint32_t id, pass, next;
+  bool suspended;
+};
+static struct task tasks[FOLLOWED];
+static uint32_t buckets[BUCKETS], free_list = NONE, task_end, last_id;
+static bool prepared;
+static int64_t rows_until_ns; /* up to when the records so far have used what they may */
+static uintptr_t references[MOST_LOOKED];
+static struct sight sights[AWAITS_BLOCK];
+
+static void prepare(void) {
+  if (prepared) return;
+  memset(buckets, 0xff, sizeof buckets);
+  prepared = true;
+}
+
+/* ---- which tasks are followed ---- */
+
+static uint32_t *bucket_of(uint32_t process, uintptr_t address) {
+  return &buckets[dictionary_node_hash(process, address, 0) % BUCKETS];
+}
+
+static struct task *find_task(uint32_t process, const struct sight *sight) {
+  for (uint32_t at = *bucket_of(process, sight->task); at != NONE; at = tasks[at].next) {
+    if (tasks[at].address == sight->task && tasks[at].facts.process == process) return &tasks[at];
+  }
+  return NULL;
+}
+
+static struct task *new_task(uint32_t process, const struct sight *sight) {
+  uint32_t at = free_list != NONE ? free_list : task_end, *bucket = bucket_of(process, sight->task);
+  if (at >= FOLLOWED) return NULL;
+  if (at == free_list) {
+    free_list = tasks[at].next;
+  } else {
+    task_end++;
+  }
+  tasks[at] = (struct task){.address = sight->task, .id = ++last_id, .next = *bucket};
+  tasks[at].facts.process = process;
+  *bucket = at;
+  return &tasks[at];
+}
+
+static void drop_task(struct task *task) {
+  uint32_t index = (uint32_t)(task - tasks), *at = bucket_of(task->facts.process, task->address);
+  while (*at != NONE && *at != index) at = &tasks[*at].next;
+  if (*at == index) *at = task->next;
+  *task = (struct task){.next = free_list};
+  free_list = index;
+}
+
+/* ---- records ---- */
+
+static void count_row(int64_t now_ns) {
+  int64_t least_ns = now_ns - (int64_t)ROWS_FREE * ROW_PAUSE_NS;
+  rows_until_ns = (rows_until_ns > least_ns ? rows_until_ns : least_ns) + ROW_PAUSE_NS;
+}
+
+static void publish(struct task *task) {
+  struct record_task *record = task->record, *facts = &task->facts;
+  if (record && !spool_holds(record)) { /* its chunk is closed: what has come since goes into a new one */
+    facts->t_ns = task->told_end_ns;
+    facts->suspended_ns -= task->told_ns;
+    record = task->record = NULL;
+  }
+  if (!facts->suspended_ns) return;
+  if (!record) record = spool_claim(1);
+  if (!record) return;
+  memcpy((char *)record + sizeof record->head, (char *)facts + sizeof record->head,
+         sizeof *record - sizeof record->head);
+  if (!task->record) {
+    spool_publish(record, RECORD_TASK, 1);
+    count_row(facts->end_ns);
+  }
+  task->record = record;
+  task->told_ns = facts->suspended_ns;
+  task->told_end_ns = facts->end_ns;
+}
+
+/* So that little is lost should the recorder be killed. */
+static bool is_due(const struct task *task, int64_t now_ns) {
+  int64_t passed_ns = now_ns - task->told_end_ns, length_ns = now_ns - task->since_ns;
+  if (task->record && spool_holds(task->record))
+    return passed_ns >= PUBLISH_LEAST_NS && passed_ns >= length_ns / PUBLISH_SHARE;
+  return passed_ns >= RENEW_LEAST_NS && passed_ns >= length_ns / RENEW_SHARE && rows_until_ns < now_ns;
+}
+
+/* `weight`: for how many tasks it stands. */
+static void suspended_until(struct task *task, int64_t from_ns, int64_t until_ns, double weight) {
+  if (!task->suspended || until_ns <= from_ns) return;
+  task->facts.suspended_ns += (int64_t)((double)(until_ns - from_ns) * weight);
+  task->facts.end_ns = until_ns;
+}
+
+static void begin(struct task *task, const struct sight *sight, int64_t t_ns) {
+  task->suspended = sight->state == SIGHT_SUSPENDED;
+  task->record = NULL;
+  task->since_ns = task->told_end_ns = task->facts.t_ns = task->facts.end_ns = task->seen_ns = t_ns;
+  task->told_ns = 0;
+  task->facts.suspended_ns = 0;
+  task->facts.stack = sight->stack;
+  task->facts.thread = sight->thread;
+}
+
+static void close_at(struct task *task, int64_t t_ns, double weight) {
+  suspended_until(task, task->seen_ns, t_ns, weight);
+  if (task->suspended) publish(task);
+}
+
+/* ---- looks ---- */
+
+static bool is_same(const struct task *task, const struct sight *sight) {
+  return task->suspended == (sight->state == SIGHT_SUSPENDED) && task->facts.stack == sight->stack;
+}
+
+static void name_task(struct process *process, struct task *task, const struct sight *sight) {
+  struct task_name name;
+  names_read(process, sight->name_object, &name);
+  task->name_check = sight->name_check;
+  task->facts.task = task->id;
+  task->facts.name = name.prefix;
+  task->facts.number = name.number;
+}
+
+/* An address that another task has now, by its coroutine or its name: the one before is gone. */
+static bool is_another(const struct task *task, const struct sight *sight) {
+  if (task->coroutine != sight->coroutine) return true;
+  return sight->state == SIGHT_SUSPENDED && task->name_check && task->name_check != sight->name_check;
+}
+
+static void forget_if_another(struct process *process, const struct sight *sight, int64_t now_ns) {
+  struct task *task = find_task(process->id, sight);
+  if (!task || !is_another(task, sight)) return;
+  close_at(task, task->seen_ns + (now_ns - task->seen_ns) / 2, process->asyncio.weight);
+  drop_task(task);
+}
+
+static void meet_again(struct task *task, const struct sight *sight, double weight, int64_t now_ns) {
+  if (!is_same(task, sight)) {
+    int64_t middle_ns = task->seen_ns + (now_ns - task->seen_ns) / 2;
+    close_at(task, middle_ns, weight);
+    begin(task, sight, middle_ns);
+  }
+  suspended_until(task, task->seen_ns, now_ns, weight);
+  task->seen_ns = now_ns;
+  if (task->suspended && is_due(task, now_ns)) publish(task);
+}
+
+/* `before_ns`: since when a task that is new has been there, as far as is known. */
+static void meet(struct process *process, const struct sight *sight, int64_t before_ns, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  forget_if_another(process, sight, now_ns);
+  struct task *task = find_task(process->id, sight);
+  bool moves = sight->state == SIGHT_MOVING; /* the next look says what it is at */
+  if (!task && moves) return;
+  if (!task && (task = new_task(process->id, sight))) {
+    task->coroutine = sight->coroutine;
+    begin(task, sight, before_ns);
+  }
+  asyncio->crowded_now += !task;
+  if (!task) return;
+  task->pass = asyncio->pass;
+  if (moves) return;
+  if (sight->state == SIGHT_SUSPENDED && !task->name_check) name_task(process, task, sight);
+  meet_again(task, sight, asyncio->weight, now_ns);
+}
+
+/* Tasks of the process that this look has not met. */
+static void sweep(struct process *process, int64_t now_ns) {
+  for (uint32_t i = 0; i < task_end; i++) {
+    struct task *task = &tasks[i];
+    if (!task->address || task->facts.process != process->id || task->pass == process->asyncio.pass) continue;
+    close_at(task, task->seen_ns + (now_ns - task->seen_ns) / 2, process->asyncio.weight);
+    drop_task(task);
+  }
+}
+
+static void look_at_block(struct process *process, int from, int count, int64_t before_ns) {
+  int64_t now_ns = clock_now_ns();
+  awaits_read(process, references + from, sights, count, now_ns);
+  for (int i = 0; i < count; i++) {
+    process->asyncio.unread_now += sights[i].state == SIGHT_UNREAD;
+    if (sights[i].state == SIGHT_GONE || sights[i].state == SIGHT_UNREAD) continue;
+    meet(process, &sights[i], before_ns, now_ns);
+  }
+}
+
+/* ---- which of the tasks are looked at ---- */
+
+static bool is_chosen(uintptr_t reference, uint32_t shift) {
+  return (dictionary_node_hash(1, reference, 1) & ((1u << shift) - 1)) == 0;
+}
+
+/* How many references of the set's table were chosen; -1 = it cannot be read, more than MOST_LOOKED = too many. */
+static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
+  static char block[1024 * SLOT_BYTES];
+  int chosen = 0;
+  for (uint64_t at = 0; at < slots; at += 1024) {
+    uint64_t count = slots - at < 1024 ? slots - at : 1024;
+    if (!safe_read(block, (void *)(table + at * SLOT_BYTES), count * SLOT_BYTES)) return -1;
+    for (uint64_t i = 0; i < count; i++) {
+      uintptr_t reference = remote_at(block, (int)(i * SLOT_BYTES));
+      if (reference < 65536 || (reference & 7) || !is_chosen(reference, shift)) continue;
+      if (chosen == MOST_LOOKED) return MOST_LOOKED + 1;
+      references[chosen++] = reference;
+    }
+  }
+  return chosen;
+}
+
+/* The tasks to look at, and for how many each stands. < 0 = it is no set (any more). */
+static int choose_tasks(struct process *process) {
+  struct asyncio *asyncio = &process->asyncio;
+  char set[SET_BYTES];
+  if (!safe_read(set, (void *)asyncio->tasks, sizeof set)) return -1;
+  uint64_t used = remote_at(set, SET_USED), slots = remote_at(set, SET_MASK) + 1;
+  if (remote_kind(&asyncio->kinds, remote_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
+  if (asyncio->shift && used >> asyncio->shift < MOST_LOOKED / 4) asyncio->shift--;
+  int chosen = choose(remote_at(set, SET_TABLE), slots, asyncio->shift);
+  for (; chosen > MOST_LOOKED && asyncio->shift < 20; asyncio->shift++)
+    chosen = choose(remote_at(set, SET_TABLE), slots, asyncio->shift + 1);
+  if (asyncio->shift && !asyncio->sampled) loss_add(LOSS_tasks_sampled);
+  asyncio->sampled = asyncio->sampled || asyncio->shift;
+  asyncio->weight = asyncio->shift && chosen > 0 ? (double)used / chosen : 1;
+  return chosen > MOST_LOOKED ? -1 : chosen;
+}
+
+/* ---- a look at a process ---- */
+
+/* Cost and records keep within their budgets. */
+static int64_t next_pause(int64_t now_ns, int64_t cost_ns) {
+  int64_t pause_ns = cost_ns * COST_SHARE;
+  if (rows_until_ns - now_ns > pause_ns) pause_ns = rows_until_ns - now_ns;
+  if (pause_ns > MOST_PAUSE_NS) pause_ns = MOST_PAUSE_NS;
+  return pause_ns > LEAST_PAUSE_NS ? pause_ns : LEAST_PAUSE_NS;
+}
+
+/* Counts as lost the most that were so at once. */
+static void count_most(uint32_t *most, uint32_t now, enum loss loss) {
+  for (; *most < now; (*most)++) loss_add(loss);
+}
+
+static void rest_all(struct process *process, int64_t now_ns) {
+  for (uint32_t i = 0; i < task_end; i++) {
+    struct task *task = &tasks[i];
+    if (!task->address || task->facts.process != process->id || task->seen_ns >= now_ns) continue;
+    suspended_until(task, task->seen_ns, now_ns, process->asyncio.weight);
+    task->seen_ns = now_ns;
+    if (task->suspended && is_due(task, now_ns)) publish(task);
+  }
+  process->asyncio.looked_ns = now_ns;
+}
+
+static void look(struct process *process, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  if (!asyncio->behind && process->quiet_ns > asyncio->looked_ns) rest_all(process, process->quiet_ns);
+  int64_t before_ns = asyncio->looked_ns ? asyncio->looked_ns + (now_ns - asyncio->looked_ns) / 2 : now_ns;
+  int chosen = choose_tasks(process);
+  if (chosen < 0) {
+    asyncio->tasks = asyncio->module = 0;
+    chosen = 0;
+  }
+  asyncio->pass++;
+  asyncio->unread_now = asyncio->crowded_now = 0;
+  for (int at = 0; at < chosen; at += AWAITS_BLOCK)
+    look_at_block(process, at, chosen - at < AWAITS_BLOCK ? chosen - at : AWAITS_BLOCK, before_ns);
+  if (chosen || asyncio->met) sweep(process, now_ns);
+  count_most(&asyncio->unread, asyncio->unread_now, LOSS_tasks_unread);
+  count_most(&asyncio->crowded, asyncio->crowded_now, LOSS_tasks_crowded);
+  asyncio->met = chosen > 0;
+  asyncio->looked_ns = now_ns;
+}
+
+static bool may_look(struct process *process) {
+  return process->threads && process->refusals < REFUSED && stack_aim(process->threads) &&
+         python_layout->interp_modules >= 0;
+}
+
+static void rest(struct process *process, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  rest_all(process, now_ns);
+  asyncio->due_ns = now_ns + LEAST_PAUSE_NS + (now_ns - process->idle_ns) / REST_SHARE;
+}
+
+/* The first look after the process has run finds how it rests now. */
+void tasks_look(struct process *process, int64_t now_ns, bool still, bool all) {
+  struct asyncio *asyncio = &process->asyncio;
+  bool is_due = all || now_ns >= asyncio->due_ns;
+  if (is_due && still && !asyncio->behind) {
+    rest(process, now_ns);
+  } else if (!is_due || !may_look(process)) {
+    asyncio->behind = asyncio->behind || !still;
+  } else if (asyncio_find(process, process->threads->entry.runtime, now_ns)) {
+    prepare();
+    int64_t started_ns = clock_thread_cpu_ns();
+    look(process, now_ns);
+    asyncio->due_ns = now_ns + next_pause(now_ns, clock_thread_cpu_ns() - started_ns);
+    asyncio->behind = false;
+  } else {
+    asyncio->behind = true;
+  }
+}
+
+/* Of what has passed since the last look half is theirs, unless nothing has run. */
+void tasks_end(struct process *process, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  if (!asyncio->met) return;
+  if (!asyncio->behind && process->quiet_ns > asyncio->looked_ns) rest_all(process, process->quiet_ns);
+  asyncio->pass++;
+  sweep(process, now_ns);
+  asyncio->met = false;
+}
