@@ -17,11 +17,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from interpreters import Interpreter
 from recording import record, rows, run, tool
-from scalene_trace.formats.chunks import part_path, read_chunks
+from scalene_trace.formats.chunks import LINE_BYTES, part_path, read_chunks
 from scalene_trace.formats.errors import TraceWriteError
 from scalene_trace.formats.layout import constants, struct_dtype
 from scalene_trace.recorder import drain as drain_module
@@ -29,12 +30,13 @@ from scalene_trace.recorder import finish
 from scalene_trace.recorder.drain import Drain
 from scalene_trace.recorder.errors import ControlError
 from scalene_trace.recorder.marks import MarkFile, read_marks
-from scalene_trace.recorder.recording import CONTROL_NAME, FACTS_NAME, append_whole
+from scalene_trace.recorder.recording import CONTROL_NAME, FACTS_NAME, RSS_STRUCT, append_whole
 from scalene_trace.recorder.remote import ask
+from scalene_trace.recorder.residents import Residents
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.space import FULL_AHEAD, SpoolSpace
 from spool_builder import SpoolBuilder
-from test_drain import Writer, ticks_of, turn
+from test_drain import NAMESPACE, Writer, ticks_of, turn
 from test_recorder_convert import facts
 
 MANY = 2**62
@@ -248,8 +250,24 @@ def test_the_resident_set_of_a_namespace_is_not_that_of_another_process(
     assert done.status == 0 and done.stdout == b"hi\n"
     inside = {row["process"] for row in rows(tmp_path / "t.parquet", "process") if row["pid"] == 1}
     assert inside, "its process took part in the recording"
-    assert not inside & {row["process"] for row in rows(tmp_path / "t.parquet", "rss")}
-    assert {"rss_processes", "waits_off"} <= {row["name"] for row in rows(tmp_path / "t.parquet", "loss")}
+    for kind in ("rss", "wait"):
+        assert not inside & {row["process"] for row in rows(tmp_path / "t.parquet", kind)}
+
+
+@pytest.mark.parametrize(("namespace", "left_out"), [(NAMESPACE, 0), (NAMESPACE + 1, 1), (0, 0)])
+def test_resident_sets_are_read_by_pids_of_our_own_namespace(namespace: int, left_out: int, tmp_path: Path) -> None:
+    space = SpoolSpace(tmp_path / "spool", Settings())
+    space.offer_ahead()
+    slot = Writer(space, namespace=namespace).fill(count=1, closed=False)
+    start = np.zeros(1, struct_dtype("record_process_start"))
+    start["head"], start["pid"] = constants()["RECORD_PROCESS_START"] | 1 << 16, os.getpid()
+    os.pwrite(space.descriptor, start.tobytes(), Writer.offset(slot) + LINE_BYTES)
+    residents = Residents(space, tmp_path / "rss")
+    residents.notice(space.notice_taken())
+    residents.sample_if_due()
+    residents.close()
+    assert residents.left_out == left_out
+    assert (tmp_path / "rss").stat().st_size == RSS_STRUCT.size * (1 - left_out)
 
 
 # ---- the other end of the control socket ----
@@ -314,7 +332,7 @@ entry = head.pack(2, 77, 77, pid, pid, 0) + bytes(32) + struct.pack("=qqqqQ", ti
 with open(os.environ["SCALENE_TRACE_SPOOL"], "r+b", buffering=0) as spool:
     os.pwrite(spool.fileno(), entry.ljust(size, b"\\0"), place)
     os.pwrite(spool.fileno(), struct.pack("=II", 10, 1000), int(sys.argv[4]))
-time.sleep(0.5)
+time.sleep(2)
 """
 
 
