@@ -117,6 +117,15 @@ def test_twenty_tasks_between_two_lines_beside_one_that_computes(python: Interpr
     hold_median(measure, tmp_path, 10)
 
 
+def test_a_loop_that_never_waits_has_suspended_tasks_all_the_same(python: Interpreter, tmp_path: Path) -> None:
+    def measure(trace: Path) -> dict[str, float]:
+        done = record(trace, [target("tasks"), "hog", "3"], python)
+        found_s = suspended(report(trace), "sleep")
+        return {"sleep": error_percent("beside a loop that never waits", python, found_s, done.facts["sleep"], 5)}
+
+    hold_median(measure, tmp_path, 5)
+
+
 def test_tasks_that_live_for_ten_milliseconds_are_met_as_often_as_they_deserve(
     any_python: Interpreter, tmp_path: Path
 ) -> None:

@@ -81,9 +81,9 @@ static void know_loop(struct asyncio *asyncio, uintptr_t loop, uint32_t thread) 
   asyncio->loops[asyncio->loop_turn++ % LOOPS] = (struct event_loop){loop, thread};
 }
 
-static void search_loops(struct process *process) {
+static void search_loops(struct process *process, int64_t now_ns) {
   for (struct watched *each = process->threads; each; each = each->next) {
-    uintptr_t loop = each->state ? loop_of(process, each->state) : 0;
+    uintptr_t state = stack_state(each, now_ns), loop = state ? loop_of(process, state) : 0;
     if (loop) know_loop(&process->asyncio, loop, each->entry.thread);
   }
 }
@@ -96,7 +96,7 @@ uint32_t asyncio_thread(struct process *process, uintptr_t loop, int64_t now_ns)
     }
     if (attempt || now_ns < asyncio->loops_ns) break;
     asyncio->loops_ns = now_ns + LOOPS_NS + LOOPS_THREAD_NS * (int64_t)process->count;
-    search_loops(process);
+    search_loops(process, now_ns);
   }
   return 0;
 }

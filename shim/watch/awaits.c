@@ -18,7 +18,7 @@
 #define TASK_BYTES 256
 #define WRAPPED 16
 #define MAX_DEPTH 64
-#define STEPS (AWAITS_BLOCK * 16)
+#define STEPS (AWAITS_BLOCK * MAX_DEPTH)
 #define PLACES 8192
 #define AGAIN 64 /* what was seen before is verified again once in so many times */
 #define MAX_SLOTS 65536
@@ -295,6 +295,11 @@ void awaits_read(struct process *process, const uintptr_t *references, struct si
   check_names(sights, count);
   for (int i = 0; i < count; i++) {
     if (sights[i].state == SIGHT_SUSPENDED && has_run && before[i] != walks[i].identity) sights[i].state = SIGHT_MOVING;
-    if (sights[i].state == SIGHT_SUSPENDED) find_stack(&sights[i], &walks[i]);
+    if (sights[i].state == SIGHT_MOVING && !has_run) {
+      sights[i].state = SIGHT_SUSPENDED;
+      loss_add(LOSS_tasks_torn);
+    } else if (sights[i].state == SIGHT_SUSPENDED) {
+      find_stack(&sights[i], &walks[i]);
+    }
   }
 }

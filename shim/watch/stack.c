@@ -113,6 +113,11 @@ static bool find_state(struct watched *thread, int64_t now_ns) {
   return thread->state != 0;
 }
 
+uintptr_t stack_state(struct watched *thread, int64_t now_ns) {
+  if (!thread->state) find_state(thread, now_ns);
+  return thread->state;
+}
+
 /* ---- the frames ---- */
 
 static const char *frame_at(uintptr_t address) {

@@ -169,9 +169,18 @@ static bool is_another(const struct task *task, const struct sight *sight) {
   return sight->state == SIGHT_SUSPENDED && task->name_check && task->name_check != sight->name_check;
 }
 
+/* The same name in another object: 3.13 makes a text of a number when it is asked. */
+static bool is_renamed(struct process *process, struct task *task, const struct sight *sight) {
+  struct task_name name;
+  if (task->coroutine != sight->coroutine || !names_read(process, sight->name_object, &name)) return false;
+  if (name.prefix != task->facts.name || name.number != task->facts.number) return false;
+  task->name_check = sight->name_check;
+  return true;
+}
+
 static void forget_if_another(struct process *process, const struct sight *sight, int64_t now_ns) {
   struct task *task = find_task(process->id, sight);
-  if (!task || !is_another(task, sight)) return;
+  if (!task || !is_another(task, sight) || is_renamed(process, task, sight)) return;
   close_at(task, task->seen_ns + (now_ns - task->seen_ns) / 2, process->asyncio.weight);
   drop_task(task);
 }

@@ -165,6 +165,8 @@ void account_ended(struct watched *thread);
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash);
 /* Everything that is read from here on is of the thread's process. false = nothing of its Python is known. */
 bool stack_aim(struct watched *thread);
+/* Its PyThreadState, searched for where it is not known yet; 0 = there is none. */
+uintptr_t stack_state(struct watched *thread, int64_t now_ns);
 
 /* ---- remote.c: Python objects of another process (the one that stack_aim aimed at) ---- */
 

@@ -163,6 +163,18 @@ async def busy(seconds):
     await asyncio.gather(compute(until), *walkers)
 
 
+async def hog(seconds):
+    """The loop never waits: a task computes and only ever lets others go first."""
+    until = time.monotonic() + seconds
+    sleepers = [asyncio.create_task(by_sleep(seconds), name=f"sleeper-{number}") for number in range(3)]
+    while time.monotonic() < until:
+        stop = time.monotonic() + 0.002
+        while time.monotonic() < stop:
+            pass
+        await asyncio.sleep(0)
+    await asyncio.gather(*sleepers)
+
+
 async def short(seconds):
     """Tasks that live for 10 ms each, one after the other."""
     until = time.monotonic() + seconds
@@ -170,12 +182,15 @@ async def short(seconds):
         await asyncio.gather(*(asyncio.create_task(step(0.01)) for _ in range(10)))
 
 
-def watcher_s():
-    """CPU time of the recorder's watcher."""
+def watcher_times():
+    """CPU time of the recorder's watcher, and of all its threads."""
+    times = {"watcher_s": 0.0, "recorder_s": 0.0}
     for task in Path(f"/proc/{os.getppid()}/task").iterdir():
+        used_s = int((task / "schedstat").read_text().split()[0]) / 1e9
+        times["recorder_s"] += used_s
         if (task / "comm").read_text() == "watcher\n":
-            return int((task / "schedstat").read_text().split()[0]) / 1e9
-    return 0.0
+            times["watcher_s"] += used_s
+    return times
 
 
 async def among_many(seconds):
@@ -187,14 +202,15 @@ async def work_a_little(until):
         await asyncio.sleep(0.01)
 
 
-async def many(seconds, count=10_000):
-    """Ten thousand tasks, and one that keeps the loop awake."""
-    start, before = time.monotonic(), watcher_s()
+async def many(seconds):
+    """Ten thousand tasks, or as many as were asked for, and one that keeps the loop awake; and what the watcher took."""
+    count = int(sys.argv[3]) if len(sys.argv) > 3 else 10_000
+    started, start = watcher_times(), time.monotonic()
     crowd = [asyncio.create_task(among_many(seconds), name=f"one of many {number}") for number in range(count)]
     await work_a_little(start + seconds)
     await asyncio.gather(*crowd)
-    wall_s = time.monotonic() - start
-    watches.update({"wall_s": wall_s, "watcher_s": watcher_s() - before})
+    after, wall_s = watcher_times(), time.monotonic() - start
+    watches.update({"wall_s": wall_s, "started": started, **{name: after[name] - started[name] for name in after}})
 
 
 async def forever(_seconds):
@@ -211,6 +227,6 @@ def run(coroutine):
 
 
 if __name__ == "__main__":
-    modes = {"kinds": kinds, "busy": busy, "short": short, "many": many, "forever": forever}
+    modes = {"kinds": kinds, "busy": busy, "hog": hog, "short": short, "many": many, "forever": forever}
     run(modes[sys.argv[1]](float(sys.argv[2])))
     print(json.dumps(watches))
