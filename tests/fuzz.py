@@ -72,7 +72,7 @@ def run_inside(what: str, seconds: int, found: Path) -> None:
         if what == "bytes":
             seeds = folder / "seeds"
             small_trace(seeds)
-        limits = [f"-max_total_time={seconds}", "-max_len=16384", "-timeout=30", "-rss_limit_mb=4096"]
+        limits = [f"-max_total_time={seconds}", "-max_len=65536", "-timeout=30", "-rss_limit_mb=4096"]
         if what in WORDS:
             (folder / "words").write_text(dictionary(WORDS[what]))
             limits.append(f"-dict={folder / 'words'}")
