@@ -200,7 +200,7 @@ def _with_inputs(names: frozenset[str]) -> frozenset[str]:
 
 
 def _raise_damage(path: Path, error: BaseException) -> None:
-    """Raises TraceDamaged if ``error`` is DuckDB's about the contents of the file."""
+    """Raises TraceDamaged if ``error`` is DuckDB's, or Python's on DuckDB's answer, about the contents of the file."""
     import duckdb
 
     about_contents = (
@@ -209,6 +209,14 @@ def _raise_damage(path: Path, error: BaseException) -> None:
         duckdb.ConversionException,
         duckdb.BinderException,
         duckdb.OutOfRangeException,
+        duckdb.SerializationException,
+        duckdb.NotImplementedException,
+        duckdb.InvalidTypeException,
+        duckdb.TypeMismatchException,
+        duckdb.InternalException,
+        UnicodeDecodeError,  # a name that is no text, on its way to Python
     )
-    if isinstance(error, about_contents):
+    # Without a class of their own: what the readers of Thrift and of zstd throw, and names that become no text.
+    is_unnamed = type(error) in (duckdb.Error, RuntimeError)
+    if is_unnamed or isinstance(error, about_contents):
         raise TraceDamaged(path, f"DuckDB cannot read it ({str(error).splitlines()[0]})") from error
