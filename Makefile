@@ -88,11 +88,12 @@ test-c: test-units build/targets/.stamp ## unit tests of the shim: plain, ASan +
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing; results into benchmarks/results/
+stress: build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/python tests/stress.py --ticks 2000000
 	$(BIN)/python tests/regression.py
 	$(BIN)/python tests/kills.py
+	$(BIN)/python tests/consumers.py
 	$(BIN)/python tests/fuzz.py
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
