@@ -22,6 +22,10 @@ NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))
 PARAMETERS: dict[str, dict[str, Any]] = {
     "sources_of": {"files": []},
     "memory_rows": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
+    "binned_ticks": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_waits": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_memory": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_allocations": {"origin_ns": 0, "bin_ns": 1000, "peaks": [0, 1000]},
 }
 
 
