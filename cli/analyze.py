@@ -18,7 +18,7 @@ import typer
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
-from . import analyze_threads
+from . import analyze_html, analyze_threads
 from .analyze_native import libraries, processes
 from .analyze_options import (
     AllFiles,
@@ -290,6 +290,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "threads": analyze_threads.threads,
     "libraries": libraries,
     "processes": processes,
+    "html": analyze_html.html,
     "info": info,
     "sql": sql,
 }
