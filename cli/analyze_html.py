@@ -21,6 +21,7 @@ from .analyze_options import (
     selection_of,
 )
 from .output import write
+from .render import clean
 
 Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
 Output = Annotated[
@@ -63,7 +64,7 @@ def html(
     """
     from scalene_trace.analyze.html.page import build_page
 
-    target = Path(output or Path(path).with_suffix(".html").name)
+    target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
         _check_target(target, force)
     selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
@@ -71,31 +72,33 @@ def html(
     if output == "-":
         return write(page)
     _replace(target, page)
-    return write(f"Written: {target} ({len(page) / 1e6:.1f} MB)\n")
+    return write(f"Written: {clean(str(target))} ({len(page) / 1e6:.1f} MB)\n")
 
 
 def _check_target(target: Path, force: bool) -> None:
     """Raises UsageError where nothing may be written."""
-    if target.is_dir() or not target.parent.is_dir():
-        raise UsageError(f"{target} is a folder." if target.is_dir() else f"There is no folder {target.parent}.")
-    if target.exists() and not force and not _is_report(target):
-        raise UsageError(f"{target} exists and is no report of this command. Give another name, or --force.")
+    try:
+        if not target.parent.is_dir():
+            raise UsageError(f"There is no folder {target.parent}.")
+        if target.exists() and not target.is_file():
+            raise UsageError(f"{target} is {'a folder' if target.is_dir() else 'no regular file; - means stdout'}.")
+        if target.exists() and not force and not _is_report(target):
+            raise UsageError(f"{target} exists and is no report of this command. Give another name, or --force.")
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error}.") from error
 
 
 def _is_report(target: Path) -> bool:
     from scalene_trace.analyze.html.page import MARK
 
-    try:
-        with target.open("rb") as file:
-            return MARK.encode() in file.read(200)
-    except OSError:
-        return False
+    with target.open("rb") as file:
+        return MARK.encode() in file.read(200)
 
 
 def _replace(target: Path, page: str) -> None:
     """Writes the page beside the target and puts it in its place, readable by its owner alone."""
     try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        handle, name = tempfile.mkstemp(prefix=".scalene-report-", dir=target.parent)
         try:
             with os.fdopen(handle, "w", encoding="ascii") as file:
                 file.write(page)

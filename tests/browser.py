@@ -34,7 +34,16 @@ FLAGS = (
 )
 PATIENCE_S = 60
 #: What the DevTools protocol calls keys that have no character.
-KEY_CODES = {"Enter": 13, "Escape": 27, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39, "ArrowDown": 40, "Tab": 9}
+KEY_CODES = {
+    "Enter": 13,
+    "Escape": 27,
+    "ArrowLeft": 37,
+    "ArrowUp": 38,
+    "ArrowRight": 39,
+    "ArrowDown": 40,
+    "Tab": 9,
+    "End": 35,
+}
 
 
 class Browser:
@@ -46,9 +55,8 @@ class Browser:
         self._profile = tempfile.mkdtemp(prefix="browser-")
         to_read, self._write = os.pipe()
         self._read, to_write = os.pipe()
-        self._process = _started(
-            [found[0], *FLAGS, f"--user-data-dir={self._profile}", "about:blank"], to_read, to_write
-        )
+        command = [found[0], *FLAGS, f"--user-data-dir={self._profile}", "about:blank"]
+        self._process = _started(command, to_read, to_write, self._profile)
         os.close(to_read)
         os.close(to_write)
         self._buffer = b""
@@ -117,17 +125,20 @@ class Browser:
             self.call("Target.closeTarget", targetId=target)
 
 
-def _started(command: list[str], to_read: int, to_write: int) -> subprocess.Popen[bytes]:
-    """The browser, which reads commands from descriptor 3 and writes answers to 4."""
+def _started(command: list[str], to_read: int, to_write: int, home: str) -> subprocess.Popen[bytes]:
+    """The browser, which reads commands from descriptor 3 and writes answers to 4.
+
+    Its helpers come and go as it likes until it ends, so that they are not counted among a test's own processes.
+    """
 
     def place() -> None:
         low, high = fcntl.fcntl(to_read, fcntl.F_DUPFD, 10), fcntl.fcntl(to_write, fcntl.F_DUPFD, 10)
         os.dup2(low, 3)
         os.dup2(high, 4)
 
-    return subprocess.Popen(
-        command, preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
+    environment = {name: value for name, value in os.environ.items() if name != "SCALENE_TEST_RUN"} | {"HOME": home}
+    unheard = subprocess.DEVNULL
+    return subprocess.Popen(command, preexec_fn=place, close_fds=False, stdout=unheard, stderr=unheard, env=environment)
 
 
 class Page:

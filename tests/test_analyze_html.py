@@ -23,7 +23,7 @@ from scalene_trace.analyze.html.page import ASSETS, assemble, build_page
 from scalene_trace.analyze.open import open_traces
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
-from trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
+from trace_builder import MS, SECOND, TraceBuilder
 
 APP, LIB = "/home/me/app.py", "/usr/lib/python3.12/queue.py"
 WEB = ASSETS.parent / "web"
@@ -338,12 +338,3 @@ def test_traces_with_next_to_nothing_make_a_document(tmp_path: Path) -> None:
     for path in empty_traces(tmp_path):
         document = model.build_document([path], Selection())
         assert json.loads(safe_json(document)) == document
-
-
-def test_ten_thousand_lines_and_a_million_ticks_fit_into_ten_megabytes(tmp_path: Path) -> None:
-    path = write_wide_trace(tmp_path / "t.parquet")
-    entry = model.build_document([path], Selection())["traces"][0]
-    assert len(assemble(safe_json({"traces": [entry]}))) < 10_000_000
-    owned = {each for each in owners(entry) if each is not None}
-    assert len(owned) == 10_000 and entry["bins"]["count"] >= 700 and entry["short_stacks"] == 0
-    assert {file: len(pieces) for file, pieces in entry["sources"].items()} == dict.fromkeys(entry["sources"], 1)

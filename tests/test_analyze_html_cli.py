@@ -54,6 +54,8 @@ def test_a_page_goes_to_stdout_when_asked(trace: Path, capsys: pytest.CaptureFix
     [
         (["-o", "/nowhere/at/all.html"], "There is no folder /nowhere/at"),
         (["-o", "."], "is a folder"),
+        (["-o", "/dev/null", "--force"], "is no regular file"),
+        (["-o", "x" * 300 + ".html"], "cannot be written"),
         (["--from", "2", "--to", "1"], "--to 1 is not after --from 2"),
     ],
 )
@@ -69,6 +71,7 @@ def test_a_trace_that_cannot_be_read_leaves_nothing(tmp_path: Path, monkeypatch:
     monkeypatch.chdir(tmp_path)
     Path("x.parquet").write_bytes(b"no trace")
     assert run(["html", "x.parquet"]) == EXIT_TRACE
+    assert run(["html", ""]) == EXIT_TRACE
     assert [path.name for path in tmp_path.iterdir()] == ["x.parquet"]
 
 

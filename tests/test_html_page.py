@@ -14,7 +14,7 @@ from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
 from test_analyze_html import busy_trace, empty_traces
-from trace_builder import MS, SECOND, TraceBuilder
+from trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 
 #: Texts of the cells of a column of the table that is shown, from top to bottom.
 COLUMN = """(key => {{
@@ -188,6 +188,25 @@ def test_flame_graphs_open_and_are_driven_by_keys(page: Page, trace: Path) -> No
         page.wait(f"{frames}.length > 3")
 
 
+def test_a_line_says_which_libraries_its_native_time_is_in(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    stack = builder.stack(("/app/a.py", "f", 1, 2))
+    builder.add("module", id=7, path="/usr/lib/libfast<b>.so.1", **{"class": "extension"})
+    native = {
+        "pc_class": "extension",
+        "pc_module": 7,
+        "pc_offset": 4096,
+        "extension_module": 7,
+        "extension_offset": 4096,
+    }
+    builder.tick(5 * MS, process, builder.thread(process, 10 * MS), stack, **native)
+    with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
+        cells = "[...document.querySelectorAll('#pane .rows .row .cell')].map(each => each.title)"
+        assert "libfast<b> 0.010 s" in page.value(cells)
+        assert page.complaints() == []
+
+
 def test_the_filter_leaves_what_matches(page: Page) -> None:
     page.press("/")
     page.call("Input.insertText", text="app.py:8")
@@ -209,6 +228,28 @@ def test_a_page_about_next_to_nothing_is_a_sensible_page(browser: Browser, tmp_p
             assert page.value("document.querySelector('main').textContent.length") > 0
         assert page.complaints() == []
         assert "NaN" not in page.value("document.body.innerText")
+
+
+def test_ten_thousand_lines_and_a_million_ticks_fit_into_ten_megabytes_and_a_table(
+    browser: Browser, tmp_path: Path
+) -> None:
+    trace = write_wide_trace(tmp_path / "t.parquet")
+    path = written(trace)
+    assert path.stat().st_size < 10_000_000
+    with browser.page(path) as page:
+        rows = "document.querySelectorAll('#pane .rows .row').length"
+        assert page.value("document.querySelector('#pane .table').ariaRowCount") == "10001"
+        assert 10 < page.value(rows) < 100
+        totals = build_report([trace], Selection()).totals
+        assert figures(page)["cpu_s"] == pytest.approx(totals.cpu_s, rel=1e-4)
+        type_window(page, "1000", "1800")
+        windowed = build_report([trace], Selection(1000, 1800)).totals
+        assert figures(page)["cpu_s"] == pytest.approx(windowed.cpu_s, rel=1e-4)
+        page.press("1")
+        page.press("End")
+        page.wait("document.querySelector('#pane .row.selected')?.ariaRowIndex > 9000")
+        assert 10 < page.value(rows) < 100
+        assert page.complaints() == []
 
 
 def hostile_trace(path: Path) -> tuple[Path, list[str]]:

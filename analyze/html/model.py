@@ -12,10 +12,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalene_trace.analyze import info
+from scalene_trace.analyze import info, queries
 from scalene_trace.analyze.leaks import find_leaks, merged_leaks
+from scalene_trace.analyze.libraries import library_times
 from scalene_trace.analyze.open import REPORT_TABLES, Traces, open_traces
-from scalene_trace.analyze.report import query_of
+from scalene_trace.analyze.report import line_key, query_of
 from scalene_trace.analyze.results import ThreadInfo, TraceInfo, to_json
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.analyze.sources import sources_of
@@ -77,7 +78,18 @@ def _entry(traces: Traces, selection: Selection) -> Json:
         "processes": to_json(info.process_infos(traces, 1)),
         "marks": to_json(info.mark_infos(traces, 1)),
         "leaks": to_json(leaks) if trace.events["alloc"] is not None else None,
+        "libraries": _libraries(connection),
     }
+
+
+def _libraries(connection: DuckDBPyConnection) -> list[Json]:
+    """Of each line with native time, the libraries that most of it went to: name (None = no known image) and seconds."""
+    times = library_times(queries.rows(connection, "library_rows"), [line_key])
+    return [
+        {"file": file, "line": line, "libraries": [[each.library, each.native_s] for each in found]}
+        for (file, line), found in times.items()
+        if file is not None
+    ]
 
 
 def _user_files(connection: DuckDBPyConnection) -> set[str]:
@@ -135,9 +147,16 @@ def _memory(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -> tup
     rows = footprint_events(connection) if trace.events["memory"] is not None else []
     footprint = highest([(t_ns, value) for t_ns, value, _ in rows], bins)
     python = highest([(t_ns, value) for t_ns, _, value in rows], bins)
-    found = connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
-    levels = {"footprint": footprint if rows else [], "python": python if rows else []}
-    levels["rss"] = highest(found, bins) if found else []
     (mark,) = connection.execute("SELECT max(peak_rss_bytes) FROM processes").fetchall()[0]
-    memory: Json = {name: [value for _, value in level] or None for name, level in levels.items()}
-    return memory | {"peak_rss_mark": mark}, [t_ns for t_ns, _ in footprint]
+    levels = {"footprint": footprint if rows else None, "python": python if rows else None}
+    memory: Json = {name: level and [value for _, value in level] for name, level in levels.items()}
+    return memory | {"rss": _resident(connection, bins), "peak_rss_mark": mark}, [t_ns for t_ns, _ in footprint]
+
+
+def _resident(connection: DuckDBPyConnection, bins: Bins) -> list[int | None] | None:
+    """The resident set by piece, None before it was first read; None where it never was."""
+    found = connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
+    if not found:
+        return None
+    levels = [value for _, value in highest(found, bins)]
+    return [value if bins.edge_ns(index + 1) > found[0][0] else None for index, value in enumerate(levels)]

@@ -31,7 +31,7 @@ export function timeBar(row, state) {
   return bar(parts, state.longest);
 }
 
-export function placeColumn(state, width = "minmax(120px, 170px)") {
+export function placeColumn(state, width = "minmax(110px, 170px)") {
   return {
     key: "place",
     title: "line",
@@ -65,7 +65,7 @@ export function timeColumns(state) {
       key: "bar",
       title: "time",
       hint: "Python, native, system, and waiting if asked for; the longest bar is the largest line",
-      width: "minmax(90px, 130px)",
+      width: "minmax(80px, 130px)",
       align: "graph",
       value: (row) => row.cpu + (state.waitInBars ? row.wait : 0),
       fill: (cell, row) => cell.append(timeBar(row, state)),
@@ -73,7 +73,12 @@ export function timeColumns(state) {
   }
   if (has.cpu) {
     columns.push(number(state, "python", "Python s", "user CPU time in Python code", "68px", time));
-    columns.push(number(state, "native", "native s", "user CPU time in builtins and extensions", "66px", time));
+    const hint =
+      "user CPU time in builtins and extensions; a line's cell says in which libraries, over all that was recorded";
+    columns.push({
+      ...number(state, "native", "native s", hint, "66px", time),
+      fill: (cell, row) => nativeCell(cell, row, state),
+    });
     columns.push(number(state, "system", "system s", "CPU time in the kernel", "70px", time));
   }
   if (has.wait)
@@ -95,6 +100,13 @@ export function timeColumns(state) {
 export function shareCell(cell, share) {
   cell.textContent = share > 0 ? decimal(share, 1) : "";
   cell.classList.toggle("much", share >= 10);
+}
+
+function nativeCell(cell, row, state) {
+  cell.textContent = time(row.native, state);
+  cell.title = (row.libraries ?? [])
+    .map(([name, value]) => `${clean(name ?? "code in no file")} ${decimal(value, 3)} s`)
+    .join(", ");
 }
 
 function waitCell(cell, row, state) {
@@ -130,7 +142,7 @@ export function memoryColumns(state, { trend = true } = {}) {
       key: "trend",
       title: "trend",
       hint: "its growth over the window",
-      width: "84px",
+      width: "78px",
       align: "graph",
       unsorted: true,
       value: (row) => row.growth,

@@ -57,6 +57,8 @@ export class Trace {
     };
     this.#readCalls(entry);
     this.#findOwners(new Set(entry.user_files));
+    const libraries = new Map(entry.libraries.map((each) => [`${each.line}:${each.file}`, each.libraries]));
+    for (const row of this.lines) row.libraries = libraries.get(`${row.line}:${row.file}`);
   }
 
   #readCalls({ nodes }) {

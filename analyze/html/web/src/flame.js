@@ -105,6 +105,7 @@ export class Flame {
   /** Draws the calls of the state's window, if the graph is to be seen. */
   draw() {
     if (!this.#isVisible()) return;
+    this.holder.dataset.kind = this.#kind ?? "";
     for (const button of this.buttons.children)
       button.setAttribute("aria-checked", String(button.dataset.kind === this.#kind));
     this.holder.replaceChildren();
@@ -160,7 +161,7 @@ export class Flame {
       if (!totals[node]) continue;
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
-      const isShown = place >= 0 && (this.libraries.checked || trace.ownFunction[place] >= 0);
+      const isShown = place >= 0 && this.#isShown(place);
       made[node] = isShown ? this.#frame(parent, place) : parent;
       if (isShown) made[node].value += totals[node];
       if (trace.parents[node] < 0) root.value += totals[node];
@@ -170,6 +171,13 @@ export class Flame {
       }
     }
     return pruned(root, kind, root.value * LEAST_SHARE, 0);
+  }
+
+  /** Calls of the import system are left out, as in tracebacks: they are many, and say nothing. */
+  #isShown(place) {
+    const { trace } = this.state;
+    if (trace.ownFunction[place] >= 0) return true;
+    return this.libraries.checked && !trace.files[trace.locations.file[place]].startsWith("<frozen importlib");
   }
 
   #frame(parent, place) {

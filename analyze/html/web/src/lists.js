@@ -2,7 +2,6 @@
 import { element, sparkline } from "./dom.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
 import { Table } from "./table.js";
-import { sourceCell } from "./source.js";
 import { memoryColumns, placeColumn, timeColumns } from "./columns.js";
 
 const plain = (key, title, width, text = (row) => clean(String(row[key] ?? "")), more = {}) => ({
@@ -21,12 +20,12 @@ const fixed =
 const mega = (key) => (row) => (row[key] === null || row[key] === undefined ? "" : decimal(row[key] / 1e6, 1));
 
 export function lineTable(state, open) {
-  const fill = (cell, row) => sourceCell(cell, (state.lineText(row.file, row.line) ?? "").trim());
+  const text = (row) => clean((state.lineText(row.file, row.line) ?? "").trim());
   const columns = [
     placeColumn(state),
+    { key: "source", title: "source", width: "minmax(200px, 1fr)", style: "code", unsorted: true, text },
     ...timeColumns(state),
     ...memoryColumns(state),
-    { key: "source", title: "source", width: "minmax(220px, 1fr)", style: "code", unsorted: true, fill },
   ];
   return new Table(columns, {
     label: "Lines",
@@ -64,6 +63,7 @@ export function functionTable(state, open) {
 export function leakTable(state, open) {
   const columns = [
     placeColumn(state),
+    plain("source", "source", "minmax(160px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
     plain("function", "function", "minmax(90px, 200px)", (row) => clean(row.function), { style: "mono" }),
     right("bytes_per_s", "rate", "90px", (row) => perSecond(row.bytes_per_s)),
     right("error_bytes_per_s", "± rate", "90px", (row) => perSecond(row.error_bytes_per_s), { hint: "standard error" }),
@@ -89,7 +89,6 @@ export function leakTable(state, open) {
           ),
         ),
     },
-    plain("source", "source", "minmax(160px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
   ];
   const table = new Table(columns, {
     label: "Leaks",
@@ -109,8 +108,8 @@ export function leakTable(state, open) {
 export function threadTables(state) {
   const waits = state.trace.has.wait
     ? [
-        right("wait", "wait s", "76px", fixed("wait")),
-        right("sleep", "asleep s", "76px", fixed("sleep")),
+        right("wait", "wait s", "66px", fixed("wait")),
+        right("sleep", "asleep s", "66px", fixed("sleep")),
         right("disk", "disk s", "66px", fixed("disk")),
         right("runnable", "CPU wait s", "80px", fixed("runnable")),
         right("gil", "GIL s", "66px", fixed("gil")),
@@ -118,10 +117,10 @@ export function threadTables(state) {
     : [];
   const cpu = state.trace.has.cpu
     ? [
-        right("cpu", "CPU s", "76px", fixed("cpu")),
-        right("python", "Python s", "76px", fixed("python")),
-        right("native", "native s", "76px", fixed("native")),
-        right("system", "system s", "76px", fixed("system")),
+        right("cpu", "CPU s", "66px", fixed("cpu")),
+        right("python", "Python s", "66px", fixed("python")),
+        right("native", "native s", "66px", fixed("native")),
+        right("system", "system s", "66px", fixed("system")),
       ]
     : [];
   const span = [

@@ -210,7 +210,10 @@ class Page {
       );
     if (peakBin >= 0)
       texts.push(`The window’s peak is at ${typed(this.trace.edge(peakBin), this.trace.bins.width_s)} s.`);
-    this.foot.textContent = texts.join(" ");
+    this.foot.replaceChildren(
+      element("span", { text: texts.join(" ") }),
+      element("span", { class: "keys", text: "1–7 tabs · / filter · Enter source · Esc whole time" }),
+    );
   }
 
   #typed() {

@@ -173,15 +173,9 @@ function sourceColumns(state) {
       width: "minmax(300px, 1fr)",
       style: "code",
       unsorted: true,
-      fill: (cell, row) => sourceCell(cell, row.text),
+      text: (row) => (row.text === null ? "(source not in the trace)" : clean(row.text)),
     },
   ].filter(Boolean);
-}
-
-/** Text of a line; all of it when pointed at. */
-export function sourceCell(cell, text) {
-  cell.textContent = text === null ? "(source not in the trace)" : clean(text);
-  if (cell.textContent.length > 40) cell.title = cell.textContent.trim();
 }
 
 /** Colours a line by its share of the busiest one. */

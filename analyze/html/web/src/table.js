@@ -3,6 +3,7 @@ import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } 
 import { element } from "./dom.js";
 
 const ROW = 21; // height of a row in pixels, as in style.css
+const LONG = 20; // characters of a cell that may be cut: pointing at it shows them all
 const GAP = 10; // between columns
 
 /**
@@ -20,6 +21,7 @@ export class Table {
   constructor(columns, options) {
     this.columns = columns;
     this.options = options;
+    this.id = options.label.toLowerCase();
     this.sort = options.sort ?? null;
     this.head = element("div", { class: "row head", role: "row" }, ...columns.map((each) => this.#header(each)));
     this.body = element("div", { class: "rows", role: "rowgroup" });
@@ -123,6 +125,7 @@ export class Table {
     const empty = this.#shown.length
       ? []
       : [element("div", { class: "empty", text: this.options.empty ?? "Nothing here." })];
+    if (this.#selected) this.element.setAttribute("aria-activedescendant", `${this.id}-selected`);
     this.body.replaceChildren(
       ...empty,
       ...items.filter((item) => item.index < this.#shown.length).map((item) => this.#row(item)),
@@ -136,6 +139,7 @@ export class Table {
       role: "row",
       "aria-rowindex": String(item.index + 2),
       "aria-selected": String(row === this.#selected),
+      id: row === this.#selected ? `${this.id}-selected` : null,
       onclick: () => this.#choose(item.index, false),
       ondblclick: () => this.options.open?.(row),
     });
@@ -144,6 +148,7 @@ export class Table {
       const cell = element("div", { class: `cell ${column.align ?? "left"} ${column.style ?? ""}`, role: "gridcell" });
       if (column.fill) column.fill(cell, row);
       else cell.textContent = column.text(row);
+      if (!cell.title && cell.textContent.length > LONG) cell.title = cell.textContent.trim();
       made.append(cell);
     }
     this.options.decorate?.(made, row);

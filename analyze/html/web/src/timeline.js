@@ -5,7 +5,7 @@ import { decimal, megabytes, typed } from "./format.js";
 import { element } from "./dom.js";
 
 const COLUMNS = 300; // pieces that CPU use is drawn in, at most
-const TICKS = 4; // and each as long as this many ticks of a busy thread, at least: less would be noise
+const TICKS = 8; // and each as long as this many ticks of a busy thread, at least: less would be noise
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
@@ -79,7 +79,7 @@ export class Timeline {
     const starts = Array.from({ length: this.trace.bins.count }, (_, index) => index);
     const rows = this.#stepped(
       starts,
-      wanted.map(([levels]) => levels.map((each) => each / 1e6)),
+      wanted.map(([levels]) => levels.map((each) => (each === null ? null : each / 1e6))),
     );
     const series = wanted.map(([, style]) => ({ ...style, points: { show: false } }));
     return { label: "MB", rows, series, height: 100, format: (value) => decimal(value, 0), least: 1 };
