@@ -113,7 +113,7 @@ generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the d
 
 # What it makes is committed: a wheel is built without Node.js. The lock file says which versions are in it.
 html: ## bundle the page of `scalene-analyze html` from analyze/html/web; needs Node.js and npm
-	@mkdir -p $(WEB)
+	@rm -rf $(WEB)/src && mkdir -p $(WEB)
 	cp -r analyze/html/web/. $(WEB)
 	cd $(WEB) && npm ci --silent && node build.mjs $(CURDIR)/analyze/html/assets
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import random
 import re
@@ -288,6 +289,14 @@ def test_the_bundle_is_made_of_the_versions_of_the_lock_file_and_says_so() -> No
     assert {name: version for name, version, _ in listed} == {name: versions_in_lock()[name] for name, _, _ in listed}
     assert {name: version for name, version, _ in listed if name in asked} == asked
     assert {licence for _, _, licence in listed} <= {"MIT", "ISC", "BSD-3-Clause", "Apache-2.0"}
+
+
+def test_the_bundle_is_made_of_the_sources_beside_it() -> None:
+    paths = {
+        str(path.relative_to(WEB)): path for path in (*WEB.glob("src/*"), WEB / "package-lock.json", WEB / "build.mjs")
+    }
+    digest = hashlib.sha256(b"".join(paths[name].read_bytes() for name in sorted(paths))).hexdigest()
+    assert f"Made from {digest}\n" in (ASSETS / "report.js").read_text(), "the bundle is stale: run `make html`"
 
 
 def test_the_bundle_is_small_and_the_lock_file_names_no_address() -> None:

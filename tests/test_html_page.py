@@ -207,6 +207,16 @@ def test_a_line_says_which_libraries_its_native_time_is_in(browser: Browser, tmp
         assert page.complaints() == []
 
 
+def test_a_line_of_several_functions_is_named_after_the_busiest(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, 30 * MS)
+    for number, name in enumerate(["f", "f.<lambda>", "f.<lambda>"]):
+        builder.tick((number + 5) * MS, process, thread, builder.stack(("/app/a.py", name, 1, 2)))
+    with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
+        assert page.value("document.querySelector('#pane .rows .cell').title") == "/app/a.py:2, f.<lambda>"
+
+
 def test_the_filter_leaves_what_matches(page: Page) -> None:
     page.press("/")
     page.call("Input.insertText", text="app.py:8")

@@ -1,6 +1,7 @@
 // Bundles src/ into one script and one style sheet, in the folder named on the command line.
-// The script opens with the names, versions and licences of what is in it.
+// The script opens with the names, versions and licences of what is in it, and a digest of what it was made from.
 import { build } from "esbuild";
+import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -44,5 +45,13 @@ function notice(names) {
   const list = texts.map(({ heading }) => heading).join("\n");
   const licences = [...places].map(([text, headings]) => `${headings.join(", ")}:\n\n${text}`).join("\n\n----\n\n");
   const safe = licences.replaceAll("*/", "* /").replaceAll("<", "(").replaceAll(">", ")");
-  return `/*! Contains:\n${list}\n\n${safe}\n*/\n`;
+  return `/*! Made from ${digest()}\nContains:\n${list}\n\n${safe}\n*/\n`;
+}
+
+/** SHA-256 over the contents of the lock file, this file and src/, in the order of their names. */
+function digest() {
+  const sources = readdirSync("src").map((name) => `src/${name}`);
+  const hash = createHash("sha256");
+  for (const name of ["package-lock.json", "build.mjs", ...sources].sort()) hash.update(readFileSync(name));
+  return hash.digest("hex");
 }

@@ -56,9 +56,10 @@ export class Trace {
       copy: events.copy !== null,
     };
     this.#readCalls(entry);
-    this.#findOwners(new Set(entry.user_files));
-    const libraries = new Map(entry.libraries.map((each) => [`${each.line}:${each.file}`, each.libraries]));
-    for (const row of this.lines) row.libraries = libraries.get(`${row.line}:${row.file}`);
+    this.#nameLocations(new Set(entry.user_files));
+    this.#findOwners();
+    this.#findFirstCalls();
+    this.#nameLibraries();
   }
 
   #readCalls({ nodes }) {
@@ -69,53 +70,57 @@ export class Trace {
     this.places = Int32Array.from(places, (place) => place - 1);
   }
 
-  /** For each node: the line and the function that it is charged to, and whether it is the first call of its function. */
-  #findOwners(userFiles) {
+  /** Lines and functions of the program's own, and for each location which of them it is; -1 = none. */
+  #nameLocations(userFiles) {
     const { file, function: name, first_line, line } = this.locations;
     const isUser = this.files.map((each) => userFiles.has(each));
-    const lineIds = new Map();
-    const functionIds = new Map();
-    this.lines = [];
-    this.functions = [];
-    const lineOf = new Int32Array(file.length).fill(-1);
-    const functionOf = new Int32Array(file.length).fill(-1);
+    const lines = new Rows();
+    const functions = new Rows();
+    this.ownLine = new Int32Array(file.length).fill(-1);
+    this.ownFunction = new Int32Array(file.length).fill(-1);
     for (let place = 0; place < file.length; place++) {
       if (!isUser[file[place]]) continue;
-      const names = {
-        file: this.files[file[place]],
-        fileId: file[place],
-        function: this.functionName(place),
-        firstLine: first_line[place],
-      };
-      lineOf[place] = idOf(lineIds, `${file[place]}:${line[place]}`, this.lines, { ...names, line: line[place] });
+      const names = { file: this.files[file[place]], function: this.function_names[name[place]] };
+      this.ownLine[place] = lines.idOf(`${file[place]}:${line[place]}`, { ...names, line: line[place] });
       const key = `${file[place]}:${name[place]}:${first_line[place]}`;
-      functionOf[place] = idOf(functionIds, key, this.functions, { ...names, line: first_line[place] });
+      this.ownFunction[place] = functions.idOf(key, { ...names, line: first_line[place] });
     }
-    this.lineOfNode = new Int32Array(this.nodeCount).fill(-1);
-    this.functionOfNode = new Int32Array(this.nodeCount).fill(-1);
-    this.isFirstCall = new Uint8Array(this.nodeCount);
-    this.ownFunction = functionOf;
+    this.lines = lines.rows;
+    this.functions = functions.rows;
+  }
+
+  /** For each node: the location, line and function that it is charged to, the innermost of the program's own; -1 = none. */
+  #findOwners() {
+    this.ownerOfNode = new Int32Array(this.nodeCount).fill(-1);
+    for (let node = 0; node < this.nodeCount; node++) {
+      const [place, parent] = [this.places[node], this.parents[node]];
+      if (place >= 0 && this.ownLine[place] >= 0) this.ownerOfNode[node] = place;
+      else if (parent >= 0) this.ownerOfNode[node] = this.ownerOfNode[parent];
+    }
+    this.lineOfNode = this.ownerOfNode.map((place) => (place < 0 ? -1 : this.ownLine[place]));
+    this.functionOfNode = this.ownerOfNode.map((place) => (place < 0 ? -1 : this.ownFunction[place]));
+  }
+
+  /** For each node: is it a call of a function that is not among its callers? Nodes come in depth-first order. */
+  #findFirstCalls() {
     const depths = new Int32Array(this.functions.length);
     const path = [];
+    const functionAt = (node) => (this.places[node] >= 0 ? this.ownFunction[this.places[node]] : -1);
+    this.isFirstCall = new Uint8Array(this.nodeCount);
     for (let node = 0; node < this.nodeCount; node++) {
-      const parent = this.parents[node];
-      while (path.length && path[path.length - 1] !== parent) this.#leave(path.pop(), depths);
-      const place = this.places[node];
-      const isOwn = place >= 0 && lineOf[place] >= 0;
-      this.lineOfNode[node] = isOwn ? lineOf[place] : parent >= 0 ? this.lineOfNode[parent] : -1;
-      this.functionOfNode[node] = isOwn ? functionOf[place] : parent >= 0 ? this.functionOfNode[parent] : -1;
-      if (isOwn) this.isFirstCall[node] = depths[functionOf[place]]++ === 0;
+      while (path.length && path.at(-1) !== this.parents[node]) {
+        const left = functionAt(path.pop());
+        if (left >= 0) depths[left]--;
+      }
+      const called = functionAt(node);
+      if (called >= 0) this.isFirstCall[node] = depths[called]++ === 0;
       path.push(node);
     }
   }
 
-  #leave(node, depths) {
-    const place = this.places[node];
-    if (place >= 0 && this.ownFunction[place] >= 0) depths[this.ownFunction[place]]--;
-  }
-
-  functionName(place) {
-    return this.function_names[this.locations.function[place]];
+  #nameLibraries() {
+    const libraries = new Map(this.libraries.map((each) => [`${each.line}:${each.file}`, each.libraries]));
+    for (const row of this.lines) row.libraries = libraries.get(`${row.line}:${row.file}`);
   }
 
   /** Time in seconds from the start of the recording at which bin ``index`` begins. */
@@ -124,14 +129,19 @@ export class Trace {
   }
 }
 
-function idOf(ids, key, rows, row) {
-  let id = ids.get(key);
-  if (id === undefined) {
-    id = rows.length;
-    ids.set(key, id);
-    rows.push({ id, ...row });
+/** Rows with an id, each made once. */
+class Rows {
+  #ids = new Map();
+  rows = [];
+
+  /** The id of the row under `key`, made of `row` where there is none. */
+  idOf(key, row) {
+    if (!this.#ids.has(key)) {
+      this.#ids.set(key, this.rows.length);
+      this.rows.push({ id: this.rows.length, ...row });
+    }
+    return this.#ids.get(key);
   }
-  return id;
 }
 
 /** The document of this page. */

@@ -124,6 +124,21 @@ export function sumUp(trace, first, end) {
   return { first, end, peakBin, nodes, totals, foreign: totals.cpu - own };
 }
 
+/** Lines that several functions share are named after the one with most CPU time, then memory allocated. */
+export function nameLines(trace, nodes) {
+  const weights = new Float64Array(trace.ownLine.length);
+  trace.ownerOfNode.forEach((place, node) => {
+    const cpu = nodes.python[node] + nodes.native[node] + nodes.system[node];
+    if (place >= 0) weights[place] += cpu + nodes.alloc[node] * 1e-18;
+  });
+  const most = new Float64Array(trace.lines.length).fill(-1);
+  trace.ownLine.forEach((line, place) => {
+    if (line < 0 || weights[place] <= most[line]) return;
+    most[line] = weights[place];
+    trace.lines[line].function = trace.function_names[trace.locations.function[place]];
+  });
+}
+
 /** Growth so far, by line: a list of [bin, bytes] at which it changed, over the whole recording. */
 export function growthByLine(trace) {
   const { keys, bins, values } = trace.series.growth_bytes;

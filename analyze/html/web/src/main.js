@@ -2,7 +2,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { readDocument, Trace } from "./data.js";
-import { growthByLine, sumUp } from "./figures.js";
+import { growthByLine, nameLines, sumUp } from "./figures.js";
 import { element } from "./dom.js";
 import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";
@@ -33,6 +33,7 @@ class Page {
       waitInBars: false,
     };
     this.state.whole = this.state.now = sumUp(trace, 0, trace.bins.count);
+    nameLines(trace, this.state.whole.nodes);
     this.state.waitInBars =
       trace.has.wait && (!trace.has.cpu || longest(trace.lines, "wait") <= 3 * longest(trace.lines, "cpu"));
     this.#build(content);
