@@ -221,6 +221,26 @@ def test_the_filter_leaves_what_matches(page: Page) -> None:
     page.press("/")
     page.call("Input.insertText", text="app.py:8")
     assert column(page, "place") == ["app.py:8"]
+    page.press("Escape")
+    page.press("6")
+    assert column(page, "thread") == []
+    page.press("/")
+    page.call("Input.insertText", text="thread-2")
+    assert column(page, "thread") == ["2"]
+
+
+def test_pointing_at_the_chart_says_what_was_there(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    builder.memory(SECOND, process, builder.thread(process, 10 * MS), None, 10_485_767, 10_485_767)
+    builder.add("mark", t_ns=4 * SECOND, end_ns=6 * SECOND, what="mark", text="<b>load</b>")
+    with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
+        left, top, width, height = page.box(".timeline .u-over")
+        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + width / 2, y=top + height / 2)
+        page.wait("document.querySelector('.reading').textContent")
+        said = page.value("document.querySelector('.reading').textContent")
+        assert said.startswith("mark <b>load</b> · at ") and said.endswith(" s · footprint 10.5 MB")
+        assert page.complaints() == []
 
 
 def test_window_and_tab_are_in_the_address(browser: Browser, report: Path, trace: Path) -> None:

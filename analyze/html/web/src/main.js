@@ -229,6 +229,9 @@ class Page {
     this.lines.filter((row) => holds(row) || (this.#lineText(row.file, row.line) ?? "").toLowerCase().includes(term));
     this.functions.filter(holds);
     this.leaks.table.filter(holds);
+    const { threads, processes } = this.threads;
+    const { losses, settings } = this.recording;
+    for (const table of [threads, processes, losses, settings]) table.filter((row) => !term || mentions(row, term));
     this.source.filter(term);
     this.flame.filter(term);
   }
@@ -293,6 +296,7 @@ class Page {
     } else if (event.key === "/") {
       event.preventDefault();
       this.search.focus();
+      this.search.select();
     }
   }
 
@@ -314,6 +318,12 @@ class Page {
     this.choose(isWindow ? first : 0, isWindow ? end : this.trace.bins.count);
     this.show(this.tab);
   }
+}
+
+/** Is `term` in what a row of the other tables says? */
+function mentions({ name, text, value, tid, pid, cause, severity, command, executable }, term) {
+  const texts = [name, text, value, tid, pid, cause, severity, executable, ...(command ?? [])];
+  return texts.some((each) => each !== null && each !== undefined && String(each).toLowerCase().includes(term));
 }
 
 function longest(rows, name) {

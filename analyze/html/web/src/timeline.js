@@ -1,7 +1,7 @@
 // CPU use and memory over time, with a brush that chooses the window all figures are about.
 import uPlot from "uplot";
 import { cpuByBin } from "./figures.js";
-import { decimal, megabytes, typed } from "./format.js";
+import { clean, decimal, megabytes, typed } from "./format.js";
 import { element } from "./dom.js";
 
 const COLUMNS = 300; // pieces that CPU use is drawn in, at most
@@ -169,13 +169,15 @@ export class Timeline {
       this.trace.bins.count - 1,
     );
     const { footprint, rss } = this.trace.memory;
-    const levels = [
-      this.trace.has.memory ? `footprint ${megabytes(footprint[bin])}` : "",
-      rss ? `RSS ${megabytes(rss[bin])}` : "",
+    const near = 4 * (chart.posToVal(1, "x") - chart.posToVal(0, "x"));
+    const marks = this.trace.marks.filter(({ t_s, end_s }) => time >= t_s - near && time <= (end_s ?? t_s) + near);
+    const texts = [
+      ...marks.slice(0, 3).map(({ what, text }) => clean(`${what} ${text}`.trim())),
+      `at ${typed(this.trace.edge(bin), this.trace.bins.width_s)} s`,
+      this.trace.has.memory && `footprint ${megabytes(footprint[bin])}`,
+      typeof rss?.[bin] === "number" && `RSS ${megabytes(rss[bin])}`,
     ];
-    this.reading.textContent = [`at ${typed(this.trace.edge(bin), this.trace.bins.width_s)} s`, ...levels]
-      .filter(Boolean)
-      .join(" · ");
+    this.reading.textContent = texts.filter(Boolean).join(" · ");
   }
 
   #marks(chart) {
