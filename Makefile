@@ -8,12 +8,13 @@ PACKAGES := formats recorder analyze cli
 C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 TREE := build/tree
+WEB := build/web
 DEMO := build/demo.parquet
 # Half of what tests do is wait: three at a time keep two cores busy. Those that measure have a core each, or both.
 PYTEST_ARGS ?= -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check format test test-units test-c stress bench generate clean
+.PHONY: help dev demo check format test test-units test-c stress bench generate html clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -112,6 +113,12 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the demo in the README
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate.py --demo
+
+# What it makes is committed: a wheel is built without Node.js. The lock file says which versions are in it.
+html: ## bundle the page of `scalene-analyze html` from analyze/html/web; needs Node.js and npm
+	@rm -rf $(WEB)/src && mkdir -p $(WEB)
+	cp -r analyze/html/web/. $(WEB)
+	cd $(WEB) && npm ci --silent && node build.mjs $(CURDIR)/analyze/html/assets
 
 clean: ## remove everything that was built
 	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis $(VENV)/.stamp-install

@@ -25,6 +25,7 @@ WAYS = {
     "timeline": ["timeline"],
     "info": ["info"],
     "sql": ["sql"],
+    "html": ["html", "-o", "-"],
 }
 COUNT = "SELECT count(*) FROM cpu_ticks"
 

@@ -17,7 +17,7 @@ import typer
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
-from . import analyze_tasks, analyze_threads
+from . import analyze_html, analyze_tasks, analyze_threads
 from .analyze_export import export
 from .analyze_native import libraries, processes
 from .analyze_options import (
@@ -248,6 +248,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "tasks": analyze_tasks.tasks,
     "libraries": libraries,
     "processes": processes,
+    "html": analyze_html.html,
     "info": info,
     "sql": sql,
     "export": export,

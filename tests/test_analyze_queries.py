@@ -25,6 +25,10 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "metric_events": {"metric": "cpu"},
     "process_cpu": {"piece_ns": 10_000_000},
     "memory_rows": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
+    "binned_ticks": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_waits": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_memory": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_allocations": {"origin_ns": 0, "bin_ns": 1000, "peaks": [0, 1000]},
 }
 
 

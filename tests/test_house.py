@@ -166,4 +166,5 @@ def test_the_wheel_serves_every_interpreter(tmp_path: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "scalene_trace/shim/libscalene_shim.so" in names and "scalene_trace/formats/spool.h" in names
     assert any(name.endswith(".sql") for name in names)
+    assert "scalene_trace/analyze/html/assets/report.js" in names and not any("/web/" in name for name in names)
     assert {name.split("/")[0] for name in names} == {"scalene_trace", wheel.name.split("-py3")[0] + ".dist-info"}

@@ -198,6 +198,31 @@ def write_large_trace(path: Path, ticks: int = 400_000, allocations: int = 720_0
     return path
 
 
+def write_wide_trace(path: Path, lines: int = 10_000, ticks: int = 1_000_000, seed: int = 20_260_103) -> Path:
+    """A trace of an hour whose ticks are spread evenly over many lines, each called in its own way: nothing repeats."""
+    random = np.random.default_rng(seed)
+    builder = TraceBuilder()
+    builder.settings["wall_ns"] = str(3600 * SECOND)
+    process = builder.process(end_ns=3600 * SECOND)
+    _large_sources(builder)
+    threads = [builder.thread(process, cpu_ns=ticks // 8 * 10 * MS + i * MS) for i in range(8)]
+    _large_memory(builder, random, process, threads, stacks := np.array(_wide_stacks(builder, lines), dtype=np.int32))
+    tables: dict[str, dict[str, Any]] = dict(builder.tables())
+    drawn = _large_ticks(random, np.sort(random.integers(0, 3600 * SECOND, ticks)), process, threads, stacks)
+    tables["cpu"] = drawn | {"stack": random.choice(stacks, ticks)}
+    write_trace(path, TRACE_ID, [tables])
+    return path
+
+
+def _wide_stacks(builder: TraceBuilder, lines: int) -> list[int]:
+    """A stack for each line, ten calls deep: 20 functions of a file, 40 lines each."""
+    frames = [
+        (f"/home/me/project/module_{n // 800}.py", f"function_{n % 800 // 40}", n % 800 // 40 * 40 + 1, n % 800 + 1)
+        for n in range(lines)
+    ]
+    return [builder.stack(*(frames[(n * 7919**depth) % lines] for depth in range(10))) for n in range(lines)]
+
+
 def _large_sources(builder: TraceBuilder) -> None:
     for file in range(30):
         builder.source(

@@ -1,0 +1,67 @@
+"""The pieces that the page cuts time into: a brush can choose any run of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from scalene_trace.analyze.timeline import Event
+
+#: Pieces of the time, at most. There are at least two fifths as many.
+MAX_BINS = 2_000
+#: Lengths are these, times a power of ten, so that the ends of a window are numbers that a person can type.
+_STEPS = (1, 2, 5)
+#: No shorter than this: half a tick at the shortest interval that anyone records with.
+_LEAST_NS = 10_000
+
+
+@dataclass(frozen=True)
+class Bins:
+    """``count`` pieces of ``width_ns`` each, from ``origin_ns`` (ns from the start of the recording) on."""
+
+    origin_ns: int
+    width_ns: int
+    count: int
+
+    @property
+    def parameters(self) -> dict[str, int]:
+        """Parameters of the queries binned_*.sql."""
+        return {"origin_ns": self.origin_ns, "bin_ns": self.width_ns, "bins": self.count}
+
+    def edge_ns(self, index: int) -> int:
+        """Where piece ``index`` begins."""
+        return self.origin_ns + index * self.width_ns
+
+
+def bins_for(from_ns: int, to_ns: int, most: int = MAX_BINS) -> Bins:
+    """At most ``most`` pieces that cover the time from ``from_ns`` to ``to_ns``; at least one."""
+    length_ns = max(to_ns - from_ns, 1)
+    width_ns = next(width for width in _widths() if width * most >= length_ns)
+    return Bins(from_ns, width_ns, -(-length_ns // width_ns))
+
+
+def _widths() -> Iterator[int]:
+    power = _LEAST_NS
+    while True:
+        yield from (step * power for step in _STEPS)
+        power *= 10
+
+
+def highest(events: Sequence[Event], bins: Bins) -> list[Event]:
+    """The highest of the values that hold during each piece, and the first moment of it: (ns, bytes) by piece.
+
+    ``events`` are values that hold until the next, in order of time; 0 holds before the first.
+    """
+    found: list[Event] = []
+    held, at = 0, 0
+    while at < len(events) and events[at][0] < bins.origin_ns:
+        held, at = events[at][1], at + 1
+    for index in range(bins.count):
+        is_last = index == bins.count - 1
+        best: Event = (bins.edge_ns(index), held)
+        while at < len(events) and (is_last or events[at][0] < bins.edge_ns(index + 1)):
+            held = events[at][1]
+            best = events[at] if held > best[1] else best
+            at += 1
+        found.append(best)
+    return found

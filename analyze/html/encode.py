@@ -1,0 +1,72 @@
+"""Numbers and text on their way into a page: compact where there are many, and unable to be anything but data."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Numbers = npt.NDArray[np.int64]
+
+#: What could end a script element, or begin a comment or an entity in it.
+_ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
+#: Level of compression: 9 takes three times as long for 2 % less.
+_LEVEL = 6
+
+
+def safe_json(document: Any) -> str:
+    """``document`` as JSON in ASCII that is inert inside a script element, whatever texts it holds."""
+    text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return text.translate(_ESCAPES)
+
+
+def packed(values: Numbers, is_signed: bool = False) -> str:
+    """Whole numbers as variable-length integers (7 bits a byte, lowest first), deflated (zlib), in base64.
+
+    Signed ones are folded first: 0, -1, 1, -2 become 0, 1, 2, 3.
+    """
+    numbers = values.astype(np.int64)
+    folded = (numbers << 1) ^ (numbers >> 63) if is_signed else numbers
+    return base64.b64encode(zlib.compress(_varints(folded.view(np.uint64)), _LEVEL)).decode("ascii")
+
+
+def _varints(values: npt.NDArray[np.uint64]) -> bytes:
+    sizes = _sizes(values)
+    starts = np.cumsum(sizes) - sizes
+    output = np.zeros(int(sizes.sum()), np.uint8)
+    for place in range(int(sizes.max(initial=0))):
+        has_place = sizes > place
+        septet = (values[has_place] >> np.uint64(7 * place)) & np.uint64(0x7F)
+        more = (sizes[has_place] > place + 1) * np.uint64(0x80)
+        output[starts[has_place] + place] = septet | more
+    return output.tobytes()
+
+
+def _sizes(values: npt.NDArray[np.uint64]) -> Numbers:
+    """How many bytes each value takes."""
+    sizes = np.ones(len(values), np.int64)
+    for place in range(1, 10):
+        sizes += values >= np.uint64(1) << np.uint64(7 * place)
+    return sizes
+
+
+def packed_series(keys: Numbers, bins: Numbers, values: Numbers) -> dict[str, Any]:
+    """A sparse table of ``values`` by key (a whole number from 0) and bin; zeros are left out.
+
+    Rows are in order of key, then bin; keys and the bins of a key are stored as steps from the row before.
+    """
+    kept = np.flatnonzero(values)
+    order = kept[np.lexsort((bins[kept], keys[kept]))]
+    keys, bins, values = keys[order], bins[order], values[order]
+    key_steps = np.diff(keys, prepend=0)
+    bin_steps = np.where(np.diff(keys, prepend=-1) == 0, np.diff(bins, prepend=0), bins)
+    return {
+        "count": len(order),
+        "keys": packed(key_steps),
+        "bins": packed(bin_steps),
+        "values": packed(values, is_signed=True),
+    }

@@ -1,0 +1,162 @@
+"""What the page knows: a document with an entry for each trace, so that a second can be put beside the first.
+
+docs/design/html.md says why it is made so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from scalene_trace.analyze import info, queries
+from scalene_trace.analyze.leaks import find_leaks, merged_leaks
+from scalene_trace.analyze.libraries import library_times
+from scalene_trace.analyze.open import REPORT_TABLES, Traces, open_traces
+from scalene_trace.analyze.report import line_key, query_of
+from scalene_trace.analyze.results import ThreadInfo, TraceInfo, to_json
+from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.sources import sources_of
+from scalene_trace.analyze.timeline import footprint_events
+from scalene_trace.analyze.waits import thread_infos
+
+from . import facts, texts
+from .bins import MAX_BINS, Bins, bins_for, highest
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SCHEMA = "scalene-trace/html/1"
+#: Characters of figures in a page, at most: beyond, the pieces of time become longer.
+MAX_FIGURES = 5_500_000
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Figures by piece of time: packed series, memory, and the calls that the series are about."""
+
+    series: Json
+    memory: Json
+    calls: facts.Calls
+    threads: list[Json]
+
+
+def build_document(paths: Sequence[Path], selection: Selection) -> Json:
+    """The document about the traces at ``paths``. Raises the errors of :func:`open_traces`."""
+    entries = []
+    for path in paths:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
+            entries.append(_entry(traces, selection))
+    made_by = f"scalene-trace {version('scalene-trace')}"
+    return {"schema": SCHEMA, "made_by": made_by, "query": query_of(selection), "traces": entries}
+
+
+def _entry(traces: Traces, selection: Selection) -> Json:
+    connection, trace = traces.connection, info.trace_info(traces)
+    bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection))
+    lines = texts.sampled_lines(figures.calls.locations)
+    user_files = _user_files(connection)
+    sources = sources_of(connection, lines.keys() & user_files)
+    leaks = merged_leaks([find_leaks(connection)], sources) if trace.events["alloc"] else []
+    return {
+        "info": to_json(trace),
+        "settings": info.settings(connection),
+        "bins": {"origin_s": bins.origin_ns / 1e9, "width_s": bins.width_ns / 1e9, "count": bins.count},
+        **texts.places(figures.calls.locations),
+        "user_files": sorted(lines.keys() & user_files),
+        "sources": texts.source_pieces(sources, lines),
+        "nodes": facts.packed_calls(figures.calls),
+        "short_stacks": figures.calls.short,
+        **figures.series,
+        "memory": figures.memory,
+        "threads": figures.threads,
+        "processes": to_json(info.process_infos(traces, 1)),
+        "marks": to_json(info.mark_infos(traces, 1)),
+        "leaks": to_json(leaks) if trace.events["alloc"] is not None else None,
+        "libraries": _libraries(connection),
+    }
+
+
+def _libraries(connection: DuckDBPyConnection) -> list[Json]:
+    """Of each line with native time, the libraries that most of it went to: name (None = no known image) and seconds."""
+    times = library_times(queries.rows(connection, "library_rows"), [line_key])
+    return [
+        {"file": file, "line": line, "libraries": [[each.library, each.native_s] for each in found]}
+        for (file, line), found in times.items()
+        if file is not None
+    ]
+
+
+def _user_files(connection: DuckDBPyConnection) -> set[str]:
+    return {file for (file,) in connection.execute("SELECT file FROM user_files").fetchall()}
+
+
+def _time_range(connection: DuckDBPyConnection, trace: TraceInfo, selection: Selection) -> tuple[int, int]:
+    """Start and end of what the page shows, in ns from the start of the recording."""
+    (last_ns,) = connection.execute("SELECT max(greatest(t_ns, end_ns)) FROM processes").fetchall()[0]
+    end_ns = round(trace.wall_s * 1e9) if trace.wall_s else last_ns or 1
+    from_ns = max(selection.from_ns or 0, 0)
+    return from_ns, end_ns if selection.to_ns is None else max(min(selection.to_ns, end_ns), from_ns + 1)
+
+
+def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int]) -> tuple[Bins, _Figures]:
+    """The figures over as many pieces of the time as a page has room for."""
+    most = MAX_BINS
+    while True:
+        bins = bins_for(*time_range, most)
+        figures = _figures(traces, trace, bins)
+        if len(json.dumps(figures.series)) <= MAX_FIGURES or most < 20:
+            return bins, figures
+        most //= 2
+
+
+def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
+    connection = traces.connection
+    memory, peaks_ns = _memory(connection, trace, bins)
+    by_stack, by_thread = facts.stack_and_thread_facts(connection, bins)
+    by_stack.append(facts.memory_facts(connection, bins))
+    allocations = facts.allocation_facts(connection, bins, peaks_ns)
+    calls = facts.calls_of(connection, [*by_stack, allocations], _user_files(connection))
+    threads, index = _threads(thread_infos(traces, trace, 1))
+    series = {
+        "series": facts.series(by_stack, calls.nodes),
+        "halves": facts.series([allocations], calls.nodes),
+        "thread_series": facts.series(by_thread, index, other=facts.MAX_THREADS),
+    }
+    return _Figures(series, memory, calls, threads)
+
+
+def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
+    """The threads with most time, the rest as one, and the place of each among them by its id."""
+    by_time = sorted(infos, key=lambda each: -((each.cpu_s or 0) + (each.wait_s or 0)))
+    index = {each.thread: place for place, each in enumerate(by_time[: facts.MAX_THREADS])}
+    names = ("process", "thread", "tid", "name", "start_s", "end_s")
+    rows: list[Json] = [{name: getattr(each, name) for name in names} for each in by_time[: facts.MAX_THREADS]]
+    if len(by_time) > facts.MAX_THREADS:
+        rows.append(dict.fromkeys(names) | {"name": f"{len(by_time) - facts.MAX_THREADS} others"})
+    return rows, index
+
+
+def _memory(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -> tuple[Json, list[int]]:
+    """Footprint, Python's part of it and resident set by piece (None = not recorded), and when the footprint was so high."""
+    rows = footprint_events(connection) if trace.events["memory"] is not None else []
+    footprint = highest([(t_ns, value) for t_ns, value, _ in rows], bins)
+    python = highest([(t_ns, value) for t_ns, _, value in rows], bins)
+    (mark,) = connection.execute("SELECT max(peak_rss_bytes) FROM processes").fetchall()[0]
+    levels = {"footprint": footprint if rows else None, "python": python if rows else None}
+    memory: Json = {name: level and [value for _, value in level] for name, level in levels.items()}
+    return memory | {"rss": _resident(connection, bins), "peak_rss_mark": mark}, [t_ns for t_ns, _ in footprint]
+
+
+def _resident(connection: DuckDBPyConnection, bins: Bins) -> list[int | None] | None:
+    """The resident set by piece, None before it was first read; None where it never was."""
+    found = connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
+    if not found:
+        return None
+    levels = [value for _, value in highest(found, bins)]
+    return [value if bins.edge_ns(index + 1) > found[0][0] else None for index, value in enumerate(levels)]

@@ -1,0 +1,71 @@
+"""The texts of a page: files, places in them, and as much of their source as a page may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from scalene_trace.analyze.sources import Sources
+
+#: Characters of source text in a page, at most: beyond, only what surrounds lines with samples.
+MAX_CHARACTERS = 2_500_000
+#: Lines before and after one with samples, where a file is not there as a whole.
+AROUND = 3
+#: Characters of one line, at most: nobody reads more.
+MAX_LINE = 2_000
+#: Characters of a name, at most.
+MAX_NAME = 20_000
+
+#: Place in the program: file, function, first line of the function, line.
+Location = tuple[str | None, str | None, int | None, int | None]
+
+
+def places(locations: Sequence[Location]) -> dict[str, Any]:
+    """``files`` and ``function_names`` (names, each once) and ``locations``, whose columns are numbers into them."""
+    files = {name: index for index, name in enumerate(dict.fromkeys(each[0] or "" for each in locations))}
+    functions = {name: index for index, name in enumerate(dict.fromkeys(each[1] or "" for each in locations))}
+    columns = {
+        "file": [files[each[0] or ""] for each in locations],
+        "function": [functions[each[1] or ""] for each in locations],
+        "first_line": [each[2] or 0 for each in locations],
+        "line": [each[3] or each[2] or 0 for each in locations],
+    }
+    return {"files": list(files), "function_names": [name[:MAX_NAME] for name in functions], "locations": columns}
+
+
+def sampled_lines(locations: Sequence[Location]) -> dict[str, set[int]]:
+    """The lines of each file that any sample met."""
+    found: dict[str, set[int]] = {}
+    for file, _, first_line, line in locations:
+        found.setdefault(file or "", set()).add(line or first_line or 0)
+    return found
+
+
+def source_pieces(sources: Sources, lines: Mapping[str, set[int]]) -> dict[str, list[list[Any]]]:
+    """Source text by file: pieces of (first line, text). One piece, the whole file, for as many files as fit.
+
+    Files with many sampled lines come first; of those that do not fit, what surrounds these lines.
+    """
+    left = MAX_CHARACTERS
+    pieces: dict[str, list[list[Any]]] = {}
+    for file in sorted(sources, key=lambda each: (-len(lines.get(each, ())), each)):
+        text = _text(sources[file])
+        is_whole = len(text) <= left
+        pieces[file] = [[1, text]] if is_whole else _excerpts(sources[file], lines.get(file, set()))
+        left -= sum(len(text) for _, text in pieces[file])
+    return pieces
+
+
+def _excerpts(text: Sequence[str], lines: set[int]) -> list[list[Any]]:
+    wanted = sorted({n for line in lines for n in range(line - AROUND, line + AROUND + 1) if 0 < n <= len(text)})
+    runs: list[list[int]] = []
+    for number in wanted:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return [[run[0], _text(text[run[0] - 1 : run[-1]])] for run in runs]
+
+
+def _text(lines: Sequence[str]) -> str:
+    return "\n".join(line if len(line) <= MAX_LINE else line[:MAX_LINE] + "…" for line in lines)

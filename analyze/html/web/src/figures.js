@@ -1,0 +1,168 @@
+// What the samples of a window add up to: by line, by function, by thread, by call.
+
+const SECONDS = ["python", "native", "system", "gc", "sleep", "disk", "runnable", "gil"];
+const BYTES = ["growth", "copy", "alloc", "kept", "live"];
+export const MEASURES = [...SECONDS, ...BYTES];
+
+/** Sums of the rows of `table` with first <= bin < end, by key, times `unit`, added to `sums`. */
+function addUp(table, first, end, sums, unit = 1) {
+  const { keys, bins, values } = table;
+  for (let row = 0; row < keys.length; row++) {
+    if (bins[row] >= first && bins[row] < end) sums[keys[row]] += values[row] * unit;
+  }
+}
+
+/** The bin of [first, end) in which the footprint is highest; -1 = not known. */
+function highestBin(levels, first, end) {
+  let best = -1;
+  for (let bin = first; levels && bin < end; bin++) if (best < 0 || levels[bin] > levels[best]) best = bin;
+  return best >= 0 && levels[best] > 0 ? best : -1;
+}
+
+/** Highest of the levels in [first, end); null = not recorded. */
+function highest(levels, first, end) {
+  const bin = highestBin(levels, first, end);
+  return levels ? (bin < 0 ? 0 : levels[bin]) : null;
+}
+
+/** Figures by node: what ends there, in seconds and bytes. */
+function byNode(trace, first, end, peakBin) {
+  const sums = Object.fromEntries(MEASURES.map((name) => [name, new Float64Array(trace.nodeCount)]));
+  for (const name of SECONDS) addUp(trace.series[`${name}_us`], first, end, sums[name], 1e-6);
+  for (const name of ["growth", "copy"]) addUp(trace.series[`${name}_bytes`], first, end, sums[name]);
+  const { alloc_bytes, unlived_bytes, gone_bytes, kept_bytes } = trace.halves;
+  addUp(alloc_bytes, 2 * first, 2 * end, sums.alloc);
+  addUp(kept_bytes, 2 * first, 2 * end, sums.kept);
+  if (peakBin >= 0) {
+    addUp(alloc_bytes, 0, 2 * peakBin + 1, sums.live);
+    addUp(unlived_bytes, 0, 2 * peakBin + 1, sums.live, -1);
+    addUp(gone_bytes, 0, 2 * peakBin + 1, sums.live, -1);
+  }
+  return sums;
+}
+
+function cleared(row) {
+  for (const name of MEASURES) row[name] = 0;
+  return row;
+}
+
+function completed(row) {
+  row.cpu = row.python + row.native + row.system;
+  row.wait = row.sleep + row.disk + row.runnable + row.gil;
+  return row;
+}
+
+/** Adds the figures of the nodes to the rows that `ownerOf` names. */
+function charge(rows, ownerOf, nodes) {
+  rows.forEach(cleared);
+  for (const name of MEASURES) {
+    const sums = nodes[name];
+    for (let node = 0; node < sums.length; node++) {
+      if (sums[node] && ownerOf[node] >= 0) rows[ownerOf[node]][name] += sums[node];
+    }
+  }
+  rows.forEach(completed);
+  for (const row of rows) row.live = Math.max(row.live, 0);
+}
+
+/** Adds to each node what its callees have. Callees come after their callers. */
+export function inclusive(own, parents) {
+  const sums = own.slice();
+  for (let node = sums.length - 1; node >= 0; node--) if (parents[node] >= 0) sums[parents[node]] += sums[node];
+  return sums;
+}
+
+function cumulate(trace, nodes) {
+  const own = nodes.python.map((value, node) => value + nodes.native[node] + nodes.system[node]);
+  const sums = inclusive(own, trace.parents);
+  for (const row of trace.functions) row.cumulative = 0;
+  for (let node = 0; node < sums.length; node++) {
+    if (trace.isFirstCall[node]) trace.functions[trace.ownFunction[trace.places[node]]].cumulative += sums[node];
+  }
+}
+
+function totalsOf(trace, nodes, first, end) {
+  const totals = Object.fromEntries(MEASURES.map((name) => [name, nodes[name].reduce((sum, value) => sum + value, 0)]));
+  const isWhole = first === 0 && end === trace.bins.count;
+  const rss = highest(trace.memory.rss, first, end);
+  const mark =
+    isWhole && trace.query.from_s === null && trace.query.to_s === null && !trace.query.process.length
+      ? trace.memory.peak_rss_mark
+      : null;
+  return Object.assign(completed(totals), {
+    peak: trace.has.memory ? highest(trace.memory.footprint, first, end) : null,
+    pythonPeak: trace.has.memory ? highest(trace.memory.python, first, end) : null,
+    rss: rss === null && mark === null ? null : Math.max(rss ?? 0, mark ?? 0),
+  });
+}
+
+function threads(trace, first, end) {
+  const sums = Object.fromEntries(SECONDS.map((name) => [name, new Float64Array(trace.threads.length)]));
+  for (const name of SECONDS) addUp(trace.threadSeries[`${name}_us`], first, end, sums[name], 1e-6);
+  trace.threads.forEach((row, index) => {
+    for (const name of SECONDS) row[name] = sums[name][index];
+    completed(row);
+  });
+  for (const process of trace.processes) for (const name of [...SECONDS, "cpu", "wait"]) process[name] = 0;
+  const known = new Map(trace.processes.map((each) => [each.process, each]));
+  for (const row of trace.threads) {
+    const process = known.get(row.process);
+    if (process) for (const name of [...SECONDS, "cpu", "wait"]) process[name] += row[name];
+  }
+}
+
+/** Puts the figures of the bins first to end (exclusive) into the rows of the trace. Returns nodes, totals and the rest. */
+export function sumUp(trace, first, end) {
+  const peakBin = trace.has.memory ? highestBin(trace.memory.footprint, first, end) : -1;
+  const nodes = byNode(trace, first, end, peakBin);
+  charge(trace.lines, trace.lineOfNode, nodes);
+  charge(trace.functions, trace.functionOfNode, nodes);
+  cumulate(trace, nodes);
+  threads(trace, first, end);
+  const totals = totalsOf(trace, nodes, first, end);
+  const own = trace.lines.reduce((sum, row) => sum + row.cpu, 0);
+  return { first, end, peakBin, nodes, totals, foreign: totals.cpu - own };
+}
+
+/** Lines that several functions share are named after the one with most CPU time, then memory allocated. */
+export function nameLines(trace, nodes) {
+  const weights = new Float64Array(trace.ownLine.length);
+  trace.ownerOfNode.forEach((place, node) => {
+    const cpu = nodes.python[node] + nodes.native[node] + nodes.system[node];
+    if (place >= 0) weights[place] += cpu + nodes.alloc[node] * 1e-18;
+  });
+  const most = new Float64Array(trace.lines.length).fill(-1);
+  trace.ownLine.forEach((line, place) => {
+    if (line < 0 || weights[place] <= most[line]) return;
+    most[line] = weights[place];
+    trace.lines[line].function = trace.function_names[trace.locations.function[place]];
+  });
+}
+
+/** Growth so far, by line: a list of [bin, bytes] at which it changed, over the whole recording. */
+export function growthByLine(trace) {
+  const { keys, bins, values } = trace.series.growth_bytes;
+  const trends = new Map();
+  for (let row = 0; row < keys.length; row++) {
+    const line = trace.lineOfNode[keys[row]];
+    if (line < 0) continue;
+    if (!trends.has(line)) trends.set(line, []);
+    trends.get(line).push([bins[row], values[row]]);
+  }
+  for (const changes of trends.values()) {
+    changes.sort((one, other) => one[0] - other[0]);
+    let sum = 0;
+    for (const change of changes) change[1] = sum += change[1];
+  }
+  return trends;
+}
+
+/** CPU time by bin: three arrays in seconds. */
+export function cpuByBin(trace) {
+  return ["python", "native", "system"].map((name) => {
+    const { bins, values } = trace.series[`${name}_us`];
+    const sums = new Float64Array(trace.bins.count);
+    for (let row = 0; row < bins.length; row++) sums[bins[row]] += values[row] * 1e-6;
+    return sums;
+  });
+}

@@ -1,0 +1,209 @@
+// The tables of functions, leaks, threads, processes and losses.
+import { element, sparkline } from "./dom.js";
+import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
+import { Table } from "./table.js";
+import { memoryColumns, placeColumn, timeColumns } from "./columns.js";
+
+const plain = (key, title, width, text = (row) => clean(String(row[key] ?? "")), more = {}) => ({
+  key,
+  title,
+  width,
+  value: (row) => row[key],
+  text,
+  ...more,
+});
+const right = (key, title, width, text, more = {}) => plain(key, title, width, text, { align: "right", ...more });
+const fixed =
+  (key, digits = 3) =>
+  (row) =>
+    row[key] > 0 ? decimal(row[key], digits) : "";
+const mega = (key) => (row) => (row[key] === null || row[key] === undefined ? "" : decimal(row[key] / 1e6, 1));
+
+export function lineTable(state, open) {
+  const text = (row) => clean((state.lineText(row.file, row.line) ?? "").trim());
+  const columns = [
+    placeColumn(state),
+    { key: "source", title: "source", width: "minmax(200px, 1fr)", style: "code", unsorted: true, text },
+    ...timeColumns(state),
+    ...memoryColumns(state),
+  ];
+  return new Table(columns, {
+    label: "Lines",
+    sort: { key: state.trace.has.cpu ? "cpu" : state.trace.has.memory ? "growth" : "wait", down: true },
+    open,
+    empty: "No line of the program’s own has a sample.",
+  });
+}
+
+export function functionTable(state, open) {
+  const all = right(
+    "cumulative",
+    "all %",
+    "58px",
+    (row) => (row.cumulative > 0 ? decimal(percent(row.cumulative, state.now.totals.cpu), 1) : ""),
+    { hint: "CPU time with all that it calls, recursion counted once" },
+  );
+  const time = timeColumns(state).map((column) =>
+    column.key === "cpu" ? { ...column, title: "self %", hint: "CPU time of its own lines" } : column,
+  );
+  const columns = [
+    plain("function", "function", "minmax(160px, 1fr)", (row) => clean(row.function), { style: "mono" }),
+    { ...placeColumn(state), title: "defined at" },
+    ...(state.trace.has.cpu ? [time[0], all, ...time.slice(1)] : time),
+    ...memoryColumns(state, { trend: false }),
+  ];
+  return new Table(columns, {
+    label: "Functions",
+    sort: { key: state.trace.has.cpu ? "cpu" : "growth", down: true },
+    open,
+    empty: "No function of the program’s own has a sample.",
+  });
+}
+
+export function leakTable(state, open) {
+  const columns = [
+    placeColumn(state),
+    plain("source", "source", "minmax(160px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
+    plain("function", "function", "minmax(90px, 200px)", (row) => clean(row.function), { style: "mono" }),
+    right("bytes_per_s", "rate", "90px", (row) => perSecond(row.bytes_per_s)),
+    right("error_bytes_per_s", "± rate", "90px", (row) => perSecond(row.error_bytes_per_s), { hint: "standard error" }),
+    right("probability", "probability %", "92px", (row) => decimal(100 * row.probability, 1)),
+    right("mallocs", "allocated", "74px", (row) => decimal(row.mallocs, 0), { hint: "judged samples" }),
+    right("frees", "freed", "60px", (row) => decimal(row.frees, 0), { hint: "judged samples that were freed" }),
+    right("live_at_end_bytes", "alive at end MB", "108px", mega("live_at_end_bytes")),
+    plain("type", "type", "110px"),
+    plain("allocator", "allocator", "80px"),
+    {
+      key: "trend",
+      title: "alive",
+      width: "84px",
+      align: "graph",
+      unsorted: true,
+      fill: (cell, row) =>
+        row.trend.length > 1 &&
+        cell.append(
+          sparkline(
+            row.trend.map(([, value]) => value),
+            72,
+            15,
+          ),
+        ),
+    },
+  ];
+  const table = new Table(columns, {
+    label: "Leaks",
+    sort: { key: "bytes_per_s", down: true },
+    open,
+    empty: state.trace.leaks === null ? "Allocations were not recorded, so leaks cannot be told." : "No line leaks.",
+  });
+  const note = element(
+    "div",
+    { class: "tools" },
+    element("div", { class: "details", text: "Leaks are judged over all that was recorded, whatever the window." }),
+  );
+  table.set(state.trace.leaks ?? []);
+  return { table, element: element("div", { class: "pane-column" }, note, table.element) };
+}
+
+export function threadTables(state) {
+  const waits = state.trace.has.wait
+    ? [
+        right("wait", "wait s", "66px", fixed("wait")),
+        right("sleep", "asleep s", "66px", fixed("sleep")),
+        right("disk", "disk s", "66px", fixed("disk")),
+        right("runnable", "CPU wait s", "80px", fixed("runnable")),
+        right("gil", "GIL s", "66px", fixed("gil")),
+      ]
+    : [];
+  const cpu = state.trace.has.cpu
+    ? [
+        right("cpu", "CPU s", "66px", fixed("cpu")),
+        right("python", "Python s", "66px", fixed("python")),
+        right("native", "native s", "66px", fixed("native")),
+        right("system", "system s", "66px", fixed("system")),
+      ]
+    : [];
+  const span = [
+    right("start_s", "start", "76px", (row) => seconds(row.start_s)),
+    right("end_s", "end", "76px", (row) => seconds(row.end_s)),
+  ];
+  const threads = new Table(
+    [
+      right("process", "process", "66px", (row) => String(row.process ?? "")),
+      right("thread", "thread", "60px", (row) => String(row.thread ?? "")),
+      right("tid", "tid", "70px", (row) => String(row.tid ?? "")),
+      plain("name", "name", "minmax(90px, 1fr)"),
+      ...span,
+      ...cpu,
+      ...waits,
+    ],
+    {
+      label: "Threads",
+      sort: { key: state.trace.has.cpu ? "cpu" : "wait", down: true },
+      empty: "No thread was recorded.",
+    },
+  );
+  const command = (row) =>
+    "  ".repeat(row.depth) + clean(row.command ? row.command.join(" ") : (row.executable ?? "(command not stored)"));
+  const processes = new Table(
+    [
+      right("process", "process", "66px", (row) => String(row.process)),
+      right("pid", "pid", "70px", (row) => String(row.pid ?? "")),
+      plain("cause", "started by", "76px"),
+      plain("command", "command", "minmax(120px, 1fr)", command, { style: "code", unsorted: true }),
+      ...span,
+      plain("end", "ended by", "76px"),
+      right("exit_status", "status", "60px", (row) => String(row.exit_status ?? "")),
+      right("threads", "threads", "66px", (row) => decimal(row.threads, 0)),
+      ...cpu,
+      right("peak_bytes", "peak MB", "76px", mega("peak_bytes")),
+      right("peak_rss_bytes", "peak RSS MB", "94px", mega("peak_rss_bytes")),
+    ],
+    { label: "Processes", empty: "No process was recorded." },
+  );
+  return { threads, processes, element: element("div", { class: "pane-halves" }, threads.element, processes.element) };
+}
+
+/** What was recorded, how, and what was not. */
+export function recording(state, madeBy) {
+  const { trace } = state;
+  const losses = new Table(
+    [
+      plain("severity", "severity", "70px"),
+      plain("name", "name", "minmax(120px, 220px)", undefined, { style: "mono" }),
+      right("count", "count", "80px", (row) => decimal(row.count, 0)),
+      plain("text", "what it means", "minmax(300px, 1fr)"),
+    ],
+    { label: "Losses", empty: "Nothing was lost.", decorate: (made, row) => made.classList.add(row.severity) },
+  );
+  losses.set(trace.info.losses);
+  const events = Object.entries(trace.info.events).map(([name, count]) => [
+    `${name} samples`,
+    count === null ? "not recorded" : decimal(count, 0),
+  ]);
+  const marks = trace.marks.map(({ what, text, t_s, end_s }) => [
+    what,
+    `${text} ${seconds(t_s)}${end_s === null ? "" : ` to ${seconds(end_s)}`}`,
+  ]);
+  const rest = Object.entries(trace.settings).filter(([name]) => name !== "command");
+  const facts = [
+    ["trace", trace.info.trace_id],
+    ["pieces of time", `${decimal(trace.bins.count, 0)} of ${seconds(trace.bins.width_s)}`],
+    ...events,
+    ...marks,
+    ...rest,
+    ["page made by", madeBy],
+  ];
+  if (trace.short_stacks)
+    facts.unshift(["rare stacks", `${decimal(trace.short_stacks, 0)} are shown without their callers`]);
+  const rows = facts.map(([name, value]) => ({ name, value }));
+  const settings = new Table(
+    [
+      plain("name", "name", "minmax(120px, 220px)"),
+      plain("value", "value", "minmax(300px, 1fr)", undefined, { style: "mono" }),
+    ],
+    { label: "Recording" },
+  );
+  settings.set(rows);
+  return { losses, settings, element: element("div", { class: "pane-halves" }, losses.element, settings.element) };
+}

@@ -1,0 +1,188 @@
+// Source text with what each line costs beside it.
+import { element } from "./dom.js";
+import { baseName, clean, decimal, percent } from "./format.js";
+import { Table } from "./table.js";
+import { timeBar } from "./columns.js";
+
+export class Source {
+  #file = null;
+  #rows = new Map();
+  #wasShown = false;
+
+  constructor(state) {
+    this.state = state;
+    this.files = new Table(fileColumns(state), {
+      label: "Files",
+      sort: { key: "weight", down: true },
+      empty: "No source file has a sample.",
+      select: (row) => this.#show(row.file),
+      open: () => this.table.element.focus(),
+    });
+    this.table = new Table(sourceColumns(state), { label: "Source", empty: "Choose a file.", decorate: heat(state) });
+    this.title = element("div", { class: "details" });
+    this.element = element(
+      "div",
+      { class: "pane-split" },
+      this.files.element,
+      element("div", { class: "pane-column" }, element("div", { class: "tools" }, this.title), this.table.element),
+    );
+  }
+
+  /** Figures of the files have changed with the window. */
+  refresh() {
+    const files = new Map();
+    for (const row of this.state.trace.lines) {
+      const file = files.get(row.file) ?? {
+        file: row.file,
+        python: 0,
+        native: 0,
+        system: 0,
+        wait: 0,
+        cpu: 0,
+        growth: 0,
+        alloc: 0,
+      };
+      for (const name of ["python", "native", "system", "wait", "cpu", "growth", "alloc"]) file[name] += row[name];
+      files.set(row.file, file);
+    }
+    this.fileRows = [...files.values()];
+    this.files.set(this.fileRows);
+    if (this.#file === null && this.fileRows.length) this.#show(this.files.at(0).file);
+    else this.table.refresh();
+  }
+
+  filter(term) {
+    this.files.filter((row) => !term || row.file.toLowerCase().includes(term) || this.#holds(row.file, term));
+  }
+
+  #holds(file, term) {
+    return this.state.trace.lines.some((row) => row.file === file && row.function.toLowerCase().includes(term));
+  }
+
+  /** Shows a line of a file. */
+  open(file, line) {
+    this.#show(file);
+    const row = this.#rows.get(file).find((each) => each.line === line);
+    if (row) this.table.select(row, "center");
+    this.table.element.focus();
+  }
+
+  #show(file) {
+    if (!this.#rows.has(file)) this.#rows.set(file, rowsOf(file, this.state.trace));
+    if (this.#file === file) return;
+    this.#file = file;
+    this.title.textContent = clean(file);
+    this.table.set(this.#rows.get(file));
+    this.#scrollToCostliest();
+  }
+
+  /** A file opens where it costs most. */
+  #scrollToCostliest() {
+    const cost = (row) => (row.figures ? row.figures.cpu + row.figures.wait * 1e-3 + row.figures.alloc * 1e-15 : 0);
+    const rows = this.#rows.get(this.#file);
+    const row = rows.reduce((most, each) => (cost(each) > cost(most) ? each : most), rows[0]);
+    this.table.scrollTo(cost(row) > 0 ? row : rows[0]);
+  }
+
+  /** The pane has become visible. */
+  shown() {
+    this.files.refresh();
+    this.table.refresh();
+    if (this.#file !== null && !this.#wasShown) this.#scrollToCostliest();
+    this.#wasShown = true;
+  }
+}
+
+/** A row for each line of the text that is here; gaps are rows without a line. */
+function rowsOf(file, trace) {
+  const figures = new Map(trace.lines.filter((row) => row.file === file).map((row) => [row.line, row]));
+  const pieces =
+    trace.sources[file] ?? [...figures.keys()].sort((one, other) => one - other).map((line) => [line, null]);
+  const rows = [];
+  let next = 1;
+  for (const [first, text] of pieces) {
+    if (first > next) rows.push({ line: null, text: "⋮", figures: null });
+    const lines = text === null ? [null] : text.split("\n");
+    lines.forEach((each, index) =>
+      rows.push({ line: first + index, text: each, figures: figures.get(first + index) ?? null }),
+    );
+    next = first + lines.length;
+  }
+  return rows;
+}
+
+function fileColumns(state) {
+  const weight = (row) => row.cpu + (state.trace.has.cpu ? 0 : row.wait) + row.alloc * 1e-15;
+  return [
+    {
+      key: "weight",
+      title: state.trace.has.cpu ? "CPU %" : "",
+      width: "56px",
+      align: "right",
+      value: weight,
+      text: (row) => (row.cpu > 0 ? decimal(percent(row.cpu, state.now.totals.cpu), 1) : ""),
+    },
+    {
+      key: "file",
+      title: "file",
+      width: "minmax(80px, 1fr)",
+      value: (row) => row.file,
+      fill: (cell, row) => Object.assign(cell, { textContent: clean(baseName(row.file)), title: clean(row.file) }),
+    },
+  ];
+}
+
+function sourceColumns(state) {
+  const { has } = state.trace;
+  const figure = (key, title, width, text) => ({
+    key,
+    title,
+    width,
+    align: "right",
+    unsorted: true,
+    text: (row) => (row.figures ? text(row.figures) : ""),
+  });
+  const mega = (value) => (value ? decimal(value / 1e6, 1) : "");
+  const time = (value) => (value > 0 ? decimal(value, 3) : "");
+  return [
+    {
+      key: "line",
+      title: "line",
+      width: "58px",
+      align: "right",
+      style: "dim",
+      unsorted: true,
+      text: (row) => (row.line === null ? "" : String(row.line)),
+    },
+    has.cpu &&
+      figure("cpu", "CPU %", "58px", (row) => (row.cpu > 0 ? decimal(percent(row.cpu, state.now.totals.cpu), 1) : "")),
+    (has.cpu || has.wait) && {
+      key: "bar",
+      title: "time",
+      width: "110px",
+      align: "graph",
+      unsorted: true,
+      fill: (cell, row) => row.figures && cell.append(timeBar(row.figures, state)),
+    },
+    has.wait && figure("wait", "wait s", "64px", (row) => time(row.wait)),
+    has.memory && figure("growth", "growth MB", "78px", (row) => mega(row.growth)),
+    has.alloc && figure("alloc", "allocated MB", "92px", (row) => mega(row.alloc)),
+    {
+      key: "text",
+      title: "source",
+      width: "minmax(300px, 1fr)",
+      style: "code",
+      unsorted: true,
+      text: (row) => (row.text === null ? "(source not in the trace)" : clean(row.text)),
+    },
+  ].filter(Boolean);
+}
+
+/** Colours a line by its share of the busiest one. */
+function heat(state) {
+  return (made, row) => {
+    const cost = row.figures ? row.figures.cpu + (state.waitInBars ? row.figures.wait : 0) : 0;
+    if (cost > 0 && state.longest > 0)
+      made.lastChild.style.setProperty("--heat", `${Math.round(6 + 44 * Math.sqrt(cost / state.longest))}%`);
+  };
+}

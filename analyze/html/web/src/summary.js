@@ -1,0 +1,133 @@
+// The head of the page: what was recorded, and what the window adds up to.
+import { bar, element } from "./dom.js";
+import { clean, decimal, megabytes, percent, seconds } from "./format.js";
+
+/** One line on the recording. */
+export function heading(trace) {
+  const { info } = trace;
+  const count = (number, one, many) => `${decimal(number, 0)} ${number === 1 ? one : many}`;
+  const facts = [
+    info.started_at && `${clean(info.started_at.slice(0, 19).replace("T", " "))} UTC`,
+    info.wall_s !== null ? `${seconds(info.wall_s)} long` : "length unknown",
+    info.python ? `Python ${clean(info.python)}` : "no Python",
+    count(info.processes, "process", "processes"),
+    count(info.threads, "thread", "threads"),
+    clean(info.path.slice(info.path.lastIndexOf("/") + 1)),
+  ];
+  const command = info.command ? info.command.map(clean).join(" ") : "(command not stored)";
+  return element(
+    "header",
+    {},
+    element("h1", { text: command, title: command }),
+    element("p", { class: "facts", text: facts.filter(Boolean).join(" · ") }),
+  );
+}
+
+/** Losses that a reader must know of before trusting a figure; null = none. */
+export function warning(trace, open) {
+  const bad = trace.info.losses.filter((each) => each.severity !== "info");
+  if (!bad.length) return null;
+  const text = bad.map((each) => `${clean(each.name)} ×${decimal(each.count, 0)}`).join(", ");
+  return element("button", {
+    type: "button",
+    class: "warning",
+    onclick: open,
+    text: `Not everything was recorded: ${text}`,
+  });
+}
+
+/** A figure with its name; `value` is there for scripts as well, in seconds or bytes. */
+function figure(name, title, value, text, ...more) {
+  return element(
+    "div",
+    { class: "figure" },
+    element("span", { class: "name", text: title }),
+    element("b", { "data-figure": name, "data-value": value ?? "", text }),
+    ...more,
+  );
+}
+
+function share(style, title, part, whole) {
+  if (!(part > 0)) return null;
+  return element(
+    "span",
+    { class: "share" },
+    element("i", { class: style }),
+    `${title} ${decimal(percent(part, whole), 0)} %`,
+  );
+}
+
+/** The figures of the window. */
+export function figures(trace, { totals }) {
+  const { has } = trace;
+  const made = [];
+  if (has.cpu) {
+    const parts = [
+      ["python", totals.python],
+      ["native", totals.native],
+      ["system", totals.system],
+    ];
+    const shares = [
+      share("python", "Python", totals.python, totals.cpu),
+      share("native", "native", totals.native, totals.cpu),
+      share("system", "system", totals.system, totals.cpu),
+    ];
+    const collected =
+      totals.gc > 0
+        ? element("span", {
+            class: "share dim",
+            text: `garbage collection ${decimal(percent(totals.gc, totals.cpu), 0)} %`,
+          })
+        : null;
+    made.push(figure("cpu_s", "CPU", totals.cpu, seconds(totals.cpu), bar(parts, totals.cpu), ...shares, collected));
+  } else made.push(figure("cpu_s", "CPU", null, "not recorded"));
+  if (has.wait) {
+    const parts = [
+      ["asleep", totals.sleep],
+      ["disk", totals.disk],
+      ["wanting the CPU", totals.runnable],
+      ["GIL", totals.gil],
+    ];
+    made.push(
+      figure(
+        "wait_s",
+        "Waiting",
+        totals.wait,
+        seconds(totals.wait),
+        element(
+          "span",
+          { class: "share" },
+          element("i", { class: "wait" }),
+          "all threads: " +
+            (parts
+              .filter(([, value]) => value > 0)
+              .map(([name, value]) => `${name} ${decimal(percent(value, totals.wait), 0)} %`)
+              .join(", ") || "none"),
+        ),
+      ),
+    );
+  }
+  const memory = element("div", { class: "figure" }, element("span", { class: "name", text: "Memory" }));
+  const add = (name, value, text, after, style) =>
+    value !== null &&
+    memory.append(
+      element(
+        "span",
+        { class: "share" },
+        style ? element("i", { class: style }) : null,
+        element("b", { "data-figure": name, "data-value": value, text }),
+        ` ${after}`,
+      ),
+    );
+  if (has.memory) {
+    add("peak_bytes", totals.peak, megabytes(totals.peak), "peak", "memory");
+    add("python_peak_bytes", totals.pythonPeak, megabytes(totals.pythonPeak), "Python’s peak", "python line");
+  } else memory.append(element("b", { text: "not recorded" }));
+  add("peak_rss_bytes", totals.rss, megabytes(totals.rss), "RSS", "rss line");
+  if (has.alloc) {
+    add("alloc_bytes", totals.alloc, megabytes(totals.alloc), "allocated");
+    add("live_at_end_bytes", totals.kept, megabytes(totals.kept), "kept to the end");
+  }
+  if (has.copy && totals.copy > 0) add("copy_bytes", totals.copy, megabytes(totals.copy), "copied");
+  return [...made, memory];
+}

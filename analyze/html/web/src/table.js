@@ -1,0 +1,219 @@
+// A table of any length: sortable by header, usable by keyboard, with only the visible rows in the document.
+import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
+import { element } from "./dom.js";
+
+const ROW = 21; // height of a row in pixels, as in style.css
+const LONG = 20; // characters of a cell that may be cut: pointing at it shows them all
+const GAP = 10; // between columns
+
+/**
+ * A table.
+ *
+ * columns: [{ key, title, hint, width (CSS), align, value(row), fill(cell, row) or text(row), unsorted }]
+ * options: { label, sort: { key, down }, open(row), select(row), decorate(element, row), empty }
+ */
+export class Table {
+  #rows = [];
+  #shown = [];
+  #filter = () => true;
+  #selected = null;
+
+  constructor(columns, options) {
+    this.columns = columns;
+    this.options = options;
+    this.id = options.label.toLowerCase();
+    this.sort = options.sort ?? null;
+    this.head = element("div", { class: "row head", role: "row" }, ...columns.map((each) => this.#header(each)));
+    this.body = element("div", { class: "rows", role: "rowgroup" });
+    this.element = element(
+      "div",
+      {
+        class: "table",
+        role: "grid",
+        tabindex: "0",
+        "aria-label": options.label,
+        onkeydown: (event) => this.#key(event),
+      },
+      this.head,
+      this.body,
+    );
+    this.element.style.setProperty("--columns", columns.map((each) => each.width).join(" "));
+    this.element.style.setProperty("--least", `${leastWidth(columns)}px`);
+    this.virtual = new Virtualizer({
+      count: 0,
+      getScrollElement: () => (this.element.isConnected ? this.element : null),
+      estimateSize: () => ROW,
+      scrollToFn: elementScroll,
+      observeElementRect,
+      observeElementOffset,
+      overscan: 12,
+      scrollPaddingStart: ROW + 6,
+      onChange: () => this.#draw(),
+    });
+    this.virtual._didMount();
+  }
+
+  #header(column) {
+    const arrow = element("span", { class: "arrow", "aria-hidden": "true" });
+    const sorts = column.unsorted
+      ? {}
+      : { tabindex: "0", onclick: () => this.#sortBy(column), onkeydown: (event) => this.#headerKey(event, column) };
+    return element(
+      "div",
+      {
+        class: `cell ${column.align ?? "left"}`,
+        role: "columnheader",
+        "data-key": column.key,
+        title: column.hint,
+        ...sorts,
+      },
+      element("span", { text: column.title }),
+      arrow,
+    );
+  }
+
+  #headerKey(event, column) {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    event.stopPropagation();
+    this.#sortBy(column);
+  }
+
+  #sortBy(column) {
+    const isSame = this.sort?.key === column.key;
+    this.sort = {
+      key: column.key,
+      down: isSame ? !this.sort.down : column.align === "right" || column.align === "graph",
+    };
+    this.refresh();
+  }
+
+  /** Shows these rows, in the order of the table. */
+  set(rows) {
+    this.#rows = rows;
+    this.refresh();
+  }
+
+  /** Shows only rows for which `filter` is true. */
+  filter(filter) {
+    this.#filter = filter;
+    this.refresh();
+  }
+
+  /** Sorts and draws again, after the figures in the rows have changed. */
+  refresh() {
+    this.#shown = this.#rows.filter(this.#filter);
+    const column = this.columns.find((each) => each.key === this.sort?.key);
+    if (column) this.#shown.sort(byValue(column.value, this.sort.down));
+    for (const cell of this.head.children) this.#mark(cell);
+    this.virtual.setOptions({ ...this.virtual.options, count: this.#shown.length });
+    this.virtual._willUpdate();
+    this.virtual.measure();
+    this.#draw();
+  }
+
+  #mark(cell) {
+    const isSorted = cell.dataset.key === this.sort?.key;
+    cell.setAttribute("aria-sort", isSorted ? (this.sort.down ? "descending" : "ascending") : "none");
+    cell.lastChild.textContent = isSorted ? (this.sort.down ? "▾" : "▴") : "";
+  }
+
+  #draw() {
+    this.element.setAttribute("aria-rowcount", String(this.#shown.length + 1));
+    this.body.style.height = `${Math.max(this.virtual.getTotalSize(), 2 * ROW)}px`;
+    const items = this.virtual.getVirtualItems();
+    const empty = this.#shown.length
+      ? []
+      : [element("div", { class: "empty", text: this.options.empty ?? "Nothing here." })];
+    if (this.#selected) this.element.setAttribute("aria-activedescendant", `${this.id}-selected`);
+    this.body.replaceChildren(
+      ...empty,
+      ...items.filter((item) => item.index < this.#shown.length).map((item) => this.#row(item)),
+    );
+  }
+
+  #row(item) {
+    const row = this.#shown[item.index];
+    const made = element("div", {
+      class: row === this.#selected ? "row selected" : "row",
+      role: "row",
+      "aria-rowindex": String(item.index + 2),
+      "aria-selected": String(row === this.#selected),
+      id: row === this.#selected ? `${this.id}-selected` : null,
+      onclick: () => this.#choose(item.index, false),
+      ondblclick: () => this.options.open?.(row),
+    });
+    made.style.transform = `translateY(${item.start}px)`;
+    for (const column of this.columns) {
+      const cell = element("div", { class: `cell ${column.align ?? "left"} ${column.style ?? ""}`, role: "gridcell" });
+      if (column.fill) column.fill(cell, row);
+      else cell.textContent = column.text(row);
+      if (!cell.title && cell.textContent.length > LONG) cell.title = cell.textContent.trim();
+      made.append(cell);
+    }
+    this.options.decorate?.(made, row);
+    return made;
+  }
+
+  /** Selects a row and shows it. */
+  select(row, align = "auto") {
+    const index = this.#shown.indexOf(row);
+    if (index >= 0) this.#choose(index, true, align);
+  }
+
+  /** Scrolls to a row without selecting it. */
+  scrollTo(row) {
+    const index = this.#shown.indexOf(row);
+    if (index >= 0) this.virtual.scrollToIndex(index, { align: "center" });
+  }
+
+  /** The row at `index`, in the order in which rows are shown. */
+  at(index) {
+    return this.#shown[index];
+  }
+
+  #choose(index, scrolls, align = "auto") {
+    this.#selected = this.#shown[index] ?? null;
+    if (this.#selected) this.options.select?.(this.#selected);
+    if (scrolls) this.virtual.scrollToIndex(index, { align });
+    this.#draw();
+  }
+
+  #key(event) {
+    if (event.target !== this.element || event.ctrlKey || event.metaKey || event.altKey) return;
+    const last = this.#shown.length - 1;
+    const now = this.#shown.indexOf(this.#selected);
+    const page = Math.max(1, Math.floor(this.element.clientHeight / ROW) - 2);
+    const places = {
+      ArrowDown: now + 1,
+      ArrowUp: now - 1,
+      PageDown: now + page,
+      PageUp: now - page,
+      Home: 0,
+      End: last,
+    };
+    if (event.key in places && last >= 0) {
+      event.preventDefault();
+      this.#choose(Math.min(Math.max(places[event.key], 0), last), true);
+    } else if (event.key === "Enter" && this.#selected) {
+      this.options.open?.(this.#selected);
+    }
+  }
+}
+
+/** Width in pixels below which the columns do not go. */
+function leastWidth(columns) {
+  return columns.reduce((sum, { width }) => sum + Number(width.match(/\d+/)[0]) + GAP, GAP);
+}
+
+/** Order of values, unknown ones last. */
+function byValue(value, down) {
+  const sign = down ? -1 : 1;
+  return (one, other) => {
+    const left = value(one) ?? null;
+    const right = value(other) ?? null;
+    if (left === null || right === null) return (left === null) - (right === null);
+    if (typeof left === "string") return sign * (left < right ? -1 : left > right ? 1 : 0);
+    return sign * (left - right);
+  };
+}

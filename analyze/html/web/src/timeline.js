@@ -1,0 +1,234 @@
+// CPU use and memory over time, with a brush that chooses the window all figures are about.
+import uPlot from "uplot";
+import { cpuByBin } from "./figures.js";
+import { clean, decimal, megabytes, typed } from "./format.js";
+import { element } from "./dom.js";
+
+const COLUMNS = 300; // pieces that CPU use is drawn in, at most
+const TICKS = 8; // and each as long as this many ticks of a busy thread, at least: less would be noise
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+export class Timeline {
+  #charts = [];
+  #window;
+
+  /** `choose(first, end)` is called with bins when the user chooses a window. */
+  constructor(trace, choose) {
+    this.trace = trace;
+    this.choose = choose;
+    this.#window = [0, trace.bins.count];
+    this.element = element("div", {
+      class: "timeline",
+      tabindex: "0",
+      role: "group",
+      "aria-label": "Time window: drag, or use the arrow keys",
+      onkeydown: (event) => this.#key(event),
+    });
+    this.reading = element("span", { class: "reading" });
+    new ResizeObserver(() => this.draw()).observe(this.element);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** Draws everything anew, in the colours and the size of the moment. */
+  draw() {
+    for (const chart of this.#charts) chart.destroy();
+    const kinds = [this.trace.has.cpu && this.#cpu(), this.#memory()].filter(Boolean);
+    this.#charts = kinds.map((kind, index) => this.#chart(kind, index === kinds.length - 1));
+  }
+
+  #cpu() {
+    const { count, width_s } = this.trace.bins;
+    const tick_s = Number(this.trace.settings.cpu_interval_ns ?? 0) / 1e9;
+    const group = Math.max(
+      Math.ceil(count / COLUMNS),
+      Math.min(Math.ceil((TICKS * tick_s) / width_s), Math.ceil(count / 20)),
+    );
+    const [python, native, system] = cpuByBin(this.trace);
+    const starts = Array.from({ length: Math.ceil(count / group) }, (_, index) => index * group);
+    const mean = (sums, start) =>
+      sums.slice(start, start + group).reduce((sum, value) => sum + value, 0) /
+      (Math.min(group, count - start) * width_s);
+    const low = starts.map((start) => mean(python, start));
+    const middle = starts.map((start, index) => low[index] + mean(native, start));
+    const high = starts.map((start, index) => middle[index] + mean(system, start));
+    const rows = this.#stepped(starts, [high, middle, low]);
+    const series = ["system", "native", "python"].map((name) => ({
+      fill: colour(name),
+      width: 0,
+      points: { show: false },
+    }));
+    return {
+      label: "CPUs",
+      rows,
+      series,
+      height: 84,
+      format: (value) => decimal(value, value < 10 && value % 1 ? 1 : 0),
+      least: 1,
+    };
+  }
+
+  #memory() {
+    const { footprint, python, rss } = this.trace.memory;
+    const wanted = [
+      [rss, { stroke: colour("rss"), width: 1, dash: [3, 3] }],
+      [this.trace.has.memory && footprint, { stroke: colour("memory"), fill: colour("memory-fill"), width: 1.2 }],
+      [this.trace.has.memory && python, { stroke: colour("python"), width: 1 }],
+    ].filter(([levels]) => levels);
+    if (!wanted.length) return null;
+    const starts = Array.from({ length: this.trace.bins.count }, (_, index) => index);
+    const rows = this.#stepped(
+      starts,
+      wanted.map(([levels]) => levels.map((each) => (each === null ? null : each / 1e6))),
+    );
+    const series = wanted.map(([, style]) => ({ ...style, points: { show: false } }));
+    return { label: "MB", rows, series, height: 100, format: (value) => decimal(value, 0), least: 1 };
+  }
+
+  /** Times and values, with the last value held to the end. */
+  #stepped(starts, columns) {
+    const end = this.trace.edge(this.trace.bins.count);
+    return [
+      [...starts.map((start) => this.trace.edge(start)), end],
+      ...columns.map((column) => [...column, column.at(-1)]),
+    ];
+  }
+
+  #chart({ label, rows, series, height, format, least }, isLast) {
+    const axis = {
+      stroke: colour("dim"),
+      grid: { stroke: colour("line"), width: 1 },
+      ticks: { stroke: colour("line"), width: 1, size: 4 },
+      font: "11px system-ui, sans-serif",
+    };
+    const options = {
+      width: Math.max(this.element.clientWidth, 200),
+      height: height + (isLast ? 20 : 0),
+      padding: [6, 12, isLast ? 0 : 4, 0],
+      legend: { show: false },
+      scales: {
+        x: { time: false, range: () => [this.trace.edge(0), this.trace.edge(this.trace.bins.count)] },
+        y: { range: (_, low, high) => [Math.min(0, low ?? 0), Math.max(high ?? 0, least) * 1.06] },
+      },
+      axes: [
+        {
+          ...axis,
+          show: isLast,
+          size: 22,
+          gap: 3,
+          values: (_, values) => values.map((value) => `${typed(value, 1e-6)} s`),
+        },
+        {
+          ...axis,
+          size: 58,
+          gap: 4,
+          space: 26,
+          label,
+          labelSize: 14,
+          labelGap: 0,
+          labelFont: axis.font,
+          values: (_, values) => values.map(format),
+        },
+      ],
+      series: [{}, ...series.map((each) => ({ ...each, paths: uPlot.paths.stepped({ align: 1 }) }))],
+      cursor: {
+        y: false,
+        points: { show: false },
+        drag: { x: true, y: false, setScale: false, dist: 3 },
+        bind: { dblclick: () => () => this.choose(0, this.trace.bins.count) },
+      },
+      hooks: {
+        ready: [(chart) => this.#select(chart)],
+        setSelect: [(chart) => this.#brushed(chart)],
+        setCursor: [(chart) => this.#read(chart)],
+        draw: [(chart) => this.#marks(chart)],
+      },
+    };
+    return new uPlot(options, rows, this.element);
+  }
+
+  #brushed(chart) {
+    const { left, width } = chart.select;
+    if (width < 1) return;
+    const [first, end] = [left, left + width].map((each) => this.binAt(chart.posToVal(each, "x")));
+    this.choose(Math.min(first, this.trace.bins.count - 1), Math.max(end, first + 1));
+  }
+
+  /** The number of the edge between bins that is nearest to a time. */
+  binAt(time) {
+    const { origin_s, width_s, count } = this.trace.bins;
+    return Math.min(Math.max(Math.round((time - origin_s) / width_s), 0), count);
+  }
+
+  #read(chart) {
+    const { left } = chart.cursor;
+    if (left === undefined || left < 0) return void (this.reading.textContent = "");
+    const time = chart.posToVal(left, "x");
+    const bin = Math.min(
+      Math.max(Math.floor((time - this.trace.bins.origin_s) / this.trace.bins.width_s), 0),
+      this.trace.bins.count - 1,
+    );
+    const { footprint, rss } = this.trace.memory;
+    const near = 4 * (chart.posToVal(1, "x") - chart.posToVal(0, "x"));
+    const marks = this.trace.marks.filter(({ t_s, end_s }) => time >= t_s - near && time <= (end_s ?? t_s) + near);
+    const texts = [
+      ...marks.slice(0, 3).map(({ what, text }) => clean(`${what} ${text}`.trim())),
+      `at ${typed(this.trace.edge(bin), this.trace.bins.width_s)} s`,
+      this.trace.has.memory && `footprint ${megabytes(footprint[bin])}`,
+      typeof rss?.[bin] === "number" && `RSS ${megabytes(rss[bin])}`,
+    ];
+    this.reading.textContent = texts.filter(Boolean).join(" · ");
+  }
+
+  #marks(chart) {
+    const context = chart.ctx;
+    const { left, top, width, height } = chart.bbox;
+    context.save();
+    context.strokeStyle = colour("dim");
+    context.fillStyle = colour("shade");
+    context.setLineDash([2, 3]);
+    for (const { t_s, end_s, what } of this.trace.marks) {
+      const x = chart.valToPos(t_s, "x", true);
+      if (x < left || x > left + width) continue;
+      if (what === "pause")
+        context.fillRect(x, top, (end_s === null ? left + width : chart.valToPos(end_s, "x", true)) - x, height);
+      context.beginPath();
+      context.moveTo(x, top);
+      context.lineTo(x, top + height);
+      context.stroke();
+    }
+    context.restore();
+  }
+
+  /** Shows the window of these bins; the whole time is no window. */
+  show(first, end) {
+    this.#window = [first, end];
+    for (const chart of this.#charts) this.#select(chart);
+  }
+
+  #select(chart) {
+    const [first, end] = this.#window;
+    const isWhole = first === 0 && end === this.trace.bins.count;
+    const [left, right] = [first, end].map((bin) => chart.valToPos(this.trace.edge(bin), "x"));
+    chart.setSelect(
+      isWhole
+        ? { left: 0, width: 0, top: 0, height: 0 }
+        : { left, width: right - left, top: 0, height: chart.over.clientHeight },
+      false,
+    );
+  }
+
+  #key(event) {
+    const [first, end] = this.#window;
+    const count = this.trace.bins.count;
+    const sign = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!sign || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    const tenth = Math.max(1, Math.round(count / 10));
+    if (end - first === count) return this.choose(...(sign > 0 ? [0, tenth] : [count - tenth, count]));
+    const step = sign * Math.max(1, Math.round(count / 100));
+    if (event.shiftKey) return this.choose(first, Math.min(Math.max(end + step, first + 1), count));
+    const moved = Math.min(Math.max(first + step, 0), count - (end - first));
+    return this.choose(moved, moved + end - first);
+  }
+}

@@ -1,0 +1,39 @@
+-- Answers: how much did each stack allocate in each piece of the time, and what of it was alive when?
+-- A piece has two halves: up to the moment at which its footprint was highest, and after it. What was allocated minus
+-- what was given back up to the first half of a piece is what was alive at that moment. Memory goes with its process.
+-- Parameters:
+--   origin_ns: start of the first piece
+--   bin_ns: length of a piece
+--   peaks: the highest moment of each piece, in ns from the start of the recording; their number is that of the pieces
+-- Columns:
+--   stack: stack id; NULL = samples without a Python stack
+--   half: number of the half, from 0
+--   alloc_bytes [bytes]: allocated, estimated
+--   unlived_bytes [bytes]: the part of it whose life is not known
+--   gone_bytes [bytes]: of what the stack allocated, what was given back in this half, estimated
+--   kept_bytes [bytes]: allocated in this half and alive at the end of its process, estimated
+-- Order: none
+WITH halves AS (
+    SELECT unnest($peaks::BIGINT[]) AS peak_ns, unnest(range(len($peaks::BIGINT[]))) AS bin
+), lives AS (
+    SELECT stack, a.t_ns, coalesce(alloc_bytes, 0) AS alloc_bytes, coalesce(live_bytes, 0) AS live_bytes,
+        end_t_ns IS NULL AS is_kept, coalesce(end_t_ns, end_ns + 1) AS gone_ns,
+        least(greatest((a.t_ns - $origin_ns) // $bin_ns, 0), len($peaks::BIGINT[]) - 1) AS bin,
+        least(greatest((gone_ns - $origin_ns) // $bin_ns, 0), len($peaks::BIGINT[]) - 1) AS gone_bin
+    FROM allocations a
+    LEFT JOIN (SELECT trace, process, end_ns FROM processes) p ON p.trace = a.trace AND p.process = a.process, selection
+    WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
+        AND coalesce(list_contains(process_ids, a.process), true)
+        AND coalesce(list_contains(thread_ids, thread), true)
+), events AS (
+    SELECT stack, 2 * bin + (t_ns > peak_ns)::BIGINT AS half, alloc_bytes, alloc_bytes - live_bytes AS unlived_bytes,
+        0 AS gone_bytes, if(is_kept, live_bytes, 0) AS kept_bytes
+    FROM lives JOIN halves USING (bin)
+    UNION ALL
+    SELECT stack, 2 * gone_bin + (gone_ns > peak_ns)::BIGINT, 0, 0, live_bytes, 0
+    FROM lives JOIN halves ON gone_bin = halves.bin WHERE gone_ns IS NOT NULL
+)
+SELECT stack, half, round(sum(alloc_bytes))::BIGINT AS alloc_bytes,
+    round(sum(unlived_bytes))::BIGINT AS unlived_bytes, round(sum(gone_bytes))::BIGINT AS gone_bytes,
+    round(sum(kept_bytes))::BIGINT AS kept_bytes
+FROM events GROUP BY stack, half

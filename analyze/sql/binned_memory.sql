@@ -1,0 +1,23 @@
+-- Answers: by how much did the memory charged to each stack change in each piece of the time, and what did it copy?
+-- What is outside of the pieces counts in the first or the last.
+-- Parameters:
+--   origin_ns: start of the first piece
+--   bin_ns: length of a piece
+--   bins: number of pieces
+-- Columns:
+--   stack: stack id; NULL = samples without a Python stack
+--   bin: number of the piece, from 0
+--   growth_bytes [bytes]: signed sum of the footprint samples
+--   copy_bytes [bytes]: copied by memcpy and memmove
+-- Order: none
+WITH found AS (
+    SELECT t_ns, process, thread, stack, net_bytes, 0 AS bytes FROM memory_samples
+    UNION ALL
+    SELECT t_ns, process, thread, stack, 0, bytes FROM copies
+)
+SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin,
+    sum(net_bytes)::BIGINT AS growth_bytes, sum(bytes)::BIGINT AS copy_bytes
+FROM found, selection
+WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+GROUP BY stack, bin

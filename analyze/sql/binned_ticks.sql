@@ -1,0 +1,30 @@
+-- Answers: how much CPU time did each stack, and each thread, use in each piece of the time?
+-- Threads are those that used the CPU; stacks are those that the ticks are charged to. What is outside of the pieces
+-- counts in the first or the last.
+-- Parameters:
+--   origin_ns: start of the first piece
+--   bin_ns: length of a piece
+--   bins: number of pieces
+-- Columns:
+--   stack: stack id; NULL = samples without a Python stack, and the rows of threads
+--   thread: thread id; NULL = the rows of stacks
+--   is_thread: the row is a thread's
+--   bin: number of the piece, from 0
+--   python_us [us]: user CPU time in Python code
+--   native_us [us]: user CPU time in builtins and extensions
+--   system_us [us]: kernel CPU time
+--   gc_us [us]: the part of the three that garbage collections took
+-- Order: none
+WITH placed AS (
+    SELECT stack, thread, user_s, system_s, class, gc,
+        least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin
+    FROM charged_ticks, selection
+    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+)
+SELECT stack, thread, grouping(stack) = 1 AS is_thread, bin,
+    round(coalesce(sum(user_s) FILTER (class = 'python'), 0) * 1e6)::BIGINT AS python_us,
+    round(coalesce(sum(user_s) FILTER (class <> 'python'), 0) * 1e6)::BIGINT AS native_us,
+    round(sum(system_s) * 1e6)::BIGINT AS system_us,
+    round(coalesce(sum(user_s + system_s) FILTER (gc), 0) * 1e6)::BIGINT AS gc_us
+FROM placed GROUP BY GROUPING SETS ((stack, bin), (thread, bin))

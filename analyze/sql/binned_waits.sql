@@ -1,0 +1,41 @@
+-- Answers: how long did each stack, and each thread, wait in each piece of the time?
+-- A wait counts in every piece that it touches, with the part of it that lies there.
+-- Parameters:
+--   origin_ns: start of the first piece
+--   bin_ns: length of a piece
+--   bins: number of pieces
+-- Columns:
+--   stack: stack id; NULL = samples without a Python stack, and the rows of threads
+--   thread: thread id; NULL = the rows of stacks
+--   is_thread: the row is a thread's
+--   bin: number of the piece, from 0
+--   sleep_us [us]: blocked in a system call
+--   disk_us [us]: uninterruptible
+--   runnable_us [us]: waiting for the CPU
+--   gil_us [us]: waiting for the interpreter's lock
+-- Order: none
+WITH clipped AS (
+    SELECT stack, thread, class, duration_ns, span_ns,
+        greatest(t_ns, coalesce(from_ns, t_ns)) - $origin_ns AS first_ns,
+        least(t_ns + span_ns, coalesce(to_ns, t_ns + span_ns)) - $origin_ns AS last_ns
+    FROM waits, selection
+    WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+), spread AS (
+    SELECT *, unnest(range(
+        least(greatest(first_ns // $bin_ns, 0), $bins - 1),
+        least(greatest((last_ns - 1) // $bin_ns, first_ns // $bin_ns, 0), $bins - 1) + 1
+    )) AS bin
+    FROM clipped
+), placed AS (
+    SELECT stack, thread, class, bin, duration_ns / 1e3 * if(span_ns > 0, greatest(
+        if(bin = $bins - 1, last_ns, least(last_ns, (bin + 1) * $bin_ns))
+            - if(bin = 0, first_ns, greatest(first_ns, bin * $bin_ns)), 0) / span_ns, 1) AS wait_us
+    FROM spread
+)
+SELECT stack, thread, grouping(stack) = 1 AS is_thread, bin,
+    round(coalesce(sum(wait_us) FILTER (class = 'sleep'), 0))::BIGINT AS sleep_us,
+    round(coalesce(sum(wait_us) FILTER (class = 'disk'), 0))::BIGINT AS disk_us,
+    round(coalesce(sum(wait_us) FILTER (class = 'runnable'), 0))::BIGINT AS runnable_us,
+    round(coalesce(sum(wait_us) FILTER (class = 'gil'), 0))::BIGINT AS gil_us
+FROM placed GROUP BY GROUPING SETS ((stack, bin), (thread, bin))

@@ -1,0 +1,110 @@
+"""``scalene-analyze html``: the report as one page for a browser."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .analyze_options import (
+    AllFiles,
+    Exclude,
+    From,
+    Include,
+    Process,
+    Thread,
+    To,
+    UsageError,
+    selection_of,
+)
+from .output import write
+from .render import clean
+
+Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
+Output = Annotated[
+    str,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="Where to write; - for stdout. By default the trace's name with .html, in this folder.",
+        show_default=False,
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace a file that is no such report.")]
+
+
+def html(
+    path: Trace,
+    output: Output = "",
+    force: Force = False,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+) -> None:
+    """The report as one file for a browser: timeline, tables, source, flame graphs, for any window of the time.
+
+    The page needs no network and no server and works from a folder or a mail. It holds the source text that the trace
+    holds. Only its owner may read the file. A report that is there already is replaced, another file is not.
+
+    Examples:
+
+        scalene-analyze html trace.parquet
+
+        scalene-analyze html trace.parquet -o report.html
+
+        scalene-analyze html --from 10 --to 20 --process 1 trace.parquet -o - > part.html
+    """
+    from scalene_trace.analyze.html.page import build_page
+
+    target = Path(output or f"{Path(path).stem or 'report'}.html")
+    if output != "-":
+        _check_target(target, force)
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    page = build_page([Path(path)], selection)
+    if output == "-":
+        return write(page)
+    _replace(target, page)
+    return write(f"Written: {clean(str(target))} ({len(page) / 1e6:.1f} MB)\n")
+
+
+def _check_target(target: Path, force: bool) -> None:
+    """Raises UsageError where nothing may be written."""
+    try:
+        if not target.parent.is_dir():
+            raise UsageError(f"There is no folder {target.parent}.")
+        if target.exists() and not target.is_file():
+            raise UsageError(f"{target} is {'a folder' if target.is_dir() else 'no regular file; - means stdout'}.")
+        if target.exists() and not force and not _is_report(target):
+            raise UsageError(f"{target} exists and is no report of this command. Give another name, or --force.")
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error}.") from error
+
+
+def _is_report(target: Path) -> bool:
+    from scalene_trace.analyze.html.page import MARK
+
+    with target.open("rb") as file:
+        return MARK.encode() in file.read(200)
+
+
+def _replace(target: Path, page: str) -> None:
+    """Writes the page beside the target and puts it in its place, readable by its owner alone."""
+    try:
+        handle, name = tempfile.mkstemp(prefix=".scalene-report-", dir=target.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as file:
+                file.write(page)
+            Path(name).replace(target)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
