@@ -141,7 +141,8 @@ def test_tasks_that_live_for_ten_milliseconds_are_met_as_often_as_they_deserve(
 def test_ten_thousand_tasks_cost_the_watcher_less_than_a_hundredth_of_a_core(
     any_python: Interpreter, tmp_path: Path
 ) -> None:
-    """One in several is looked at and stands for the others, and a loss says so."""
+    """One in several is looked at and stands for the others, and a loss says so. Looks are half a second apart and more: that
+    is what the time of those that begin and end at once is known to."""
 
     def measure(trace: Path) -> dict[str, float]:
         done = record(trace, [target("tasks"), "many", "10"], any_python)
@@ -151,9 +152,9 @@ def test_ten_thousand_tasks_cost_the_watcher_less_than_a_hundredth_of_a_core(
         assert losses(report(trace))["tasks_sampled"] == 1
         (row,) = (row for row in report(trace, command="tasks")["tasks"] if row["name"] == "one of many *")
         assert row["tasks"] == pytest.approx(10_000, rel=0.05)
-        return {"many": error_percent("10,000 tasks", any_python, row["suspended_s"], 10 * 10_000, 10)}
+        return {"many": error_percent("10,000 tasks", any_python, row["suspended_s"], 10 * 10_000, 15)}
 
-    hold_median(measure, tmp_path, 10)
+    hold_median(measure, tmp_path, 15)
 
 
 @pytest.mark.parametrize("server_python", SERVERS, ids=lambda each: each.name)

@@ -140,11 +140,11 @@ async def turn(seconds):
         await asyncio.sleep(seconds)  # LINE: turn
 
 
-async def in_turns(until, offset):
-    await asyncio.sleep(offset)
+async def in_turns(until, number):
+    """Each at a pace of its own, so that they do not keep step."""
     while time.monotonic() < until:
-        await step(0.02)
-        await turn(0.04)
+        await step(0.02 + number * 0.0007)
+        await turn(0.04 + number * 0.0013)
 
 
 async def compute(until):
@@ -159,7 +159,7 @@ async def compute(until):
 async def busy(seconds):
     """Tasks that come and go to short waits beside one that computes, so that the loop hardly ever rests."""
     until = time.monotonic() + seconds
-    walkers = [asyncio.create_task(in_turns(until, 0.007 * number), name=f"walker-{number}") for number in range(20)]
+    walkers = [asyncio.create_task(in_turns(until, number), name=f"walker-{number}") for number in range(20)]
     await asyncio.gather(compute(until), *walkers)
 
 
