@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from scalene_trace.analyze import queries
 
@@ -26,6 +27,8 @@ WAITS = ("sleep_us", "disk_us", "runnable_us", "gil_us")
 MEMORY = ("growth_bytes", "copy_bytes")
 ALLOCATIONS = ("alloc_bytes", "unlived_bytes", "gone_bytes", "kept_bytes")
 
+Reals = npt.NDArray[np.float64]
+
 #: In place of a stack or a thread that is none.
 NONE = -1
 
@@ -36,7 +39,7 @@ class Facts:
 
     keys: Numbers
     bins: Numbers
-    figures: Mapping[str, Numbers]
+    figures: Mapping[str, Reals]
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def _columns(connection: DuckDBPyConnection, name: str, **parameters: Any) -> di
 
 def _facts(columns: dict[str, Any], key: str, time: str, figures: Iterable[str], rows: Any = None) -> Facts:
     chosen = slice(None) if rows is None else rows
-    values = {name: _whole(columns[name])[chosen] for name in figures}
+    values = {name: np.ma.filled(columns[name], 0).astype(np.float64)[chosen] for name in figures}
     return Facts(_whole(columns[key])[chosen], _whole(columns[time])[chosen], values)
 
 
@@ -109,15 +112,17 @@ def _indexed(keys: Numbers, index: Mapping[int, int], other: int) -> Numbers:
     return known[places] if len(distinct) else keys
 
 
-def _merged(keys: Numbers, bins: Numbers, values: Numbers) -> tuple[Numbers, Numbers, Numbers]:
-    """Rows of the same key and bin added up: several stacks may end in one place."""
+def _merged(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbers, Numbers]:
+    """Rows of the same key and bin added up (several stacks may end in one place), in whole numbers.
+
+    Running sums are rounded, not the rows, so that the sum over any run of bins of a key is at most one off.
+    """
     if not len(keys):
-        return keys, bins, values
+        return keys, bins, keys
     width = int(bins.max()) + 1
     places, rows = np.unique(keys * width + bins, return_inverse=True)
-    sums = np.zeros(len(places), np.int64)
-    np.add.at(sums, rows, values)
-    return places // width, places % width, sums
+    running = np.rint(np.cumsum(np.bincount(rows, values))).astype(np.int64)
+    return places // width, places % width, np.diff(running, prepend=0)
 
 
 def calls_of(connection: DuckDBPyConnection, facts: Iterable[Facts], user_files: set[str]) -> Calls:

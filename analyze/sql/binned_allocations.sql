@@ -33,7 +33,7 @@ WITH halves AS (
     SELECT stack, 2 * gone_bin + (gone_ns > peak_ns)::BIGINT, 0, 0, live_bytes, 0
     FROM lives JOIN halves ON gone_bin = halves.bin WHERE gone_ns IS NOT NULL
 )
-SELECT stack, half, round(sum(alloc_bytes))::BIGINT AS alloc_bytes,
-    round(sum(unlived_bytes))::BIGINT AS unlived_bytes, round(sum(gone_bytes))::BIGINT AS gone_bytes,
-    round(sum(kept_bytes))::BIGINT AS kept_bytes
+SELECT stack, half, sum(alloc_bytes) AS alloc_bytes,
+    sum(unlived_bytes) AS unlived_bytes, sum(gone_bytes) AS gone_bytes,
+    sum(kept_bytes) AS kept_bytes
 FROM events GROUP BY stack, half

@@ -23,8 +23,8 @@ WITH placed AS (
         AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 )
 SELECT stack, thread, grouping(stack) = 1 AS is_thread, bin,
-    round(coalesce(sum(user_s) FILTER (class = 'python'), 0) * 1e6)::BIGINT AS python_us,
-    round(coalesce(sum(user_s) FILTER (class <> 'python'), 0) * 1e6)::BIGINT AS native_us,
-    round(sum(system_s) * 1e6)::BIGINT AS system_us,
-    round(coalesce(sum(user_s + system_s) FILTER (gc), 0) * 1e6)::BIGINT AS gc_us
+    coalesce(sum(user_s) FILTER (class = 'python'), 0) * 1e6 AS python_us,
+    coalesce(sum(user_s) FILTER (class <> 'python'), 0) * 1e6 AS native_us,
+    sum(system_s) * 1e6 AS system_us,
+    coalesce(sum(user_s + system_s) FILTER (gc), 0) * 1e6 AS gc_us
 FROM placed GROUP BY GROUPING SETS ((stack, bin), (thread, bin))

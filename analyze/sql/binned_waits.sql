@@ -34,8 +34,8 @@ WITH clipped AS (
     FROM spread
 )
 SELECT stack, thread, grouping(stack) = 1 AS is_thread, bin,
-    round(coalesce(sum(wait_us) FILTER (class = 'sleep'), 0))::BIGINT AS sleep_us,
-    round(coalesce(sum(wait_us) FILTER (class = 'disk'), 0))::BIGINT AS disk_us,
-    round(coalesce(sum(wait_us) FILTER (class = 'runnable'), 0))::BIGINT AS runnable_us,
-    round(coalesce(sum(wait_us) FILTER (class = 'gil'), 0))::BIGINT AS gil_us
+    coalesce(sum(wait_us) FILTER (class = 'sleep'), 0) AS sleep_us,
+    coalesce(sum(wait_us) FILTER (class = 'disk'), 0) AS disk_us,
+    coalesce(sum(wait_us) FILTER (class = 'runnable'), 0) AS runnable_us,
+    coalesce(sum(wait_us) FILTER (class = 'gil'), 0) AS gil_us
 FROM placed GROUP BY GROUPING SETS ((stack, bin), (thread, bin))
