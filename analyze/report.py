@@ -85,7 +85,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     functions = _by_key(queries.rows(connection, "functions"), function_key)
     return Reduction(
         info=info,
-        window_s=_window_s(info, selection),
+        window_s=window_s(info, selection),
         memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
         lines=lines,
         functions=functions,
@@ -97,7 +97,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     )
 
 
-def _window_s(info: TraceInfo, selection: Selection) -> float:
+def window_s(info: TraceInfo, selection: Selection) -> float:
     """Seconds of the recording that the selection covers; 0 where its length is not known."""
     wall_s = info.wall_s or 0.0
     to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)

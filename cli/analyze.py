@@ -1,6 +1,6 @@
 """scalene-analyze: answers questions about traces.
 
-Exit codes: 0; 2 wrong usage; 3 a trace that cannot be read or is damaged; 70 a bug of ours. A closed pipe is no error.
+Exit codes: 0; 1 a gate (`diff --fail-on`, `check`) fails; 2 wrong usage; 3 a trace that cannot be read or is damaged; 70 a bug of ours. A closed pipe is no error.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
 from . import analyze_threads
+from .analyze_check import check
+from .analyze_diff import diff
 from .analyze_native import libraries, processes
 from .analyze_options import (
     AllFiles,
@@ -281,12 +283,14 @@ def sql(
 
 
 #: Every command by name, in the order of the help.
-COMMANDS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., Any]] = {
     "report": report,
     "functions": functions,
     "leaks": leaks,
     "memory": memory,
     "timeline": timeline,
+    "diff": diff,
+    "check": check,
     "threads": analyze_threads.threads,
     "libraries": libraries,
     "processes": processes,
