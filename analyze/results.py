@@ -93,7 +93,8 @@ class LibraryTime:
 
 @dataclass(frozen=True)
 class Line:
-    """What a line costs. ``file`` and what follows up to ``source`` are None for samples without a line."""
+    """What a line costs. ``file`` and what follows up to ``source`` are None for samples without a line; ``trend_class``
+    (flat, growing, sawtooth, spike) is None where there is no trend."""
 
     file: str | None
     line: int | None
@@ -125,6 +126,7 @@ class Line:
     leak_bytes_per_s: float | None = None
     trend: list[Point] | None = None
     native_libraries: list[LibraryTime] | None = None
+    trend_class: str | None = None
 
 
 @dataclass(frozen=True)
