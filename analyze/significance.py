@@ -18,7 +18,7 @@ PRIOR_SIGMA, LEAST_SIGMA = 0.03, 0.01
 #: As much as that assumption counts where runs tell something.
 PRIOR_FREEDOM = 4.0
 #: The same of wall time and waiting, which depend on what else the machine does.
-PRIOR_SIGMA_OF_WAITING = 0.2
+PRIOR_SIGMA_OF_WAITING = 0.35
 #: Where the normal distribution is as good as Student's, and its 97.5 % quantile.
 _MANY, _Z_95 = 300, 1.959964
 
