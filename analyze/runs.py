@@ -192,11 +192,12 @@ def version_of(runs: Sequence[Run]) -> Version:
 def aligned(runs: Sequence[Run]) -> list[Run]:
     """The runs of a side with the lines that the first has: runs of several versions of a file are one version's."""
     found: list[Run] = []
+    sources: dict[str, list[str]] = {}
     for run in runs:
-        known = version_of(found)
-        if any(known.sources.get(file, text) != text for file, text in run.sources.items()):
-            pairs = same_places(Version(run.rows, run.sources), known)
+        if any(sources.get(file, text) != text for file, text in run.sources.items()):
+            pairs = same_places(Version(run.rows, run.sources), version_of(found))
             run = replace(run, rows={pairs.get(place, place): row for place, row in run.rows.items()})
+        sources = run.sources | sources
         found.append(run)
     return found
 

@@ -56,7 +56,7 @@ EXIT_BUG = 70
 #: Set to anything, it makes errors of ours show a traceback.
 DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
 
-_GLOBAL_OPTIONS = ("--help", "-h", "--version")
+_GLOBAL_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
 #: Click's own; typer brings a click of its own along since 0.20, and names this class nowhere.
 _ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -302,7 +302,7 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 def build_app(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands: building those that are not used takes longer than most queries."""
     app = typer.Typer(
-        add_completion=False,
+        add_completion=set(names) == set(COMMANDS),  # it belongs to no command
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

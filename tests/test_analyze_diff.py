@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -361,6 +362,26 @@ def test_rows_are_sorted_and_cut_as_asked(run: Any, two: tuple[Path, Path]) -> N
     rows = run("diff", "--json", "--sort", "cpu_s", "--limit", "2", *two).json["lines"]
     sizes = [abs(row["changes"]["cpu_s"]["difference"] or row["changes"]["cpu_s"]["after"]) for row in rows]
     assert len(rows) == 2 and sizes == sorted(sizes, reverse=True)
+
+
+def test_runs_of_a_side_may_be_of_different_texts(run: Any, tmp_path: Path) -> None:
+    before = [
+        trace(tmp_path / "a1.parquet", {5: 1_000}),
+        trace(tmp_path / "a2.parquet", {6: 1_100}, NEW, function="process"),
+    ]
+    after = [trace(tmp_path / f"b{n}.parquet", {5: 1_050 + n}) for n in (1, 2)]
+    words = [w for pair in zip(before, after, strict=True) for w in ("--before", pair[0], "--after", pair[1])]
+    (row,) = run("diff", "--json", *words).json["lines"]
+    assert (row["before_line"], row["line"], row["changes"]["cpu_s"]["before"]) == (5, 5, pytest.approx(10.5))
+
+
+@pytest.mark.parametrize(
+    ("words", "found"), [("di", b"diff"), ("diff --fa", b"--fail-on"), ("check --bu", b"--budget")]
+)
+def test_the_shell_completes_commands_and_options(words: str, found: bytes) -> None:
+    asked = {"COMP_WORDS": f"scalene-analyze {words}", "COMP_CWORD": str(len(words.split()))}
+    done = as_process(env=os.environ | asked | {"_SCALENE_ANALYZE_COMPLETE": "complete_bash"})
+    assert (done.returncode, done.stdout.split()) == (0, [found])
 
 
 def test_the_help_has_examples(run: Any) -> None:
