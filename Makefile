@@ -104,6 +104,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/instructions.py
 	$(BIN)/python benchmarks/sampling.py
 	$(BIN)/python benchmarks/false_leaks.py
+	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/long_recording.py
 	$(BIN)/python benchmarks/watching.py

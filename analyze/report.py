@@ -20,11 +20,14 @@ from .results import Function, Leak, Line, Report, Totals, TraceInfo, sorted_row
 from .selection import Selection
 from .sources import source_line, sources_of
 from .timeline import Memory, memory_over_time
-from .trend import Point, reduce_points, steps
+from .trend import Point, classify, reduce_points, steps
 from .waits import CLASSES, waited
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
+
+#: A line whose growth moved by less of the peak than this is called flat.
+TREND_SHARE = 0.01
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
 _SUMMED = (*_CPU, "cumulative_cpu_s", *CLASSES, "suspended_s")
@@ -85,7 +88,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     functions = _by_key(queries.rows(connection, "functions"), function_key)
     return Reduction(
         info=info,
-        window_s=_window_s(info, selection),
+        window_s=window_s(info, selection),
         memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
         lines=lines,
         functions=functions,
@@ -97,7 +100,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     )
 
 
-def _window_s(info: TraceInfo, selection: Selection) -> float:
+def window_s(info: TraceInfo, selection: Selection) -> float:
     """Seconds of the recording that the selection covers; 0 where its length is not known."""
     wall_s = info.wall_s or 0.0
     to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)
@@ -129,7 +132,7 @@ def _trends(rows: Iterable[Row]) -> dict[Key, list[tuple[int, int]]]:
 
 def _report(reductions: list[Reduction], query: dict[str, Any], sort: str | None, limit: int | None) -> Report:
     unattributed = _merged_row([each.unattributed for each in reductions])
-    maker = _Maker(reductions, unattributed)
+    maker = _Maker(reductions, unattributed, query["from_s"] or 0.0)
     lines = [maker.line(key, row) for key, row in _merged([each.lines for each in reductions]).items()]
     functions = [maker.function(key, row) for key, row in _merged([each.functions for each in reductions]).items()]
     return Report(
@@ -163,7 +166,7 @@ def _merged_row(rows: list[Row]) -> Row:
 class _Maker:
     """Makes results of merged rows; knows the totals and which samplers were on."""
 
-    def __init__(self, reductions: list[Reduction], unattributed: Row) -> None:
+    def __init__(self, reductions: list[Reduction], unattributed: Row, start_s: float = 0.0) -> None:
         self._reductions = reductions
         self.has_cpu = any(each.info.events["cpu"] is not None for each in reductions)
         self.has_waits = any(each.info.events["wait"] is not None for each in reductions)
@@ -176,6 +179,7 @@ class _Maker:
         for each in reductions:
             self.sources = each.sources | self.sources
         self.window_s = sum(each.window_s for each in reductions)
+        self._window = start_s, start_s + max(each.window_s for each in reductions)
         self.leaks = merged_leaks([each.leaks for each in reductions], self.sources)
         self.totals = self._totals(unattributed)
         keys = (lambda row: line_key(row) if row["file"] else (), function_key)
@@ -231,6 +235,7 @@ class _Maker:
             figures["growth_bytes"] = row["growth_bytes"]
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
+            figures["trend_class"] = self._trend_class(figures["trend"])
         return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
 
     def _allocated(self, row: Row) -> Row:
@@ -260,6 +265,13 @@ class _Maker:
         """That of the trace in which the growth is largest."""
         trends = [each.trends[key] for each in self._reductions if key in each.trends]
         return reduce_points(steps(max(trends, key=lambda events: abs(events[-1][1])))) if trends else []
+
+    def _trend_class(self, trend: list[Point]) -> str | None:
+        """What it looks like over the longest of the recordings; less than 1 % of the peak is flat."""
+        if not trend:
+            return None
+        start_s, end_s = self._window
+        return classify(trend, start_s, end_s, TREND_SHARE * (self.totals.peak_bytes or 0))
 
 
 def _in_order(rows: list[Any], sort: str | None) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .results import Line, Report
+from .trend import SAWTOOTH, SPIKE
 
 #: A line is shown from this share of the CPU time, or of the peak of memory, on.
 LEAST_SHARE = 0.01
@@ -34,9 +35,9 @@ class ShownFile:
 def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
     """The lines to show, by file; files in the order of their first line in the report.
 
-    A line is shown if it took 1 % of the CPU time or of the waiting time, if the memory charged to it changed by 1 % of the peak, if it held 1 %
-    of the peak, allocated or copied 1 % of all bytes, or leaks; together with the line before and the line after; at
-    most 300 lines in all. ``all_lines`` shows every line with a sample.
+    A line is shown if it took 1 % of the CPU time or of the waiting time, if the memory charged to it changed by 1 % of
+    the peak, if it held 1 % of the peak, allocated or copied 1 % of all bytes, leaks, or goes up and down (sawtooth,
+    spike); together with the line before and the line after; at most 300 lines in all. ``all_lines`` shows every line with a sample.
     """
     numbers: dict[str, set[int]] = {}
     count = 0
@@ -73,6 +74,7 @@ def matters(line: Line, report: Report) -> bool:
         or reaches(line.alloc_bytes, totals.alloc_bytes)
         or reaches(line.copy_bytes, totals.copy_bytes)
         or bool(line.leak_bytes_per_s)
+        or line.trend_class in (SAWTOOTH, SPIKE)
     )
 
 

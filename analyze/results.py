@@ -94,7 +94,8 @@ class LibraryTime:
 
 @dataclass(frozen=True)
 class Line:
-    """What a line costs. ``file`` and what follows up to ``source`` are None for samples without a line."""
+    """What a line costs. ``file`` and what follows up to ``source`` are None for samples without a line; ``trend_class``
+    (flat, growing, sawtooth, spike) is None where there is no trend."""
 
     file: str | None
     line: int | None
@@ -127,6 +128,7 @@ class Line:
     trend: list[Point] | None = None
     native_libraries: list[LibraryTime] | None = None
     suspended_s: float | None = None
+    trend_class: str | None = None
 
 
 @dataclass(frozen=True)

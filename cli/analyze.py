@@ -1,6 +1,6 @@
 """scalene-analyze: answers questions about traces.
 
-Exit codes: 0; 2 wrong usage; 3 a trace that cannot be read or is damaged; 70 a bug of ours. A closed pipe is no error.
+Exit codes: 0; 1 a gate (`diff --fail-on`, `check`) fails; 2 wrong usage; 3 a trace that cannot be read or is damaged; 70 a bug of ours. A closed pipe is no error.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -18,6 +18,8 @@ from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats.errors import TraceError
 
 from . import analyze_html, analyze_tasks, analyze_threads
+from .analyze_check import check
+from .analyze_diff import diff
 from .analyze_export import export
 from .analyze_native import libraries, processes
 from .analyze_options import (
@@ -55,7 +57,7 @@ EXIT_BUG = 70
 #: Set to anything, it makes errors of ours show a traceback.
 DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
 
-_GLOBAL_OPTIONS = ("--help", "-h", "--version")
+_GLOBAL_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
 #: Click's own; typer brings a click of its own along since 0.20, and names this class nowhere.
 _ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -238,12 +240,14 @@ def info(paths: Paths, json_: Json = False, no_color: NoColor = False) -> None:
 
 
 #: Every command by name, in the order of the help.
-COMMANDS: dict[str, Callable[..., None]] = {
+COMMANDS: dict[str, Callable[..., Any]] = {
     "report": report,
     "functions": functions,
     "leaks": leaks,
     "memory": memory,
     "timeline": timeline,
+    "diff": diff,
+    "check": check,
     "threads": analyze_threads.threads,
     "tasks": analyze_tasks.tasks,
     "libraries": libraries,
@@ -258,7 +262,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 def build_app(names: Iterable[str]) -> typer.Typer:
     """The command line with these commands: building those that are not used takes longer than most queries."""
     app = typer.Typer(
-        add_completion=False,
+        add_completion=set(names) == set(COMMANDS),  # it belongs to no command
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from scalene_trace.analyze.reported import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
 from scalene_trace.analyze.results import Function, Line, Report, TraceInfo
+from scalene_trace.analyze.trend import GROWING, SAWTOOTH, SPIKE
 
 from .render import (
     Screen,
@@ -28,6 +29,8 @@ from .render_notes import NOTES_LEGEND, line_note
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
+#: Trends that are named beside their sparkline: what is flat needs no word.
+_TOLD = (GROWING, SAWTOOTH, SPIKE)
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class Layout:
     copy: int = 0
     leak: int = 0
     wait: int = 0
+    trend_class: int = 0
 
     @property
     def cpu(self) -> int:
@@ -52,7 +56,7 @@ class Layout:
     @property
     def memory(self) -> tuple[int, ...]:
         """Widths of the columns about memory, in their order."""
-        return self.growth, self.peak, self.alloc, self.copy, self.leak, self.python, self.trend
+        return self.growth, self.peak, self.alloc, self.copy, self.leak, self.python, self.trend, self.trend_class
 
 
 def layout_for(screen: Screen, report: Report) -> Layout:
@@ -72,6 +76,7 @@ def layout_for(screen: Screen, report: Report) -> Layout:
         alloc=9 * (has_allocations and width >= 100),
         copy=9 * (has_copies and width >= 110),
         leak=9 * (bool(report.leaks) and width >= 130),
+        trend_class=8 * (has_memory and width >= 150 and any(line.trend_class in _TOLD for line in report.lines)),
         wait=8 * (width >= 80 and any(reaches(line.wait_s, totals.wait_s) for line in report.lines)),
     )
 
@@ -274,7 +279,9 @@ def _column_titles(layout: Layout) -> str:
     titles += [f"{'wait':>{layout.wait}}"] if layout.wait else []
     names = ("growth", "at peak", "allocated", "copied", "leaks", "py")
     titles += [f"{name:>{width}}" for name, width in zip(names, layout.memory, strict=False) if width]
-    titles += [f"{'trend':{layout.trend}}"] if layout.trend else []
+    titles += (
+        [f"{'trend':{layout.trend + bool(layout.trend_class) * (layout.trend_class + 1)}}"] if layout.trend else []
+    )
     return " ".join(titles) + "  source"
 
 
@@ -332,6 +339,9 @@ def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen
         columns.append(
             screen.paint(sparkline(screen, figures.trend or [], *time_range(report), layout.trend), "memory")
         )
+    if layout.trend_class:
+        told = figures.trend_class if figures.trend_class in _TOLD else ""
+        columns.append(f"{told:{layout.trend_class}}")
     return columns
 
 

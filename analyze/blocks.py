@@ -1,0 +1,59 @@
+"""Functions and classes of a source text, found by indentation.
+
+No parser is used: the text may be of another Python version, or no Python at all, and a parser can be crashed by it. A
+block that is cut wrongly costs a few matches and nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+_HEAD = re.compile(r"(?:async\s+)?(?:def|class)\s+(\w+)")
+_QUOTES = re.compile(r'"""|\'\'\'')
+#: Lines that stand further left than the block that they belong to.
+_NO_END = ("#", ")", "]", "}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A function, a class or ("" as name) what stands outside of them: its own lines, without those of inner blocks.
+
+    ``numbers`` count from 1; ``texts`` are without the blanks around them; empty lines are left out of both.
+    """
+
+    file: str
+    name: str
+    numbers: list[int] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
+
+    def add(self, number: int, text: str) -> None:
+        self.numbers.append(number)
+        self.texts.append(text)
+
+
+def blocks_of(file: str, lines: Sequence[str]) -> list[Block]:
+    """The blocks of a text, in the order of their first lines; the first is what stands outside of all others."""
+    found = [Block(file, "")]
+    opened: list[tuple[int, Block]] = [(-1, found[0])]
+    is_text = False  # inside a string of several lines
+    for number, line in enumerate(lines, start=1):
+        text = line.strip()
+        if not text:
+            continue
+        indent = _indent(line)
+        if not is_text and not text.startswith(_NO_END):
+            while indent <= opened[-1][0]:
+                opened.pop()
+            if head := _HEAD.match(text):
+                outer = opened[-1][1].name
+                opened.append((indent, Block(file, f"{outer}.{head[1]}" if outer else head[1])))
+                found.append(opened[-1][1])
+        opened[-1][1].add(number, text)
+        is_text ^= len(_QUOTES.findall(text)) % 2 == 1
+    return found
+
+
+def _indent(line: str) -> int:
+    return len(line.expandtabs()) - len(line.expandtabs().lstrip())

@@ -1,0 +1,301 @@
+"""What changed between two versions of a program, line by line, and whether noise explains it (docs/design/diff.md)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from .diff_results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange, Statistics
+from .diff_words import advice_on, summary_of
+from .gates import Gate, judged
+from .match import Place
+from .report import query_of
+from .runs import (
+    LINE_MEASURES,
+    MEASURES,
+    TOTAL_MEASURES,
+    Measure,
+    Run,
+    RunRow,
+    Version,
+    aligned,
+    read_run,
+    same_places,
+    version_of,
+)
+from .selection import Selection
+from .significance import (
+    ALPHA,
+    LEAST_EFFECT,
+    Figure,
+    RunSpread,
+    Side,
+    Tested,
+    difference_test,
+    holm,
+    least_ratio,
+    ratio_test,
+    spread_of,
+    spread_test,
+)
+from .sources import source_line
+
+#: A line is tested from this share of its measure on, both sides together: testing more would blunt every test.
+LEAST_SHARE = 0.01
+
+Sides = tuple[Side, Side]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is wanted. ``per_second``: compare by the seconds of the runs. ``sort``: a measure."""
+
+    selection: Selection = field(default_factory=Selection)
+    per_second: bool = False
+    gates: tuple[Gate, ...] = ()
+    sort: str | None = None
+    limit: int | None = None
+
+
+def build_diff(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> Diff:
+    """The traces at ``before`` against those at ``after``; one at a time is open. Raises the errors of ``open_traces``."""
+    old, new = ([read_run(path, asked.selection) for path in paths] for paths in (before, after))
+    return compare(old, new, asked)
+
+
+def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
+    """Reduced runs, at least one on each side."""
+    runs = aligned(before), aligned(after)
+    versions = version_of(runs[0]), version_of(runs[1])
+    rows = [_Row(*places) for places in _places(*versions)]
+    work = _Comparison(runs, asked.per_second)
+    totals = work.row([[run.totals for run in side] for side in runs], TOTAL_MEASURES)
+    outside = work.row([[run.outside for run in side] for side in runs], LINE_MEASURES)
+    for row in rows:
+        parts = [
+            [run.rows.get(place, RunRow()) if place else None for run in side]
+            for side, place in zip(runs, (row.before, row.after), strict=True)
+        ]
+        row.changes = work.row(parts, LINE_MEASURES)
+    work.judge()
+    lines = [_line(row, versions, work) for row in rows]
+    return _diff(runs, work, work.changes(totals), lines, work.changes(outside), asked)
+
+
+@dataclass
+class _Row:
+    before: Place | None
+    after: Place | None
+    changes: dict[str, int] = field(default_factory=dict)
+
+
+def _places(before: Version, after: Version) -> Iterable[tuple[Place | None, Place | None]]:
+    """The lines of both versions that have a sample on either side, paired."""
+    pairs = same_places(before, after)
+    old = {other: place for place, other in pairs.items()}
+    for place in before.rows:
+        yield place, pairs.get(place)
+    for place in after.rows:
+        if place not in old:
+            yield None, place
+        elif old[place] not in before.rows:
+            yield old[place], place
+
+
+class _Comparison:
+    """Collects all figures, tests those that matter, and adjusts the tests for their number."""
+
+    def __init__(self, runs: tuple[list[Run], list[Run]], per_second: bool) -> None:
+        self._seconds = [[run.window_s for run in side] for side in runs]
+        self.counts = len(runs[0]), len(runs[1])
+        self._per_second = per_second
+        self._known = [
+            {name for name in side[0].totals.figures if all(name in run.totals.figures for run in side)}
+            for side in runs
+        ]
+        self._figures: list[tuple[Measure, Sides, Change, bool]] = []
+        self._made: list[Change] = []
+        self.spreads: dict[str, RunSpread] = {}
+        self.assumed: list[str] = []
+        self.tests = 0
+        self.detectable_ratio: float | None = None
+
+    def row(self, parts: Sequence[Sequence[RunRow | None]], measures: Sequence[Measure]) -> dict[str, int]:
+        """Takes in the runs of both sides; returns by measure the number under which its change will be."""
+        found = {}
+        for measure in measures:
+            if any(measure.name not in known for known in self._known):
+                continue
+            figures = [[row.figures.get(measure.name, Figure(0.0)) for row in side if row] for side in parts]
+            found[measure.name] = len(self._figures)
+            self._figures.append((measure, *self._taken(measure, figures)))
+        return found
+
+    def _taken(self, measure: Measure, figures: list[list[Figure]]) -> tuple[Sides, Change, bool]:
+        rates = [
+            [Figure(f.value / s, f.variance / s**2) if s else Figure(0.0) for f, s in zip(side, seconds, strict=True)]
+            for side, seconds in zip(figures, self._seconds, strict=True)
+            if side
+        ]
+        has_both = all(figures)
+        whole, per_s = ([Side(tuple(side)).mean if side else None for side in each] for each in (figures, rates))
+        if len(per_s) == 1:
+            per_s = [per_s[0], None] if figures[0] else [None, per_s[0]]
+        change = Change(whole[0], whole[1], per_s[0], per_s[1])
+        if measure.name == "wall_s":
+            change = replace(change, before_per_s=None, after_per_s=None)
+        is_rate = self._per_second and measure.name not in ("wall_s", "peak_bytes", "live_at_peak_bytes")
+        used = [Side(tuple(side or [Figure(0.0)])) for side in (rates if is_rate and has_both else figures)]
+        return (used[0], used[1]), change, has_both
+
+    def judge(self) -> None:
+        """Tests what matters; afterwards changes can be had."""
+        chosen = {name: self._chosen(name) for name in dict.fromkeys(each[0].name for each in self._figures)}
+        tested = {index: self._test(index) for name in chosen for index in self._with_spread(name, chosen[name])}
+        adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
+        self.tests = len(tested)
+        for index, (measure, sides, change, has_both) in enumerate(self._figures):
+            is_told = has_both and not measure.part_of and any(side.mean for side in sides)
+            test = tested.get(index) or (self._test(index) if is_told else None)
+            self._made.append(self._change(measure, sides, change, has_both, test, adjusted.get(index)))
+        self.detectable_ratio = self._detectable()
+
+    def _chosen(self, name: str) -> list[int]:
+        """The numbers of the figures of a measure that are worth a test, the total's first."""
+        found = [
+            i for i, (m, _, _, has_both) in enumerate(self._figures) if m.name == name and not m.part_of and has_both
+        ]
+        sums = {index: sum(abs(side.mean) for side in self._figures[index][1]) for index in found}
+        least = LEAST_SHARE * max(sums.values(), default=0.0)
+        return [index for index in found if sums[index] >= least and sums[index] > 0]
+
+    def _with_spread(self, name: str, chosen: list[int]) -> list[int]:
+        rows = [self._figures[index][1] for index in chosen]
+        if rows:
+            rows = rows[1:] or rows  # not the total, in which what differs by line cancels
+            self.spreads[name] = spread_of(rows, MEASURES[name].prior_sigma)
+            self.assumed += [name] if max(self.counts) == 1 else []
+        return chosen
+
+    def _test(self, index: int) -> Tested:
+        measure, sides, _, _ = self._figures[index]
+        spread = self.spreads.get(measure.name, RunSpread(measure.prior_sigma))
+        if measure.is_signed:
+            return difference_test(*sides, spread)
+        is_steady = all(figure.value > 0 for side in sides for figure in side.figures)
+        if not measure.is_sampled and min(self.counts) > 1 and is_steady:
+            return spread_test(*sides)
+        return ratio_test(*sides, spread, self._grain(measure))
+
+    def _grain(self, measure: Measure) -> float:
+        """What one sample stands for, on average; at least a five-hundredth of the largest figure."""
+        sides = [side for m, sides, _, _ in self._figures if m.name == measure.name for side in sides]
+        values = math.fsum(side.mean for side in sides)
+        variances = math.fsum(side.variance * len(side.figures) for side in sides)
+        return max(variances / values if values > 0 else 0.0, 0.002 * max(side.mean for side in sides))
+
+    def _change(
+        self, measure: Measure, sides: Sides, change: Change, has_both: bool, test: Tested | None, p: float | None
+    ) -> Change:
+        if not has_both:
+            return change
+        before, after = change.before or 0.0, change.after or 0.0
+        ratio = None if measure.is_signed or not sides[0].mean > 0 else sides[1].mean / sides[0].mean
+        change = replace(change, difference=after - before, ratio=ratio)
+        if test is None:
+            return change if measure.part_of else replace(change, verdict=NOISE)
+        low, high = (value if math.isfinite(value) else None for value in (test.low, test.high))
+        verdict = NOISE if p is None or p >= ALPHA or not self._matters(measure, sides) else _direction(sides)
+        return replace(change, low=low, high=high, p=p, verdict=verdict)
+
+    def _matters(self, measure: Measure, sides: Sides) -> bool:
+        """Is the effect 5 % or more?"""
+        before, after = (side.mean for side in sides)
+        if measure.is_signed:
+            return abs(after - before) >= LEAST_EFFECT * max(abs(before), abs(after))
+        return min(before, after) <= 0 or abs(math.log(after / before)) >= math.log(1 + LEAST_EFFECT)
+
+    def _detectable(self) -> float | None:
+        own = [sides[0] for measure, sides, _, has_both in self._figures if measure.name == "cpu_s" and has_both]
+        if len(own) < 3:  # the total, what belongs to no line, and no line
+            return None
+        busiest = max(own[2:], key=lambda side: side.mean)
+        return least_ratio(busiest, self.spreads["cpu_s"], self.counts, self.tests) if busiest.mean > 0 else None
+
+    def changes(self, numbers: dict[str, int]) -> Changes:
+        """The changes under these numbers; None for what was not recorded."""
+        return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
+
+
+def _direction(sides: Sides) -> str:
+    return WORSE if sides[1].mean > sides[0].mean else BETTER
+
+
+def _line(row: _Row, versions: tuple[Version, Version], work: _Comparison) -> LineChange:
+    names = {measure.name for measure in LINE_MEASURES}
+    changes = {name: change for name, change in work.changes(row.changes).items() if name in names}
+    old, new = (_said(place, version) for place, version in zip((row.before, row.after), versions, strict=True))
+    if row.before and row.after:
+        is_same = old[3] is None or new[3] is None or old[3].strip() == new[3].strip()
+        status = "same" if is_same else "edited"
+    else:
+        status = "removed" if row.before else "added"
+    return LineChange(status, *new, *old, changes)
+
+
+def _said(place: Place | None, version: Version) -> tuple[str | None, int | None, str | None, str | None]:
+    """File, line, function and text; the function is None where no sample named it."""
+    if place is None:
+        return None, None, None, None
+    row = version.rows.get(place)
+    return *place, row.function if row else None, source_line(version.sources, *place)
+
+
+def _diff(
+    runs: tuple[list[Run], list[Run]],
+    work: _Comparison,
+    totals: Changes,
+    lines: list[LineChange],
+    outside: Changes,
+    asked: Asked,
+) -> Diff:
+    sigma = {name: spread.sigma for name, spread in work.spreads.items()}
+    statistics = Statistics(*work.counts, work.tests, sigma, work.assumed, work.detectable_ratio)
+    totals = {measure.name: totals[measure.name] for measure in TOTAL_MEASURES}
+    return Diff(
+        query=_query(runs, asked),
+        traces=[run.info for side in runs for run in side],
+        summary=summary_of(totals, lines, outside, statistics, asked.per_second),
+        advice=advice_on(totals, lines, statistics, [side[0].info for side in runs]),
+        totals=totals,
+        lines=_in_order(lines, asked.sort)[: asked.limit],
+        unattributed={measure.name: outside[measure.name] for measure in LINE_MEASURES},
+        gates=[judged(gate, totals, lines, asked.per_second) for gate in asked.gates],
+        statistics=statistics,
+    )
+
+
+def _query(runs: tuple[list[Run], list[Run]], asked: Asked) -> dict[str, Any]:
+    paths = {name: [run.info.path for run in side] for name, side in zip(("before", "after"), runs, strict=True)}
+    more = {"per_second": asked.per_second, "fail_on": [gate.text for gate in asked.gates]}
+    return query_of(asked.selection, asked.sort, asked.limit) | paths | more
+
+
+def _in_order(lines: list[LineChange], sort: str | None) -> list[LineChange]:
+    """What was judged better or worse first, then by the size of the difference, of CPU time before all else."""
+
+    def key(line: LineChange) -> tuple[Any, ...]:
+        names = (sort,) if sort else tuple(measure.name for measure in LINE_MEASURES if not measure.part_of)
+        sizes = (-abs(_size(line.change(name))) for name in names)
+        is_judged = any(change and change.verdict in (BETTER, WORSE) for change in line.changes.values())
+        return (not is_judged and sort is None, *sizes, *line.place)
+
+    return sorted(lines, key=key)
+
+
+def _size(change: Change) -> float:
+    """The difference; of what there is on one side only, that."""
+    return change.difference if change.difference is not None else change.after or change.before or 0.0

@@ -1,0 +1,129 @@
+"""What a comparison says in a sentence, and what it advises."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import PurePath
+
+from .diff_results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
+from .quantities import size_text
+from .results import TraceInfo
+
+#: Share of the whole change that makes it "almost all", and "mostly", from one place.
+_ALMOST_ALL, _MOSTLY = 0.8, 0.5
+_LONGEST_COMMAND = 80
+_RUNS = "1 2 3 4 5"
+
+
+def summary_of(
+    totals: Changes, lines: Sequence[LineChange], outside: Changes, statistics: Statistics, per_second: bool = False
+) -> str:
+    """One sentence on CPU time, or on what else was recorded, and one on memory where that changed."""
+    cpu, sentences = totals.get("cpu_s"), []
+    if cpu is None or not (cpu.before or cpu.after):
+        sentences.append("CPU time was not recorded on both sides." if cpu is None else "No CPU time was sampled.")
+    elif cpu.verdict in (BETTER, WORSE):
+        sentences.append(_speed(cpu, lines, outside, statistics, per_second))
+    else:
+        sentences.append(_no_change(cpu, lines))
+    peak = totals.get("peak_bytes")
+    if peak is not None and peak.verdict in (BETTER, WORSE) and peak.difference is not None:
+        sentences.append(f"Peak memory {_signed(peak.difference)}{_percent(peak.ratio)}.")
+    return " ".join(sentences)
+
+
+def _speed(cpu: Change, lines: Sequence[LineChange], outside: Changes, statistics: Statistics, per_second: bool) -> str:
+    ratio = cpu.ratio or 0.0
+    factor = max(ratio, 1 / ratio if ratio > 0 else math.inf)
+    number = f"{factor:.1f}×" if factor >= 1.5 else f"{factor:.2f}×"
+    way = "slower" if cpu.verdict == WORSE else "faster"
+    if ratio <= 0 or per_second:
+        number, way = (
+            ("no", "CPU time any more") if ratio <= 0 else (number, "more CPU" if way == "slower" else "less CPU")
+        )
+        way += " a second" * per_second
+    is_median = max(statistics.runs_before, statistics.runs_after) > 1
+    said = f"{'Median ' * is_median}{number} {way}".strip()
+    return f"{said}{_where(cpu, lines, outside)}."
+
+
+def _where(cpu: Change, lines: Sequence[LineChange], outside: Changes) -> str:
+    """Where most of the change of CPU time comes from."""
+    whole = (cpu.after or 0.0) - (cpu.before or 0.0)
+    parts = sorted(_parts(lines, outside).items(), key=lambda part: part[1] / whole if whole else 0.0, reverse=True)
+    if not whole or not parts:
+        return ""
+    share = parts[0][1] / whole
+    if share >= _ALMOST_ALL:
+        return f", almost all from {parts[0][0]}"
+    if share >= _MOSTLY:
+        return f", mostly from {parts[0][0]}"
+    named = [name for name, part in parts[:3] if part / whole >= 0.1]
+    return f", most of it from {', '.join(named)}" if named else ", spread over many lines"
+
+
+def _parts(lines: Sequence[LineChange], outside: Changes) -> dict[str, float]:
+    """Seconds of CPU time more or less, by line; what is new or gone counts by function, as one rewritten piece."""
+    parts: dict[str, float] = {}
+    for line in lines:
+        change = line.change("cpu_s")
+        file, number = line.place
+        name = PurePath(file).name
+        place = f"{name}:{number}" if line.status in ("same", "edited") else f"{line.name} in {name} (rewritten)"
+        parts[place] = parts.get(place, 0.0) + (change.after or 0.0) - (change.before or 0.0)
+    other = outside.get("cpu_s")
+    if other is not None:
+        parts["code that is not the program's own"] = (other.after or 0.0) - (other.before or 0.0)
+    return parts
+
+
+def _no_change(cpu: Change, lines: Sequence[LineChange]) -> str:
+    low, high = ((f"{100 * (end - 1):+.0f} %" if end is not None else "?") for end in (cpu.low, cpu.high))
+    change = f"{100 * ((cpu.ratio or 1.0) - 1):+.1f} %"
+    said = f"No sure change of CPU time: {change}, which noise explains (95 %: {low} to {high})"
+    changed = [line for line in lines if line.change("cpu_s").verdict in (BETTER, WORSE)]
+    if not changed:
+        return f"{said}."
+    most = max(changed, key=lambda line: abs(line.change("cpu_s").difference or 0.0))
+    place = f"{PurePath(most.place[0]).name}:{most.place[1]}"
+    more = f" and {len(changed) - 1} more lines" if len(changed) > 1 else ""
+    return f"{said}, but {place}{more} changed: {place} is {most.change('cpu_s').verdict}{_percent(most.change('cpu_s').ratio)}."
+
+
+def _percent(ratio: float | None) -> str:
+    return f" ({100 * (ratio - 1):+.1f} %)" if ratio is not None else ""
+
+
+def _signed(size_bytes: float) -> str:
+    return f"{'+' * (size_bytes >= 0)}{size_text(size_bytes)}"
+
+
+def advice_on(
+    totals: Changes, lines: Sequence[LineChange], statistics: Statistics, infos: Sequence[TraceInfo]
+) -> list[str]:
+    """A sentence and the commands that would tell more, where a side has one run only and something is left open."""
+    if min(statistics.runs_before, statistics.runs_after) > 1:
+        return []
+    changes = [*totals.values(), *(change for line in lines for change in line.changes.values())]
+    if not any(change is not None and change.verdict == NOISE for change in changes):
+        return []
+    said = "One run on a side cannot tell small changes from noise"
+    if statistics.detectable_ratio is not None:
+        said += f": of the busiest line, none below about {100 * (statistics.detectable_ratio - 1):.0f} %"
+    spread = "a spread of 3 % from run to run is assumed" if statistics.assumed else "the spread is that of one side"
+    program = [_command(info) for info in infos]
+    return [
+        f"{said} ({spread}). Five runs on each side tell more:",
+        f"for i in {_RUNS}; do scalene-record -o before-$i.parquet {program[0]}; done  # the old version",
+        f"for i in {_RUNS}; do scalene-record -o after-$i.parquet {program[1]}; done  # the new version",
+        "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'",
+    ]
+
+
+def _command(info: TraceInfo) -> str:
+    """The recorded command as a shell takes it; what is long or strange is left to the reader."""
+    text = shlex.join(info.command or [])
+    is_plain = text.isascii() and text.isprintable() and "`" not in text
+    return text if is_plain and 0 < len(text) <= _LONGEST_COMMAND else "PROGRAM..."

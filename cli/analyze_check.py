@@ -1,0 +1,93 @@
+"""``scalene-analyze check``: a recording against a budget, as a gate for CI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from scalene_trace.analyze.results import Table
+
+from .analyze_options import (
+    AllFiles,
+    Exclude,
+    From,
+    Include,
+    Json,
+    NoColor,
+    Paths,
+    Process,
+    Thread,
+    To,
+    UsageError,
+    given_paths,
+    selection_of,
+)
+from .output import print_json, print_lines
+from .output import screen as screen_of
+from .render import Screen, clean
+from .render_report import wrap
+
+EXIT_GATE = 1
+
+BudgetFile = Annotated[
+    str | None, typer.Option("--budget", metavar="FILE", help="The budget, TOML (docs/check.md).", show_default=False)
+]
+
+
+def check(
+    paths: Paths,
+    budget: BudgetFile = None,
+    json_: Json = False,
+    from_s: From = None,
+    to_s: To = None,
+    process: Process = None,
+    thread: Thread = None,
+    include: Include = None,
+    exclude: Exclude = None,
+    all_: AllFiles = False,
+    no_color: NoColor = False,
+) -> int:
+    """Does the recording keep to a budget? Exit code 1 when it does not, for CI.
+
+    A budget limits CPU time, peak, leaks, copies and more: of the program, of each file, function or line that matches,
+    and of the answers to SQL. docs/check.md has all of it; the shortest is two lines, [total] and peak = "500 MB".
+
+    Examples:
+
+        scalene-analyze check --budget budget.toml trace.parquet
+
+        scalene-analyze check --budget budget.toml --json 'run-*.parquet'
+    """
+    from scalene_trace.analyze.budget import BudgetError, read_budget
+    from scalene_trace.analyze.check import build_check
+    from scalene_trace.analyze.report import query_of
+    from scalene_trace.analyze.results import table_json
+
+    if budget is None:
+        raise UsageError("Name a budget: scalene-analyze check --budget budget.toml TRACE...")
+    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    try:
+        query = query_of(selection) | {"budget": budget}
+        table = build_check(given_paths(paths), read_budget(Path(budget)), selection, query)
+    except BudgetError as error:
+        raise UsageError(str(error)) from error
+    if json_:
+        print_json(table_json(table))
+    else:
+        print_lines(check_text(table, screen_of(no_color)))
+    return 0 if all(row.passed for row in table.rows) else EXIT_GATE
+
+
+def check_text(table: Table, screen: Screen) -> Iterator[str]:
+    """A line for each limit, what failed first, and how many did."""
+    for row in table.rows:
+        sign = screen.paint("ok    ", "memory") if row.passed else screen.paint("FAILED", "error")
+        first, *more = wrap(f"{clean(row.text)}", screen.width - 8, indent="  ")
+        yield f"{sign}  {first}"
+        yield from (f"{'':8}{line}" for line in more)
+    failed = sum(not row.passed for row in table.rows)
+    count = f"{len(table.rows)} limit{'s' if len(table.rows) != 1 else ''}"
+    yield screen.paint(f"{failed} of {count} failed." if failed else f"All of {count} kept.", "bold")
