@@ -301,6 +301,8 @@ def hostile_trace(path: Path) -> tuple[Path, list[str]]:
         builder.source(file, f"{text}\n{text}\n")
         builder.loss(text, "loss", 3, text)
         builder.add("mark", t_ns=5 * MS, what="mark", text=text)
+    for number, file in enumerate(("constructor", "__proto__", "toString")):
+        builder.tick((number + 50) * MS, process, thread, builder.stack((file, file, 1, 1)), pc_class="extension")
     return builder.write(path), evil
 
 
@@ -313,6 +315,7 @@ def test_a_hostile_trace_is_text_and_nothing_else(browser: Browser, tmp_path: Pa
             page.press(tab)
             assert page.value("document.querySelectorAll('script, img').length") == elements == 2
         page.press("1")
+        assert {"constructor:1", "__proto__:1", "toString:1"} < set(column(page, "place"))
         assert any(evil[1][:20] in text for text in column(page, "source"))
         assert page.value("window.done") is None
         text = page.value("document.body.textContent.replace(document.getElementById('data').textContent, '')")

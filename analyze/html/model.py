@@ -82,14 +82,14 @@ def _entry(traces: Traces, selection: Selection) -> Json:
     }
 
 
-def _libraries(connection: DuckDBPyConnection) -> list[Json]:
-    """Of each line with native time, the libraries that most of it went to: name (None = no known image) and seconds."""
+def _libraries(connection: DuckDBPyConnection) -> Json:
+    """By file and line, the libraries that most of the line's native time went to: name (None = no known file), seconds."""
     times = library_times(queries.rows(connection, "library_rows"), [line_key])
-    return [
-        {"file": file, "line": line, "libraries": [[each.library, each.native_s] for each in found]}
-        for (file, line), found in times.items()
-        if file is not None
-    ]
+    found: Json = {}
+    for (file, line), libraries in times.items():
+        if file is not None:
+            found.setdefault(file, {})[str(line)] = [[each.library, round(each.native_s, 3)] for each in libraries]
+    return found
 
 
 def _user_files(connection: DuckDBPyConnection) -> set[str]:

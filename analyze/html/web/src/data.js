@@ -44,6 +44,7 @@ const all = (packed) => Object.fromEntries(Object.entries(packed).map(([name, ea
 export class Trace {
   constructor(entry) {
     Object.assign(this, entry);
+    this.sources = new Map(Object.entries(entry.sources)); // a file may be called constructor
     this.series = all(entry.series);
     this.halves = all(entry.halves);
     this.threadSeries = all(entry.thread_series);
@@ -119,8 +120,8 @@ export class Trace {
   }
 
   #nameLibraries() {
-    const libraries = new Map(this.libraries.map((each) => [`${each.line}:${each.file}`, each.libraries]));
-    for (const row of this.lines) row.libraries = libraries.get(`${row.line}:${row.file}`);
+    const libraries = new Map(Object.entries(this.libraries));
+    for (const row of this.lines) row.libraries = libraries.get(row.file)?.[row.line];
   }
 
   /** Time in seconds from the start of the recording at which bin ``index`` begins. */

@@ -159,7 +159,7 @@ class Page {
   #lineText(file, line) {
     if (!this.texts.has(file)) {
       const lines = new Map();
-      for (const [first, text] of this.trace.sources[file] ?? [])
+      for (const [first, text] of this.trace.sources.get(file) ?? [])
         text.split("\n").forEach((each, index) => lines.set(first + index, each));
       this.texts.set(file, lines);
     }
@@ -310,7 +310,7 @@ class Page {
 
   #restore() {
     const wanted = new URLSearchParams(location.hash.slice(1));
-    this.tab = TABS[wanted.get("tab")] ? wanted.get("tab") : "lines";
+    this.tab = Object.hasOwn(TABS, wanted.get("tab")) ? wanted.get("tab") : "lines";
     const [first, end] = ["from", "to"].map((name, place) =>
       wanted.has(name) ? this.timeline.binAt(Number(wanted.get(name))) : place * this.trace.bins.count,
     );

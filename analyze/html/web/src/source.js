@@ -97,7 +97,7 @@ export class Source {
 function rowsOf(file, trace) {
   const figures = new Map(trace.lines.filter((row) => row.file === file).map((row) => [row.line, row]));
   const pieces =
-    trace.sources[file] ?? [...figures.keys()].sort((one, other) => one - other).map((line) => [line, null]);
+    trace.sources.get(file) ?? [...figures.keys()].sort((one, other) => one - other).map((line) => [line, null]);
   const rows = [];
   let next = 1;
   for (const [first, text] of pieces) {

@@ -106,10 +106,15 @@ export class Table {
     const column = this.columns.find((each) => each.key === this.sort?.key);
     if (column) this.#shown.sort(byValue(column.value, this.sort.down));
     for (const cell of this.head.children) this.#mark(cell);
-    this.virtual.setOptions({ ...this.virtual.options, count: this.#shown.length });
-    this.virtual._willUpdate();
+    if (!this.virtual.scrollRect?.height) this.#update({ enabled: false }); // was not to be seen: its size is read anew
+    this.#update({ enabled: true, count: this.#shown.length });
     this.virtual.measure();
     this.#draw();
+  }
+
+  #update(options) {
+    this.virtual.setOptions({ ...this.virtual.options, ...options });
+    this.virtual._willUpdate();
   }
 
   #mark(cell) {
