@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
@@ -43,13 +44,18 @@ def create(interpreter: Interpreter, kind: str) -> None:
     subprocess.run([python, "-m", "pip", "install", *options, *PACKAGES[kind]], check=True)
 
 
+def make(interpreter: Interpreter, kind: str) -> None:
+    """Creates the environment if it is not there or not complete."""
+    python = environment_python(interpreter, kind)
+    if not complete(python, kind):
+        print(f"creating {python.parent.parent.relative_to(ROOT)}", flush=True)
+        create(interpreter, kind)
+
+
 def main() -> int:
-    """Makes what is missing and says what there is."""
-    for interpreter, kind in product(interpreters(), PACKAGES):
-        python = environment_python(interpreter, kind)
-        if not complete(python, kind):
-            print(f"creating {python.parent.parent.relative_to(ROOT)}", flush=True)
-            create(interpreter, kind)
+    """Makes what is missing, two at a time, and says what there is."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(make, *zip(*product(interpreters(), PACKAGES), strict=True)))
     found = ", ".join(each.full_name for each in interpreters())
     print(f"interpreters that the tests record: {found or 'none'}")
     return 0

@@ -98,7 +98,7 @@ def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_p
             found_s = sum(line["waits"]["gil_s"] for line in lines if line["line"] in loop)
             true_s = watch["wall_s"] - watch["run_s"] - watch["delay_s"]
             errors[f"thread {number}"] = error_percent("for the GIL", python, found_s, true_s)
-            assert found_s <= threads[int(tid)]["waits"]["gil_s"]
+            assert found_s <= threads[int(tid)]["waits"]["gil_s"] + 1e-6
             assert watch["wall_s"] - watch["run_s"] >= 0.7 * watch["wall_s"]
         return errors
 
