@@ -1,20 +1,22 @@
-"""Wall time of ``scalene-analyze`` on a large trace: a real recording of at least 400,000 ticks.
+"""Wall time of ``scalene-analyze`` on large traces; each way of asking is a whole process, imports included.
 
-The trace is recorded once (docutils, 50 us interval) and kept under ``build/bench``. Each way of asking is a whole
-process, imports included.
+Three inputs: a real recording of at least 400,000 ticks (docutils, 50 us interval), recorded once and kept under
+``build/bench``; an hour made by the tests' builder (400,000 ticks and 720,000 allocation samples); and a hundred traces of
+400,000 ticks as one report, with the largest resident set of the process.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
 
-from environments import BUILD, environment, save, spread, tool
+from environments import BUILD, ROOT, environment, save, spread, tool
 from overhead import LOOP, script
 
 TRACE = BUILD / "large.parquet"
@@ -28,6 +30,8 @@ WAYS = {
     "html": ["html", "-o", "-"],
 }
 COUNT = "SELECT count(*) FROM cpu_ticks"
+HOUR, MANY = BUILD / "hour.parquet", BUILD / "ticks.parquet"
+MANY_TRACES = 100
 
 
 def ticks_of(trace: Path) -> int:
@@ -58,6 +62,41 @@ def measure(arguments: list[str]) -> float:
     return time.perf_counter() - start
 
 
+def make_hour(path: Path, allocations: int) -> None:
+    """An hour of a program by the tests' builder, in a process of its own."""
+    code = f"import trace_builder, pathlib; trace_builder.write_large_trace(pathlib.Path({str(path)!r}), allocations={allocations})"
+    if not path.exists():
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "tests")
+
+
+def measure_many() -> tuple[float, int]:
+    """Wall seconds and largest resident set (bytes) of a report over many traces."""
+    start = time.perf_counter()
+    command = [tool("scalene-analyze"), "report", *[str(MANY)] * MANY_TRACES]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    assert child.returncode == 0
+    return time.perf_counter() - start, usage.ru_maxrss * 1024
+
+
+def measure_synthetic(rounds: int, found: dict[str, object]) -> list[str]:
+    """The hour, and a hundred traces; adds to ``found``."""
+    make_hour(HOUR, 720_000)
+    make_hour(MANY, 0)
+    times = [measure(["report", str(HOUR)]) for _ in range(rounds)]
+    many = [measure_many() for _ in range(3)]
+    found["hour: report"] = asdict(spread(times))
+    found[f"{MANY_TRACES} traces: report"] = asdict(spread([wall_s for wall_s, _ in many]))
+    found[f"{MANY_TRACES} traces: resident bytes"] = max(size for _, size in many)
+    return [
+        "400,000 ticks and 720,000 allocation samples:",
+        f"{'report':16} {spread(times)}",
+        f"{MANY_TRACES} traces of 400,000 ticks: largest resident set {max(size for _, size in many) / 2**20:.0f} MiB",
+        f"{'report':16} {spread([wall_s for wall_s, _ in many])}",
+    ]
+
+
 def main() -> int:
     """Measures and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -66,12 +105,16 @@ def main() -> int:
     parser.add_argument("--python", help="interpreter to record (default: the one running)")
     asked = parser.parse_args()
     ticks = make_trace(environment(asked.python), asked.ticks)
-    lines, found = [f"{ticks} ticks, {TRACE.stat().st_size / 1e6:.1f} MB; median and range in seconds"], {}
+    lines, found = (
+        [f"{ticks} ticks, {TRACE.stat().st_size / 1e6:.1f} MB; median and range in seconds"],
+        dict[str, object](),
+    )
     for name, arguments in WAYS.items():
         extra = [str(TRACE), COUNT] if name == "sql" else [str(TRACE)]
         times = [measure([*arguments, *extra]) for _ in range(asked.rounds)]
         found[name] = asdict(spread(times))
         lines.append(f"{name:16} {spread(times)}")
+    lines += measure_synthetic(asked.rounds, found)
     result = {"ticks": ticks, "trace_bytes": TRACE.stat().st_size, "rounds": asked.rounds, "seconds": found}
     save("report-speed", result, "\n".join(lines))
     return 0
