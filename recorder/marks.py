@@ -11,7 +11,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from scalene_trace.formats.regular import stored_bytes
@@ -93,9 +92,7 @@ def _lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _is_possible(line: dict[str, Any]) -> bool:
-    pid, number = line.get("pid"), line.get("id")
-    is_pid = pid is None or (type(pid) is int and abs(pid) < 2**31)
-    return is_pid and type(number) in (int, NoneType) and _is_time(line.get("t_ns")) and type(line.get("what")) is str
+    return _is_time(line.get("t_ns")) and type(line.get("what")) is str
 
 
 def _is_time(value: Any) -> bool:

@@ -182,7 +182,7 @@ def by_owner(builder: TraceBuilder, selection: Selection) -> dict[Any, list[Row]
     return groups
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces(), selections)
 def test_lines_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     builder.settings["features"] = '["memory", "alloc", "copy"]'
@@ -226,7 +226,7 @@ queries = st.builds(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(traces(), selections, queries)
 def test_rows_of_memory_equal_a_second_computation(
     builder: TraceBuilder, selection: Selection, asked: MemoryQuery

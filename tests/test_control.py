@@ -500,8 +500,8 @@ def test_a_stranger_is_not_served(any_python: Interpreter, tmp_path: Path) -> No
             "s = socket.socket(socket.AF_UNIX)\n"
             "os.chmod(d, 0o777); os.chmod(f'/proc/self/fd/{d}/control', 0o777); os.fchmod(d, 0o777)\n"
             "os.setgid(4711); os.setuid(4711)\n"
-            "s.connect(f'/proc/self/fd/{d}/control'); s.sendall(b'{\"command\": \"pause\"}\\n')\n"
-            "try: print(s.recv(1000))\nexcept ConnectionError: print(b'')\n"
+            "s.connect(f'/proc/self/fd/{d}/control')\n"
+            "try: s.sendall(b'{\"command\": \"pause\"}\\n'); print(s.recv(1000))\nexcept ConnectionError: print(b'')\n"
         )
         done = run([sys.executable, "-c", code])
         assert done.stdout == b"b''\n" or b"PermissionError" in done.stderr, (done.stdout, done.stderr)

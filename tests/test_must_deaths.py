@@ -34,7 +34,7 @@ DEATHS = ("SIGKILL", "_exit", "exit", "segfault", "SIGTERM", "SIGINT", "SIGHUP",
 def test_a_death_loses_nothing(how: str, python: Interpreter, tmp_path: Path) -> None:
     alone = bare([target("dying"), how, "0.1"], python, cwd=tmp_path)
     done = record(
-        tmp_path / "t.parquet", [target("dying"), how, "0.8"], python, ["--cpu-interval", "1ms"], cwd=tmp_path
+        tmp_path / "t.parquet", [target("dying"), how, "0.6"], python, ["--cpu-interval", "1ms"], cwd=tmp_path
     )
     assert done.status == alone.status
     assert done.stderr == alone.stderr

@@ -18,7 +18,7 @@ KERNEL_LINES = {"reads": ("reads",), "faults": ("faults", "faults-freed")}
 def kernel_time_errors(python: Interpreter, trace: Path) -> dict[str, float]:
     """Errors of the system share (points), by function. Shares of the CPU time by the program's own clock: the sum of
     the ticks has noise of its own, and is held wider."""
-    done = record(trace, [target("kernel_time"), "5.5"], python, ["--cpu-interval", "6ms"])
+    done = record(trace, [target("kernel_time"), "4.5"], python, ["--cpu-interval", "6ms"])
     found, path = report(trace, "--process", "1"), target("kernel_time")
     assert found["traces"][0]["events"]["cpu"] >= ENOUGH_TICKS
     errors = {}

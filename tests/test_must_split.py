@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from conftest import recorded_interpreters
 from interpreters import Interpreter
 from recording import (
     Finished,
@@ -51,17 +52,24 @@ KEEP_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(1 << 30), "MALLOC_TRIM_THRESHOLD_":
 SHORT, LONG = ("2.2", "250us"), ("3", "400us")
 
 
-@pytest.fixture(scope="module", params=LENGTHS_US)
-def length_us(request: pytest.FixtureRequest) -> int:
-    found: int = request.param
+#: Half of the 64 cells, every length and every interpreter among them; the long tests have the others.
+CELLS = [
+    pytest.param((python, length), id=f"{python.name}-{length}", marks=[pytest.mark.long] if (row + column) % 2 else [])
+    for row, python in enumerate(recorded_interpreters())
+    for column, length in enumerate(LENGTHS_US)
+]
+
+
+@pytest.fixture(scope="module", params=CELLS)
+def cell(request: pytest.FixtureRequest) -> tuple[Interpreter, int]:
+    found: tuple[Interpreter, int] = request.param
     return found
 
 
 @pytest.fixture(scope="module")
-def halves(
-    python: Interpreter, length_us: int, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[dict[str, float], Json]:
+def halves(cell: tuple[Interpreter, int], tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, float], Json]:
     """What the program's stopwatch says and what the report says, for all kinds at one piece length."""
+    python, length_us = cell
     trace = tmp_path_factory.mktemp("halves") / "t.parquet"
     seconds, interval = SHORT if length_us <= 200 else LONG
     cells = [f"{kind}_{length_us}us" for kind in KINDS]
@@ -72,9 +80,9 @@ def halves(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_half_python_half_native_is_within_two_points(
-    kind: str, length_us: int, halves: tuple[dict[str, float], Json], python: Interpreter
+    kind: str, cell: tuple[Interpreter, int], halves: tuple[dict[str, float], Json]
 ) -> None:
-    watch, found = halves
+    (python, length_us), (watch, found) = cell, halves
     name = f"{kind}_{length_us}us"
     row = function_row(found, name, target("halves"))
     assert row["ticks"] >= ENOUGH_TICKS

@@ -9,22 +9,22 @@ from recording import figure, losses, record, report, target
 from stress import stress
 
 
-def test_twenty_thousand_ticks_of_churn(python: Interpreter) -> None:
-    outcome = stress(python, "churn", 20_000)
+def test_ten_thousand_ticks_of_churn(python: Interpreter) -> None:
+    outcome = stress(python, "churn", 10_000)
     figure("torn stacks, churn", python, 100 * outcome.torn_share, 0.1, "percent")
     assert outcome.turns > 0
     assert outcome.torn_share < 0.001
 
 
-def test_twenty_thousand_ticks_of_greenlets(python: Interpreter) -> None:
-    outcome = stress(python, "greenlets", 20_000)
+def test_ten_thousand_ticks_of_greenlets(python: Interpreter) -> None:
+    outcome = stress(python, "greenlets", 10_000)
     figure("torn stacks, greenlets", python, 100 * outcome.torn_share, 1, "percent")
     assert outcome.turns > 0
     assert outcome.torn_share < 0.01
 
 
 def test_blocks_that_a_greenlet_switch_frees_are_freed_by_somebody(python: Interpreter, tmp_path: Path) -> None:
-    program = [target("churn"), "1", "greenlets"]
+    program = [target("churn"), "0.4", "greenlets"]
     done = record(tmp_path / "t.parquet", program, python, ["--alloc-interval", "1", "--no-source"])
     assert done.status == 0, done.stderr.decode()
     found = report(done.trace)
@@ -33,7 +33,7 @@ def test_blocks_that_a_greenlet_switch_frees_are_freed_by_somebody(python: Inter
     assert done.facts["turns"] > 0 and torn_share < 0.002
 
 
-def test_twenty_thousand_ticks_of_threads_that_come_and_go(python: Interpreter) -> None:
-    outcome = stress(python, "threads", 20_000)
+def test_ten_thousand_ticks_of_threads_that_come_and_go(python: Interpreter) -> None:
+    outcome = stress(python, "threads", 10_000)
     assert outcome.turns > 0
     assert outcome.torn_share < 0.001
