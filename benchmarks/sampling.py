@@ -2,7 +2,7 @@
 
 The ten pyperformance programs of overhead.py (one turn each) and the three of ``programs/``. The truth is one recording
 with ``--alloc-interval 1``; a program whose allocations overflow its spool, or keep such a recording busy for longer than
-EXACT_LIMIT_S, is recorded some times at FINE_BYTES instead, and the error of that counts too. Judged are lines that expect at least LEAST samples (fewer have no error to speak of):
+``--exact-limit``, is recorded some times at FINE_BYTES instead, and the error of that counts too. Judged are lines that expect at least LEAST samples (fewer have no error to speak of):
 how many of their figures, over all runs, lie within 3 standard errors as printed (percent), and whether the total is
 unbiased.
 """
@@ -31,7 +31,6 @@ HEAVY = ("many_objects", "growing_blocks", "big_blocks")
 INTERVALS = ("auto", "1KiB", "64KiB", "4MiB")
 FINE_BYTES = 2048
 FINE_RUNS = 4
-EXACT_LIMIT_S = 300
 LEAST = 8
 STANDARD_ERRORS = 3
 #: An estimate lacks what no sample fell on, which no error can tell: this share of the truth is let pass.
@@ -159,10 +158,10 @@ def mean_of(runs: list[dict[Place, Figure]]) -> dict[Place, Figure]:
     return found
 
 
-def truth_of(program: str, python: str, scale: float, folder: Path) -> tuple[str, Run]:
+def truth_of(program: str, python: str, scale: float, folder: Path, limit_s: float) -> tuple[str, Run]:
     """The exact figures, or those of a very fine interval, and which of both they are."""
     with suppress(TimeoutError):
-        exact = record(program, "1", python, scale, folder / "exact.parquet", EXACT_LIMIT_S)
+        exact = record(program, "1", python, scale, folder / "exact.parquet", limit_s)
         if exact.complete:
             return "exact", exact
     fine = [record(program, str(FINE_BYTES), python, scale, folder / "fine.parquet") for _ in range(FINE_RUNS)]
@@ -192,12 +191,12 @@ def judge(
     return len(lines), len(inside), 100 * sum(inside) / len(inside) if inside else None, statistics.mean(totals), error
 
 
-def measure(program: str, python: str, scale: float, intervals: list[str], runs: int) -> list[Row]:
+def measure(program: str, python: str, scale: float, intervals: list[str], runs: int, limit_s: float) -> list[Row]:
     """All recordings of one program, two at a time: no time is measured."""
     rows = []
     with TemporaryDirectory() as name, ThreadPoolExecutor(2) as pool:
         folder = Path(name)
-        kind, truth = truth_of(program, python, scale, folder)
+        kind, truth = truth_of(program, python, scale, folder, limit_s)
         for interval in intervals:
             traces = [folder / f"{interval}-{number}.parquet" for number in range(runs)]
             found = list(pool.map(lambda trace, i=interval: record(program, i, python, scale, trace), traces))
@@ -242,6 +241,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--programs", nargs="+", choices=names, default=names, metavar="NAME")
     parser.add_argument("--intervals", nargs="+", default=list(INTERVALS), metavar="SIZE")
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--exact-limit", type=float, default=600.0, metavar="S", help="for one exact recording")
     parser.add_argument("--scale", type=float, default=1.0, help="length of the three programs of ours")
     parser.add_argument("--python", default=sys.executable, help="interpreter to measure (default: the one running)")
     parser.add_argument("--output", type=Path, help="write the rows as JSON there, and no dated result")
@@ -253,7 +253,7 @@ def main() -> int:
     asked = options()
     rows = []
     for program in asked.programs:
-        rows += measure(program, asked.python, asked.scale, asked.intervals, asked.runs)
+        rows += measure(program, asked.python, asked.scale, asked.intervals, asked.runs, asked.exact_limit)
     if asked.output:
         asked.output.write_text(json.dumps([asdict(row) for row in rows]))
         return 0
