@@ -86,9 +86,11 @@ static void burn(long milliseconds) {
   while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < milliseconds);
 }
 
+/* Within 30 ms of CPU time, as a rule; where others want the core, the kernel's own tick may miss the thread for longer. */
 static void ticks_go_on(void) {
   int before = ticks;
   burn(30);
+  for (int more = 0; under_ticks && ticks == before && more < 50; more++) burn(30);
   if (under_ticks) assert(ticks > before);
 }
 
