@@ -11,11 +11,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from interpreters import Interpreter
@@ -147,6 +148,15 @@ def hold(errors: Mapping[str, float], limit: float) -> None:
     """Holds sampled figures against their limit, naming those that miss it."""
     missed = {name: round(error, 2) for name, error in errors.items() if abs(error) > limit}
     assert not missed, f"limit {limit} missed"
+
+
+def hold_median(measure: Callable[[Path], Mapping[str, float]], folder: Path, limit: float) -> None:
+    """Holds figures that ``measure`` finds with a trace at the path that it is given. What else runs on the machine shifts a
+    single run: one that misses is measured twice more, and the median of the three is held."""
+    runs = [measure(folder / "0.parquet")]
+    if any(abs(error) > limit for error in runs[0].values()):
+        runs += [measure(folder / f"{turn}.parquet") for turn in (1, 2)]
+    hold({name: median(run[name] for run in runs) for name in runs[0]}, limit)
 
 
 def total(rows: Sequence[Json], *columns: str) -> float:

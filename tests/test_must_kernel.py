@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
 
 from interpreters import Interpreter
-from recording import figure, hold, line_of, lines_of, record, report, rows_of_function, target, total
+from recording import figure, hold_median, line_of, lines_of, record, report, rows_of_function, target, total
 
 ENOUGH_TICKS = 2400
 
@@ -35,9 +34,4 @@ def kernel_time_errors(python: Interpreter, trace: Path) -> dict[str, float]:
 
 
 def test_kernel_time_is_on_its_line(python: Interpreter, tmp_path: Path) -> None:
-    """What else runs on the machine shifts a single run by points: one that misses is measured twice more, and the
-    median of the three is held."""
-    runs = [kernel_time_errors(python, tmp_path / "0.parquet")]
-    if any(abs(error) > 3 for error in runs[0].values()):
-        runs += [kernel_time_errors(python, tmp_path / f"{turn}.parquet") for turn in (1, 2)]
-    hold({name: median(run[name] for run in runs) for name in runs[0]}, 3)
+    hold_median(lambda trace: kernel_time_errors(python, trace), tmp_path, 3)

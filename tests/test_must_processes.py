@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from statistics import median
 
 import pytest
 
 from interpreters import Interpreter
-from recording import Json, figure, hold, record, report, rows, target, total
+from recording import Json, figure, hold_median, record, report, rows, target, total
 
 #: How the processes are started, and the cause that some of them must have.
 CAUSES = {
@@ -42,11 +41,7 @@ def tree_error(how: str, python: Interpreter, trace: Path) -> float:
 
 @pytest.mark.parametrize("how", TREES)
 def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, tmp_path: Path) -> None:
-    """What else runs on the machine shifts a single run: one that misses is measured twice more, and the median held."""
-    errors = [tree_error(how, python, tmp_path / "0.parquet")]
-    if abs(errors[0]) > 3:
-        errors += [tree_error(how, python, tmp_path / f"{turn}.parquet") for turn in (1, 2)]
-    hold({how: median(errors)}, 3)
+    hold_median(lambda trace: {how: tree_error(how, python, trace)}, tmp_path, 3)
 
 
 def test_without_children_only_the_first_process_is_recorded(any_python: Interpreter, tmp_path: Path) -> None:

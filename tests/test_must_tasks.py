@@ -8,10 +8,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -21,7 +19,7 @@ from recording import (
     bare,
     environment,
     figure,
-    hold,
+    hold_median,
     line_of,
     lines_of,
     losses,
@@ -63,15 +61,6 @@ def error_percent(what: str, python: Interpreter, found_s: float, true_s: float,
     error = 100 * (found_s / true_s - 1)
     figure(f"suspended time, {what}", python, error, within, "percent")
     return error
-
-
-def hold_median(measure: Callable[[Path], dict[str, float]], folder: Path, within: float) -> None:
-    """Holds errors in percent. What else runs on the machine shifts a single run: one that misses is measured twice more,
-    and the median of the three is held."""
-    runs = [measure(folder / "0.parquet")]
-    if any(abs(error) > within for error in runs[0].values()):
-        runs += [measure(folder / f"{turn}.parquet") for turn in (1, 2)]
-    hold({name: median(run[name] for run in runs) for name in runs[0]}, within)
 
 
 def test_every_way_of_awaiting_is_on_its_line_under_its_name(python: Interpreter, tmp_path: Path) -> None:

@@ -7,9 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 
 import pytest
 
@@ -20,6 +18,7 @@ from recording import (
     environment,
     figure,
     hold,
+    hold_median,
     line_of,
     lines_of,
     losses,
@@ -46,15 +45,6 @@ def hold_percent(what: str, python: Interpreter, found_s: float, true_s: float) 
     hold({what: error_percent(what, python, found_s, true_s)}, WITHIN_PERCENT)
 
 
-def hold_median(measure: Callable[[Path], dict[str, float]], folder: Path) -> None:
-    """Holds errors in percent. What else runs on the machine shifts a single run: one that misses is measured twice more,
-    and the median of the three is held."""
-    runs = [measure(folder / "0.parquet")]
-    if any(abs(error) > WITHIN_PERCENT for error in runs[0].values()):
-        runs += [measure(folder / f"{turn}.parquet") for turn in (1, 2)]
-    hold({name: median(run[name] for run in runs) for name in runs[0]}, WITHIN_PERCENT)
-
-
 def error_percent(what: str, python: Interpreter, found_s: float, true_s: float) -> float:
     """The error, which is printed too."""
     error = 100 * (found_s / true_s - 1)
@@ -71,7 +61,7 @@ def test_four_ways_of_waiting_are_on_their_lines(python: Interpreter, tmp_path: 
             assert wait_on(found, name) - wait_on(found, name, "sleep_s") <= 0.03 * true_s
         return errors
 
-    hold_median(measure, tmp_path)
+    hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
 def test_threads_that_hold_a_lock_in_turns(python: Interpreter, tmp_path: Path) -> None:
@@ -83,7 +73,7 @@ def test_threads_that_hold_a_lock_in_turns(python: Interpreter, tmp_path: Path) 
             errors[mark] = error_percent(mark, python, wait_on(found, mark), true_s)
         return errors
 
-    hold_median(measure, tmp_path)
+    hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
 def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_path: Path) -> None:
@@ -102,7 +92,7 @@ def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_p
             assert watch["wall_s"] - watch["run_s"] >= 0.7 * watch["wall_s"]
         return errors
 
-    hold_median(measure, tmp_path)
+    hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
 def test_calls_that_wait_take_as_long_as_bare_and_return_the_same(python: Interpreter, tmp_path: Path) -> None:
