@@ -222,7 +222,11 @@ static int64_t next_look(const struct watched *thread, int64_t period_ns) {
 }
 
 static bool refuse(struct watched *thread) {
-  if (++thread->process->refusals == REFUSED) loss_add(LOSS_waits_off);
+  if (thread->process->refusals + 1 >= REFUSED) {
+    process_give_up(thread->process);
+  } else {
+    thread->process->refusals++;
+  }
   return true;
 }
 

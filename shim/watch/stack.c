@@ -40,8 +40,7 @@ static void know_layout(struct process *process, const struct board_entry *entry
   process->layout_known = true;
   if (!entry->python_version || !entry->runtime || !entry->code_type) return;
   if (!safe_read(runtime, (void *)(uintptr_t)entry->runtime, sizeof runtime)) {
-    if (process->refusals < REFUSED) loss_add(LOSS_waits_off);
-    process->refusals = REFUSED;
+    process_give_up(process);
     return;
   }
   process->layout = pylayout_for(entry->python_version, runtime);

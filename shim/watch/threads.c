@@ -94,9 +94,8 @@ static void watch(struct watched *thread, int64_t now_ns) {
   join_process(thread, process);
   if (is_recorded) {
     account_begin(thread, resumed_ns);
-  } else if (process->refusals < REFUSED) {
-    process->refusals = REFUSED;
-    loss_add(LOSS_waits_off);
+  } else {
+    process_give_up(process);
   }
 }
 

@@ -135,6 +135,12 @@ struct process {
   struct asyncio asyncio;
 };
 
+/* The process may not be looked at: nobody tries again, and the loss is counted once, whoever finds out first. */
+static inline void process_give_up(struct process *process) {
+  if (process->refusals < REFUSED) loss_add(LOSS_waits_off);
+  process->refusals = REFUSED;
+}
+
 /* Takes in what has changed on the board. */
 void threads_update(int64_t now_ns);
 /* Looks at every thread that is due; `all`: at all of them. */
