@@ -111,7 +111,8 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/report_speed.py
 	$(BIN)/python benchmarks/server.py
 
-generate: $(VENV)/.stamp-install ## docs/trace-format.md, docs/cli.md, and the demo in the README
+generate: $(VENV)/.stamp-install ## formats/layout_ffi.py, docs/trace-format.md, docs/cli.md, and the demo in the README
+	$(BIN)/python -m scalene_trace.formats.generate_layout
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate.py --demo
 

@@ -1,6 +1,6 @@
 """The spool's layout, read from ``spool.h``: numbers by name and one numpy dtype per struct.
 
-cffi parses the declarations, so offsets and padding are those of the C compiler's ABI and nothing is written down twice.
+cffi has parsed the declarations (generate_layout.py), so offsets and padding are those of the C compiler's ABI.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NUMPY_NAMES = {f"{sign}int{bits}_t": f"{sign[:1] or 'i'}{bits // 8}" for sign i
 @cache
 def constants() -> dict[str, int]:
     """Every ``#define NAME number`` of the header."""
-    found = (_DEFINE.match(line) for line in _declarations())
+    found = (_DEFINE.match(line) for line in declarations())
     return {match[1]: int(match[2], 0) for match in found if match}
 
 
@@ -43,7 +43,7 @@ def names_of(prefix: str, without: tuple[str, ...] = ()) -> dict[int, str]:
     return dict(sorted((number, name[len(prefix) :].lower()) for name, number in chosen.items()))
 
 
-def _declarations() -> Iterator[str]:
+def declarations() -> Iterator[str]:
     """Lines of the header that hold for cffi: conditionals resolved, comments and includes left out."""
     text = re.sub(r"/\*.*?\*/", " ", HEADER_PATH.read_text("utf-8"), flags=re.DOTALL)
     defined, active = {"SCALENE_TRACE_CFFI"}, [True]
@@ -59,14 +59,11 @@ def _declarations() -> Iterator[str]:
             yield line
 
 
-@cache
 def ffi() -> Any:
-    """The cffi instance that has parsed the header (50 ms the first time)."""
-    from cffi import FFI
+    """What cffi knows of the header: sizes, offsets, views of memory as its structs."""
+    from .layout_ffi import ffi
 
-    instance = FFI()
-    instance.cdef("\n".join(_declarations()))
-    return instance
+    return ffi
 
 
 @cache

@@ -98,7 +98,12 @@ def _supervise(live: Live, pid: int) -> Recorded:
 
 
 def _load_converter() -> None:
-    """Imports what the end needs while the program runs: numpy and pyarrow take a while."""
+    """Imports what the end needs while the program runs: numpy and pyarrow take a while.
+
+    numpy's OpenBLAS starts a thread for each core when it is imported, each of which spins before it rests (70 ms of CPU
+    on two cores). Nothing here multiplies matrices, and the program has its environment already.
+    """
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from scalene_trace.formats import writer  # noqa: F401
 
     from . import convert, finish  # noqa: F401

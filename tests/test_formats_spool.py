@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scalene_trace.formats import layout, losses
+from scalene_trace.formats import generate_layout, layout, losses
 from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNKS_OFFSET, frame_of, part_path
 from scalene_trace.formats.errors import NotASpool, SpoolMissing, SpoolVersion
 from scalene_trace.formats.spool import CodeObject, CodeObjects, Records, Spool
@@ -30,6 +30,10 @@ def codes(records: Records) -> tuple[dict[int, CodeObject], int]:
 
 def tick(number: int) -> dict[str, int]:
     return {"thread": 7, "t_ns": START_MONO_NS + number, "stack": 90 + number, "user_ns": 10_000_019}
+
+
+def test_the_parsed_layout_is_current():
+    assert generate_layout.GENERATED_PATH.read_text("utf-8") == generate_layout.render(), "run: make generate"
 
 
 def test_every_struct_of_the_header_has_the_size_that_c_asserts():

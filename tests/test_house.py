@@ -32,6 +32,7 @@ THIRD_PARTY = {
     "pynvml": ["recorder"],
     "numpy": ["formats", "recorder", "analyze"],
     "cffi": ["formats"],
+    "_cffi_backend": ["formats/layout_ffi.py"],
 }
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 C_SOURCES = sorted((ROOT / "shim" / "src").glob("*.[ch]"))

@@ -127,17 +127,12 @@ def test_tasks_that_live_for_ten_milliseconds_are_met_as_often_as_they_deserve(
     hold_median(measure, tmp_path, 10)
 
 
-def test_ten_thousand_tasks_cost_the_watcher_less_than_a_hundredth_of_a_core(
-    any_python: Interpreter, tmp_path: Path
-) -> None:
-    """One in several is looked at and stands for the others, and a loss says so. Looks are half a second apart and more: that
-    is what the time of those that begin and end at once is known to."""
+def test_ten_thousand_tasks_are_known_from_one_in_several(any_python: Interpreter, tmp_path: Path) -> None:
+    """A loss says so. Looks are half a second apart and more: that is what the time of those that begin and end at once is
+    known to. (What it costs: benchmarks/watching.py.)"""
 
     def measure(trace: Path) -> dict[str, float]:
-        done = record(trace, [target("tasks"), "many", "10"], any_python)
-        share = 100 * done.facts["watcher_s"] / done.facts["wall_s"]
-        figure("CPU of the watcher beside 10,000 tasks", any_python, share, 1, "percent of a core")
-        assert share <= 1
+        record(trace, [target("tasks"), "many", "10"], any_python)
         assert losses(report(trace))["tasks_sampled"] == 1
         (row,) = (row for row in report(trace, command="tasks")["tasks"] if row["name"] == "one of many *")
         assert row["tasks"] == pytest.approx(10_000, rel=0.05)

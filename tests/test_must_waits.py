@@ -184,15 +184,20 @@ def test_every_second_of_a_thread_is_accounted_for(python: Interpreter, tmp_path
 
 def test_the_watcher_rests_while_a_thousand_threads_do(any_python: Interpreter, tmp_path: Path) -> None:
     """1 % of one core. Their waits are known all the same."""
-    done = record(tmp_path / "t.parquet", [target("idle_threads"), "1000", "10"], any_python)
-    share = 100 * done.facts["watcher_s"] / done.facts["wall_s"]
-    started_ms = 1000 * done.facts["started"]["watcher_s"]
-    figure("CPU of the watcher for the start of 1,000 threads", any_python, started_ms, 1000, "ms")
-    figure("CPU of the watcher beside 1,000 idle threads", any_python, share, 1, "percent of a core")
-    found = report(tmp_path / "t.parquet")
-    line = lines_of(found, target("idle_threads"))[line_of("idle_threads", "wait")]
-    assert 1000 * done.facts["wall_s"] <= line["wait_s"] <= 1150 * done.facts["wall_s"], "their start and end beside"
-    assert share <= 1
+
+    def measure(trace: Path) -> dict[str, float]:
+        done = record(trace, [target("idle_threads"), "1000", "10"], any_python)
+        share = 100 * done.facts["watcher_s"] / done.facts["wall_s"]
+        started_ms = 1000 * done.facts["started"]["watcher_s"]
+        figure("CPU of the watcher for the start of 1,000 threads", any_python, started_ms, 1000, "ms")
+        figure("CPU of the watcher beside 1,000 idle threads", any_python, share, 1, "percent of a core")
+        line = lines_of(report(trace), target("idle_threads"))[line_of("idle_threads", "wait")]
+        assert 1000 * done.facts["wall_s"] <= line["wait_s"] <= 1150 * done.facts["wall_s"], (
+            "their start and end beside"
+        )
+        return {"share of a core, percent": share}
+
+    hold_median(measure, tmp_path, 1)
 
 
 def test_where_processes_may_not_be_read_waits_are_off_and_said_so(any_python: Interpreter, tmp_path: Path) -> None:

@@ -12,8 +12,15 @@
 --   threads: threads
 --   peak_rss_bytes [bytes]: largest high-water mark of a single process; NULL = no process told it
 -- Order: one row
-SELECT (SELECT count(*) FROM cpu_rows) AS cpu, (SELECT count(*) FROM waits) AS wait,
-    (SELECT count(*) FROM task_waits) AS task, (SELECT count(*) FROM memory_samples) AS memory,
-    (SELECT count(*) FROM alloc_rows) AS alloc, (SELECT count(*) FROM copies) AS copy,
-    (SELECT count(*) FROM rss_samples) AS rss, (SELECT count(*) FROM processes) AS processes,
-    (SELECT count(*) FROM threads) AS threads, (SELECT max(peak_rss_bytes) FROM processes) AS peak_rss_bytes
+-- (Each view is counted by itself: ten scalar subqueries are planned as joins and take three times as long.)
+SELECT max(COLUMNS(*)) AS '\0' FROM (
+    SELECT count(*) AS cpu FROM cpu_rows
+    UNION ALL BY NAME SELECT count(*) AS wait FROM waits
+    UNION ALL BY NAME SELECT count(*) AS task FROM task_waits
+    UNION ALL BY NAME SELECT count(*) AS memory FROM memory_samples
+    UNION ALL BY NAME SELECT count(*) AS alloc FROM alloc_rows
+    UNION ALL BY NAME SELECT count(*) AS copy FROM copies
+    UNION ALL BY NAME SELECT count(*) AS rss FROM rss_samples
+    UNION ALL BY NAME SELECT count(*) AS processes, max(peak_rss_bytes) AS peak_rss_bytes FROM processes
+    UNION ALL BY NAME SELECT count(*) AS threads FROM threads
+)
