@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from . import queries
+from .gpu import add_gpu, merged_gpu
 from .info import trace_info
 from .leaks import Grown, find_leaks, merged_leaks
 from .libraries import library_times
@@ -49,6 +50,7 @@ class Reduction:
     leaks: dict[Key, Grown]
     libraries: list[Row]
     sources: dict[str, list[str]]
+    gpu_peak_bytes: int | None = None
 
 
 def build_report(
@@ -84,19 +86,22 @@ def query_of(selection: Selection, sort: str | None = None, limit: int | None = 
 def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     """The one opened trace, reduced to rows by line and by function."""
     connection, info = traces.connection, trace_info(traces)
-    lines = _by_key(queries.rows(connection, "lines"), line_key)
-    functions = _by_key(queries.rows(connection, "functions"), function_key)
+    line_rows, function_rows = queries.rows(connection, "lines"), queries.rows(connection, "functions")
+    unattributed = queries.rows(connection, "unattributed")[0]
+    gpu_peak_bytes = add_gpu(connection, info.events["gpu"] is not None, line_rows, function_rows, unattributed)
+    lines, functions = _by_key(line_rows, line_key), _by_key(function_rows, function_key)
     return Reduction(
         info=info,
         window_s=window_s(info, selection),
         memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
         lines=lines,
         functions=functions,
-        unattributed=queries.rows(connection, "unattributed")[0],
+        unattributed=unattributed,
         trends=_trends(queries.rows(connection, "line_trends")),
         leaks=find_leaks(connection) if info.events["alloc"] else {},
         libraries=queries.rows(connection, "library_rows"),
         sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
+        gpu_peak_bytes=gpu_peak_bytes,
     )
 
 
@@ -160,7 +165,7 @@ def _merged(tables: list[dict[Key, Row]]) -> dict[Key, Row]:
 
 def _merged_row(rows: list[Row]) -> Row:
     names = (*_SUMMED, *_SUMMED_MEMORY, *_SUMMED_ALLOCATIONS)
-    return rows[0] | {name: sum(row[name] for row in rows) for name in names if name in rows[0]}
+    return rows[0] | {name: sum(row[name] for row in rows) for name in names if name in rows[0]} | merged_gpu(rows)
 
 
 class _Maker:
@@ -175,6 +180,7 @@ class _Maker:
         self.has_allocations = any(each.info.events["alloc"] is not None for each in reductions)
         self.has_peak = any(each.memory is not None and each.memory.peak_bytes > 0 for each in reductions)
         self.has_copies = any(each.info.events["copy"] is not None for each in reductions)
+        self.has_gpu = any(each.info.events["gpu"] is not None for each in reductions)
         self.sources: dict[str, list[str]] = {}
         for each in reductions:
             self.sources = each.sources | self.sources
@@ -200,6 +206,10 @@ class _Maker:
             peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
             alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
+            gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
+            gpu_peak_bytes=max(
+                (r.gpu_peak_bytes for r in self._reductions if r.gpu_peak_bytes is not None), default=None
+            ),
         )
 
     def timeline(self) -> list[Point] | None:
@@ -236,7 +246,7 @@ class _Maker:
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
-        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row) | self._on_gpu(row)
 
     def _allocated(self, row: Row) -> Row:
         if not self.has_allocations:
@@ -253,6 +263,13 @@ class _Maker:
             return {}
         rate = row["copy_bytes"] / self.window_s if self.window_s else None
         return {"copy_bytes": row["copy_bytes"], "copy_bytes_per_s": rate}
+
+    def _on_gpu(self, row: Row) -> Row:
+        if not self.has_gpu:
+            return {}
+        share = 100 * row["gpu_s"] / self.totals.gpu_s if self.totals.gpu_s else 0.0
+        names = ("gpu_s", "gpu_peak_bytes", "gpu_short")
+        return {"gpu_percent": share} | {name: row[name] for name in names}
 
     def _leaking(self, leaks: list[Leak]) -> Row:
         """Probability and rate of these leaks together; 0 for none."""
@@ -281,5 +298,5 @@ def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
 def _default_order(row: Line) -> tuple[Any, ...]:
     cumulative = row.cumulative_cpu_s if isinstance(row, Function) else 0
     names = (row.file or "", row.line or 0, row.function or "")
-    costs = (row.cpu_s, cumulative, row.growth_bytes, row.alloc_bytes, row.wait_s)
+    costs = (row.cpu_s, cumulative, row.growth_bytes, row.alloc_bytes, row.wait_s, row.gpu_s)
     return *(-(cost or 0) for cost in costs), *names
