@@ -1,4 +1,4 @@
--- Answers: how much GPU time and memory do lines and functions have? A row for each of both, and one for what belongs to none.
+-- Answers: how much GPU time and memory do lines and functions have? One row is for what belongs to none.
 -- Parameters: none (`selection` and `user_files` hold what was asked for)
 -- Columns:
 --   level: line or function
@@ -16,12 +16,14 @@ WITH charged AS (
 ), keyed AS MATERIALIZED (
     SELECT *, 'line' AS level, file || ':' || line AS key FROM charged
     UNION ALL BY NAME
-    SELECT * EXCLUDE (line), NULL::INTEGER AS line, 'function' AS level, concat_ws(':', file, function, first_line) AS key
+    SELECT * EXCLUDE (line), NULL::INTEGER AS line, 'function' AS level,
+        concat_ws(':', file, function, first_line) AS key
     FROM charged WHERE file IS NOT NULL
 ), turns AS (
     SELECT *, dense_rank() OVER (PARTITION BY level, trace, process ORDER BY t_ns) AS number FROM keyed WHERE gpu_s > 0
 ), met AS (
-    SELECT level, key, trace, process, number, any_value(t_ns) AS t_ns, max(step_ns) AS step_ns, max(window_ns) AS window_ns
+    SELECT level, key, trace, process, number, any_value(t_ns) AS t_ns, max(step_ns) AS step_ns,
+        max(window_ns) AS window_ns
     FROM turns GROUP BY level, key, trace, process, number
 ), begun AS (
     SELECT *, coalesce(number - lag(number) OVER of_key > 1 OR t_ns - lag(t_ns) OVER of_key > window_ns, true) AS is_new

@@ -1,7 +1,8 @@
--- Answers: at which moments is the GPU looked at, and what does each stand for? Moments in the middle of equal pieces of what
--- the driver tells: of utilisation at most 10 ms long, of memory 50 ms apart; one each where there are many threads.
--- Where a device was at least twice as busy on one side of an interval as on the other, and busier there than in it, what is
--- in the interval lies at that end, as dense as there: the driver averages over as much as a second.
+-- Answers: at which moments is the GPU looked at, and what does each stand for?
+-- Moments in the middle of equal pieces of what the driver tells: of utilisation at most 10 ms long, of memory 50 ms
+-- apart; one each where there are many threads. Where a device was at least twice as busy on one side of an interval as
+-- on the other, and busier there than in it, what is in the interval lies at that end, as dense as there: the driver
+-- averages over as much as a second.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
@@ -20,8 +21,10 @@ WITH ticks AS (
         if(lead(t_ns) OVER life <= t_ns + 2 * duration_ns, lead(share) OVER life, 0) AS share_after
     FROM ticks WINDOW life AS (PARTITION BY trace, process, device, scope ORDER BY t_ns, duration_ns)
 ), sides AS (
-    SELECT *, greatest(share_before, share_after, 0) AS high, least(coalesce(share_before, 0), coalesce(share_after, 0)) AS low,
-        high > share AND low <= high / 2 AS is_edge, coalesce(share_after > share_before, share_after > 0, false) AS is_rise
+    SELECT *, greatest(share_before, share_after, 0) AS high,
+        least(coalesce(share_before, 0), coalesce(share_after, 0)) AS low,
+        high > share AND low <= high / 2 AS is_edge,
+        coalesce(share_after > share_before, share_after > 0, false) AS is_rise
     FROM near WHERE busy_ns > 0
 ), placed AS (
     SELECT trace, process, device, duration_ns AS window_ns, busy_ns,
@@ -35,8 +38,8 @@ WITH ticks AS (
         if((SELECT count(*) FROM threads) > 64, 1, least(duration_ns // 50000000, 20)) + 1 AS number
     FROM gpu_ticks WHERE charged AND memory_bytes IS NOT NULL GROUP BY trace, process, t_ns, duration_ns
 )
-SELECT trace, process, device, from_ns + span_ns * (2 * place + 1) // (2 * number) AS t_ns, span_ns // number AS step_ns,
-    window_ns, busy_ns / 1e9 / number AS gpu_s, NULL::BIGINT AS memory_bytes
+SELECT trace, process, device, from_ns + span_ns * (2 * place + 1) // (2 * number) AS t_ns,
+    span_ns // number AS step_ns, window_ns, busy_ns / 1e9 / number AS gpu_s, NULL::BIGINT AS memory_bytes
 FROM (SELECT *, unnest(range(number)) AS place FROM pieces)
 UNION ALL BY NAME
 SELECT trace, process, NULL::INTEGER AS device, t_ns + if(number > 1, duration_ns * place // (number - 1), 0) AS t_ns,

@@ -1,5 +1,6 @@
--- Answers: what was each Python thread at, and how near is that to the GPU? A wait for as long as it lasts; a CPU tick for the
--- time that is closer to it than to the thread's other ticks, at most two CPU intervals away.
+-- Answers: what was each Python thread at, and how near is that to the GPU?
+-- At a wait for as long as it lasts; at a CPU tick for the time that is closer to it than to the thread's other ticks,
+-- at most two CPU intervals away.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
@@ -8,8 +9,8 @@
 --   stack: stack id
 --   from_ns [ns]: from when, from the start of the recording
 --   to_ns [ns]: until just before
---   rank: 1 = in code of CUDA, or waiting where such code was met; 2 = any other time of a thread that uses CUDA; 3 = another
---     thread that waits, asleep or on disk; 4 = anything else
+--   rank: 1 = in code of CUDA, or waiting where such code was met; 2 = any other time of a thread that uses CUDA;
+--     3 = another thread that waits, asleep or on disk; 4 = anything else
 --   is_wait: a wait
 -- Order: none
 WITH intervals AS (
