@@ -10,6 +10,7 @@ import json
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -30,23 +31,24 @@ _OPENING_S = 5.0
 _MOST_FAILURES = 50
 #: Memory that does not change is written at least so often: a killed recorder loses no more.
 _LONGEST_RUN_NS = 1_000_000_000
-#: Pids that are remembered after their end: their last samples come late.
-_MOST_PIDS = 4096
+#: How long what a process did is kept that is not known to be recorded: starts are noticed a little late.
+_UNKNOWN_NS = 10_000_000_000
+_MOST_UNKNOWN = 20_000
 _NOBODY = 0
 
-#: Memory by (process id, device); process 0 = the whole device.
+#: Memory by (pid, device); pid 0 = the whole device.
 Memory = dict[tuple[int, int], int]
-#: A row of the file, as GPU_STRUCT packs it.
+#: A row of the file, as GPU_STRUCT packs it; of one process, until its owner is known: the pid in place of the id.
 Row = tuple[int, int, int, int, int, int, bool, bool]
 
 
 class GpuTicks:
-    """Asks every ``interval_s`` from :meth:`start` to :meth:`stop`. ``alive``: pids of the recorded processes and their
+    """Asks every ``interval_s`` from :meth:`start` to :meth:`stop`. ``pids``: those of the recorded processes, with their
     ids; ``losses``: how often what went wrong, by name."""
 
-    def __init__(self, space: SpoolSpace, folder: Path, alive: Callable[[], dict[int, int]], interval_s: float) -> None:
+    def __init__(self, space: SpoolSpace, folder: Path, pids: Callable[[], dict[int, int]], interval_s: float) -> None:
         self.losses = dict.fromkeys(("gpu_off", "gpu_lost", "gpu_ticks", "gpu_untold"), 0)
-        self._header, self._folder, self._alive, self._interval_s = space.header, folder, alive, interval_s
+        self._header, self._folder, self._pids, self._interval_s = space.header, folder, pids, interval_s
         self._start_us = int(space.header.start_real_ns) // 1000
         self._over, self._done = threading.Event(), threading.Event()
         self._is_open = False
@@ -96,7 +98,7 @@ class GpuTicks:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
         file = os.open(self._folder / GPU_NAME, flags, 0o600)
         try:
-            self._tick_on(_Ticker(devices, self._alive, int(self._header.start_mono_ns)), file)
+            self._tick_on(_Ticker(devices, self._pids, int(self._header.start_mono_ns)), file)
         finally:
             os.close(file)
 
@@ -124,13 +126,12 @@ class _Watched:
 class _Ticker:
     """Turns what the driver says into rows. ``failures``: ticks of a device that are missing."""
 
-    def __init__(self, devices: list[_Watched], alive: Callable[[], dict[int, int]], start_mono_ns: int) -> None:
+    def __init__(self, devices: list[_Watched], pids: Callable[[], dict[int, int]], start_mono_ns: int) -> None:
         from .nvml import in_first_pid_namespace
 
         self.failures = 0
-        self._devices, self._alive, self._start_mono_ns = devices, alive, start_mono_ns
+        self._devices, self._owners, self._start_mono_ns = devices, _Owners(pids), start_mono_ns
         self._knows_pids = in_first_pid_namespace()
-        self._ids: dict[int, int] = {}
         self._memory: Memory = {}
         self._from_ns = self._until_ns = 0
 
@@ -144,7 +145,7 @@ class _Ticker:
 
     def tick(self, is_last: bool) -> list[Row]:
         """What is new."""
-        self._learn_pids()
+        self._owners.learn()
         real_ns, mono_ns = time.time_ns(), time.monotonic_ns()
         to_trace_ns = mono_ns - real_ns - self._start_mono_ns
         rows: list[Row] = []
@@ -152,12 +153,8 @@ class _Ticker:
         for each in self._devices:
             if not each.is_gone:
                 rows += self._ask(each, real_ns // 1000, to_trace_ns, memory)
-        return rows + self._memory_rows(memory, mono_ns - self._start_mono_ns, is_last)
-
-    def _learn_pids(self) -> None:
-        self._ids |= self._alive()
-        while len(self._ids) > _MOST_PIDS:
-            del self._ids[next(iter(self._ids))]
+        now_ns = mono_ns - self._start_mono_ns
+        return self._owners.owned(rows + self._memory_rows(memory, now_ns, is_last), now_ns)
 
     def _ask(self, each: _Watched, now_us: int, to_trace_ns: int, memory: Memory) -> list[Row]:
         from .nvml import DriverError
@@ -175,15 +172,12 @@ class _Ticker:
 
     def _add_memory(self, each: _Watched, memory: Memory) -> set[int] | None:
         """Adds the memory of the device; returns the ids of the recorded processes that use it, None = cannot be told."""
-        sizes = each.device.memory_by_process()
+        sizes, ids = each.device.memory_by_process(), self._owners.ids
         if sizes is not None:
-            found = {pid: size for pid, size in sizes.items() if pid in self._ids}
-            self._knows_pids |= bool(found)
-            for pid, size in found.items():
-                key = (self._ids[pid], each.place)
-                memory[key] = memory.get(key, 0) + size
+            self._knows_pids |= not ids.keys().isdisjoint(sizes)
             if self._knows_pids:
-                return {self._ids[pid] for pid in found}
+                memory |= {(pid, each.place): size for pid, size in sizes.items()}
+                return {ids[pid] for pid in sizes if pid in ids}
         used = each.device.used_bytes()
         if used is not None and each.is_visible:
             memory[_NOBODY, each.place] = used
@@ -193,12 +187,11 @@ class _Ticker:
         """How busy the device was, by whom (0 = by any), and whether that counts for the program."""
         whole, parts = each.device.utilisation(now_us), each.device.by_process(now_us)
         each.is_untold = whole is None and parts is None
-        ours = [busy for busy in parts or [] if busy.pid in self._ids]
-        self._knows_pids |= bool(ours)
+        self._knows_pids |= any(busy.pid in self._owners.ids for busy in parts or [])
         is_told = parts is not None and self._knows_pids
         counts = not is_told and each.is_visible and users != set()
         user = next(iter(users)) if users and len(users) == 1 else _NOBODY
-        return [(busy, user, counts) for busy in whole or []] + [(busy, self._ids[busy.pid], True) for busy in ours]
+        return [(busy, user, counts) for busy in whole or []] + [(busy, busy.pid, True) for busy in parts or []]
 
     def _memory_rows(self, memory: Memory, now_ns: int, is_last: bool) -> list[Row]:
         """The memory that was seen up to the last tick, once it has changed."""
@@ -208,18 +201,47 @@ class _Ticker:
             self._until_ns = now_ns
         if not is_same or is_last:
             span = (self._from_ns, self._until_ns - self._from_ns)
-            rows = [
-                (*span, -1, size, process, place, process == _NOBODY, True)
-                for (process, place), size in self._memory.items()
-            ]
+            rows = [(*span, -1, size, pid, place, pid == _NOBODY, True) for (pid, place), size in self._memory.items()]
         if not is_same:
             self._memory, self._from_ns, self._until_ns = memory, now_ns, now_ns
             if is_last:
                 rows += [
-                    (now_ns, 0, -1, size, process, place, process == _NOBODY, True)
-                    for (process, place), size in memory.items()
+                    (now_ns, 0, -1, size, pid, place, pid == _NOBODY, True) for (pid, place), size in memory.items()
                 ]
         return rows
+
+
+class _Owners:
+    """Knows whose rows are whose. ``ids``: process id of each pid of the recording. A row of another process is kept for
+    some seconds, in case that it turns out to be recorded: its start may be noticed later than its first work."""
+
+    def __init__(self, pids: Callable[[], dict[int, int]]) -> None:
+        self.ids: dict[int, int] = {}
+        self._pids = pids
+        self._waiting: deque[tuple[int, Row]] = deque(maxlen=_MOST_UNKNOWN)
+        self._strangers: set[int] = set()
+
+    def learn(self) -> None:
+        """Looks who has begun."""
+        self.ids |= self._pids()
+        while len(self.ids) > _MOST_UNKNOWN:
+            del self.ids[next(iter(self.ids))]
+
+    def owned(self, rows: list[Row], now_ns: int) -> list[Row]:
+        """Those of ``rows``, and of earlier ones, whose process is known, with its id in place of its pid."""
+        found, later = [], deque[tuple[int, Row]](maxlen=_MOST_UNKNOWN)
+        for until_ns, row in (*self._waiting, *((now_ns + _UNKNOWN_NS, row) for row in rows)):
+            pid, is_whole = row[4], row[6]
+            if is_whole:
+                found.append(row)
+            elif pid in self.ids:
+                found.append((*row[:4], self.ids[pid], *row[5:]))
+            elif now_ns < until_ns and pid not in self._strangers:
+                later.append((until_ns, row))
+            else:
+                self._strangers.add(pid)
+        self._waiting = later
+        return found
 
 
 def _busy_row(place: int, busy: Busy, process: int, charged: bool, to_trace_ns: int) -> Row:

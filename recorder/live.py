@@ -195,6 +195,8 @@ class Live:
         if self._watcher:
             self._watcher.stop()
         if self._gpu:
+            with suppress(OSError):
+                self._notice()  # whose ticks these are, where the program was short
             self._gpu.stop()
         self._residents.close()
         self._drain.close()
@@ -204,7 +206,7 @@ class Live:
 def _start_gpu(parts: Parts, residents: Residents, settings: Settings) -> GpuTicks | None:
     if not settings.gpu_interval_ns:
         return None
-    ticks = GpuTicks(parts.space, parts.folder, residents.alive, settings.gpu_interval_ns / 1e9)
+    ticks = GpuTicks(parts.space, parts.folder, residents.pids, settings.gpu_interval_ns / 1e9)
     ticks.start()
     return ticks
 

@@ -18,6 +18,7 @@ _HEAD_LINES = 16
 _FIRST_INTERVAL_S = 0.1
 _LAST_INTERVAL_S = 1.0
 _MOST_PROCESSES = 128
+_MOST_PIDS = 4096
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -34,6 +35,7 @@ class Residents:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         self._pending: set[int] = set()
         self._statm: dict[int, tuple[int, int]] = {}  # pid → process id, descriptor of /proc/PID/statm
+        self._pids: dict[int, int] = {}
         self._own_namespace = own_pid_namespace()
         self._due_s = time.monotonic()
         self._started_s = self._due_s
@@ -57,9 +59,10 @@ class Residents:
         self._statm.clear()
         os.close(self._file)
 
-    def alive(self) -> dict[int, int]:
-        """Pids of the watched processes, each with the id of its present image. Other threads may ask."""
-        return {pid: process for pid, (process, _) in self._statm.copy().items()}
+    def pids(self) -> dict[int, int]:
+        """Pids of the processes that began, the last few thousand, each with the id of its last image. Other threads may
+        ask."""
+        return self._pids.copy()
 
     def notice(self, taken: list[int]) -> None:
         """Looks for processes that begin in one of the slots ``taken`` newly."""
@@ -88,6 +91,9 @@ class Residents:
         if namespace not in (0, self._own_namespace):
             self.left_out += 1
             return
+        self._pids[pid] = max(process, self._pids.pop(pid, 0))
+        if len(self._pids) > _MOST_PIDS:
+            del self._pids[next(iter(self._pids))]
         known = self._statm.get(pid)
         if known:  # exec: the same process, a new image
             self._statm[pid] = (max(process, known[0]), known[1])

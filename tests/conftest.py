@@ -30,6 +30,7 @@ RUN_MARK = "SCALENE_TEST_RUN"
 #: Modules whose tests compare CPU or waiting time with the program's own clocks, or need a core for some seconds: one
 #: more of them may run beside, on the other core.
 PAIRED = {
+    "test_must_gpu.py",
     "test_must_split.py",
     "test_must_tasks.py",
     "test_must_time.py",

@@ -166,7 +166,7 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
 
 
 #: Lists that stand beside the rows of a document.
-MORE_LISTS = {"timeline": ["collections", "marks"], "info": ["marks"]}
+MORE_LISTS = {"timeline": ["collections", "marks", "gpu"], "info": ["marks"]}
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import pytest
 
 from scalene_trace.cli.record import read_options, settings_of
 from scalene_trace.recorder.errors import UsageError
+from scalene_trace.recorder.gpu import _Owners
 from scalene_trace.recorder.gpu_rows import GpuRows
 from scalene_trace.recorder.nvml import About, visible
 from scalene_trace.recorder.recording import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
@@ -107,3 +108,20 @@ def test_an_interval_that_is_none_is_refused(text: str) -> None:
     assert options
     with pytest.raises(UsageError, match="--gpu-interval"):
         settings_of(options, ["app.py"])
+
+
+def test_rows_wait_until_their_process_is_known_and_a_stranger_s_are_dropped() -> None:
+    known: dict[int, int] = {}
+    owners = _Owners(lambda: dict(known))
+    ours, theirs = (0, 10, 5, -1, 501, 0, False, True), (0, 10, 5, -1, 777, 0, False, True)
+    whole = (0, 10, 5, -1, 0, 0, True, False)
+    owners.learn()
+    assert owners.owned([ours, theirs, whole], 10) == [whole]
+    known[501] = 3
+    owners.learn()
+    assert owners.owned([], 20) == [(0, 10, 5, -1, 3, 0, False, True)]
+    assert owners.owned([], 11_000_000_000) == []
+    known[777] = 4
+    owners.learn()
+    assert owners.owned([], 11_000_000_001) == [], "too late"
+    assert owners.owned([theirs], 11_000_000_002) == [(0, 10, 5, -1, 4, 0, False, True)], "a pid that came again"

@@ -11,7 +11,9 @@
  *   TIME_US DEVICE 0 fault CODE               every call about the device returns CODE; 0 = it answers again;
  *                                             below 0 = answers after so many milliseconds
  *
- * As the driver does, it averages over periods of its own: a sample every PERIOD_US, the present rate over the last one. */
+ * As the driver does, it averages over periods of its own: a sample every PERIOD_US, the present rate over the last one.
+ * A sample is there a tenth of a second after its period, so that what a busy machine writes late into the script is in
+ * it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +22,7 @@
 #include <unistd.h>
 
 enum { OK = 0, UNSUPPORTED = 3, NOT_FOUND = 6, TOO_SMALL = 7, NO_DRIVER = 9 };
-enum { MOST_DEVICES = 8, MOST_EVENTS = 100000, BUFFER = 120 };
+enum { MOST_DEVICES = 8, MOST_EVENTS = 100000, BUFFER = 120, LATE_US = 100000 };
 
 typedef unsigned long long u64;
 
@@ -226,7 +228,7 @@ int nvmlDeviceGetSamples(void *handle, int type, u64 seen_us, unsigned *value_ty
     int status = fault(number);
     if (status != OK || !can(number, 's') || type != 1)
         return status != OK ? status : UNSUPPORTED;
-    u64 period = device_of(number)->period_us, last = now_us() / period;
+    u64 period = device_of(number)->period_us, last = (now_us() - LATE_US) / period;
     u64 first = seen_us / period + 1 > last + 1 - BUFFER ? seen_us / period + 1 : last + 1 - BUFFER;
     *value_type = 1;
     if (first > last)
@@ -255,7 +257,7 @@ int nvmlDeviceGetUtilizationRates(void *handle, unsigned *rates) {
 
 /* The average over the samples after `seen_us`, up to the last in which the process was busy. */
 static int average(long number, long pid, u64 seen_us, struct process_sample *found) {
-    u64 period = device_of(number)->period_us, last = now_us() / period, first = seen_us / period + 1;
+    u64 period = device_of(number)->period_us, last = (now_us() - LATE_US) / period, first = seen_us / period + 1;
     if (first + BUFFER < last)
         first = last - BUFFER;
     while (last >= first && busy(number, pid, (last - 1) * period, last * period) < 0.5)

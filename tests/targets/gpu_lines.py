@@ -70,6 +70,7 @@ def doze():
 def lines(seconds):
     """Busy on one line, idle on another, half busy on a third, steps of memory on a fourth."""
     say("memory", MIB)
+    time.sleep(0.6)  # the recorder has much to do at first
     settle()
     watches["synchronize"] = busy(100, lambda: synchronize(seconds))
     idle(seconds)
