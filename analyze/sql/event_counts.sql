@@ -21,6 +21,7 @@ SELECT max(COLUMNS(*)) AS '\0' FROM (
     UNION ALL BY NAME SELECT count(*) AS alloc FROM alloc_rows
     UNION ALL BY NAME SELECT count(*) AS copy FROM copies
     UNION ALL BY NAME SELECT count(*) AS rss FROM rss_samples
-    UNION ALL BY NAME SELECT count(*) AS processes, max(peak_rss_bytes) AS peak_rss_bytes FROM processes
+    UNION ALL BY NAME SELECT count(*) AS processes FROM processes
     UNION ALL BY NAME SELECT count(*) AS threads FROM threads
+    UNION ALL BY NAME SELECT max(peak_rss_bytes) AS peak_rss_bytes FROM processes
 )
