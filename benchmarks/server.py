@@ -20,7 +20,6 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 from gunicorn_load import clients, free_port, gunicorn, serving
 
-
 APPLICATIONS = ("shop", "web")
 
 

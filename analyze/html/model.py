@@ -16,7 +16,8 @@ from scalene_trace.analyze import info, queries
 from scalene_trace.analyze.leaks import find_leaks, merged_leaks
 from scalene_trace.analyze.libraries import library_times
 from scalene_trace.analyze.open import REPORT_TABLES, Traces, open_traces
-from scalene_trace.analyze.report import line_key, query_of
+from scalene_trace.analyze.reduction import line_key
+from scalene_trace.analyze.report import query_of
 from scalene_trace.analyze.results import ThreadInfo, TraceInfo, to_json
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.analyze.sources import sources_of

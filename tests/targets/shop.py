@@ -10,7 +10,9 @@ from http import cookies
 from string import Template
 
 SECRET = b"not much of one"
-PAGE = Template("<!doctype html><title>$title</title><h1>$title</h1><table>$rows</table><script>let cart = $cart</script>")
+PAGE = Template(
+    "<!doctype html><title>$title</title><h1>$title</h1><table>$rows</table><script>let cart = $cart</script>"
+)
 ROW = Template('<tr id="$id"><td>$name<td>$price<td>$stock<td>$note')
 
 
@@ -37,7 +39,7 @@ def page(environ, number):
     found = SHOP.execute("SELECT * FROM items WHERE category = ? ORDER BY price DESC", (number % 80,)).fetchall()
     rows = []
     for item in found:
-        texts = {key: html.escape(str(item[key])) for key in item.keys()}  # noqa: SIM118 (a Row is no mapping)
+        texts = {key: html.escape(str(item[key])) for key in item.keys()}
         rows.append(ROW.substitute(texts))
     name, signature = visitor(environ)
     cart = json.dumps({"visitor": name, "signature": signature, "items": [dict(item) for item in found[:5]]})
