@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from . import queries
+from .gpu import add_gpu, merged_gpu
 from .info import trace_info
 from .leaks import Grown, find_leaks
 from .open import REPORT_TABLES, Traces, open_traces
@@ -48,6 +49,7 @@ class Reduction:
     leaks: dict[Key, Grown]
     libraries: dict[Key, Row]
     sources: dict[str, list[str]]
+    gpu_peak_bytes: int | None = None
 
 
 class Sums:
@@ -60,6 +62,7 @@ class Sums:
     def __init__(self, first: Reduction) -> None:
         self.infos, self.leaks = [first.info], [first.leaks]
         self.memories = [] if first.memory is None else [first.memory]
+        self.gpu_peaks = [] if first.gpu_peak_bytes is None else [first.gpu_peak_bytes]
         self.window_s = self.longest_s = first.window_s
         self.lines, self.functions, self.libraries = first.lines, first.functions, first.libraries
         self.unattributed, self.trends, self.sources = first.unattributed, first.trends, first.sources
@@ -73,6 +76,7 @@ class Sums:
         self.infos.append(other.info)
         self.leaks.append(other.leaks)
         self.memories += [] if other.memory is None else [other.memory]
+        self.gpu_peaks += [] if other.gpu_peak_bytes is None else [other.gpu_peak_bytes]
         self.window_s += other.window_s
         self.longest_s = max(self.longest_s, other.window_s)
         for mine, others in (
@@ -89,8 +93,8 @@ class Sums:
 def _add(mine: dict[Key, Row], others: dict[Key, Row]) -> None:
     for key, row in others.items():
         if (sums := mine.setdefault(key, row)) is not row:
-            for name in _SUMMED & row.keys():
-                sums[name] += row[name]
+            gpu = merged_gpu((sums, row)) if "gpu_s" in row else {}
+            sums |= {name: sums[name] + row[name] for name in _SUMMED & row.keys()} | gpu
 
 
 def _grown(trend: list[Point] | None) -> float:
@@ -117,19 +121,22 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
 def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     """The one opened trace, reduced to rows by line and by function."""
     connection, info = traces.connection, trace_info(traces)
-    lines = _by_key(queries.rows(connection, "lines"), line_key)
-    functions = _by_key(queries.rows(connection, "functions"), function_key)
+    line_rows, function_rows = queries.rows(connection, "lines"), queries.rows(connection, "functions")
+    unattributed = queries.rows(connection, "unattributed")[0]
+    gpu_peak_bytes = add_gpu(connection, info.events["gpu"] is not None, line_rows, function_rows, unattributed)
+    lines, functions = _by_key(line_rows, line_key), _by_key(function_rows, function_key)
     return Reduction(
         info=info,
         window_s=window_s(info, selection),
         memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
         lines=lines,
         functions=functions,
-        unattributed=queries.rows(connection, "unattributed")[0],
+        unattributed=unattributed,
         trends=_trends(queries.rows(connection, "line_trends")),
         leaks=find_leaks(connection) if info.events["alloc"] else {},
         libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
         sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
+        gpu_peak_bytes=gpu_peak_bytes,
     )
 
 

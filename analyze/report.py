@@ -77,6 +77,7 @@ class _Maker:
         self.has_allocations = sums.has("alloc")
         self.has_peak = any(memory.peak_bytes > 0 for memory in sums.memories)
         self.has_copies = sums.has("copy")
+        self.has_gpu = sums.has("gpu")
         self._window = start_s, start_s + sums.longest_s
         self.leaks = merged_leaks(sums.leaks, sums.sources)
         self.totals = self._totals()
@@ -98,6 +99,8 @@ class _Maker:
             peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
             alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
+            gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
+            gpu_peak_bytes=max(self._sums.gpu_peaks, default=None),
         )
 
     def timeline(self) -> list[Point] | None:
@@ -134,7 +137,7 @@ class _Maker:
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
-        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row) | self._on_gpu(row)
 
     def _allocated(self, row: Row) -> Row:
         if not self.has_allocations:
@@ -151,6 +154,13 @@ class _Maker:
             return {}
         rate = row["copy_bytes"] / self._sums.window_s if self._sums.window_s else None
         return {"copy_bytes": row["copy_bytes"], "copy_bytes_per_s": rate}
+
+    def _on_gpu(self, row: Row) -> Row:
+        if not self.has_gpu:
+            return {}
+        share = 100 * row["gpu_s"] / self.totals.gpu_s if self.totals.gpu_s else 0.0
+        names = ("gpu_s", "gpu_peak_bytes", "gpu_short")
+        return {"gpu_percent": share} | {name: row[name] for name in names}
 
     def _leaking(self, leaks: list[Leak]) -> Row:
         """Probability and rate of these leaks together; 0 for none."""
@@ -178,5 +188,5 @@ def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
 def _default_order(row: Line) -> tuple[Any, ...]:
     cumulative = row.cumulative_cpu_s if isinstance(row, Function) else 0
     names = (row.file or "", row.line or 0, row.function or "")
-    costs = (row.cpu_s, cumulative, row.growth_bytes, row.alloc_bytes, row.wait_s)
+    costs = (row.cpu_s, cumulative, row.growth_bytes, row.alloc_bytes, row.wait_s, row.gpu_s)
     return *(-(cost or 0) for cost in costs), *names

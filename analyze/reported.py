@@ -35,7 +35,7 @@ class ShownFile:
 def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
     """The lines to show, by file; files in the order of their first line in the report.
 
-    A line is shown if it took 1 % of the CPU time or of the waiting time, if the memory charged to it changed by 1 % of
+    A line is shown if it took 1 % of the CPU time, of the waiting time or of the GPU time, if the memory charged to it changed by 1 % of
     the peak, if it held 1 % of the peak, allocated or copied 1 % of all bytes, leaks, or goes up and down (sawtooth,
     spike); together with the line before and the line after; at most 300 lines in all. ``all_lines`` shows every line with a sample.
     """
@@ -66,13 +66,14 @@ def _matters(line: Line, report: Report) -> bool:
 
 
 def matters(line: Line, report: Report) -> bool:
-    """Is the line, or function, worth a look for its memory?"""
+    """Is the line, or function, worth a look for its memory or its GPU time?"""
     totals = report.totals
     return (
         reaches(abs(line.growth_bytes or 0), totals.peak_bytes)
         or reaches(line.live_at_peak_bytes, totals.peak_bytes)
         or reaches(line.alloc_bytes, totals.alloc_bytes)
         or reaches(line.copy_bytes, totals.copy_bytes)
+        or reaches(line.gpu_s, totals.gpu_s)
         or bool(line.leak_bytes_per_s)
         or line.trend_class in (SAWTOOTH, SPIKE)
     )

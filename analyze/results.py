@@ -95,7 +95,8 @@ class LibraryTime:
 @dataclass(frozen=True)
 class Line:
     """What a line costs. ``file`` and what follows up to ``source`` are None for samples without a line; ``trend_class``
-    (flat, growing, sawtooth, spike) is None where there is no trend."""
+    (flat, growing, sawtooth, spike) is None where there is no trend; ``gpu_short``: never at the GPU for as long as its driver
+    averages over, so that ``gpu_s`` is a guess."""
 
     file: str | None
     line: int | None
@@ -129,6 +130,7 @@ class Line:
     native_libraries: list[LibraryTime] | None = None
     suspended_s: float | None = None
     trend_class: str | None = None
+    gpu_short: bool | None = None
 
 
 @dataclass(frozen=True)

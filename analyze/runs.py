@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import queries
+from .gpu import add_gpu
 from .info import settings, trace_info
 from .match import Place, match_files, match_lines
 from .open import REPORT_TABLES, Traces, open_traces
@@ -104,8 +105,10 @@ def _reduced(traces: Traces, selection: Selection) -> Run:
     connection, info = traces.connection, trace_info(traces)
     variances = {(row["file"], row["line"]): row for row in queries.rows(connection, "line_variances")}
     gross = sum(row["growth_gross"] for row in variances.values())
-    rows = {(row["file"], row["line"]): row for row in queries.rows(connection, "lines")}
+    line_rows = queries.rows(connection, "lines")
     outside = queries.rows(connection, "unattributed")[0] | {"function": None, "first_line": None}
+    add_gpu(connection, info.events["gpu"] is not None, line_rows, [], outside)
+    rows = {(row["file"], row["line"]): row for row in line_rows}
     made = {key: _run_row(row, variances.get(key), gross, info) for key, row in rows.items()}
     rest = _run_row(outside, variances.get((None, None)), gross, info)
     length_s = window_s(info, selection)
@@ -129,6 +132,7 @@ def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> Ru
         "live_at_peak_bytes": Figure(v["live_at_peak_bytes"], v["live_at_peak_variance"]),
         "alloc_bytes": Figure(row["alloc_bytes"], v["alloc_variance"]),
         "copy_bytes": Figure(row["copy_bytes"], v["copy_variance"]),
+        "gpu_s": Figure(row["gpu_s"], row["gpu_variance"]),
     }
     known = {each.name for each in LINE_MEASURES if info.events.get(each.sampler) is not None}
     return RunRow(row["function"], row["first_line"], {name: f for name, f in figures.items() if name in known})

@@ -40,6 +40,7 @@ KIND_VIEWS: dict[str, str] = {
     "mark": "marks",
     "setting": "settings",
     "loss": "losses",
+    "gpu": "gpu_ticks",
 }
 
 #: Views made of queries, each after those it reads.
@@ -73,6 +74,9 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "sampled_values",
     "lines",
     "functions",
+    "gpu_moments",
+    "gpu_states",
+    "gpu_charges",
 )
 
 #: Tables that say what was asked for.

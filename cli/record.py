@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from scalene_trace.recorder.errors import RecordError, UsageError
 from scalene_trace.recorder.settings import DEFAULT_OUTPUT, Settings
-from scalene_trace.recorder.units import alloc_interval_bytes, duration_ns, human_bytes, interval_ns, threshold_bytes
+from scalene_trace.recorder.units import (
+    alloc_interval_bytes,
+    duration_ns,
+    gpu_interval_ns,
+    human_bytes,
+    interval_ns,
+    threshold_bytes,
+)
 
 if TYPE_CHECKING:
     from scalene_trace.recorder.finish import Finished
@@ -36,6 +43,7 @@ WITH_VALUE = {
     "--memory-threshold": "memory_threshold",
     "--alloc-interval": "alloc_interval",
     "--copy-threshold": "copy_threshold",
+    "--gpu-interval": "gpu_interval",
     "--duration": "duration",
     "--snapshot-every": "snapshot_every",
     "--recover": "recover",
@@ -45,6 +53,7 @@ FLAGS = {
     "--no-memory": ("memory", False),
     "--no-copy": ("copy", False),
     "--no-wait": ("wait", False),
+    "--no-gpu": ("gpu", False),
     "--children": ("children", True),
     "--no-children": ("children", False),
     "--no-source": ("sources", False),
@@ -77,6 +86,8 @@ class Options:
     sources: bool = True
     argv: bool = True
     pause_at_start: bool = False
+    gpu_interval: str = "50ms"
+    gpu: bool = True
 
 
 @dataclass(frozen=True)
@@ -151,6 +162,7 @@ def settings_of(options: Options, program: list[str]) -> Settings:
         duration_ns=_duration_ns("--duration", options.duration),
         snapshot_every_ns=_duration_ns("--snapshot-every", options.snapshot_every),
         pause_at_start=options.pause_at_start,
+        gpu_interval_ns=gpu_interval_ns("--gpu-interval", options.gpu_interval) if options.gpu else 0,
     )
 
 

@@ -86,6 +86,7 @@ def _scalene_record(
     ] = True,
     copy: Annotated[bool, typer.Option("--no-copy", help="Do not record copies.", show_default=False)] = True,
     wait: Annotated[bool, typer.Option("--no-wait", help="Do not record waits.", show_default=False)] = True,
+    gpu: Annotated[bool, typer.Option("--no-gpu", help="Do not look at GPUs.", show_default=False)] = True,
     children: Annotated[bool, typer.Option(help="Record child processes too.")] = True,
     cpu_interval: Annotated[
         str, typer.Option(metavar="TIME", help="CPU time between two ticks of a thread, 10us to 1s.")
@@ -109,6 +110,9 @@ def _scalene_record(
             show_default="twice the memory threshold",
         ),
     ] = None,
+    gpu_interval: Annotated[
+        str, typer.Option(metavar="TIME", help="Time between two looks at the GPUs, 1ms to 10s; 0: none.")
+    ] = "50ms",
     cpu_engine: Annotated[
         str, typer.Option(metavar="auto|posix", help="posix: CPU timers even where perf_event_open works.")
     ] = "auto",

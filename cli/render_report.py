@@ -24,6 +24,7 @@ from .render import (
     seconds,
     sparkline,
 )
+from .render_gpu import GPU_LEGEND, gpu_columns, gpu_summary, gpu_titles, gpu_widths
 from .render_leaks import leak_table
 from .render_notes import NOTES_LEGEND, line_note
 
@@ -48,6 +49,7 @@ class Layout:
     leak: int = 0
     wait: int = 0
     trend_class: int = 0
+    gpu: tuple[int, ...] = ()
 
     @property
     def cpu(self) -> int:
@@ -78,6 +80,7 @@ def layout_for(screen: Screen, report: Report) -> Layout:
         leak=9 * (bool(report.leaks) and width >= 130),
         trend_class=8 * (has_memory and width >= 150 and any(line.trend_class in _TOLD for line in report.lines)),
         wait=8 * (width >= 80 and any(reaches(line.wait_s, totals.wait_s) for line in report.lines)),
+        gpu=gpu_widths(report, width),
     )
 
 
@@ -102,6 +105,7 @@ def header(report: Report, screen: Screen) -> Iterator[str]:
     yield ""
     yield from _totals(report, screen)
     yield from _waiting(report, screen)
+    yield from gpu_summary(report, screen)
     yield from _memory(report, screen)
 
 
@@ -248,6 +252,8 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
         texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
     if layout.wait:
         texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over threads.")
+    if layout.gpu:
+        texts.append(GPU_LEGEND)
     if layout.growth:
         texts.append(
             "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
@@ -277,6 +283,7 @@ def _column_titles(layout: Layout) -> str:
     titles += [f"{'CPU %':>{layout.cpu}}", f"{'':{layout.bar}}"] if layout.bar else []
     titles += [f"{'Python':>7}{'native':>7}{'system':>7}"] if layout.split else []
     titles += [f"{'wait':>{layout.wait}}"] if layout.wait else []
+    titles += gpu_titles(layout.gpu)
     names = ("growth", "at peak", "allocated", "copied", "leaks", "py")
     titles += [f"{name:>{width}}" for name, width in zip(names, layout.memory, strict=False) if width]
     titles += (
@@ -291,10 +298,11 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
         columns += _cpu_columns(figures, report, layout, longest_s, screen)
     if layout.wait:
         columns.append(f"{seconds(figures.wait_s) if figures and figures.wait_s else '':>{layout.wait}}")
+    columns += gpu_columns(figures, layout.gpu)
     columns += _memory_columns(figures, report, layout, screen)
     text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
     plain = _LINE + sum(
-        1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.memory) if width
+        1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.gpu, *layout.memory) if width
     )
     room = screen.width - plain - 2
     note = _note(figures, text, room, report, screen)
@@ -388,6 +396,8 @@ def function_table(
     has_cpu, has_memory = report.totals.cpu_s is not None, report.totals.peak_bytes is not None
     titles = f"{'self %':>6} {'all %':>6} " * has_cpu + f"{'':10}" * has_cpu + f"{'growth':>11}" * has_memory
     titles += f"{'at peak':>10}{'allocated':>11}" * _has_volumes(report, screen)
+    gpu = gpu_widths(report, screen.width)
+    titles += " " * bool(gpu) + " ".join(gpu_titles(gpu))
     yield ""
     yield screen.paint("Functions", "bold") + "  self: its own lines; all: with all it calls" * has_cpu
     yield screen.paint(titles + "  function", "dim")
@@ -415,6 +425,9 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
     if _has_volumes(report, screen):
         text += f"{megabytes(each.live_at_peak_bytes or None):>10}{megabytes(each.alloc_bytes or None):>11}"
         width += 21
+    if gpu := gpu_widths(report, screen.width):
+        text += " " + " ".join(gpu_columns(each, gpu))
+        width += sum(gpu) + len(gpu)
     name, place = clean(each.function or ""), f"  {clean(each.file or '')}:{each.first_line}"
     if screen.is_cut:
         room = screen.width - width - 2

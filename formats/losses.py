@@ -66,6 +66,25 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "info",
         "the resident set of some processes was not read: too many at once, or in a namespace of their own for pids",
     ),
+    Loss(
+        "gpu_off",
+        "error",
+        "the driver of the GPUs could not be asked: GPU time and GPU memory are not recorded",
+    ),
+    Loss("gpu_lost", "loss", "GPUs vanished or failed while they were watched: what they did afterwards is missing"),
+    Loss(
+        "gpu_ticks", "loss", "GPU ticks are missing: calls of the driver failed or did not return, or the disk is full"
+    ),
+    Loss(
+        "gpu_untold",
+        "loss",
+        "the driver does not tell how busy some GPUs are (MIG, virtual GPUs): GPU time is missing there",
+    ),
+    Loss(
+        "gpu_whole_device",
+        "info",
+        "the driver does not tell what each process does on some GPUs: the figures are those of the whole device",
+    ),
 )
 
 

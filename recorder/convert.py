@@ -23,6 +23,7 @@ from scalene_trace.formats.spool import Records, Spool
 
 from .addresses import ModuleIds, segments_by_process
 from .allocations import Allocations
+from .gpu_rows import GpuRows
 from .marks import mark_table, read_marks
 from .memory import copy_table, gc_table, heap_table, memory_table, possible
 from .processes import RootEnd, cpu_start_ns, process_table, thread_table
@@ -65,12 +66,19 @@ class Conversion:
     with severity "error", known at the end."""
 
     def __init__(
-        self, spool: Spool, facts: Facts, outcome: Outcome, rss_path: Path, marks_path: Path | None = None
+        self,
+        spool: Spool,
+        facts: Facts,
+        outcome: Outcome,
+        rss_path: Path,
+        marks_path: Path | None = None,
+        gpu: GpuRows | None = None,
     ) -> None:
         self.events = 0
         self.errors: list[str] = []
         self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
+        self._gpu = gpu
         self._survey = survey = Survey(spool)
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
@@ -83,13 +91,25 @@ class Conversion:
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.writer.write_trace` takes them; the last one holds what is whole."""
+        pieces = self._gpu.tables() if self._gpu else iter(())
+        piece = next(pieces, None)
+        for following in pieces:  # all but the last are sets of their own
+            yield self._with_gpu({}, piece)
+            piece = following
         for batch in self._spool.batches():
             tables = self._sample_tables(batch)
             self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
             if batch.last:
-                tables |= self._whole_tables()
+                tables = self._with_gpu(tables, piece) | self._whole_tables()
             yield tables
             del batch, tables  # not two at a time
+
+    def _with_gpu(self, tables: Tables, piece: dict[str, Any] | None) -> Tables:
+        """``tables`` with some rows of the ``gpu`` table."""
+        if piece is None:
+            return tables
+        self.events += len(piece["t_ns"])
+        return tables | {"gpu": piece}
 
     def _sample_tables(self, batch: Records) -> Tables:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
@@ -129,7 +149,7 @@ class Conversion:
             "symbol": symbols.table,
             "source": sources.table,
             "mark": mark_table(self._marks),
-            "setting": _setting_table(survey, self._facts, self._outcome),
+            "setting": _setting_table(survey, self._facts, self._outcome, self._gpu.devices if self._gpu else None),
             "loss": losses,
         }
         return _with_storable_names(tables)
@@ -140,6 +160,7 @@ class Conversion:
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._impossible
+        damaged += self._gpu.damaged if self._gpu else 0
         return self._outcome.losses | {
             "damaged_records": damaged if self._outcome.until_ns is None else 0,  # else some are just being written
             "paused": sum(mark.what == "pause" for mark in self._marks),
@@ -149,6 +170,7 @@ class Conversion:
             "symbols_unread": symbols.unread,
             "symbols_changed": symbols.changed,
             "recovered": int(self._outcome.recovered),
+            "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
 
 
@@ -184,14 +206,14 @@ def _rss_table(path: Path, until_ns: int | None) -> dict[str, Any]:
     return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32)} | sizes
 
 
-def _setting_table(survey: Survey, facts: Facts, outcome: Outcome) -> dict[str, Any]:
+def _setting_table(survey: Survey, facts: Facts, outcome: Outcome, gpus: str | None) -> dict[str, Any]:
     header = survey.header
     wall_ns = survey.last_ns - survey.start_ns if outcome.wall_ns is None else outcome.wall_ns
     settings = {
         "format_version": schema.FORMAT_VERSION,
         "started_at": _iso_utc(int(header["start_real_ns"])),
         "wall_ns": str(wall_ns),
-        "features": _features(header),
+        "features": _features(header, gpus is not None),
         "cpu_interval_ns": str(header["cpu_interval_ns"]),
         "memory_threshold_bytes": str(header["memory_threshold_bytes"]),
         "alloc_interval": _alloc_interval(header),
@@ -199,6 +221,8 @@ def _setting_table(survey: Survey, facts: Facts, outcome: Outcome) -> dict[str, 
         "recovered": str(outcome.recovered).lower(),
         "ended_by": outcome.ended_by,
     } | facts.host
+    if gpus is not None:
+        settings["gpu_devices"] = gpus
     if outcome.root_end:
         settings["exit_status"] = str(outcome.root_end.exit_status)
     return {"name": list(settings), "value": [storable(value) for value in settings.values()]}
@@ -212,12 +236,15 @@ def _iso_utc(real_ns: int) -> str:
         return datetime.fromtimestamp(0, UTC).isoformat(timespec="milliseconds")
 
 
-def _features(header: np.void) -> str:
+def _features(header: np.void, has_gpu: bool) -> str:
     bits = int(header["features"])
     on = {name: bool(bits & _C[f"FEATURE_{name.upper()}"]) for name in ("cpu", "wait", "memory", "copy", "children")}
     on["alloc"] = on["memory"] and int(header["alloc_interval_bytes"]) > 0
     on["task"] = on["wait"]
-    return json.dumps([name for name in ("cpu", "wait", "task", "memory", "alloc", "copy", "children") if on[name]])
+    on["gpu"] = has_gpu
+    return json.dumps(
+        [name for name in ("cpu", "wait", "task", "memory", "alloc", "copy", "children", "gpu") if on[name]]
+    )
 
 
 def _alloc_interval(header: np.void) -> str:

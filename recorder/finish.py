@@ -125,13 +125,15 @@ def write_trace_of(
     from scalene_trace.formats.writer import write_trace
 
     from .convert import Conversion
+    from .gpu_rows import GpuRows
 
     step("reading events")
     facts = read_facts(folder)
     if outcome.until_ns is not None:
         time.sleep(_SETTLE_S)
     spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns)
-    conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME)
+    gpu = GpuRows(folder, outcome.until_ns)
+    conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu)
     step("writing the trace")
     written = folder / TRACE_NAME
     write_trace(written, facts.trace_id, conversion.tables())

@@ -14,7 +14,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from .errors import SetupError
-from .recording import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from .recording import (
+    CONTROL_NAME,
+    FACTS_NAME,
+    GPU_DEVICES_NAME,
+    GPU_NAME,
+    MARKS_NAME,
+    RSS_NAME,
+    SPOOL_NAME,
+    TRACE_NAME,
+)
 
 _PATTERN = "%p"
 
@@ -71,7 +80,7 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], tell: Callab
 def remove_recording(folder: Path) -> None:
     """Removes a recording that has become a trace: its files, and the folder if it holds nothing else. A recording to be
     recovered may have been put anywhere, beside files that are none of ours."""
-    names = [SPOOL_NAME, FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME]
+    names = [SPOOL_NAME, FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
     paths = [folder / name for name in names]
     with suppress(OSError):  # no descriptor is left
         paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *folder.glob(f".{TRACE_NAME}.*.tmp")]

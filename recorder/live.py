@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from . import control
 from .drain import Drain
 from .folders import output_path
+from .gpu import GpuTicks
 from .marks import MarkFile
 from .recording import Facts, bring_back
 from .residents import Residents
@@ -73,6 +74,7 @@ class Live:
         self._watcher = watcher
         if watcher:
             watcher.start()
+        self._gpu = _start_gpu(parts, residents, settings)
         self._header = parts.space.header
         self._output = output_path(parts.template, pid)
         self._snapshots = Snapshots(self._write_snapshot)
@@ -154,7 +156,7 @@ class Live:
             "marks_left_out": parts.marks.left_out,
             "snapshots_failed": self._failed_snapshots,
             "watcher_off": self._watcher.failures if self._watcher else 0,
-        }
+        } | (self._gpu.losses if self._gpu else {})
 
     def _write_snapshot(self) -> Finished:
         from .finish import snapshot
@@ -192,9 +194,19 @@ class Live:
             self._server.stop()
         if self._watcher:
             self._watcher.stop()
+        if self._gpu:
+            self._gpu.stop()
         self._residents.close()
         self._drain.close()
         self._parts.marks.close()
+
+
+def _start_gpu(parts: Parts, residents: Residents, settings: Settings) -> GpuTicks | None:
+    if not settings.gpu_interval_ns:
+        return None
+    ticks = GpuTicks(parts.space, parts.folder, residents.alive, settings.gpu_interval_ns / 1e9)
+    ticks.start()
+    return ticks
 
 
 class Snapshots:

@@ -147,5 +147,6 @@ def _host(settings: Settings) -> dict[str, str]:
         "cpu_interval_ns": str(settings.cpu_interval_ns),
         "memory_threshold_bytes": str(settings.memory_threshold_bytes),
         "copy_threshold_bytes": str(settings.copy_threshold_bytes),
+        "gpu_interval_ns": str(settings.gpu_interval_ns),
     }
     return host | ({"command": json.dumps(settings.command)} if settings.argv else {})

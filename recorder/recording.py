@@ -1,4 +1,4 @@
-"""A recording's own folder, ``OUT.spool/``: the spool, what the recorder knows, and RSS samples.
+"""A recording's own folder, ``OUT.spool/``: the spool, what the recorder knows, RSS samples and GPU ticks.
 
 Everything that the trace needs lies in it while the program runs, so that ``--recover`` can do what a killed recorder
 could not.
@@ -21,6 +21,9 @@ SPOOL_NAME = "spool"
 FACTS_NAME = "recording.json"
 RSS_NAME = "rss"
 MARKS_NAME = "marks"
+#: GPU ticks, and the devices that they are about (JSON); absent where there is no GPU.
+GPU_NAME = "gpu"
+GPU_DEVICES_NAME = "gpu.json"
 #: The socket that takes commands; the program's side of it (api.py) has the name too.
 CONTROL_NAME = "control"
 #: The trace until it is in its place; hidden, because a recording may be recovered among somebody's own files.
@@ -29,6 +32,9 @@ _TRACE_ID = re.compile("[0-9a-f]{32}")
 
 #: One RSS sample: nanoseconds from the start of the recording, process id, resident bytes, shared bytes among them.
 RSS_STRUCT = struct.Struct("<qqqq")
+#: One GPU tick: start and length in nanoseconds from the start of the recording, busy nanoseconds (-1 = a row about
+#: memory), bytes (-1 = a row about utilisation), process id (0 = not known), device, whole (not of one process), charged.
+GPU_STRUCT = struct.Struct("<qqqqih??")
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,10 @@ class Residents:
         self._statm.clear()
         os.close(self._file)
 
+    def alive(self) -> dict[int, int]:
+        """Pids of the watched processes, each with the id of its present image. Other threads may ask."""
+        return {pid: process for pid, (process, _) in self._statm.copy().items()}
+
     def notice(self, taken: list[int]) -> None:
         """Looks for processes that begin in one of the slots ``taken`` newly."""
         self._pending.update(taken)

@@ -9,6 +9,7 @@ DEFAULT_OUTPUT = "trace.parquet"
 DEFAULT_INTERVAL_NS = 10_000_000
 DEFAULT_THRESHOLD_BYTES = 10_485_767
 DEFAULT_COPY_THRESHOLD_BYTES = 20_971_529
+DEFAULT_GPU_INTERVAL_NS = 50_000_000
 
 
 @dataclass(frozen=True)
@@ -17,7 +18,7 @@ class Settings:
     modules and code, None = that of the active virtual environment or our own; ``alloc_interval_bytes``: mean bytes
     between two allocation samples, 1 = every allocation, 0 = none, None = adapts to the program; ``cpu_engine``: auto
     or posix; ``duration_ns``: how long to record, None = to the program's end; ``snapshot_every_ns``: None = no snapshots;
-    ``pause_at_start``: samplers stand still until told."""
+    ``pause_at_start``: samplers stand still until told; ``gpu_interval_ns``: how often GPUs are looked at, 0 = never."""
 
     command: list[str] = field(default_factory=list)
     output: Path = Path(DEFAULT_OUTPUT)
@@ -36,3 +37,4 @@ class Settings:
     duration_ns: int | None = None
     snapshot_every_ns: int | None = None
     pause_at_start: bool = False
+    gpu_interval_ns: int = DEFAULT_GPU_INTERVAL_NS

@@ -17,6 +17,8 @@ _LONG_UNITS = {"": 1_000_000_000, **_NANOSECONDS, "min": 60_000_000_000, "h": 3_
 
 SHORTEST_INTERVAL_NS = 10_000
 LONGEST_INTERVAL_NS = 1_000_000_000
+SHORTEST_GPU_INTERVAL_NS = 1_000_000
+LONGEST_GPU_INTERVAL_NS = 10_000_000_000
 SHORTEST_DURATION_NS = 100_000_000
 LONGEST_DURATION_NS = 10_000 * _LONG_UNITS["h"]
 SMALLEST_THRESHOLD_BYTES = 4096
@@ -32,6 +34,18 @@ def interval_ns(option: str, text: str) -> int:
     nanoseconds = round(float(match[1]) * unit)
     if not SHORTEST_INTERVAL_NS <= nanoseconds <= LONGEST_INTERVAL_NS:
         raise UsageError(f"{option} {text} is out of range. It can be 10us to 1s.")
+    return nanoseconds
+
+
+def gpu_interval_ns(option: str, text: str) -> int:
+    """Nanoseconds of "50ms" or "1s", from 1ms to 10s, or 0. Raises UsageError that names the option."""
+    if text.strip() == "0":
+        return 0
+    match = _NUMBER.fullmatch(text.strip())
+    unit = _NANOSECONDS.get(match[2].lower()) if match else None
+    nanoseconds = round(float(match[1]) * unit) if match and unit else -1
+    if nanoseconds and not SHORTEST_GPU_INTERVAL_NS <= nanoseconds <= LONGEST_GPU_INTERVAL_NS:
+        raise UsageError(f"{option} {text!r} is not an interval: it can be 1ms to 10s, written like 50ms, or 0 (none).")
     return nanoseconds
 
 

@@ -254,7 +254,7 @@ def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
 
 
 def test_the_header_tells_version_and_trace_id(trace):
-    assert check_trace(trace) == integrity.TraceHeader("1.3", TRACE_ID)
+    assert check_trace(trace) == integrity.TraceHeader("1.4", TRACE_ID)
 
 
 def test_any_flipped_bit_is_refused(trace, tmp_path):

@@ -8,6 +8,7 @@
 --   alloc: allocation samples
 --   copy: copy samples
 --   rss: readings of the resident set
+--   gpu: GPU ticks
 --   processes: processes, or rather images (exec starts a new one)
 --   threads: threads
 --   peak_rss_bytes [bytes]: largest high-water mark of a single process; NULL = no process told it
@@ -21,6 +22,7 @@ SELECT max(COLUMNS(*)) AS '\0' FROM (
     UNION ALL BY NAME SELECT count(*) AS alloc FROM alloc_rows
     UNION ALL BY NAME SELECT count(*) AS copy FROM copies
     UNION ALL BY NAME SELECT count(*) AS rss FROM rss_samples
+    UNION ALL BY NAME SELECT count(*) AS gpu FROM gpu_ticks
     UNION ALL BY NAME SELECT count(*) AS processes FROM processes
     UNION ALL BY NAME SELECT count(*) AS threads FROM threads
     UNION ALL BY NAME SELECT max(peak_rss_bytes) AS peak_rss_bytes FROM processes

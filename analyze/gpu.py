@@ -1,0 +1,69 @@
+"""GPU time and GPU memory of lines and functions, for traces that have any (docs/design/gpu.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from . import queries
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Row = dict[str, Any]
+
+#: What a row without GPU samples has.
+NO_GPU: Row = {"gpu_s": 0.0, "gpu_variance": 0.0, "gpu_peak_bytes": None, "gpu_short": False}
+
+
+def add_gpu(
+    connection: DuckDBPyConnection, has_gpu: bool, lines: list[Row], functions: list[Row], rest: Row
+) -> int | None:
+    """Adds gpu_s, gpu_variance, gpu_peak_bytes and gpu_short to rows of lines.sql and functions.sql, and to the one of
+    unattributed.sql; a line that only the GPU knows becomes a row. Returns the peak of the process tree; None = no
+    sampler was on."""
+    for row in (*lines, *functions, rest):
+        row |= NO_GPU
+    if not has_gpu:
+        return None
+    peak: int = queries.rows(connection, "gpu_peak")[0]["gpu_peak_bytes"]
+    found = queries.rows(connection, "gpu_figures")
+    _add(found, "line", lines, ("file", "line"), rest)
+    _add(found, "function", functions, ("file", "function", "first_line"), rest)
+    if not peak:
+        for row in (*lines, *functions, rest):
+            row["gpu_peak_bytes"] = 0
+    return peak
+
+
+def _add(found: list[Row], level: str, rows: list[Row], names: tuple[str, ...], rest: Row) -> None:
+    by_key = {tuple(row[name] for name in names): row for row in rows}
+    for each in found:
+        if each["level"] != level:
+            continue
+        figures = {name: each[name] for name in NO_GPU}
+        if each["file"] is None:
+            rest |= figures
+        elif row := by_key.get(tuple(each[name] for name in names)):
+            row |= figures
+        else:
+            rows.append(_new_row(rows, rest, each) | figures)
+
+
+def _new_row(rows: list[Row], rest: Row, each: Row) -> Row:
+    """A row with nothing but a place: its samples lie outside the window that was asked for."""
+    zeros: Row = dict.fromkeys(rows[0] if rows else rest | {"cumulative_cpu_s": 0}, 0)
+    return zeros | {name: each[name] for name in ("file", "line", "function", "first_line")} | {"trace": 1}
+
+
+def merged_gpu(rows: Iterable[Row]) -> Row:
+    """The figures of rows of several traces together."""
+    known = list(rows)
+    peaks = [row["gpu_peak_bytes"] for row in known if row["gpu_peak_bytes"] is not None]
+    busy = [row for row in known if row["gpu_s"]]
+    return {
+        "gpu_s": sum(row["gpu_s"] for row in known),
+        "gpu_variance": sum(row["gpu_variance"] for row in known),
+        "gpu_peak_bytes": max(peaks, default=None),
+        "gpu_short": bool(busy) and all(row["gpu_short"] for row in busy),
+    }

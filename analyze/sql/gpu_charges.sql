@@ -1,0 +1,45 @@
+-- Answers: which threads and stacks are a GPU's time and memory charged to, moment by moment?
+-- To the threads of the process that were nearest to the GPU then (rank of gpu_states), in equal parts: so a line that
+-- waits for the GPU gets what it waits for, whatever other threads do meanwhile. Where nobody is known, to no stack.
+-- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Columns:
+--   trace: which trace, from 1
+--   t_ns [ns]: when, from the start of the recording
+--   process: process id; NULL = not known whose
+--   thread: thread id; NULL = no thread is known
+--   stack: stack id; NULL = no thread is known
+--   step_ns [ns]: how much time the moment stands for
+--   window_ns [ns]: what the driver averaged over
+--   gpu_s [s]: GPU time, or the row's part of it
+--   memory_bytes [bytes]: GPU memory of the process, all of it on each row; NULL = about utilisation
+-- Order: none
+WITH moments AS (
+    SELECT row_number() OVER () AS moment, m.* FROM gpu_moments m, selection
+    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+), states AS MATERIALIZED (FROM gpu_states),
+lives AS (SELECT trace, process, thread, min(from_ns) AS from_ns, max(to_ns) AS to_ns FROM states GROUP BY ALL),
+pairs AS (
+    SELECT moment, m.trace, lives.process, lives.thread, m.t_ns
+    FROM moments m JOIN lives ON m.trace = lives.trace AND coalesce(m.process = lives.process, true)
+        AND m.t_ns >= lives.from_ns AND m.t_ns < lives.to_ns
+), met AS (
+    SELECT moment, p.process, p.thread, stack, rank FROM pairs p
+    ASOF JOIN (FROM states WHERE is_wait) s ON p.trace = s.trace AND p.process = s.process AND p.thread = s.thread
+        AND p.t_ns >= s.from_ns
+    WHERE p.t_ns < s.to_ns
+    UNION ALL
+    SELECT moment, p.process, p.thread, stack, rank FROM pairs p
+    ASOF JOIN (FROM states WHERE NOT is_wait) s ON p.trace = s.trace AND p.process = s.process AND p.thread = s.thread
+        AND p.t_ns >= s.from_ns
+    WHERE p.t_ns < s.to_ns
+), of_threads AS (
+    SELECT moment, process, thread, min(rank) AS rank, arg_min(stack, (rank, stack)) AS stack
+    FROM met GROUP BY moment, process, thread
+), ranked AS (
+    FROM of_threads QUALIFY rank = min(rank) OVER (PARTITION BY moment)
+), nearest AS (SELECT *, count(*) OVER (PARTITION BY moment) AS number FROM ranked)
+SELECT trace, t_ns, coalesce(n.process, m.process) AS process, thread, stack, step_ns, window_ns,
+    gpu_s / coalesce(number, 1) AS gpu_s, memory_bytes
+FROM moments m LEFT JOIN nearest n USING (moment), selection
+WHERE coalesce(list_contains(process_ids, coalesce(n.process, m.process)), process_ids IS NULL)
+    AND coalesce(list_contains(thread_ids, thread), thread_ids IS NULL)

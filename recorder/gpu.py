@@ -1,0 +1,230 @@
+"""GPU ticks: a thread of the recorder that asks the driver what its GPUs did, and appends it to a file of the recording.
+
+It looks for a driver before anything else: where there is none, the thread has ended before the program has begun. Nothing
+waits for the driver: neither the program's start nor, for longer than a moment, the recording's end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .recording import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT, append_whole
+
+if TYPE_CHECKING:
+    from .nvml import Busy, Device
+    from .space import SpoolSpace
+
+#: How long the end of a recording waits for a driver that does not answer.
+_PATIENCE_S = 0.3
+#: A device whose calls fail so often in a row is given up.
+_MOST_FAILURES = 50
+#: Memory that does not change is written at least so often: a killed recorder loses no more.
+_LONGEST_RUN_NS = 1_000_000_000
+#: Pids that are remembered after their end: their last samples come late.
+_MOST_PIDS = 4096
+_NOBODY = 0
+
+#: Memory by (process id, device); process 0 = the whole device.
+Memory = dict[tuple[int, int], int]
+#: A row of the file, as GPU_STRUCT packs it.
+Row = tuple[int, int, int, int, int, int, bool, bool]
+
+
+class GpuTicks:
+    """Asks every ``interval_s`` from :meth:`start` to :meth:`stop`. ``alive``: pids of the recorded processes and their
+    ids; ``losses``: how often what went wrong, by name."""
+
+    def __init__(self, space: SpoolSpace, folder: Path, alive: Callable[[], dict[int, int]], interval_s: float) -> None:
+        self.losses = dict.fromkeys(("gpu_off", "gpu_lost", "gpu_ticks", "gpu_untold"), 0)
+        self._header, self._folder, self._alive, self._interval_s = space.header, folder, alive, interval_s
+        self._start_us = int(space.header.start_real_ns) // 1000
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="gpu", daemon=True)
+
+    def start(self) -> None:
+        """Begins; the program has been started."""
+        try:
+            self._thread.start()
+        except RuntimeError:  # no thread can be had
+            self.losses["gpu_off"] = 1
+
+    def stop(self) -> None:
+        """Ends it after a last tick."""
+        self._over.set()
+        if self._thread.ident is not None:
+            self._thread.join(_PATIENCE_S)
+            self.losses["gpu_ticks"] += self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            from . import nvml
+
+            if nvml.is_there() and (devices := nvml.open_devices(self._start_us)):
+                self._record([_Watched(place, each) for place, each in enumerate(devices)])
+                nvml.close()
+        except Exception:  # whatever a driver does: the program has nothing to do with it
+            self.losses["gpu_off"] = 1
+
+    def _record(self, devices: list[_Watched]) -> None:
+        from .nvml import visible
+
+        abouts = [each.device.about for each in devices]
+        chosen = visible(abouts, os.environ.get("CUDA_VISIBLE_DEVICES"), os.environ.get("CUDA_DEVICE_ORDER"))
+        for each in devices:
+            each.is_visible = each.place in chosen
+        _write_new(self._folder / GPU_DEVICES_NAME, json.dumps([asdict(each) for each in abouts]).encode())
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        file = os.open(self._folder / GPU_NAME, flags, 0o600)
+        try:
+            self._tick_on(_Ticker(devices, self._alive, int(self._header.start_mono_ns)), file)
+        finally:
+            os.close(file)
+
+    def _tick_on(self, ticker: _Ticker, file: int) -> None:
+        is_over = False
+        while not is_over:
+            is_over = self._over.wait(self._interval_s)
+            rows = ticker.tick(is_over)
+            if rows and not self._header.paused:
+                data = b"".join(GPU_STRUCT.pack(*row) for row in rows)
+                ticker.failures += not append_whole(file, data)
+            self.losses |= ticker.losses()
+
+
+class _Watched:
+    """A device as it goes on. ``is_visible``: the program may use it; ``failures``: of the last calls, in a row."""
+
+    def __init__(self, place: int, device: Device) -> None:
+        self.place, self.device = place, device
+        self.is_visible = True
+        self.is_gone = self.is_untold = False
+        self.failures = 0
+
+
+class _Ticker:
+    """Turns what the driver says into rows. ``failures``: ticks of a device that are missing."""
+
+    def __init__(self, devices: list[_Watched], alive: Callable[[], dict[int, int]], start_mono_ns: int) -> None:
+        from .nvml import in_first_pid_namespace
+
+        self.failures = 0
+        self._devices, self._alive, self._start_mono_ns = devices, alive, start_mono_ns
+        self._knows_pids = in_first_pid_namespace()
+        self._ids: dict[int, int] = {}
+        self._memory: Memory = {}
+        self._from_ns = self._until_ns = 0
+
+    def losses(self) -> dict[str, int]:
+        """Losses so far, by name."""
+        return {
+            "gpu_lost": sum(each.is_gone for each in self._devices),
+            "gpu_untold": sum(each.is_untold for each in self._devices),
+            "gpu_ticks": self.failures,
+        }
+
+    def tick(self, is_last: bool) -> list[Row]:
+        """What is new."""
+        self._learn_pids()
+        real_ns, mono_ns = time.time_ns(), time.monotonic_ns()
+        to_trace_ns = mono_ns - real_ns - self._start_mono_ns
+        rows: list[Row] = []
+        memory: Memory = {}
+        for each in self._devices:
+            if not each.is_gone:
+                rows += self._ask(each, real_ns // 1000, to_trace_ns, memory)
+        return rows + self._memory_rows(memory, mono_ns - self._start_mono_ns, is_last)
+
+    def _learn_pids(self) -> None:
+        self._ids |= self._alive()
+        while len(self._ids) > _MOST_PIDS:
+            del self._ids[next(iter(self._ids))]
+
+    def _ask(self, each: _Watched, now_us: int, to_trace_ns: int, memory: Memory) -> list[Row]:
+        from .nvml import DriverError
+
+        try:
+            users = self._add_memory(each, memory)
+            rows = self._busy_rows(each, now_us, users)
+        except DriverError as error:
+            each.failures += 1
+            each.is_gone = error.is_gone or each.failures >= _MOST_FAILURES
+            self.failures += not each.is_gone
+            return []
+        each.failures = 0
+        return [_busy_row(each.place, busy, process, charged, to_trace_ns) for busy, process, charged in rows]
+
+    def _add_memory(self, each: _Watched, memory: Memory) -> set[int] | None:
+        """Adds the memory of the device; returns the ids of the recorded processes that use it, None = cannot be told."""
+        sizes = each.device.memory_by_process()
+        if sizes is not None:
+            found = {pid: size for pid, size in sizes.items() if pid in self._ids}
+            self._knows_pids |= bool(found)
+            for pid, size in found.items():
+                key = (self._ids[pid], each.place)
+                memory[key] = memory.get(key, 0) + size
+            if self._knows_pids:
+                return {self._ids[pid] for pid in found}
+        used = each.device.used_bytes()
+        if used is not None and each.is_visible:
+            memory[_NOBODY, each.place] = used
+        return None
+
+    def _busy_rows(self, each: _Watched, now_us: int, users: set[int] | None) -> list[tuple[Busy, int, bool]]:
+        """How busy the device was, by whom (0 = by any), and whether that counts for the program."""
+        whole, parts = each.device.utilisation(now_us), each.device.by_process(now_us)
+        each.is_untold = whole is None and parts is None
+        ours = [busy for busy in parts or [] if busy.pid in self._ids]
+        self._knows_pids |= bool(ours)
+        is_told = parts is not None and self._knows_pids
+        counts = not is_told and each.is_visible and users != set()
+        user = next(iter(users)) if users and len(users) == 1 else _NOBODY
+        return [(busy, user, counts) for busy in whole or []] + [(busy, self._ids[busy.pid], True) for busy in ours]
+
+    def _memory_rows(self, memory: Memory, now_ns: int, is_last: bool) -> list[Row]:
+        """The memory that was seen up to the last tick, once it has changed."""
+        rows: list[Row] = []
+        is_same = memory == self._memory and now_ns - self._from_ns <= _LONGEST_RUN_NS
+        if is_same:
+            self._until_ns = now_ns
+        if not is_same or is_last:
+            span = (self._from_ns, self._until_ns - self._from_ns)
+            rows = [
+                (*span, -1, size, process, place, process == _NOBODY, True)
+                for (process, place), size in self._memory.items()
+            ]
+        if not is_same:
+            self._memory, self._from_ns, self._until_ns = memory, now_ns, now_ns
+            if is_last:
+                rows += [
+                    (now_ns, 0, -1, size, process, place, process == _NOBODY, True)
+                    for (process, place), size in memory.items()
+                ]
+        return rows
+
+
+def _busy_row(place: int, busy: Busy, process: int, charged: bool, to_trace_ns: int) -> Row:
+    start_ns, end_ns = (us * 1000 + to_trace_ns for us in (busy.start_us, busy.end_us))
+    start_ns = min(max(start_ns, 0), end_ns)
+    return (
+        start_ns,
+        end_ns - start_ns,
+        round(busy.share * (end_ns - start_ns)),
+        -1,
+        process,
+        place,
+        not busy.pid,
+        charged,
+    )
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
