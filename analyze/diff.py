@@ -62,8 +62,13 @@ class Asked:
 
 def build_diff(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> Diff:
     """The traces at ``before`` against those at ``after``; one at a time is open. Raises the errors of ``open_traces``."""
+    return compare(*read_sides(before, after, asked), asked)
+
+
+def read_sides(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> tuple[list[Run], list[Run]]:
+    """The runs of both sides, for :func:`compare`. Raises the errors of ``open_traces``."""
     old, new = ([read_run(path, asked.selection) for path in paths] for paths in (before, after))
-    return compare(old, new, asked)
+    return old, new
 
 
 def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:

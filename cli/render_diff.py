@@ -122,7 +122,8 @@ def _changed(diff: Diff, screen: Screen) -> Iterator[str]:
     for line in lines:
         yield _place(line, screen)
         if line.status == "edited":
-            yield screen.paint(fit(f"  {'was':9} {clean((line.before_source or '').strip())}", screen.width, screen), "dim")
+            was = clean((line.before_source or "").strip())
+            yield screen.paint(fit(f"  {'was':9} {was}", screen.width, screen), "dim")
         for measure in _judged(line):
             yield f"  {_row(measure, line.change(measure.name), diff, screen)}"
             if measure.name == "cpu_s":
