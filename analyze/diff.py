@@ -62,8 +62,13 @@ class Asked:
 
 def build_diff(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> Diff:
     """The traces at ``before`` against those at ``after``; one at a time is open. Raises the errors of ``open_traces``."""
+    return compare(*read_sides(before, after, asked), asked)
+
+
+def read_sides(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> tuple[list[Run], list[Run]]:
+    """The runs of both sides, for :func:`compare`. Raises the errors of ``open_traces``."""
     old, new = ([read_run(path, asked.selection) for path in paths] for paths in (before, after))
-    return compare(old, new, asked)
+    return old, new
 
 
 def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
@@ -208,7 +213,8 @@ class _Comparison:
         if test is None:
             return change if measure.part_of else replace(change, verdict=NOISE)
         low, high = (value if math.isfinite(value) else None for value in (test.low, test.high))
-        verdict = NOISE if p is None or p >= ALPHA or not self._matters(measure, sides) else _direction(sides)
+        is_noise = p is None or p >= ALPHA or not self._matters(measure, sides)
+        verdict = NOISE if is_noise else _direction(measure, sides)
         return replace(change, low=low, high=high, p=p, verdict=verdict)
 
     def _matters(self, measure: Measure, sides: Sides) -> bool:
@@ -230,8 +236,12 @@ class _Comparison:
         return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
 
 
-def _direction(sides: Sides) -> str:
-    return WORSE if sides[1].mean > sides[0].mean else BETTER
+def _direction(measure: Measure, sides: Sides) -> str | None:
+    """Better or worse. To give back more, or less, of what other lines allocated (below zero) is neither: None."""
+    before, after = (side.mean for side in sides)
+    if measure.is_signed and abs(max(after, 0) - max(before, 0)) < LEAST_EFFECT * max(abs(before), abs(after)):
+        return None
+    return WORSE if after > before else BETTER
 
 
 def _line(row: _Row, versions: tuple[Version, Version], work: _Comparison) -> LineChange:
