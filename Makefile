@@ -111,6 +111,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/long_recording.py
 	$(BIN)/python benchmarks/watching.py
+	$(BIN)/python benchmarks/gpu_cost.py
 	$(BIN)/python benchmarks/report_speed.py
 	$(BIN)/python benchmarks/server.py
 

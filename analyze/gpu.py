@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from . import queries
+from . import queries, views
+from .results import GpuPoint
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
+
+    from .results import TraceInfo
+    from .selection import Selection
 
 Row = dict[str, Any]
 
@@ -26,6 +30,8 @@ def add_gpu(
         row |= NO_GPU
     if not has_gpu:
         return None
+    for statement in views.late():
+        connection.execute(statement)
     peak: int = queries.rows(connection, "gpu_peak")[0]["gpu_peak_bytes"]
     found = queries.rows(connection, "gpu_figures")
     _add(found, "line", lines, ("file", "line"), rest)
@@ -67,3 +73,20 @@ def merged_gpu(rows: Iterable[Row]) -> Row:
         "gpu_peak_bytes": max(peaks, default=None),
         "gpu_short": bool(busy) and all(row["gpu_short"] for row in busy),
     }
+
+
+#: Pieces of the time that a track is made of.
+_PIECES = 100
+
+
+def gpu_points(connection: DuckDBPyConnection, info: TraceInfo, selection: Selection, trace: int) -> list[GpuPoint]:
+    """How busy the GPUs of the one opened trace were, and their memory: in a hundred pieces of the selection, less those
+    that nothing tells of. ``trace``: its number."""
+    if not info.events["gpu"]:
+        return []
+    origin_ns = max(selection.from_ns or 0, 0)
+    end_ns = round((info.wall_s or 0.0) * 1e9)
+    end_ns = end_ns if selection.to_ns is None else min(selection.to_ns, end_ns)
+    width_ns = max(-(-(end_ns - origin_ns) // _PIECES), 1)
+    rows = queries.run(connection, "binned_gpu", origin_ns=origin_ns, bin_ns=width_ns, bins=_PIECES)
+    return [GpuPoint(trace, (origin_ns + piece * width_ns) / 1e9, share, size) for piece, share, size in rows]

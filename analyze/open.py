@@ -164,6 +164,8 @@ def _create(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     for name, query in views.definitions(files):
         if name == views.DERIVED_VIEWS[0]:
             _select(connection, selection)
+        if name in views.LATE_VIEWS and tables and name not in tables:
+            continue  # a command that says what it needs
         connection.execute(f"CREATE TEMP {'TABLE' if name in tables else 'VIEW'} {name} AS {query}")
 
 

@@ -392,11 +392,24 @@ Mark = tuple[float, int, int]
 
 
 @dataclass(frozen=True)
+class GpuPoint:
+    """GPUs in the piece of the time that begins at ``t_s``: how busy, in percent of one (None = not told), and the most
+    memory on them (None = no look)."""
+
+    trace: int
+    t_s: float
+    gpu_percent: float | None
+    gpu_memory_bytes: int | None
+
+
+@dataclass(frozen=True)
 class Timeline(Table):
-    """Memory over time; ``collections`` holds the garbage collections of each trace, at most 200, in order of time."""
+    """Memory over time; ``collections`` holds the garbage collections of each trace, at most 200, in order of time;
+    ``gpu`` what its GPUs did, in a hundred pieces of the time."""
 
     collections: list[list[Mark]] = field(default_factory=list)
     marks: list[MarkInfo] = field(default_factory=list)
+    gpu: list[GpuPoint] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -444,7 +457,12 @@ def memory_json(report: MemoryReport) -> dict[str, Any]:
 def timeline_json(timeline: Timeline) -> dict[str, Any]:
     """The document of ``scalene-analyze timeline --json``."""
     collections = [each for trace in timeline.collections for each in trace]
-    return table_json(timeline) | {"collections": to_json(sorted(collections)), "marks": to_json(timeline.marks)}
+    beside = {
+        "collections": to_json(sorted(collections)),
+        "marks": to_json(timeline.marks),
+        "gpu": to_json(timeline.gpu),
+    }
+    return table_json(timeline) | beside
 
 
 def info_json(info: Info) -> dict[str, Any]:

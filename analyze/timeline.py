@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import queries
+from .gpu import gpu_points
 from .info import mark_infos, trace_info
 from .open import open_traces
-from .results import Mark, MarkInfo, Timeline, TimelinePoint
+from .results import GpuPoint, Mark, MarkInfo, Timeline, TimelinePoint
 from .selection import Selection
 from .trend import MAX_POINTS, Point, reduce_points, steps
 
@@ -83,20 +84,22 @@ def _window(events: list[Event], selection: Selection) -> list[Event]:
 def build_timeline(
     paths: Sequence[Path], selection: Selection, query: dict[str, object], limit: int = MAX_POINTS
 ) -> Timeline:
-    """Rows of :class:`TimelinePoint`, at most ``limit`` a trace, in order of trace and time, and garbage collections.
+    """Rows of :class:`TimelinePoint`, at most ``limit`` a trace, in order of trace and time, garbage collections and GPUs.
 
     Raises the errors of :func:`open_traces`.
     """
     infos, rows = [], []
     collections: list[list[Mark]] = []
     marks: list[MarkInfo] = []
+    gpu: list[GpuPoint] = []
     for index, path in enumerate(paths, start=1):
         with open_traces([path], selection, _TABLES) as traces:
             infos.append(trace_info(traces))
             rows += _timeline_points(traces.connection, selection, index, limit)
             collections.append(queries.run(traces.connection, "collection_marks"))
             marks += mark_infos(traces, index)
-    return Timeline("timeline", query, infos, rows, "", collections, marks)
+            gpu += gpu_points(traces.connection, infos[-1], selection, index)
+    return Timeline("timeline", query, infos, rows, "", collections, marks, gpu)
 
 
 def _timeline_points(

@@ -79,6 +79,9 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "gpu_charges",
 )
 
+#: Those that a command makes when it needs them (:func:`late`): they take a while, and few traces have a GPU.
+LATE_VIEWS: tuple[str, ...] = ("gpu_moments", "gpu_states", "gpu_charges")
+
 #: Tables that say what was asked for.
 SELECTION_TABLES: dict[str, str] = {
     "selection": "SELECT NULL::BIGINT AS from_ns, NULL::BIGINT AS to_ns, NULL::INTEGER[] AS process_ids, NULL::INTEGER[] AS thread_ids",
@@ -159,6 +162,12 @@ def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str
         yield view, kind_view(schema.kind(name), files)
     for view in DERIVED_VIEWS:
         yield view, queries.body(view)
+
+
+def late() -> Iterator[str]:
+    """Statements that make the late views where they are not there yet, in order."""
+    for view in LATE_VIEWS:
+        yield f"CREATE TEMP VIEW IF NOT EXISTS {view} AS {queries.body(view)}"
 
 
 def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:

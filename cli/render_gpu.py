@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scalene_trace.analyze.results import Line, Report
+from scalene_trace.analyze.results import GpuPoint, Line, Report
 
-from .render import Screen, fit, megabytes, percent, seconds
+from .render import Screen, fit, megabytes, percent, seconds, sparkline
 
-GPU_LEGEND = (
-    "GPU %: share of all GPU time, ~ where the line was shorter than what the driver averages over; GPU mem: most memory on "
-    "the GPU while the line was at it."
-)
+_LEGEND = "GPU %: share of all GPU time, ~ where the line was shorter than what the driver averages over"
+_MEMORY_LEGEND = "; GPU mem: most memory on the GPU while the line was at it"
 
 
 def gpu_widths(report: Report, width: int) -> tuple[int, ...]:
     """Widths of the columns; none without GPU time and GPU memory, or where the screen is narrow."""
     has_gpu = bool(report.totals.gpu_s or report.totals.gpu_peak_bytes)
-    return (6, 8) if has_gpu and width >= 90 else (6,) if has_gpu else ()
+    return (6, 8) if has_gpu and width >= 80 else (6,) if has_gpu else ()
+
+
+def gpu_legend(widths: tuple[int, ...]) -> list[str]:
+    """What the columns mean."""
+    return [_LEGEND + _MEMORY_LEGEND * (len(widths) > 1) + "."] if widths else []
 
 
 def gpu_titles(widths: tuple[int, ...]) -> list[str]:
@@ -45,3 +48,20 @@ def gpu_summary(report: Report, screen: Screen) -> Iterator[str]:
     facts = [f"{percent(totals.gpu_s or 0.0, wall_s):.0f} % of the time" if wall_s else ""]
     facts += [f"GPU memory {megabytes(totals.gpu_peak_bytes)} at most"]
     yield fit(f"GPU      {seconds(totals.gpu_s or 0.0):>9}  {', '.join(filter(None, facts))}", screen.width, screen)
+
+
+def gpu_track(points: list[GpuPoint], wall_s: float, screen: Screen) -> Iterator[str]:
+    """How busy the GPUs were and their memory over time, each as one row of blocks; nothing where they were not used."""
+    tracks = {
+        "GPU busy": [(each.t_s, each.gpu_percent or 0.0) for each in points],
+        "GPU memory": [(each.t_s, float(each.gpu_memory_bytes or 0)) for each in points],
+    }
+    width = min(screen.width - 30, 100)
+    for name, track in tracks.items():
+        top = max((value for _, value in track), default=0.0)
+        if top > 0:
+            most = f"{top:.0f} % at most" if name == "GPU busy" else f"{megabytes(top)} at most"
+            shown = sparkline(screen, track, track[0][0], max(wall_s, track[-1][0]), width)
+            yield f"{name:>10} {screen.paint(shown, 'memory')}  {most}"
+    if points:
+        yield ""

@@ -24,7 +24,7 @@ from .render import (
     seconds,
     sparkline,
 )
-from .render_gpu import GPU_LEGEND, gpu_columns, gpu_summary, gpu_titles, gpu_widths
+from .render_gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths
 from .render_leaks import leak_table
 from .render_notes import NOTES_LEGEND, line_note
 
@@ -252,8 +252,7 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
         texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
     if layout.wait:
         texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over threads.")
-    if layout.gpu:
-        texts.append(GPU_LEGEND)
+    texts += gpu_legend(layout.gpu)
     if layout.growth:
         texts.append(
             "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "

@@ -12,6 +12,7 @@ from scalene_trace.analyze.results import Info, Mark, MarkInfo, Report, Timeline
 from scalene_trace.analyze.views import ViewColumn
 
 from .render import Screen, clean, megabytes, resample, seconds
+from .render_gpu import gpu_track
 from .render_native import process_table
 from .render_report import columns_text, function_table, trace_lines, wrap
 
@@ -35,6 +36,7 @@ def timeline_text(table: Timeline, screen: Screen) -> Iterator[str]:
         points = [point for point in table.rows if point.trace == index]
         yield ""
         yield from _chart(points, trace.wall_s or 0.0, screen, table.collections[index - 1])
+        yield from gpu_track([point for point in table.gpu if point.trace == index], trace.wall_s or 0.0, screen)
         names = ["time", "footprint", "of it Python's", "resident"]
         yield from columns_text(names, [_timeline_row(point) for point in _moments(points)], screen, {0, 1, 2, 3})
         yield from _marks([mark for mark in table.marks if mark.trace == index], screen)

@@ -24,7 +24,7 @@ Event = dict[str, Any]
 #: CPU time is shown in pieces of at least this length, and at most so many of them.
 _PIECE_NS, _PIECES = 10_000_000, 10_000
 _MAX_TIME_NS = 2**62
-_COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set"}
+_COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set", "gpu": "GPU memory"}
 #: Pids of different traces are kept apart, and below what the viewers take for one.
 _PIDS_PER_TRACE = 10_000_000
 

@@ -144,7 +144,7 @@ def _table_of(tables: dict[int, ThreadTables], thread: int | None) -> ThreadTabl
 def _counters(moments: Moments, tables: dict[int, ThreadTables], first: int) -> list[Table]:
     """A memory track for each series of each process."""
     main = {each.thread.process.id: first + at for at, each in reversed(list(enumerate(tables.values())))}
-    names = {"footprint": "allocated minus freed", "rss": "resident set"}
+    names = {"footprint": "allocated minus freed", "rss": "resident set", "gpu": "GPU memory"}
     return [
         _counter(process, names[series], points, main.get(process.id, first))
         for process in moments.processes.values()
