@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from . import queries
+from .devices import SUMMED as _SUMMED_DEVICES
+from .devices import add_devices, asked_of_devices, device_peak
 from .info import trace_info
 from .leaks import Grown, find_leaks, merged_leaks
 from .libraries import library_times
@@ -49,6 +51,7 @@ class Reduction:
     leaks: dict[Key, Grown]
     libraries: list[Row]
     sources: dict[str, list[str]]
+    device_peak_bytes: int | None = None
 
 
 def build_report(
@@ -84,19 +87,22 @@ def query_of(selection: Selection, sort: str | None = None, limit: int | None = 
 def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     """The one opened trace, reduced to rows by line and by function."""
     connection, info = traces.connection, trace_info(traces)
-    lines = _by_key(queries.rows(connection, "lines"), line_key)
-    functions = _by_key(queries.rows(connection, "functions"), function_key)
+    line_rows, function_rows = queries.rows(connection, "lines"), queries.rows(connection, "functions")
+    unattributed = queries.rows(connection, "unattributed")[0]
+    add_devices(connection, line_rows, function_rows, unattributed)
+    lines, functions = _by_key(line_rows, line_key), _by_key(function_rows, function_key)
     return Reduction(
         info=info,
         window_s=window_s(info, selection),
         memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
         lines=lines,
         functions=functions,
-        unattributed=queries.rows(connection, "unattributed")[0],
+        unattributed=unattributed,
         trends=_trends(queries.rows(connection, "line_trends")),
         leaks=find_leaks(connection) if info.events["alloc"] else {},
         libraries=queries.rows(connection, "library_rows"),
         sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
+        device_peak_bytes=device_peak(connection),
     )
 
 
@@ -159,7 +165,7 @@ def _merged(tables: list[dict[Key, Row]]) -> dict[Key, Row]:
 
 
 def _merged_row(rows: list[Row]) -> Row:
-    names = (*_SUMMED, *_SUMMED_MEMORY, *_SUMMED_ALLOCATIONS)
+    names = (*_SUMMED, *_SUMMED_MEMORY, *_SUMMED_ALLOCATIONS, *_SUMMED_DEVICES)
     return rows[0] | {name: sum(row[name] for row in rows) for name in names if name in rows[0]}
 
 
@@ -175,6 +181,7 @@ class _Maker:
         self.has_allocations = any(each.info.events["alloc"] is not None for each in reductions)
         self.has_peak = any(each.memory is not None and each.memory.peak_bytes > 0 for each in reductions)
         self.has_copies = any(each.info.events["copy"] is not None for each in reductions)
+        self._events = [each.info.events for each in reductions]
         self.sources: dict[str, list[str]] = {}
         for each in reductions:
             self.sources = each.sources | self.sources
@@ -200,6 +207,8 @@ class _Maker:
             peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
             alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
+            **asked_of_devices(rows, self._events),
+            device_peak_bytes=max(each.device_peak_bytes or 0 for each in self._reductions) or None,
         )
 
     def timeline(self) -> list[Point] | None:
@@ -236,7 +245,7 @@ class _Maker:
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
-        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row) | self._on_devices(row)
 
     def _allocated(self, row: Row) -> Row:
         if not self.has_allocations:
@@ -253,6 +262,10 @@ class _Maker:
             return {}
         rate = row["copy_bytes"] / self.window_s if self.window_s else None
         return {"copy_bytes": row["copy_bytes"], "copy_bytes_per_s": rate}
+
+    def _on_devices(self, row: Row) -> Row:
+        asked = asked_of_devices([row], self._events)
+        return asked | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if asked else {}
 
     def _leaking(self, leaks: list[Leak]) -> Row:
         """Probability and rate of these leaks together; 0 for none."""

@@ -24,6 +24,7 @@ from .render import (
     seconds,
     sparkline,
 )
+from .render_devices import device_facts, device_table
 from .render_leaks import leak_table
 from .render_notes import NOTES_LEGEND, line_note
 
@@ -90,6 +91,7 @@ def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iter
     if report.leaks:
         yield ""
         yield from leak_table(report.leaks[:_MOST_ROWS], screen)
+    yield from device_table(report, screen)
     yield from _file_table(report, files, layout, screen)
     yield from function_table(report.functions, report, screen)
     yield from _notes(report, files, all_lines, screen)
@@ -103,6 +105,7 @@ def header(report: Report, screen: Screen) -> Iterator[str]:
     yield from _totals(report, screen)
     yield from _waiting(report, screen)
     yield from _memory(report, screen)
+    yield from device_facts(report, screen)
 
 
 def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:

@@ -10,10 +10,13 @@ nanoseconds from the start of the recording.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from .device_kinds import DEVICE_KINDS
+from .kinds import COMMON as COMMON
+from .kinds import Column as Column
+from .kinds import Kind as Kind
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 3
+FORMAT_MINOR = 4
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -21,46 +24,6 @@ METADATA_VERSION = "scalene_trace.version"
 METADATA_CRC32 = "scalene_trace.crc32"
 METADATA_TRACE_ID = "scalene_trace.trace_id"
 
-
-@dataclass(frozen=True)
-class Column:
-    """One column: its Arrow type, its unit ("" = none), what it means and what NULL means ("" = never NULL)."""
-
-    name: str
-    type: str
-    unit: str
-    text: str
-    null: str = ""
-
-
-@dataclass(frozen=True)
-class Kind:
-    """One kind of record. ``common`` lists the common columns that it fills beside trace_id and kind."""
-
-    name: str
-    text: str
-    common: tuple[str, ...]
-    columns: tuple[Column, ...]
-
-    @property
-    def struct(self) -> str:
-        """Name of the struct column: the kind's, or ``NAME_row`` where a common column has that name already.
-
-        (Two top-level columns of one name are read as ``process`` and ``process_1`` by DuckDB and refused by Spark.)
-        """
-        return f"{self.name}_row" if self.name in _COMMON_NAMES else self.name
-
-
-COMMON: tuple[Column, ...] = (
-    Column("trace_id", "string", "", "the recording: a random 128-bit number in hex, the same on every row"),
-    Column("kind", "string", "", "which struct column holds the rest of this row"),
-    Column("t_ns", "int64", "ns", "when, from the start of the recording", "the record has no time"),
-    Column("process", "int32", "", "id of the process row (not a pid: pids recycle)", "belongs to no one process"),
-    Column("thread", "int32", "", "id of the thread row, unique over all processes", "belongs to no one thread"),
-    Column("stack", "int32", "", "id of the stack row", "no Python stack was there or could be read"),
-)
-
-_COMMON_NAMES = frozenset(column.name for column in COMMON)
 
 KINDS: tuple[Kind, ...] = (
     Kind(
@@ -254,6 +217,7 @@ KINDS: tuple[Kind, ...] = (
         ("t_ns", "process", "thread", "stack"),
         (Column("bytes", "int64", "bytes", "copied"),),
     ),
+    *DEVICE_KINDS,
     Kind(
         "gc",
         "garbage collections that ended since the row before, of the same process; noticed at samples, at most every 100 ms",
