@@ -21,12 +21,12 @@ DEVICE_FIELDS = (
 
 @pytest.fixture(scope="module")
 def scripted(tmp_path_factory: pytest.TempPathFactory) -> Scripted:
-    made = scripted_cuda(tmp_path_factory.mktemp("cuda"))
-    made.linked()
-    made.with_runtime_inside()
-    made.linked("-DCONSTRUCTED", name="libclient_constructed.so")
-    made.client("libclient_weak.so", "-DWEAK")
-    return made
+    return scripted_cuda(tmp_path_factory.mktemp("cuda"))
+
+
+@pytest.fixture(scope="module")
+def without_driver(tmp_path_factory: pytest.TempPathFactory) -> Scripted:
+    return scripted_cuda(tmp_path_factory.mktemp("cuda"), needs_driver=False)
 
 
 def recorded(scripted: Scripted, name: str, python: Interpreter, folder: Path, *options: str) -> Recording:
@@ -108,21 +108,44 @@ def test_a_block_lives_until_it_is_freed(scripted: Scripted, any_python: Interpr
     assert [each["bytes"] for each in blocks if each["process"] != parent] == [11_003]
 
 
-SEEN = (
-    *("ctypes", "global", "linked", "linked_lazily", "table", "dlsym", "driver"),
-    *("inside", "dlvsym", "constructor"),  # through the driver
-)
+SEEN = ("ctypes", "global", "linked", "linked_lazily", "table", "dlsym")
+SEEN_AT_THE_DRIVER = ("driver", "inside", "dlvsym", "constructor")
+
+
+@pytest.mark.parametrize("way", [*SEEN, *SEEN_AT_THE_DRIVER])
+def test_a_copy_is_seen_once_however_cuda_is_reached(
+    way: str, scripted: Scripted, python: Interpreter, tmp_path: Path
+) -> None:
+    found = report(loaded(way, scripted, python, tmp_path).trace)
+    (row,) = (each for each in found["lines"] if each["device_copy_bytes"])
+    assert row["file"] == str(target("cuda_loading"))
+    assert "CDLL(" in row["source"] if way == "constructor" else "device, host, size" in row["source"]
+    assert row["device_copies"] == ZERO | {"h2d_bytes": 1_000_003}
 
 
 @pytest.mark.parametrize("way", SEEN)
-def test_a_copy_is_seen_however_cuda_is_reached(
-    way: str, scripted: Scripted, python: Interpreter, tmp_path: Path
+def test_calls_of_the_runtime_are_seen_without_the_driver(
+    way: str, without_driver: Scripted, any_python: Interpreter, tmp_path: Path
 ) -> None:
-    done = loaded(way, scripted, python, tmp_path)
-    (row,) = (each for each in report(done.trace)["lines"] if each["device_copy_bytes"])
-    assert row["file"] == str(target("cuda_loading"))
-    assert "CDLL(" in row["source"] if way == "constructor" else "device, host, size" in row["source"]
-    assert row["device_copies"] == ZERO | {"h2d_bytes": 1_000_003}  # once, though the runtime calls the driver
+    found = report(loaded(way, without_driver, any_python, tmp_path).trace)
+    assert found["totals"]["device_copies"] == ZERO | {"h2d_bytes": 1_000_003}
+
+
+@pytest.mark.parametrize("way", ["inside", "dlvsym", "constructor"])
+def test_what_only_the_driver_would_show_is_not_seen_without_it(
+    way: str, without_driver: Scripted, any_python: Interpreter, tmp_path: Path
+) -> None:
+    found = report(loaded(way, without_driver, any_python, tmp_path).trace)
+    assert not found["totals"]["device_copy_bytes"]
+
+
+@pytest.mark.parametrize("binding", ["now", "lazy"])
+def test_a_program_that_is_linked_with_cuda_is_seen(binding: str, without_driver: Scripted, tmp_path: Path) -> None:
+    program = without_driver.program(f"copies_{binding}", "-DLINKED", "-DMAIN", f"-Wl,-z,{binding}")
+    done = record(tmp_path / "t.parquet", [program], env=without_driver.env)
+    assert done.status == 0, done.stderr.decode()
+    found = report(done.trace)
+    assert found["unattributed"]["device_copies"] == ZERO | {"h2d_bytes": 1_000_003, "d2h_bytes": 7}
 
 
 def loaded(way: str, scripted: Scripted, python: Interpreter, folder: Path) -> Recording:

@@ -167,7 +167,7 @@ static void take_slot(const struct library *library, const ElfW(Rela) * relocati
   const struct cuda_call *call = cuda_find(name);
   if (!call) return;
   uintptr_t *slot = (uintptr_t *)(library->bias + relocation->r_offset);
-  uintptr_t real = behind(library, *slot, type, name);
+  uintptr_t real = (uintptr_t)slot % sizeof *slot ? 0 : behind(library, *slot, type, name);
   if (!real) return;
   uintptr_t stand_in = (uintptr_t)cuda_stand_in((void *)real, call);
   if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);

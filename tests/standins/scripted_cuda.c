@@ -3,11 +3,11 @@
  *
  * Compiled with -DDRIVER it is libcuda.so.1, with -DRUNTIME libcudart.so.12. The runtime does its work through the
  * driver, as NVIDIA's does: it opens libcuda.so.1 by name and asks cuGetProcAddress_v2 for every function. Compiled with
- * -DRUNTIME -DHIDDEN into another library, it is a statically linked runtime.
+ * -DRUNTIME -DHIDDEN into another library, it is a statically linked runtime; with -DRUNTIME -DDRIVER, a runtime that
+ * needs no driver, so that what is not seen of it is not seen at all.
  *
  * Errors, as NVIDIA's: 1 invalid value, 2 out of memory (1 TiB and more), 21 invalid direction, 35 no driver, 500 not
  * found. Each call sets errno to 77: it is the library's to change, and the shim's not to. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <stddef.h>
@@ -120,16 +120,23 @@ API int cuCtxSynchronize(void) { return wait_a_moment(); }
 API int cuStreamSynchronize(stream s) { return (void)s, wait_a_moment(); }
 API int cuEventSynchronize(void *event) { return (void)event, wait_a_moment(); }
 
-/* Names have no suffix there: version and flags (2 = a default stream of each thread's own) choose the function. */
+/* Names have no suffix there: version and flags would choose between functions that are all the same here. */
 API int cuGetProcAddress_v2(const char *name, void **out, int version, uint64_t flags, int *status) {
-  static const char *const endings[] = {"_v2_ptds", "_v2_ptsz", "_ptds", "_ptsz", "_v2", ""};
-  static void *own;
-  if (!own) own = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  static const struct {
+    const char *name;
+    void *function;
+  } known[] = {
+      {"cuMemcpyHtoD", cuMemcpyHtoD_v2},           {"cuMemcpyDtoH", cuMemcpyDtoH_v2},
+      {"cuMemcpy", cuMemcpy},                      {"cuMemAlloc", cuMemAlloc_v2},
+      {"cuMemAllocManaged", cuMemAllocManaged},    {"cuMemAllocAsync", cuMemAllocAsync},
+      {"cuMemFree", cuMemFree_v2},                 {"cuMemFreeAsync", cuMemFreeAsync},
+      {"cuCtxSynchronize", cuCtxSynchronize},      {"cuStreamSynchronize", cuStreamSynchronize},
+      {"cuEventSynchronize", cuEventSynchronize},
+  };
+  (void)flags;
   *out = NULL;
-  for (int i = flags & 2 ? 0 : 4; i < 6 && !*out && version >= 3020; i++) {
-    char text[128] = "";
-    strcat(strncat(text, name, 64), endings[i]);
-    *out = dlvsym(own, text, "libcuda.so.1"); /* another way than the program's */
+  for (size_t i = 0; i < sizeof known / sizeof *known && version >= 3020; i++) {
+    if (strcmp(known[i].name, name) == 0) *out = known[i].function;
   }
   if (status) *status = *out ? 0 : 1;
   return done(*out ? OK : NOT_FOUND);
@@ -142,6 +149,13 @@ API int cuGetProcAddress(const char *name, void **out, int version, uint64_t fla
 #ifdef RUNTIME
 typedef int function(uintptr_t, ...);
 
+#ifdef DRIVER
+static function *driver(const char *name) {
+  void *found = NULL;
+  cuGetProcAddress_v2(name, &found, 12040, 0, NULL);
+  return (function *)found;
+}
+#else
 static function *driver(const char *name) {
   static int (*find)(const char *, void **, int, uint64_t, int *);
   void *found = NULL, *library = find ? NULL : dlopen("libcuda.so.1", RTLD_NOW);
@@ -149,6 +163,7 @@ static function *driver(const char *name) {
   if (find) find(name, &found, 12040, 0, NULL);
   return (function *)found;
 }
+#endif
 #define DRIVER_CALL(name, ...)                                                                                         \
   static function *real;                                                                                               \
   if (!real) real = driver(name);                                                                                      \

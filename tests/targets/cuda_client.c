@@ -1,5 +1,6 @@
 /* Calls CUDA the ways that libraries do: linked (-DLINKED), through a weak reference (-DWEAK), by dlsym, with a runtime of
- * its own inside (-DINSIDE, compiled together with the scripted runtime), while it is being loaded (-DCONSTRUCTED). */
+ * its own inside (-DINSIDE, compiled together with the scripted runtime), while it is being loaded
+ * (-DCONSTRUCTED), as a program of its own (-DMAIN). */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -41,6 +42,18 @@ int client_copy_by_version(const char *path, void *to, const void *from, size_t 
 __attribute__((constructor)) static void copy_at_load(void) {
   char *to = (char *)strtoul(getenv("COPY_TO"), NULL, 16), *from = (char *)strtoul(getenv("COPY_FROM"), NULL, 16);
   cudaMemcpy(to, from, 1000003, 1);
+}
+#endif
+/* Another client, whose calls the loader binds when they are first made. */
+int client_copy_by_another(const char *path, void *to, const void *from, size_t size, int kind) {
+  copier *copy = (copier *)dlsym(dlopen(path, RTLD_LAZY | RTLD_LOCAL), "client_copy");
+  return copy ? copy(to, from, size, kind) : -1;
+}
+#ifdef MAIN
+/* Not Python, and linked with the runtime from the start. */
+int main(void) {
+  static char to[1000003], from[1000003];
+  return client_copy(to, from, sizeof to, 1) || client_copy_by_table(to, from, 7, 2);
 }
 #endif
 /* What a program asks to find out whether CUDA is there. */

@@ -15,8 +15,8 @@ host, device = ctypes.create_string_buffer(b"x" * SIZE, SIZE), ctypes.create_str
 runtime = os.path.join(folder, "libcudart.so.12")
 
 
-def client(name, flags=0):
-    return ctypes.CDLL(os.path.join(folder, name), mode=flags or ctypes.DEFAULT_MODE)
+def client(name):
+    return ctypes.CDLL(os.path.join(folder, name))
 
 
 def copier():
@@ -32,7 +32,8 @@ def copier():
         library = client("libclient_weak.so")
         return lambda: getattr(library, by)(runtime.encode(), device, host, size, H2D)
     if way == "linked_lazily":
-        return lambda: client("libclient_linked.so", os.RTLD_LAZY).client_copy(device, host, size, H2D)
+        library, lazy = client("libclient_weak.so"), os.path.join(folder, "libclient_lazy.so").encode()
+        return lambda: library.client_copy_by_another(lazy, device, host, size, H2D)
     if way == "constructor":
         os.environ |= {"COPY_TO": hex(ctypes.addressof(device)), "COPY_FROM": hex(ctypes.addressof(host))}
         return lambda: client("libclient_constructed.so") and 0
