@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from . import queries
+from .devices import SUMMED as _SUMMED_OF_DEVICES
+from .devices import add_devices, device_peak
 from .gpu import add_gpu, merged_gpu
 from .info import trace_info
 from .leaks import Grown, find_leaks
@@ -31,7 +33,7 @@ Key = tuple[Any, ...]
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
-_SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS))
+_SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,7 @@ class Reduction:
     libraries: dict[Key, Row]
     sources: dict[str, list[str]]
     gpu_peak_bytes: int | None = None
+    device_peak_bytes: int | None = None
 
 
 class Sums:
@@ -63,6 +66,7 @@ class Sums:
         self.infos, self.leaks = [first.info], [first.leaks]
         self.memories = [] if first.memory is None else [first.memory]
         self.gpu_peaks = [] if first.gpu_peak_bytes is None else [first.gpu_peak_bytes]
+        self.device_peaks = [first.device_peak_bytes or 0]
         self.window_s = self.longest_s = first.window_s
         self.lines, self.functions, self.libraries = first.lines, first.functions, first.libraries
         self.unattributed, self.trends, self.sources = first.unattributed, first.trends, first.sources
@@ -77,6 +81,7 @@ class Sums:
         self.leaks.append(other.leaks)
         self.memories += [] if other.memory is None else [other.memory]
         self.gpu_peaks += [] if other.gpu_peak_bytes is None else [other.gpu_peak_bytes]
+        self.device_peaks.append(other.device_peak_bytes or 0)
         self.window_s += other.window_s
         self.longest_s = max(self.longest_s, other.window_s)
         for mine, others in (
@@ -123,6 +128,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
     connection, info = traces.connection, trace_info(traces)
     line_rows, function_rows = queries.rows(connection, "lines"), queries.rows(connection, "functions")
     unattributed = queries.rows(connection, "unattributed")[0]
+    add_devices(connection, line_rows, function_rows, unattributed)
     gpu_peak_bytes = add_gpu(connection, info.events["gpu"] is not None, line_rows, function_rows, unattributed)
     lines, functions = _by_key(line_rows, line_key), _by_key(function_rows, function_key)
     return Reduction(
@@ -137,6 +143,7 @@ def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
         libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
         sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
         gpu_peak_bytes=gpu_peak_bytes,
+        device_peak_bytes=device_peak(connection),
     )
 
 

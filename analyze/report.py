@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .devices import asked_of_devices
 from .leaks import merged_leaks
 from .libraries import library_times
 from .reduction import Key, Row, Sums, function_key, line_key, sums_of
@@ -78,6 +79,7 @@ class _Maker:
         self.has_peak = any(memory.peak_bytes > 0 for memory in sums.memories)
         self.has_copies = sums.has("copy")
         self.has_gpu = sums.has("gpu")
+        self._events = [info.events for info in sums.infos]
         self._window = start_s, start_s + sums.longest_s
         self.leaks = merged_leaks(sums.leaks, sums.sources)
         self.totals = self._totals()
@@ -101,6 +103,8 @@ class _Maker:
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
             gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
             gpu_peak_bytes=max(self._sums.gpu_peaks, default=None),
+            **asked_of_devices(rows, self._events),
+            device_peak_bytes=max(self._sums.device_peaks) or None,
         )
 
     def timeline(self) -> list[Point] | None:
@@ -137,7 +141,8 @@ class _Maker:
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
-        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row) | self._on_gpu(row)
+        figures |= self._on_gpu(row) | self._asked_of_devices(row)
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
 
     def _allocated(self, row: Row) -> Row:
         if not self.has_allocations:
@@ -161,6 +166,10 @@ class _Maker:
         share = 100 * row["gpu_s"] / self.totals.gpu_s if self.totals.gpu_s else 0.0
         names = ("gpu_s", "gpu_peak_bytes", "gpu_short")
         return {"gpu_percent": share} | {name: row[name] for name in names}
+
+    def _asked_of_devices(self, row: Row) -> Row:
+        asked = asked_of_devices([row], self._events)
+        return asked | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if asked else {}
 
     def _leaking(self, leaks: list[Leak]) -> Row:
         """Probability and rate of these leaks together; 0 for none."""
