@@ -125,6 +125,7 @@ class _Comparison:
         self._made: list[Change] = []
         self.spreads: dict[str, RunSpread] = {}
         self.assumed: list[str] = []
+        self._grains: dict[str, float] = {}
         self.tests = 0
         self.detectable_ratio: float | None = None
 
@@ -158,6 +159,10 @@ class _Comparison:
 
     def judge(self) -> None:
         """Tests what matters; afterwards changes can be had."""
+        by_name: dict[str, list[Sides]] = {}
+        for measure, sides, _, _ in self._figures:
+            by_name.setdefault(measure.name, []).append(sides)
+        self._grains = {name: _grain([side for sides in pairs for side in sides]) for name, pairs in by_name.items()}
         chosen = {name: self._chosen(name) for name in dict.fromkeys(each[0].name for each in self._figures)}
         tested = {index: self._test(index) for name in chosen for index in self._with_spread(name, chosen[name])}
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
@@ -193,14 +198,7 @@ class _Comparison:
         is_steady = all(figure.value > 0 for side in sides for figure in side.figures)
         if not measure.is_sampled and min(self.counts) > 1 and is_steady:
             return spread_test(*sides)
-        return ratio_test(*sides, spread, self._grain(measure))
-
-    def _grain(self, measure: Measure) -> float:
-        """What one sample stands for, on average; at least a five-hundredth of the largest figure."""
-        sides = [side for m, sides, _, _ in self._figures if m.name == measure.name for side in sides]
-        values = math.fsum(side.mean for side in sides)
-        variances = math.fsum(side.variance * len(side.figures) for side in sides)
-        return max(variances / values if values > 0 else 0.0, 0.002 * max(side.mean for side in sides))
+        return ratio_test(*sides, spread, self._grains[measure.name])
 
     def _change(
         self, measure: Measure, sides: Sides, change: Change, has_both: bool, test: Tested | None, p: float | None
@@ -234,6 +232,13 @@ class _Comparison:
     def changes(self, numbers: dict[str, int]) -> Changes:
         """The changes under these numbers; None for what was not recorded."""
         return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
+
+
+def _grain(sides: Sequence[Side]) -> float:
+    """What one sample of a measure stands for, on average; at least a five-hundredth of the largest figure."""
+    values = math.fsum(side.mean for side in sides)
+    variances = math.fsum(side.variance * len(side.figures) for side in sides)
+    return max(variances / values if values > 0 else 0.0, 0.002 * max(side.mean for side in sides))
 
 
 def _direction(measure: Measure, sides: Sides) -> str | None:

@@ -146,6 +146,14 @@ def test_to_give_back_less_of_what_others_allocated_is_neither_better_nor_worse(
     assert run("diff", "--json", "--fail-on", "worse", after, before).code == 1
 
 
+def test_where_the_busiest_line_is_gone_what_could_be_told_of_the_others_is_not_said(run: Any, tmp_path: Path) -> None:
+    before = trace(tmp_path / "a.parquet", {4: 2, 5: 3, 6: 1_000})
+    after = trace(tmp_path / "b.parquet", {5: 2, 6: 3}, NEW, function="process")
+    document = run("diff", "--json", before, after).json
+    assert document["statistics"]["detectable_ratio"] > 5
+    assert document["advice"][0].startswith("One run on a side cannot tell small changes from noise (a spread")
+
+
 def test_of_an_edited_line_both_texts_are_shown(run: Any, tmp_path: Path) -> None:
     before = trace(tmp_path / "a.parquet", {4: 1_000})
     after = trace(tmp_path / "b.parquet", {5: 100}, NEW, function="process")

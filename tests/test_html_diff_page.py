@@ -18,7 +18,7 @@ from scalene_trace.analyze.html.comparison import build_comparison, comparison_d
 from scalene_trace.cli.analyze import EXIT_USAGE, run
 from test_analyze_html import empty_traces, unpacked
 from test_html_page import COLUMN, hostile_trace
-from trace_builder import MS, SECOND, TraceBuilder
+from trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 
 OLD_APP, NEW_APP = "/srv/one/app.py", "/srv/two/app.py"
 OLD = ["import tool", "", "def work(rows):", "    for row in rows:", "        tool.crunch(row)", "    tool.store(rows)", "", "work([1])"]  # fmt: skip
@@ -105,7 +105,7 @@ def test_the_page_opens_with_the_sentence_the_totals_and_the_lines(page: Page, r
     cells = "[...document.querySelectorAll('[data-measure={}] [data-side]')].map(each => Number(each.dataset.value))"
     for name in ("cpu_s", "alloc_bytes"):
         change = diff.totals[name]
-        assert change and page.value(cells.format(name)) == pytest.approx([change.before, change.after])
+        assert change and page.value(cells.format(name)) == pytest.approx([change.before, change.after], rel=1e-5)
     assert column(page, "place") == [f"app.py:{line.place[1]}" for line in diff.lines]
     assert (column(page, "place")[0], column(page, "verdict")[0]) == ("app.py:6", "better")
     first = {key: column(page, key)[0] for key in ("status", "before", "after", "change", "source")}
@@ -247,14 +247,32 @@ def test_hostile_traces_are_text_and_nothing_else(browser: Browser, tmp_path: Pa
 
 def test_the_lines_of_a_page_are_those_of_the_comparison(sides: tuple[Path, Path]) -> None:
     diff, _, document = made([sides[0]], [sides[1]])
+    names = document["diff"]["names"]
     for line, row in zip(diff.lines, document["diff"]["lines"], strict=True):
-        assert (row["file"], row["line"], row["before_line"]) == (line.file, line.line, line.before_line)
-        for name, columns in row["changes"].items():
-            change = line.change(name)
-            assert columns[:2] == pytest.approx([change.before, change.after])
-            assert columns[-1] == change.verdict
+        status, file, _, number, source, _, function, before_line, before_source, changes = row
+        assert (names[status], names[file], number, source) == (line.status, line.file, line.line, line.source)
+        assert (names[function], before_line) == (line.before_function, line.before_line)
+        assert (source if before_source == 0 else before_source) == line.before_source
+        for name, columns in changes.items():
+            change, (before, after, verdict, *_) = line.change(name), [*columns, None, None, None]
+            assert (before or 0, after or 0) == pytest.approx((change.before or 0, change.after or 0), rel=1e-5)
+            assert verdict == change.verdict
     calls = [sum(map(bool, unpacked(each["nodes"]["parents"]))) for each in document["traces"]]
     assert all(calls) and all(each["bins"]["count"] == 1 for each in document["traces"])
+
+
+def test_twice_five_thousand_lines_fit_into_a_page_and_a_table(browser: Browser, tmp_path: Path) -> None:
+    traces = [write_wide_trace(tmp_path / f"{seed}.parquet", 5_000, 100_000, seed) for seed in (1, 2)]
+    diff, text, _ = made([traces[0]], [traces[1]])
+    path = tmp_path / "p.html"
+    path.write_text(text)
+    assert len(diff.lines) == 5_000 and path.stat().st_size < 5_000_000
+    with browser.page(path) as page:
+        assert page.value("document.querySelector('#pane .table').ariaRowCount") == "5001"
+        for tab in "123":
+            page.press(tab)
+            assert page.value("document.querySelectorAll('#pane .rows .row').length") < 150
+        assert page.complaints() == []
 
 
 def test_rates_are_shown_where_they_were_compared(sides: tuple[Path, Path]) -> None:

@@ -23,8 +23,11 @@ from .encode import safe_json
 from .model import SCHEMA, Json, entry, made_by
 from .page import assemble
 
-#: What the page says of a change, in this order.
-_CHANGE = ("before", "after", "difference", "ratio", "low", "high", "p", "verdict")
+#: What the page says of a line, in this order; names are numbers into a list of them.
+_LINE = ("status", "file", "function", "line", "source", "before_file", "before_function", "before_line", "before_source")  # fmt: skip
+_NAMES = ("status", "file", "function", "before_file", "before_function")
+#: What the page says of a change, in this order; what is unknown at the end is left out.
+_CHANGE = ("before", "after", "verdict", "ratio", "difference", "low", "high")
 _SIDES = ("before", "after")
 Runs = tuple[Sequence[Run], Sequence[Run]]
 
@@ -49,7 +52,7 @@ def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
             "advice": diff.advice,
             "measures": [[m.name, m.title, m.is_time, m.part_of] for m in MEASURES.values()],
             "totals": _changes(diff.totals, per_second),
-            "lines": [_line(line, per_second) for line in diff.lines],
+            **_lines(diff.lines, per_second),
             "gates": to_json(diff.gates),
             "statistics": to_json(diff.statistics),
             **_sources(diff.lines, versions),
@@ -58,19 +61,29 @@ def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
 
 
 def _calls(path: Path, selection: Selection) -> Json:
-    """What the page knows of a run; its sources are told once for both sides."""
+    """What the page knows of a run; its sources are told once for both sides, and nobody asks for its threads."""
     with open_traces([path], selection, REPORT_TABLES) as traces:
-        return entry(traces, selection, most=1) | {"sources": {}}
+        return entry(traces, selection, most=1) | {"sources": {}, "libraries": {}, "leaks": None}
 
 
-def _line(line: LineChange, per_second: bool) -> Json:
-    row: Json = {name: getattr(line, name) for name in ("status", "file", "line", "before_file", "before_line")}
-    row |= {name: _cut(getattr(line, name)) for name in ("function", "before_function")}
-    row |= {name: _cut(getattr(line, name), texts.MAX_LINE) for name in ("source", "before_source")}
-    return row | {"changes": _changes(line.changes, per_second)}
+def _lines(lines: Sequence[LineChange], per_second: bool) -> Json:
+    """``lines``, a row each with its changes last, and the ``names`` in them, each once."""
+    names: dict[str | None, int] = {}
+    rows = []
+    for line in lines:
+        row: list[Any] = [getattr(line, name) for name in _LINE]
+        for place, name in enumerate(_LINE):
+            if name in _NAMES:
+                row[place] = names.setdefault(_cut(row[place], texts.MAX_NAME), len(names))
+            elif name in ("source", "before_source"):
+                row[place] = _cut(row[place], texts.MAX_LINE)
+        if row[-1] == row[_LINE.index("source")]:
+            row[-1] = 0  # the same again
+        rows.append([*row, _changes(line.changes, per_second)])
+    return {"names": list(names), "lines": rows}
 
 
-def _cut(text: str | None, most: int = texts.MAX_NAME) -> str | None:
+def _cut(text: str | None, most: int) -> str | None:
     return text if text is None else text[:most]
 
 
@@ -84,7 +97,15 @@ def _change(change: Change, per_second: bool) -> list[Any]:
     columns = [getattr(change, name) for name in _CHANGE]
     if per_second and (change.before_per_s is not None or change.after_per_s is not None):
         columns[:2] = change.before_per_s, change.after_per_s
-    return [round(each, 9) if isinstance(each, float) else each for each in columns]
+    while columns[-1] is None:
+        columns.pop()
+    return [_short(each) if isinstance(each, float) else each for each in columns]
+
+
+def _short(value: float) -> float | int:
+    """To six digits; whole numbers without a point."""
+    found = float(f"{value:.6g}")
+    return int(found) if found.is_integer() else found
 
 
 def _sources(lines: Iterable[LineChange], versions: tuple[Version, Version]) -> Json:

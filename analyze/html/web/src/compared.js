@@ -14,7 +14,7 @@ export class Compared {
       content.diff.measures.map(([name, title, isTime, partOf]) => [name, { name, title, isTime, partOf }]),
     );
     this.totals = changes(content.diff.totals);
-    this.lines = content.diff.lines.map((line, order) => ({ ...line, order, changes: changes(line.changes) }));
+    this.lines = content.diff.lines.map((row) => lineOf(row, content.diff.names));
     for (const line of this.lines) {
       line.judged = Object.keys(line.changes).filter((name) => JUDGED.includes(line.changes[name].verdict));
       line.verdict = line.judged.length ? line.changes[line.judged[0]].verdict : null;
@@ -35,13 +35,22 @@ export class Compared {
   }
 }
 
-const COLUMNS = ["before", "after", "difference", "ratio", "low", "high", "p", "verdict"];
+const NAMES = ["status", "file", "function", "before_file", "before_function"];
+const LINE = ["status", "file", "function", "line", "source", "before_file", "before_function", "before_line", "before_source"]; // prettier-ignore
+const COLUMNS = ["before", "after", "verdict", "ratio", "difference", "low", "high"];
+
+/** A line of the document, whose names are numbers; an old text of 0 is that of the new one. */
+function lineOf(row, names) {
+  const line = Object.fromEntries(LINE.map((name, index) => [name, NAMES.includes(name) ? names[row[index]] : row[index]]));
+  if (line.before_source === 0) line.before_source = line.source;
+  return { ...line, changes: changes(row.at(-1)) };
+}
 
 function changes(packed) {
   return Object.fromEntries(
     Object.entries(packed).map(([name, row]) => [
       name,
-      Object.fromEntries(COLUMNS.map((column, index) => [column, row[index]])),
+      Object.fromEntries(COLUMNS.map((column, index) => [column, row[index] ?? null])),
     ]),
   );
 }
