@@ -188,6 +188,18 @@ def test_a_hundred_thousand_copies_are_few_rows_and_all_there(
     assert len(stored) <= 1_000  # some hundred, by the time that it took
 
 
+def test_threads_that_load_and_unload_libraries_miss_nothing(
+    without_driver: Scripted, python: Interpreter, tmp_path: Path
+) -> None:
+    clients = [without_driver.linked(f"libclient_{number}.so") for number in range(6)]
+    program = [target("cuda_threads"), without_driver.runtime, *clients]
+    done = record(tmp_path / "t.parquet", program, python, env=without_driver.env)
+    assert done.status == 0, done.stderr.decode()
+    totals, facts = report(done.trace)["totals"], done.facts
+    assert totals["device_alloc_bytes"] == facts.pop("blocks")
+    assert totals["device_copies"] == ZERO | facts
+
+
 def test_without_copies_only_device_memory_is_recorded(
     scripted: Scripted, any_python: Interpreter, tmp_path: Path
 ) -> None:

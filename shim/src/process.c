@@ -97,6 +97,7 @@ static void end_process(uint32_t how, int status) {
     threads_end();
     memory_write_heap();
     copies_process_end();
+    devices_flush_all();
     write_end(how, status);
     spool_finish_chunk();
   }
@@ -164,7 +165,7 @@ bool process_is_recorded_one(void) { return (pid_t)syscall(SYS_getpid) == own_pi
 void process_before_exec(void) {
   if (!recording() || !process_is_recorded_one()) return;
   ticks_disarm();
-  devices_flush();
+  devices_flush_all();
   threads_write_end();
   board_end();
   write_end(END_EXEC, 0);

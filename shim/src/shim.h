@@ -523,9 +523,10 @@ void copies_postfork_child(void);
 
 /* ---- devices.c: what calls of the CUDA libraries copy, allocate and wait (cuda.h has its inner side) ---- */
 
-/* Writes what the calling thread has not told yet, unless it is just adding to it. Context: signal. */
-void devices_flush(void);
-/* The same if that is due. Context: signal. */
+/* Writes what threads have not told yet, but for those that are just adding to it. Context: signal. */
+void devices_flush_all(void);
+/* The same of the calling thread, at its end, and if it is due. Context: signal. */
+void devices_thread_end(void);
 void devices_tick(void);
 void devices_postfork_child(void);
 

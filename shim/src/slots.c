@@ -42,11 +42,14 @@ struct providers {
 static struct providers tables[2];
 static _Atomic(struct providers *) providers = &tables[0];
 
+/* What the last look that is over has covered. */
+static _Atomic(struct link_map *) last; /* of the loader's list */
+static _Atomic uint32_t closed_then;    /* images_closed_count */
+
 static _Atomic int busy;               /* somebody looks. All below is his: */
-static struct link_map *last;          /* of the loader's list, when it was last looked at */
-static uint32_t closed_then;           /* images_closed_count then */
+static struct link_map *reached;       /* as `last`, of this look */
 static unsigned long long subs_then;   /* libraries unloaded so far */
-static struct providers *found;        /* the providers of this look */
+static struct providers *found;        /* of this look */
 static uintptr_t known[MAX_LIBRARIES]; /* program headers of libraries whose slots were gone through */
 static int known_count;
 
@@ -194,7 +197,7 @@ static bool note_known(uintptr_t header) {
 static void note_end_of_list(void) {
   struct link_map *map = _r_debug.r_map;
   while (map && map->l_next) map = map->l_next;
-  last = map;
+  reached = map;
 }
 
 /* Where a library was unloaded, another may lie. */
@@ -225,16 +228,19 @@ static int take_library(struct dl_phdr_info *info, size_t size, void *unused) {
 
 static void look(void) {
   bool first = true;
-  closed_then = images_closed_count();
+  uint32_t closed = images_closed_count();
   dl_iterate_phdr(find_provider, &first);
   atomic_store(&providers, found);
   if (found->count) dl_iterate_phdr(take_library, NULL);
+  atomic_store(&last, reached);
+  atomic_store(&closed_then, closed);
 }
 
 /* The end of the list is there as long as no dlclose has begun since. */
 static bool nothing_came(void) {
+  struct link_map *end = atomic_load(&last);
   uint32_t closed = images_closed_count();
-  return last && closed == closed_then && closed != UINT32_MAX && !last->l_next;
+  return end && closed != UINT32_MAX && closed == atomic_load(&closed_then) && !end->l_next;
 }
 
 /* Waits a little for who is at it: he may have begun before the caller's library was there. Not for ever, as he may wait

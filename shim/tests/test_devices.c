@@ -86,7 +86,7 @@ typedef int copy_function(void *, const void *, size_t, int, void *);
 typedef int wide_function(uintptr_t, size_t, uintptr_t, size_t, size_t, size_t, int, void *);
 
 static void forget(void) {
-  devices_flush();
+  devices_flush_all();
   memset(bytes, 0, sizeof bytes);
   memset(calls, 0, sizeof calls);
   block_count = call_rows = 0;
@@ -129,7 +129,7 @@ static void test_what_was_copied(void) {
   copy(NULL, NULL, 1000000, 1, NULL); /* failed: nothing was copied */
   result = 0;
   copy(NULL, NULL, 0, 1, NULL);
-  devices_flush();
+  devices_flush_all();
   check(bytes[DEVICE_H2H] == 1003 && bytes[DEVICE_D2H] == 1003 && bytes[DEVICE_D2D] == 1003);
   check(bytes[DEVICE_UNIFIED] == 1003 && bytes[DEVICE_H2D] == 1003 + 301 * 17 && calls[DEVICE_H2D] == 2);
 }
@@ -144,7 +144,7 @@ static void test_what_is_described(void) {
   described[9] = 4;
   copy(described);
   copy(NULL); /* the library says what it thinks of that */
-  devices_flush();
+  devices_flush_all();
   check(bytes[DEVICE_H2D] == 301 * 17 && bytes[DEVICE_D2H] == 301 * 17 && bytes[DEVICE_UNIFIED] == 301 * 17);
 }
 
@@ -155,14 +155,14 @@ static void test_many_calls_are_few_rows(void) {
     stack_now = 11 + (uint64_t)i % 3;
     copy(NULL, NULL, 7, 1, NULL);
   }
-  devices_flush();
+  devices_flush_all();
   check(bytes[DEVICE_H2D] == 700000 && calls[DEVICE_H2D] == 100000 && call_rows <= 3 * 40);
   call_rows = 0;
   for (int i = 0; i < 1000; i++) { /* more lines in turns than there are places: all the same, all is told */
     stack_now = 11 + (uint64_t)i % 20;
     copy(NULL, NULL, 7, 1, NULL);
   }
-  devices_flush();
+  devices_flush_all();
   check(bytes[DEVICE_H2D] == 707000 && call_rows <= 1000);
   stack_now = 11;
 }
@@ -172,7 +172,7 @@ static void test_waits(void) {
   forget();
   result = 3;
   check(wait() == 3);
-  devices_flush();
+  devices_flush_all();
   check(calls[DEVICE_SYNC] == 1 && bytes[DEVICE_SYNC] == 0 && call_line.duration_ns > 0);
 }
 
@@ -209,7 +209,7 @@ static void test_what_the_library_calls_itself_is_not_the_programs(void) {
   forget();
   copy(NULL, NULL, 1003, 1, NULL);
   inner(NULL, NULL, 5);
-  devices_flush();
+  devices_flush_all();
   check(bytes[DEVICE_H2D] == 1008 && calls[DEVICE_H2D] == 2);
 }
 
@@ -231,12 +231,12 @@ static void test_paused_or_full_the_call_is_made_all_the_same(void) {
   forget();
   header.paused = 1;
   check(copy(NULL, NULL, 1003, 1, NULL) == 0);
-  devices_flush();
+  devices_flush_all();
   header.paused = 0;
   check(call_rows == 0);
   spool_full = 1;
   check(copy(NULL, NULL, 1003, 1, NULL) == 0);
-  devices_flush();
+  devices_flush_all();
   spool_full = 0;
   header.ended = 1;
   check(copy(NULL, NULL, 1003, 1, NULL) == 0);
@@ -244,7 +244,7 @@ static void test_paused_or_full_the_call_is_made_all_the_same(void) {
   spool = NULL;
   check(copy(NULL, NULL, 1003, 1, NULL) == 0);
   spool = &header;
-  devices_flush();
+  devices_flush_all();
   check(call_rows == 0);
 }
 
@@ -255,8 +255,33 @@ static void test_a_child_tells_its_own(void) {
   copy(NULL, NULL, 1003, 1, NULL);
   int told = call_rows;
   devices_postfork_child();
-  devices_flush();
+  devices_flush_all();
   check(call_rows == told && bytes[DEVICE_H2D] <= 1003 * 2);
+}
+
+static void *copy_in_a_thread(void *told) {
+  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_eight);
+  this_thread.id = 1;
+  copy(NULL, NULL, 5, 2, NULL);
+  copy(NULL, NULL, 5, 2, NULL);
+  if (told) devices_thread_end();
+  return NULL;
+}
+
+static void test_what_threads_leave_is_told(void) {
+  pthread_t thread;
+  forget();
+  for (int i = 0; i < 200; i++) { /* more than there are places, but one after the other */
+    check(!pthread_create(&thread, NULL, copy_in_a_thread, (void *)1));
+    pthread_join(thread, NULL);
+  }
+  check(bytes[DEVICE_D2H] == 2000);
+  for (int i = 0; i < 200; i++) { /* without an end: who finds no place tells each call */
+    check(!pthread_create(&thread, NULL, copy_in_a_thread, NULL));
+    pthread_join(thread, NULL);
+  }
+  devices_flush_all();
+  check(bytes[DEVICE_D2H] == 4000 && calls[DEVICE_D2H] == 800);
 }
 
 static void test_more_functions_than_stand_ins_are_counted(void) {
@@ -280,6 +305,7 @@ int main(void) {
   test_the_drivers_own_look_up();
   test_paused_or_full_the_call_is_made_all_the_same();
   test_a_child_tells_its_own();
+  test_what_threads_leave_is_told();
   test_more_functions_than_stand_ins_are_counted();
   puts("ok");
   return 0;
