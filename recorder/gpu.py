@@ -21,8 +21,11 @@ if TYPE_CHECKING:
     from .nvml import Busy, Device
     from .space import SpoolSpace
 
-#: How long the end of a recording waits for a driver that does not answer.
+#: How long the end of a recording waits for a driver that does not answer; for one that is still being opened.
 _PATIENCE_S = 0.3
+_SHORT_PATIENCE_S = 0.05
+#: A driver that has not been opened after so long is a loss; before, the program was too short to tell.
+_OPENING_S = 5.0
 #: A device whose calls fail so often in a row is given up.
 _MOST_FAILURES = 50
 #: Memory that does not change is written at least so often: a killed recorder loses no more.
@@ -45,7 +48,8 @@ class GpuTicks:
         self.losses = dict.fromkeys(("gpu_off", "gpu_lost", "gpu_ticks", "gpu_untold"), 0)
         self._header, self._folder, self._alive, self._interval_s = space.header, folder, alive, interval_s
         self._start_us = int(space.header.start_real_ns) // 1000
-        self._over = threading.Event()
+        self._over, self._done = threading.Event(), threading.Event()
+        self._is_open = False
         self._thread = threading.Thread(target=self._run, name="gpu", daemon=True)
 
     def start(self) -> None:
@@ -58,19 +62,28 @@ class GpuTicks:
     def stop(self) -> None:
         """Ends it after a last tick."""
         self._over.set()
-        if self._thread.ident is not None:
-            self._thread.join(_PATIENCE_S)
-            self.losses["gpu_ticks"] += self._thread.is_alive()
+        if self._thread.ident is None:
+            return
+        if self._done.wait(_PATIENCE_S if self._is_open else _SHORT_PATIENCE_S):
+            return
+        if self._is_open:
+            self.losses["gpu_ticks"] += 1
+        elif time.time_ns() // 1000 - self._start_us > _OPENING_S * 1e6:
+            self.losses["gpu_off"] = 1
 
     def _run(self) -> None:
         try:
             from . import nvml
 
-            if nvml.is_there() and (devices := nvml.open_devices(self._start_us)):
+            if nvml.is_there() and (devices := nvml.open_devices(self._start_us)) and not self._over.is_set():
+                self._is_open = True
                 self._record([_Watched(place, each) for place, each in enumerate(devices)])
+                self._done.set()
                 nvml.close()
         except Exception:  # whatever a driver does: the program has nothing to do with it
             self.losses["gpu_off"] = 1
+        finally:
+            self._done.set()
 
     def _record(self, devices: list[_Watched]) -> None:
         from .nvml import visible

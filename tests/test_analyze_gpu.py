@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from recording import Json, analyze, report
+from scalene_trace.analyze.exports.export import FORMATS, Asked
+from scalene_trace.analyze.selection import Selection
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"
@@ -136,3 +139,20 @@ def test_the_timeline_has_a_track(tmp_path: Path) -> None:
     assert points[35]["gpu_percent"] == 0 and points[35]["gpu_memory_bytes"] is None
     text = analyze("timeline", trace).stdout.decode()
     assert "GPU busy" in text and "100 % at most" in text and "300 MB at most" in text
+
+
+def exported(name: str, trace: Path) -> Json:
+    found: Json = json.loads(FORMATS[name].make(Asked([trace], Selection())).contents)
+    return found
+
+
+def test_exports_have_gpu_memory_and_scalenes_the_share_too(tmp_path: Path) -> None:
+    trace = gpu_trace().write(tmp_path / "t.parquet")
+    (counter,) = (each for each in exported("firefox", trace)["counters"] if each["name"] == "GPU memory")
+    assert counter["samples"] == {"time": [2000, 2000], "count": [0, 300_000_007], "length": 2}
+    events = [each for each in exported("chrome", trace)["traceEvents"] if each["name"] == "GPU memory"]
+    assert [(each["ts"], each["args"]) for each in events] == [(2e6, {"bytes": 300_000_007})]
+    document = exported("scalene", trace)
+    lines = {row["lineno"]: row for row in document["files"][APP]["lines"]}
+    assert document["gpu"] is True and lines[10]["n_gpu_percent"] == pytest.approx(100)
+    assert lines[10]["n_gpu_peak_memory_mb"] == pytest.approx(300_000_007 / 2**20) and lines[20]["n_gpu_percent"] == 0

@@ -38,6 +38,7 @@ def _document(report: Report, profile: Profile, beside: Beside) -> Row:
     program = words[0] if words else plain(first.path)
     highest = max(report.lines, key=lambda line: line.live_at_peak_bytes or 0, default=None)
     peak_bytes = totals.peak_bytes or 0
+    has_gpu = bool(totals.gpu_s or totals.gpu_peak_bytes)
     return {
         "alloc_samples": sum(trace.events["alloc"] or 0 for trace in report.traces),
         "args": words,
@@ -51,8 +52,8 @@ def _document(report: Report, profile: Profile, beside: Beside) -> Row:
         "filename": program,
         "program": program,
         "files": {plain(file): _file(file, lines, report, beside) for file, lines in _by_file(report.lines).items()},
-        "gpu": False,
-        "gpu_device": "",
+        "gpu": has_gpu,
+        "gpu_device": "GPU" if has_gpu else "",
         "growth_rate": _growth_percent(report),
         "max_footprint_fname": plain(highest.file) if highest and highest.file and peak_bytes else None,
         "max_footprint_lineno": max(highest.line or 1, 1) if highest and peak_bytes else None,
@@ -119,9 +120,9 @@ def _row(figures: Line | None, number: int, text: str, report: Report, beside: B
         "n_python_fraction": min(max(known.python_alloc_fraction or 0.0, 0.0), 1.0),
         "n_copy_mb_s": (known.copy_bytes_per_s or 0.0) / _MIB,
         "memory_samples": [[t_s * 1e9, size / _MIB] for t_s, size in known.trend or []],
-        "n_gpu_percent": 0.0,
+        "n_gpu_percent": min(known.gpu_percent or 0.0, 100.0),
         "n_gpu_avg_memory_mb": 0.0,
-        "n_gpu_peak_memory_mb": 0.0,
+        "n_gpu_peak_memory_mb": (known.gpu_peak_bytes or 0) / _MIB,
         **beside.row(known, report),
     }
 

@@ -1,8 +1,8 @@
 -- Answers: at which moments is the GPU looked at, and what does each stand for?
 -- Moments in the middle of equal pieces of what the driver tells: of utilisation at most 10 ms long, of memory 50 ms
--- apart; one each where there are many threads. Where a device was at least twice as busy on one side of an interval as
--- on the other, and busier there than in it, what is in the interval lies at that end, as dense as there: the driver
--- averages over as much as a second.
+-- apart; longer ones where there are many, down to one for each row. Where a device was at least twice as busy on one
+-- side of an interval as on the other, and busier there than in it, what is in the interval lies at that end, as dense
+-- as there: the driver averages over as much as a second.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
@@ -14,7 +14,9 @@
 --   gpu_s [s]: GPU time; 0 = about memory
 --   memory_bytes [bytes]: GPU memory of the process; NULL = about utilisation
 -- Order: none
-WITH ticks AS (
+WITH budgets AS (
+    SELECT 480000 // greatest(count(*), 8) AS busy, 160000 // greatest(count(*), 8) AS memory FROM threads
+), ticks AS (
     SELECT *, busy_ns / duration_ns AS share FROM gpu_ticks WHERE charged AND busy_ns IS NOT NULL AND duration_ns > 0
 ), near AS (
     SELECT *, if(lag(t_ns + duration_ns) OVER life >= t_ns - duration_ns, lag(share) OVER life, 0) AS share_before,
@@ -32,11 +34,12 @@ WITH ticks AS (
         if(is_edge AND is_rise, t_ns + duration_ns - span_ns, t_ns) AS from_ns
     FROM sides
 ), pieces AS (
-    SELECT *, if((SELECT count(*) FROM threads) > 64, 1, least(ceil(span_ns / 1e7), 150))::BIGINT AS number FROM placed
+    SELECT *, least(ceil(span_ns / 1e7)::BIGINT, greatest(budgets.busy // count(*) OVER (), 1), 150) AS number
+    FROM placed, budgets
 ), looks AS (
     SELECT trace, process, t_ns, duration_ns, sum(memory_bytes)::BIGINT AS memory_bytes,
-        if((SELECT count(*) FROM threads) > 64, 1, least(duration_ns // 50000000, 20)) + 1 AS number
-    FROM gpu_ticks WHERE charged AND memory_bytes IS NOT NULL GROUP BY trace, process, t_ns, duration_ns
+        1 + least(duration_ns // 50000000, greatest(any_value(memory) // count(*) OVER (), 1), 20) AS number
+    FROM gpu_ticks, budgets WHERE charged AND memory_bytes IS NOT NULL GROUP BY trace, process, t_ns, duration_ns
 )
 SELECT trace, process, device, from_ns + span_ns * (2 * place + 1) // (2 * number) AS t_ns,
     span_ns // number AS step_ns, window_ns, busy_ns / 1e9 / number AS gpu_s, NULL::BIGINT AS memory_bytes
