@@ -7,14 +7,15 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 PACKAGES := formats recorder analyze cli
 C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
+UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
 WEB := build/web
 DEMO := build/demo.parquet
-# Half of what tests do is wait: three at a time keep two cores busy. Those that measure have a core each, or both.
+# Half of what tests do is wait: three at a time keep two cores busy.
 PYTEST_ARGS ?= -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check format test test-units test-c stress bench generate html clean
+.PHONY: help dev demo check format test test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -72,20 +73,22 @@ build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-
 test: build/targets/.stamp ## all tests, on every interpreter from 3.10 to 3.13 that is here
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-test-units: $(VENV)/.stamp-install
-	@for sanitizer in none address thread; do \
-		echo "== shim unit tests, sanitizer: $$sanitizer" && \
-		PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$$sanitizer -G Ninja -DCMAKE_BUILD_TYPE=Debug \
-			-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$$sanitizer >/dev/null && \
-		PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$$sanitizer && \
-		$(BIN)/ctest --test-dir build/c-$$sanitizer --output-on-failure --no-tests=error || exit 1; \
-	done
+test-units: $(UNITS) ## unit tests of the shim: plain, with ASan + UBSan, with TSan
 
-test-c: test-units build/targets/.stamp ## unit tests of the shim: plain, ASan + UBSan, TSan; a UBSan build of it under stress
+$(UNITS): test-units-%: $(VENV)/.stamp-install
+	@echo "== shim unit tests, sanitizer: $*"
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$* -G Ninja -DCMAKE_BUILD_TYPE=Debug \
+		-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$* >/dev/null
+	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$*
+	@$(BIN)/ctest --test-dir build/c-$* --output-on-failure --no-tests=error
+
+test-stress-undefined: build/targets/.stamp
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
 	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 10000 --print-only
+
+test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of the shim under stress
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 

@@ -62,8 +62,13 @@ class Asked:
 
 def build_diff(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> Diff:
     """The traces at ``before`` against those at ``after``; one at a time is open. Raises the errors of ``open_traces``."""
+    return compare(*read_sides(before, after, asked), asked)
+
+
+def read_sides(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> tuple[list[Run], list[Run]]:
+    """The runs of both sides, for :func:`compare`. Raises the errors of ``open_traces``."""
     old, new = ([read_run(path, asked.selection) for path in paths] for paths in (before, after))
-    return compare(old, new, asked)
+    return old, new
 
 
 def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
@@ -120,6 +125,7 @@ class _Comparison:
         self._made: list[Change] = []
         self.spreads: dict[str, RunSpread] = {}
         self.assumed: list[str] = []
+        self._grains: dict[str, float] = {}
         self.tests = 0
         self.detectable_ratio: float | None = None
 
@@ -153,6 +159,10 @@ class _Comparison:
 
     def judge(self) -> None:
         """Tests what matters; afterwards changes can be had."""
+        by_name: dict[str, list[Sides]] = {}
+        for measure, sides, _, _ in self._figures:
+            by_name.setdefault(measure.name, []).append(sides)
+        self._grains = {name: _grain([side for sides in pairs for side in sides]) for name, pairs in by_name.items()}
         chosen = {name: self._chosen(name) for name in dict.fromkeys(each[0].name for each in self._figures)}
         tested = {index: self._test(index) for name in chosen for index in self._with_spread(name, chosen[name])}
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
@@ -188,14 +198,7 @@ class _Comparison:
         is_steady = all(figure.value > 0 for side in sides for figure in side.figures)
         if not measure.is_sampled and min(self.counts) > 1 and is_steady:
             return spread_test(*sides)
-        return ratio_test(*sides, spread, self._grain(measure))
-
-    def _grain(self, measure: Measure) -> float:
-        """What one sample stands for, on average; at least a five-hundredth of the largest figure."""
-        sides = [side for m, sides, _, _ in self._figures if m.name == measure.name for side in sides]
-        values = math.fsum(side.mean for side in sides)
-        variances = math.fsum(side.variance * len(side.figures) for side in sides)
-        return max(variances / values if values > 0 else 0.0, 0.002 * max(side.mean for side in sides))
+        return ratio_test(*sides, spread, self._grains[measure.name])
 
     def _change(
         self, measure: Measure, sides: Sides, change: Change, has_both: bool, test: Tested | None, p: float | None
@@ -208,7 +211,8 @@ class _Comparison:
         if test is None:
             return change if measure.part_of else replace(change, verdict=NOISE)
         low, high = (value if math.isfinite(value) else None for value in (test.low, test.high))
-        verdict = NOISE if p is None or p >= ALPHA or not self._matters(measure, sides) else _direction(sides)
+        is_noise = p is None or p >= ALPHA or not self._matters(measure, sides)
+        verdict = NOISE if is_noise else _direction(measure, sides)
         return replace(change, low=low, high=high, p=p, verdict=verdict)
 
     def _matters(self, measure: Measure, sides: Sides) -> bool:
@@ -230,8 +234,19 @@ class _Comparison:
         return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
 
 
-def _direction(sides: Sides) -> str:
-    return WORSE if sides[1].mean > sides[0].mean else BETTER
+def _grain(sides: Sequence[Side]) -> float:
+    """What one sample of a measure stands for, on average; at least a five-hundredth of the largest figure."""
+    values = math.fsum(side.mean for side in sides)
+    variances = math.fsum(side.variance * len(side.figures) for side in sides)
+    return max(variances / values if values > 0 else 0.0, 0.002 * max(side.mean for side in sides))
+
+
+def _direction(measure: Measure, sides: Sides) -> str | None:
+    """Better or worse. To give back more, or less, of what other lines allocated (below zero) is neither: None."""
+    before, after = (side.mean for side in sides)
+    if measure.is_signed and abs(max(after, 0) - max(before, 0)) < LEAST_EFFECT * max(abs(before), abs(after)):
+        return None
+    return WORSE if after > before else BETTER
 
 
 def _line(row: _Row, versions: tuple[Version, Version], work: _Comparison) -> LineChange:

@@ -14,6 +14,8 @@ from .results import TraceInfo
 #: Share of the whole change that makes it "almost all", and "mostly", from one place.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
 _LONGEST_COMMAND = 80
+#: The busiest line that both versions have may have a tick or two: that only changes beyond this are seen says nothing.
+_MOST_DETECTABLE = 5.0
 _RUNS = "1 2 3 4 5"
 
 
@@ -110,7 +112,7 @@ def advice_on(
     if not any(change is not None and change.verdict == NOISE for change in changes):
         return []
     said = "One run on a side cannot tell small changes from noise"
-    if statistics.detectable_ratio is not None:
+    if statistics.detectable_ratio is not None and statistics.detectable_ratio < _MOST_DETECTABLE:
         said += f": of the busiest line, none below about {100 * (statistics.detectable_ratio - 1):.0f} %"
     spread = "a spread of 3 % from run to run is assumed" if statistics.assumed else "the spread is that of one side"
     program = [_command(info) for info in infos]

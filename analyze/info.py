@@ -14,7 +14,19 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 #: Samplers of the format; those that this version does not record count as None.
-SAMPLERS = ("cpu", "wait", "task", "memory", "alloc", "copy", "gpu", "rss")
+SAMPLERS = (
+    "cpu",
+    "wait",
+    "task",
+    "memory",
+    "alloc",
+    "copy",
+    "gpu",
+    "rss",
+    "device_copy",
+    "device_sync",
+    "device_alloc",
+)
 
 
 def settings(connection: DuckDBPyConnection) -> dict[str, str]:

@@ -1,56 +1,26 @@
-"""The report: what every line and function costs, over one trace or several.
-
-Several traces are reduced one at a time and then merged: a hundred of them need no more memory than one.
-"""
+"""The report: what every line and function costs, over one trace or several."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from . import queries
-from .gpu import add_gpu, merged_gpu
-from .info import trace_info
-from .leaks import Grown, find_leaks, merged_leaks
+from .devices import asked_of_devices
+from .leaks import merged_leaks
 from .libraries import library_times
-from .open import REPORT_TABLES, Traces, open_traces
-from .results import Function, Leak, Line, Report, Totals, TraceInfo, sorted_rows
+from .reduction import Key, Row, Sums, function_key, line_key, sums_of
+from .results import Function, Leak, Line, Report, Totals, sorted_rows
 from .selection import Selection
-from .sources import source_line, sources_of
-from .timeline import Memory, memory_over_time
-from .trend import Point, classify, reduce_points, steps
-from .waits import CLASSES, waited
-
-Row = dict[str, Any]
-Key = tuple[Any, ...]
+from .sources import source_line
+from .trend import Point, classify
+from .waits import waited
 
 #: A line whose growth moved by less of the peak than this is called flat.
 TREND_SHARE = 0.01
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
-_SUMMED = (*_CPU, "cumulative_cpu_s", *CLASSES, "suspended_s")
-_SUMMED_MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
-_SUMMED_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
-
-
-@dataclass(frozen=True)
-class Reduction:
-    """One trace, reduced: rows by key with the columns of lines.sql and functions.sql, and growth over time by key."""
-
-    info: TraceInfo
-    window_s: float
-    memory: Memory | None
-    lines: dict[Key, Row]
-    functions: dict[Key, Row]
-    unattributed: Row
-    trends: dict[Key, list[tuple[int, int]]]
-    leaks: dict[Key, Grown]
-    libraries: list[Row]
-    sources: dict[str, list[str]]
-    gpu_peak_bytes: int | None = None
 
 
 def build_report(
@@ -61,11 +31,7 @@ def build_report(
     ``sort`` names a field of :class:`Line`, by default CPU time, then growth; ``limit`` cuts lines and functions.
     Raises the errors of :func:`open_traces`.
     """
-    reductions = []
-    for path in paths:
-        with open_traces([path], selection, REPORT_TABLES) as traces:
-            reductions.append(reduce_trace(traces, selection))
-    return _report(reductions, query_of(selection, sort, limit), sort, limit)
+    return _report(sums_of(paths, selection), query_of(selection, sort, limit), sort, limit)
 
 
 def query_of(selection: Selection, sort: str | None = None, limit: int | None = None) -> dict[str, Any]:
@@ -83,120 +49,49 @@ def query_of(selection: Selection, sort: str | None = None, limit: int | None = 
     }
 
 
-def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
-    """The one opened trace, reduced to rows by line and by function."""
-    connection, info = traces.connection, trace_info(traces)
-    line_rows, function_rows = queries.rows(connection, "lines"), queries.rows(connection, "functions")
-    unattributed = queries.rows(connection, "unattributed")[0]
-    gpu_peak_bytes = add_gpu(connection, info.events["gpu"] is not None, line_rows, function_rows, unattributed)
-    lines, functions = _by_key(line_rows, line_key), _by_key(function_rows, function_key)
-    return Reduction(
-        info=info,
-        window_s=window_s(info, selection),
-        memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
-        lines=lines,
-        functions=functions,
-        unattributed=unattributed,
-        trends=_trends(queries.rows(connection, "line_trends")),
-        leaks=find_leaks(connection) if info.events["alloc"] else {},
-        libraries=queries.rows(connection, "library_rows"),
-        sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
-        gpu_peak_bytes=gpu_peak_bytes,
-    )
-
-
-def window_s(info: TraceInfo, selection: Selection) -> float:
-    """Seconds of the recording that the selection covers; 0 where its length is not known."""
-    wall_s = info.wall_s or 0.0
-    to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)
-    return max(to_s - max(selection.from_s or 0.0, 0.0), 0.0)
-
-
-def line_key(row: Row) -> Key:
-    return row["file"], row["line"]
-
-
-def function_key(row: Row) -> Key:
-    return row["file"], row["function"], row["first_line"]
-
-
-def _by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
-    return {key(row): row for row in rows}
-
-
-def _trends(rows: Iterable[Row]) -> dict[Key, list[tuple[int, int]]]:
-    """Growth so far (ns, bytes) at each sample, by line and by function."""
-    trends: dict[Key, list[tuple[int, int]]] = {}
-    for row in rows:
-        for key in (line_key(row), function_key(row)):
-            points = trends.setdefault(key, [])
-            before = points[-1][1] if points else 0
-            points.append((row["t_ns"], before + row["net_bytes"]))
-    return trends
-
-
-def _report(reductions: list[Reduction], query: dict[str, Any], sort: str | None, limit: int | None) -> Report:
-    unattributed = _merged_row([each.unattributed for each in reductions])
-    maker = _Maker(reductions, unattributed, query["from_s"] or 0.0)
-    lines = [maker.line(key, row) for key, row in _merged([each.lines for each in reductions]).items()]
-    functions = [maker.function(key, row) for key, row in _merged([each.functions for each in reductions]).items()]
+def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | None) -> Report:
+    maker = _Maker(sums, query["from_s"] or 0.0)
+    lines = [maker.line(key, row) for key, row in sums.lines.items()]
+    functions = [maker.function(key, row) for key, row in sums.functions.items()]
     return Report(
         query=query,
-        traces=[each.info for each in reductions],
+        traces=sums.infos,
         totals=maker.totals,
         timeline=maker.timeline(),
         lines=_in_order(lines, sort)[:limit],
-        unattributed=maker.unattributed(unattributed),
+        unattributed=maker.unattributed(sums.unattributed),
         leaks=maker.leaks if maker.has_allocations else None,
         functions=_in_order(functions, sort)[:limit],
-        sources=maker.sources,
+        sources=sums.sources,
     )
-
-
-def _merged(tables: list[dict[Key, Row]]) -> dict[Key, Row]:
-    if len(tables) == 1:
-        return tables[0]
-    groups: dict[Key, list[Row]] = {}
-    for table in tables:
-        for key, row in table.items():
-            groups.setdefault(key, []).append(row)
-    return {key: _merged_row(rows) for key, rows in groups.items()}
-
-
-def _merged_row(rows: list[Row]) -> Row:
-    names = (*_SUMMED, *_SUMMED_MEMORY, *_SUMMED_ALLOCATIONS)
-    return rows[0] | {name: sum(row[name] for row in rows) for name in names if name in rows[0]} | merged_gpu(rows)
 
 
 class _Maker:
     """Makes results of merged rows; knows the totals and which samplers were on."""
 
-    def __init__(self, reductions: list[Reduction], unattributed: Row, start_s: float = 0.0) -> None:
-        self._reductions = reductions
-        self.has_cpu = any(each.info.events["cpu"] is not None for each in reductions)
-        self.has_waits = any(each.info.events["wait"] is not None for each in reductions)
-        self.has_tasks = any(each.info.events["task"] is not None for each in reductions)
-        self.has_memory = any(each.memory is not None for each in reductions)
-        self.has_allocations = any(each.info.events["alloc"] is not None for each in reductions)
-        self.has_peak = any(each.memory is not None and each.memory.peak_bytes > 0 for each in reductions)
-        self.has_copies = any(each.info.events["copy"] is not None for each in reductions)
-        self.has_gpu = any(each.info.events["gpu"] is not None for each in reductions)
-        self.sources: dict[str, list[str]] = {}
-        for each in reductions:
-            self.sources = each.sources | self.sources
-        self.window_s = sum(each.window_s for each in reductions)
-        self._window = start_s, start_s + max(each.window_s for each in reductions)
-        self.leaks = merged_leaks([each.leaks for each in reductions], self.sources)
-        self.totals = self._totals(unattributed)
+    def __init__(self, sums: Sums, start_s: float = 0.0) -> None:
+        self._sums = sums
+        self.has_cpu = sums.has("cpu")
+        self.has_waits = sums.has("wait")
+        self.has_tasks = sums.has("task")
+        self.has_memory = bool(sums.memories)
+        self.has_allocations = sums.has("alloc")
+        self.has_peak = any(memory.peak_bytes > 0 for memory in sums.memories)
+        self.has_copies = sums.has("copy")
+        self.has_gpu = sums.has("gpu")
+        self._events = [info.events for info in sums.infos]
+        self._window = start_s, start_s + sums.longest_s
+        self.leaks = merged_leaks(sums.leaks, sums.sources)
+        self.totals = self._totals()
         keys = (lambda row: line_key(row) if row["file"] else (), function_key)
-        self._libraries = library_times([row for each in reductions for row in each.libraries], keys)
+        self._libraries = library_times(list(sums.libraries.values()), keys)
 
-    def _totals(self, unattributed: Row) -> Totals:
+    def _totals(self) -> Totals:
         """Sums over all samples, attributed or not; the highest of the peaks."""
-        rows = [row for each in self._reductions for row in each.lines.values()] + [unattributed]
+        rows = [*self._sums.lines.values(), self._sums.unattributed]
         names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
         cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
-        memories = [each.memory for each in self._reductions if each.memory is not None]
+        memories = self._sums.memories
         return Totals(
             **cpu,
             **waited(rows, self.has_waits),
@@ -207,24 +102,24 @@ class _Maker:
             alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
             gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
-            gpu_peak_bytes=max(
-                (r.gpu_peak_bytes for r in self._reductions if r.gpu_peak_bytes is not None), default=None
-            ),
+            gpu_peak_bytes=max(self._sums.gpu_peaks, default=None),
+            **asked_of_devices(rows, self._events),
+            device_peak_bytes=max(self._sums.device_peaks) or None,
         )
 
     def timeline(self) -> list[Point] | None:
         """That of the trace with the highest peak."""
-        memories = [each.memory for each in self._reductions if each.memory is not None]
+        memories = self._sums.memories
         return max(memories, key=lambda memory: memory.peak_bytes).timeline if memories else None
 
     def line(self, key: Key, row: Row) -> Line:
-        source = source_line(self.sources, row["file"], row["line"])
+        source = source_line(self._sums.sources, row["file"], row["line"])
         leaks = [leak for leak in self.leaks if (leak.file, leak.line) == key]
         names = (row["file"], row["line"], row["function"], row["first_line"], source)
         return Line(*names, **self._figures(row, key, leaks))
 
     def function(self, key: Key, row: Row) -> Function:
-        source = source_line(self.sources, row["file"], row["first_line"])
+        source = source_line(self._sums.sources, row["file"], row["first_line"])
         leaks = [leak for leak in self.leaks if (leak.file, leak.function, leak.first_line) == key]
         names = (row["file"], row["first_line"], row["function"], row["first_line"], source)
         cumulative = row["cumulative_cpu_s"] if self.has_cpu else None
@@ -246,7 +141,8 @@ class _Maker:
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
-        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row) | self._on_gpu(row)
+        figures |= self._on_gpu(row) | self._asked_of_devices(row)
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
 
     def _allocated(self, row: Row) -> Row:
         if not self.has_allocations:
@@ -261,7 +157,7 @@ class _Maker:
     def _copied(self, row: Row) -> Row:
         if not self.has_copies:
             return {}
-        rate = row["copy_bytes"] / self.window_s if self.window_s else None
+        rate = row["copy_bytes"] / self._sums.window_s if self._sums.window_s else None
         return {"copy_bytes": row["copy_bytes"], "copy_bytes_per_s": rate}
 
     def _on_gpu(self, row: Row) -> Row:
@@ -270,6 +166,10 @@ class _Maker:
         share = 100 * row["gpu_s"] / self.totals.gpu_s if self.totals.gpu_s else 0.0
         names = ("gpu_s", "gpu_peak_bytes", "gpu_short")
         return {"gpu_percent": share} | {name: row[name] for name in names}
+
+    def _asked_of_devices(self, row: Row) -> Row:
+        asked = asked_of_devices([row], self._events)
+        return asked | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if asked else {}
 
     def _leaking(self, leaks: list[Leak]) -> Row:
         """Probability and rate of these leaks together; 0 for none."""
@@ -280,8 +180,7 @@ class _Maker:
 
     def _trend(self, key: Key) -> list[Point]:
         """That of the trace in which the growth is largest."""
-        trends = [each.trends[key] for each in self._reductions if key in each.trends]
-        return reduce_points(steps(max(trends, key=lambda events: abs(events[-1][1])))) if trends else []
+        return self._sums.trends.get(key, [])
 
     def _trend_class(self, trend: list[Point]) -> str | None:
         """What it looks like over the longest of the recordings; less than 1 % of the peak is flat."""

@@ -74,6 +74,8 @@ def matters(line: Line, report: Report) -> bool:
         or reaches(line.alloc_bytes, totals.alloc_bytes)
         or reaches(line.copy_bytes, totals.copy_bytes)
         or reaches(line.gpu_s, totals.gpu_s)
+        or reaches(line.device_copy_bytes, totals.device_copy_bytes)
+        or reaches(line.device_live_at_peak_bytes, totals.device_peak_bytes)
         or bool(line.leak_bytes_per_s)
         or line.trend_class in (SAWTOOTH, SPIKE)
     )

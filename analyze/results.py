@@ -51,6 +51,17 @@ class Waits:
 
 
 @dataclass(frozen=True)
+class DeviceCopies:
+    """Bytes that CUDA libraries were asked to copy, by direction (h = host, d = device; unified = not said)."""
+
+    h2d_bytes: int | None = None
+    d2h_bytes: int | None = None
+    d2d_bytes: int | None = None
+    h2h_bytes: int | None = None
+    unified_bytes: int | None = None
+
+
+@dataclass(frozen=True)
 class Totals:
     """Sums over all samples of the selection, attributed or not; peaks of the process tree."""
 
@@ -69,6 +80,12 @@ class Totals:
     gpu_s: float | None = None
     gpu_peak_bytes: int | None = None
     suspended_s: float | None = None
+    device_copy_bytes: int | None = None
+    device_copies: DeviceCopies = DeviceCopies()
+    device_copy_s: float | None = None
+    device_sync_s: float | None = None
+    device_alloc_bytes: int | None = None
+    device_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -131,6 +148,12 @@ class Line:
     suspended_s: float | None = None
     trend_class: str | None = None
     gpu_short: bool | None = None
+    device_copy_bytes: int | None = None
+    device_copies: DeviceCopies = DeviceCopies()
+    device_copy_s: float | None = None
+    device_sync_s: float | None = None
+    device_alloc_bytes: int | None = None
+    device_live_at_peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)

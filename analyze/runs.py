@@ -13,7 +13,7 @@ from .gpu import add_gpu
 from .info import settings, trace_info
 from .match import Place, match_files, match_lines
 from .open import REPORT_TABLES, Traces, open_traces
-from .report import window_s
+from .reduction import window_s
 from .results import TraceInfo
 from .selection import Selection
 from .significance import PRIOR_SIGMA, PRIOR_SIGMA_OF_WAITING, Figure

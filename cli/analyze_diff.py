@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import glob
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,7 +26,11 @@ from .analyze_options import (
     exists,
     selection_of,
 )
-from .output import print_json, print_lines, screen
+from .output import print_json, print_lines, screen, write
+from .pages import check_target, replace, written
+
+if TYPE_CHECKING:
+    from scalene_trace.analyze.diff_results import Diff
 
 EXIT_GATE = 1
 _DEFAULT = ("trace.old.parquet", "trace.parquet")
@@ -47,6 +52,12 @@ FailOn = Annotated[
     typer.Option("--fail-on", metavar="'cpu>+5%'", help="Exit code 1 if so; may be repeated.", show_default=False),
 ]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
+Html = Annotated[
+    str,
+    typer.Option(
+        "--html", metavar="FILE", help="Write a page for a browser as well; - for stdout, alone.", show_default=False
+    ),
+]
 PerSecond = Annotated[
     bool, typer.Option("--per-second", help="Compare by the seconds of the runs: for servers and runs cut short.")
 ]
@@ -58,6 +69,7 @@ def diff(
     after: After = None,
     fail_on: FailOn = None,
     markdown: Markdown = False,
+    html: Html = "",
     json_: Json = False,
     per_second: PerSecond = False,
     limit: Limit = None,
@@ -90,26 +102,51 @@ def diff(
         scalene-analyze diff --before a1.parquet --before a2.parquet --after b1.parquet --after b2.parquet
 
         scalene-analyze diff --fail-on 'cpu>+5%' --fail-on 'peak>+50MB' --markdown old.parquet new.parquet
+
+        scalene-analyze diff old.parquet new.parquet --html diff.html
     """
-    from scalene_trace.analyze.diff import Asked, build_diff
-    from scalene_trace.analyze.diff_results import diff_json
+    from scalene_trace.analyze.diff import Asked, compare, read_sides
     from scalene_trace.analyze.gates import GateError, parsed
 
     sides = given_sides(pair or (), before or (), after or ())
     selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
+    if html and html != "-":
+        check_target(Path(html), can_force=False)
     try:
         gates = tuple(parsed(text) for text in fail_on or ())
-        result = build_diff(*sides, Asked(selection, per_second, gates, _checked_measure(sort), limit))
+        asked = Asked(selection, per_second, gates, _checked_measure(sort), limit)
+        runs = read_sides(*sides, asked)
+        result = compare(*runs, asked)
     except GateError as error:
         raise UsageError(str(error)) from error
+    if html:
+        from scalene_trace.analyze.html.comparison import build_comparison
+
+        _write_page(build_comparison(result, runs, selection), html)
+    if html != "-":
+        _print(result, json_, markdown, no_color)
+    return EXIT_GATE if any(gate.failed for gate in result.gates) else 0
+
+
+def _write_page(page: str, target: str) -> None:
+    """Writes the page; what is said of it goes to stderr, for stdout has the comparison itself."""
+    if target == "-":
+        return write(page)
+    replace(Path(target), page)
+    print(written(Path(target), page), end="", file=sys.stderr)
+    return None
+
+
+def _print(result: Diff, json_: bool, markdown: bool, no_color: bool) -> None:
+    from scalene_trace.analyze.diff_results import diff_json
+
+    from .render_diff import diff_text
+    from .render_markdown import diff_markdown
+
     if json_:
         print_json(diff_json(result))
     else:
-        from .render_diff import diff_text
-        from .render_markdown import diff_markdown
-
         print_lines(diff_markdown(result) if markdown else diff_text(result, screen(no_color)))
-    return EXIT_GATE if any(gate.failed for gate in result.gates) else 0
 
 
 def given_sides(pair: Sequence[str], before: Sequence[str], after: Sequence[str]) -> tuple[list[Path], list[Path]]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Annotated
 
@@ -17,11 +15,10 @@ from .analyze_options import (
     Process,
     Thread,
     To,
-    UsageError,
     selection_of,
 )
 from .output import write
-from .render import clean
+from .pages import check_target, replace, written
 
 Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
 Output = Annotated[
@@ -66,45 +63,10 @@ def html(
 
     target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
-        _check_target(target, force)
+        check_target(target, force)
     selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     page = build_page([Path(path)], selection)
     if output == "-":
         return write(page)
-    _replace(target, page)
-    return write(f"Written: {clean(str(target))} ({len(page) / 1e6:.1f} MB)\n")
-
-
-def _check_target(target: Path, force: bool) -> None:
-    """Raises UsageError where nothing may be written."""
-    try:
-        if not target.parent.is_dir():
-            raise UsageError(f"There is no folder {target.parent}.")
-        if target.exists() and not target.is_file():
-            raise UsageError(f"{target} is {'a folder' if target.is_dir() else 'no regular file; - means stdout'}.")
-        if target.exists() and not force and not _is_report(target):
-            raise UsageError(f"{target} exists and is no report of this command. Give another name, or --force.")
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error}.") from error
-
-
-def _is_report(target: Path) -> bool:
-    from scalene_trace.analyze.html.page import MARK
-
-    with target.open("rb") as file:
-        return MARK.encode() in file.read(200)
-
-
-def _replace(target: Path, page: str) -> None:
-    """Writes the page beside the target and puts it in its place, readable by its owner alone."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=".scalene-report-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(page)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
+    replace(target, page)
+    return write(written(target, page))

@@ -1,4 +1,4 @@
-"""A comparison as text: one sentence, totals, the lines that changed, then what is within noise, new or gone."""
+"""A comparison as text: one sentence, totals, the lines that changed, then what is neither better nor worse, new or gone."""
 
 from __future__ import annotations
 
@@ -121,6 +121,9 @@ def _changed(diff: Diff, screen: Screen) -> Iterator[str]:
     yield screen.paint("Lines that changed", "bold")
     for line in lines:
         yield _place(line, screen)
+        if line.status == "edited":
+            was = clean((line.before_source or "").strip())
+            yield screen.paint(fit(f"  {'was':9} {was}", screen.width, screen), "dim")
         for measure in _judged(line):
             yield f"  {_row(measure, line.change(measure.name), diff, screen)}"
             if measure.name == "cpu_s":
@@ -158,7 +161,7 @@ def _place(line: LineChange, screen: Screen) -> str:
 def _others(diff: Diff, screen: Screen) -> Iterator[str]:
     """What did not change for sure, is new, and is gone: the largest of each."""
     same = [line for line in diff.lines if line.status in ("same", "edited") and not _judged(line)]
-    yield from _list("Within noise", worth_showing(same, diff.totals), diff, screen)
+    yield from _list("Neither better nor worse", worth_showing(same, diff.totals), diff, screen)
     for status, title in (("added", "New lines"), ("removed", "Lines that are gone")):
         lines = [line for line in diff.lines if line.status == status]
         yield from _list(title, worth_showing(lines, diff.totals), diff, screen)

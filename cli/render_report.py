@@ -24,6 +24,7 @@ from .render import (
     seconds,
     sparkline,
 )
+from .render_devices import device_facts, device_table
 from .render_gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths
 from .render_leaks import leak_table
 from .render_notes import NOTES_LEGEND, line_note
@@ -93,6 +94,7 @@ def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iter
     if report.leaks:
         yield ""
         yield from leak_table(report.leaks[:_MOST_ROWS], screen)
+    yield from device_table(report, screen)
     yield from _file_table(report, files, layout, screen)
     yield from function_table(report.functions, report, screen)
     yield from _notes(report, files, all_lines, screen)
@@ -107,6 +109,7 @@ def header(report: Report, screen: Screen) -> Iterator[str]:
     yield from _waiting(report, screen)
     yield from gpu_summary(report, screen)
     yield from _memory(report, screen)
+    yield from device_facts(report, screen)
 
 
 def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Writes the generated pages: ``docs/trace-format.md`` from the schema, ``docs/cli.md`` from the commands' own help.
 
 ``python docs/generate.py`` writes both; ``--check`` writes nothing and fails when one is stale. ``--demo`` records
-``examples/catalogue.py`` and puts what the report says into the README (figures differ from run to run, so no check).
+``examples/catalogue.py`` and puts what the report says into the README (figures differ from run to run, so no check);
+``--cases`` does the same for ``docs/case-studies.md``.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+
+from cases import write_cases
 
 from scalene_trace.formats import schema
 from scalene_trace.formats.settings import SETTINGS
@@ -126,6 +129,9 @@ def main() -> int:
     """Writes the pages, or with --check names the stale ones and returns 1."""
     if "--demo" in sys.argv:
         write_demo()
+        return 0
+    if "--cases" in sys.argv:
+        write_cases()
         return 0
     stale = {
         path: text for path, make in PAGES.items() if (text := make()) != (path.read_text() if path.exists() else "")

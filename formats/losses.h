@@ -36,3 +36,4 @@ LOSS(tasks_unread, loss, "asyncio tasks could not be read from outside, and were
 LOSS(tasks_torn, loss, "awaits of asyncio tasks were not readable at the moment; the time is kept without lines")
 LOSS(tasks_crowded, loss, "asyncio tasks were not looked at: too many live at once")
 LOSS(tasks_sampled, info, "there were more asyncio tasks than can be looked at: one of several was, and stands for the others")
+LOSS(device_unhooked, loss, "functions of a CUDA library were not put under watch: too many in one process, or their place could not be written to")

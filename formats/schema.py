@@ -10,6 +10,7 @@ nanoseconds from the start of the recording.
 
 from __future__ import annotations
 
+from .device_kinds import DEVICE_KINDS
 from .kind_gpu import GPU
 from .kinds import COMMON as COMMON
 from .kinds import Column as Column
@@ -217,6 +218,7 @@ KINDS: tuple[Kind, ...] = (
         ("t_ns", "process", "thread", "stack"),
         (Column("bytes", "int64", "bytes", "copied"),),
     ),
+    *DEVICE_KINDS,
     Kind(
         "gc",
         "garbage collections that ended since the row before, of the same process; noticed at samples, at most every 100 ms",

@@ -147,6 +147,8 @@ struct board_entry {
 #define SPOOL_PAD 17 /* no record: lines that nobody uses */
 #define RECORD_WAIT 18
 #define RECORD_TASK 19
+#define RECORD_DEVICE_CALL 20
+#define RECORD_DEVICE_BLOCK 21
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
@@ -464,6 +466,54 @@ struct record_task {
   int64_t number;   /* at the end of its name; -1 = none */
 };
 
+/* ---- GPUs: calls of the CUDA libraries ---- */
+
+/* device_call.direction: host and device are what the call says they are. */
+#define DEVICE_H2H 1
+#define DEVICE_H2D 2
+#define DEVICE_D2H 3
+#define DEVICE_D2D 4
+#define DEVICE_UNIFIED 5 /* the library finds out by the addresses */
+#define DEVICE_SYNC 6    /* no copy: the thread waited for the device */
+
+/* Calls that copied, or waited, from one stack in one direction: one, or those of up to 10 ms. */
+struct record_device_call {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;        /* the first began */
+  int64_t end_ns;      /* the last was over */
+  int64_t duration_ns; /* inside the calls, together; an asynchronous one returns before the copy is done */
+  uint64_t stack;
+  uint64_t bytes; /* copied; 0 with DEVICE_SYNC */
+  uint32_t calls;
+  uint16_t direction; /* DEVICE_* */
+  uint16_t pad;
+  uint64_t reserved;
+};
+
+#define BLOCK_ALLOCATED 1 /* t_ns: behind the call */
+#define BLOCK_FREED 2     /* t_ns: before the call. No stack */
+#define BLOCK_NOT_FREED 3 /* the thread's last BLOCK_FREED of that address was refused */
+
+/* device_block.source: which function gave it. */
+#define GIVEN_BY_MALLOC 1  /* cudaMalloc, cudaMallocPitch, cuMemAlloc, cuMemAllocPitch */
+#define GIVEN_BY_MANAGED 2 /* cudaMallocManaged, cuMemAllocManaged: lives on the device and the host in turns */
+#define GIVEN_BY_ASYNC 3   /* cudaMallocAsync, cuMemAllocAsync and those of a pool */
+
+/* A block of device memory came or went. Of one address, records are in order of t_ns. */
+struct record_device_block {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t address;
+  uint64_t bytes;  /* 0 but for BLOCK_ALLOCATED */
+  uint16_t what;   /* BLOCK_* */
+  uint16_t source; /* GIVEN_BY_*; 0 but for BLOCK_ALLOCATED */
+  uint32_t pad;
+  uint64_t reserved[2];
+};
+
 #ifndef SCALENE_TRACE_CFFI
 _Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
 _Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
@@ -485,6 +535,8 @@ _Static_assert(sizeof(struct record_gc) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_heap) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_wait) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct record_task) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_device_call) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_device_block) == SPOOL_LINE_BYTES, "one line");
 _Static_assert(sizeof(struct board_entry) * SPOOL_BOARD == SPOOL_BOARD_BYTES, "the board fits its place");
 #endif
 

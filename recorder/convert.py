@@ -23,6 +23,7 @@ from scalene_trace.formats.spool import Records, Spool
 
 from .addresses import ModuleIds, segments_by_process
 from .allocations import Allocations
+from .devices import DeviceCalls
 from .gpu_rows import GpuRows
 from .marks import mark_table, read_marks
 from .memory import copy_table, gc_table, heap_table, memory_table, possible
@@ -39,7 +40,7 @@ from .waits import possible_waits, wait_table
 
 _C = constants()
 #: Kinds of samples in the trace.
-_SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy")
+_SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
 
 Tables = dict[str, dict[str, Any]]
 
@@ -86,6 +87,7 @@ class Conversion:
         self._segments = segments_by_process(survey.modules, survey.forked_from())
         self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
+        self._devices = DeviceCalls(survey, self._stacks)
         self._impossible = 0
         self._addresses: dict[int, Offsets] = {}
 
@@ -128,7 +130,7 @@ class Conversion:
             "alloc": self._allocations.rows(batch),
             "copy": copy_table(copies, start_ns, stacks),
             "heap": heap_table(bulk["heap"], start_ns),
-        }
+        } | self._devices.tables(batch)
 
     def _whole_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
@@ -159,7 +161,7 @@ class Conversion:
         return read_symbols(self._modules.images(to_real_ns), self._addresses, self._facts.cwd)
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
-        damaged = self._survey.damaged + self._allocations.damaged + self._impossible
+        damaged = self._survey.damaged + self._allocations.damaged + self._devices.damaged + self._impossible
         damaged += self._gpu.damaged if self._gpu else 0
         return self._outcome.losses | {
             "damaged_records": damaged if self._outcome.until_ns is None else 0,  # else some are just being written

@@ -17,10 +17,13 @@ _C = constants()
 #: Kinds that are few and kept whole.
 _KEPT = ("process_end", "thread_start", "thread_end", "gc")
 #: Kinds whose records have a stack.
-_WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy")
+_WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block")
 #: Kinds whose records say when which thread was there, and those of them that may be of no thread (0).
-_SEEN_IN = ("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc")
-_MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc"})
+_SEEN_IN = (
+    *("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc"),
+    *("device_call", "device_block"),
+)
+_MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc", "device_call", "device_block"})
 
 Hashes = npt.NDArray[np.uint64]
 

@@ -1,7 +1,8 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
 With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
-tell two at a time, then, one by one, those that any company would disturb. All others wait for them.
+tell three at a time (a good part of them sleeps), then, one by one, those that any company would disturb. All others wait
+for them.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from targets_env import environment_python
 
 #: Inherited by every process that a test starts, so that one left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
-#: Modules whose tests compare CPU or waiting time with the program's own clocks, or need a core for some seconds: one
-#: more of them may run beside, on the other core.
-PAIRED = {
+#: Modules whose tests compare CPU or waiting time with the program's own clocks, or need a core for some seconds: others of
+#: them may run beside.
+TOGETHER = {
     "test_must_gpu.py",
     "test_must_split.py",
     "test_must_tasks.py",
@@ -39,7 +40,9 @@ PAIRED = {
 }
 #: Modules whose tests compare times: nothing else may run beside them.
 ALONE = {"test_must_kernel.py", "test_must_native.py"}
-MEASURING = PAIRED | ALONE
+MEASURING = TOGETHER | ALONE
+#: How many of the tests that measure may run at once.
+SEATS = 3
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
 PATIENCE_S = 900
@@ -80,7 +83,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (module_of(item.nodeid) not in PAIRED, module_of(item.nodeid) not in ALONE))
+    items.sort(key=lambda item: (module_of(item.nodeid) not in TOGETHER, module_of(item.nodeid) not in ALONE))
     config.stash[MEASURERS] = sum(module_of(item.nodeid) in MEASURING for item in items)
 
 
@@ -90,7 +93,7 @@ def shared_file(config: pytest.Config, name: str) -> IO[bytes]:
     return (folder / name).open("ab", buffering=0)
 
 
-def take_either(files: list[IO[bytes]]) -> None:
+def take_any(files: list[IO[bytes]]) -> None:
     """Locks one of the files, whichever is free first."""
     while True:
         for file in files:
@@ -101,15 +104,15 @@ def take_either(files: list[IO[bytes]]) -> None:
 
 @contextmanager
 def turn_to_measure(config: pytest.Config, alone: bool) -> Iterator[None]:
-    """Holds both cores, or either. ``turns`` grows by a byte for each test that has measured."""
+    """Holds all seats, or one. ``turns`` grows by a byte for each test that has measured."""
     with ExitStack() as stack:
-        cores = [stack.enter_context(shared_file(config, f"core{number}")) for number in (0, 1)]
+        seats = [stack.enter_context(shared_file(config, f"seat{number}")) for number in range(SEATS)]
         turns = stack.enter_context(shared_file(config, "turns"))
         if alone:
-            for core in cores:
-                fcntl.flock(core, fcntl.LOCK_EX)
+            for seat in seats:
+                fcntl.flock(seat, fcntl.LOCK_EX)
         else:
-            take_either(cores)
+            take_any(seats)
         try:
             yield
         finally:

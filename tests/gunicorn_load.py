@@ -39,10 +39,10 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def gunicorn(port: int) -> list[str]:
-    """Arguments of the interpreter that start the server."""
+def gunicorn(port: int, application: str = "web") -> list[str]:
+    """Arguments of the interpreter that start the server of a module of ``targets``."""
     where = ["--chdir", str(TARGETS), "-b", f"127.0.0.1:{port}", "-w", str(WORKERS), "--log-level", "warning"]
-    return ["-m", "gunicorn", *where, "--graceful-timeout", "20", "web:application"]
+    return ["-m", "gunicorn", *where, "--graceful-timeout", "20", f"{application}:application"]
 
 
 @contextmanager
@@ -82,8 +82,8 @@ def ask(port: int, number: int) -> int:
         words = answer.read().split()
     finally:
         connection.close()
-    if answer.status != 200 or len(words) != 3 or int(words[1]) != number:
-        raise ValueError(f"{answer.status} {words!r}")
+    if answer.status != 200 or len(words) < 3 or int(words[1]) != number:
+        raise ValueError(f"{answer.status} {words[:3]!r}")
     return int(words[0])
 
 

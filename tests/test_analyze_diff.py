@@ -124,6 +124,43 @@ def test_the_text_says_it_in_a_sentence_and_shows_the_lines(run: Any, two: tuple
     assert "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'" in shown.out
 
 
+def test_to_give_back_less_of_what_others_allocated_is_neither_better_nor_worse(run: Any, tmp_path: Path) -> None:
+    def grows(rounds: int) -> Callable[[TraceBuilder, int, int], None]:
+        """Line 5 allocates 400 times so many blocks, line 6 gives them back."""
+
+        def more(builder: TraceBuilder, process: int, thread: int) -> None:
+            builder.settings["features"] = '["cpu", "memory"]'
+            for index in range(2 * rounds):
+                line, sign = (6, -1) if index % 2 else (5, 1)
+                stack = builder.stack((APP, "work", 3, line))
+                builder.memory(index * MS, process, thread, stack, sign * 10_485_767, 10_485_767 * (sign > 0))
+
+        return more
+
+    before = trace(tmp_path / "a.parquet", {4: 100}, more=grows(400))
+    after = trace(tmp_path / "b.parquet", {4: 100}, more=grows(0))
+    document = run("diff", "--json", "--fail-on", "worse", before, after)
+    assert document.code == 0, "nothing is worse"
+    verdicts = {row["before_line"]: row["changes"]["growth_bytes"]["verdict"] for row in document.json["lines"]}
+    assert (verdicts[5], verdicts[6]) == ("better", None)
+    assert run("diff", "--json", "--fail-on", "worse", after, before).code == 1
+
+
+def test_where_the_busiest_line_is_gone_what_could_be_told_of_the_others_is_not_said(run: Any, tmp_path: Path) -> None:
+    before = trace(tmp_path / "a.parquet", {4: 2, 5: 3, 6: 1_000})
+    after = trace(tmp_path / "b.parquet", {5: 2, 6: 3}, NEW, function="process")
+    document = run("diff", "--json", before, after).json
+    assert document["statistics"]["detectable_ratio"] > 5
+    assert document["advice"][0].startswith("One run on a side cannot tell small changes from noise (a spread")
+
+
+def test_of_an_edited_line_both_texts_are_shown(run: Any, tmp_path: Path) -> None:
+    before = trace(tmp_path / "a.parquet", {4: 1_000})
+    after = trace(tmp_path / "b.parquet", {5: 100}, NEW, function="process")
+    shown = run("diff", before, after).out
+    assert re.search(r"app.py:5 \(was 4\) edited  for row in sorted\(rows\):\n  was +for row in rows:\n", shown)
+
+
 def test_several_runs_use_the_spread_between_them(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     for index, (before, after) in enumerate([(2_000, 1_150), (2_060, 1_100), (1_990, 1_120)]):

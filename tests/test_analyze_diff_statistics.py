@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -24,6 +25,19 @@ from simulated_runs import PROGRAM, compared, cpu_figure, flagged, simulated_run
 BUSY = 10
 #: What runs of a program differ by beside the ticks: each line by itself, and all together.
 NOISES = [(0.0, 0.0), (0.03, 0.0), (0.0, 0.03), (0.02, 0.02)]
+
+
+def test_twenty_times_the_lines_take_no_hundred_times_as_long() -> None:
+    def cpu_s(lines: int) -> float:
+        """CPU time of a comparison of so many lines."""
+        random = np.random.default_rng(3)
+        sides = [[simulated_run(random, dict.fromkeys(range(1, lines + 1), 60))] for _ in range(2)]
+        began_s = time.process_time()
+        assert len(compared(*sides).lines) == lines
+        return time.process_time() - began_s
+
+    cpu_s(10)
+    assert cpu_s(4_000) < 100 * cpu_s(200)
 
 
 def slower(factor: float) -> dict[int, float]:

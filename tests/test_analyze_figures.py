@@ -365,7 +365,8 @@ def test_what_was_off_is_none_and_not_zero(tmp_path: Path) -> None:
     assert (report.totals.peak_bytes, report.timeline, report.leaks) == (None, None, None)
     assert (line(report, 12).growth_bytes, line(report, 12).trend, line(report, 12).wait_s) == (None, None, None)
     assert report.traces[0].events == {
-        "cpu": 1, "wait": None, "task": None, "memory": None, "alloc": None, "copy": None, "gpu": None, "rss": None
+        "cpu": 1, "wait": None, "task": None, "memory": None, "alloc": None, "copy": None, "gpu": None, "rss": None,
+        "device_copy": None, "device_sync": None, "device_alloc": None,
     }  # fmt: skip
 
 

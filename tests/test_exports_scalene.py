@@ -12,7 +12,7 @@ from export_traces import APP, THIN, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
-from trace_builder import SECOND, TraceBuilder
+from trace_builder import MS, SECOND, TraceBuilder
 
 MIB = 1_048_576
 #: The fields of Scalene 2.4's schema that have no default.
@@ -134,6 +134,45 @@ def test_stacks_weigh_seconds_milliseconds_and_mebibytes(tmp_path: Path) -> None
     assert native == [
         {"kind": "native", "display_name": "crc32_z", "filename_or_module": "libz", "line": None, "ip": 0, "offset": 0}
     ]
+
+
+def test_allocations_cores_and_what_no_python_stack_allocated_are_told(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.settings |= {"features": '["cpu", "memory", "alloc"]', "cpu_count": "4"}
+    process = builder.process(end_ns=10 * SECOND)
+    main, pool = builder.thread(process, cpu_ns=0, tid=1001), builder.thread(process, cpu_ns=0)
+    stack = builder.stack((APP, "solve", 3, 4))
+    native = {"pc_class": "extension", "user_ns": 30 * MS}
+    for index in range(10):
+        builder.tick(index * 30 * MS, process, main, stack, **native)
+        builder.tick(index * 30 * MS + MS, process, pool, None, has_python=False, **native)
+    for interval in (1, 65_536):  # a sampled block of 65,536 bytes stands for 1 / (1 - 1/e) = 1.58 of them
+        builder.alloc(SECOND, process, main, stack, 65_536, interval_bytes=interval)
+    builder.alloc(SECOND, process, pool, None, 1_999_993)
+    document = exported(builder.write(tmp_path / "t.parquet"))
+    line = next(row for row in document["files"][APP]["lines"] if row["lineno"] == 4)
+    (function,) = document["files"][APP]["functions"]
+    for row in (line, function):
+        assert row["n_mallocs"] == 3  # 2.58, rounded
+        assert row["n_core_utilization"] == pytest.approx(2 / 4), "the line kept two of four cores busy"
+    assert document["native_allocations_mb"] == pytest.approx(1_999_993 / MIB)
+
+
+def test_tasks_are_named_on_the_lines_where_they_waited(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.settings["features"] = '["cpu", "wait", "task"]'
+    process = builder.process(end_ns=10 * SECOND)
+    thread = builder.thread(process, cpu_ns=0)
+    fetch, store = builder.stack((APP, "fetch", 3, 4)), builder.stack((APP, "store", 8, 9))
+    for number, (stack, length) in enumerate(((fetch, 3 * SECOND), (fetch, 3 * SECOND), (store, 2 * SECOND))):
+        builder.task(SECOND, process, thread, stack, length, task=number + 1, name=f"worker-{number}")
+    document = exported(builder.write(tmp_path / "t.parquet"))
+    lines = {row["lineno"]: row for row in document["files"][APP]["lines"]}
+    assert document["async_profile"] is True
+    assert (lines[4]["n_async_await_percent"], lines[9]["n_async_await_percent"]) == pytest.approx((75.0, 25.0))
+    assert (lines[4]["async_task_names"], lines[4]["is_coroutine"]) == (["worker-*"], True)
+    functions = {row["line"]: row["is_coroutine"] for row in document["files"][APP]["functions"]}
+    assert functions == {"fetch": True, "store": True}
 
 
 def test_leaks_are_listed_by_line(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ TREES = tuple(CAUSES)
 
 def tree_error(how: str, python: Interpreter, trace: Path) -> float:
     """Records a tree and holds its processes; the error of its CPU time, in percent."""
-    done = record(trace, [target("tree"), how, "0.6"], python, ["--cpu-interval", "400us"])
+    done = record(trace, [target("tree"), how, "0.4"], python, ["--cpu-interval", "200us"])
     assert done.status == 0, done.stderr.decode()
     found, path = report(trace), str(target("tree"))
     processes = rows(trace, "process")

@@ -64,7 +64,8 @@ METRICS = {
     )
 }
 
-_NO_STACK = "[no Python stack]"
+#: In place of the frames of samples that have none.
+NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
 _PARTS = {
     "system": "[kernel]",
@@ -148,10 +149,10 @@ class TraceStacks:
 
     def _python(self, stack: int | None) -> list[Frame]:
         if stack not in self._whole:
-            return [_note(_NO_STACK)]
+            return [_note(NO_STACK)]
         truncated, locations = self._whole[stack]
         frames = [self._locations[id_] for id_ in reversed(locations) if id_ in self._locations]
-        return ([_note(_TRUNCATED)] if truncated else []) + frames or [_note(_NO_STACK)]
+        return ([_note(_TRUNCATED)] if truncated else []) + frames or [_note(NO_STACK)]
 
 
 def _note(text: str) -> Frame:

@@ -1,7 +1,7 @@
 """Scalene's own JSON, for ``scalene view``: the report's lines and functions under Scalene's names.
 
 Percentages are of all CPU time, so what no line of the user's spent is what is missing to 100. Memory is in MiB. What a
-trace does not hold is 0, because the format has no other way to say so.
+trace does not hold (GPU, tasks that waited at one moment) is 0, because the format has no other way to say so.
 """
 
 from __future__ import annotations
@@ -16,21 +16,23 @@ from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.results import Line, Report
 from scalene_trace.analyze.selection import Selection
 
-from .profile import Frame, Profile, Whole, read_profile
+from .profile import NO_STACK, Frame, Profile, Whole, read_profile
+from .scalene_figures import Beside, figures_beside
 from .text import json_bytes, plain
 
 _MIB = 1_048_576
-_STACK_METRICS = ("cpu", "live-at-peak")
+_STACK_METRICS = ("cpu", "live-at-peak", "allocated")
 Row = dict[str, Any]
 
 
 def scalene(paths: Sequence[Path], selection: Selection) -> bytes:
     """The document. Raises the errors of :func:`open_traces`."""
     report = build_report(paths, selection)
-    return json_bytes(_document(report, read_profile(paths, selection, _STACK_METRICS)))
+    beside = figures_beside(paths, selection, report)
+    return json_bytes(_document(report, read_profile(paths, selection, _STACK_METRICS), beside))
 
 
-def _document(report: Report, profile: Profile) -> Row:
+def _document(report: Report, profile: Profile, beside: Beside) -> Row:
     first, totals = report.traces[0], report.totals
     words = [plain(word) for word in first.command or []]
     program = words[0] if words else plain(first.path)
@@ -40,7 +42,7 @@ def _document(report: Report, profile: Profile) -> Row:
     return {
         "alloc_samples": sum(trace.events["alloc"] or 0 for trace in report.traces),
         "args": words,
-        "async_profile": False,
+        "async_profile": beside.has_tasks,
         "combined_stacks": _combined_stacks(profile),
         "combined_stacks_timeline": [],
         "elapsed_time_sec": sum(trace.wall_s or 0.0 for trace in report.traces),
@@ -49,7 +51,7 @@ def _document(report: Report, profile: Profile) -> Row:
         "entrypoint_dir": program.rpartition("/")[0],
         "filename": program,
         "program": program,
-        "files": {plain(file): _file(file, lines, report) for file, lines in _by_file(report.lines).items()},
+        "files": {plain(file): _file(file, lines, report, beside) for file, lines in _by_file(report.lines).items()},
         "gpu": has_gpu,
         "gpu_device": "GPU" if has_gpu else "",
         "growth_rate": _growth_percent(report),
@@ -59,7 +61,7 @@ def _document(report: Report, profile: Profile) -> Row:
         "max_footprint_python_fraction": (totals.python_peak_bytes or 0) / peak_bytes if peak_bytes > 0 else 0.0,
         "memory": totals.peak_bytes is not None or totals.alloc_bytes is not None,
         "memory_stacks": _memory_stacks(profile),
-        "native_allocations_mb": 0.0,
+        "native_allocations_mb": _without_python(profile) / _MIB,
         "samples": [[t_s * 1e9, size / _MIB] for t_s, size in report.timeline or [] if t_s >= 0 and size >= 0],
         "stacks": _stacks(profile),
     }
@@ -73,7 +75,7 @@ def _by_file(lines: Iterable[Line]) -> dict[str, list[Line]]:
     return found
 
 
-def _file(file: str, lines: list[Line], report: Report) -> Row:
+def _file(file: str, lines: list[Line], report: Report, beside: Beside) -> Row:
     """Every line that the trace has the text of, or a figure for."""
     figures = {line.line: line for line in lines if line.line is not None}
     source = report.sources.get(file, [])
@@ -83,10 +85,10 @@ def _file(file: str, lines: list[Line], report: Report) -> Row:
     functions = [each for each in report.functions if each.file == file and (each.first_line or 0) > 0]
     leaks = [leak for leak in report.leaks or [] if leak.file == file]
     return {
-        "functions": [_row(each, each.first_line or 1, plain(each.function or "?"), report) for each in functions],
+        "functions": [_row(f, f.first_line or 1, plain(f.function or "?"), report, beside) for f in functions],
         "imports": [],
         "leaks": {str(leak.line): _leak(leak.probability, leak.bytes_per_s) for leak in leaks},
-        "lines": [_line(figures.get(number), number, texts.get(number, ""), report) for number in numbers],
+        "lines": [_line(figures.get(number), number, texts.get(number, ""), report, beside) for number in numbers],
         "percent_cpu_time": min(sum(line.cpu_percent or 0.0 for line in lines), 100.0),
     }
 
@@ -95,14 +97,14 @@ def _leak(probability: float, bytes_per_s: float) -> Row:
     return {"likelihood": probability, "velocity_mb_s": max(bytes_per_s, 0.0) / _MIB}
 
 
-def _line(figures: Line | None, number: int, text: str, report: Report) -> Row:
+def _line(figures: Line | None, number: int, text: str, report: Report, beside: Beside) -> Row:
     regions = ("start_region_line", "end_region_line", "start_outermost_loop", "end_outermost_loop")
     first = max(figures.first_line or 0, 0) if figures is not None else 0
-    row = _row(figures, number, f"{text}\n", report) | dict.fromkeys(regions, number)
+    row = _row(figures, number, f"{text}\n", report, beside) | dict.fromkeys(regions, number)
     return row | {"start_function_line": first, "end_function_line": number if first else 0}
 
 
-def _row(figures: Line | None, number: int, text: str, report: Report) -> Row:
+def _row(figures: Line | None, number: int, text: str, report: Report, beside: Beside) -> Row:
     """The fields that lines and functions share; a line without samples has zeros."""
     known = figures or Line(None, None, None, None)
     peak_mb = max([known.live_at_peak_bytes or 0, *(size for _, size in known.trend or [])]) / _MIB
@@ -114,7 +116,6 @@ def _row(figures: Line | None, number: int, text: str, report: Report) -> Row:
         "n_avg_mb": min(_mean_bytes(known) / _MIB, peak_mb),
         "n_growth_mb": max(known.growth_bytes or 0, 0) / _MIB,
         "n_malloc_mb": (known.alloc_bytes or 0) / _MIB,
-        "n_mallocs": 0,
         "n_usage_fraction": _share(known.alloc_bytes, report.totals.alloc_bytes),
         "n_python_fraction": min(max(known.python_alloc_fraction or 0.0, 0.0), 1.0),
         "n_copy_mb_s": (known.copy_bytes_per_s or 0.0) / _MIB,
@@ -122,8 +123,7 @@ def _row(figures: Line | None, number: int, text: str, report: Report) -> Row:
         "n_gpu_percent": min(known.gpu_percent or 0.0, 100.0),
         "n_gpu_avg_memory_mb": 0.0,
         "n_gpu_peak_memory_mb": (known.gpu_peak_bytes or 0) / _MIB,
-        "is_coroutine": False,
-        "async_task_names": [],
+        **beside.row(known, report),
     }
 
 
@@ -134,8 +134,6 @@ def _cpu(known: Line, report: Report) -> Row:
     return {
         **percents,
         "n_sys_percent": 100 * _share(known.system_s, whole),
-        "n_core_utilization": 0.0,
-        "n_async_await_percent": 0.0,
         "n_async_concurrency_mean": 0.0,
         "n_async_concurrency_peak": 0.0,
         "cpu_samples_list": [],
@@ -191,6 +189,12 @@ def _combined_stacks(profile: Profile) -> list[Any]:
 def _memory_stacks(profile: Profile) -> list[Any]:
     """What was alive at the peak by whole stack, in MiB."""
     return [[_frames(profile, stack), size / _MIB] for stack, size in _sums(profile, "live-at-peak").items() if size]
+
+
+def _without_python(profile: Profile) -> int:
+    """Bytes that threads without a Python stack allocated."""
+    stacks = profile.stacks
+    return sum(v.value for v in profile.values["allocated"] if stacks.of(v.stack)[0].function == NO_STACK)
 
 
 def _sums(profile: Profile, metric: str) -> dict[int, int]:

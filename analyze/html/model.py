@@ -16,7 +16,8 @@ from scalene_trace.analyze import info, queries
 from scalene_trace.analyze.leaks import find_leaks, merged_leaks
 from scalene_trace.analyze.libraries import library_times
 from scalene_trace.analyze.open import REPORT_TABLES, Traces, open_traces
-from scalene_trace.analyze.report import line_key, query_of
+from scalene_trace.analyze.reduction import line_key
+from scalene_trace.analyze.report import query_of
 from scalene_trace.analyze.results import ThreadInfo, TraceInfo, to_json
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.analyze.sources import sources_of
@@ -51,14 +52,19 @@ def build_document(paths: Sequence[Path], selection: Selection) -> Json:
     entries = []
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
-            entries.append(_entry(traces, selection))
-    made_by = f"scalene-trace {version('scalene-trace')}"
-    return {"schema": SCHEMA, "made_by": made_by, "query": query_of(selection), "traces": entries}
+            entries.append(entry(traces, selection))
+    return {"schema": SCHEMA, "made_by": made_by(), "query": query_of(selection), "traces": entries}
 
 
-def _entry(traces: Traces, selection: Selection) -> Json:
+def made_by() -> str:
+    """What the page says that it was made by."""
+    return f"scalene-trace {version('scalene-trace')}"
+
+
+def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
+    """What the page knows of the one opened trace, by at most ``most`` pieces of its time."""
     connection, trace = traces.connection, info.trace_info(traces)
-    bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection))
+    bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection), most)
     lines = texts.sampled_lines(figures.calls.locations)
     user_files = _user_files(connection)
     sources = sources_of(connection, lines.keys() & user_files)
@@ -104,9 +110,8 @@ def _time_range(connection: DuckDBPyConnection, trace: TraceInfo, selection: Sel
     return from_ns, end_ns if selection.to_ns is None else max(min(selection.to_ns, end_ns), from_ns + 1)
 
 
-def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int]) -> tuple[Bins, _Figures]:
+def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int], most: int) -> tuple[Bins, _Figures]:
     """The figures over as many pieces of the time as a page has room for."""
-    most = MAX_BINS
     while True:
         bins = bins_for(*time_range, most)
         figures = _figures(traces, trace, bins)

@@ -7,6 +7,9 @@
 --   memory: footprint samples
 --   alloc: allocation samples
 --   copy: copy samples
+--   device_copy: copies that CUDA libraries were asked for (rows: some stand for several)
+--   device_sync: waits for a device, in the same way
+--   device_alloc: blocks of device memory
 --   rss: readings of the resident set
 --   gpu: GPU ticks
 --   processes: processes, or rather images (exec starts a new one)
@@ -21,6 +24,9 @@ SELECT max(COLUMNS(*)) AS '\0' FROM (
     UNION ALL BY NAME SELECT count(*) AS memory FROM memory_samples
     UNION ALL BY NAME SELECT count(*) AS alloc FROM alloc_rows
     UNION ALL BY NAME SELECT count(*) AS copy FROM copies
+    UNION ALL BY NAME SELECT count(*) AS device_copy FROM device_copies
+    UNION ALL BY NAME SELECT count(*) AS device_sync FROM device_syncs
+    UNION ALL BY NAME SELECT count(*) AS device_alloc FROM device_allocations
     UNION ALL BY NAME SELECT count(*) AS rss FROM rss_samples
     UNION ALL BY NAME SELECT count(*) AS gpu FROM gpu_ticks
     UNION ALL BY NAME SELECT count(*) AS processes FROM processes

@@ -194,6 +194,8 @@ const struct image *images_find(uintptr_t address) {
   return table ? find_in(table, address) : NULL;
 }
 
+uint32_t images_closed_count(void) { return atomic_load(&closing) ? UINT32_MAX : atomic_load(&closed_count); }
+
 /* Unlike dlopen, dlclose does not look at its caller: it can be wrapped. */
 EXPORT int dlclose(void *handle) {
   next_ensure();

@@ -97,6 +97,7 @@ static void end_process(uint32_t how, int status) {
     threads_end();
     memory_write_heap();
     copies_process_end();
+    devices_flush_all();
     write_end(how, status);
     spool_finish_chunk();
   }
@@ -118,6 +119,8 @@ static void begin_as(uint32_t cause, uint32_t parent) {
     usage_start_user_ns = usage_start_system_ns = 0;
     memory_postfork_child();
     copies_postfork_child();
+    devices_postfork_child();
+    slots_postfork_child();
     ticks_alone(true);
     threads_postfork_child();
     ticks_alone(false);
@@ -162,6 +165,7 @@ bool process_is_recorded_one(void) { return (pid_t)syscall(SYS_getpid) == own_pi
 void process_before_exec(void) {
   if (!recording() || !process_is_recorded_one()) return;
   ticks_disarm();
+  devices_flush_all();
   threads_write_end();
   board_end();
   write_end(END_EXEC, 0);
@@ -248,6 +252,7 @@ static void start_recording(void) {
   images_init();
   memory_init();
   pyalloc_init();
+  slots_refresh();
   pthread_atfork(NULL, NULL, on_fork_in_child);
   if (python_version && !python_layout) warn_unknown_python();
   if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);

@@ -225,6 +225,8 @@ void images_refresh(void);
 /* Modules will be written again by this process. Context: signal. */
 void images_postfork_child(void);
 const struct image *images_find(uintptr_t address);
+/* How often a library was closed, or UINT32_MAX while one is. Context: signal. */
+uint32_t images_closed_count(void);
 /* What the native stack tells, from the interrupted instruction up to the bytecode loop. Context: signal. */
 struct native_evidence {
   uintptr_t extension_pc;
@@ -518,6 +520,21 @@ void copies_thread_end(void);
 /* Writes what is left over. Context: normal. */
 void copies_process_end(void);
 void copies_postfork_child(void);
+
+/* ---- devices.c: what calls of the CUDA libraries copy, allocate and wait (cuda.h has its inner side) ---- */
+
+/* Writes what threads have not told yet, but for those that are just adding to it. Context: signal. */
+void devices_flush_all(void);
+/* The same of the calling thread, at its end, and if it is due. Context: signal. */
+void devices_thread_end(void);
+void devices_tick(void);
+void devices_postfork_child(void);
+
+/* ---- slots.c: where calls of the CUDA libraries are met ---- */
+
+/* Puts libraries under watch that were loaded since the last look. Context: normal. */
+void slots_refresh(void);
+void slots_postfork_child(void);
 
 /* ---- pyalloc.c: Python's allocators ---- */
 

@@ -118,6 +118,7 @@ void threads_end(void) {
   t->ended = 1;
   memory_thread_end();
   copies_thread_end();
+  devices_thread_end();
   ticks_disarm();
   threads_write_end();
   board_end();

@@ -479,6 +479,7 @@ bool ticks_handle(siginfo_t *info, void *context) {
        kernel = has_cookie(info, &kernel_cookie);
   if (!perf && !user && !kernel) return from_descriptor(info, &this_thread.perf_was);
   process_check_fork();
+  devices_tick();
   if (!recording()) {
     ticks_disarm();
   } else if (perf) {

@@ -3,6 +3,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { readDocument, Trace } from "./data.js";
 import { growthByLine, nameLines, sumUp } from "./figures.js";
+import { Comparison } from "./comparison.js";
 import { element } from "./dom.js";
 import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";
@@ -330,5 +331,7 @@ function longest(rows, name) {
   return rows.reduce((most, row) => Math.max(most, row[name]), 0);
 }
 
-new Page(readDocument());
+const content = readDocument();
+if (content.diff) new Comparison(content);
+else new Page(content);
 document.documentElement.dataset.ready = "true";

@@ -21,7 +21,7 @@ export class Table {
   constructor(columns, options) {
     this.columns = columns;
     this.options = options;
-    this.id = options.label.toLowerCase();
+    this.id = options.label.toLowerCase().replaceAll(" ", "-");
     this.sort = options.sort ?? null;
     this.head = element("div", { class: "row head", role: "row" }, ...columns.map((each) => this.#header(each)));
     this.body = element("div", { class: "rows", role: "rowgroup" });

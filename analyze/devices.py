@@ -1,0 +1,76 @@
+"""What lines and functions ask CUDA libraries for: copies, waits and device memory (docs/design/gpu-copies.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from . import queries
+from .results import DeviceCopies
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+Row = dict[str, Any]
+
+DIRECTIONS = ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes", "unified_bytes")
+#: Columns of device_rows.sql that add up.
+SUMMED = (*DIRECTIONS, "device_copy_s", "device_sync_s", "device_alloc_bytes", "device_live_at_peak_bytes")
+#: Samplers of :data:`info.SAMPLERS` that this is about.
+SAMPLERS = ("device_copy", "device_sync", "device_alloc")
+
+_LINE = ("file", "line")
+_FUNCTION = ("file", "function", "first_line")
+
+
+def add_devices(connection: DuckDBPyConnection, lines: list[Row], functions: list[Row], rest: Row) -> None:
+    """Adds the columns :data:`SUMMED` to rows of lines.sql and functions.sql, and to the one of unattributed.sql. A line
+    that nothing else was sampled on becomes a row."""
+    for row in (*lines, *functions, rest):
+        row.update(dict.fromkeys(SUMMED, 0))
+    found = queries.rows(connection, "device_rows")
+    mine = [row for row in found if row["file"] is not None]
+    _add(mine, lines, _LINE, rest)
+    _add(mine, functions, _FUNCTION, rest)
+    for row in found:
+        if row["file"] is None:
+            _count(rest, row)
+
+
+def _add(found: list[Row], rows: list[Row], names: tuple[str, ...], rest: Row) -> None:
+    by_key = {tuple(row[name] for name in names): row for row in rows}
+    for each in found:
+        key = tuple(each[name] for name in names)
+        if key not in by_key:
+            by_key[key] = _empty_row(rest) | {name: each[name] for name in ("file", "line", "function", "first_line")}
+            rows.append(by_key[key])
+        _count(by_key[key], each)
+
+
+def _empty_row(rest: Row) -> Row:
+    """A row of nothing: ``rest`` has every column that adds up but one."""
+    return dict.fromkeys(rest, 0) | {"trace": 1, "cumulative_cpu_s": 0.0}
+
+
+def _count(row: Row, figures: Row) -> None:
+    for name in SUMMED:
+        row[name] += figures[name]
+
+
+def asked_of_devices(rows: Iterable[Row], events: Sequence[dict[str, int | None]]) -> Row:
+    """The fields of results about devices (but for what was alive) for these rows together; none where no call of a CUDA
+    library was seen. ``events``: those of each trace."""
+    if not any(each[name] for each in events for name in SAMPLERS):
+        return {}
+    sums = dict.fromkeys(SUMMED, 0)
+    for row in rows:
+        _count(sums, row)
+    copies = {name: sums[name] for name in DIRECTIONS}
+    kept = {name: sums[name] for name in ("device_copy_s", "device_sync_s", "device_alloc_bytes")}
+    return {"device_copy_bytes": sum(copies.values()), "device_copies": DeviceCopies(**copies)} | kept
+
+
+def device_peak(connection: DuckDBPyConnection) -> int | None:
+    """Most device memory that all recorded processes together had; None = none was seen."""
+    found = queries.rows(connection, "device_moments")
+    return found[0]["device_bytes"] if found else None

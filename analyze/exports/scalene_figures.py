@@ -1,0 +1,83 @@
+"""What Scalene's rows hold beside the report's figures: how many allocations, cores in use, and tasks of asyncio."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from scalene_trace.analyze.info import settings
+from scalene_trace.analyze.memory import MemoryQuery, build_memory
+from scalene_trace.analyze.open import open_traces
+from scalene_trace.analyze.results import Function, Line, Report, TaskRow
+from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.tasks import build_tasks
+
+from .text import plain
+
+#: A line by file and number, a function by file, name and first line.
+Key = tuple[Any, ...]
+#: Names of tasks on a line, at most: as many as Scalene keeps.
+_MOST_NAMES = 100
+
+
+@dataclass(frozen=True)
+class Beside:
+    """By key: allocations (estimated) and names of the tasks that were suspended there. ``coroutines``: functions by key."""
+
+    cpus: int = 1
+    has_tasks: bool = False
+    mallocs: dict[Key, int] = field(default_factory=dict)
+    tasks: dict[Key, set[str]] = field(default_factory=dict)
+    coroutines: set[Key] = field(default_factory=set)
+
+    def row(self, known: Line, report: Report) -> dict[str, Any]:
+        """The fields of a row."""
+        key = key_of(known)
+        own_s = (known.cpu_s or 0.0) - (known.parallel_native_s or 0.0)
+        cores = (known.cpu_s or 0.0) / own_s if own_s > 0 else 0.0
+        whole_s = report.totals.suspended_s or 0.0
+        return {
+            "n_mallocs": self.mallocs.get(key, 0),
+            "n_core_utilization": min(cores / self.cpus, 1.0),
+            "n_async_await_percent": min(100 * (known.suspended_s or 0.0) / whole_s, 100.0) if whole_s > 0 else 0.0,
+            "async_task_names": sorted(self.tasks.get(key, ()))[:_MOST_NAMES],
+            "is_coroutine": (known.file, known.function, known.first_line) in self.coroutines,
+        }
+
+
+def key_of(known: Line) -> Key:
+    """What a row is known by."""
+    if isinstance(known, Function):
+        return known.file, known.function, known.first_line
+    return known.file, known.line
+
+
+def figures_beside(paths: Sequence[Path], selection: Selection, report: Report) -> Beside:
+    """The figures of the traces that ``report`` is about. Raises the errors of :func:`open_traces`."""
+    events = [trace.events for trace in report.traces]
+    found = Beside(_cpus(paths[0]), any(each.get("task") for each in events), _mallocs(paths, selection))
+    if found.has_tasks:
+        for task in build_tasks(paths, selection, {}).rows:
+            _add(found, task)
+    return found
+
+
+def _cpus(path: Path) -> int:
+    with open_traces([path]) as traces:
+        told = settings(traces.connection).get("cpu_count") or ""
+    return max(int(told), 1) if told.isascii() and told.isdigit() and len(told) < 9 else 1
+
+
+def _mallocs(paths: Sequence[Path], selection: Selection) -> dict[Key, int]:
+    lines = build_memory(paths, selection, MemoryQuery("line"), {}).memory
+    functions = build_memory(paths, selection, MemoryQuery("function"), {}).memory
+    found: dict[Key, int] = {(row.file, row.line): row.allocations for row in lines}
+    return found | {(row.file, row.function, row.first_line): row.allocations for row in functions}
+
+
+def _add(found: Beside, task: TaskRow) -> None:
+    for key in ((task.file, task.line), (task.file, task.function, task.first_line)):
+        found.tasks.setdefault(key, set()).add(plain(task.name or "?"))
+    found.coroutines.add((task.file, task.function, task.first_line))

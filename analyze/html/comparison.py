@@ -1,0 +1,198 @@
+"""The page about a comparison: the differences, both versions of the source beside each other, and the calls of each run.
+
+docs/design/html.md says what is in the document.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby, zip_longest
+from pathlib import Path
+from typing import Any
+
+from scalene_trace.analyze.diff_results import Change, Changes, Diff, LineChange
+from scalene_trace.analyze.match import Pairs
+from scalene_trace.analyze.open import REPORT_TABLES, open_traces
+from scalene_trace.analyze.results import to_json
+from scalene_trace.analyze.runs import MEASURES, Run, Version, aligned, same_places, version_of
+from scalene_trace.analyze.selection import Selection
+
+from . import texts
+from .encode import safe_json
+from .model import SCHEMA, Json, entry, made_by
+from .page import assemble
+
+#: What the page says of a line, in this order; names are numbers into a list of them.
+_LINE = ("status", "file", "function", "line", "source", "before_file", "before_function", "before_line", "before_source")  # fmt: skip
+_NAMES = ("status", "file", "function", "before_file", "before_function")
+#: What the page says of a change, in this order; what is unknown at the end is left out.
+_CHANGE = ("before", "after", "verdict", "ratio", "difference", "low", "high")
+_SIDES = ("before", "after")
+Runs = tuple[Sequence[Run], Sequence[Run]]
+
+
+def build_comparison(diff: Diff, runs: Runs, selection: Selection) -> str:
+    """The page about ``diff`` of these runs, whose traces are read once more. Raises the errors of ``open_traces``."""
+    return assemble(safe_json(comparison_document(diff, runs, selection)))
+
+
+def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
+    """The document. Each run is an entry as in the page about a trace, with all of its time in one piece."""
+    versions = version_of(aligned(runs[0])), version_of(aligned(runs[1]))
+    per_second = diff.query["per_second"]
+    return {
+        "schema": SCHEMA,
+        "made_by": made_by(),
+        "query": diff.query,
+        "traces": [_calls(Path(run.info.path), selection) for side in runs for run in side],
+        "diff": {
+            "runs": [len(side) for side in runs],
+            "summary": diff.summary,
+            "advice": diff.advice,
+            "measures": [[m.name, m.title, m.is_time, m.part_of] for m in MEASURES.values()],
+            "totals": _changes(diff.totals, per_second),
+            **_lines(diff.lines, per_second),
+            "gates": to_json(diff.gates),
+            "statistics": to_json(diff.statistics),
+            **_sources(diff.lines, versions),
+        },
+    }
+
+
+def _calls(path: Path, selection: Selection) -> Json:
+    """What the page knows of a run; its sources are told once for both sides, and nobody asks for its threads."""
+    with open_traces([path], selection, REPORT_TABLES) as traces:
+        return entry(traces, selection, most=1) | {"sources": {}, "libraries": {}, "leaks": None}
+
+
+def _lines(lines: Sequence[LineChange], per_second: bool) -> Json:
+    """``lines``, a row each with its changes last, and the ``names`` in them, each once."""
+    names: dict[str | None, int] = {}
+    rows = []
+    for line in lines:
+        row: list[Any] = [getattr(line, name) for name in _LINE]
+        for place, name in enumerate(_LINE):
+            if name in _NAMES:
+                row[place] = names.setdefault(_cut(row[place], texts.MAX_NAME), len(names))
+            elif name in ("source", "before_source"):
+                row[place] = _cut(row[place], texts.MAX_LINE)
+        if row[-1] == row[_LINE.index("source")]:
+            row[-1] = 0  # the same again
+        rows.append([*row, _changes(line.changes, per_second)])
+    return {"names": list(names), "lines": rows}
+
+
+def _cut(text: str | None, most: int) -> str | None:
+    return text if text is None else text[:most]
+
+
+def _changes(changes: Changes, per_second: bool) -> Json:
+    """By measure, of what there is any of, the columns of ``_CHANGE``."""
+    known = {name: change for name, change in changes.items() if change is not None}
+    return {name: _change(change, per_second) for name, change in known.items() if change.before or change.after}
+
+
+def _change(change: Change, per_second: bool) -> list[Any]:
+    columns = [getattr(change, name) for name in _CHANGE]
+    if per_second and (change.before_per_s is not None or change.after_per_s is not None):
+        columns[:2] = change.before_per_s, change.after_per_s
+    while columns[-1] is None:
+        columns.pop()
+    return [_short(each) if isinstance(each, float) else each for each in columns]
+
+
+def _short(value: float) -> float | int:
+    """To six digits; whole numbers without a point."""
+    found = float(f"{value:.6g}")
+    return int(found) if found.is_integer() else found
+
+
+def _sources(lines: Iterable[LineChange], versions: tuple[Version, Version]) -> Json:
+    """``sources``: the text of both sides by file; ``files``: which file is which, and which lines stand side by side."""
+    sampled: list[dict[str, set[int]]] = [{}, {}]
+    for line in lines:
+        for places, file, number in zip(
+            sampled, (line.before_file, line.file), (line.before_line, line.line), strict=True
+        ):
+            if file is not None:
+                places.setdefault(file, set()).add(number or 0)
+    pairs = same_places(*versions)
+    files = _file_pairs(pairs, sampled)
+    pieces = [_pieces(version, side, files) for side, version in enumerate(versions)]
+    rows = [_side_by_side(names, pairs, pieces) for names in files]
+    shown = [dict(zip(_SIDES, names, strict=True)) | {"rows": each} for names, each in zip(files, rows, strict=True)]
+    return {"sources": dict(zip(_SIDES, pieces, strict=True)), "files": shown}
+
+
+def _file_pairs(pairs: Pairs, sampled: Sequence[Mapping[str, set[int]]]) -> list[tuple[str | None, str | None]]:
+    """The files of both sides with a sample on either: each with the one that most of its lines are in."""
+    counts: dict[tuple[str, str], int] = {}
+    for (old, _), (new, _) in pairs.items():
+        counts[old, new] = counts.get((old, new), 0) + 1
+    found: dict[str, str] = {}
+    for old, new in sorted(counts, key=lambda names: (-counts[names], names)):
+        if old not in found and new not in found.values():
+            found[old] = new
+    both: list[tuple[str | None, str | None]] = [
+        (old, new) for old, new in found.items() if old in sampled[0] or new in sampled[1]
+    ]
+    both += [(old, None) for old in sampled[0] if old not in found]
+    return both + [(None, new) for new in sampled[1] if new not in set(found.values())]
+
+
+def _pieces(version: Version, side: int, files: Sequence[tuple[str | None, str | None]]) -> Json:
+    """The text of a side: the whole of each file, or what surrounds its lines where there is too much."""
+    wanted = {names[side] for names in files}
+    lines: dict[str, set[int]] = {}
+    for file, number in version.rows:
+        lines.setdefault(file, set()).add(number)
+    return texts.source_pieces({file: text for file, text in version.sources.items() if file in wanted}, lines)
+
+
+def _side_by_side(names: tuple[str | None, str | None], pairs: Pairs, pieces: Sequence[Json]) -> list[list[int]]:
+    """Runs of rows: line before (0 = none), line after (0 = none), and how many rows go on like this."""
+    here = [_numbers(side.get(name, [])) if name else [] for name, side in zip(names, pieces, strict=True)]
+    known = set(here[1])
+    same = [(n, pairs[names[0], n][1]) for n in here[0] if names[0] and pairs.get((names[0], n), ("",))[0] == names[1]]
+    return list(_runs(_rows(here[0], here[1], _in_order([pair for pair in same if pair[1] in known]))))
+
+
+def _numbers(pieces: Sequence[tuple[int, str]]) -> list[int]:
+    """The lines whose text is there."""
+    return [number for first, text in pieces for number in range(first, first + text.count("\n") + 1)]
+
+
+def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """As many of the pairs (by their first) as can stand in one order on both sides: what moved is left out."""
+    ends: list[int] = []
+    places: list[int] = []
+    for _, number in pairs:
+        place = bisect_left(ends, number)
+        ends[place : place + 1] = [number]
+        places.append(place)
+    found, wanted = [], len(ends) - 1
+    for pair, place in zip(reversed(pairs), reversed(places), strict=True):
+        if place == wanted:
+            found.append(pair)
+            wanted -= 1
+    return found[::-1]
+
+
+def _rows(before: Sequence[int], after: Sequence[int], same: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Each line of both sides once, those of ``same`` beside each other; 0 = no line."""
+    at, other = 0, 0
+    for pair in [*same, None]:
+        stop, other_stop = (before.index(pair[0], at), after.index(pair[1], other)) if pair else (None, None)
+        yield from zip_longest(before[at:stop], after[other:other_stop], fillvalue=0)
+        if pair and stop is not None and other_stop is not None:
+            yield pair
+            at, other = stop + 1, other_stop + 1
+
+
+def _runs(rows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
+    """Rows of which each line is one after the line above, put together."""
+    numbered = ((index, *row) for index, row in enumerate(rows))
+    for _, group in groupby(numbered, key=lambda row: [number - row[0] if number else None for number in row[1:]]):
+        found = list(group)
+        yield [found[0][1], found[0][2], len(found)]

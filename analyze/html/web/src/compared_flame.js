@@ -1,0 +1,162 @@
+// A flame graph of two versions: how wide a call is says what it costs, its colour by how much more or less that is.
+import { inclusive, sumUp } from "./figures.js";
+import { baseName, clean, decimal } from "./format.js";
+import { element } from "./dom.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, mark } from "./icicle.js";
+import { KINDS, isShown, kindsOf, libraryBox, titlesOf } from "./flame.js";
+
+const WIDTHS = { before: "width: before", after: "after" };
+const SIDES = Object.keys(WIDTHS);
+/** What an installation is called is no part of a library's name. */
+const INSTALLED = /^.*\/(?:(?:site|dist)-packages|lib\/python[\d.]+t?)\//;
+
+export class ComparedFlame extends Icicle {
+  #kind;
+  #width;
+
+  /** `sides`: the traces before and after. */
+  constructor(sides, compared) {
+    super();
+    this.sides = sides.map((traces) => traces.map((trace) => ({ trace, nodes: sumUp(trace, 0, trace.bins.count).nodes })));
+    this.names = namesOf(compared);
+    const [first, ...others] = sides.flat().map(kindsOf);
+    this.kinds = first.filter((name) => others.every((kinds) => kinds.includes(name)));
+    this.#kind = this.kinds[0];
+    this.kindButtons = choices("What the flame graph shows", titlesOf(this.kinds), (name) => {
+      this.#kind = name;
+      this.#width = null;
+      this.draw();
+    });
+    this.widthButtons = choices("Which version the widths are of", WIDTHS, (name) => {
+      this.#width = name;
+      this.draw();
+    });
+    const [box, libraries] = libraryBox(this);
+    this.libraries = box;
+    const legend = ["better", "worse"].map((name) =>
+      element("span", { class: "share" }, element("i", { class: name }), name === "better" ? "less" : "more"),
+    );
+    this.furnish(this.kindButtons, this.widthButtons, libraries, ...legend);
+  }
+
+  draw() {
+    mark(this.kindButtons, this.#kind);
+    super.draw();
+    mark(this.widthButtons, this.#width);
+  }
+
+  nothing() {
+    return this.#kind ? "No samples on this side." : "Nothing was recorded on both sides.";
+  }
+
+  text(data) {
+    const { text } = KINDS[this.#kind];
+    const change = data.before > 0 ? `${decimal(100 * (data.after / data.before - 1), 1)} %` : "new";
+    return `${data.label ?? data.name}: ${text(data.before)} before, ${text(data.after)} after, ${data.after > 0 ? change : "gone"}`;
+  }
+
+  style(data) {
+    const delta = data.after - data.before;
+    const share = this.most > 0 ? Math.sqrt(Math.min(Math.abs(delta) / this.most, 1)) : 0;
+    return mixed(this.palette("--flame-same"), this.palette(delta < 0 ? "--flame-less" : "--flame-more"), share);
+  }
+
+  tree() {
+    const kind = KINDS[this.#kind];
+    if (!kind) return null;
+    const root = frame("all", "all", "");
+    this.sides.forEach((runs, side) => {
+      for (const run of runs) this.#grow(root, run, side, kind, 1 / runs.length);
+    });
+    this.#width ??= root.values[0] > root.values[1] ? "before" : "after";
+    const side = SIDES.indexOf(this.#width);
+    const found = pruned(root, kind, side, root.values[side] * LEAST_SHARE, 0);
+    this.most = Math.max(...(found.children.length ? found.children : [found]).map((each) => Math.abs(each.after - each.before)), Math.abs(found.after - found.before)); // prettier-ignore
+    return found;
+  }
+
+  /** Adds the calls of a run, of which each figure counts for `part`. */
+  #grow(root, { trace, nodes }, side, kind, part) {
+    const own = new Float64Array(trace.nodeCount);
+    for (let node = 0; node < own.length; node++) own[node] = Math.max(kind.own(nodes, node), 0) * part;
+    const totals = inclusive(own, trace.parents);
+    const made = new Array(trace.nodeCount);
+    for (let node = 0; node < own.length; node++) {
+      if (!totals[node]) continue;
+      const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
+      const place = trace.places[node];
+      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked);
+      made[node] = isVisible ? this.#frame(parent, trace, place, side) : parent;
+      if (isVisible) made[node].values[side] += totals[node];
+      if (trace.parents[node] < 0) root.values[side] += totals[node];
+      for (const [name] of kind.leaves) addPart(made[node], name, side, nodes[name][node] * part);
+    }
+  }
+
+  #frame(parent, trace, place, side) {
+    const path = trace.files[trace.locations.file[place]];
+    const name = trace.function_names[trace.locations.function[place]];
+    const isOwn = trace.ownFunction[place] >= 0;
+    const key = (side === 0 && isOwn && this.names.get(keyOf(path, name))) || keyOf(isOwn ? path : path.replace(INSTALLED, ""), name);
+    let found = parent.byKey.get(key);
+    if (!found) {
+      const text = clean(name);
+      found = frame(`${text}  ${clean(baseName(path))}`, `${text}  ${clean(path)}`, key);
+      parent.byKey.set(key, found);
+    } else if (side === 1 && found.values[1] === 0) {
+      found.label = `${clean(name)}  ${clean(path)}`;
+      found.name = `${clean(name)}  ${clean(baseName(path))}`;
+    }
+    return found;
+  }
+}
+
+const keyOf = (file, name) => `${file}\n${name}`;
+
+/** What functions of the old version are called in the new one, as its lines and files say. */
+function namesOf(compared) {
+  const names = new Map();
+  for (const { before, after } of compared.files) {
+    if (!before || !after || before === after) continue;
+    for (const { before_file, before_function } of compared.lines)
+      if (before_file === before) names.set(keyOf(before, before_function ?? ""), keyOf(after, before_function ?? ""));
+    names.set(keyOf(before, "<module>"), keyOf(after, "<module>"));
+  }
+  for (const row of compared.lines) {
+    if (row.before_function !== null && row.function !== null)
+      names.set(keyOf(row.before_file, row.before_function), keyOf(row.file, row.function));
+  }
+  return names;
+}
+
+function frame(name, label, key) {
+  return { name, label, key, values: [0, 0], byKey: new Map(), parts: new Map() };
+}
+
+function addPart(made, name, side, value) {
+  if (!(value > 0)) return;
+  if (!made.parts.has(name)) made.parts.set(name, [0, 0]);
+  made.parts.get(name)[side] += value;
+}
+
+/** The frame as the library wants it, as wide as on the one side, without calls under `least`. */
+function pruned({ name, label, values, byKey, parts }, kind, side, least, depth) {
+  const isKept = (each) => each[side] >= least && each[side] > 0;
+  const children = [];
+  if (depth <= DEEPEST)
+    for (const child of byKey.values())
+      if (isKept(child.values)) children.push(pruned(child, kind, side, least, depth + 1));
+  for (const [part, title] of kind.leaves) {
+    const both = parts.get(part);
+    if (both && isKept(both)) children.push({ name: title, value: both[side], before: both[0], after: both[1] });
+  }
+  const [before, after] = values;
+  return { name, label, search: label.toLowerCase(), value: values[side], before, after, children };
+}
+
+/** A colour between two (#rrggbb each). */
+function mixed(one, other, share) {
+  const parts = [one, other].map((each) => [1, 3, 5].map((at) => Number.parseInt(each.slice(at, at + 2), 16)));
+  const found = parts[0].map((value, index) => Math.round(value + (parts[1][index] - value) * share));
+  return `rgb(${found.join(",")})`;
+}

@@ -1,0 +1,142 @@
+// An icicle of calls, callers above and callees below, by mouse and keyboard. What is drawn is for those to say who extend it.
+import flamegraph from "d3-flame-graph";
+import { select } from "d3-selection";
+import { element } from "./dom.js";
+
+export const LEAST_SHARE = 0.0005; // of the whole: smaller calls are left out
+export const DEEPEST = 400;
+const FRAME = 18;
+
+/** Buttons of which one is chosen: titles by name. */
+export function choices(label, titles, choose) {
+  const buttons = Object.entries(titles).map(([name, title]) =>
+    element("button", { type: "button", role: "radio", "data-kind": name, text: title, onclick: () => choose(name) }),
+  );
+  return element("div", { class: "choices", role: "radiogroup", "aria-label": label }, ...buttons);
+}
+
+/** Marks the button that is chosen. */
+export function mark(buttons, chosen) {
+  for (const button of buttons.children) button.setAttribute("aria-checked", String(button.dataset.kind === chosen));
+}
+
+/** Those who extend it give `tree()` (null = nothing to draw), `text(data)`, `style(data)` (a colour) and `nothing()`. */
+export class Icicle {
+  #chart = null;
+  #chosen = null;
+  #term = "";
+
+  /** Makes the element, with `tools` above the graph. */
+  furnish(...tools) {
+    this.reset = element("button", { type: "button", text: "whole graph", onclick: () => this.#reset() });
+    this.details = element("div", { class: "details", "aria-live": "polite" });
+    this.holder = element("div", {
+      class: "flame",
+      tabindex: "0",
+      role: "tree",
+      "aria-label": "Flame graph: arrow keys choose a call, Enter zooms, Escape shows all",
+      onkeydown: (event) => this.#key(event),
+    });
+    this.element = element(
+      "div",
+      { class: "pane-column" },
+      element("div", { class: "tools" }, ...tools, this.reset, this.details),
+      this.holder,
+    );
+    new ResizeObserver(() => this.draw()).observe(this.holder);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  /** Highlights the calls whose name or file holds `term`. */
+  filter(term) {
+    this.#term = term.toLowerCase();
+    this.draw();
+  }
+
+  /** Draws the tree, if the graph is to be seen. */
+  draw() {
+    if (!(this.holder.clientWidth > 0)) return;
+    this.holder.replaceChildren();
+    this.#chosen = null;
+    this.#chart = null;
+    this.details.textContent = "";
+    this.root = this.tree();
+    if (!this.root?.value) {
+      this.holder.append(element("div", { class: "empty", text: this.nothing() }));
+      return;
+    }
+    this.palette = palette(this.holder);
+    this.#chart = flamegraph()
+      .width(this.holder.clientWidth - 2)
+      .cellHeight(FRAME)
+      .minFrameSize(1)
+      .transitionDuration(0)
+      .inverted(true)
+      .sort((one, other) => other.data.value - one.data.value || (one.data.name < other.data.name ? -1 : 1))
+      .tooltip(false)
+      .label((d) => this.text(d.data))
+      .setDetailsHandler(
+        (text) => void (this.details.textContent = text ?? (this.#chosen ? this.text(this.#chosen.data) : "")),
+      )
+      .onClick((d) => this.#mark(d))
+      .setColorMapper((d) => this.#colour(d.data));
+    select(this.holder).datum(this.root).call(this.#chart);
+  }
+
+  #colour(data) {
+    const isFound = !this.#term || (data.search ?? "").includes(this.#term);
+    return isFound ? this.style(data) : this.palette("--flame-none");
+  }
+
+  #reset() {
+    if (this.#chart) this.#chart.resetZoom();
+    this.#mark(null);
+  }
+
+  #frames() {
+    return this.holder.querySelectorAll("g.frame");
+  }
+
+  #mark(node) {
+    this.#chosen = node;
+    for (const frame of this.#frames()) frame.classList.toggle("chosen", frame.__data__ === node);
+    this.details.textContent = node ? this.text(node.data) : "";
+  }
+
+  #key(event) {
+    if (!this.#chart || event.ctrlKey || event.metaKey || event.altKey) return;
+    const top = this.#frames()[0]?.__data__;
+    const now = this.#chosen ?? top;
+    const beside = (step) => now.parent && shown(now.parent)[shown(now.parent).indexOf(now) + step];
+    const next = {
+      ArrowDown: () => (this.#chosen ? shown(now)[0] : top),
+      ArrowUp: () => now.parent,
+      ArrowLeft: () => beside(-1),
+      ArrowRight: () => beside(1),
+    }[event.key];
+    if (next) {
+      event.preventDefault();
+      const found = next();
+      if (found) this.#mark(found);
+    } else if (event.key === "Enter" && this.#chosen) {
+      const chosen = this.#chosen;
+      this.#chart.zoomTo(chosen);
+      this.#mark(chosen);
+    } else if (event.key === "Escape") {
+      event.stopPropagation();
+      this.#reset();
+    }
+  }
+}
+
+/** The colours of the moment, by the name of their variable. */
+function palette(holder) {
+  const style = getComputedStyle(holder);
+  const known = new Map();
+  return (name) => known.get(name) ?? known.set(name, style.getPropertyValue(name).trim()).get(name);
+}
+
+/** The callees that are drawn, from left to right. */
+function shown(node) {
+  return (node.children ?? []).filter((child) => child.value > 0).sort((one, other) => one.x0 - other.x0);
+}

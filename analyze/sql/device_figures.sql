@@ -1,0 +1,38 @@
+-- Answers: what did the selection ask CUDA libraries for, by stack?
+-- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Columns:
+--   trace: which trace, from 1
+--   stack: stack id; NULL = calls without a Python stack
+--   h2d_bytes [bytes]: copied from host to device
+--   d2h_bytes [bytes]: copied from device to host
+--   d2d_bytes [bytes]: copied from device to device
+--   h2h_bytes [bytes]: copied from host to host
+--   unified_bytes [bytes]: copied in a direction that the call does not say
+--   device_copy_s [s]: in calls that copy
+--   device_sync_s [s]: in calls that wait for the device
+--   device_alloc_bytes [bytes]: allocated on devices
+--   device_live_at_peak_bytes [bytes]: the part of it that was alive when all processes together had most of it
+-- Order: none
+WITH calls AS (
+    SELECT trace, process, thread, stack, t_ns, direction, bytes, duration_ns FROM device_copies
+    UNION ALL BY NAME SELECT trace, process, thread, stack, t_ns, 'sync' AS direction, duration_ns FROM device_syncs
+    UNION ALL BY NAME
+    SELECT a.trace, a.process, thread, stack, a.t_ns, 'alloc' AS direction, bytes, coalesce(a.t_ns <= peak.t_ns
+        AND coalesce(coalesce(a.t_ns + lifetime_ns, p.end_ns) > peak.t_ns, true), false) AS is_at_peak
+    FROM device_allocations a LEFT JOIN processes p ON p.trace = a.trace AND p.process = a.process
+        LEFT JOIN device_moments peak ON peak.trace = a.trace
+)
+SELECT trace, stack,
+    coalesce(sum(bytes) FILTER (direction = 'h2d'), 0)::BIGINT AS h2d_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'd2h'), 0)::BIGINT AS d2h_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'd2d'), 0)::BIGINT AS d2d_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'h2h'), 0)::BIGINT AS h2h_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'unified'), 0)::BIGINT AS unified_bytes,
+    coalesce(sum(duration_ns) FILTER (direction <> 'sync'), 0) / 1e9 AS device_copy_s,
+    coalesce(sum(duration_ns) FILTER (direction = 'sync'), 0) / 1e9 AS device_sync_s,
+    coalesce(sum(bytes) FILTER (direction = 'alloc'), 0)::BIGINT AS device_alloc_bytes,
+    coalesce(sum(bytes) FILTER (is_at_peak), 0)::BIGINT AS device_live_at_peak_bytes
+FROM calls, selection
+WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+GROUP BY trace, stack
