@@ -59,6 +59,20 @@ def test_the_line_that_waits_gets_the_time_whatever_another_thread_does(tmp_path
     assert functions == {"train": pytest.approx(1), "load": 0, "work": 0}
 
 
+def test_a_call_that_waits_for_the_device_comes_before_all_else(tmp_path: Path) -> None:
+    """Line 31 synchronizes from 2.25 s to 2.75 s, while line 10 waits; two thousand short calls on it cover nothing."""
+    builder = gpu_trace()
+    stack = builder.stack((APP, "work", 30, 31))
+    call = {"process": 1, "thread": 2, "stack": stack, "calls": 1}
+    builder.add("device_sync", t_ns=2250 * MS, **call, duration_ns=500 * MS, span_ns=500 * MS)
+    lines = by_line(report(builder.write(tmp_path / "t.parquet")))
+    assert [lines[line]["gpu_s"] for line in (10, 31)] == pytest.approx([0, 1.0])
+    builder.rows["device_sync"][0] |= {"duration_ns": MS, "calls": 2000}
+    builder.rows["device_sync"].append(builder.rows["device_sync"][0] | {"thread": 1, "t_ns": 9 * SECOND})
+    lines = by_line(report(builder.write(tmp_path / "u.parquet")))
+    assert [lines[line]["gpu_s"] for line in (10, 31)] == pytest.approx([0.5, 0.5]), "both threads use CUDA"
+
+
 def test_a_time_window_has_the_moments_inside(tmp_path: Path) -> None:
     """From 2.5 s to 3.5 s, half of the busy second."""
     trace = gpu_trace().write(tmp_path / "t.parquet")

@@ -57,6 +57,13 @@ def _thread(draw: st.DrawFn, builder: TraceBuilder, process: int, stacks: list[i
     for t_ns in draw(st.lists(moments, max_size=4, unique=True)):
         kind, length = draw(st.sampled_from(["sleep", "disk", "gil", "runnable"])), draw(st.integers(1, SECOND))
         builder.wait(t_ns, process, thread, draw(st.sampled_from(stacks)), length, **{"class": kind})
+    for t_ns in draw(st.lists(moments, max_size=2, unique=True)):
+        call, length = draw(st.sampled_from(["device_sync", "device_copy"])), draw(st.integers(1, SECOND))
+        more: Row = {"direction": "d2h", "bytes": 1} if call == "device_copy" else {}
+        more |= {"calls": 1, "duration_ns": draw(st.sampled_from([length, length // 2, length // 3]))}
+        builder.add(
+            call, t_ns=t_ns, process=process, thread=thread, stack=draw(st.sampled_from(stacks)), span_ns=length, **more
+        )
 
 
 def _device(draw: st.DrawFn, builder: TraceBuilder, process: int | None) -> None:
@@ -133,25 +140,31 @@ class State:
     rank: int
 
 
-def states_of(builder: TraceBuilder, thread: Row) -> tuple[list[State], list[State]]:
-    """Waits and ticks of a thread, by their beginning."""
+def states_of(builder: TraceBuilder, thread: Row) -> tuple[list[State], list[State], list[State]]:
+    """Waits, ticks and calls of CUDA of a thread, by their beginning."""
     ticks = sorted((r for r in builder.rows.get("cpu", []) if r["thread"] == thread["thread"]), key=lambda r: r["t_ns"])
     waits = [row for row in builder.rows.get("wait", []) if row["thread"] == thread["thread"]]
     in_cuda = [CUDA in (row.get("pc_module"), row.get("extension_module")) for row in ticks]
     places = {row["stack"] for row, is_cuda in zip(ticks, in_cuda, strict=True) if is_cuda}
-    found_ticks, found_waits = [], []
+    calls = [row for kind in ("device_sync", "device_copy") for row in builder.rows.get(kind, [])]
+    calls = sorted((row for row in calls if row["thread"] == thread["thread"]), key=lambda row: row["t_ns"])
+    uses_cuda = any(in_cuda) or bool(calls)
+    found_ticks, found_waits, found_calls = [], [], []
+    for row in calls:
+        if row["stack"] is not None and 2 * row["duration_ns"] >= row["span_ns"]:
+            found_calls.append(State(row["t_ns"], row["t_ns"] + row["span_ns"], row["stack"], 0))
     for index, row in enumerate(ticks):
         before = (row["t_ns"] - ticks[index - 1]["t_ns"]) // 2 if index else 2 * INTERVAL_NS
         after = (ticks[index + 1]["t_ns"] - row["t_ns"] + 1) // 2 if index + 1 < len(ticks) else 2 * INTERVAL_NS
         spans = row["t_ns"] - min(before, 2 * INTERVAL_NS), row["t_ns"] + min(after, 2 * INTERVAL_NS)
         if row["stack"] is not None:
-            found_ticks.append(State(*spans, row["stack"], 1 if in_cuda[index] else 2 if any(in_cuda) else 4))
+            found_ticks.append(State(*spans, row["stack"], 1 if in_cuda[index] else 2 if uses_cuda else 4))
     for row in waits:
         if row["stack"] is not None:
             rests = row["class"] in ("sleep", "disk")
-            rank = 1 if rests and row["stack"] in places else 2 if any(in_cuda) else 3 if rests else 4
+            rank = 1 if rests and row["stack"] in places else 2 if uses_cuda else 3 if rests else 4
             found_waits.append(State(row["t_ns"], row["t_ns"] + row["span_ns"], row["stack"], rank))
-    return sorted(found_waits, key=lambda each: each.from_ns), found_ticks
+    return sorted(found_waits, key=lambda each: each.from_ns), found_ticks, found_calls
 
 
 def state_at(states: list[State], t_ns: int) -> State | None:
@@ -174,9 +187,9 @@ def charged(builder: TraceBuilder, selection: Selection) -> tuple[dict[int | Non
         if not (selection.from_ns or 0) <= moment.t_ns < (selection.to_ns or 10**18):
             continue
         met = []
-        for thread, waits, ticks in states:
+        for thread, *of_thread in states:
             if moment.process in (None, thread["process"]):
-                here = [each for each in (state_at(waits, moment.t_ns), state_at(ticks, moment.t_ns)) if each]
+                here = [each for each in (state_at(each, moment.t_ns) for each in of_thread) if each]
                 met += [(min(here, key=lambda each: (each.rank, each.stack)), thread)] if here else []
         least = min((state.rank for state, _ in met), default=0)
         nearest = [(state.stack, row["process"]) for state, row in met if state.rank == least] or [

@@ -23,14 +23,10 @@ pairs AS (
     FROM moments m JOIN lives ON m.trace = lives.trace AND coalesce(m.process = lives.process, true)
         AND m.t_ns >= lives.from_ns AND m.t_ns < lives.to_ns
 ), met AS (
-    SELECT moment, p.process, p.thread, stack, rank FROM pairs p
-    ASOF JOIN (FROM states WHERE is_wait) s ON p.trace = s.trace AND p.process = s.process AND p.thread = s.thread
-        AND p.t_ns >= s.from_ns
-    WHERE p.t_ns < s.to_ns
-    UNION ALL
-    SELECT moment, p.process, p.thread, stack, rank FROM pairs p
-    ASOF JOIN (FROM states WHERE NOT is_wait) s ON p.trace = s.trace AND p.process = s.process AND p.thread = s.thread
-        AND p.t_ns >= s.from_ns
+    SELECT moment, p.process, p.thread, stack, rank
+    FROM (SELECT *, unnest(['call', 'wait', 'tick']) AS source FROM pairs) p
+    ASOF JOIN states s ON p.trace = s.trace AND p.process = s.process AND p.thread = s.thread
+        AND p.source = s.source AND p.t_ns >= s.from_ns
     WHERE p.t_ns < s.to_ns
 ), of_threads AS (
     SELECT moment, process, thread, min(rank) AS rank, arg_min(stack, (rank, stack)) AS stack

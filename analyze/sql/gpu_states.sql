@@ -1,6 +1,6 @@
 -- Answers: what was each Python thread at, and how near is that to the GPU?
--- At a wait for as long as it lasts; at a CPU tick for the time that is closer to it than to the thread's other ticks,
--- at most two CPU intervals away.
+-- At a wait for as long as it lasts; at a CPU tick for the time closer to it than to the thread's other ticks, at most
+-- two CPU intervals away; in calls of CUDA that wait for the device or copy, where these took half of their span.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
@@ -9,9 +9,9 @@
 --   stack: stack id
 --   from_ns [ns]: from when, from the start of the recording
 --   to_ns [ns]: until just before
---   rank: 1 = in code of CUDA, or waiting where such code was met; 2 = any other time of a thread that uses CUDA;
---     3 = another thread that waits, asleep or on disk; 4 = anything else
---   is_wait: a wait
+--   rank: 0 = in such a call; 1 = in code of CUDA, or waiting where such code was met; 2 = any other time of a thread
+--     that uses CUDA; 3 = another thread that waits, asleep or on disk; 4 = anything else
+--   source: call, wait or tick
 -- Order: none
 WITH intervals AS (
     SELECT trace, greatest(any_value(try_cast(value AS BIGINT)), 1) AS interval_ns
@@ -29,15 +29,22 @@ WITH intervals AS (
     SELECT *, coalesce((t_ns - lag(t_ns) OVER life) // 2, 2 * interval_ns) AS before_ns,
         coalesce((lead(t_ns) OVER life - t_ns + 1) // 2, 2 * interval_ns) AS after_ns
     FROM ticks WINDOW life AS (PARTITION BY trace, process, thread ORDER BY t_ns, stack)
-), users AS (SELECT DISTINCT trace, process, thread FROM ticks WHERE is_cuda),
-places AS (SELECT DISTINCT trace, process, thread, stack FROM ticks WHERE is_cuda AND stack IS NOT NULL)
+), calls AS (
+    SELECT trace, process, thread, stack, t_ns, span_ns, duration_ns FROM device_syncs
+    UNION ALL SELECT trace, process, thread, stack, t_ns, span_ns, duration_ns FROM device_copies
+), users AS (
+    SELECT trace, process, thread FROM ticks WHERE is_cuda UNION SELECT trace, process, thread FROM calls
+), places AS (SELECT DISTINCT trace, process, thread, stack FROM ticks WHERE is_cuda AND stack IS NOT NULL)
 SELECT trace, process, thread, stack, t_ns - least(before_ns, 2 * interval_ns) AS from_ns,
     t_ns + least(after_ns, 2 * interval_ns) AS to_ns,
-    CASE WHEN is_cuda THEN 1 WHEN (trace, process, thread) IN (FROM users) THEN 2 ELSE 4 END AS rank, false AS is_wait
+    CASE WHEN is_cuda THEN 1 WHEN (trace, process, thread) IN (FROM users) THEN 2 ELSE 4 END AS rank, 'tick' AS source
 FROM halves WHERE stack IS NOT NULL
 UNION ALL
 SELECT trace, process, thread, stack, t_ns AS from_ns, t_ns + span_ns AS to_ns,
     CASE WHEN class IN ('sleep', 'disk') AND (trace, process, thread, stack) IN (FROM places) THEN 1
         WHEN (trace, process, thread) IN (FROM users) THEN 2 WHEN class IN ('sleep', 'disk') THEN 3 ELSE 4 END AS rank,
-    true AS is_wait
+    'wait' AS source
 FROM waits WHERE stack IS NOT NULL
+UNION ALL
+SELECT trace, process, thread, stack, t_ns AS from_ns, t_ns + span_ns AS to_ns, 0 AS rank, 'call' AS source
+FROM calls WHERE stack IS NOT NULL AND 2 * duration_ns >= span_ns
