@@ -52,6 +52,8 @@ static unsigned long long subs_then;   /* libraries unloaded so far */
 static struct providers *found;        /* of this look */
 static uintptr_t known[MAX_LIBRARIES]; /* program headers of libraries whose slots were gone through */
 static int known_count;
+static bool is_whole;        /* no library of this look was being loaded */
+static int patience = 10000; /* how often such ones are waited for in all */
 
 /* ---- reading a library ---- */
 
@@ -144,13 +146,24 @@ static uintptr_t find_in_providers(const char *name) {
 
 /* ---- slots ---- */
 
-/* The loader has closed whole pages. */
+/* Another thread may be loading the library just now: then the loader has still to write to these pages, and to close
+ * them. Writes back what is there, by a call that fails where memory is closed. 0 = open, else an errno. */
+static int writing_fails(uintptr_t *slot) {
+  uintptr_t value = *slot;
+  struct iovec from = {&value, sizeof value}, to = {slot, sizeof *slot};
+  ssize_t written = syscall(SYS_process_vm_writev, syscall(SYS_getpid), &from, 1, &to, 1, 0);
+  return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
+}
+
+/* The loader closes whole pages. */
 static bool store(const struct library *library, uintptr_t *slot, uintptr_t value) {
   uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
-  bool closed = page >= (library->read_only_start & mask) && page < (library->read_only_end & mask);
-  if (closed && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
+  bool may_be_closed = page >= (library->read_only_start & mask) && page < (library->read_only_end & mask);
+  int failure = may_be_closed ? writing_fails(slot) : 0;
+  if (failure && failure != EFAULT) return false;
+  if (failure && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
   __atomic_store_n(slot, value, __ATOMIC_RELEASE);
-  if (closed) syscall(SYS_mprotect, page, page_size, PROT_READ);
+  if (failure) syscall(SYS_mprotect, page, page_size, PROT_READ);
   return true;
 }
 
@@ -161,26 +174,40 @@ static uintptr_t behind(const struct library *library, uintptr_t value, uint32_t
   return type == BY_CALL && holds(library, value) ? find_in_providers(name) : 0;
 }
 
-static void take_slot(const struct library *library, const ElfW(Rela) * relocation) {
-  uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
-  if (type != BY_CALL && type != BY_TABLE && type != BY_POINTER) return;
-  const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(relocation->r_info)];
-  if (symbol->st_shndx != SHN_UNDEF) return;
-  const char *name = library->names + symbol->st_name;
-  const struct cuda_call *call = cuda_find(name);
-  if (!call) return;
-  uintptr_t *slot = (uintptr_t *)(library->bias + relocation->r_offset);
-  uintptr_t real = (uintptr_t)slot % sizeof *slot ? 0 : behind(library, *slot, type, name);
-  if (!real) return;
-  uintptr_t stand_in = (uintptr_t)cuda_stand_in((void *)real, call);
-  if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
+/* What the loader has not come to yet holds nothing, or an address as it stands in the file. */
+static bool is_filled(const struct library *library, const ElfW(Sym) * symbol, uintptr_t value) {
+  if (ELF64_ST_BIND(symbol->st_info) == STB_WEAK && !value) return true;
+  return !library->bias || value >= library->end - library->start;
 }
 
-static void take_slots(const struct library *library) {
+/* The watched function that a relocation is about; null = none. */
+static const struct cuda_call *call_of(const struct library *library, const ElfW(Rela) * relocation) {
+  uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
+  if (type != BY_CALL && type != BY_TABLE && type != BY_POINTER) return NULL;
+  const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(relocation->r_info)];
+  bool aligned = (library->bias + relocation->r_offset) % sizeof(uintptr_t) == 0;
+  return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(library->names + symbol->st_name) : NULL;
+}
+
+/* False when the loader has not come to it yet. */
+static bool take_slot(const struct library *library, const ElfW(Rela) * relocation) {
+  const struct cuda_call *call = call_of(library, relocation);
+  if (!call) return true;
+  uintptr_t *slot = (uintptr_t *)(library->bias + relocation->r_offset), value = *slot;
+  if (!is_filled(library, &library->symbols[ELF64_R_SYM(relocation->r_info)], value)) return false;
+  uintptr_t real = behind(library, value, (uint32_t)ELF64_R_TYPE(relocation->r_info), call->name);
+  uintptr_t stand_in = real ? (uintptr_t)cuda_stand_in((void *)real, call) : real;
+  if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
+  return true;
+}
+
+static bool take_slots(const struct library *library) {
+  bool whole = true;
   for (int table = 0; table < 2; table++) {
     for (size_t i = 0; library->tables[table] && i < library->counts[table]; i++)
-      take_slot(library, &library->tables[table][i]);
+      whole &= take_slot(library, &library->tables[table][i]);
   }
+  return whole;
 }
 
 /* ---- going through the libraries, under the loader's lock ---- */
@@ -222,17 +249,22 @@ static int take_library(struct dl_phdr_info *info, size_t size, void *unused) {
   struct library library;
   (void)size, (void)unused;
   if (is_provider(info->dlpi_name) || !note_known((uintptr_t)info->dlpi_phdr)) return 0;
-  if (read_library(info, &library) && !holds(&library, (uintptr_t)&take_library)) take_slots(&library);
+  if (!read_library(info, &library) || holds(&library, (uintptr_t)&take_library)) return 0;
+  if (take_slots(&library) || patience == 0) return 0;
+  patience--;
+  if (known_count) known_count--; /* it is the last: to be gone through again */
+  is_whole = false;
   return 0;
 }
 
 static void look(void) {
   bool first = true;
+  is_whole = true;
   uint32_t closed = images_closed_count();
   dl_iterate_phdr(find_provider, &first);
   atomic_store(&providers, found);
   if (found->count) dl_iterate_phdr(take_library, NULL);
-  atomic_store(&last, reached);
+  atomic_store(&last, is_whole ? reached : NULL);
   atomic_store(&closed_then, closed);
 }
 
