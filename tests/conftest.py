@@ -1,8 +1,7 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
 With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
-tell three at a time (a good part of them sleeps), then, one by one, those that any company would disturb. All others wait
-for them.
+tell two at a time, then, one by one, those that any company would disturb. All others wait for them.
 """
 
 from __future__ import annotations
@@ -13,6 +12,7 @@ import re
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -41,8 +41,23 @@ TOGETHER = {
 #: Modules whose tests compare times: nothing else may run beside them.
 ALONE = {"test_must_kernel.py", "test_must_native.py"}
 MEASURING = TOGETHER | ALONE
+#: Modules whose tests are costly and hold on each interpreter for the same reasons: the short form runs each test on two of
+#: four, in turns, so that every interpreter meets half of them; `make stress` runs the other half (marked long).
+HALVED = {
+    "test_control.py",
+    "test_memory_edges.py",
+    "test_must_bad_input.py",
+    "test_must_deaths.py",
+    "test_must_devices.py",
+    "test_must_gpu.py",
+    "test_must_memory_harm.py",
+    "test_must_processes.py",
+    "test_must_survival.py",
+    "test_must_waits.py",
+    "test_signals.py",
+}
 #: How many of the tests that measure may run at once.
-SEATS = 3
+SEATS = 2
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
 PATIENCE_S = 900
@@ -64,6 +79,16 @@ def pytest_configure(config: pytest.Config) -> None:
 def module_of(nodeid: str) -> str:
     """File name of the module that a test is in."""
     return Path(nodeid.partition("::")[0]).name
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks the half of the tests of HALVED that is not run in the short form."""
+    params = getattr(getattr(item, "callspec", None), "params", {})
+    python = params.get("python") or params.get("server_python")
+    if module_of(item.nodeid) in HALVED and python is not None:
+        turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
+        if (turn + python.version[1]) % 2:
+            item.add_marker("long")
 
 
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]
