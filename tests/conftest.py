@@ -45,14 +45,19 @@ MEASURING = TOGETHER | ALONE
 #: four, in turns, so that every interpreter meets half of them; `make stress` runs the other half (marked long).
 HALVED = {
     "test_control.py",
+    "test_drain.py",
     "test_memory_edges.py",
     "test_must_bad_input.py",
     "test_must_deaths.py",
     "test_must_devices.py",
     "test_must_gpu.py",
+    "test_must_kernel.py",
     "test_must_memory_harm.py",
     "test_must_processes.py",
+    "test_must_reconcile.py",
+    "test_must_stress.py",
     "test_must_survival.py",
+    "test_must_tasks.py",
     "test_must_waits.py",
     "test_signals.py",
 }

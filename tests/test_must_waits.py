@@ -200,6 +200,21 @@ def test_the_watcher_rests_while_a_thousand_threads_do(any_python: Interpreter, 
     hold_median(measure, tmp_path, 1)
 
 
+def test_children_that_end_at_once_are_no_loss(any_python: Interpreter, tmp_path: Path) -> None:
+    """Many are gone, or going, when they are first looked at: nothing of theirs was refused."""
+    code = """
+import os
+for _ in range(400):
+    if os.fork() == 0:
+        os._exit(0)
+    os.wait()
+"""
+    done = record(tmp_path / "t.parquet", ["-c", code], any_python)
+    assert (done.stderr, done.status) == (b"", 0)
+    found = report(tmp_path / "t.parquet")
+    assert found["traces"][0]["processes"] == 401 and "waits_off" not in losses(found)
+
+
 def test_where_processes_may_not_be_read_waits_are_off_and_said_so(any_python: Interpreter, tmp_path: Path) -> None:
     """A process that is not dumpable may be read by the privileged alone: here, the recorder is not."""
     code = "import ctypes, time; ctypes.CDLL(None).prctl(4, 0); time.sleep(0.5); print('done')"

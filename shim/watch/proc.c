@@ -6,6 +6,7 @@
 
 #include "watch.h"
 
+#define EXITING 4        /* PF_EXITING among the flags of /proc/PID/stat */
 #define CPUCLOCK_SCHED 2 /* of the kernel's encoding of a process's clock: ~pid << 3 | which */
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
@@ -56,6 +57,17 @@ char proc_state(pid_t pid, pid_t tid) {
   if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return 0;
   char *end = strrchr(text, ')');
   return end && end[1] == ' ' ? end[2] : 0;
+}
+
+/* Its memory is gone before it is a zombie: PF_EXITING tells. A first thread that has ended leaves the others running. */
+bool proc_ended(pid_t pid) {
+  char text[512];
+  unsigned flags;
+  long threads;
+  if (read_file(pid, pid, "stat", text, sizeof text) <= 0) return true;
+  const char *end = strrchr(text, ')');
+  const char *format = ") %*c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %ld";
+  return end && sscanf(end, format, &flags, &threads) == 2 && flags & EXITING && threads <= 1;
 }
 
 int64_t proc_clock_ns(pid_t pid) {

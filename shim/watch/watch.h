@@ -29,6 +29,7 @@ int proc_open_schedule(pid_t pid, pid_t tid); /* -1 = gone, or no descriptor to 
 bool proc_schedule(int fd, struct schedule *out);
 enum answer proc_call(pid_t pid, pid_t tid, struct system_call *out);
 char proc_state(pid_t pid, pid_t tid); /* as in /proc/PID/stat; 0 = not known */
+bool proc_ended(pid_t pid);            /* or is just ending */
 /* CPU time of the whole process, without asking its threads one by one. -1 = gone. */
 int64_t proc_clock_ns(pid_t pid);
 
@@ -135,9 +136,10 @@ struct process {
   struct asyncio asyncio;
 };
 
-/* The process may not be looked at: nobody tries again, and the loss is counted once, whoever finds out first. */
+/* The process may not be looked at: nobody tries again, and the loss is counted once, whoever finds out first. One that has
+ * ended meanwhile cannot be looked at either, and is none. */
 static inline void process_give_up(struct process *process) {
-  if (process->refusals < REFUSED) loss_add(LOSS_waits_off);
+  if (process->refusals < REFUSED && !proc_ended(process->pid)) loss_add(LOSS_waits_off);
   process->refusals = REFUSED;
 }
 
