@@ -12,7 +12,6 @@ import re
 import signal
 import sys
 import time
-import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -65,6 +64,8 @@ HALVED = {
 SEATS = 2
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
+#: The tests of each module of HALVED, whatever their interpreter, in their order: those that take turns.
+TURNS = pytest.StashKey[dict[str, dict[str, int]]]()
 PATIENCE_S = 900
 
 
@@ -91,7 +92,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
     params = getattr(getattr(item, "callspec", None), "params", {})
     python = params.get("python") or params.get("server_python")
     if module_of(item.nodeid) in HALVED and python is not None:
-        turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
+        turns = item.config.stash.setdefault(TURNS, {}).setdefault(item.path.name, {})
+        turn = turns.setdefault(item.nodeid.replace(python.name, ""), len(turns))
         if (turn + python.version[1]) % 2:
             item.add_marker("long")
 
