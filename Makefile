@@ -79,13 +79,13 @@ $(UNITS): test-units-%: $(VENV)/.stamp-install
 	@echo "== shim unit tests, sanitizer: $*"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$* -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 		-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$* >/dev/null
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$*
+	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$*
 	@$(BIN)/ctest --test-dir build/c-$* --output-on-failure --no-tests=error
 
 test-stress-undefined: build/targets/.stamp
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
-	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
+	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
 	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 10000 --print-only
 
 test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of the shim under stress
