@@ -49,10 +49,14 @@ def test_the_timeline_reaches_the_peak(any_python: Interpreter, tmp_path: Path) 
 
 
 def test_threshold_samples_are_deterministic(python: Interpreter, tmp_path: Path) -> None:
+    """At the default threshold the peak of this program lies a kilobyte from the next sample, which what the interpreter
+    starts with decides: one more up, and one more down."""
     seen = []
     for name in ("a", "b"):
         trace = tmp_path / f"{name}.parquet"
-        record(trace, [target("small_objects")], python, env={"PYTHONHASHSEED": "0"})
+        record(
+            trace, [target("small_objects")], python, ["--memory-threshold", "10200000"], env={"PYTHONHASHSEED": "0"}
+        )
         seen.append(rows(trace, "memory"))
     lengths = [len(each) for each in seen]
     assert abs(lengths[0] - lengths[1]) <= 1
