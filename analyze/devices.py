@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import queries
 from .results import DeviceCopies
+from .rows import FUNCTION, LINE, Row, Rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
-
-Row = dict[str, Any]
 
 DIRECTIONS = ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes", "unified_bytes")
 #: Columns of device_rows.sql that add up.
 SUMMED = (*DIRECTIONS, "device_copy_s", "device_sync_s", "device_alloc_bytes", "device_live_at_peak_bytes")
 #: Samplers of :data:`info.SAMPLERS` that this is about.
 SAMPLERS = ("device_copy", "device_sync", "device_alloc")
-
-_LINE = ("file", "line")
-_FUNCTION = ("file", "function", "first_line")
 
 
 def add_devices(connection: DuckDBPyConnection, lines: list[Row], functions: list[Row], rest: Row) -> None:
@@ -29,27 +25,10 @@ def add_devices(connection: DuckDBPyConnection, lines: list[Row], functions: lis
     for row in (*lines, *functions, rest):
         row.update(dict.fromkeys(SUMMED, 0))
     found = queries.rows(connection, "device_rows")
-    mine = [row for row in found if row["file"] is not None]
-    _add(mine, lines, _LINE, rest)
-    _add(mine, functions, _FUNCTION, rest)
-    for row in found:
-        if row["file"] is None:
-            _count(rest, row)
-
-
-def _add(found: list[Row], rows: list[Row], names: tuple[str, ...], rest: Row) -> None:
-    by_key = {tuple(row[name] for name in names): row for row in rows}
+    tables = Rows(lines, LINE, rest), Rows(functions, FUNCTION, rest)
     for each in found:
-        key = tuple(each[name] for name in names)
-        if key not in by_key:
-            by_key[key] = _empty_row(rest) | {name: each[name] for name in ("file", "line", "function", "first_line")}
-            rows.append(by_key[key])
-        _count(by_key[key], each)
-
-
-def _empty_row(rest: Row) -> Row:
-    """A row of nothing: ``rest`` has every column that adds up but one."""
-    return dict.fromkeys(rest, 0) | {"trace": 1, "cumulative_cpu_s": 0.0}
+        for row in [rest] if each["file"] is None else [table.at(each) for table in tables]:
+            _count(row, each)
 
 
 def _count(row: Row, figures: Row) -> None:

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import queries, views
 from .results import GpuPoint
+from .rows import FUNCTION, LINE, Row, Rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
     from .results import TraceInfo
     from .selection import Selection
-
-Row = dict[str, Any]
 
 #: What a row without GPU samples has.
 NO_GPU: Row = {"gpu_s": 0.0, "gpu_variance": 0.0, "gpu_peak_bytes": None, "gpu_short": False}
@@ -33,33 +32,14 @@ def add_gpu(
     for statement in views.late():
         connection.execute(statement)
     peak: int = queries.rows(connection, "gpu_peak")[0]["gpu_peak_bytes"]
-    found = queries.rows(connection, "gpu_figures")
-    _add(found, "line", lines, ("file", "line"), rest)
-    _add(found, "function", functions, ("file", "function", "first_line"), rest)
+    tables = {"line": Rows(lines, LINE, rest), "function": Rows(functions, FUNCTION, rest)}
+    for each in queries.rows(connection, "gpu_figures"):
+        row = rest if each["file"] is None else tables[each["level"]].at(each)
+        row.update({name: each[name] for name in NO_GPU})
     if not peak:
         for row in (*lines, *functions, rest):
             row["gpu_peak_bytes"] = 0
     return peak
-
-
-def _add(found: list[Row], level: str, rows: list[Row], names: tuple[str, ...], rest: Row) -> None:
-    by_key = {tuple(row[name] for name in names): row for row in rows}
-    for each in found:
-        if each["level"] != level:
-            continue
-        figures = {name: each[name] for name in NO_GPU}
-        if each["file"] is None:
-            rest |= figures
-        elif row := by_key.get(tuple(each[name] for name in names)):
-            row |= figures
-        else:
-            rows.append(_new_row(rows, rest, each) | figures)
-
-
-def _new_row(rows: list[Row], rest: Row, each: Row) -> Row:
-    """A row with nothing but a place: its samples lie outside the window that was asked for."""
-    zeros: Row = dict.fromkeys(rows[0] if rows else rest | {"cumulative_cpu_s": 0}, 0)
-    return zeros | {name: each[name] for name in ("file", "line", "function", "first_line")} | {"trace": 1}
 
 
 def merged_gpu(rows: Iterable[Row]) -> Row:

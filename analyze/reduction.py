@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +20,13 @@ from .info import trace_info
 from .leaks import Grown, find_leaks
 from .open import REPORT_TABLES, Traces, open_traces
 from .results import TraceInfo
+from .rows import Row
 from .selection import Selection
 from .sources import sources_of
 from .timeline import Memory, memory_over_time
 from .trend import Point, reduce_points, steps
 from .waits import CLASSES
 
-Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
@@ -117,6 +116,10 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
             return reduce_trace(traces, selection)
 
     sums = Sums(reduced(paths[0]))
+    if len(paths) == 1:
+        return sums
+    from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
+
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         for each in pool.map(reduced, paths[1:]):
             sums.add(each)

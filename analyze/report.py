@@ -10,8 +10,9 @@ from typing import Any
 from .devices import asked_of_devices
 from .leaks import merged_leaks
 from .libraries import library_times
-from .reduction import Key, Row, Sums, function_key, line_key, sums_of
+from .reduction import Key, Sums, function_key, line_key, sums_of
 from .results import Function, Leak, Line, Report, Totals, sorted_rows
+from .rows import Row
 from .selection import Selection
 from .sources import source_line
 from .trend import Point, classify

@@ -1,7 +1,7 @@
 """Scalene's own JSON, for ``scalene view``: the report's lines and functions under Scalene's names.
 
 Percentages are of all CPU time, so what no line of the user's spent is what is missing to 100. Memory is in MiB. What a
-trace does not hold (GPU, tasks that waited at one moment) is 0, because the format has no other way to say so.
+trace does not hold (mean GPU memory, tasks that waited at one moment) is 0, because the format has no other way to say so.
 """
 
 from __future__ import annotations
