@@ -243,6 +243,7 @@ def _leak(key: Key, parts: list[Grown], sources: Sources) -> Leak:
         mallocs=sums["mallocs"],
         frees=sums["frees"],
         live_at_end_bytes=round(sums["end_bytes"]),
+        live_at_end_error_bytes=round(math.sqrt(sums["end_variance"])),
         first_line=first_line,
         source=source_line(sources, *key),
         error_bytes_per_s=math.sqrt(sums["kept_variance"]) / judged_s,
@@ -255,7 +256,7 @@ def _leak(key: Key, parts: list[Grown], sources: Sources) -> Leak:
     )
 
 
-_SUMS = ("mallocs", "frees", "kept_bytes", "kept_variance", "made", "alive", "age_s", "end_bytes")
+_SUMS = ("mallocs", "frees", "kept_bytes", "kept_variance", "made", "alive", "age_s", "end_bytes", "end_variance")
 
 
 def _most(rows: list[Row], *names: str) -> tuple[Any, ...]:

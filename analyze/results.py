@@ -167,7 +167,7 @@ class Function(Line):
 class Leak:
     """A line that leaks. Counts are of judged samples, ``_per_s`` is over the judged time.
 
-    ``error_bytes_per_s``: standard error of the rate; ``age_s``: mean age of what was alive when judged; ``type`` (None =
+    ``_error_``, ``error_``: standard errors; ``age_s``: mean age of what was alive when judged; ``type`` (None =
     no Python object), ``allocator`` and its ``family`` (pools, python, native, mapping, frames): those of most bytes.
     """
 
@@ -179,6 +179,7 @@ class Leak:
     mallocs: int
     frees: int
     live_at_end_bytes: int
+    live_at_end_error_bytes: int
     first_line: int
     source: str | None
     error_bytes_per_s: float

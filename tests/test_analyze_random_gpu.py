@@ -216,7 +216,7 @@ def reported(builder: TraceBuilder, selection: Selection) -> Report:
         return build_report([builder.write(Path(folder) / "t.parquet")], selection)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(gpu_traces(), selections)
 def test_gpu_time_and_memory_by_line_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     report = reported(builder, selection)

@@ -25,7 +25,7 @@ APP, TOOL, LIBRARY = "/home/me/app.py", "/home/me/tool.py", "/usr/lib/python3.12
 IMPORT = ("<frozen importlib._bootstrap>", "_find_and_load", 1, 3)
 FEATURES = '["cpu", "memory", "alloc"]'
 #: What a hundredth of a process's time on a line adds up to.
-SUMS = ("mallocs", "frees", "kept_bytes", "kept_variance", "kept_squares", "made", "change_bytes", "alive", "age_s", "end_bytes")  # fmt: skip
+SUMS = ("mallocs", "frees", "kept_bytes", "kept_variance", "kept_squares", "made", "change_bytes", "alive", "age_s", "end_bytes", "end_variance")  # fmt: skip
 
 places = st.tuples(st.sampled_from((APP, TOOL)), st.sampled_from("fg"), st.sampled_from((1, 20)), st.integers(30, 32))
 moments = st.integers(0, 9 * SECOND)
@@ -198,8 +198,10 @@ def oracle_cells(rows: list[Row], candidates: set[tuple[str, int]]) -> dict[Any,
 def _count(cell: dict[str, float], row: Row) -> None:
     is_judged, is_alive = row["is_followed"] and 10 <= row["place"] < 90, row["end_place"] is None
     count = (row["live"] or 0.0) / row["parts"]
+    variance = row["bytes"] * max((row["live"] or 0.0) - 1, 0.0) * row["size_bytes"] * row["parts"]
     cell["change_bytes"] += row["bytes"]
     cell["end_bytes"] += row["bytes"] * (row["end_ns"] is None)
+    cell["end_variance"] += variance * (row["end_ns"] is None)
     cell["mallocs"] += is_judged
     cell["frees"] += is_judged and not is_alive
     cell["made"] += is_judged * count
@@ -209,7 +211,7 @@ def _count(cell: dict[str, float], row: Row) -> None:
     if is_judged and is_alive:
         cell["kept_bytes"] += row["bytes"]
         cell["kept_squares"] += row["bytes"] ** 2
-        cell["kept_variance"] += row["bytes"] * max((row["live"] or 0.0) - 1, 0.0) * row["size_bytes"] * row["parts"]
+        cell["kept_variance"] += variance
 
 
 @settings(max_examples=25, deadline=None)

@@ -40,7 +40,9 @@ def test_a_leak_is_found_on_its_line_with_its_rate(way: str, recordings: dict[st
     assert abs(error) <= 20
     assert 0.95 <= found[0]["probability"] <= 1
     leaked = done.facts["leaked_bytes_per_s"] * float(SECONDS)
-    assert found[0]["live_at_end_bytes"] == pytest.approx(leaked, rel=0.2)
+    # A sample drawn right after a burst stands for megabytes (its interval was coarse): once in some forty runs there is one.
+    within = max(0.2 * leaked, 3 * found[0]["live_at_end_error_bytes"])
+    assert found[0]["live_at_end_bytes"] == pytest.approx(leaked, abs=within)
 
 
 @pytest.mark.parametrize("way", LEAKS)

@@ -22,6 +22,7 @@
 --   alive: allocations that were alive when judged, estimated
 --   age_s [s]: sum of their ages at that moment
 --   end_bytes [bytes]: alive at the end of the process, estimated
+--   end_variance: square of its standard error
 -- Order: none
 WITH sites AS (
     SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)
@@ -46,10 +47,11 @@ SELECT file, line, function, first_line, family, allocator, "type", size_class, 
     coalesce(sum(live_count) FILTER (is_judged), 0) AS made, sum(bytes) AS change_bytes,
     coalesce(sum(live_count) FILTER (is_kept), 0) AS alive,
     coalesce(sum(live_count * age_s) FILTER (is_kept), 0) AS age_s,
-    coalesce(sum(bytes) FILTER (is_at_end), 0) AS end_bytes
+    coalesce(sum(bytes) FILTER (is_at_end), 0) AS end_bytes,
+    coalesce(sum(live_variance) FILTER (is_at_end), 0) AS end_variance
 FROM lives GROUP BY ALL
 UNION ALL BY NAME
 SELECT file, line, function, first_line, family, allocator, "type", size_class, process, end_place AS place,
     0 AS mallocs, 0 AS frees, 0 AS kept_bytes, 0 AS kept_variance, 0 AS kept_squares, 0 AS made,
-    -sum(bytes) AS change_bytes, 0 AS alive, 0 AS age_s, 0 AS end_bytes
+    -sum(bytes) AS change_bytes, 0 AS alive, 0 AS age_s, 0 AS end_bytes, 0 AS end_variance
 FROM lives WHERE end_place IS NOT NULL GROUP BY ALL
