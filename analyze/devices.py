@@ -50,6 +50,5 @@ def asked_of_devices(rows: Iterable[Row], events: Sequence[dict[str, int | None]
 
 
 def device_peak(connection: DuckDBPyConnection) -> int | None:
-    """Most device memory that all recorded processes together had; None = none was seen."""
-    found = queries.rows(connection, "device_moments")
-    return found[0]["device_bytes"] if found else None
+    """Most device memory that all recorded processes of a trace together had; None = none was seen."""
+    return max((row["device_bytes"] for row in queries.rows(connection, "device_moments")), default=None) or None

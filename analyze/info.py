@@ -7,13 +7,13 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from . import queries
-from .open import Traces
+from .open import TraceFile, Traces
 from .results import Loss, MarkInfo, ProcessInfo, TraceInfo
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: Samplers of the format; those that this version does not record count as None.
+#: Samplers of the format, by the kind of their records; those that this version does not record count as None.
 SAMPLERS = (
     "cpu",
     "wait",
@@ -29,15 +29,34 @@ SAMPLERS = (
 )
 
 
-def settings(connection: DuckDBPyConnection) -> dict[str, str]:
-    """The settings of the (one) trace, by name."""
-    return dict(connection.execute("SELECT name, value FROM settings ORDER BY name").fetchall())
+def settings(connection: DuckDBPyConnection, trace: int = 1) -> dict[str, str]:
+    """The settings of an opened trace, by name; traces count from 1."""
+    found = "SELECT name, value FROM settings WHERE trace = ? ORDER BY name"
+    return dict(connection.execute(found, (trace,)).fetchall())
 
 
 def trace_info(traces: Traces) -> TraceInfo:
     """What the one opened trace says of itself."""
-    connection, (file,) = traces.connection, traces.files
-    values, counts = settings(connection), queries.rows(connection, "event_counts")[0]
+    (info,) = trace_infos(traces)
+    return info
+
+
+def trace_infos(traces: Traces) -> list[TraceInfo]:
+    """What each of the opened traces says of itself."""
+    connection = traces.connection
+    counts, pythons = _record_counts(connection), _python_versions(connection)
+    losses: dict[int, list[Loss]] = {}
+    for row in queries.rows(connection, "losses_list"):
+        losses.setdefault(row.pop("trace"), []).append(Loss(**row))
+    return [
+        _trace_info(file, settings(connection, trace), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
+        for trace, file in enumerate(traces.files, start=1)
+    ]
+
+
+def _trace_info(
+    file: TraceFile, values: dict[str, str], counts: dict[str, int], python: str | None, losses: list[Loss]
+) -> TraceInfo:
     wall_ns = _parsed(values.get("wall_ns"))
     command = _parsed(values.get("command"))
     return TraceInfo(
@@ -47,12 +66,20 @@ def trace_info(traces: Traces) -> TraceInfo:
         started_at=values.get("started_at"),
         wall_s=wall_ns / 1e9 if isinstance(wall_ns, int) else None,
         command=[str(word) for word in command] if isinstance(command, list) else None,
-        python=_python_version(connection),
-        processes=counts["processes"],
-        threads=counts["threads"],
+        python=python,
+        processes=counts.get("process", 0),
+        threads=counts.get("thread", 0),
         events=_events(values, counts),
-        losses=[Loss(**row) for row in queries.rows(connection, "losses_list")],
+        losses=losses,
     )
+
+
+def _record_counts(connection: DuckDBPyConnection) -> dict[int, dict[str, int]]:
+    """Records by trace and kind."""
+    found: dict[int, dict[str, int]] = {}
+    for trace, kind, records in queries.run(connection, "event_counts"):
+        found.setdefault(trace, {})[kind] = records
+    return found
 
 
 def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
@@ -60,7 +87,8 @@ def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
 
     ``trace`` is the number to show for it.
     """
-    off = _not_recorded(_events(settings(traces.connection), queries.rows(traces.connection, "event_counts")[0]))
+    counts = _record_counts(traces.connection).get(1, {})
+    off = _not_recorded(_events(settings(traces.connection), counts))
     rows = [row | off | {"trace": trace} for row in queries.rows(traces.connection, "process_list")]
     return [ProcessInfo(**row, depth=depth) for row, depth in tree_order(rows)]
 
@@ -96,19 +124,19 @@ def mark_infos(traces: Traces, trace: int) -> list[MarkInfo]:
     return [MarkInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "mark_list")]
 
 
-def _python_version(connection: DuckDBPyConnection) -> str | None:
-    """Version of the first interpreter that the recording met."""
-    found = "SELECT python_version FROM processes WHERE python_version IS NOT NULL ORDER BY t_ns, process LIMIT 1"
-    row = connection.execute(found).fetchone()
-    return row[0] if row else None
+def _python_versions(connection: DuckDBPyConnection) -> dict[int, str]:
+    """By trace, the version of the first interpreter that the recording met."""
+    found = "SELECT trace, first(python_version ORDER BY t_ns, process) FROM processes WHERE python_version IS NOT NULL"
+    return dict(connection.execute(f"{found} GROUP BY trace").fetchall())
 
 
-def _events(values: dict[str, str], counts: dict[str, Any]) -> dict[str, int | None]:
+def _events(values: dict[str, str], counts: dict[str, int]) -> dict[str, int | None]:
     features = _parsed(values.get("features"))
     events: dict[str, int | None] = {}
     for name in SAMPLERS:
-        is_on = name in features if isinstance(features, list) and name != "rss" else bool(counts.get(name))
-        events[name] = counts[name] if name in counts and (is_on or counts[name]) else None
+        count = counts.get(name, 0)
+        is_on = isinstance(features, list) and name in features and name != "rss"
+        events[name] = count if is_on or count else None
     return events
 
 

@@ -28,7 +28,7 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 #: What the search for leaks reads more than once.
-TABLES = ("footprint_events", "process_moments", "allocation_figures", "stack_frames", "stack_owners")
+TABLES = ("footprint_events", "process_moments", "allocation_figures", "user_locations", "user_frames", "stack_owners")
 #: A site is a suspect from this probability on that its allocations are never freed.
 LEAST_PROBABILITY = 0.95
 #: A leak is reported from this share of what the process tree grew by in the judged time on.
@@ -93,35 +93,41 @@ def build_leaks(
     limit: int | None = None,
 ) -> Table:
     """Rows of :class:`Leak`, the fastest first. Raises the errors of :func:`open_traces`."""
-    infos, reductions = [], []
+    infos = []
+    reductions: list[dict[Key, Grown]] = []
     sources: dict[str, list[str]] = {}
     for path in paths:
         with open_traces([path], selection, TABLES) as traces:
             infos.append(trace_info(traces))
-            reductions.append(find_leaks(traces.connection))
-            sources = sources_of(traces.connection, {file for file, _ in reductions[-1]}) | sources
+            reductions += find_leaks(traces.connection).values()
+            files = {file for leaks in reductions for file, _ in leaks}
+            sources = sources_of(traces.connection, files) | sources
     leaks = merged_leaks(reductions, sources)
     return Table("leaks", query, infos, (leaks if sort is None else sorted_rows(leaks, sort))[:limit])
 
 
-def find_leaks(connection: DuckDBPyConnection) -> dict[Key, Grown]:
-    """The leaks of the one opened trace by (file, line)."""
-    by_line: dict[Key, list[Row]] = {}
-    for cell in queries.rows(connection, "leak_cells"):
-        by_line.setdefault((cell["file"], cell["line"]), []).append(cell)
-    suspects = {key: found for key, rows in by_line.items() if (found := _suspects(rows))}
-    if not suspects:
-        return {}
-    moments = "SELECT process, start_ns, judged_ns FROM process_moments WHERE judged_ns IS NOT NULL"
-    times = {process: Judged(*moment) for process, *moment in connection.execute(moments).fetchall()}
-    least = LEAST_SHARE_OF_GROWTH * _tree_growth(connection, times.values())
+def find_leaks(connection: DuckDBPyConnection) -> dict[int, dict[Key, Grown]]:
+    """The leaks by (file, line) of each opened trace that has any; traces count from 1."""
+    suspects: dict[int, dict[Key, list[Row]]] = {}
+    for (trace, *key), rows in _split(queries.rows(connection, "leak_cells"), ("trace", "file", "line")).items():
+        if found := _suspects(rows):
+            suspects.setdefault(trace, {})[tuple(key)] = found
+    return {trace: leaks for trace, lines in suspects.items() if (leaks := _leaks_of(connection, trace, lines))}
+
+
+def _leaks_of(connection: DuckDBPyConnection, trace: int, suspects: dict[Key, list[Row]]) -> dict[Key, Grown]:
+    """The suspect lines of a trace that make up enough of its growth."""
+    moments = "SELECT process, start_ns, judged_ns FROM process_moments WHERE trace = ? AND judged_ns IS NOT NULL"
+    times = {process: Judged(*moment) for process, *moment in connection.execute(moments, (trace,)).fetchall()}
+    least = LEAST_SHARE_OF_GROWTH * _tree_growth(connection, trace, times.values())
     return {key: _grown(rows, times) for key, rows in suspects.items() if _kept(rows) >= least}
 
 
-def _tree_growth(connection: DuckDBPyConnection, times: Collection[Judged]) -> float:
+def _tree_growth(connection: DuckDBPyConnection, trace: int, times: Collection[Judged]) -> float:
     """What the process tree grew by from its lowest moment in the judged time to the end of it, or else its peak."""
     start_ns, end_ns = min(each.first_ns for each in times), max(each.judged_ns for each in times)
-    rows = connection.execute("SELECT t_ns, footprint_bytes FROM footprint_events ORDER BY t_ns, is_gone").fetchall()
+    events = "SELECT t_ns, footprint_bytes FROM footprint_events WHERE trace = ? ORDER BY t_ns, is_gone"
+    rows = connection.execute(events, (trace,)).fetchall()
     held = [value for t_ns, value in rows if t_ns <= start_ns][-1:]
     held += [value for t_ns, value in rows if start_ns < t_ns <= end_ns]
     growth = held[-1] - min(held) if held else 0
@@ -136,16 +142,16 @@ def _suspects(rows: list[Row], level: int = 0) -> list[Row]:
         if not _falls_back(rows):
             return rows
     if level < len(_SPLITS):
-        return [row for part in _split(rows, _SPLITS[level]) for row in _suspects(part, level + 1)]
-    kept = [row for part in _split(rows, ("size_class",)) if _is_mostly_kept(part) for row in part]
+        return [row for part in _split(rows, _SPLITS[level]).values() for row in _suspects(part, level + 1)]
+    kept = [row for part in _split(rows, ("size_class",)).values() if _is_mostly_kept(part) for row in part]
     return _suspects(kept, level) if 0 < len(kept) < len(rows) else []
 
 
-def _split(rows: list[Row], names: tuple[str, ...]) -> Collection[list[Row]]:
+def _split(rows: list[Row], names: tuple[str, ...]) -> dict[Key, list[Row]]:
     parts: dict[Key, list[Row]] = {}
     for row in rows:
         parts.setdefault(tuple(row[name] for name in names), []).append(row)
-    return parts.values()
+    return parts
 
 
 def _is_mostly_kept(rows: list[Row]) -> bool:

@@ -17,7 +17,17 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 #: What a sum is over: views that the queries read more than once.
-TABLES = ("opcode_calls", "thread_scale", "library_threads", "stack_frames", "stack_owners", "settings", "threads")
+TABLES = (
+    "opcode_calls",
+    "thread_ticks",
+    "thread_scale",
+    "library_threads",
+    "user_locations",
+    "user_frames",
+    "stack_owners",
+    "settings",
+    "threads",
+)
 #: How many libraries are named with a line, and how many functions with each of them.
 MOST_NAMED = 3
 

@@ -23,7 +23,15 @@ Row = dict[str, Any]
 #: What a row can stand for.
 BY = ("line", "function", "type", "allocator")
 #: What is read more than once.
-TABLES = ("exact_traces", "footprint_events", "process_moments", "stack_frames", "stack_owners", "rss_events")
+TABLES = (
+    "exact_traces",
+    "footprint_events",
+    "process_moments",
+    "user_locations",
+    "user_frames",
+    "stack_owners",
+    "rss_events",
+)
 #: Parts of a resident set: name, column of reconciliation.sql. What is left over is called ``other``.
 PARTS = (
     ("python_pools", "pool_bytes"),

@@ -10,24 +10,31 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import queries
 from .devices import SUMMED as _SUMMED_OF_DEVICES
 from .devices import add_devices, device_peak
 from .gpu import add_gpu, merged_gpu
-from .info import trace_info
+from .info import trace_infos
 from .leaks import Grown, find_leaks
 from .open import REPORT_TABLES, Traces, open_traces
 from .results import TraceInfo
 from .rows import Row
 from .selection import Selection
 from .sources import sources_of
-from .timeline import Memory, memory_over_time
+from .timeline import Event, Memory, memory_over_time
 from .trend import Point, reduce_points, steps
 from .waits import CLASSES
 
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
 Key = tuple[Any, ...]
+
+#: Traces that are reduced together, at most: planning the queries takes as long as reading a small trace, and what is held
+#: in memory meanwhile grows with the traces.
+BATCH_BYTES, BATCH_TRACES = 24_000_000, 64
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
@@ -35,62 +42,51 @@ _ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_
 _SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
 
-@dataclass(frozen=True)
-class Reduction:
-    """One trace, reduced: rows by key with the columns of lines.sql, functions.sql and library_rows.sql, and the growth
-    over time by key."""
+@dataclass
+class Sums:
+    """Traces added up: rows by key with the columns of lines.sql, functions.sql and library_rows.sql.
 
-    info: TraceInfo
+    ``infos`` has one for each trace, in their order; ``leaks`` those of each that has any; ``growth``, by key, when (ns)
+    the growth so far was how much (bytes), of the trace in which it is largest. ``window_s`` is the length of all,
+    ``longest_s`` that of the longest; ``memory`` has the highest peaks.
+    """
+
+    infos: list[TraceInfo]
     window_s: float
+    longest_s: float
     memory: Memory | None
     lines: dict[Key, Row]
     functions: dict[Key, Row]
     unattributed: Row
-    trends: dict[Key, list[Point]]
-    leaks: dict[Key, Grown]
+    growth: dict[Key, list[Event]]
+    leaks: list[dict[Key, Grown]]
     libraries: dict[Key, Row]
     sources: dict[str, list[str]]
-    gpu_peak_bytes: int | None = None
-    device_peak_bytes: int | None = None
-
-
-class Sums:
-    """Traces added up: rows by key, as in :class:`Reduction`; and what belongs to each trace, in their order.
-
-    ``window_s`` is the length of all, ``longest_s`` that of the longest; ``trends`` has, by key, the curve of the trace in
-    which the growth is largest.
-    """
-
-    def __init__(self, first: Reduction) -> None:
-        self.infos, self.leaks = [first.info], [first.leaks]
-        self.memories = [] if first.memory is None else [first.memory]
-        self.gpu_peaks = [] if first.gpu_peak_bytes is None else [first.gpu_peak_bytes]
-        self.device_peaks = [first.device_peak_bytes or 0]
-        self.window_s = self.longest_s = first.window_s
-        self.lines, self.functions, self.libraries = first.lines, first.functions, first.libraries
-        self.unattributed, self.trends, self.sources = first.unattributed, first.trends, first.sources
+    gpu_peak_bytes: int | None
+    device_peak_bytes: int | None
 
     def has(self, sampler: str) -> bool:
         """Whether any of the traces was recorded with it."""
         return any(info.events[sampler] is not None for info in self.infos)
 
-    def add(self, other: Reduction) -> None:
-        """Adds one more trace."""
-        self.infos.append(other.info)
-        self.leaks.append(other.leaks)
-        self.memories += [] if other.memory is None else [other.memory]
-        self.gpu_peaks += [] if other.gpu_peak_bytes is None else [other.gpu_peak_bytes]
-        self.device_peaks.append(other.device_peak_bytes or 0)
+    def trend(self, key: Key) -> list[Point]:
+        """The growth so far at each sample ([s, bytes], reduced)."""
+        return reduce_points(steps(self.growth.get(key, [])))
+
+    def add(self, other: Sums) -> None:
+        """Adds the traces that follow."""
+        self.infos += other.infos
+        self.leaks += other.leaks
+        self.memory = _merged(self.memory, other.memory)
+        self.gpu_peak_bytes = _highest(self.gpu_peak_bytes, other.gpu_peak_bytes)
+        self.device_peak_bytes = _highest(self.device_peak_bytes, other.device_peak_bytes)
         self.window_s += other.window_s
-        self.longest_s = max(self.longest_s, other.window_s)
-        for mine, others in (
-            (self.lines, other.lines),
-            (self.functions, other.functions),
-            (self.libraries, other.libraries),
-            ({(): self.unattributed}, {(): other.unattributed}),
-        ):
-            _add(mine, others)
-        self.trends |= {key: each for key, each in other.trends.items() if _grown(each) > _grown(self.trends.get(key))}
+        self.longest_s = max(self.longest_s, other.longest_s)
+        _add(self.lines, other.lines)
+        _add(self.functions, other.functions)
+        _add(self.libraries, other.libraries)
+        _add({(): self.unattributed}, {(): other.unattributed})
+        _add_growth(self.growth, other.growth)
         self.sources = other.sources | self.sources
 
 
@@ -101,53 +97,96 @@ def _add(mine: dict[Key, Row], others: dict[Key, Row]) -> None:
             sums |= {name: sums[name] + row[name] for name in _SUMMED & row.keys()} | gpu
 
 
-def _grown(trend: list[Point] | None) -> float:
-    return abs(trend[-1][1]) if trend else -1
+def _add_growth(mine: dict[Key, list[Event]], others: dict[Key, list[Event]]) -> None:
+    mine |= {key: each for key, each in others.items() if key not in mine or abs(each[-1][1]) > abs(mine[key][-1][1])}
+
+
+def _merged(one: Memory | None, other: Memory | None) -> Memory | None:
+    return one.merged(other) if one and other else one or other
+
+
+def _highest(*values: int | None) -> int | None:
+    return max((value for value in values if value is not None), default=None)
 
 
 def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
-    """The traces at ``paths``, added up; several are reduced at once, one for each core.
+    """The traces at ``paths``, added up. Several small ones are reduced together, and as many batches at once as there are
+    cores.
 
     Raises the errors of :func:`open_traces`.
     """
 
-    def reduced(path: Path) -> Reduction:
-        with open_traces([path], selection, REPORT_TABLES) as traces:
-            return reduce_trace(traces, selection)
+    def reduced(batch: Sequence[Path]) -> Sums:
+        with open_traces(batch, selection, REPORT_TABLES) as traces:
+            return reduce_traces(traces, selection)
 
-    sums = Sums(reduced(paths[0]))
-    if len(paths) == 1:
+    first, *others = _batches(paths)
+    sums = reduced(first)
+    if not others:
         return sums
     from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for each in pool.map(reduced, paths[1:]):
+        for each in pool.map(reduced, others):
             sums.add(each)
     return sums
 
 
-def reduce_trace(traces: Traces, selection: Selection) -> Reduction:
-    """The one opened trace, reduced to rows by line and by function."""
-    connection, info = traces.connection, trace_info(traces)
-    line_rows, function_rows = queries.rows(connection, "lines"), queries.rows(connection, "functions")
+def _batches(paths: Sequence[Path]) -> list[list[Path]]:
+    """The paths in their order, cut so that a batch is at most BATCH_BYTES and BATCH_TRACES, or a single trace."""
+    batches: list[list[Path]] = []
+    room = 0
+    for path in paths:
+        size = path.stat().st_size if path.is_file() else 0
+        if not batches or size > room or len(batches[-1]) == BATCH_TRACES:
+            batches.append([])
+            room = BATCH_BYTES
+        batches[-1].append(path)
+        room -= size
+    return batches
+
+
+def reduce_traces(traces: Traces, selection: Selection) -> Sums:
+    """The opened traces, reduced to rows by line and by function."""
+    connection, infos = traces.connection, trace_infos(traces)
+    lines, functions = _summed(connection, "lines", line_key), _summed(connection, "functions", function_key)
     unattributed = queries.rows(connection, "unattributed")[0]
-    add_devices(connection, line_rows, function_rows, unattributed)
-    gpu_peak_bytes = add_gpu(connection, info.events["gpu"] is not None, line_rows, function_rows, unattributed)
-    lines, functions = _by_key(line_rows, line_key), _by_key(function_rows, function_key)
-    return Reduction(
-        info=info,
-        window_s=window_s(info, selection),
-        memory=memory_over_time(connection, selection) if info.events["memory"] is not None else None,
-        lines=lines,
-        functions=functions,
+    add_devices(connection, lines, functions, unattributed)
+    has_gpu = any(info.events["gpu"] is not None for info in infos)
+    gpu_peak_bytes = add_gpu(connection, has_gpu, lines, functions, unattributed)
+    lengths = [window_s(info, selection) for info in infos]
+    return Sums(
+        infos=infos,
+        window_s=sum(lengths),
+        longest_s=max(lengths),
+        memory=_memory(traces, infos, selection),
+        lines=_by_key(lines, line_key),
+        functions=_by_key(functions, function_key),
         unattributed=unattributed,
-        trends=_trends(queries.rows(connection, "line_trends")),
-        leaks=find_leaks(connection) if info.events["alloc"] else {},
+        growth=_growth(queries.rows(connection, "line_trends")),
+        leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
         libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
-        sources=sources_of(connection, {row["file"] for row in (*lines.values(), *functions.values())}),
+        sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak(connection),
     )
+
+
+def _summed(connection: DuckDBPyConnection, query: str, key: Callable[[Row], Key]) -> list[Row]:
+    """The rows of a query, those of several traces added up by key; the first trace's come first."""
+    found: dict[Key, Row] = {}
+    rows = queries.rows(connection, query)
+    for trace in sorted({row["trace"] for row in rows}):
+        _add(found, _by_key((row for row in rows if row["trace"] == trace), key))
+    return list(found.values())
+
+
+def _memory(traces: Traces, infos: Sequence[TraceInfo], selection: Selection) -> Memory | None:
+    merged: Memory | None = None
+    for trace, info in enumerate(infos, start=1):
+        if info.events["memory"] is not None:
+            merged = _merged(merged, memory_over_time(traces.connection, selection, trace))
+    return merged
 
 
 def window_s(info: TraceInfo, selection: Selection) -> float:
@@ -173,12 +212,16 @@ def _by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
     return {key(row): row for row in rows}
 
 
-def _trends(rows: Iterable[Row]) -> dict[Key, list[Point]]:
-    """Growth so far at each sample ([s, bytes], reduced), by line and by function."""
-    events: dict[Key, list[tuple[int, int]]] = {}
+def _growth(rows: Iterable[Row]) -> dict[Key, list[Event]]:
+    """Growth so far at each sample, by line and by function, of the trace in which it is largest."""
+    by_trace: dict[int, dict[Key, list[Event]]] = {}
     for row in rows:
+        events = by_trace.setdefault(row["trace"], {})
         for key in (line_key(row), function_key(row)):
             points = events.setdefault(key, [])
             before = points[-1][1] if points else 0
             points.append((row["t_ns"], before + row["net_bytes"]))
-    return {key: reduce_points(steps(points)) for key, points in events.items()}
+    growth: dict[Key, list[Event]] = {}
+    for events in by_trace.values():
+        _add_growth(growth, events)
+    return growth

@@ -75,9 +75,9 @@ class _Maker:
         self.has_cpu = sums.has("cpu")
         self.has_waits = sums.has("wait")
         self.has_tasks = sums.has("task")
-        self.has_memory = bool(sums.memories)
+        self.has_memory = sums.memory is not None
         self.has_allocations = sums.has("alloc")
-        self.has_peak = any(memory.peak_bytes > 0 for memory in sums.memories)
+        self.has_peak = sums.memory is not None and sums.memory.peak_bytes > 0
         self.has_copies = sums.has("copy")
         self.has_gpu = sums.has("gpu")
         self._events = [info.events for info in sums.infos]
@@ -92,26 +92,25 @@ class _Maker:
         rows = [*self._sums.lines.values(), self._sums.unattributed]
         names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
         cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
-        memories = self._sums.memories
+        memory = self._sums.memory
         return Totals(
             **cpu,
             **waited(rows, self.has_waits),
             suspended_s=sum(row["suspended_s"] for row in rows) if self.has_tasks else None,
-            peak_bytes=max((m.peak_bytes for m in memories), default=None),
-            python_peak_bytes=max((m.python_peak_bytes for m in memories), default=None),
-            peak_rss_bytes=max((m.peak_rss_bytes for m in memories if m.peak_rss_bytes is not None), default=None),
+            peak_bytes=memory.peak_bytes if memory else None,
+            python_peak_bytes=memory.python_peak_bytes if memory else None,
+            peak_rss_bytes=memory.peak_rss_bytes if memory else None,
             alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
             gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
-            gpu_peak_bytes=max(self._sums.gpu_peaks, default=None),
+            gpu_peak_bytes=self._sums.gpu_peak_bytes,
             **asked_of_devices(rows, self._events),
-            device_peak_bytes=max(self._sums.device_peaks) or None,
+            device_peak_bytes=self._sums.device_peak_bytes,
         )
 
     def timeline(self) -> list[Point] | None:
         """That of the trace with the highest peak."""
-        memories = self._sums.memories
-        return max(memories, key=lambda memory: memory.peak_bytes).timeline if memories else None
+        return self._sums.memory.timeline() if self._sums.memory else None
 
     def line(self, key: Key, row: Row) -> Line:
         source = source_line(self._sums.sources, row["file"], row["line"])
@@ -140,7 +139,7 @@ class _Maker:
             allocated = row["allocated_bytes"]
             figures["growth_bytes"] = row["growth_bytes"]
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
-            figures["trend"] = self._trend(key)
+            figures["trend"] = self._sums.trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
         figures |= self._on_gpu(row) | self._asked_of_devices(row)
         return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
@@ -178,10 +177,6 @@ class _Maker:
             return {}
         rate = sum(leak.bytes_per_s for leak in leaks)
         return {"leak_probability": max((leak.probability for leak in leaks), default=0.0), "leak_bytes_per_s": rate}
-
-    def _trend(self, key: Key) -> list[Point]:
-        """That of the trace in which the growth is largest."""
-        return self._sums.trends.get(key, [])
 
     def _trend_class(self, trend: list[Point]) -> str | None:
         """What it looks like over the longest of the recordings; less than 1 % of the peak is flat."""

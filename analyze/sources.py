@@ -17,9 +17,13 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 def sources_of(connection: DuckDBPyConnection, files: Iterable[str]) -> dict[str, list[str]]:
-    """The lines of those of ``files`` that the trace holds. Lines end as Python ends them, not at form feeds."""
-    rows = queries.run(connection, "sources_of", files=sorted(files))
-    return {file: _NEWLINE.split(text) for file, text, _ in rows if text is not None}
+    """The lines of those of ``files`` that the traces hold, as the first of them has them. Lines end as Python ends them,
+    not at form feeds."""
+    texts: dict[str, str] = {}
+    for _, file, text, _ in queries.run(connection, "sources_of", files=sorted(files)):
+        if text is not None:
+            texts.setdefault(file, text)
+    return {file: _NEWLINE.split(text) for file, text in texts.items()}
 
 
 def source_line(sources: Sources, file: str, line: int) -> str | None:

@@ -26,7 +26,7 @@ def build_tasks(
     infos: list[TraceInfo] = []
     found: list[TaskRow] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path], selection, ("stack_frames", "stack_owners")) as traces:
+        with open_traces([path], selection, ("user_locations", "user_frames", "stack_owners")) as traces:
             infos.append(trace_info(traces))
             rows = queries.rows(traces.connection, "task_list")
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"] is not None})

@@ -26,48 +26,61 @@ Event = tuple[int, int]  #: (time in ns, bytes from then on)
 
 @dataclass(frozen=True)
 class Memory:
-    """Peaks of the process tree, and its footprint over time ([s, bytes], at most 100 points)."""
+    """Peaks of the process tree, and its footprint over time."""
 
     peak_bytes: int
     python_peak_bytes: int
     peak_rss_bytes: int | None
-    timeline: list[Point]
+    footprint: list[Event]
+
+    def timeline(self) -> list[Point]:
+        """The footprint over time as [s, bytes], at most 100 points."""
+        return reduce_points(steps(self.footprint))
+
+    def merged(self, other: Memory) -> Memory:
+        """Of two traces: the higher of each peak, and the footprint of the one with the higher."""
+        higher = self if self.peak_bytes >= other.peak_bytes else other
+        resident = [each.peak_rss_bytes for each in (self, other) if each.peak_rss_bytes is not None]
+        python = max(self.python_peak_bytes, other.python_peak_bytes)
+        return Memory(higher.peak_bytes, python, max(resident, default=None), higher.footprint)
 
 
-def memory_over_time(connection: DuckDBPyConnection, selection: Selection) -> Memory:
-    """The memory of the one opened trace within the selection's time window."""
-    rows = footprint_events(connection)
+def memory_over_time(connection: DuckDBPyConnection, selection: Selection, trace: int = 1) -> Memory:
+    """The memory of an opened trace within the selection's time window; traces count from 1."""
+    rows = footprint_events(connection, trace)
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
     python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
     return Memory(
         peak_bytes=max((each[1] for each in footprint), default=0),
         python_peak_bytes=max((each[1] for each in python), default=0),
-        peak_rss_bytes=peak_rss(connection, selection),
-        timeline=reduce_points(steps(footprint)),
+        peak_rss_bytes=peak_rss(connection, selection, trace),
+        footprint=footprint,
     )
 
 
-def footprint_events(connection: DuckDBPyConnection) -> list[tuple[int, int, int]]:
-    """(time in ns, footprint, Python's part in bytes) of the process tree, in order of time."""
-    columns = "t_ns, footprint_bytes, python_footprint_bytes"
-    return connection.execute(f"SELECT {columns} FROM footprint_events ORDER BY trace, t_ns, is_gone").fetchall()
+def footprint_events(connection: DuckDBPyConnection, trace: int) -> list[tuple[int, int, int]]:
+    """(time in ns, footprint, Python's part in bytes) of the process tree of an opened trace, in order of time."""
+    found = "SELECT t_ns, footprint_bytes, python_footprint_bytes FROM footprint_events WHERE trace = ?"
+    return connection.execute(f"{found} ORDER BY t_ns, is_gone", (trace,)).fetchall()
 
 
-def peak_rss(connection: DuckDBPyConnection, selection: Selection) -> int | None:
+def peak_rss(connection: DuckDBPyConnection, selection: Selection, trace: int = 1) -> int | None:
     """Highest resident set of the process tree in bytes; None = nothing told it.
 
     The sum over the processes as the recorder read it, or the kernel's own high-water mark of one process if that is
     higher. A high-water mark has no time, so it counts only where the selection has no restriction.
     """
-    found = [each[1] for each in _window(_rss_events(connection), selection)]
+    found = [each[1] for each in _window(_rss_events(connection, trace), selection)]
     if selection.from_s is None and selection.to_s is None and not selection.processes:
-        (mark,) = connection.execute("SELECT max(peak_rss_bytes) FROM processes").fetchall()[0]
+        highest = "SELECT max(peak_rss_bytes) FROM processes WHERE trace = ?"
+        (mark,) = connection.execute(highest, (trace,)).fetchall()[0]
         found += [mark] if mark is not None else []
     return max(found, default=None)
 
 
-def _rss_events(connection: DuckDBPyConnection) -> list[Event]:
-    return connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
+def _rss_events(connection: DuckDBPyConnection, trace: int) -> list[Event]:
+    found = "SELECT t_ns, rss_bytes FROM rss_events WHERE trace = ? ORDER BY t_ns"
+    return connection.execute(found, (trace,)).fetchall()
 
 
 def _window(events: list[Event], selection: Selection) -> list[Event]:
@@ -105,10 +118,10 @@ def build_timeline(
 def _timeline_points(
     connection: DuckDBPyConnection, selection: Selection, trace: int, limit: int
 ) -> list[TimelinePoint]:
-    rows = footprint_events(connection)
+    rows = footprint_events(connection, 1)
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
     python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
-    resident = _window(_rss_events(connection), selection)
+    resident = _window(_rss_events(connection, 1), selection)
     if not any(value for _, value in footprint):
         footprint, python = [], []
     times_s = [t_s for t_s, _ in reduce_points(steps(footprint or resident), max(limit, 3))]

@@ -46,14 +46,19 @@ KIND_VIEWS: dict[str, str] = {
     "gpu": "gpu_ticks",
 }
 
+#: View of the kinds of all records, for counting them.
+RECORDS_VIEW = "records"
+
 #: Views made of queries, each after those it reads.
 DERIVED_VIEWS: tuple[str, ...] = (
     "opcode_calls",
+    "thread_ticks",
     "thread_scale",
     "cpu_ticks",
     "library_threads",
     "native_spans",
     "charged_ticks",
+    "tick_figures",
     "libraries",
     "native_figures",
     "allocations",
@@ -65,6 +70,8 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "process_moments",
     "rss_events",
     "allocation_figures",
+    "user_locations",
+    "user_frames",
     "stack_frames",
     "stack_owners",
     "import_stacks",
@@ -78,6 +85,7 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "stack_figures",
     "sampled_values",
     "lines",
+    "cumulative_figures",
     "functions",
     "gpu_moments",
     "gpu_states",
@@ -117,6 +125,9 @@ class ViewColumn:
     text: str
 
 
+_TRACE = ViewColumn("trace", "INTEGER", "", "which trace, from 1")
+
+
 def file_columns(connection: DuckDBPyConnection, literal: str) -> FileColumns:
     """The columns of the Parquet file whose (quoted) name is ``literal``."""
     relation = connection.sql(f"SELECT * FROM read_parquet({literal})")
@@ -127,19 +138,58 @@ def file_columns(connection: DuckDBPyConnection, literal: str) -> FileColumns:
     return columns
 
 
+@dataclass(frozen=True)
+class _Alike:
+    """Files with the same columns, which one scan reads: numbers of the traces, quoted names."""
+
+    columns: FileColumns
+    traces: list[int]
+    literals: list[str]
+
+    @property
+    def trace(self) -> str:
+        """The expression for the number of a row's trace."""
+        if len(self.traces) == 1:
+            return f"{self.traces[0]}"
+        return f"({self.traces})[file_index::INTEGER + 1]"
+
+    @property
+    def scan(self) -> str:
+        """What follows FROM."""
+        return f"read_parquet([{', '.join(self.literals)}])"
+
+
+def _alike(files: list[tuple[str, FileColumns]]) -> list[_Alike]:
+    found: list[_Alike] = []
+    for trace, (name, columns) in enumerate(files, start=1):
+        is_plain = all(column.lower() != "file_index" for column in columns)  # DuckDB's own, unless a file has it
+        same = next((each for each in found if is_plain and each.columns == columns), None)
+        if same is None:
+            found.append(same := _Alike(columns, [], []))
+        same.traces.append(trace)
+        same.literals.append(name)
+    return found
+
+
 def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
-    """The query behind the view of ``kind`` over ``files``: (quoted name, columns) each."""
-    return "\nUNION ALL\n".join(_kind_select(kind, index, *file) for index, file in enumerate(files, start=1))
+    """The query behind the view of ``kind`` over ``files``: (quoted name, columns) each. Files alike are read as one, so
+    that a hundred of them are planned like one."""
+    return "\nUNION ALL\n".join(_kind_select(kind, each) for each in _alike(files))
 
 
-def _kind_select(kind: schema.Kind, index: int, literal: str, columns: FileColumns) -> str:
+def _records_view(files: list[tuple[str, FileColumns]]) -> str:
+    return "\nUNION ALL\n".join(f"SELECT {each.trace} AS trace, kind FROM {each.scan}" for each in _alike(files))
+
+
+def _kind_select(kind: schema.Kind, files: _Alike) -> str:
+    columns = files.columns
     common = [column for column in schema.COMMON if column.name in kind.common]
     struct = columns.get(kind.struct)
     fields = struct if isinstance(struct, Mapping) else {}
-    outputs = [f"{index} AS trace"]
+    outputs = [f"{files.trace} AS trace"]
     outputs += [_output(column, columns.get(column.name), quoted(column.name)) for column in common]
     outputs += [_output(c, fields.get(c.name), f"{quoted(kind.struct)}.{quoted(c.name)}") for c in kind.columns]
-    return f"SELECT {', '.join(outputs)}\nFROM read_parquet({literal}) WHERE kind = '{kind.name}'"
+    return f"SELECT {', '.join(outputs)}\nFROM {files.scan} WHERE kind = '{kind.name}'"
 
 
 def _output(column: schema.Column, found: str | Mapping[str, str] | None, expression: str) -> str:
@@ -163,6 +213,7 @@ def literal(text: str) -> str:
 
 def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str]]:
     """(name, query) of every view, each after those it reads. SELECTION_TABLES must be there."""
+    yield RECORDS_VIEW, _records_view(files)
     for name, view in KIND_VIEWS.items():
         yield view, kind_view(schema.kind(name), files)
     for view in DERIVED_VIEWS:
@@ -177,6 +228,8 @@ def late() -> Iterator[str]:
 
 def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
     """(name, what it holds, columns) of every view, without a trace."""
+    columns = [_TRACE, ViewColumn("kind", "VARCHAR", "", "kind of record")]
+    yield RECORDS_VIEW, "which kinds of record does the trace hold, a row for each record?", columns
     for name, view in KIND_VIEWS.items():
         yield view, schema.kind(name).text, _kind_columns(schema.kind(name))
     for view in DERIVED_VIEWS:
@@ -186,8 +239,7 @@ def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
 
 def _kind_columns(kind: schema.Kind) -> list[ViewColumn]:
     columns = [column for column in schema.COMMON if column.name in kind.common] + list(kind.columns)
-    trace = ViewColumn("trace", "INTEGER", "", "which trace, from 1")
-    return [trace] + [ViewColumn(c.name, _SQL_TYPES[c.type], c.unit, _column_text(c)) for c in columns]
+    return [_TRACE] + [ViewColumn(c.name, _SQL_TYPES[c.type], c.unit, _column_text(c)) for c in columns]
 
 
 def _column_text(column: schema.Column) -> str:

@@ -29,6 +29,7 @@ TABLES = (
     "threads",
     "settings",
     "opcode_calls",
+    "thread_ticks",
     "thread_scale",
     "library_threads",
     "charged_ticks",

@@ -68,7 +68,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
     lines = texts.sampled_lines(figures.calls.locations)
     user_files = _user_files(connection)
     sources = sources_of(connection, lines.keys() & user_files)
-    leaks = merged_leaks([find_leaks(connection)], sources) if trace.events["alloc"] else []
+    leaks = merged_leaks(list(find_leaks(connection).values()), sources) if trace.events["alloc"] else []
     return {
         "info": to_json(trace),
         "settings": info.settings(connection),
@@ -149,7 +149,7 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
 
 def _memory(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -> tuple[Json, list[int]]:
     """Footprint, Python's part of it and resident set by piece (None = not recorded), and when the footprint was so high."""
-    rows = footprint_events(connection) if trace.events["memory"] is not None else []
+    rows = footprint_events(connection, 1) if trace.events["memory"] is not None else []
     footprint = highest([(t_ns, value) for t_ns, value, _ in rows], bins)
     python = highest([(t_ns, value) for t_ns, _, value in rows], bins)
     (mark,) = connection.execute("SELECT max(peak_rss_bytes) FROM processes").fetchall()[0]

@@ -28,11 +28,7 @@
 --   live_at_end_bytes [bytes]: alive at the end of their process, estimated
 --   copy_bytes [bytes]: copied by memcpy and memmove
 -- Order: CPU time by itself, then cumulative, then memory allocated, descending; then file, first line and function
-WITH cumulative AS (
-    SELECT trace, file, function, first_line, sum(python_s + native_s + system_s) AS cumulative_cpu_s
-    FROM (SELECT DISTINCT trace, stack, file, function, first_line FROM stack_frames)
-    JOIN stack_figures USING (trace, stack) GROUP BY trace, file, function, first_line
-), own AS (
+WITH own AS (
     SELECT trace, file, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
         sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s, sum(system_s) AS system_s,
         sum(gc_s) AS gc_s, sum(sleep_s) AS sleep_s, sum(disk_s) AS disk_s, sum(runnable_s) AS runnable_s,
@@ -55,5 +51,5 @@ SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
     coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes, coalesce(alloc_bytes, 0) AS alloc_bytes,
     coalesce(alloc_variance, 0) AS alloc_variance, coalesce(live_at_peak_bytes, 0) AS live_at_peak_bytes,
     coalesce(live_at_end_bytes, 0) AS live_at_end_bytes, coalesce(copy_bytes, 0)::BIGINT AS copy_bytes
-FROM cumulative LEFT JOIN own USING (trace, file, function, first_line)
+FROM cumulative_figures LEFT JOIN own USING (trace, file, function, first_line)
 ORDER BY cpu_s DESC, cumulative_cpu_s DESC, alloc_bytes DESC, file, first_line, function

@@ -2,6 +2,7 @@
 -- What was allocated while importing is left out. A row for allocations stands beside one for frees.
 -- Parameters: none (`selection` and `user_files` hold what was asked for)
 -- Columns:
+--   trace: which trace, from 1
 --   file: file name
 --   line: line number
 --   function: qualified name
@@ -28,7 +29,7 @@ WITH sites AS (
     SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)
     ANTI JOIN import_stacks USING (trace, stack)
 ), lives AS (
-    SELECT file, line, function, first_line, family, allocator, a.type,
+    SELECT trace, file, line, function, first_line, family, allocator, a.type,
         floor(log2(greatest(size_bytes, 1)))::INTEGER AS size_class, process,
         least(100 * (a.t_ns - start_ns) // (judged_ns - start_ns), 100)::INTEGER AS place,
         if(end_t_ns < judged_ns, 100 * (end_t_ns - start_ns) // (judged_ns - start_ns), NULL)::INTEGER AS end_place,
@@ -39,7 +40,7 @@ WITH sites AS (
     WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND coalesce(a.t_ns < to_ns, true)
         AND coalesce(list_contains(thread_ids, thread), true)
 )
-SELECT file, line, function, first_line, family, allocator, "type", size_class, process, place,
+SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, place,
     count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,
     coalesce(sum(bytes) FILTER (is_judged AND is_kept), 0) AS kept_bytes,
     coalesce(sum(live_variance) FILTER (is_judged AND is_kept), 0) AS kept_variance,
@@ -51,7 +52,7 @@ SELECT file, line, function, first_line, family, allocator, "type", size_class, 
     coalesce(sum(live_variance) FILTER (is_at_end), 0) AS end_variance
 FROM lives GROUP BY ALL
 UNION ALL BY NAME
-SELECT file, line, function, first_line, family, allocator, "type", size_class, process, end_place AS place,
+SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, end_place AS place,
     0 AS mallocs, 0 AS frees, 0 AS kept_bytes, 0 AS kept_variance, 0 AS kept_squares, 0 AS made,
     -sum(bytes) AS change_bytes, 0 AS alive, 0 AS age_s, 0 AS end_bytes, 0 AS end_variance
 FROM lives WHERE end_place IS NOT NULL GROUP BY ALL

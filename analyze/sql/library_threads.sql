@@ -7,10 +7,7 @@
 --   thread: thread id
 -- Order: none
 SELECT trace, process, thread
-FROM (
-    SELECT trace, process, thread, bool_or(has_python IS DISTINCT FROM false) AS has_python
-    FROM cpu_rows GROUP BY trace, process, thread
-)
+FROM thread_ticks
 LEFT JOIN (SELECT trace, thread, tid FROM threads) USING (trace, thread)
 LEFT JOIN (SELECT trace, process, pid FROM processes) USING (trace, process)
 WHERE NOT has_python AND tid IS DISTINCT FROM pid

@@ -12,9 +12,7 @@
 WITH places AS (
     SELECT trace, stack, module, address, sum(ticks) AS ticks, sum(user_s) AS native_s,
         coalesce(sum(user_s) FILTER (is_parallel), 0) AS parallel_native_s
-    FROM charged_ticks, selection
-    WHERE class <> 'python' AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+    FROM tick_figures WHERE is_native
     GROUP BY trace, stack, module, address
 )
 SELECT p.trace, stack, p.module, if(address < end_offset, name, NULL) AS symbol, sum(ticks)::BIGINT AS ticks,

@@ -9,7 +9,8 @@
 --     threads that receive no signal (disassembly of the current instruction)
 -- Order: none
 WITH seen AS (
-    SELECT DISTINCT opcode, replace(opcode, 'INSTRUMENTED_', '') AS name FROM cpu_rows WHERE opcode IS NOT NULL
+    SELECT opcode, replace(opcode, 'INSTRUMENTED_', '') AS name
+    FROM (SELECT DISTINCT opcode FROM cpu_rows WHERE opcode IS NOT NULL)
 )
 SELECT opcode,
     CASE

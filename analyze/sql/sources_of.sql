@@ -2,8 +2,9 @@
 -- Parameters:
 --   files: list of file names, as in lines.file
 -- Columns:
+--   trace: which trace, from 1
 --   file: file name
 --   text: the text at the end of the recording
 --   changed: the file was modified after the recording began
--- Order: file
-SELECT file, text, changed FROM sources WHERE list_contains($files, file) ORDER BY file
+-- Order: file, then trace
+SELECT trace, file, text, changed FROM sources WHERE list_contains($files, file) ORDER BY file, trace

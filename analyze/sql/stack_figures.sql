@@ -26,15 +26,12 @@
 --   copy_bytes [bytes]: copied by memcpy and memmove
 -- Order: none
 SELECT trace, stack, sum(ticks) AS ticks,
-    coalesce(sum(user_s) FILTER (class = 'python'), 0) AS python_s,
-    coalesce(sum(user_s) FILTER (class <> 'python'), 0) AS native_s,
+    coalesce(sum(user_s) FILTER (NOT is_native), 0) AS python_s,
+    coalesce(sum(user_s) FILTER (is_native), 0) AS native_s,
     coalesce(sum(user_s) FILTER (is_parallel), 0) AS parallel_native_s,
     sum(system_s) AS system_s,
     coalesce(sum(user_s + system_s) FILTER (gc), 0) AS gc_s
-FROM charged_ticks, selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
-GROUP BY trace, stack
+FROM tick_figures GROUP BY trace, stack
 UNION ALL BY NAME
 SELECT trace, stack, coalesce(sum(wait_s) FILTER (class = 'sleep'), 0) AS sleep_s,
     coalesce(sum(wait_s) FILTER (class = 'disk'), 0) AS disk_s,

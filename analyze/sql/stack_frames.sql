@@ -11,11 +11,5 @@
 --   first_line: first line of the function
 --   line: line that was executing
 -- Order: none
-WITH frames AS (
-    SELECT trace, stack, unnest(locations) AS id, generate_subscripts(locations, 1) AS depth FROM stacks
-), user_locations AS (
-    SELECT trace, id, file, function, first_line, if(line > 0, line, first_line) AS line
-    FROM locations SEMI JOIN user_files USING (file)
-)
-SELECT trace, stack, depth, file, function, first_line, line
-FROM frames JOIN user_locations USING (trace, id)
+SELECT f.trace, stack, depth, file, function, first_line, line
+FROM user_frames f JOIN user_locations l ON l.trace = f.trace AND l.id = f.location

@@ -8,5 +8,6 @@
 --   first_line: first line of the function
 --   line: line that was executing
 -- Order: none
-WITH innermost AS (SELECT trace, stack, min(depth) AS depth FROM stack_frames GROUP BY trace, stack)
-SELECT trace, stack, file, function, first_line, line FROM stack_frames JOIN innermost USING (trace, stack, depth)
+WITH innermost AS (SELECT trace, stack, arg_min(location, depth) AS location FROM user_frames GROUP BY trace, stack)
+SELECT i.trace, stack, file, function, first_line, line
+FROM innermost i JOIN user_locations l ON l.trace = i.trace AND l.id = i.location

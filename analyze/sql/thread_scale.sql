@@ -15,8 +15,8 @@
 --   scale: factor for the weights of the thread's ticks
 -- Order: none
 WITH sampled AS (
-    SELECT trace, thread, count(*) FILTER (user_ns + system_ns > 0) AS ticks, sum(user_ns + system_ns) AS sampled_ns
-    FROM cpu_rows GROUP BY trace, thread
+    SELECT trace, thread, sum(ticks)::BIGINT AS ticks, sum(sampled_ns) AS sampled_ns
+    FROM thread_ticks GROUP BY trace, thread
 ), known AS (
     SELECT trace, process, thread, coalesce(ticks, 0) AS ticks, coalesce(sampled_ns, 0)::BIGINT AS sampled_ns,
         cpu_ns AS exact_ns, coalesce(ticks, 0) < 20 AS is_small

@@ -1,0 +1,14 @@
+-- Answers: which locations are in the user's code?
+-- Parameters: none (`user_files` holds whose files those are)
+-- Columns:
+--   trace: which trace, from 1
+--   id: location id
+--   file: file name of the code object
+--   function: qualified name
+--   first_line: first line of the function
+--   line: line that was executing; where that is not known, the first of the function
+--   number: number of the function, the same for all of its locations in all traces
+-- Order: none
+SELECT trace, id, file, function, first_line, if(line > 0, line, first_line) AS line,
+    (dense_rank() OVER (ORDER BY file, function, first_line))::INTEGER AS number
+FROM locations SEMI JOIN user_files USING (file)
