@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from scalene_trace.formats.errors import TraceDamaged
+
 from . import queries
 from .devices import SUMMED as _SUMMED_OF_DEVICES
 from .devices import add_devices, device_peak
@@ -117,8 +119,13 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
     """
 
     def reduced(batch: Sequence[Path]) -> Sums:
-        with open_traces(batch, selection, REPORT_TABLES) as traces:
-            return reduce_traces(traces, selection)
+        try:
+            with open_traces(batch, selection, REPORT_TABLES) as traces:
+                return reduce_traces(traces, selection)
+        except TraceDamaged:
+            for path in batch if len(batch) > 1 else ():
+                reduced([path])  # says which of them it is
+            raise
 
     first, *others = _batches(paths)
     sums = reduced(first)

@@ -104,6 +104,34 @@ def test_an_older_file_lacks_columns_and_kinds(tmp_path: Path) -> None:
     assert build_report([path], Selection()).unattributed.ticks == 1
 
 
+def test_files_of_several_layouts_keep_their_numbers(tmp_path: Path) -> None:
+    def file(number: int, ticks: int, **more: Any) -> Path:
+        table = {"kind": ["cpu"] * ticks, "t_ns": [5] * ticks, "cpu": [{"user_ns": 10_000_000}] * ticks}
+        return write_foreign(tmp_path / f"{number}.parquet", pa.table(table | more))
+
+    paths = [
+        file(0, 1),
+        file(1, 2, File_Index=[7, 7]),
+        file(2, 3, other=["x"] * 3),
+        file(3, 4),
+        file(4, 5, other=["y"] * 5),
+    ]
+    with open_traces(paths) as traces:
+        found = "SELECT trace, count(*) FROM cpu_rows GROUP BY trace ORDER BY trace"
+        assert traces.connection.execute(found).fetchall() == [(number, number) for number in range(1, 6)]
+    report = build_report(paths, Selection())
+    assert (report.unattributed.ticks, [info.events["cpu"] for info in report.traces]) == (15, [1, 2, 3, 4, 5])
+
+
+def test_of_several_files_the_damaged_one_is_named(tmp_path: Path) -> None:
+    good = pa.table({"kind": ["cpu"], "t_ns": [5], "cpu": [{"user_ns": 10_000_000}]})
+    bad = pa.table({"kind": ["cpu"], "t_ns": ["soon"], "cpu": [{"user_ns": "many"}]})
+    paths = [write_foreign(tmp_path / f"{name}.parquet", bad if name == "b" else good) for name in "abc"]
+    with pytest.raises(TraceDamaged) as caught:
+        build_report(paths, Selection())
+    assert "b.parquet" in str(caught.value)
+
+
 def test_a_newer_file_holds_columns_and_kinds_that_we_do_not_know(tmp_path: Path) -> None:
     cpu = [{"user_ns": 10_000_000, "colour": "red"}, None]
     table = pa.table({"kind": ["cpu", "dream"], "t_ns": [5, 6], "cpu": cpu, "dream": [None, {"depth": 3}]})

@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalene_trace.analyze import queries
+from scalene_trace.analyze import queries, reduction
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.exports.profile import METRICS, read_profile
 from scalene_trace.analyze.open import open_traces
 from scalene_trace.analyze.report import build_report
+from scalene_trace.analyze.results import to_json
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.analyze.tables import build_processes
 from scalene_trace.analyze.timeline import peak_rss
@@ -300,3 +301,30 @@ def test_totals_of_exports_are_those_of_the_report(builder: TraceBuilder, select
         slack = 1 + (len(lines) if metric == "live-at-peak" else 0)  # the report rounds each line
         assert profile.total(metric) == pytest.approx(total, abs=slack)
         assert shown.get(METRICS[metric].title, 0) == pytest.approx(total, abs=slack)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(full_traces(), min_size=2, max_size=4), selections)
+def test_traces_reduced_together_are_those_reduced_one_by_one(
+    builders: list[TraceBuilder], selection: Selection
+) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        paths = [builder.write(Path(folder) / f"{n}.parquet") for n, builder in enumerate(builders)]
+        together = to_json(build_report(paths, selection))
+        patch.setattr(reduction, "BATCH_TRACES", 1)
+        assert_alike(together, to_json(build_report(paths, selection)))
+
+
+def assert_alike(found: Any, expected: Any, at: str = "") -> None:
+    """Equal, but for the last digits of sums of floats."""
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys(), at
+        for key in expected:
+            assert_alike(found[key], expected[key], f"{at}.{key}")
+    elif isinstance(expected, list):
+        assert len(found) == len(expected), at
+        for index, each in enumerate(expected):
+            assert_alike(found[index], each, f"{at}[{index}]")
+    else:
+        is_float = isinstance(expected, float)
+        assert found == (pytest.approx(expected, rel=1e-9, abs=1e-9) if is_float else expected), at
