@@ -94,6 +94,7 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 
 stress: build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
+	$(BIN)/pytest --hypothesis-profile=long tests/test_analyze_random*.py tests/test_recorder_devices.py
 	$(BIN)/python tests/stress.py --ticks 2000000
 	$(BIN)/python tests/regression.py
 	$(BIN)/python tests/kills.py

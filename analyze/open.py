@@ -87,13 +87,17 @@ class Traces:
             _raise_damage(self.files[0].path, error)
 
 
-def open_traces(paths: Sequence[Path], selection: Selection | None = None, tables: Iterable[str] = ()) -> Traces:
+def open_traces(
+    paths: Sequence[Path], selection: Selection | None = None, tables: Iterable[str] = (), threads: int | None = None
+) -> Traces:
     """Opens the traces at ``paths`` with what ``selection`` asks for; views named in ``tables`` are computed at once.
+
+    ``threads``: how many DuckDB may use; None = one for each core.
 
     Raises the errors of :func:`scalene_trace.formats.integrity.check_trace`, and TraceDamaged when a file passes that
     check but is no table of ours.
     """
-    return _open(paths, selection or Selection(), frozenset(tables), is_sealed=False)
+    return _open(paths, selection or Selection(), frozenset(tables), is_sealed=False, threads=threads)
 
 
 def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = None) -> Traces:
@@ -102,11 +106,15 @@ def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = N
     return _open(paths, selection or Selection(), frozenset(words), is_sealed=True)
 
 
-def _open(paths: Sequence[Path], selection: Selection, tables: frozenset[str], is_sealed: bool) -> Traces:
+def _open(
+    paths: Sequence[Path], selection: Selection, tables: frozenset[str], is_sealed: bool, threads: int | None = None
+) -> Traces:
     files = tuple(TraceFile(path, check_trace(path)) for path in paths)
     temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
     try:
         connection = _connect(files, temporary, is_sealed)
+        if threads is not None:
+            connection.execute(f"SET threads = {threads:d}")
         traces = Traces(files, connection, temporary)
         _create(traces, selection, _with_inputs(tables) if is_sealed else tables)
         _lock(connection, is_sealed)

@@ -36,7 +36,7 @@ Key = tuple[Any, ...]
 
 #: Traces that are reduced together, at most: planning the queries takes as long as reading a small trace, and what is held
 #: in memory meanwhile grows with the traces.
-BATCH_BYTES, BATCH_TRACES = 24_000_000, 64
+BATCH_BYTES, BATCH_TRACES = 18_000_000, 64
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
@@ -118,23 +118,26 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
     Raises the errors of :func:`open_traces`.
     """
 
+    batches = _batches(paths)
+    threads = 1 if len(batches) > 1 else None  # they share the cores
+
     def reduced(batch: Sequence[Path]) -> Sums:
         try:
-            with open_traces(batch, selection, REPORT_TABLES) as traces:
+            with open_traces(batch, selection, REPORT_TABLES, threads) as traces:
                 return reduce_traces(traces, selection)
         except TraceDamaged:
             for path in batch if len(batch) > 1 else ():
                 reduced([path])  # says which of them it is
             raise
 
-    first, *others = _batches(paths)
-    sums = reduced(first)
-    if not others:
-        return sums
+    if len(batches) == 1:
+        return reduced(batches[0])
     from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        for each in pool.map(reduced, others):
+        parts = pool.map(reduced, batches)
+        sums = next(parts)
+        for each in parts:
             sums.add(each)
     return sums
 

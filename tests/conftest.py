@@ -17,6 +17,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
+import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
@@ -75,10 +76,17 @@ def recorded_interpreters() -> list[Interpreter]:
     return [Interpreter(path if path.exists() else each.path, each.version) for each, path in made.items()]
 
 
+#: Random inputs of each test: few in the short form, many in `make stress`.
+hypothesis.settings.register_profile("short", max_examples=12, deadline=None)
+hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[RUN_MARK] = f"{os.getpid()}.{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    if not config.getoption("hypothesis_profile", None):
+        hypothesis.settings.load_profile("short")
     config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.libraries import build_libraries
@@ -334,7 +334,6 @@ def built(builder: TraceBuilder, selection: Selection) -> Report:
         return build_report([builder.write(Path(folder) / "t.parquet")], selection)
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), selections)
 def test_lines_and_totals_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     report, expected = built(builder, selection), oracle_lines(builder, selection)
@@ -352,7 +351,6 @@ def test_lines_and_totals_equal_a_second_computation(builder: TraceBuilder, sele
     assert report.totals.cpu_s == pytest.approx(whole, abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), selections)
 def test_functions_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     report, expected = built(builder, selection), oracle_cumulative(builder, selection)
@@ -380,7 +378,6 @@ def oracle_libraries(builder: TraceBuilder, selection: Selection) -> dict[Any, f
     return sums
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), selections)
 def test_libraries_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -390,7 +387,6 @@ def test_libraries_equal_a_second_computation(builder: TraceBuilder, selection: 
     )
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces())
 def test_the_peak_equals_a_second_computation(builder: TraceBuilder) -> None:
     report = built(builder, Selection())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.report import build_report
@@ -216,7 +216,6 @@ def reported(builder: TraceBuilder, selection: Selection) -> Report:
         return build_report([builder.write(Path(folder) / "t.parquet")], selection)
 
 
-@settings(max_examples=30, deadline=None)
 @given(gpu_traces(), selections)
 def test_gpu_time_and_memory_by_line_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     report = reported(builder, selection)
@@ -232,7 +231,6 @@ def test_gpu_time_and_memory_by_line_equal_a_second_computation(builder: TraceBu
     assert functions.get("f", 0) == pytest.approx(times[10] + times[11], abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
 @given(gpu_traces())
 def test_all_gpu_time_that_counts_is_charged_once(builder: TraceBuilder) -> None:
     counted = [row for row in builder.rows["gpu"] if row["charged"] and row["busy_ns"] is not None]

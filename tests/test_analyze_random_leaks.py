@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze import queries
@@ -214,7 +214,6 @@ def _count(cell: dict[str, float], row: Row) -> None:
         cell["kept_variance"] += variance
 
 
-@settings(max_examples=25, deadline=None)
 @given(leaky_traces(), st.just(Selection()) | selections)
 def test_leak_candidates_and_cells_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     candidates, cells = asked(builder, selection, "leak_candidates", "leak_cells")
@@ -246,7 +245,6 @@ def test_a_line_that_keeps_all_but_one_is_a_candidate_of_the_second_computation_
     assert oracle_candidates(rows) == {(APP, 30)} and len(oracle_cells(rows, {(APP, 30)})) == 45
 
 
-@settings(max_examples=15, deadline=None)
 @given(traces(), selections)
 def test_growth_curves_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     (rows,) = asked(builder, selection, "line_trends")
@@ -261,7 +259,6 @@ def test_growth_curves_equal_a_second_computation(builder: TraceBuilder, selecti
     assert {(row["file"], row["function"], row["first_line"], row["line"]) for row in rows} <= frames
 
 
-@settings(max_examples=15, deadline=None)
 @given(traces(), selections)
 def test_a_lines_curve_ends_at_its_growth_and_keeps_its_peak(builder: TraceBuilder, selection: Selection) -> None:
     with tempfile.TemporaryDirectory() as folder:
@@ -367,7 +364,6 @@ def _closest(builder: TraceBuilder, process: Row, read_ns: int) -> Row | None:
     return min(calm or told, key=lambda row: (abs(row["t_ns"] - read_ns), row["t_ns"]), default=None)
 
 
-@settings(max_examples=25, deadline=None)
 @given(resident_traces(), selections)
 def test_the_parts_of_the_resident_set_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     (rows,) = asked(builder, selection, "reconciliation")

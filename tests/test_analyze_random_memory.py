@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.memory import MemoryQuery, build_memory
@@ -182,7 +182,6 @@ def by_owner(builder: TraceBuilder, selection: Selection) -> dict[Any, list[Row]
     return groups
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), selections)
 def test_lines_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     builder.settings["features"] = '["memory", "alloc", "copy"]'
@@ -226,7 +225,6 @@ queries = st.builds(
 )
 
 
-@settings(max_examples=25, deadline=None)
 @given(traces(), selections, queries)
 def test_rows_of_memory_equal_a_second_computation(
     builder: TraceBuilder, selection: Selection, asked: MemoryQuery

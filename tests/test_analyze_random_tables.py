@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze import queries, reduction
@@ -106,7 +106,6 @@ def oracle_waits(builder: TraceBuilder, selection: Selection) -> list[tuple[Row,
     return [(row, part) for row, part in parts if part is not None]
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces(), selections)
 def test_waits_and_copies_by_line_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     report = with_file(builder, lambda path: build_report([path], selection))
@@ -124,7 +123,6 @@ def test_waits_and_copies_by_line_equal_a_second_computation(builder: TraceBuild
     assert report.totals.wait_s == pytest.approx(whole_s, abs=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces(), selections)
 def test_threads_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     table = with_file(builder, lambda path: build_threads([path], selection, {}))
@@ -149,7 +147,6 @@ def test_threads_equal_a_second_computation(builder: TraceBuilder, selection: Se
             assert getattr(row.waits, f"{name}_s") == pytest.approx(expected[row.thread, name], abs=1e-9)
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces())
 def test_processes_equal_a_second_computation(builder: TraceBuilder) -> None:
     table = with_file(builder, lambda path: build_processes([path], (), {}, None, None))
@@ -203,7 +200,6 @@ def _resident(rows: list[Row], gone: dict[int, int], t_ns: int) -> int:
     return sum(size for process, size in last.items() if gone.get(process, 10**18) > t_ns)
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces(), selections)
 def test_the_resident_set_equals_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     def found(path: Path) -> int | None:
@@ -213,7 +209,6 @@ def test_the_resident_set_equals_a_second_computation(builder: TraceBuilder, sel
     assert with_file(builder, found) == oracle_peak_rss(builder, selection)
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces(), selections)
 def test_marks_collections_and_counts_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     def found(path: Path) -> tuple[list[Any], ...]:
@@ -264,7 +259,6 @@ def _key(builder: TraceBuilder, row: Row, stack: int | None) -> Any:
     return row["process"], row["thread"], tuple(reversed(frames))
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces(), selections, st.booleans())
 def test_exported_values_equal_a_second_computation(builder: TraceBuilder, selection: Selection, by_time: bool) -> None:
     profile = with_file(builder, lambda path: read_profile([path], selection, by_time=by_time))
@@ -279,7 +273,6 @@ def test_exported_values_equal_a_second_computation(builder: TraceBuilder, selec
             assert found[key] == pytest.approx(expected.get(key, 0) * METRICS[metric].scale, abs=slack)
 
 
-@settings(max_examples=15, deadline=None)
 @given(full_traces(), selections)
 def test_totals_of_exports_are_those_of_the_report(builder: TraceBuilder, selection: Selection) -> None:
     def found(path: Path) -> tuple[Any, ...]:
@@ -303,7 +296,6 @@ def test_totals_of_exports_are_those_of_the_report(builder: TraceBuilder, select
         assert shown.get(METRICS[metric].title, 0) == pytest.approx(total, abs=slack)
 
 
-@settings(max_examples=15, deadline=None)
 @given(st.lists(full_traces(), min_size=2, max_size=4), selections)
 def test_traces_reduced_together_are_those_reduced_one_by_one(
     builders: list[TraceBuilder], selection: Selection

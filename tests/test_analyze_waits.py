@@ -7,7 +7,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from recording import analyze, report
@@ -90,7 +90,6 @@ one_wait = st.tuples(
 )
 
 
-@settings(max_examples=15, deadline=None)
 @given(waits=st.lists(one_wait, max_size=12), window=st.tuples(times, times).map(sorted))
 def test_waits_by_line_equal_a_second_computation(
     waits: list[tuple[int, int, int, str, int]], window: list[int]

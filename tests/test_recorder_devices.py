@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.formats.spool import Spool
@@ -92,7 +92,6 @@ def test_blocks_that_cannot_be_are_left_out_and_counted(tmp_path: Path) -> None:
 Events = list[tuple[int, int]]
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from((ALLOCATED, FREED, -1))), max_size=60))
 def test_batches_tell_the_lives_that_one_look_at_all_would(events: Events) -> None:
     """-1 stands for a free that is refused. Computed a second time with a dictionary, event by event."""
