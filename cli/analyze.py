@@ -23,27 +23,21 @@ from .analyze_diff import diff
 from .analyze_export import export
 from .analyze_native import libraries, processes
 from .analyze_options import (
-    AllFiles,
+    EVERYTHING,
     AllLines,
     By,
-    Exclude,
-    From,
-    Include,
     Json,
     Limit,
     NoColor,
     Paths,
-    Process,
     Sort,
     TemporaryAllocations,
     TemporarySeconds,
-    Thread,
-    To,
     UsageError,
     checked_sort,
     exists,
     given_paths,
-    selection_of,
+    selecting,
 )
 from .analyze_sql import sql
 from .output import print_json as _print_json
@@ -78,18 +72,13 @@ def _options(
     """Answers questions about traces that scalene-record wrote. `scalene-analyze TRACE...` is short for `report`."""
 
 
+@selecting()
 def report(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     all_lines: AllLines = False,
     no_color: NoColor = False,
 ) -> None:
@@ -97,7 +86,6 @@ def report(
     from scalene_trace.analyze.report import build_report
     from scalene_trace.analyze.results import Line, report_json
 
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     result = build_report(given_paths(paths), selection, checked_sort(sort, Line), limit)
     if json_:
         return _print_json(report_json(result))
@@ -106,25 +94,19 @@ def report(
     return _print_lines(report_text(result, _screen(no_color), all_lines))
 
 
+@selecting()
 def functions(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Which functions take the time and the memory, alone and with all that they call."""
     from scalene_trace.analyze.report import build_report
     from scalene_trace.analyze.results import Function, Table, table_json
 
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     result = build_report(given_paths(paths), selection, checked_sort(sort, Function), limit)
     if json_:
         return _print_json(table_json(Table("functions", result.query, result.traces, result.functions)))
@@ -133,18 +115,13 @@ def functions(
     return _print_lines(functions_text(result, _screen(no_color)))
 
 
+@selecting()
 def leaks(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Which lines leak, how sure that is, and how fast."""
@@ -152,7 +129,6 @@ def leaks(
     from scalene_trace.analyze.report import query_of
     from scalene_trace.analyze.results import Leak, table_json
 
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     asked = query_of(selection, sort, limit)
     table = build_leaks(given_paths(paths), selection, asked, checked_sort(sort, Leak), limit)
     if json_:
@@ -162,6 +138,7 @@ def leaks(
     return _print_lines(leaks_text(table, _screen(no_color)))
 
 
+@selecting()
 def memory(
     paths: Paths,
     by: By = "line",
@@ -170,13 +147,7 @@ def memory(
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Who allocates, what is alive when, what is temporary; and what the resident set consists of."""
@@ -188,7 +159,6 @@ def memory(
         raise UsageError(f"--by {by} is not known. Use {', '.join(BY[:-1])} or {BY[-1]}.")
     if temporary_s is not None and not temporary_s < 1e9:
         raise UsageError("--temporary-s is a number of seconds.")
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     asked = MemoryQuery(by, temporary_s, temporary_allocations)
     query = query_of(selection, sort, limit) | vars(asked)
     order = checked_sort(sort, MemoryRow) or "alloc_bytes"
@@ -200,13 +170,12 @@ def memory(
     return _print_lines(memory_text(result, _screen(no_color)))
 
 
+@selecting("from_s", "to_s", "process")
 def timeline(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Memory of the program over time. --limit says how many points (100)."""
@@ -214,7 +183,6 @@ def timeline(
     from scalene_trace.analyze.results import timeline_json
     from scalene_trace.analyze.timeline import build_timeline
 
-    selection = selection_of(from_s, to_s, process)
     table = build_timeline(
         given_paths(paths), selection, query_of(selection, None, limit), 100 if limit is None else limit
     )

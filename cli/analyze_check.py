@@ -9,21 +9,16 @@ from typing import Annotated
 import typer
 
 from scalene_trace.analyze.results import Table
+from scalene_trace.analyze.selection import Selection
 
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
+    EVERYTHING,
     Json,
     NoColor,
     Paths,
-    Process,
-    Thread,
-    To,
     UsageError,
     given_paths,
-    selection_of,
+    selecting,
 )
 from .output import print_json, print_lines
 from .output import screen as screen_of
@@ -37,17 +32,12 @@ BudgetFile = Annotated[
 ]
 
 
+@selecting()
 def check(
     paths: Paths,
     budget: BudgetFile = None,
     json_: Json = False,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> int:
     """Does the recording keep to a budget? Exit code 1 when it does not, for CI.
@@ -68,7 +58,6 @@ def check(
 
     if budget is None:
         raise UsageError("Name a budget: scalene-analyze check --budget budget.toml TRACE...")
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     try:
         query = query_of(selection) | {"budget": budget}
         table = build_check(given_paths(paths), read_budget(Path(budget)), selection, query)

@@ -10,21 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scalene_trace.analyze.selection import Selection
+
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
+    EVERYTHING,
     Json,
     Limit,
     NoColor,
-    Process,
     Sort,
-    Thread,
-    To,
     UsageError,
     exists,
-    selection_of,
+    selecting,
 )
 from .output import print_json, print_lines, screen, write
 from .pages import check_target, replace, written
@@ -63,6 +59,7 @@ PerSecond = Annotated[
 ]
 
 
+@selecting()
 def diff(
     pair: Pair = None,
     before: Before = None,
@@ -74,13 +71,7 @@ def diff(
     per_second: PerSecond = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> int:
     """What changed between two versions of a program, line by line, and whether it is more than noise.
@@ -109,7 +100,6 @@ def diff(
     from scalene_trace.analyze.gates import GateError, parsed
 
     sides = given_sides(pair or (), before or (), after or ())
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     if html and html != "-":
         check_target(Path(html), can_force=False)
     try:

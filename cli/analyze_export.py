@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scalene_trace.analyze.selection import Selection
+
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
+    EVERYTHING,
     Paths,
-    Process,
-    Thread,
-    To,
     UsageError,
     given_paths,
-    selection_of,
+    selecting,
 )
 from .output import check_output, save
 
@@ -54,18 +50,13 @@ Output = Annotated[
 ]
 
 
+@selecting()
 def export(
     paths: Paths,
     format_: FormatName,
     output: Output = "-",
     metric: Metrics = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
 ) -> None:
     """Writes the trace in the format of another program.
 
@@ -87,7 +78,6 @@ def export(
 
     _check_name("format", format_, FORMATS)
     _check_metrics(format_, FORMATS[format_], metric or ())
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     traces = given_paths(paths)
     check_output(output, traces, FORMATS[format_].is_binary)
     result = FORMATS[format_].make(Asked(traces, selection, tuple(dict.fromkeys(metric)) if metric else None))

@@ -7,15 +7,11 @@ from typing import Annotated
 
 import typer
 
+from scalene_trace.analyze.selection import Selection
+
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
-    Process,
-    Thread,
-    To,
-    selection_of,
+    EVERYTHING,
+    selecting,
 )
 from .output import write
 from .pages import check_target, replace, written
@@ -34,17 +30,12 @@ Output = Annotated[
 Force = Annotated[bool, typer.Option("--force", help="Replace a file that is no such report.")]
 
 
+@selecting()
 def html(
     path: Trace,
     output: Output = "",
     force: Force = False,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
 ) -> None:
     """The report as one file for a browser: timeline, tables, source, flame graphs, for any window of the time.
 
@@ -64,7 +55,6 @@ def html(
     target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
         check_target(target, force)
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     page = build_page([Path(path)], selection)
     if output == "-":
         return write(page)

@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
+from scalene_trace.analyze.selection import Selection
+
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
+    EVERYTHING,
     Json,
     Limit,
     NoColor,
     Paths,
-    Process,
     Sort,
-    Thread,
-    To,
     checked_sort,
     given_paths,
-    selection_of,
+    selecting,
 )
 from .output import print_json, print_lines, screen
 
 
+@selecting()
 def libraries(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Which native libraries, and which functions in them, take the time, and for which line.
@@ -53,7 +44,6 @@ def libraries(
     from scalene_trace.analyze.report import query_of
     from scalene_trace.analyze.results import LibraryRow, table_json
 
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     order = checked_sort(sort, LibraryRow)
     table = build_libraries(given_paths(paths), selection, query_of(selection, sort, limit), order, limit)
     if json_:
@@ -63,12 +53,13 @@ def libraries(
     return print_lines(libraries_text(table, screen(no_color)))
 
 
+@selecting("process")
 def processes(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    process: Process = None,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """The process tree: who started whom, how, for how long, with what CPU time and memory.
@@ -88,8 +79,8 @@ def processes(
     from scalene_trace.analyze.results import ProcessInfo, table_json
     from scalene_trace.analyze.tables import build_processes
 
-    query = query_of(selection_of(process=process), sort, limit)
-    table = build_processes(given_paths(paths), process or (), query, checked_sort(sort, ProcessInfo), limit)
+    query = query_of(selection, sort, limit)
+    table = build_processes(given_paths(paths), selection.processes, query, checked_sort(sort, ProcessInfo), limit)
     if json_:
         return print_json(table_json(table))
     from .render_native import processes_text

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import glob
+import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -74,6 +76,49 @@ TemporaryAllocations = Annotated[
 
 class UsageError(Exception):
     """Wrong usage; ``str()`` is a sentence or two."""
+
+
+#: What a command that selects samples has for its parameter ``selection``: :func:`selecting` puts the options there.
+EVERYTHING = Selection()
+
+#: The options that make a selection, in the order of the help: type, and value where it is not given.
+_SELECTING: dict[str, tuple[Any, Any]] = {
+    "from_s": (From, None),
+    "to_s": (To, None),
+    "process": (Process, None),
+    "thread": (Thread, None),
+    "include": (Include, None),
+    "exclude": (Exclude, None),
+    "all_files": (AllFiles, False),
+}
+
+
+def selecting(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Gives a command the options called ``names`` (all of them, if none is named) in the place of its parameter
+    ``selection``, which they make."""
+    chosen = {name: _SELECTING[name] for name in names or _SELECTING}
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(**values: Any) -> Any:
+            asked = {name: values.pop(name) for name in chosen}
+            return command(**values, selection=selection_of(**asked))
+
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command, eval_str=True).parameters.values():
+            if parameter.name == "selection":
+                kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+                parameters += [
+                    inspect.Parameter(name, kind, default=value, annotation=type_)
+                    for name, (type_, value) in chosen.items()
+                ]
+            else:
+                parameters.append(parameter)
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        return run
+
+    return decorate
 
 
 def selection_of(

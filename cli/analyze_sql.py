@@ -11,20 +11,14 @@ import typer
 from scalene_trace.analyze.selection import Selection
 
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
+    EVERYTHING,
     Json,
     Limit,
     NoColor,
-    Process,
-    Thread,
-    To,
     UsageError,
     exists,
     given_paths,
-    selection_of,
+    selecting,
 )
 from .output import check_output, print_json, print_lines, save, screen, write
 
@@ -49,6 +43,7 @@ Output = Annotated[
 ]
 
 
+@selecting()
 def sql(
     words: Words = None,
     form: Form = "table",
@@ -57,13 +52,7 @@ def sql(
     schema: Schema = False,
     init: Init = False,
     limit: Limit = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Runs SQL over the views of the traces. The options that select samples apply to lines and functions.
@@ -81,7 +70,6 @@ def sql(
 
         scalene-analyze sql trace.parquet --format parquet -o ticks.parquet < question.sql
     """
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     form = "json" if json_ else form
     if form not in FORMS:
         raise UsageError(f"--format {form} is not known. Use {', '.join(FORMS[:-1])} or {FORMS[-1]}.")

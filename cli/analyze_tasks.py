@@ -6,23 +6,18 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from scalene_trace.analyze.results import Table, TaskRow, TraceInfo
+from scalene_trace.analyze.selection import Selection
 
 from .analyze_options import (
-    AllFiles,
-    Exclude,
-    From,
-    Include,
+    EVERYTHING,
     Json,
     Limit,
     NoColor,
     Paths,
-    Process,
     Sort,
-    Thread,
-    To,
     checked_sort,
     given_paths,
-    selection_of,
+    selecting,
 )
 from .output import print_json, print_lines, screen
 from .render import Screen, clean, seconds
@@ -32,18 +27,13 @@ _NAMES = ["suspended", "tasks", "name", "coroutine", "line"]
 _LEFT = {2, 3, 4}
 
 
+@selecting()
 def tasks(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
-    include: Include = None,
-    exclude: Exclude = None,
-    all_files: AllFiles = False,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """Where tasks of asyncio were suspended, and for how long: by name, coroutine and line.
@@ -54,7 +44,6 @@ def tasks(
     from scalene_trace.analyze.results import table_json
     from scalene_trace.analyze.tasks import build_tasks
 
-    selection = selection_of(from_s, to_s, process, thread, include, exclude, all_files)
     query = query_of(selection, sort, limit)
     table = build_tasks(given_paths(paths), selection, query, checked_sort(sort, TaskRow), limit)
     if json_:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scalene_trace.analyze.results import Table, ThreadInfo
+from scalene_trace.analyze.selection import Selection
 
-from .analyze_options import From, Json, Limit, NoColor, Paths, Process, Sort, Thread, To, checked_sort, given_paths
-from .analyze_options import selection_of as _selection_of
+from .analyze_options import EVERYTHING, Json, Limit, NoColor, Paths, Sort, checked_sort, given_paths, selecting
 from .output import print_json, print_lines, screen
 from .render import Screen, clean, seconds
 from .render_report import columns_text, trace_lines
@@ -17,15 +17,13 @@ _WAITS = ["wait", "asleep", "disk", "CPU wait", "GIL"]
 _LEFT = {3}
 
 
+@selecting("from_s", "to_s", "process", "thread")
 def threads(
     paths: Paths,
     json_: Json = False,
     limit: Limit = None,
     sort: Sort = None,
-    from_s: From = None,
-    to_s: To = None,
-    process: Process = None,
-    thread: Thread = None,
+    selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
     """What each thread spent its time on: CPU, and waiting by what it waited for."""
@@ -33,7 +31,6 @@ def threads(
     from scalene_trace.analyze.results import table_json
     from scalene_trace.analyze.waits import build_threads
 
-    selection = _selection_of(from_s, to_s, process, thread)
     query = query_of(selection, sort, limit)
     table = build_threads(given_paths(paths), selection, query, checked_sort(sort, ThreadInfo), limit)
     if json_:

@@ -65,8 +65,8 @@ def test_a_librarys_thread_belongs_to_the_line_in_native_code(tmp_path: Path) ->
     # 10 ms of its own, 10 + 2 ms of the helper
     found = line(report, 5)
     assert (found.ticks, found.cpu_s, found.native_s) == (2, pytest.approx(0.022), pytest.approx(0.020))
-    assert (found.parallel_native_s, found.system_s, found.gc_s) == (0.010, 0.002, pytest.approx(0.012))
-    assert report.functions[0].parallel_native_s == 0.010 and report.functions[0].cumulative_cpu_s == found.cpu_s
+    assert (found.parallel_native_s, found.system_s, found.gc_s) == pytest.approx((0.010, 0.002, 0.012))
+    assert report.functions[0].parallel_native_s == pytest.approx(0.010) and report.functions[0].cumulative_cpu_s == found.cpu_s
     assert report.unattributed.cpu_s == 0
 
 
@@ -88,7 +88,7 @@ def test_the_nearest_tick_decides(tmp_path: Path) -> None:
     for t_ms in (104, 106, 114, 116):  # half-way is 105 and 115
         program.native(t_ms, helper, None)
     report = program.report(tmp_path)
-    assert (line(report, 5).parallel_native_s, line(report, 6).parallel_native_s) == (0.010, 0.010)
+    assert (line(report, 5).parallel_native_s, line(report, 6).parallel_native_s) == pytest.approx((0.010, 0.010))
     assert report.unattributed.native_s == pytest.approx(0.020)
 
 
@@ -110,7 +110,7 @@ def test_several_threads_in_native_code_share_equally(tmp_path: Path) -> None:
     program.native(101, second, program.line6, user_ns=0)
     program.native(102, helper, None, user_ns=10 * MS)
     report = program.report(tmp_path)
-    assert [line(report, number).parallel_native_s for number in (5, 6)] == [0.005, 0.005]
+    assert [line(report, number).parallel_native_s for number in (5, 6)] == pytest.approx([0.005, 0.005])
     assert report.totals.cpu_s == pytest.approx(0.020)
     assert sum(each.ticks or 0 for each in report.lines) == 3  # the helper's tick counts once
 
@@ -135,8 +135,8 @@ def test_windows_and_threads_select_by_the_thread_that_ran(tmp_path: Path) -> No
     helper = program.helper()
     program.native(100, program.main, program.line5)
     program.native(108, helper, None)
-    assert program.report(tmp_path, threads=(helper,)).totals.cpu_s == 0.010
-    assert line(program.report(tmp_path, threads=(helper,)), 5).parallel_native_s == 0.010
+    assert program.report(tmp_path, threads=(helper,)).totals.cpu_s == pytest.approx(0.010)
+    assert line(program.report(tmp_path, threads=(helper,)), 5).parallel_native_s == pytest.approx(0.010)
     assert line(program.report(tmp_path, threads=(program.main,)), 5).parallel_native_s == 0
     assert line(program.report(tmp_path, from_s=0.105), 5).ticks == 1
 
@@ -151,9 +151,9 @@ def test_the_library_is_that_of_the_instruction_then_of_the_stack_then_of_the_in
     program.native(140, program.main, program.line6, pc_offset=0x1010)
     report = program.report(tmp_path)
     libraries = {each.library: each for each in line(report, 5).native_libraries or ()}
-    assert {name: each.native_s for name, each in libraries.items()} == {
+    assert {name: each.native_s for name, each in libraries.items()} == pytest.approx({
         "libscipy_openblas": 0.010, "numpy/_core/_multiarray_umath": 0.010, "libc": 0.010,
-    }  # fmt: skip
+    })  # fmt: skip
     assert [[s.name for s in libraries[name].symbols] for name in sorted(libraries)] == [[], ["dgemm"], ["matmul"]]
     assert {each.library for each in line(report, 6).native_libraries or ()} == {None, "libscipy_openblas"}
     assert report.functions[0].native_libraries is not None
@@ -298,9 +298,9 @@ def test_processes_are_a_tree(tmp_path: Path, capsys: Any) -> None:
     assert [(row["process"], row["depth"]) for row in rows] == [
         (1, 0), (2, 1), (5, 2), (6, 3), (3, 1), (4, 2), (7, 0), (8, 1),
     ]  # fmt: skip
-    assert {name: rows[0][name] for name in ("cpu_s", "python_s", "native_s", "system_s")} == {
+    assert {name: rows[0][name] for name in ("cpu_s", "python_s", "native_s", "system_s")} == pytest.approx({
         "cpu_s": 0.04, "python_s": 0.03, "native_s": 0, "system_s": 0.01,
-    }  # fmt: skip
+    })  # fmt: skip
     assert (rows[0]["growth_bytes"], rows[0]["peak_bytes"], rows[0]["peak_rss_bytes"]) == (
         2_000_002,
         11_000_003,

@@ -38,6 +38,7 @@ SELECT trace, t_ns, process, thread, stack, 1 AS ticks, user_s, system_s, class,
 FROM ticks ANTI JOIN library_threads USING (trace, thread)
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
-    user_s / coalesce(served, 1) AS user_s, system_s / coalesce(served, 1) AS system_s, class,
+    round(user_s / coalesce(served, 1) * 68719476736) / 68719476736 AS user_s, -- as in cpu_ticks
+    round(system_s / coalesce(served, 1) * 68719476736) / 68719476736 AS system_s, class,
     stack IS NOT NULL AS is_parallel, gc, module, address
 FROM helpers LEFT JOIN served USING (tick)

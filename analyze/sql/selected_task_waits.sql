@@ -19,5 +19,6 @@ WITH clipped AS (
         AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 )
 SELECT trace, process, thread, stack, task, name, if(span_ns > 0, duration_ns / span_ns, 1) AS tasks,
-    duration_ns / 1e9 * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) AS suspended_s
+    round(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) * 68.719476736)
+        / 68719476736 AS suspended_s -- as in cpu_ticks
 FROM clipped

@@ -19,5 +19,6 @@ WITH clipped AS (
         AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
 )
 SELECT trace, process, thread, stack, class, first_ns AS t_ns, greatest(first_ns, last_ns) AS end_ns,
-    duration_ns / 1e9 * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) AS wait_s
+    round(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1) * 68.719476736)
+        / 68719476736 AS wait_s -- as in cpu_ticks
 FROM clipped
