@@ -66,7 +66,10 @@ def test_a_librarys_thread_belongs_to_the_line_in_native_code(tmp_path: Path) ->
     found = line(report, 5)
     assert (found.ticks, found.cpu_s, found.native_s) == (2, pytest.approx(0.022), pytest.approx(0.020))
     assert (found.parallel_native_s, found.system_s, found.gc_s) == pytest.approx((0.010, 0.002, 0.012))
-    assert report.functions[0].parallel_native_s == pytest.approx(0.010) and report.functions[0].cumulative_cpu_s == found.cpu_s
+    assert (
+        report.functions[0].parallel_native_s == pytest.approx(0.010)
+        and report.functions[0].cumulative_cpu_s == found.cpu_s
+    )
     assert report.unattributed.cpu_s == 0
 
 
