@@ -39,7 +39,7 @@ def common() -> Json:
     return {"process": 1, "device": 0, "scope": "process", "charged": True}
 
 
-def used(builder: TraceBuilder, t_ns: int, duration_ns: int, busy_ns: int, **columns: object) -> None:
+def used(builder: TraceBuilder, t_ns: int, duration_ns: int, busy_ns: int | None, **columns: object) -> None:
     row = {"duration_ns": duration_ns, "busy_ns": busy_ns, "memory_bytes": None}
     builder.add("gpu", t_ns=t_ns, **(common() | row | columns))
 

@@ -2,7 +2,7 @@
 import { element, sparkline } from "./dom.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
 import { Table } from "./table.js";
-import { memoryColumns, placeColumn, timeColumns } from "./columns.js";
+import { deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
 
 const plain = (key, title, width, text = (row) => clean(String(row[key] ?? "")), more = {}) => ({
   key,
@@ -26,6 +26,7 @@ export function lineTable(state, open) {
     { key: "source", title: "source", width: "minmax(200px, 1fr)", style: "code", unsorted: true, text },
     ...timeColumns(state),
     ...memoryColumns(state),
+    ...deviceColumns(state),
   ];
   return new Table(columns, {
     label: "Lines",
@@ -51,6 +52,7 @@ export function functionTable(state, open) {
     { ...placeColumn(state), title: "defined at" },
     ...(state.trace.has.cpu ? [time[0], all, ...time.slice(1)] : time),
     ...memoryColumns(state, { trend: false }),
+    ...deviceColumns(state),
   ];
   return new Table(columns, {
     label: "Functions",
