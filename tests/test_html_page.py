@@ -220,9 +220,7 @@ def test_a_line_of_several_functions_is_named_after_the_busiest(browser: Browser
 def test_gpus_have_figures_columns_and_a_track_that_the_window_cuts(browser: Browser, tmp_path: Path) -> None:
     trace = device_trace(tmp_path / "t.parquet")
     with browser.page(written(trace)) as page:
-        assert page.value("document.querySelectorAll('.timeline .uplot').length") == 4, (
-            "CPUs, memory, GPU time and memory"
-        )
+        page.wait("document.querySelectorAll('.timeline .uplot').length === 4")  # CPUs, memory, GPU time, GPU memory
         for from_s, to_s in ((None, None), (2.5, 3.2)):
             if from_s is not None:
                 type_window(page, "2.5", "3.2")

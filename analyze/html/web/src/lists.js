@@ -25,8 +25,8 @@ export function lineTable(state, open) {
     placeColumn(state),
     { key: "source", title: "source", width: "minmax(200px, 1fr)", style: "code", unsorted: true, text },
     ...timeColumns(state),
-    ...memoryColumns(state),
     ...deviceColumns(state),
+    ...memoryColumns(state),
   ];
   return new Table(columns, {
     label: "Lines",
@@ -51,8 +51,8 @@ export function functionTable(state, open) {
     plain("function", "function", "minmax(160px, 1fr)", (row) => clean(row.function), { style: "mono" }),
     { ...placeColumn(state), title: "defined at" },
     ...(state.trace.has.cpu ? [time[0], all, ...time.slice(1)] : time),
-    ...memoryColumns(state, { trend: false }),
     ...deviceColumns(state),
+    ...memoryColumns(state, { trend: false }),
   ];
   return new Table(columns, {
     label: "Functions",

@@ -165,9 +165,9 @@ function sourceColumns(state) {
       fill: (cell, row) => row.figures && cell.append(timeBar(row.figures, state)),
     },
     has.wait && figure("wait", "wait s", "64px", (row) => time(row.wait)),
+    ...deviceColumns(state).map(beside),
     has.memory && figure("growth", "growth MB", "78px", (row) => mega(row.growth)),
     has.alloc && figure("alloc", "allocated MB", "92px", (row) => mega(row.alloc)),
-    ...deviceColumns(state).map(beside),
     {
       key: "text",
       title: "source",
