@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalene_trace.analyze.diff import Asked, build_diff, read_sides
+from scalene_trace.analyze.diff import Asked, build_diff, compare, read_sides
 from scalene_trace.analyze.gates import GateError, parsed
 from scalene_trace.analyze.html.comparison import comparison_document
 from scalene_trace.analyze.report import build_report
@@ -138,7 +138,8 @@ def sides(folder: Path, *after: tuple[int, str, int]) -> tuple[Path, Path]:
 
 def test_a_diff_compares_copies_and_waits_with_a_gate_for_each(tmp_path: Path) -> None:
     before, after = sides(tmp_path, (1, "h2d", 250_000_019), (2, "d2h", 5_000_011))
-    diff = build_diff([before], [after], Asked(gates=(parsed("gpu-copy > 50%"), parsed("gpu-wait > 1s"))))
+    runs = read_sides([before], [after], Asked())
+    diff = compare(*runs, Asked(gates=(parsed("gpu-copy > 50%"), parsed("gpu-wait > 1s"))))
     copied, waited = diff.totals["device_copy_bytes"], diff.totals["device_sync_s"]
     assert copied and waited
     assert (copied.before, copied.after, copied.verdict) == (100_000_007, 255_000_030, "worse")
@@ -150,7 +151,7 @@ def test_a_diff_compares_copies_and_waits_with_a_gate_for_each(tmp_path: Path) -
     text = "\n".join(diff_text(diff, Screen(width=120)))
     assert "GPU copy" in text and "255 MB" in text and "GPU wait" in text
     assert "GPU copy" in "\n".join(diff_markdown(diff))
-    page = comparison_document(diff, read_sides([before], [after], Asked()), Selection())["diff"]
+    page = comparison_document(diff, runs, Selection())["diff"]
     assert page["totals"]["device_copy_bytes"][:3] == [100_000_000, 255_000_000, "worse"], "to six digits"
     assert {"device_copy_bytes", "device_sync_s"} <= {name for name, *_ in page["measures"]}
 
@@ -163,10 +164,11 @@ def test_a_side_that_could_have_copied_and_did_not_has_zero(tmp_path: Path) -> N
 
 def test_a_diff_of_programs_without_a_gpu_says_null(tmp_path: Path) -> None:
     _, after = sides(tmp_path)
-    diff = build_diff([after], [after], Asked())
+    runs = read_sides([after], [after], Asked())
+    diff = compare(*runs, Asked())
     assert (diff.totals["device_copy_bytes"], diff.totals["device_sync_s"], diff.totals["gpu_s"]) == (None, None, None)
     with pytest.raises(GateError, match="was not recorded on both sides"):
-        build_diff([after], [after], Asked(gates=(parsed("gpu-copy > 1MB"),)))
+        compare(*runs, Asked(gates=(parsed("gpu-copy > 1MB"),)))
 
 
 def test_without_a_call_all_is_none_and_nothing_is_said(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@
 --   inside_s [s]: time inside them
 -- Order: time
 WITH calls AS (
-    SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns FROM device_copies
+    SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns
+    FROM device_copies
     UNION ALL
     SELECT process, thread, t_ns, span_ns, stack, 'wait', NULL, 0, calls, duration_ns FROM device_syncs
 )
