@@ -117,8 +117,14 @@ class _Comparison:
         self._seconds = [[run.window_s for run in side] for side in runs]
         self.counts = len(runs[0]), len(runs[1])
         self._per_second = per_second
+        infos = [run.info for side in runs for run in side]
+        unseen = {
+            each.name
+            for each in MEASURES.values()
+            if each.seen_by and not any(i.events.get(each.seen_by) for i in infos)
+        }
         self._known = [
-            {name for name in side[0].totals.figures if all(name in run.totals.figures for run in side)}
+            {name for name in side[0].totals.figures if all(name in run.totals.figures for run in side)} - unseen
             for side in runs
         ]
         self._figures: list[tuple[Measure, Sides, Change, bool]] = []

@@ -22,11 +22,13 @@ NAMES = {
     "alloc": "alloc_bytes",
     "copy": "copy_bytes",
     "gpu": "gpu_s",
+    "gpu-copy": "device_copy_bytes",
+    "gpu-wait": "device_sync_s",
 }
 #: The condition that is met when anything at all, of the totals or of a line, was judged worse.
 ANY = "worse"
 
-_FORM = re.compile(r"\s*([a-z]+)\s*>\s*(.*?)\s*", re.DOTALL)
+_FORM = re.compile(r"\s*([a-z]+(?:-[a-z]+)?)\s*>\s*(.*?)\s*", re.DOTALL)
 _PERCENT = re.compile(r"([+-]?\s*\d{1,12}(?:\.\d{1,12})?)\s*%")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import queries
+from .devices import DIRECTIONS, add_devices
 from .gpu import add_gpu
 from .info import settings, trace_info
 from .match import Place, match_files, match_lines
@@ -34,6 +35,9 @@ _TABLES = REPORT_TABLES | {"selected_waits"}
 class Measure:
     """Something that is compared. ``sampler``: what recorded it; ``part_of``: shown with another one, not judged itself.
 
+    ``seen_by``: sampler whose rows tell that it was recorded, whatever the other one says; where no run has any, there is
+    nothing to compare.
+
     ``is_signed``: may be negative; ``is_sampled``: comes with the variance of its sampling; ``prior_sigma``: relative
     standard deviation from run to run that is assumed where it cannot be told.
     """
@@ -45,10 +49,15 @@ class Measure:
     is_signed: bool = False
     is_sampled: bool = True
     prior_sigma: float = PRIOR_SIGMA
+    seen_by: str = ""
 
     @property
     def is_time(self) -> bool:
         return self.name.endswith("_s")
+
+    def is_recorded(self, info: TraceInfo) -> bool:
+        """Is a figure of the run known, 0 included?"""
+        return any(info.events.get(name) is not None for name in (self.sampler, self.seen_by))
 
 
 #: What is compared of each line, in order; the first that changed names the row.
@@ -63,6 +72,10 @@ LINE_MEASURES = (
     Measure("alloc_bytes", "allocated", "alloc"),
     Measure("copy_bytes", "copied", "copy"),
     Measure("gpu_s", "GPU", "gpu"),
+    Measure("device_copy_bytes", "GPU copy", "copy", is_sampled=False, seen_by="device_copy"),
+    Measure(
+        "device_sync_s", "GPU wait", "copy", is_sampled=False, seen_by="device_sync", prior_sigma=PRIOR_SIGMA_OF_WAITING
+    ),
 )
 #: What is compared of whole runs.
 TOTAL_MEASURES = (
@@ -108,6 +121,7 @@ def _reduced(traces: Traces, selection: Selection) -> Run:
     line_rows = queries.rows(connection, "lines")
     outside = queries.rows(connection, "unattributed")[0] | {"function": None, "first_line": None}
     add_gpu(connection, info.events["gpu"] is not None, line_rows, [], outside)
+    add_devices(connection, line_rows, [], outside)
     rows = {(row["file"], row["line"]): row for row in line_rows}
     made = {key: _run_row(row, variances.get(key), gross, info) for key, row in rows.items()}
     rest = _run_row(outside, variances.get((None, None)), gross, info)
@@ -133,8 +147,10 @@ def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> Ru
         "alloc_bytes": Figure(row["alloc_bytes"], v["alloc_variance"]),
         "copy_bytes": Figure(row["copy_bytes"], v["copy_variance"]),
         "gpu_s": Figure(row["gpu_s"], row["gpu_variance"]),
+        "device_copy_bytes": Figure(sum(row[name] for name in DIRECTIONS)),
+        "device_sync_s": Figure(row["device_sync_s"]),
     }
-    known = {each.name for each in LINE_MEASURES if info.events.get(each.sampler) is not None}
+    known = {each.name for each in LINE_MEASURES if each.is_recorded(info)}
     return RunRow(row["function"], row["first_line"], {name: f for name, f in figures.items() if name in known})
 
 

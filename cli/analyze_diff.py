@@ -79,7 +79,7 @@ def diff(
     Lines are matched by their text and their function, so edited and moved code compares line by line. Without arguments,
     trace.old.parquet is compared with trace.parquet. Several runs on each side find smaller changes.
 
-    --fail-on takes a total (cpu, python, native, system, wait, wall, peak, growth, alloc, copy, gpu), > and a limit in
+    --fail-on takes a total (cpu, python, native, system, wait, wall, peak, growth, alloc, copy, gpu, gpu-copy, gpu-wait), > and a limit in
     percent or in its unit; or `worse`, for anything that is judged worse. A rise that noise explains does not fail.
 
     Examples:

@@ -35,6 +35,9 @@ _LONGEST_RUN_NS = 1_000_000_000
 _UNKNOWN_NS = 10_000_000_000
 _MOST_UNKNOWN = 20_000
 _NOBODY = 0
+#: Two clocks are read at one moment if no more than this passed meanwhile; else again, so often at most.
+_CLOSE_NS = 50_000
+_READINGS = 10
 
 #: Memory by (pid, device); pid 0 = the whole device.
 Memory = dict[tuple[int, int], int]
@@ -146,7 +149,7 @@ class _Ticker:
     def tick(self, is_last: bool) -> list[Row]:
         """What is new."""
         self._owners.learn()
-        real_ns, mono_ns = time.time_ns(), time.monotonic_ns()
+        real_ns, mono_ns = clocks_ns()
         to_trace_ns = mono_ns - real_ns - self._start_mono_ns
         rows: list[Row] = []
         memory: Memory = {}
@@ -209,6 +212,16 @@ class _Ticker:
                     (now_ns, 0, -1, size, pid, place, pid == _NOBODY, True) for (pid, place), size in memory.items()
                 ]
         return rows
+
+
+def clocks_ns() -> tuple[int, int]:
+    """What CLOCK_REALTIME and CLOCK_MONOTONIC say at one moment. A thread that is interrupted between the two would move all
+    that a tick brings by as long as that, onto other lines: then they are read again, and the closest reading counts."""
+    found: list[tuple[int, int, int]] = []
+    while not found or (found[-1][0] > _CLOSE_NS and len(found) < _READINGS):
+        before_ns, real_ns, after_ns = time.monotonic_ns(), time.time_ns(), time.monotonic_ns()
+        found.append((after_ns - before_ns, real_ns, (before_ns + after_ns) // 2))
+    return min(found)[1:]
 
 
 class _Owners:

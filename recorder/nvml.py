@@ -124,6 +124,7 @@ class Device:
         self._nvml, self._handle = nvml, handle
         self._seen_us = self._seen_before_us = self._seen_by_process_us = self._asked_us = start_us
         self._untold: set[str] = set()
+        self._new: list[Busy] = []  # samples of the last utilisation()
         self.about = self._describe()
 
     def _describe(self) -> About:
@@ -138,8 +139,10 @@ class Device:
     def utilisation(self, now_us: int) -> list[Busy] | None:
         """What is new of how busy the device was, in order: of the driver's samples, else its present rate."""
         self._seen_before_us = self._seen_us
+        self._new = []
         try:
-            return self._new_samples()
+            self._new = self._new_samples()
+            return self._new
         except _UntoldError:
             self._seen_before_us = self._asked_us - _PERIOD_US
         try:
@@ -162,10 +165,23 @@ class Device:
         found = []
         for each in entries:  # drivers fill up with entries that are old or cannot be
             if each.timeStamp > seen_us and 0 < each.smUtil <= 100 and each.pid:
-                start_us = self._start_us(seen_us, each.timeStamp)
-                found.append(Busy(start_us, each.timeStamp, each.smUtil / 100, each.pid))
+                found += self._divided(seen_us, each.timeStamp, each.smUtil / 100, each.pid)
         self._seen_by_process_us = max([seen_us, *(each.end_us for each in found)])
         return found
+
+    def _divided(self, seen_us: int, end_us: int, share: float, pid: int) -> list[Busy]:
+        """What a process did since ``seen_us``, which the driver tells as one average however long that is: more than one
+        sample where the recorder was late. It is divided as busy as the device was meanwhile."""
+        samples = [each for each in self._new if seen_us < each.end_us <= end_us]
+        if not samples:
+            return [Busy(self._start_us(seen_us, end_us), end_us, share, pid)]
+        if samples[-1].end_us < end_us:  # one more came between the two calls
+            samples.append(Busy(samples[-1].end_us, end_us, share))
+        length_us = samples[-1].end_us - samples[0].start_us
+        busy_us = sum((each.end_us - each.start_us) * each.share for each in samples)
+        part = share * length_us / busy_us if busy_us else 0.0
+        shares = [min(each.share * part, 1.0) if busy_us else share for each in samples]
+        return [Busy(each.start_us, each.end_us, own, pid) for each, own in zip(samples, shares, strict=True)]
 
     def memory_by_process(self) -> dict[int, int] | None:
         """Bytes of each process that uses the device, by pid."""

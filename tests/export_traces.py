@@ -78,6 +78,11 @@ def hostile_trace(path: Path) -> Path:
     builder.tick(0, process, thread, stack, pc_class="extension", pc_module=1, pc_offset=5)
     builder.tick(SECOND, process, 99, stack, opcode=HOSTILE)
     builder.wait(SECOND, process, thread, stack, SECOND, **{"class": HOSTILE})
+    call = {"t_ns": SECOND, "process": process, "thread": thread, "stack": stack, "duration_ns": 1, "span_ns": 1}
+    builder.add("device_copy", **call, calls=1, direction=HOSTILE, bytes=1)
+    builder.settings["gpu_devices"] = json.dumps([{"name": HOSTILE}])
+    told = {"device": 0, "scope": "device", "duration_ns": SECOND, "charged": True}
+    builder.add("gpu", t_ns=0, process=None, busy_ns=SECOND, memory_bytes=None, **told)
     builder.memory(0, process, thread, stack, 11_000_003, 11_000_003)
     builder.alloc(0, process, thread, stack, 65_537, type=HOSTILE, allocator=HOSTILE)
     builder.copy(SECOND, process, thread, stack, 7)

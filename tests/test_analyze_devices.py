@@ -6,10 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.analyze.diff import Asked, build_diff, compare, read_sides
+from scalene_trace.analyze.gates import GateError, parsed
+from scalene_trace.analyze.html.comparison import comparison_document
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.results import DeviceCopies, Line, Report
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.cli.render import Screen
+from scalene_trace.cli.render_diff import diff_text
+from scalene_trace.cli.render_markdown import diff_markdown
 from scalene_trace.cli.render_report import report_text
 from trace_builder import MS, SECOND, TraceBuilder
 
@@ -119,6 +124,51 @@ def test_several_traces_add_up_and_the_highest_peak_counts(tmp_path: Path) -> No
     report = build_report([first, other], Selection())
     assert at(report, 10).device_copies == DeviceCopies(1_003, 0, 5, 0, 0)
     assert (report.totals.device_peak_bytes, report.totals.device_alloc_bytes) == (100, 130)
+
+
+def sides(folder: Path, *after: tuple[int, str, int]) -> tuple[Path, Path]:
+    """A trace that copies 100 MB on line 10 and waits 2 s there, and one that does ``after`` (stack, direction, bytes)."""
+    built = Built().copy(1, "h2d", 100_000_007).sync(1, 2 * SECOND), Built()
+    for copy in after:
+        built[1].copy(*copy)
+    for each in built:
+        each.builder.settings["features"] = '["cpu", "wait", "copy"]'
+    return built[0].builder.write(folder / "a.parquet"), built[1].builder.write(folder / "b.parquet")
+
+
+def test_a_diff_compares_copies_and_waits_with_a_gate_for_each(tmp_path: Path) -> None:
+    before, after = sides(tmp_path, (1, "h2d", 250_000_019), (2, "d2h", 5_000_011))
+    runs = read_sides([before], [after], Asked())
+    diff = compare(*runs, Asked(gates=(parsed("gpu-copy > 50%"), parsed("gpu-wait > 1s"))))
+    copied, waited = diff.totals["device_copy_bytes"], diff.totals["device_sync_s"]
+    assert copied and waited
+    assert (copied.before, copied.after, copied.verdict) == (100_000_007, 255_000_030, "worse")
+    assert (waited.before, waited.after, waited.verdict) == (2.0, 0.0, "better")
+    lines = {line.line: line.change("device_copy_bytes") for line in diff.lines}
+    assert (lines[10].before, lines[10].after) == (100_000_007, 250_000_019)
+    assert (lines[11].before, lines[11].after) == (None, 5_000_011)
+    assert [gate.failed for gate in diff.gates] == [True, False]
+    text = "\n".join(diff_text(diff, Screen(width=120)))
+    assert "GPU copy" in text and "255 MB" in text and "GPU wait" in text
+    assert "GPU copy" in "\n".join(diff_markdown(diff))
+    page = comparison_document(diff, runs, Selection())["diff"]
+    assert page["totals"]["device_copy_bytes"][:3] == [100_000_000, 255_000_000, "worse"], "to six digits"
+    assert {"device_copy_bytes", "device_sync_s"} <= {name for name, *_ in page["measures"]}
+
+
+def test_a_side_that_could_have_copied_and_did_not_has_zero(tmp_path: Path) -> None:
+    diff = build_diff(*([path] for path in sides(tmp_path)), Asked())
+    copied = diff.totals["device_copy_bytes"]
+    assert copied and (copied.before, copied.after, copied.verdict) == (100_000_007, 0, "better")
+
+
+def test_a_diff_of_programs_without_a_gpu_says_null(tmp_path: Path) -> None:
+    _, after = sides(tmp_path)
+    runs = read_sides([after], [after], Asked())
+    diff = compare(*runs, Asked())
+    assert (diff.totals["device_copy_bytes"], diff.totals["device_sync_s"], diff.totals["gpu_s"]) == (None, None, None)
+    with pytest.raises(GateError, match="was not recorded on both sides"):
+        compare(*runs, Asked(gates=(parsed("gpu-copy > 1MB"),)))
 
 
 def test_without_a_call_all_is_none_and_nothing_is_said(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def common() -> Json:
     return {"process": 1, "device": 0, "scope": "process", "charged": True}
 
 
-def used(builder: TraceBuilder, t_ns: int, duration_ns: int, busy_ns: int, **columns: object) -> None:
+def used(builder: TraceBuilder, t_ns: int, duration_ns: int, busy_ns: int | None, **columns: object) -> None:
     row = {"duration_ns": duration_ns, "busy_ns": busy_ns, "memory_bytes": None}
     builder.add("gpu", t_ns=t_ns, **(common() | row | columns))
 
@@ -162,11 +162,14 @@ def exported(name: str, trace: Path) -> Json:
 
 def test_exports_have_gpu_memory_and_scalenes_the_share_too(tmp_path: Path) -> None:
     trace = gpu_trace().write(tmp_path / "t.parquet")
-    (counter,) = (each for each in exported("firefox", trace)["counters"] if each["name"] == "GPU memory")
+    counter = next(each for each in exported("firefox", trace)["counters"] if each["name"] == "GPU memory")
     assert counter["samples"] == {"time": [2000, 2000], "count": [0, 300_000_007], "length": 2}
     events = [each for each in exported("chrome", trace)["traceEvents"] if each["name"] == "GPU memory"]
     assert [(each["ts"], each["args"]) for each in events] == [(2e6, {"bytes": 300_000_007})]
     document = exported("scalene", trace)
     lines = {row["lineno"]: row for row in document["files"][APP]["lines"]}
     assert document["gpu"] is True and lines[10]["n_gpu_percent"] == pytest.approx(100)
+    assert (
+        lines[10]["n_gpu_avg_memory_mb"] == lines[10]["n_gpu_peak_memory_mb"] and lines[20]["n_gpu_avg_memory_mb"] == 0
+    )
     assert lines[10]["n_gpu_peak_memory_mb"] == pytest.approx(300_000_007 / 2**20) and lines[20]["n_gpu_percent"] == 0

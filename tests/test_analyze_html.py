@@ -24,6 +24,7 @@ from scalene_trace.analyze.html.page import ASSETS, assemble, build_page
 from scalene_trace.analyze.open import open_traces
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
+from test_analyze_gpu import gpu_trace, used
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP, LIB = "/home/me/app.py", "/usr/lib/python3.12/queue.py"
@@ -232,6 +233,100 @@ def test_what_is_alive_at_the_peak_of_a_window_is_told_to_the_allocation(
     with open_traces([busy], Selection(from_s, to_s)) as traces:
         (peak_ns,) = traces.connection.execute("SELECT t_ns FROM memory_peaks").fetchall()[0]
     assert total["alloc"] - total["unlived"] - total["gone"] == pytest.approx(alive(busy, peak_ns), abs=20)
+
+
+def device_trace(path: Path) -> Path:
+    """The GPU of ``gpu_trace``, busy for 1.3 s and used by a second process too, with calls of a CUDA library on lines 10, 20
+    and in a library that line 10 calls; a second look at memory; half a turn on line 41, shorter than the averages."""
+    builder = gpu_trace(busy_ms=1_300)
+    other = builder.process(t_ns=SECOND, end_ns=9 * SECOND, cause="spawn", parent=1)
+    builder.wait(5 * SECOND, other, builder.thread(other, 0), builder.stack((APP, "other", 50, 51)), SECOND)
+    used(builder, 5 * SECOND, SECOND, 400 * MS, process=other, device=1)
+    blink = builder.stack((APP, "blink", 40, 41))
+    builder.wait(7 * SECOND, 1, 1, blink, 100 * MS)
+    used(builder, 7 * SECOND, 200 * MS, 100 * MS)
+    for t_ns, span_ns, size in ((2 * SECOND, 800 * MS, 100_000_007), (3 * SECOND, 300 * MS, 200_000_003)):
+        used(builder, t_ns, span_ns, None, memory_bytes=size, device=1)
+    train, load = builder.stack((APP, "train", 5, 10)), builder.stack((APP, "load", 15, 20))
+    inside = builder.stack((LIB, "to", 7, 8), (APP, "train", 5, 10))
+    calls = [(train, "h2d", 3_000_017), (inside, "d2h", 1_000_003), (load, "unified", 500_009), (None, "d2d", 70_001)]
+    for number, (stack, direction, size) in enumerate(calls):
+        for t_ns in (SECOND + number * 400 * MS, 6 * SECOND):
+            call = {"t_ns": t_ns, "process": 1, "thread": 1, "stack": stack, "calls": 1, "span_ns": 3 * MS}
+            builder.add("device_copy", **call, direction=direction, bytes=size, duration_ns=2 * MS)
+            builder.add("device_sync", **call, duration_ns=(number + 1) * 250 * MS)
+    return builder.write(path)
+
+
+@pytest.fixture(scope="module")
+def devices_busy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return device_trace(tmp_path_factory.mktemp("devices") / "t.parquet")
+
+
+@pytest.fixture(scope="module")
+def devices_entry(devices_busy: Path) -> dict[str, Any]:
+    found: dict[str, Any] = model.build_document([devices_busy], Selection())["traces"][0]
+    return found
+
+
+@pytest.mark.parametrize(("from_s", "to_s"), [(None, None), (2.5, 3.2), (5.5, 10.0)])
+def test_gpus_and_calls_of_a_window_are_those_of_the_query(
+    devices_busy: Path, devices_entry: dict[str, Any], from_s: float | None, to_s: float | None
+) -> None:
+    report, entry = build_report([devices_busy], Selection(from_s, to_s)), devices_entry
+    first, end = window_of(entry, from_s, to_s)
+    own = owners(entry)
+    fields = {
+        "gpu_us": ("gpu_s", 1e6),
+        "device_sync_us": ("device_sync_s", 1e6),
+        "device_copy_us": ("device_copy_s", 1e6),
+    }
+    for name, (field, unit) in fields.items():
+        found: dict[tuple[str, int] | None, float] = {}
+        for node, value in sums(entry, name, first, end).items():
+            found[own[node]] = found.get(own[node], 0) + value / unit
+        wanted = {(each.file, each.line): getattr(each, field) for each in report.lines}
+        wanted[None] = getattr(report.unattributed, field)
+        for key in found.keys() | wanted.keys():
+            assert found.get(key, 0) == pytest.approx(wanted.get(key, 0), abs=1e-5), (name, key)
+    for name in ("h2d_bytes", "d2h_bytes", "d2d_bytes", "unified_bytes"):
+        whole = sum(sums(entry, name, first, end).values())
+        assert whole == getattr(report.totals.device_copies, name), name
+    peaks: dict[tuple[str, int] | None, int] = {}
+    for node, time, size in rows_of(entry["peaks"]["gpu_peak_bytes"]):
+        if first <= time < end:
+            peaks[own[node]] = max(peaks.get(own[node], 0), size)
+    assert {key: size for key, size in peaks.items() if key} == {
+        (each.file, each.line): each.gpu_peak_bytes for each in report.lines if each.gpu_peak_bytes
+    }
+    memory = [size for size in entry["gpu"]["memory"][first:end] if size is not None]
+    assert max(memory, default=0) == report.totals.gpu_peak_bytes
+
+
+def test_the_track_and_the_mark_of_short_lines_are_in_the_document(
+    devices_busy: Path, devices_entry: dict[str, Any]
+) -> None:
+    """5 ms a piece: all of a device from 2 s to 3.2 s, half of one from 3.2 s to 3.4 s."""
+    gpu = devices_entry["gpu"]
+    assert {gpu["percent"][at] for at in range(400, 640)} == {100.0} and {
+        gpu["percent"][at] for at in range(640, 680)
+    } == {50.0}
+    assert gpu["memory"][405] == 400_000_014 and gpu["memory"][659] == 200_000_003 and gpu["memory"][300] is None
+    short = [each for each in build_report([devices_busy], Selection()).lines if each.gpu_short]
+    assert [APP, 41] in gpu["short"]["lines"] and len(short) == 2
+    assert gpu["short"] == {
+        "lines": sorted([each.file, each.line] for each in short),
+        "functions": sorted([each.file, each.function, each.first_line] for each in short),
+    }
+
+
+def test_a_page_without_a_gpu_holds_nothing_about_one(entry: dict[str, Any], tmp_path: Path) -> None:
+    assert not {"gpu", "peaks"} & set(entry)
+    assert set(entry["series"]) == {*facts.CPU, *facts.WAITS, *facts.MEMORY}
+    unused = gpu_trace(busy_ms=0)
+    unused.rows["gpu"].pop()  # its memory
+    idle = model.build_document([unused.write(tmp_path / "t.parquet")], Selection())["traces"][0]
+    assert set(idle) == set(entry) and set(idle["series"]) == set(entry["series"])
 
 
 def test_without_a_window_what_is_alive_at_the_peak_is_what_the_report_says(busy: Path, entry: dict[str, Any]) -> None:

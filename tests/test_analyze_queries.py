@@ -29,6 +29,8 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "binned_waits": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
     "binned_memory": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
     "binned_gpu": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_gpu_charges": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
+    "binned_devices": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
     "binned_allocations": {"origin_ns": 0, "bin_ns": 1000, "peaks": [0, 1000]},
 }
 

@@ -11,6 +11,7 @@ import pytest
 from export_traces import THIN, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection
+from test_analyze_html import device_trace
 from trace_builder import MS, SECOND, TraceBuilder
 
 Event = dict[str, Any]
@@ -84,6 +85,22 @@ def test_waits_that_overlap_are_cut(tmp_path: Path) -> None:
         (2001, 100_000, 50_000),
         (2002, 50_000, 100_000),
     ]
+
+
+def test_devices_are_counters_and_calls_of_cuda_libraries_slices(tmp_path: Path) -> None:
+    events = exported(device_trace(tmp_path / "t.parquet"))
+    busy = [(event["ts"], event["args"]["percent"]) for event in of(events, "C", "GPU 1 busy")]
+    assert busy == [(5_000_000, 40), (6_000_000, 0)]
+    shares = [event["args"]["percent"] for event in of(events, "C", "GPU 0 busy") if 2e6 <= event["ts"] < 3.4e6]
+    assert shares == [100, 100, 100, 100, 100, 100, 50]
+    assert [event["args"]["bytes"] for event in of(events, "C", "GPU 1 memory")] == [100_000_007, 200_000_003]
+    begun, ended = of(events, "b", "device"), of(events, "e", "device")
+    assert len(begun) == len(ended) == 16 and len({event["id"] for event in begun}) == 16
+    first = next(event for event in begun if event["name"] == "device copy: h2d")
+    assert first["args"] == {"calls": 1, "inside_s": 0.002, "stack": ["train (/home/me/app.py:10)"], "bytes": 3_000_017}
+    (end,) = (event for event in ended if event["id"] == first["id"])
+    assert (first["ts"], end["ts"]) == (1_000_000, 1_003_000)
+    assert sum(event["args"]["inside_s"] for event in begun if event["name"] == "device wait") == pytest.approx(5.0)
 
 
 def test_collections_and_marks_are_there(tmp_path: Path) -> None:

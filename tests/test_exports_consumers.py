@@ -11,6 +11,7 @@ import consumers
 from export_traces import hostile_trace, rich_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection
+from test_analyze_html import device_trace
 
 pytestmark = pytest.mark.long
 
@@ -20,9 +21,9 @@ def installed() -> None:
     consumers.install()
 
 
-def exported(name: str, path: Path, hostile: bool = False) -> Path:
-    """An export of the small trace, or of the hostile one, beside ``path``."""
-    trace = (hostile_trace if hostile else rich_trace)(path / "t.parquet")
+def exported(name: str, path: Path, hostile: bool = False, devices: bool = False) -> Path:
+    """An export of the small trace, of the hostile one, or of one of two GPUs, in the folder ``path``."""
+    trace = (hostile_trace if hostile else device_trace if devices else rich_trace)(path / "t.parquet")
     out = path / f"trace.{name}"
     out.write_bytes(FORMATS[name].make(Asked([trace], Selection())).contents)
     return out
@@ -67,6 +68,16 @@ def test_the_firefox_profiler_says_what_the_report_says(tmp_path: Path) -> None:
     assert "memory range in graph: 11.0MB" in info and "memory range in graph: 50.0MB" in info
     for what in (r"wait: asleep +t=4s +2s", r"wait: GIL +t=4s +500ms", r"generation 2 +t=6s", r"mark +t=2s +1s"):
         assert re.search(what, markers), what
+
+
+def test_gpus_are_read_as_tracks_and_calls_as_markers_and_slices(tmp_path: Path) -> None:
+    info, markers = consumers.firefox(exported("firefox", tmp_path, devices=True))
+    assert "GPU 0 busy [51 samples]" in info and re.search(r"GPU 1 memory - memory range in graph: 200MB", info)
+    assert re.search(r"device copy: host to device +t=1\.000s +3ms", markers)
+    found = consumers.perfetto(exported("chrome", tmp_path, devices=True))
+    assert found["problems"] == [] and ["device wait", "1000000000", "3000000"] in found["slices"]
+    highest = {name: float(value) for name, _, value in found["counters"]}
+    assert (highest["GPU 1 busy percent"], highest["GPU 1 memory bytes"]) == (40, 200_000_003)
 
 
 def test_scalene_says_what_the_report_says(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from export_traces import APP, THIN, TOTALS, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection
+from test_analyze_html import device_trace
 from trace_builder import SECOND, TraceBuilder
 
 Table = dict[str, Any]
@@ -175,6 +176,40 @@ def test_memory_tracks_hold_differences(tmp_path: Path) -> None:
         ("allocated minus freed", "1001"): ([2_000, 2_000, 4_000], [0, 11_000_003, -10_999_999]),
         ("resident set", "1001"): ([2_000, 2_000], [0, 50_000_000]),
     }
+
+
+def test_devices_have_tracks_of_their_time_and_memory(tmp_path: Path) -> None:
+    """Device 0 has every 200 ms a sample of the first process, 1.4 s busy, device 1 one second of the other at 40 %, from 5 s on."""
+    trace = device_trace(tmp_path / "t.parquet")
+    counters = {(each["name"], each["pid"]): each for each in exported(trace)["counters"]}
+    assert set(counters) == {
+        ("GPU 0 busy", "1001"), ("GPU 0 memory", "1001"), ("GPU 1 memory", "1001"), ("GPU 1 busy", "1002"),
+    }  # fmt: skip
+    second = counters["GPU 1 busy", "1002"]
+    assert second["samples"] == {"time": [5_000, 6_000], "count": [0, 400], "length": 2}
+    assert second["display"]["tooltipRows"][0]["format"] == {"unit": "percent"}
+    busy_ms = sum(sum(each["samples"]["count"]) for name, each in counters.items() if name[0].endswith("busy"))
+    assert busy_ms == pytest.approx(1_800)
+    memory = counters["GPU 1 memory", "1001"]["samples"]
+    assert memory == {"time": [2_000, 2_000, 3_000], "count": [0, 100_000_007, 99_999_996], "length": 3}
+    cut = {each["name"]: each["samples"] for each in exported(trace, selection=Selection(5.5, 5.75))["counters"]}
+    assert cut == {"GPU 1 busy": {"time": [5_500, 5_750], "count": [0, 100], "length": 2}}
+
+
+def test_calls_of_cuda_libraries_are_markers(tmp_path: Path) -> None:
+    document = exported(device_trace(tmp_path / "t.parquet"))
+    texts, markers = document["shared"]["stringArray"], document["threads"][0]["markers"]
+    found = [(texts[name], data) for name, data in zip(markers["name"], markers["data"], strict=True)]
+    calls = [(name, data) for name, data in found if data["type"].startswith("device-")]
+    copied = [(data["direction"], data["bytes"]) for _, data in calls if data["type"] == "device-copy"]
+    assert sorted(copied) == sorted(2 * [
+        ("host to device", 3_000_017), ("device to host", 1_000_003),
+        ("not told by the call", 500_009), ("device to device", 70_001),
+    ])  # fmt: skip
+    name, data = calls[0]
+    assert name == "device copy: host to device" and frames_of(document, data["cause"]["stack"]) == ["train"]
+    waits_ms = sum(data["inside"] for name, data in calls if name == "device wait")
+    assert waits_ms == pytest.approx(2 * (250 + 500 + 750 + 1_000))
 
 
 def test_a_time_window_bounds_the_profile(tmp_path: Path) -> None:

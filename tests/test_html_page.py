@@ -13,7 +13,7 @@ from browser import Browser, Page
 from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
-from test_analyze_html import busy_trace, empty_traces
+from test_analyze_html import busy_trace, device_trace, empty_traces
 from trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 
 #: Texts of the cells of a column of the table that is shown, from top to bottom.
@@ -215,6 +215,48 @@ def test_a_line_of_several_functions_is_named_after_the_busiest(browser: Browser
         builder.tick((number + 5) * MS, process, thread, builder.stack(("/app/a.py", name, 1, 2)))
     with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
         assert page.value("document.querySelector('#pane .rows .cell').title") == "/app/a.py:2, f.<lambda>"
+
+
+def test_gpus_have_figures_columns_and_a_track_that_the_window_cuts(browser: Browser, tmp_path: Path) -> None:
+    trace = device_trace(tmp_path / "t.parquet")
+    with browser.page(written(trace)) as page:
+        page.wait("document.querySelectorAll('.timeline .uplot').length === 4")  # CPUs, memory, GPU time, GPU memory
+        for from_s, to_s in ((None, None), (2.5, 3.2)):
+            if from_s is not None:
+                type_window(page, "2.5", "3.2")
+            report = build_report([trace], Selection(from_s, to_s))
+            totals, found = report.totals, figures(page)
+            for name in ("gpu_s", "gpu_peak_bytes", "device_copy_bytes", "device_sync_s"):
+                assert found[name] == pytest.approx(getattr(totals, name), abs=1e-5), name
+            lines = {f"app.py:{each.line}": each for each in report.lines}
+            for place, share, peak, waited in zip(
+                *(column(page, key) for key in ("place", "gpu", "gpuPeak", "device_sync")), strict=True
+            ):
+                line = lines[place]
+                assert float(share.removeprefix("~") or 0) == pytest.approx(line.gpu_percent, abs=0.06)
+                assert float(peak or 0) == pytest.approx((line.gpu_peak_bytes or 0) / 1e6, abs=1)
+                assert float(waited or 0) == pytest.approx(line.device_sync_s, abs=6e-4)
+        page.press("Escape")
+        assert column(page, "gpu")[column(page, "place").index("app.py:41")].startswith("~")
+        titles = page.value("[...document.querySelectorAll('#pane .rows .row .cell')].map(each => each.title)")
+        assert "6.000 MB to device, 2.000 MB from device; 0.008 s in the calls" in titles
+        page.press("3")
+        page.click("[data-kind=gpu]")
+        page.wait("document.querySelector('.flame g.frame')?.__data__.value > 1")
+        gpu_s = build_report([trace], Selection()).totals.gpu_s
+        assert page.value("document.querySelector('.flame g.frame').__data__.value") == pytest.approx(gpu_s, abs=1e-5)
+        page.press("4")
+        wanted = {"gpu", "gpuPeak", "deviceCopy", "device_sync"}
+        keys = "[...document.querySelectorAll('#pane .pane-column .head .cell')].map(each => each.dataset.key)"
+        assert wanted <= set(page.value(keys))
+        assert page.complaints() == []
+
+
+def test_a_page_without_a_gpu_has_no_word_of_one(page: Page) -> None:
+    assert "GPU" not in page.value("document.body.innerText") and "gpu_s" not in figures(page)
+    assert not {"gpu", "gpuPeak", "deviceCopy", "device_sync"} & set(
+        page.value("[...document.querySelectorAll('.head .cell')].map(each => each.dataset.key)")
+    )
 
 
 def test_the_filter_leaves_what_matches(page: Page) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from interpreters import Interpreter
-from recording import Json, Recording, bare, line_of, lines_of, losses, record, report, rows, target
+from native import build
+from recording import Json, Recording, bare, line_of, lines_of, losses, record, report, rows, run, target
 from scripted_cuda import Scripted, scripted_cuda
 
 ZERO = {"h2d_bytes": 0, "d2h_bytes": 0, "d2d_bytes": 0, "h2h_bytes": 0, "unified_bytes": 0}
@@ -146,6 +147,20 @@ def test_a_program_that_is_linked_with_cuda_is_seen(binding: str, without_driver
     assert done.status == 0, done.stderr.decode()
     found = report(done.trace)
     assert found["unattributed"]["device_copies"] == ZERO | {"h2d_bytes": 1_000_003, "d2h_bytes": 7}
+
+
+def test_a_library_calls_the_runtime_that_it_is_linked_with(tmp_path: Path) -> None:
+    """Beside another runtime that came first, and beside a library with functions of the same names, as TensorFlow has."""
+    clients = []
+    for answer, name in ((12, "libcudart.so.12"), (13, "libcudart.so.13"), (77, "libtrampolines.so")):
+        options = ("-shared", "-fPIC", f"-DANSWER={answer}", f"-Wl,-soname,{name}")
+        made = build(tmp_path, "cuda_runtimes.c", *options, name=name)
+        calling = ("-shared", "-fPIC", "-DCLIENT", "-Wl,-z,lazy", made, f"-Wl,-rpath,{tmp_path}")
+        clients.append(build(tmp_path, "cuda_runtimes.c", *calling, name=f"libclient_{answer}.so"))
+    program = [build(tmp_path, "cuda_runtimes.c", "-ldl"), tmp_path / "libcudart.so.12", *clients]
+    done = record(tmp_path / "t.parquet", program)
+    assert done.stdout == b"12\n13\n77\n" == run(program).stdout
+    assert sum(row["calls"] for row in rows(done.trace, "device_sync")) == 2, "the last is no CUDA library's"
 
 
 def loaded(way: str, scripted: Scripted, python: Interpreter, folder: Path) -> Recording:

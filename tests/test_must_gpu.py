@@ -108,6 +108,28 @@ def test_a_line_that_spins_in_cuda_comes_before_threads_that_rest(any_python: In
     hold_median(measure, tmp_path, WITHIN_POINTS)
 
 
+def test_a_recorder_that_stands_still_meanwhile_charges_the_line_all_the_same(
+    any_python: Interpreter, gpu: ScriptedGpu
+) -> None:
+    """It is stopped for longer than the line spins, as on a machine that has no time for it: the driver then tells of the process
+    one average over all of that. A line that waits instead is not met by a look, and what it waited goes to its neighbours."""
+    trace = gpu.folder / "t.parquet"
+    env = environment(gpu.env | {"SPINNING_CUDA": str(spinning_cuda(gpu.folder))})
+    command = command_of(trace, [target("gpu_lines"), "spin", "1.3"], any_python)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=env)
+    deadline = time.monotonic() + 60
+    while "busy 100" not in gpu.script.read_text():
+        assert process.poll() is None and time.monotonic() < deadline
+        time.sleep(0.002)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(1.6)
+    process.send_signal(signal.SIGCONT)
+    facts = json.loads(process.communicate(timeout=60)[0])
+    found = report(trace)
+    assert line(found, "spin")["gpu_s"] == pytest.approx(facts["spin"], rel=0.05)
+    assert found["totals"]["gpu_s"] == pytest.approx(facts["spin"], rel=0.05)
+
+
 def test_a_driver_that_averages_over_a_second(any_python: Interpreter, tmp_path: Path) -> None:
     hold_shares(any_python, tmp_path, (SECOND_US, ALL), "lines", "2.6")
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from scalene_trace.cli.record import read_options, settings_of
+from scalene_trace.recorder import gpu
 from scalene_trace.recorder.errors import UsageError
-from scalene_trace.recorder.gpu import _Owners
+from scalene_trace.recorder.gpu import _Owners, clocks_ns
 from scalene_trace.recorder.gpu_rows import GpuRows
-from scalene_trace.recorder.nvml import About, visible
+from scalene_trace.recorder.nvml import About, Busy, Device, visible
 from scalene_trace.recorder.recording import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
 
 A100, T4 = About("A100", "GPU-aaaa", 40), About("T4", "GPU-bbbb", 16)
@@ -125,3 +128,89 @@ def test_rows_wait_until_their_process_is_known_and_a_stranger_s_are_dropped() -
     owners.learn()
     assert owners.owned([], 11_000_000_001) == [], "too late"
     assert owners.owned([theirs], 11_000_000_002) == [(0, 10, 5, -1, 4, 0, False, True)], "a pid that came again"
+
+
+class Clocks:
+    """Both clocks of a machine on which reading one takes as many ns as ``pauses`` says, in turn, then a microsecond."""
+
+    def __init__(self, *pauses: int) -> None:
+        self._now_ns, self._pauses = 1_000_000_000_000, list(pauses)
+
+    def monotonic_ns(self) -> int:
+        self._now_ns += self._pauses.pop(0) if self._pauses else 1_000
+        return self._now_ns
+
+    def time_ns(self) -> int:
+        return self.monotonic_ns() + 7_000_000_000_000
+
+
+@pytest.mark.parametrize("pauses", [(), (0, 1_300_000_000, 0), (0, 0, 1_300_000_000), (1_300_000_000,)])
+def test_a_pause_between_the_clocks_moves_no_sample(pauses: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that did not get the CPU for 1.3 s between the two readings put all samples of a tick 1.3 s later."""
+    monkeypatch.setattr(gpu, "time", Clocks(*pauses))
+    real_ns, mono_ns = clocks_ns()
+    assert abs(real_ns - mono_ns - 7_000_000_000_000) <= 1_000
+
+
+def test_clocks_that_are_never_read_at_one_moment_are_read_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu, "time", Clocks(*[60_000] * 1_000))
+    real_ns, mono_ns = clocks_ns()
+    assert abs(real_ns - mono_ns - 7_000_000_000_000) <= 60_000
+
+
+class LateDriver:
+    """NVML of one device, asked once after 1.5 s: nine samples, ``shares`` in percent, and one average of each process."""
+
+    NVML_GPU_UTILIZATION_SAMPLES = 1
+    NVMLError = RuntimeError
+
+    def __init__(self, shares: list[int], averages: dict[int, int], end_us: int) -> None:
+        samples = [(166_667 * (index + 1), share) for index, share in enumerate(shares)]
+        self._samples = [
+            SimpleNamespace(timeStamp=at, sampleValue=SimpleNamespace(uiVal=share)) for at, share in samples
+        ]
+        self._parts = [SimpleNamespace(timeStamp=end_us, smUtil=share, pid=pid) for pid, share in averages.items()]
+
+    def nvmlDeviceGetName(self, handle: object) -> str:  # noqa: N802 (as NVML has it)
+        return "late"
+
+    nvmlDeviceGetUUID = nvmlDeviceGetName  # noqa: N815
+
+    def nvmlDeviceGetMemoryInfo(self, handle: object) -> SimpleNamespace:  # noqa: N802
+        return SimpleNamespace(total=1)
+
+    def nvmlDeviceGetSamples(self, handle: object, kind: int, seen_us: int) -> tuple[int, list[SimpleNamespace]]:  # noqa: N802
+        return 1, self._samples
+
+    def nvmlDeviceGetProcessUtilization(self, handle: object, seen_us: int) -> list[SimpleNamespace]:  # noqa: N802
+        return self._parts
+
+
+def by_process(shares: list[int], averages: dict[int, int], end_us: int = 9 * 166_667) -> dict[int, list[Busy]]:
+    device = Device(LateDriver(shares, averages, end_us), None, 0)
+    device.utilisation(9 * 166_667)
+    found: dict[int, list[Busy]] = {}
+    for each in device.by_process(9 * 166_667) or []:
+        found.setdefault(each.pid, []).append(each)
+    return found
+
+
+def test_an_average_over_many_samples_is_divided_as_the_device_was_busy() -> None:
+    """Idle for three samples, all of the device for four, idle for two: 4 / 9 on average."""
+    (rows,) = by_process([0, 0, 0, 100, 100, 100, 100, 0, 0], {7: 44}).values()
+    assert [round(each.share, 2) for each in rows] == [0, 0, 0, 0.99, 0.99, 0.99, 0.99, 0, 0]
+    assert [each.end_us for each in rows] == [166_667 * number for number in range(1, 10)]
+    assert all(before.end_us == after.start_us for before, after in pairwise(rows))
+
+
+def test_several_processes_keep_their_sums_when_averages_are_divided() -> None:
+    found = by_process([0, 60, 60, 60, 100, 40, 40, 0, 0], {7: 30, 8: 10})
+    for pid, share in ((7, 0.30), (8, 0.10)):
+        assert sum(each.share for each in found[pid]) / 9 == pytest.approx(share)
+        assert found[pid][4].share > found[pid][1].share > found[pid][5].share > found[pid][0].share == 0
+
+
+def test_a_sample_that_came_between_the_two_calls_counts_too() -> None:
+    (rows,) = by_process([0, 50], {7: 50}, end_us=3 * 166_667).values()
+    assert [each.end_us for each in rows] == [166_667, 333_334, 500_001]
+    assert sum(each.share for each in rows) == pytest.approx(1.5) and rows[0].share == 0

@@ -1,4 +1,4 @@
-"""Trace-event JSON for Perfetto and chrome://tracing: memory and CPU as counters, waits as slices, collections, marks.
+"""Trace-event JSON for Perfetto and chrome://tracing: memory, CPU and GPUs as counters, waits as slices, collections, marks.
 
 Times are in microseconds from the start of the recording. Slices of a thread do not overlap: Perfetto drops what does.
 """
@@ -24,7 +24,7 @@ Event = dict[str, Any]
 #: CPU time is shown in pieces of at least this length, and at most so many of them.
 _PIECE_NS, _PIECES = 10_000_000, 10_000
 _MAX_TIME_NS = 2**62
-_COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set", "gpu": "GPU memory"}
+_COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set"}
 #: Pids of different traces are kept apart, and below what the viewers take for one.
 _PIDS_PER_TRACE = 10_000_000
 
@@ -55,7 +55,8 @@ class _Events:
 
     def all(self) -> list[Event]:
         """Names, counters, slices and moments."""
-        found = [*self._names(), *self._memory(), *self._cpu(), *self._waits(), *self._collections(), *self._marks()]
+        found = [*self._names(), *self._memory(), *self._cpu(), *self._gpus()]
+        found += [*self._waits(), *self._collections(), *self._marks(), *self._calls()]
         return [event for event in found if abs(event.get("ts", 0)) < _MAX_TIME_NS / 1e3]
 
     def _names(self) -> Iterator[Event]:
@@ -87,6 +88,32 @@ class _Events:
         names = {"python": "python_s", "native": "native_s", "system": "system_s"}
         args = {name: round(times[column] * 1e9 / self._piece_ns, 6) for name, column in names.items()}
         return _event("C", "CPUs in use", pid, t_ns=t_ns, args=args)
+
+    def _gpus(self) -> Iterator[Event]:
+        """How busy a device was, in percent, until the next value, and its memory."""
+        for track in self._moments.gpus:
+            pid = self._pids[track.process.id]
+            end_ns = None
+            for from_ns, to_ns, busy_ns in track.busy:
+                if end_ns is not None and end_ns < from_ns:
+                    yield _event("C", f"{track.name} busy", pid, t_ns=end_ns, args={"percent": 0})
+                share = round(100 * busy_ns / (to_ns - from_ns), 3)
+                yield _event("C", f"{track.name} busy", pid, t_ns=from_ns, args={"percent": share})
+                end_ns = to_ns
+            if end_ns is not None:
+                yield _event("C", f"{track.name} busy", pid, t_ns=end_ns, args={"percent": 0})
+            for t_ns, size in track.memory:
+                yield _event("C", f"{track.name} memory", pid, t_ns=t_ns, args={"bytes": size})
+
+    def _calls(self) -> Iterator[Event]:
+        """Calls of CUDA libraries: slices that may overlap those of the thread, which sleeps while it waits for a device."""
+        for number, row in enumerate(self._moments.calls):
+            place, is_copy = self._place(row), row["what"] == "copy"
+            name = f"device copy: {plain(str(row['direction']))}" if is_copy else "device wait"
+            args = {"calls": row["calls"], "inside_s": row["inside_s"], "stack": self._stack(row["stack"])}
+            about = {"id": f"call {number}", "cat": "device"}
+            yield _event("b", name, *place, row["t_ns"], args | ({"bytes": row["bytes"]} if is_copy else {})) | about
+            yield _event("e", name, *place, max(row["end_ns"], row["t_ns"])) | about
 
     def _waits(self) -> Iterator[Event]:
         """Waits of a thread one after the other; where rows overlap, the later one begins at the end of the earlier."""

@@ -1,4 +1,4 @@
-"""The processed profile of the Firefox Profiler: CPU samples, waits, allocations, memory tracks, collections, marks.
+"""The processed profile of the Firefox Profiler: CPU samples, waits, allocations, memory and GPU tracks, collections, marks.
 
 Version 60 of the format, which the profiler upgrades when it loads it; tables are shared by all threads. Times are in
 milliseconds. https://github.com/firefox-devtools/profiler/blob/main/docs-developer/CHANGELOG-formats.md
@@ -18,8 +18,8 @@ from scalene_trace.analyze.open import Traces, open_traces
 from scalene_trace.analyze.results import TraceInfo
 from scalene_trace.analyze.selection import Selection
 
-from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables
-from .moments import ExportedProcess, ExportedThread, Moments, read_moments
+from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables, gpu_display
+from .moments import ExportedProcess, ExportedThread, GpuTrack, Moments, read_moments
 from .profile import METRICS, TABLES, Profile, Stacks, TraceStacks, Whole, trace_values
 from .speedscope import title
 from .text import json_bytes, plain
@@ -28,6 +28,13 @@ FORMAT_VERSION = 60
 _GECKO_VERSION = 32
 _MS = 1_000_000
 _WAITS = {"sleep": "asleep", "disk": "disk", "runnable": "runnable", "gil": "GIL"}
+_DIRECTIONS = {
+    "h2d": "host to device",
+    "d2h": "device to host",
+    "d2d": "device to device",
+    "h2h": "host to host",
+    "unified": "not told by the call",
+}
 _NO_PROCESS = ExportedProcess(0, 0, "0", "no process", 0, None, {})
 #: Stands where no thread of the trace is: the profiler needs one to show anything.
 _NO_THREAD = ExportedThread(0, 0, "no thread", _NO_PROCESS, True, 0, None)
@@ -103,6 +110,20 @@ class Writer:
             name = self._shared.text(f"garbage collection, generation {row['generation']}")
             _table_of(tables, row["thread"]).marker(name, row["t_ns"], None, data)
         self._add_marks(moments, tables)
+        self._add_calls(moments, stacks, tables)
+
+    def _add_calls(self, moments: Moments, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
+        """Copies and waits that CUDA libraries were asked for."""
+        for row in moments.calls:
+            stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
+            is_copy = row["what"] == "copy"
+            data = {"type": f"device-{row['what']}", "calls": row["calls"], "inside": row["inside_s"] * 1e3}
+            if is_copy:
+                data |= {"direction": _DIRECTIONS.get(row["direction"], plain(str(row["direction"])))}
+                data |= {"bytes": row["bytes"]}
+            name = self._shared.text(f"device copy: {data['direction']}" if is_copy else "device wait")
+            end_ns = max(row["end_ns"], row["t_ns"])
+            _table_of(tables, row["thread"]).marker(name, row["t_ns"], end_ns, data | {"cause": {"stack": stack}})
 
     def _add_marks(self, moments: Moments, tables: dict[int, ThreadTables]) -> None:
         for row in moments.marks:
@@ -144,24 +165,58 @@ def _table_of(tables: dict[int, ThreadTables], thread: int | None) -> ThreadTabl
 def _counters(moments: Moments, tables: dict[int, ThreadTables], first: int) -> list[Table]:
     """A memory track for each series of each process."""
     main = {each.thread.process.id: first + at for at, each in reversed(list(enumerate(tables.values())))}
-    names = {"footprint": "allocated minus freed", "rss": "resident set", "gpu": "GPU memory"}
-    return [
+    names = {"footprint": "allocated minus freed", "rss": "resident set"}
+    found = [
         _counter(process, names[series], points, main.get(process.id, first))
         for process in moments.processes.values()
         for series, points in process.series.items()
     ]
+    return found + [each for track in moments.gpus for each in _gpu_counters(track, main.get(track.process.id, first))]
 
 
-def _counter(process: ExportedProcess, name: str, points: Iterable[tuple[int, int]], main: int) -> Table:
+def _gpu_counters(track: GpuTrack, main: int) -> Iterable[Table]:
+    """How busy a device was, and the memory on it. The profiler divides a count by the time since the sample before."""
+    about = f", {track.about}" if track.about else ""
+    if track.busy:
+        samples, last_ns = [(track.busy[0][0], 0.0)], track.busy[0][0]
+        for from_ns, to_ns, busy_ns in track.busy:
+            samples += [(from_ns, 0.0)] if from_ns > last_ns else []
+            samples.append((to_ns, busy_ns / _MS))
+            last_ns = to_ns
+        times, counts = [t_ns / _MS for t_ns, _ in samples], [count for _, count in samples]
+        name = f"{track.name} busy"
+        table = _counter_table(track.process, name, "GPU", about, (times, counts), main)
+        yield table | {"display": gpu_display(name, is_memory=False)}
+    if track.memory:
+        name = f"{track.name} memory"
+        table = _counter(track.process, name, track.memory, main, about)
+        yield table | {"display": gpu_display(name, is_memory=True)}
+
+
+def _counter(
+    process: ExportedProcess, name: str, points: Iterable[tuple[int, int]], main: int, about: str = ""
+) -> Table:
     """Samples are differences; the first stands at nothing."""
     points = list(points)
     sizes = [0] + [size for _, size in points]
     times = [points[0][0] / _MS] + [t_ns / _MS for t_ns, _ in points]
     counts = [0] + [after - before for before, after in itertools.pairwise(sizes)]
+    return _counter_table(process, name, "Memory", about, (times, counts), main)
+
+
+def _counter_table(
+    process: ExportedProcess,
+    name: str,
+    category: str,
+    about: str,
+    samples: tuple[list[float], Sequence[float]],
+    main: int,
+) -> Table:
+    times, counts = samples
     return {
         "name": name,
-        "category": "Memory",
-        "description": f"{name}, {process.name}",
+        "category": category,
+        "description": f"{name}, {process.name}{about}",
         "pid": process.key,
         "mainThreadIndex": main,
         "samples": {"time": times, "count": counts, "length": len(times)},

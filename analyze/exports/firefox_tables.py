@@ -42,8 +42,31 @@ MARKER_SCHEMAS = [
     _schema("gc", "{marker.name}", [*_EVERYWHERE, "timeline-memory"], [
         ("generation", "generation", "integer"), ("collections", "collections since the last marker", "integer"),
     ]),
+    _schema("device-copy", "{marker.name}", ["marker-chart", "marker-table"], [
+        ("direction", "direction", "string"), ("bytes", "copied", "bytes"), ("calls", "calls", "integer"),
+        ("inside", "time in the calls", "duration"),
+    ]),
+    _schema("device-wait", "{marker.name}", ["marker-chart", "marker-table"], [
+        ("calls", "calls", "integer"), ("inside", "time in the calls", "duration"),
+    ]),
     _schema("mark", "{marker.data.text}", _EVERYWHERE, [("text", "text", "string")]),
 ]  # fmt: skip
+
+
+def gpu_display(label: str, is_memory: bool) -> Table:
+    """How a track of a GPU is drawn: time as a share, in percent, memory as it stands. Version 62 of the format has it;
+    the profiler keeps what an older file says, and without it would call every memory track "Memory"."""
+    kinds = (
+        {"accumulated": "at this time", "count-range": "memory range in graph"}
+        if is_memory
+        else {"rate": "of the time"}
+    )
+    unit = "bytes" if is_memory else "percent"
+    rows = [
+        {"type": "value", "source": source, "format": {"unit": unit}, "label": text} for source, text in kinds.items()
+    ]
+    place = {"markerSchemaLocation": None, "sortWeight": 45 + is_memory, "label": label, "tooltipRows": rows}
+    return {"graphType": "line-accumulated" if is_memory else "line-rate", "unit": unit, "color": "purple"} | place
 
 
 class SharedTables:

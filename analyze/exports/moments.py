@@ -1,15 +1,17 @@
-"""What happened when: processes, threads, waits, memory, garbage collections and marks, for formats with a time axis.
+"""What happened when: processes, threads, waits, memory, GPUs, garbage collections and marks, for formats with a time axis.
 
 Every trace counts time from its own start; in a file of several they lie on top of each other.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from scalene_trace.analyze import queries
+from scalene_trace.analyze.info import settings
 
 from .text import plain
 
@@ -48,14 +50,28 @@ class ExportedThread:
 
 
 @dataclass(frozen=True)
+class GpuTrack:
+    """What a process did with a device; the first one where it is not told by process. ``busy``: (from ns, to ns, ns that
+    kernels ran), one after the other; ``memory``: (ns, bytes from then on)."""
+
+    process: ExportedProcess
+    name: str
+    about: str
+    busy: list[tuple[int, int, int]] = field(default_factory=list)
+    memory: list[tuple[int, int]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Moments:
-    """What happened in one trace. Rows are those of the queries of the same names."""
+    """What happened in one trace. Rows are those of the queries of the same names; ``calls`` those of device_list."""
 
     processes: dict[int, ExportedProcess]
     threads: dict[int, ExportedThread]
     waits: list[Row]
     collections: list[Row]
     marks: list[Row]
+    gpus: list[GpuTrack]
+    calls: list[Row]
 
 
 def read_moments(connection: DuckDBPyConnection, trace: int, several: bool) -> Moments:
@@ -64,10 +80,54 @@ def read_moments(connection: DuckDBPyConnection, trace: int, several: bool) -> M
     processes = _processes(rows, _series(connection), f"trace {trace}: " if several else "")
     threads = _threads(queries.rows(connection, "thread_list"), processes)
     processes = {thread.process.id: thread.process for thread in threads.values()}
-    waits = queries.rows(connection, "wait_list")
     return Moments(
-        processes, threads, waits, queries.rows(connection, "collection_list"), queries.rows(connection, "mark_list")
+        processes,
+        threads,
+        waits=queries.rows(connection, "wait_list"),
+        collections=queries.rows(connection, "collection_list"),
+        marks=queries.rows(connection, "mark_list"),
+        gpus=_gpus(connection, processes) if processes else [],
+        calls=queries.rows(connection, "device_list"),
     )
+
+
+def _gpus(connection: DuckDBPyConnection, processes: dict[int, ExportedProcess]) -> list[GpuTrack]:
+    """A track for each process and device that anything is told of, but zero."""
+    rows, names = queries.rows(connection, "gpu_tracks"), _device_names(settings(connection).get("gpu_devices"))
+    is_alone = len({row["device"] for row in rows}) < 2
+    first = next(iter(processes.values()))
+    found: dict[tuple[int | None, int], GpuTrack] = {}
+    for row in rows:
+        key = row["process"], row["device"]
+        if key not in found:
+            about = ", ".join(
+                filter(None, [names.get(row["device"], ""), "" if row["process"] else "the whole device"])
+            )
+            name = "GPU" if is_alone else f"GPU {row['device']}"
+            found[key] = GpuTrack(processes.get(row["process"], first), name, about)
+        if row["busy_ns"] is None:
+            found[key].memory.append((row["t_ns"], row["memory_bytes"]))
+        else:
+            _add_busy(found[key].busy, row)
+    return [each for each in found.values() if any(busy for *_, busy in each.busy) or any(b for _, b in each.memory)]
+
+
+def _add_busy(busy: list[tuple[int, int, int]], row: Row) -> None:
+    """Adds an interval; one that begins within the last goes on from its end, one that lies in it is part of it."""
+    last_ns = busy[-1][1] if busy else row["t_ns"]
+    if row["end_ns"] > last_ns:
+        busy.append((max(row["t_ns"], last_ns), row["end_ns"], row["busy_ns"]))
+    else:
+        busy[-1] = (*busy[-1][:2], busy[-1][2] + row["busy_ns"])
+
+
+def _device_names(told: str | None) -> dict[int, str]:
+    """Names of the devices by their place."""
+    try:
+        devices = json.loads(told or "[]")
+        return {place: plain(str(each["name"])) for place, each in enumerate(devices)}
+    except (ValueError, RecursionError, TypeError, KeyError):
+        return {}
 
 
 def _series(connection: DuckDBPyConnection) -> dict[int, dict[str, list[tuple[int, int]]]]:

@@ -1,7 +1,7 @@
 """Scalene's own JSON, for ``scalene view``: the report's lines and functions under Scalene's names.
 
 Percentages are of all CPU time, so what no line of the user's spent is what is missing to 100. Memory is in MiB. What a
-trace does not hold (mean GPU memory, tasks that waited at one moment) is 0, because the format has no other way to say so.
+trace does not hold (tasks that waited at one moment) is 0, because the format has no other way to say so.
 """
 
 from __future__ import annotations
@@ -121,7 +121,6 @@ def _row(figures: Line | None, number: int, text: str, report: Report, beside: B
         "n_copy_mb_s": (known.copy_bytes_per_s or 0.0) / _MIB,
         "memory_samples": [[t_s * 1e9, size / _MIB] for t_s, size in known.trend or []],
         "n_gpu_percent": min(known.gpu_percent or 0.0, 100.0),
-        "n_gpu_avg_memory_mb": 0.0,
         "n_gpu_peak_memory_mb": (known.gpu_peak_bytes or 0) / _MIB,
         **beside.row(known, report),
     }

@@ -7,15 +7,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from scalene_trace.analyze import queries, views
 from scalene_trace.analyze.info import settings
 from scalene_trace.analyze.memory import MemoryQuery, build_memory
-from scalene_trace.analyze.open import open_traces
+from scalene_trace.analyze.open import REPORT_TABLES, open_traces
 from scalene_trace.analyze.results import Function, Line, Report, TaskRow
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.analyze.tasks import build_tasks
 
 from .text import plain
 
+_MIB = 1_048_576
 #: A line by file and number, a function by file, name and first line.
 Key = tuple[Any, ...]
 #: Names of tasks on a line, at most: as many as Scalene keeps.
@@ -24,13 +26,15 @@ _MOST_NAMES = 100
 
 @dataclass(frozen=True)
 class Beside:
-    """By key: allocations (estimated) and names of the tasks that were suspended there. ``coroutines``: functions by key."""
+    """By key: allocations (estimated), names of the tasks that were suspended there, and GPU memory in bytes (the mean of
+    its looks, over all traces). ``coroutines``: functions by key."""
 
     cpus: int = 1
     has_tasks: bool = False
     mallocs: dict[Key, int] = field(default_factory=dict)
     tasks: dict[Key, set[str]] = field(default_factory=dict)
     coroutines: set[Key] = field(default_factory=set)
+    gpu_bytes: dict[Key, float] = field(default_factory=dict)
 
     def row(self, known: Line, report: Report) -> dict[str, Any]:
         """The fields of a row."""
@@ -40,6 +44,7 @@ class Beside:
         whole_s = report.totals.suspended_s or 0.0
         return {
             "n_mallocs": self.mallocs.get(key, 0),
+            "n_gpu_avg_memory_mb": min(self.gpu_bytes.get(key, 0.0), known.gpu_peak_bytes or 0) / _MIB,
             "n_core_utilization": min(cores / self.cpus, 1.0),
             "n_async_await_percent": min(100 * (known.suspended_s or 0.0) / whole_s, 100.0) if whole_s > 0 else 0.0,
             "async_task_names": sorted(self.tasks.get(key, ()))[:_MOST_NAMES],
@@ -58,6 +63,8 @@ def figures_beside(paths: Sequence[Path], selection: Selection, report: Report) 
     """The figures of the traces that ``report`` is about. Raises the errors of :func:`open_traces`."""
     events = [trace.events for trace in report.traces]
     found = Beside(_cpus(paths[0]), any(each.get("task") for each in events), _mallocs(paths, selection))
+    if report.totals.gpu_peak_bytes:
+        found.gpu_bytes.update(_gpu_bytes(paths, selection))
     if found.has_tasks:
         for task in build_tasks(paths, selection, {}).rows:
             _add(found, task)
@@ -75,6 +82,20 @@ def _mallocs(paths: Sequence[Path], selection: Selection) -> dict[Key, int]:
     functions = build_memory(paths, selection, MemoryQuery("function"), {}).memory
     found: dict[Key, int] = {(row.file, row.line): row.allocations for row in lines}
     return found | {(row.file, row.function, row.first_line): row.allocations for row in functions}
+
+
+def _gpu_bytes(paths: Sequence[Path], selection: Selection) -> dict[Key, float]:
+    """The mean of the traces' means."""
+    found: dict[Key, list[float]] = {}
+    for path in paths:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
+            for statement in views.late():
+                traces.connection.execute(statement)
+            for row in queries.rows(traces.connection, "gpu_figures"):
+                places = {"line": ("file", "line"), "function": ("file", "function", "first_line")}[row["level"]]
+                if row["gpu_mean_bytes"] is not None:
+                    found.setdefault(tuple(row[name] for name in places), []).append(row["gpu_mean_bytes"])
+    return {key: sum(means) / len(means) for key, means in found.items()}
 
 
 def _add(found: Beside, task: TaskRow) -> None:

@@ -41,6 +41,10 @@ class Facts:
     bins: Numbers
     figures: Mapping[str, Reals]
 
+    def only(self, name: str) -> Facts:
+        """The same rows with one of the figures."""
+        return Facts(self.keys, self.bins, {name: self.figures[name]})
+
 
 @dataclass(frozen=True)
 class Calls:
@@ -69,8 +73,12 @@ def stack_and_thread_facts(connection: DuckDBPyConnection, bins: Bins) -> tuple[
 
 def memory_facts(connection: DuckDBPyConnection, bins: Bins) -> Facts:
     """Growth and copies by stack."""
-    columns = _columns(connection, "binned_memory", **bins.parameters)
-    return _facts(columns, "stack", "bin", MEMORY)
+    return read_facts(connection, "binned_memory", MEMORY, bins)
+
+
+def read_facts(connection: DuckDBPyConnection, name: str, figures: Iterable[str], bins: Bins) -> Facts:
+    """Columns of the query ``name`` by stack and piece; 0 for NULL."""
+    return _facts(_columns(connection, name, **bins.parameters), "stack", "bin", figures)
 
 
 def allocation_facts(connection: DuckDBPyConnection, bins: Bins, peaks_ns: Sequence[int]) -> Facts:
@@ -104,6 +112,26 @@ def series(facts: Iterable[Facts], index: Mapping[int, int], other: int = 0) -> 
         for name, values in each.figures.items():
             found[name] = packed_series(*_merged(keys, bins, values))
     return found
+
+
+def peak_series(facts: Iterable[Facts], index: Mapping[int, int]) -> dict[str, Any]:
+    """Likewise for figures of which the highest counts: of several stacks that end in one place, the larger."""
+    found: dict[str, Any] = {}
+    for each in facts:
+        keys, bins = _indexed(each.keys, index, 0), each.bins
+        for name, values in each.figures.items():
+            found[name] = packed_series(*_highest(keys, bins, values))
+    return found
+
+
+def _highest(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbers, Numbers]:
+    if not len(keys):
+        return keys, bins, keys
+    width = int(bins.max()) + 1
+    places, rows = np.unique(keys * width + bins, return_inverse=True)
+    most = np.zeros(len(places), np.int64)
+    np.maximum.at(most, rows, values.astype(np.int64))
+    return places // width, places % width, most
 
 
 def _indexed(keys: Numbers, index: Mapping[int, int], other: int) -> Numbers:

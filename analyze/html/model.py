@@ -24,7 +24,7 @@ from scalene_trace.analyze.sources import sources_of
 from scalene_trace.analyze.timeline import footprint_events
 from scalene_trace.analyze.waits import thread_infos
 
-from . import facts, texts
+from . import devices, facts, texts
 from .bins import MAX_BINS, Bins, bins_for, highest
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class _Figures:
     memory: Json
     calls: facts.Calls
     threads: list[Json]
+    gpu: Json | None
 
 
 def build_document(paths: Sequence[Path], selection: Selection) -> Json:
@@ -80,6 +81,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         "short_stacks": figures.calls.short,
         **figures.series,
         "memory": figures.memory,
+        **({"gpu": figures.gpu | {"short": devices.short_places(connection)}} if figures.gpu else {}),
         "threads": figures.threads,
         "processes": to_json(info.process_infos(traces, 1)),
         "marks": to_json(info.mark_infos(traces, 1)),
@@ -125,6 +127,8 @@ def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
     memory, peaks_ns = _memory(connection, trace, bins)
     by_stack, by_thread = facts.stack_and_thread_facts(connection, bins)
     by_stack.append(facts.memory_facts(connection, bins))
+    found = devices.device_facts(connection, trace, bins)
+    by_stack += found.sums
     allocations = facts.allocation_facts(connection, bins, peaks_ns)
     calls = facts.calls_of(connection, [*by_stack, allocations], _user_files(connection))
     threads, index = _threads(thread_infos(traces, trace, 1))
@@ -133,7 +137,9 @@ def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
         "halves": facts.series([allocations], calls.nodes),
         "thread_series": facts.series(by_thread, index, other=facts.MAX_THREADS),
     }
-    return _Figures(series, memory, calls, threads)
+    if found.peaks:
+        series["peaks"] = facts.peak_series(found.peaks, calls.nodes)
+    return _Figures(series, memory, calls, threads, found.track)
 
 
 def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:

@@ -9,6 +9,7 @@
 --   gpu_s [s]: GPU time
 --   gpu_variance: square of its standard error: a sixth of what the driver averages over, for each stay
 --   gpu_peak_bytes [bytes]: most GPU memory of its process while it was at the GPU; NULL = no look met it
+--   gpu_mean_bytes [bytes]: mean of that memory, over the looks; NULL = no look met it
 --   gpu_short: it never stayed at the GPU for as long as the driver averages over
 -- Order: level, file, line, function, first line
 WITH charged AS (
@@ -37,10 +38,11 @@ WITH charged AS (
     FROM stays GROUP BY level, key
 ), sums AS (
     SELECT level, key, any_value(file) AS file, any_value(line) AS line, min(function) AS function,
-        min(first_line) AS first_line, sum(gpu_s) AS gpu_s, max(memory_bytes) AS gpu_peak_bytes
+        min(first_line) AS first_line, sum(gpu_s) AS gpu_s, max(memory_bytes) AS gpu_peak_bytes,
+        avg(memory_bytes) AS gpu_mean_bytes
     FROM keyed GROUP BY level, key
 )
 SELECT s.level, file, line, function, first_line, gpu_s, coalesce(gpu_variance, 0) AS gpu_variance, gpu_peak_bytes,
-    coalesce(gpu_short, false) AS gpu_short
+    gpu_mean_bytes, coalesce(gpu_short, false) AS gpu_short
 FROM sums s LEFT JOIN of_keys k ON s.level = k.level AND s.key IS NOT DISTINCT FROM k.key
 ORDER BY ALL

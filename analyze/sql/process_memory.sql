@@ -3,7 +3,7 @@
 -- Columns:
 --   process: process id
 --   t_ns [ns]: when, from the start of the recording
---   series: footprint (allocated minus freed), rss (resident set) or gpu (on GPUs, where that is told by process)
+--   series: footprint (allocated minus freed) or rss (resident set)
 --   size_bytes [bytes]: from then on
 -- Order: process, series, time
 WITH told AS (
@@ -12,9 +12,6 @@ WITH told AS (
     SELECT process, t_ns, 2, 'footprint', footprint_bytes FROM heap_samples
     UNION ALL
     SELECT process, t_ns, 1, 'rss', rss_bytes FROM rss_samples
-    UNION ALL
-    SELECT process, t_ns, 1, 'gpu', sum(memory_bytes)::BIGINT FROM gpu_ticks
-    WHERE charged AND process IS NOT NULL AND memory_bytes IS NOT NULL GROUP BY process, t_ns
 )
 SELECT process, t_ns, series, max_by(size_bytes, step) AS size_bytes
 FROM told, selection

@@ -25,6 +25,8 @@ enum { BY_CALL = R_AARCH64_JUMP_SLOT, BY_TABLE = R_AARCH64_GLOB_DAT, BY_POINTER 
 
 /* What the loader has read of a library. */
 struct library {
+  const char *path;
+  const ElfW(Dyn) * dynamic;
   uintptr_t bias, start, end;               /* of all its segments */
   uintptr_t read_only_start, read_only_end; /* written by the loader and closed since */
   const ElfW(Sym) * symbols;
@@ -80,7 +82,7 @@ static void read_dynamic(struct library *library, const ElfW(Dyn) * entry) {
 
 static bool read_library(const struct dl_phdr_info *info, struct library *out) {
   const ElfW(Dyn) *dynamic = NULL;
-  *out = (struct library){.bias = info->dlpi_addr, .start = UINTPTR_MAX};
+  *out = (struct library){.path = info->dlpi_name, .bias = info->dlpi_addr, .start = UINTPTR_MAX};
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
     uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
@@ -91,6 +93,7 @@ static bool read_library(const struct dl_phdr_info *info, struct library *out) {
     out->read_only_start = start;
     out->read_only_end = end;
   }
+  out->dynamic = dynamic;
   if (dynamic) read_dynamic(out, dynamic);
   return dynamic && out->symbols && out->names;
 }
@@ -108,10 +111,14 @@ static const struct library *provider_of(uintptr_t address) {
   return NULL;
 }
 
+static const char *base_of(const char *path) {
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  return slash ? slash + 1 : path;
+}
+
 /* libcudart.so.12, libcudart-d0da41ae.so.11.0 (in a wheel), libcuda.so.1 */
 static bool is_provider(const char *path) {
-  const char *base = path ? strrchr(path, '/') : NULL;
-  base = base ? base + 1 : path;
+  const char *base = base_of(path);
   return base && (strncmp(base, "libcudart", 9) == 0 || strncmp(base, "libcuda.so", 10) == 0);
 }
 
@@ -137,10 +144,30 @@ static uintptr_t find_in(const struct library *library, const char *name) {
   }
 }
 
-static uintptr_t find_in_providers(const char *name) {
+/* The name under which others need it. */
+static const char *soname_of(const struct library *library) {
+  for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_SONAME) return library->names + entry->d_un.d_val;
+  }
+  return base_of(library->path);
+}
+
+static bool is_linked_with(const struct library *library, const char *soname) {
+  for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
+    if (entry->d_tag == DT_NEEDED && strcmp(base_of(library->names + entry->d_un.d_val), soname) == 0) return true;
+  }
+  return false;
+}
+
+/* In the CUDA libraries that it is linked with: a process may have two runtimes, and a library that is linked with none may
+ * be answered by another one's function of that name. */
+static uintptr_t find_for(const struct library *library, const char *name) {
   const struct providers *now = atomic_load(&providers);
   uintptr_t address = 0;
-  for (int i = 0; i < now->count && !address; i++) address = find_in(&now->library[i], name);
+  for (int i = 0; i < now->count && !address; i++) {
+    const struct library *provider = &now->library[i];
+    if (is_linked_with(library, soname_of(provider))) address = find_in(provider, name);
+  }
   return address;
 }
 
@@ -171,7 +198,7 @@ static bool store(const struct library *library, uintptr_t *slot, uintptr_t valu
  * points into its own library until then. */
 static uintptr_t behind(const struct library *library, uintptr_t value, uint32_t type, const char *name) {
   if (provider_of(value)) return value;
-  return type == BY_CALL && holds(library, value) ? find_in_providers(name) : 0;
+  return type == BY_CALL && holds(library, value) ? find_for(library, name) : 0;
 }
 
 /* What the loader has not come to yet holds nothing, or an address as it stands in the file. */

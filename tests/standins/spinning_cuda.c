@@ -1,4 +1,5 @@
-/* A stand-in for CUDA's driver library, for tests: a call that waits as CUDA does by default, by spinning. No GPU is there. */
+/* A stand-in for CUDA's driver library, for tests: a call that waits as CUDA does by default, by spinning. No GPU is there.
+ * Its argument is a whole number, as all arguments of watched functions are: others are not passed on. */
 #include <time.h>
 
 static double seconds(void) {
@@ -7,8 +8,8 @@ static double seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-int cuCtxSynchronize(double for_seconds) {
-    for (double end = seconds() + for_seconds; seconds() < end;)
+int cuCtxSynchronize(unsigned long for_ms) {
+    for (double end = seconds() + (double)for_ms / 1e3; seconds() < end;)
         continue;
     return 0;
 }

@@ -97,7 +97,7 @@ def spin(seconds):
     import ctypes
 
     wait = ctypes.CDLL(os.environ["SPINNING_CUDA"]).cuCtxSynchronize
-    wait.argtypes = [ctypes.c_double]
+    wait.argtypes = [ctypes.c_ulong]
     resting = threading.Thread(target=doze)
     resting.start()
     settle()
@@ -108,7 +108,7 @@ def spin(seconds):
 
 
 def spinning(wait, seconds):
-    wait(seconds)  # LINE: spin
+    wait(round(seconds * 1e3))  # LINE: spin
 
 
 def share(seconds):

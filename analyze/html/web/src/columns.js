@@ -179,6 +179,57 @@ export function memoryColumns(state, { trend = true } = {}) {
   return columns;
 }
 
+/** What a trace says of GPUs: their time and memory, and what CUDA libraries were asked for. */
+export function deviceColumns(state) {
+  const { has } = state.trace;
+  const columns = [];
+  if (has.gpu) {
+    const hint = "share of all GPU time of the window; ~ where the line was never at the GPU for as long as its driver averages over (over all that was recorded): right on average over many turns only";
+    columns.push(
+      {
+        ...number(state, "gpu", "GPU %", hint, "58px"),
+        fill: (cell, row) => gpuCell(cell, row, percent(row.gpu, state.now.totals.gpu)),
+      },
+      number(state, "gpuPeak", "GPU MB", "most memory that its process had on the GPU while the line was at it", "68px", mega),
+    );
+  }
+  if (has.device) {
+    columns.push(
+      {
+        ...number(state, "deviceCopy", "GPU copies MB", "what CUDA libraries were asked to copy there; pointing at a cell says in which direction", "106px"),
+        fill: (cell, row) => copyCell(cell, row),
+      },
+      number(state, "device_sync", "GPU wait s", "time in calls that wait for a device; a call counts where it begins", "82px", fine),
+    );
+  }
+  return columns;
+}
+
+/** Seconds of a call, which may be short. */
+const fine = (value) => (value > 0 ? decimal(value, 3) : "");
+
+function gpuCell(cell, row, share) {
+  cell.textContent = row.gpu > 0 ? `${row.isShort ? "~" : ""}${decimal(share, 1)}` : "";
+  if (row.gpu > 0) cell.title = `${decimal(row.gpu, 3)} s of GPU time`;
+  cell.classList.toggle("much", share >= 10);
+}
+
+/** Names of the directions of copies, as the summary and the cells say them. */
+export const DIRECTIONS = {
+  h2d: "to device",
+  d2h: "from device",
+  d2d: "within devices",
+  h2h: "within the host",
+  unified: "in a direction that is not told",
+};
+
+function copyCell(cell, row) {
+  cell.textContent = mega(row.deviceCopy);
+  const parts = Object.entries(DIRECTIONS).filter(([name]) => row[name] > 0);
+  cell.title = parts.map(([name, title]) => `${decimal(row[name] / 1e6, 3)} MB ${title}`).join(", ");
+  if (row.device_copy > 0) cell.title += `; ${decimal(row.device_copy, 3)} s in the calls`;
+}
+
 function trendCell(cell, row, state) {
   const changes = state.trends.get(row.id);
   if (!changes) return;

@@ -48,6 +48,7 @@ export class Trace {
     this.series = all(entry.series);
     this.halves = all(entry.halves);
     this.threadSeries = all(entry.thread_series);
+    this.peaks = all(entry.peaks ?? {});
     const events = entry.info.events;
     this.has = {
       cpu: events.cpu !== null,
@@ -55,12 +56,15 @@ export class Trace {
       memory: events.memory !== null && entry.memory.footprint !== null,
       alloc: events.alloc !== null,
       copy: events.copy !== null,
+      gpu: entry.gpu !== undefined,
+      device: entry.series.h2d_bytes !== undefined,
     };
     this.#readCalls(entry);
     this.#nameLocations(new Set(entry.user_files));
     this.#findOwners();
     this.#findFirstCalls();
     this.#nameLibraries();
+    this.#markShort();
   }
 
   #readCalls({ nodes }) {
@@ -122,6 +126,15 @@ export class Trace {
   #nameLibraries() {
     const libraries = new Map(Object.entries(this.libraries));
     for (const row of this.lines) row.libraries = libraries.get(row.file)?.[row.line];
+  }
+
+  /** Which lines and functions were never at the GPU for as long as its driver averages over. */
+  #markShort() {
+    const keyOf = (parts) => JSON.stringify(parts);
+    const lines = new Set(this.gpu?.short.lines.map(keyOf));
+    const functions = new Set(this.gpu?.short.functions.map(keyOf));
+    for (const row of this.lines) row.isShort = lines.has(keyOf([row.file, row.line]));
+    for (const row of this.functions) row.isShort = functions.has(keyOf([row.file, row.function, row.line]));
   }
 
   /** Time in seconds from the start of the recording at which bin ``index`` begins. */

@@ -2,7 +2,17 @@
 
 const SECONDS = ["python", "native", "system", "gc", "sleep", "disk", "runnable", "gil"];
 const BYTES = ["growth", "copy", "alloc", "kept", "live"];
-export const MEASURES = [...SECONDS, ...BYTES];
+const COPIES = ["h2d", "d2h", "d2d", "h2h", "unified"];
+
+/** The series of a trace that are added up, by measure: name and unit. Those about GPUs are there where one was used. */
+function summed({ has }) {
+  const names = [...SECONDS, ...(has.gpu ? ["gpu"] : []), ...(has.device ? ["device_copy", "device_sync"] : [])];
+  const sizes = ["growth", "copy", ...(has.device ? COPIES : [])];
+  return [...names.map((name) => [name, `${name}_us`, 1e-6]), ...sizes.map((name) => [name, `${name}_bytes`, 1])];
+}
+
+/** What rows have a figure for. */
+const measures = (trace) => [...new Set([...summed(trace).map(([name]) => name), ...BYTES])];
 
 /** Sums of the rows of `table` with first <= bin < end, by key, times `unit`, added to `sums`. */
 function addUp(table, first, end, sums, unit = 1) {
@@ -27,9 +37,8 @@ function highest(levels, first, end) {
 
 /** Figures by node: what ends there, in seconds and bytes. */
 function byNode(trace, first, end, peakBin) {
-  const sums = Object.fromEntries(MEASURES.map((name) => [name, new Float64Array(trace.nodeCount)]));
-  for (const name of SECONDS) addUp(trace.series[`${name}_us`], first, end, sums[name], 1e-6);
-  for (const name of ["growth", "copy"]) addUp(trace.series[`${name}_bytes`], first, end, sums[name]);
+  const sums = Object.fromEntries(measures(trace).map((name) => [name, new Float64Array(trace.nodeCount)]));
+  for (const [name, series, unit] of summed(trace)) addUp(trace.series[series], first, end, sums[name], unit);
   const { alloc_bytes, unlived_bytes, gone_bytes, kept_bytes } = trace.halves;
   addUp(alloc_bytes, 2 * first, 2 * end, sums.alloc);
   addUp(kept_bytes, 2 * first, 2 * end, sums.kept);
@@ -41,28 +50,34 @@ function byNode(trace, first, end, peakBin) {
   return sums;
 }
 
-function cleared(row) {
-  for (const name of MEASURES) row[name] = 0;
-  return row;
-}
-
 function completed(row) {
   row.cpu = row.python + row.native + row.system;
   row.wait = row.sleep + row.disk + row.runnable + row.gil;
+  row.deviceCopy = COPIES.reduce((sum, name) => sum + (row[name] ?? 0), 0);
   return row;
 }
 
 /** Adds the figures of the nodes to the rows that `ownerOf` names. */
 function charge(rows, ownerOf, nodes) {
-  rows.forEach(cleared);
-  for (const name of MEASURES) {
-    const sums = nodes[name];
+  for (const [name, sums] of Object.entries(nodes)) {
+    for (const row of rows) row[name] = 0;
     for (let node = 0; node < sums.length; node++) {
       if (sums[node] && ownerOf[node] >= 0) rows[ownerOf[node]][name] += sums[node];
     }
   }
   rows.forEach(completed);
   for (const row of rows) row.live = Math.max(row.live, 0);
+}
+
+/** Gives the rows that `ownerOf` names the most GPU memory of any of their nodes; where none is known, 0. */
+function chargePeaks(rows, ownerOf, table, first, end) {
+  for (const row of rows) row.gpuPeak = 0;
+  if (!table) return;
+  const { keys, bins, values } = table;
+  for (let place = 0; place < keys.length; place++) {
+    const row = rows[ownerOf[keys[place]]];
+    if (row && bins[place] >= first && bins[place] < end) row.gpuPeak = Math.max(row.gpuPeak, values[place]);
+  }
 }
 
 /** Adds to each node what its callees have. Callees come after their callers. */
@@ -82,7 +97,9 @@ function cumulate(trace, nodes) {
 }
 
 function totalsOf(trace, nodes, first, end) {
-  const totals = Object.fromEntries(MEASURES.map((name) => [name, nodes[name].reduce((sum, value) => sum + value, 0)]));
+  const totals = Object.fromEntries(
+    Object.entries(nodes).map(([name, sums]) => [name, sums.reduce((sum, value) => sum + value, 0)]),
+  );
   const isWhole = first === 0 && end === trace.bins.count;
   const rss = highest(trace.memory.rss, first, end);
   const mark =
@@ -92,6 +109,7 @@ function totalsOf(trace, nodes, first, end) {
   return Object.assign(completed(totals), {
     peak: trace.has.memory ? highest(trace.memory.footprint, first, end) : null,
     pythonPeak: trace.has.memory ? highest(trace.memory.python, first, end) : null,
+    gpuPeak: highest(trace.gpu?.memory, first, end),
     rss: rss === null && mark === null ? null : Math.max(rss ?? 0, mark ?? 0),
   });
 }
@@ -117,6 +135,8 @@ export function sumUp(trace, first, end) {
   const nodes = byNode(trace, first, end, peakBin);
   charge(trace.lines, trace.lineOfNode, nodes);
   charge(trace.functions, trace.functionOfNode, nodes);
+  chargePeaks(trace.lines, trace.lineOfNode, trace.peaks.gpu_peak_bytes, first, end);
+  chargePeaks(trace.functions, trace.functionOfNode, trace.peaks.gpu_peak_bytes, first, end);
   cumulate(trace, nodes);
   threads(trace, first, end);
   const totals = totalsOf(trace, nodes, first, end);

@@ -31,6 +31,7 @@ export const KINDS = {
     text: seconds,
   },
   live: { title: "alive at the peak", has: "alloc", own: sum(["live"]), leaves: [], text: megabytes },
+  gpu: { title: "GPU time", has: "gpu", own: sum(["gpu"]), leaves: [], text: seconds },
   alloc: { title: "allocated", has: "alloc", own: sum(["alloc"]), leaves: [], text: megabytes },
 };
 

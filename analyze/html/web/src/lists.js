@@ -2,7 +2,7 @@
 import { element, sparkline } from "./dom.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
 import { Table } from "./table.js";
-import { memoryColumns, placeColumn, timeColumns } from "./columns.js";
+import { deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
 
 const plain = (key, title, width, text = (row) => clean(String(row[key] ?? "")), more = {}) => ({
   key,
@@ -25,6 +25,7 @@ export function lineTable(state, open) {
     placeColumn(state),
     { key: "source", title: "source", width: "minmax(200px, 1fr)", style: "code", unsorted: true, text },
     ...timeColumns(state),
+    ...deviceColumns(state),
     ...memoryColumns(state),
   ];
   return new Table(columns, {
@@ -50,6 +51,7 @@ export function functionTable(state, open) {
     plain("function", "function", "minmax(160px, 1fr)", (row) => clean(row.function), { style: "mono" }),
     { ...placeColumn(state), title: "defined at" },
     ...(state.trace.has.cpu ? [time[0], all, ...time.slice(1)] : time),
+    ...deviceColumns(state),
     ...memoryColumns(state, { trend: false }),
   ];
   return new Table(columns, {

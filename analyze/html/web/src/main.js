@@ -194,7 +194,8 @@ class Page {
   #drawTables() {
     const { state, trace } = this;
     state.longest = trace.lines.reduce((most, row) => Math.max(most, row.cpu + (state.waitInBars ? row.wait : 0)), 0);
-    const isSeen = (row) => row.cpu > 0 || row.wait > 0 || row.growth || row.alloc > 0 || row.live > 0 || row.copy > 0;
+    const amounts = ["cpu", "wait", "alloc", "live", "copy", "gpu", "gpuPeak", "deviceCopy", "device_sync"];
+    const isSeen = (row) => row.growth || amounts.some((name) => row[name] > 0);
     this.lines.set(trace.lines.filter(isSeen));
     this.functions.set(trace.functions.filter((row) => isSeen(row) || row.cumulative > 0));
     this.threads.threads.set(trace.threads);

@@ -2,7 +2,7 @@
 import { element } from "./dom.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 import { Table } from "./table.js";
-import { timeBar } from "./columns.js";
+import { deviceColumns, timeBar } from "./columns.js";
 
 export class Source {
   #file = null;
@@ -165,6 +165,7 @@ function sourceColumns(state) {
       fill: (cell, row) => row.figures && cell.append(timeBar(row.figures, state)),
     },
     has.wait && figure("wait", "wait s", "64px", (row) => time(row.wait)),
+    ...deviceColumns(state).map(beside),
     has.memory && figure("growth", "growth MB", "78px", (row) => mega(row.growth)),
     has.alloc && figure("alloc", "allocated MB", "92px", (row) => mega(row.alloc)),
     {
@@ -176,6 +177,12 @@ function sourceColumns(state) {
       text: (row) => (row.text === null ? "(source not in the trace)" : clean(row.text)),
     },
   ].filter(Boolean);
+}
+
+/** A column of lines, as one of source text: most rows have no figures. */
+function beside({ fill, text, ...column }) {
+  const own = fill ?? ((cell, row) => (cell.textContent = text(row)));
+  return { ...column, unsorted: true, fill: (cell, row) => row.figures && own(cell, row.figures) };
 }
 
 /** Colours a line by its share of the busiest one. */

@@ -1,6 +1,7 @@
 // The head of the page: what was recorded, and what the window adds up to.
 import { bar, element } from "./dom.js";
 import { clean, decimal, megabytes, percent, seconds } from "./format.js";
+import { DIRECTIONS } from "./columns.js";
 
 /** One line on the recording. */
 export function heading(trace) {
@@ -58,7 +59,7 @@ function share(style, title, part, whole) {
 }
 
 /** The figures of the window. */
-export function figures(trace, { totals }) {
+export function figures(trace, { totals, first, end }) {
   const { has } = trace;
   const made = [];
   if (has.cpu) {
@@ -129,5 +130,40 @@ export function figures(trace, { totals }) {
     add("live_at_end_bytes", totals.kept, megabytes(totals.kept), "kept to the end");
   }
   if (has.copy && totals.copy > 0) add("copy_bytes", totals.copy, megabytes(totals.copy), "copied");
-  return [...made, memory];
+  return [...made, memory, ...deviceFigures(trace, totals, (end - first) * trace.bins.width_s)];
+}
+
+/** What GPUs did, and what was asked of them; nothing where none was used. */
+function deviceFigures({ has }, totals, length_s) {
+  const made = [];
+  const part = (name, value, text) =>
+    element("span", { class: "share" }, element("b", { "data-figure": name, "data-value": value, text: text[0] }), ` ${text[1]}`);
+  if (has.gpu) {
+    const busy = `${decimal(percent(totals.gpu, length_s), 0)} % of one GPU’s time`;
+    made.push(
+      figure(
+        "gpu_s",
+        "GPU",
+        totals.gpu,
+        seconds(totals.gpu),
+        element("span", { class: "share" }, element("i", { class: "gpu" }), busy),
+        part("gpu_peak_bytes", totals.gpuPeak, [megabytes(totals.gpuPeak), "GPU memory at most"]),
+      ),
+    );
+  }
+  if (has.device) {
+    const copies = Object.entries(DIRECTIONS).filter(([name]) => totals[name] > 0);
+    made.push(
+      figure(
+        "device_copy_bytes",
+        "Devices",
+        totals.deviceCopy,
+        megabytes(totals.deviceCopy),
+        element("span", { class: "share", text: "copied" }),
+        ...copies.map(([name, title]) => part(`${name}_bytes`, totals[name], [megabytes(totals[name]), title])),
+        part("device_sync_s", totals.device_sync, [seconds(totals.device_sync), "waiting for devices"]),
+      ),
+    );
+  }
+  return made;
 }

@@ -5,8 +5,10 @@ import { clean, decimal, megabytes, typed } from "./format.js";
 import { element } from "./dom.js";
 
 const COLUMNS = 300; // pieces that CPU use is drawn in, at most
+const LOOKS = 4; // as often as a GPU may be looked at later than asked, before its memory is not known
 const TICKS = 8; // and each as long as this many ticks of a busy thread, at least: less would be noise
 
+const mega = (each) => (each === null ? null : each / 1e6);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 
 export class Timeline {
@@ -33,7 +35,7 @@ export class Timeline {
   /** Draws everything anew, in the colours and the size of the moment. */
   draw() {
     for (const chart of this.#charts) chart.destroy();
-    const kinds = [this.trace.has.cpu && this.#cpu(), this.#memory()].filter(Boolean);
+    const kinds = [this.trace.has.cpu && this.#cpu(), this.#memory(), ...this.#gpu()].filter(Boolean);
     this.#charts = kinds.map((kind, index) => this.#chart(kind, index === kinds.length - 1));
   }
 
@@ -79,10 +81,45 @@ export class Timeline {
     const starts = Array.from({ length: this.trace.bins.count }, (_, index) => index);
     const rows = this.#stepped(
       starts,
-      wanted.map(([levels]) => levels.map((each) => (each === null ? null : each / 1e6))),
+      wanted.map(([levels]) => levels.map(mega)),
     );
     const series = wanted.map(([, style]) => ({ ...style, points: { show: false } }));
     return { label: "MB", rows, series, height: 100, format: (value) => decimal(value, 0), least: 1 };
+  }
+
+  /** How busy the GPUs were, and their memory: each as high as all devices together. */
+  #gpu() {
+    if (!this.trace.has.gpu) return [];
+    const { percent, memory } = this.trace.gpu;
+    const starts = Array.from({ length: this.trace.bins.count }, (_, index) => index);
+    const style = { stroke: colour("gpu"), fill: colour("gpu-fill"), width: 1, points: { show: false } };
+    const track = (label, levels, least) => ({
+      label,
+      rows: this.#stepped(starts, [levels]),
+      series: [style],
+      height: 56,
+      space: 16,
+      format: (value) => decimal(value, 0),
+      least,
+    });
+    return [
+      percent.some((each) => each > 0) && track("GPU %", percent, 100),
+      memory.some((each) => each > 0) && track("GPU MB", this.#held(memory).map(mega), 1),
+    ];
+  }
+
+  /** Levels that were looked at now and then: each holds until the next look, unless that was long after. */
+  #held(levels) {
+    const { width_s } = this.trace.bins;
+    const most = (LOOKS * Number(this.trace.settings.gpu_interval_ns ?? 5e7)) / 1e9 / width_s;
+    const found = levels.slice();
+    let last = -1;
+    levels.forEach((level, bin) => {
+      if (level === null) return;
+      if (last >= 0 && bin - last <= most) found.fill(levels[last], last, bin);
+      last = bin;
+    });
+    return found;
   }
 
   /** Times and values, with the last value held to the end. */
@@ -94,7 +131,7 @@ export class Timeline {
     ];
   }
 
-  #chart({ label, rows, series, height, format, least }, isLast) {
+  #chart({ label, rows, series, height, format, least, space = 26 }, isLast) {
     const axis = {
       stroke: colour("dim"),
       grid: { stroke: colour("line"), width: 1 },
@@ -122,7 +159,7 @@ export class Timeline {
           ...axis,
           size: 58,
           gap: 4,
-          space: 26,
+          space,
           label,
           labelSize: 14,
           labelGap: 0,
@@ -169,6 +206,7 @@ export class Timeline {
       this.trace.bins.count - 1,
     );
     const { footprint, rss } = this.trace.memory;
+    const { gpu } = this.trace;
     const near = 4 * (chart.posToVal(1, "x") - chart.posToVal(0, "x"));
     const marks = this.trace.marks.filter(({ t_s, end_s }) => time >= t_s - near && time <= (end_s ?? t_s) + near);
     const texts = [
@@ -176,6 +214,8 @@ export class Timeline {
       `at ${typed(this.trace.edge(bin), this.trace.bins.width_s)} s`,
       this.trace.has.memory && `footprint ${megabytes(footprint[bin])}`,
       typeof rss?.[bin] === "number" && `RSS ${megabytes(rss[bin])}`,
+      typeof gpu?.percent[bin] === "number" && `GPU ${decimal(gpu.percent[bin], 0)} %`,
+      typeof gpu?.memory[bin] === "number" && `GPU memory ${megabytes(gpu.memory[bin])}`,
     ];
     this.reading.textContent = texts.filter(Boolean).join(" · ");
   }

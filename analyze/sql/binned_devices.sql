@@ -1,0 +1,34 @@
+-- Answers: what did each stack ask CUDA libraries for in each piece of the time: copies, and waits for a device?
+-- A row counts where it begins. What is outside of the pieces counts in the first or the last.
+-- Parameters:
+--   origin_ns: start of the first piece
+--   bin_ns: length of a piece
+--   bins: number of pieces
+-- Columns:
+--   stack: stack id; NULL = calls without a Python stack
+--   bin: number of the piece, from 0
+--   h2d_bytes [bytes]: copied from host to device
+--   d2h_bytes [bytes]: copied from device to host
+--   d2d_bytes [bytes]: copied from device to device
+--   h2h_bytes [bytes]: copied from host to host
+--   unified_bytes [bytes]: copied in a direction that the call does not say
+--   device_copy_us [us]: in calls that copy
+--   device_sync_us [us]: in calls that wait for the device
+-- Order: none
+WITH calls AS (
+    SELECT t_ns, process, thread, stack, direction, bytes, duration_ns FROM device_copies
+    UNION ALL
+    SELECT t_ns, process, thread, stack, 'sync' AS direction, 0 AS bytes, duration_ns FROM device_syncs
+)
+SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin,
+    coalesce(sum(bytes) FILTER (direction = 'h2d'), 0)::BIGINT AS h2d_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'd2h'), 0)::BIGINT AS d2h_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'd2d'), 0)::BIGINT AS d2d_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'h2h'), 0)::BIGINT AS h2h_bytes,
+    coalesce(sum(bytes) FILTER (direction = 'unified'), 0)::BIGINT AS unified_bytes,
+    coalesce(sum(duration_ns) FILTER (direction <> 'sync'), 0) / 1e3 AS device_copy_us,
+    coalesce(sum(duration_ns) FILTER (direction = 'sync'), 0) / 1e3 AS device_sync_us
+FROM calls, selection
+WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+GROUP BY stack, bin

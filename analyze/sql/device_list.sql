@@ -1,0 +1,26 @@
+-- Answers: what did each thread ask CUDA libraries for, and when: copies, and waits for a device?
+-- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Columns:
+--   process: process id
+--   thread: thread id
+--   t_ns [ns]: start of the first call, from the start of the recording
+--   end_ns [ns]: end of the last call of the row
+--   stack: stack id; NULL = no Python stack
+--   what: copy or wait
+--   direction: h2d, d2h, d2d, h2h, or unified (the call does not say); NULL = a wait
+--   bytes [bytes]: copied; 0 = a wait
+--   calls: how many calls the row stands for
+--   inside_s [s]: time inside them
+-- Order: time
+WITH calls AS (
+    SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns
+    FROM device_copies
+    UNION ALL
+    SELECT process, thread, t_ns, span_ns, stack, 'wait', NULL, 0, calls, duration_ns FROM device_syncs
+)
+SELECT process, thread, t_ns, t_ns + span_ns AS end_ns, stack, what, direction, bytes, calls,
+    duration_ns / 1e9 AS inside_s
+FROM calls, selection
+WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+ORDER BY t_ns, process, thread, what, direction

@@ -1,0 +1,28 @@
+-- Answers: how busy was each device over time, and how much memory was in use on it, by process where that is told?
+-- What counts as the program's only. An interval that reaches out of the time window is cut, its work with it.
+-- Parameters: none (the table `selection` holds time window and processes)
+-- Columns:
+--   process: process id; NULL = of the whole device, whoever used it
+--   device: place of the device, from 0
+--   t_ns [ns]: start of the interval, from the start of the recording; of memory, when it was looked at
+--   end_ns [ns]: end of the interval
+--   busy_ns [ns]: for how much of it kernels ran; NULL = about memory
+--   memory_bytes [bytes]: memory from then on; NULL = about utilisation
+-- Order: process, device, time
+WITH cut AS (
+    SELECT process, device, greatest(t_ns, coalesce(from_ns, t_ns)) AS t_ns,
+        least(t_ns + duration_ns, coalesce(to_ns, t_ns + duration_ns)) AS end_ns, duration_ns, busy_ns
+    FROM gpu_ticks, selection
+    WHERE charged AND busy_ns IS NOT NULL AND duration_ns > 0 AND coalesce(list_contains(process_ids, process), true)
+)
+SELECT process, device, t_ns, end_ns, round(busy_ns * (end_ns - t_ns) / duration_ns)::BIGINT AS busy_ns,
+    NULL::BIGINT AS memory_bytes
+FROM cut WHERE end_ns > t_ns
+UNION ALL
+SELECT process, device, t_ns, any_value(t_ns + duration_ns) AS end_ns, NULL::BIGINT AS busy_ns,
+    sum(memory_bytes)::BIGINT AS memory_bytes
+FROM gpu_ticks, selection
+WHERE charged AND memory_bytes IS NOT NULL AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    AND coalesce(list_contains(process_ids, process), true)
+GROUP BY process, device, t_ns
+ORDER BY process NULLS FIRST, device, t_ns, end_ns
