@@ -63,8 +63,8 @@ static int call_number(unsigned number, const uintptr_t *a) {
 
 #define STAND_IN(n)                                                                                                    \
   static int stand_in_##n(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g,   \
-                          uintptr_t h) {                                                                               \
-    return call_number(0x##n, (const uintptr_t[CUDA_ARGUMENTS]){a, b, c, d, e, f, g, h});                              \
+                          uintptr_t h, uintptr_t i) {                                                                  \
+    return call_number(0x##n, (const uintptr_t[CUDA_ARGUMENTS]){a, b, c, d, e, f, g, h, i});                           \
   }
 #define NAME(n) stand_in_##n,
 #define FOR_16(each, high)                                                                                             \

@@ -1,5 +1,5 @@
 /* Functions of the CUDA libraries, and the stand-ins that are called in their place. No header of CUDA is needed: all
- * that they take are whole numbers and pointers, at most eight of them, which are handed on as they came. */
+ * that they take are whole numbers and pointers, at most nine of them, which are handed on as they came. */
 #ifndef SCALENE_TRACE_CUDA_H
 #define SCALENE_TRACE_CUDA_H
 
@@ -7,8 +7,9 @@
 
 #pragma GCC visibility push(hidden)
 
-#define CUDA_ARGUMENTS 8
-typedef int cuda_function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t);
+#define CUDA_ARGUMENTS 9
+typedef int cuda_function(uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t, uintptr_t,
+                          uintptr_t);
 
 enum cuda_act { COPY, COPY_DESCRIBED, ALLOCATE, ALLOCATE_PITCHED, FREE, WAIT, LOOK_UP };
 
@@ -22,7 +23,7 @@ struct cuda_call {
 
 /* Hands the call on. */
 static inline int cuda_forward(cuda_function *real, const uintptr_t *a) {
-  return real(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7]);
+  return real(a[0], a[1], a[2], a[3], a[4], a[5], a[6], a[7], a[8]);
 }
 
 /* ---- cuda.c ---- */

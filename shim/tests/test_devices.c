@@ -57,9 +57,9 @@ void spool_publish(void *record, unsigned kind, unsigned lines) {
 static uintptr_t passed[CUDA_ARGUMENTS];
 static int result;
 
-static int take_eight(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g,
-                      uintptr_t h) {
-  memcpy(passed, ((uintptr_t[]){a, b, c, d, e, f, g, h}), sizeof passed);
+static int take_nine(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g,
+                     uintptr_t h, uintptr_t i) {
+  memcpy(passed, ((uintptr_t[]){a, b, c, d, e, f, g, h, i}), sizeof passed);
   errno = 77;
   return result;
 }
@@ -84,6 +84,8 @@ static int look_up(const char *name, void **out, int version, uint64_t flags, in
 static void *stand_in(const char *name, void *real) { return cuda_stand_in(real, cuda_find(name)); }
 typedef int copy_function(void *, const void *, size_t, int, void *);
 typedef int wide_function(uintptr_t, size_t, uintptr_t, size_t, size_t, size_t, int, void *);
+typedef int to_array_function(uintptr_t, size_t, size_t, uintptr_t, size_t, size_t, size_t, int, void *);
+typedef int between_arrays_function(uintptr_t, size_t, size_t, uintptr_t, size_t, size_t, size_t, size_t, int);
 
 static void forget(void) {
   devices_flush_all();
@@ -101,14 +103,14 @@ static void test_names(void) {
 }
 
 static void test_one_function_has_one_stand_in(void) {
-  void *once = stand_in("cudaMemcpyAsync", (void *)take_eight);
-  check(once != (void *)take_eight && once == stand_in("cudaMemcpyAsync", (void *)take_eight));
+  void *once = stand_in("cudaMemcpyAsync", (void *)take_nine);
+  check(once != (void *)take_nine && once == stand_in("cudaMemcpyAsync", (void *)take_nine));
   check(stand_in("cudaMemcpyAsync", once) == once); /* never one of a stand-in */
   check(stand_in("cudaMemcpyAsync", (void *)other_copy) != once);
 }
 
 static void test_everything_is_passed_on(void) {
-  wide_function *copy = (wide_function *)stand_in("cudaMemcpy2DAsync", (void *)take_eight);
+  wide_function *copy = (wide_function *)stand_in("cudaMemcpy2DAsync", (void *)take_nine);
   result = 719;
   errno = 5;
   check(copy(1, 2, 3, 4, 5, 6, 7, (void *)8) == 719 && errno == 77);
@@ -116,27 +118,36 @@ static void test_everything_is_passed_on(void) {
   check((int)passed[6] == 7 && passed[7] == 8);
   result = 0;
   check(copy(0, 0, 0, 0, 301, 17, 2, NULL) == 0);
+  to_array_function *to_array = (to_array_function *)stand_in("cudaMemcpy2DToArrayAsync", (void *)take_nine);
+  check(to_array(1, 2, 3, 4, 5, 6, 7, 1, (void *)9) == 0);
+  for (uintptr_t i = 0; i < 7; i++) check(passed[i] == i + 1);
+  check((int)passed[7] == 1 && passed[8] == 9);
   forget();
 }
 
 static void test_what_was_copied(void) {
-  copy_function *copy = (copy_function *)stand_in("cudaMemcpyAsync", (void *)take_eight);
-  wide_function *copy_2d = (wide_function *)stand_in("cudaMemcpy2D", (void *)take_eight);
+  copy_function *copy = (copy_function *)stand_in("cudaMemcpyAsync", (void *)take_nine);
+  wide_function *copy_2d = (wide_function *)stand_in("cudaMemcpy2D", (void *)take_nine);
+  to_array_function *to_array = (to_array_function *)stand_in("cudaMemcpy2DToArrayAsync", (void *)take_nine);
+  between_arrays_function *between_arrays =
+      (between_arrays_function *)stand_in("cudaMemcpy2DArrayToArray", (void *)take_nine);
   forget();
   for (int kind = 0; kind < 5; kind++) copy(NULL, NULL, 1003, kind, NULL);
   copy_2d(0, 512, 0, 512, 301, 17, 1, NULL);
+  to_array(0, 0, 0, 0, 512, 401, 13, 1, NULL);
+  between_arrays(0, 0, 0, 0, 0, 0, 103, 11, 3);
   result = 1;
   copy(NULL, NULL, 1000000, 1, NULL); /* failed: nothing was copied */
   result = 0;
   copy(NULL, NULL, 0, 1, NULL);
   devices_flush_all();
-  check(bytes[DEVICE_H2H] == 1003 && bytes[DEVICE_D2H] == 1003 && bytes[DEVICE_D2D] == 1003);
-  check(bytes[DEVICE_UNIFIED] == 1003 && bytes[DEVICE_H2D] == 1003 + 301 * 17 && calls[DEVICE_H2D] == 2);
+  check(bytes[DEVICE_H2H] == 1003 && bytes[DEVICE_D2H] == 1003 && bytes[DEVICE_D2D] == 1003 + 103 * 11);
+  check(bytes[DEVICE_UNIFIED] == 1003 && bytes[DEVICE_H2D] == 1003 + 301 * 17 + 401 * 13 && calls[DEVICE_H2D] == 3);
 }
 
 static void test_what_is_described(void) {
   uint64_t described[16] = {[2] = 1, [9] = 2, [14] = 301, [15] = 17}; /* CUDA_MEMCPY2D: host to device */
-  int (*copy)(const void *) = (int (*)(const void *))stand_in("cuMemcpy2D_v2", (void *)take_eight);
+  int (*copy)(const void *) = (int (*)(const void *))stand_in("cuMemcpy2D_v2", (void *)take_nine);
   forget();
   copy(described);
   described[2] = 3, described[9] = 1; /* array to host */
@@ -149,7 +160,7 @@ static void test_what_is_described(void) {
 }
 
 static void test_many_calls_are_few_rows(void) {
-  copy_function *copy = (copy_function *)stand_in("cudaMemcpyAsync", (void *)take_eight);
+  copy_function *copy = (copy_function *)stand_in("cudaMemcpyAsync", (void *)take_nine);
   forget();
   for (int i = 0; i < 100000; i++) { /* 3 us each: 0.3 s */
     stack_now = 11 + (uint64_t)i % 3;
@@ -168,7 +179,7 @@ static void test_many_calls_are_few_rows(void) {
 }
 
 static void test_waits(void) {
-  int (*wait)(void) = (int (*)(void))stand_in("cudaDeviceSynchronize", (void *)take_eight);
+  int (*wait)(void) = (int (*)(void))stand_in("cudaDeviceSynchronize", (void *)take_nine);
   forget();
   result = 3;
   check(wait() == 3);
@@ -180,7 +191,7 @@ static void test_blocks(void) {
   int (*give)(void **, size_t) = (int (*)(void **, size_t))stand_in("cudaMalloc", (void *)give_a_block);
   int (*pitched)(void **, size_t *, size_t, size_t) =
       (int (*)(void **, size_t *, size_t, size_t))stand_in("cudaMallocPitch", (void *)give_a_pitched_block);
-  int (*release)(void *) = (int (*)(void *))stand_in("cudaFree", (void *)take_eight);
+  int (*release)(void *) = (int (*)(void *))stand_in("cudaFree", (void *)take_nine);
   void *block;
   size_t pitch;
   forget();
@@ -204,7 +215,7 @@ static int (*inner)(void *, const void *, size_t);
 static int runtime_copy(void *to, const void *from, size_t size) { return inner(to, from, size); }
 
 static void test_what_the_library_calls_itself_is_not_the_programs(void) {
-  inner = (int (*)(void *, const void *, size_t))stand_in("cuMemcpyHtoD_v2", (void *)take_eight);
+  inner = (int (*)(void *, const void *, size_t))stand_in("cuMemcpyHtoD_v2", (void *)take_nine);
   copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)runtime_copy);
   forget();
   copy(NULL, NULL, 1003, 1, NULL);
@@ -227,7 +238,7 @@ static void test_the_drivers_own_look_up(void) {
 }
 
 static void test_paused_or_full_the_call_is_made_all_the_same(void) {
-  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_eight);
+  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_nine);
   forget();
   header.paused = 1;
   check(copy(NULL, NULL, 1003, 1, NULL) == 0);
@@ -249,7 +260,7 @@ static void test_paused_or_full_the_call_is_made_all_the_same(void) {
 }
 
 static void test_a_child_tells_its_own(void) {
-  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_eight);
+  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_nine);
   forget();
   copy(NULL, NULL, 1003, 1, NULL);
   copy(NULL, NULL, 1003, 1, NULL);
@@ -260,7 +271,7 @@ static void test_a_child_tells_its_own(void) {
 }
 
 static void *copy_in_a_thread(void *told) {
-  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_eight);
+  copy_function *copy = (copy_function *)stand_in("cudaMemcpy", (void *)take_nine);
   this_thread.id = 1;
   copy(NULL, NULL, 5, 2, NULL);
   copy(NULL, NULL, 5, 2, NULL);
