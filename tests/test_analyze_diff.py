@@ -412,6 +412,17 @@ def test_runs_of_a_side_may_be_of_different_texts(run: Any, tmp_path: Path) -> N
     assert (row["before_line"], row["line"], row["changes"]["cpu_s"]["before"]) == (5, 5, pytest.approx(10.5))
 
 
+def test_lines_that_the_first_run_of_a_side_lacks_are_no_other_lines(run: Any, tmp_path: Path) -> None:
+    """Line 1 of the second run is new: 40 ticks, which were line 1 of the first. Before: (30 + 30 + 40) / 2 ticks."""
+    edited = ["completely_new(77, 'hello')", *OLD]
+    first, second = trace(tmp_path / "1.parquet", {1: 30}), trace(tmp_path / "2.parquet", {1: 40, 2: 30}, edited)
+    both = ("--before", first, "--before", second, "--after", trace(tmp_path / "3.parquet", {1: 30}))
+    document = run("diff", "--json", *both).json
+    assert document["totals"]["cpu_s"]["before"] == pytest.approx(0.5)
+    assert [row["changes"]["cpu_s"]["before"] for row in document["lines"]] == pytest.approx([0.3])
+    assert document["unattributed"]["cpu_s"]["before"] == pytest.approx(0.2)
+
+
 @pytest.mark.parametrize(
     ("words", "found"), [("di", b"diff"), ("diff --fa", b"--fail-on"), ("check --bu", b"--budget")]
 )
