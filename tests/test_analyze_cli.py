@@ -259,6 +259,16 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
     assert done.stderr == b""
 
 
+@pytest.mark.parametrize(
+    ("to", "code", "said"),
+    [("> /dev/full", 2, b"The output cannot be written: No space left on device."), (">&-", 0, b""), ("<&- 2>&-", 0, b"")],
+)
+def test_a_full_device_is_said_and_a_closed_stream_is_none(trace: Path, to: str, code: int, said: bytes) -> None:
+    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze import main; main()' processes {trace} {to}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr.removeprefix(b"scalene-analyze: ").strip()) == (code, said)
+
+
 def test_a_bug_of_ours_is_70_and_says_how_to_report_it(run: Any, trace: Path, monkeypatch: Any) -> None:
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("division by zero")
