@@ -17,7 +17,7 @@ from .analyze_options import (
     To,
     selection_of,
 )
-from .output import write
+from .output import check_output, write
 from .pages import check_target, replace, written
 
 Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
@@ -63,6 +63,7 @@ def html(
 
     target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
+        check_output(str(target), [Path(path)], is_binary=False)
         check_target(target, force)
     selection = selection_of(from_s, to_s, process, thread, include, exclude, all_)
     page = build_page([Path(path)], selection)
