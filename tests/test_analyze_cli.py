@@ -124,6 +124,7 @@ def test_a_file_called_like_a_command_is_opened_by_its_path(run: Any, tmp_path: 
         (["memory", "t.parquet", "--temporary-s", "-1"], "--temporary-s"),
         (["memory", "t.parquet", "--temporary-allocations", "1e3"], "--temporary-allocations"),
         (["leaks", "t.parquet", "--sort", "rate"], "There is no field rate"),
+        (["t.parquet", "--sort", "device_copies"], "There is no field device_copies"),
     ],
 )
 def test_wrong_usage_is_2_and_one_or_two_sentences(arguments: list[str], says: str, run: Any) -> None:
@@ -241,6 +242,20 @@ def test_the_documents_name_every_field_and_view() -> None:
     assert [name for name in sorted(fields) if f"`{name}`" not in described] == []
     analysis = (DOCS / "analysis.md").read_text()
     assert [name for name, _, _ in views.describe() if f"`{name}`" not in analysis] == []
+
+
+def test_functions_are_sorted_by_what_lines_do_not_have(run: Any, trace: Path) -> None:
+    assert run("functions", "--json", "--sort", "cumulative_cpu_s", trace).json["functions"][0]["function"] == "main"
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_a_timeline_has_no_more_points_than_asked_for(run: Any, tmp_path: Path, limit: int) -> None:
+    builder = TraceBuilder()
+    thread = builder.thread(process := builder.process(), cpu_ns=0)
+    for t_s, footprint in enumerate((1, 20_000_003, 4)):
+        builder.memory(t_s * SECOND, process, thread, None, 1, footprint)
+    rows = run("timeline", "--json", "--limit", limit, builder.write(tmp_path / "t.parquet")).json["timeline"]
+    assert len(rows) == limit and all(row["footprint_bytes"] == 20_000_003 for row in rows[:1])
 
 
 def test_the_python_example_of_the_documents_runs(trace: Path, monkeypatch: Any, capsys: Any) -> None:
