@@ -86,6 +86,8 @@ def _sealed(paths: Sequence[Path], sql: str, selection: Selection) -> Iterator[T
         try:
             yield traces
         except duckdb.Error as error:
+            if "pytz" in str(error):  # which DuckDB's moments with a time zone need in Python, and nothing else of ours
+                raise QueryRefused("Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.") from error
             raise QueryRefused(str(error).strip()) from error
 
 
@@ -109,11 +111,12 @@ def _only_reads(connection: Any, statement: Any) -> bool:
 
 def _distinct(names: list[str]) -> list[str]:
     """The names, repeated ones numbered: JSON objects need distinct keys."""
-    seen: dict[str, int] = {}
-    result = []
+    taken = set(names)
+    result: list[str] = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        numbers = (f"{name}_{n}" for n in range(2, len(names) + 2))
+        result.append(name if name not in result else next(each for each in numbers if each not in taken))
+        taken.add(result[-1])
     return result
 
 

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.analyze import views
+from scalene_trace.analyze.info import SAMPLERS
 from scalene_trace.analyze.results import (
     Leak,
     LibraryRow,
@@ -237,6 +238,7 @@ def test_the_documents_name_every_field_and_view() -> None:
     described = (DOCS / "json.md").read_text()
     rows: tuple[type, ...] = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, ThreadInfo, LibraryRow, LibraryTime)
     rows += (Leak, MarkInfo)
+    assert [name for name in SAMPLERS if f"`{name}`" not in described] == []
     rows += (MemoryReport, MemoryRow, MemoryPeak, MemoryPart, Reconciliation)
     fields = {name for row in rows for name in fields_of(row)}
     assert [name for name in sorted(fields) if f"`{name}`" not in described] == []
@@ -504,10 +506,13 @@ def test_sql_that_only_reads_runs(statement: str, run: Any, trace: Path) -> None
 
 
 def test_values_of_every_kind_become_json(run: Any, trace: Path) -> None:
-    query = "SELECT 'NaN'::DOUBLE a, '\\xFF'::BLOB b, [1, 2] c, {'k': 1} d, DATE '2026-01-02' e, 1.5::DECIMAL(3, 1) f, 1 AS g, 2 AS g"
+    query = "SELECT 'NaN'::DOUBLE a, '\\xFF'::BLOB b, [1, 2] c, {'k': 1} d, DATE '2026-01-02' e, 1.5::DECIMAL(3, 1) f, 1 AS g, 2 AS g, 3 AS g_2"
     assert run("sql", "--json", trace, query).json["rows"] == [
-        {"a": None, "b": "ff", "c": [1, 2], "d": {"k": 1}, "e": "2026-01-02", "f": "1.5", "g": 1, "g_2": 2}
+        {"a": None, "b": "ff", "c": [1, 2], "d": {"k": 1}, "e": "2026-01-02", "f": "1.5", "g": 1, "g_3": 2, "g_2": 3}
     ]
+    refused = run("sql", trace, "SELECT TIMESTAMPTZ '2026-01-02 00:00:00+00'")
+    if refused.code:  # without pytz, which DuckDB would ask
+        assert refused.err == "scalene-analyze: Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.\n"
 
 
 HOSTILE_SQL = [
