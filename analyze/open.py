@@ -50,6 +50,8 @@ REPORT_TABLES = frozenset(
         "stack_figures",
     }
 )
+#: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
+_NO_ID = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -189,7 +191,8 @@ def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> No
 
 
 def _select(connection: DuckDBPyConnection, selection: Selection) -> None:
-    row = (selection.from_ns, selection.to_ns, list(selection.processes) or None, list(selection.threads) or None)
+    ids = ([min(max(each, 0), _NO_ID) for each in given] or None for given in (selection.processes, selection.threads))
+    row = (selection.from_ns, selection.to_ns, *ids)
     connection.execute("UPDATE selection SET from_ns = ?, to_ns = ?, process_ids = ?, thread_ids = ?", row)
     found = [
         file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None

@@ -14,6 +14,9 @@ from .report import build_report
 from .results import Info, MarkInfo, Table, TraceInfo, sorted_rows
 from .selection import Selection
 
+#: More than any answer has, and what DuckDB and Arrow take.
+_MOST_ROWS = 2**62
+
 
 class QueryRefused(Exception):  # noqa: N818 (the name says what happened)
     """SQL that will not be run, or cannot be; ``str()`` says why in one or two sentences."""
@@ -63,7 +66,7 @@ def run_sql(
     """
     with _sealed(paths, sql, selection) as traces:
         cursor = traces.connection.execute(_checked(traces.connection, sql))
-        rows = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+        rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
         return _distinct([column[0] for column in cursor.description or ()]), rows
 
 
@@ -72,7 +75,9 @@ def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int 
     table: Any = None
     with _sealed(paths, sql, selection) as traces:
         table = traces.connection.sql(_checked(traces.connection, sql)).to_arrow_table()
-    return table.slice(0, limit).rename_columns(_distinct(table.column_names))
+    return table.slice(0, None if limit is None else min(limit, _MOST_ROWS)).rename_columns(
+        _distinct(table.column_names)
+    )
 
 
 @contextmanager
@@ -87,7 +92,9 @@ def _sealed(paths: Sequence[Path], sql: str, selection: Selection) -> Iterator[T
             yield traces
         except duckdb.Error as error:
             if "pytz" in str(error):  # which DuckDB's moments with a time zone need in Python, and nothing else of ours
-                raise QueryRefused("Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.") from error
+                raise QueryRefused(
+                    "Times with a time zone cannot be shown: cast them, as in now()::VARCHAR."
+                ) from error
             raise QueryRefused(str(error).strip()) from error
 
 

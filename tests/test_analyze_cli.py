@@ -278,7 +278,11 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
 
 @pytest.mark.parametrize(
     ("to", "code", "said"),
-    [("> /dev/full", 2, b"The output cannot be written: No space left on device."), (">&-", 0, b""), ("<&- 2>&-", 0, b"")],
+    [
+        ("> /dev/full", 2, b"The output cannot be written: No space left on device."),
+        (">&-", 0, b""),
+        ("<&- 2>&-", 0, b""),
+    ],
 )
 def test_a_full_device_is_said_and_a_closed_stream_is_none(trace: Path, to: str, code: int, said: bytes) -> None:
     line = f"{sys.executable} -c 'from scalene_trace.cli.analyze import main; main()' processes {trace} {to}"
@@ -505,6 +509,13 @@ def test_sql_that_only_reads_runs(statement: str, run: Any, trace: Path) -> None
     assert run("sql", trace, statement).code == 0
 
 
+def test_numbers_out_of_all_range_are_as_good_as_the_next(run: Any, trace: Path, tmp_path: Path) -> None:
+    assert run("--json", "--process", 10**11, "--thread", -(10**11), trace).json["lines"] == []
+    assert run("sql", "--limit", 10**20, "--json", trace, "SELECT 1 AS one").json["rows"] == [{"one": 1}]
+    out = tmp_path / "rows.parquet"
+    assert run("sql", "--limit", 10**20, "--format", "parquet", "-o", out, trace, "SELECT 1 AS one").code == 0
+
+
 def test_values_of_every_kind_become_json(run: Any, trace: Path) -> None:
     query = "SELECT 'NaN'::DOUBLE a, '\\xFF'::BLOB b, [1, 2] c, {'k': 1} d, DATE '2026-01-02' e, 1.5::DECIMAL(3, 1) f, 1 AS g, 2 AS g, 3 AS g_2"
     assert run("sql", "--json", trace, query).json["rows"] == [
@@ -512,7 +523,9 @@ def test_values_of_every_kind_become_json(run: Any, trace: Path) -> None:
     ]
     refused = run("sql", trace, "SELECT TIMESTAMPTZ '2026-01-02 00:00:00+00'")
     if refused.code:  # without pytz, which DuckDB would ask
-        assert refused.err == "scalene-analyze: Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.\n"
+        assert (
+            refused.err == "scalene-analyze: Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.\n"
+        )
 
 
 HOSTILE_SQL = [
