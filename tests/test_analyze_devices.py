@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.analyze import reduction
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.results import DeviceCopies, Line, Report
 from scalene_trace.analyze.selection import Selection
@@ -119,6 +120,18 @@ def test_several_traces_add_up_and_the_highest_peak_counts(tmp_path: Path) -> No
     report = build_report([first, other], Selection())
     assert at(report, 10).device_copies == DeviceCopies(1_003, 0, 5, 0, 0)
     assert (report.totals.device_peak_bytes, report.totals.device_alloc_bytes) == (100, 130)
+
+
+def test_a_line_that_only_a_later_batch_of_traces_asks_a_device_for_is_added_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reduction, "BATCH_TRACES", 1)
+    first, second = Built(), Built()
+    first.builder.tick(SECOND, first.process, first.thread, first.ten)
+    second.copy(second.ten, "h2d", 1_000_003)
+    paths = [built.builder.write(tmp_path / f"{n}.parquet") for n, built in enumerate((first, second))]
+    line = at(build_report(paths, Selection()), 10)
+    assert (line.ticks, line.cpu_s, line.device_copy_bytes) == (1, pytest.approx(0.01), 1_000_003)
 
 
 def test_without_a_call_all_is_none_and_nothing_is_said(tmp_path: Path) -> None:
