@@ -190,10 +190,17 @@ def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> No
         raise TraceDamaged(path, f"{count} of its rows have no time")
 
 
+def selected(selection: Selection) -> dict[str, int | list[int] | None]:
+    """The row of the table ``selection``."""
+    processes, threads = (
+        [min(max(each, 0), _NO_ID) for each in ids] or None for ids in (selection.processes, selection.threads)
+    )
+    return {"from_ns": selection.from_ns, "to_ns": selection.to_ns, "process_ids": processes, "thread_ids": threads}
+
+
 def _select(connection: DuckDBPyConnection, selection: Selection) -> None:
-    ids = ([min(max(each, 0), _NO_ID) for each in given] or None for given in (selection.processes, selection.threads))
-    row = (selection.from_ns, selection.to_ns, *ids)
-    connection.execute("UPDATE selection SET from_ns = ?, to_ns = ?, process_ids = ?, thread_ids = ?", row)
+    values = selected(selection)
+    connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
     found = [
         file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None
     ]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from . import info, views
-from .open import Traces, escaped, open_sealed, open_traces
+from .open import Traces, escaped, open_sealed, open_traces, selected
 from .report import build_report
 from .results import Info, MarkInfo, Table, TraceInfo, sorted_rows
 from .selection import Selection
@@ -135,6 +135,8 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
         columns = [views.file_columns(connection, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
     statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
+    asked = (f"{name} = {'NULL' if value is None else value}" for name, value in selected(selection).items())
+    statements.append(f"UPDATE selection SET {', '.join(asked)};")
     values = ", ".join(f"({views.literal(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
     pairs = views.definitions(list(zip(literals, columns, strict=True)))

@@ -604,6 +604,9 @@ def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) 
         connection.execute(script.out)
         rows = connection.execute("SELECT line, ticks FROM lines").fetchall()
     assert rows == [(4, 2), (5, 1)]
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(run("sql", "--init", "--from", "0.5", "--to", "2", "--process", "1", path).out)
+        assert connection.execute("SELECT line, ticks FROM lines").fetchall() == [(4, 1), (5, 0)]
 
 
 def test_marks_within_the_window_are_listed(run: Any, tmp_path: Path) -> None:
