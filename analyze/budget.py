@@ -90,7 +90,7 @@ def read_budget(path: Path) -> Budget:
         raise BudgetError(f"{path} cannot be read: {(error.strerror or 'unknown error').lower()}.") from error
     except UnicodeDecodeError as error:
         raise BudgetError(f"{path} is not text in UTF-8, so it is no budget.") from error
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers of thousands of digits
         raise BudgetError(f"{path} is not valid TOML: {error}.") from error
     try:
         return _budget(document)
@@ -162,6 +162,13 @@ def _number(text: str, unit: str) -> float | None:
         return None
 
 
+def _is_number(value: Any) -> bool:
+    """Is it one, and no whole number beyond what a float holds?"""
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
+
+
 def _query(table: Mapping[str, Any]) -> Query:
     _known(table, _QUERY_KEYS, "key of [[sql]]")
     query, least, most = table.get("query"), table.get("min"), table.get("max")
@@ -170,9 +177,7 @@ def _query(table: Mapping[str, Any]) -> Query:
     if least is None and most is None:
         raise BudgetError("A table [[sql]] needs min or max, a number.")
     for number in (least, most):
-        if number is not None and (
-            isinstance(number, bool) or not isinstance(number, int | float) or math.isnan(number)
-        ):
+        if number is not None and not _is_number(number):
             raise BudgetError(f"min and max of [[sql]] are numbers, not {number!r}.")
     name = table.get("name", " ".join(query.split()))
     return Query(str(name), query, least, most)

@@ -310,7 +310,7 @@ def _in_order(lines: list[LineChange], sort: str | None) -> list[LineChange]:
 
     def key(line: LineChange) -> tuple[Any, ...]:
         names = (sort,) if sort else tuple(measure.name for measure in LINE_MEASURES if not measure.part_of)
-        sizes = (-abs(_size(line.change(name))) for name in names)
+        sizes = (-round(abs(_size(line.change(name))), 9) for name in names)  # sums differ in their last digits
         is_judged = any(change and change.verdict in (BETTER, WORSE) for change in line.changes.values())
         return (not is_judged and sort is None, *sizes, *line.place)
 

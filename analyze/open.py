@@ -50,6 +50,8 @@ REPORT_TABLES = frozenset(
         "stack_figures",
     }
 )
+#: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
+_NO_ID = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -188,9 +190,17 @@ def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> No
         raise TraceDamaged(path, f"{count} of its rows have no time")
 
 
+def selected(selection: Selection) -> dict[str, int | list[int] | None]:
+    """The row of the table ``selection``."""
+    processes, threads = (
+        [min(max(each, 0), _NO_ID) for each in ids] or None for ids in (selection.processes, selection.threads)
+    )
+    return {"from_ns": selection.from_ns, "to_ns": selection.to_ns, "process_ids": processes, "thread_ids": threads}
+
+
 def _select(connection: DuckDBPyConnection, selection: Selection) -> None:
-    row = (selection.from_ns, selection.to_ns, list(selection.processes) or None, list(selection.threads) or None)
-    connection.execute("UPDATE selection SET from_ns = ?, to_ns = ?, process_ids = ?, thread_ids = ?", row)
+    values = selected(selection)
+    connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
     found = [
         file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None
     ]

@@ -187,7 +187,8 @@ class _Maker:
 
 
 def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
-    return sorted(rows, key=_default_order) if sort is None else sorted_rows(rows, sort)
+    is_field = sort is not None and all(hasattr(row, sort) for row in rows)  # cumulative_cpu_s is none of lines
+    return sorted_rows(rows, sort) if sort and is_field else sorted(rows, key=_default_order)
 
 
 def _default_order(row: Line) -> tuple[Any, ...]:

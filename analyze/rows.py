@@ -27,7 +27,8 @@ class Rows:
         """The row of that place; where nothing else was sampled there, one of nothing is added."""
         key = self._key(place)
         if key not in self._by_key:
-            nothing = dict.fromkeys(self._rest, 0) | {"trace": 1, "cumulative_cpu_s": 0.0}
+            more: Row = {"cumulative_cpu_s": 0.0} if self._names == FUNCTION else {}  # which lines do not have
+            nothing = dict.fromkeys(self._rest, 0) | {"trace": 1} | more
             self._by_key[key] = nothing | {name: place[name] for name in _PLACE}
             self._rows.append(self._by_key[key])
         return self._by_key[key]

@@ -175,8 +175,7 @@ def _totals(
     for measure in LINE_MEASURES:
         parts = [row.figures[measure.name] for row in rows if measure.name in row.figures]
         if parts:
-            sums = (math.fsum(part.value for part in parts), math.fsum(part.variance for part in parts))
-            figures[measure.name] = Figure(*sums)
+            figures[measure.name] = _sum(parts)
     if info.events["memory"] is not None:
         threshold = settings(connection).get("memory_threshold_bytes", "")
         grain = int(threshold) if threshold.isdigit() else 0
@@ -210,16 +209,36 @@ def version_of(runs: Sequence[Run]) -> Version:
 
 
 def aligned(runs: Sequence[Run]) -> list[Run]:
-    """The runs of a side with the lines that the first has: runs of several versions of a file are one version's."""
+    """The runs of a side with the lines that the first has: runs of several versions of a file are one version's. Lines
+    that it does not have have no place there, and are counted with what is outside of all lines."""
     found: list[Run] = []
     sources: dict[str, list[str]] = {}
     for run in runs:
         if any(sources.get(file, text) != text for file, text in run.sources.items()):
-            pairs = same_places(Version(run.rows, run.sources), version_of(found))
-            run = replace(run, rows={pairs.get(place, place): row for place, row in run.rows.items()})
+            run = _as_in(run, version_of(found))
         sources = run.sources | sources
         found.append(run)
     return found
+
+
+def _as_in(run: Run, version: Version) -> Run:
+    """The run with the lines of ``version``; what is not in its text is outside, its number there is another line's."""
+    pairs = same_places(Version(run.rows, run.sources), version)
+    texts = run.sources.keys() & version.sources.keys()
+    taken = set(pairs.values())
+    lacking = {place for place in run.rows if place not in pairs and (place[0] in texts or place in taken)}
+    rows = {pairs.get(place, place): row for place, row in run.rows.items() if place not in lacking}
+    return replace(run, rows=rows, outside=_together([run.outside, *(run.rows[place] for place in sorted(lacking))]))
+
+
+def _together(rows: Sequence[RunRow]) -> RunRow:
+    """Rows added up, without a name."""
+    names = dict.fromkeys(name for row in rows for name in row.figures)
+    return RunRow(figures={name: _sum([row.figures[name] for row in rows if name in row.figures]) for name in names})
+
+
+def _sum(figures: Sequence[Figure]) -> Figure:
+    return Figure(math.fsum(each.value for each in figures), math.fsum(each.variance for each in figures))
 
 
 def same_places(before: Version, after: Version) -> dict[Place, Place]:

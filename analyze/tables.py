@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from . import info, views
-from .open import Traces, escaped, open_sealed, open_traces
+from .open import Traces, escaped, open_sealed, open_traces, selected
 from .report import build_report
 from .results import Info, MarkInfo, Table, TraceInfo, sorted_rows
 from .selection import Selection
+
+#: More than any answer has, and what DuckDB and Arrow take.
+_MOST_ROWS = 2**62
 
 
 class QueryRefused(Exception):  # noqa: N818 (the name says what happened)
@@ -63,7 +66,7 @@ def run_sql(
     """
     with _sealed(paths, sql, selection) as traces:
         cursor = traces.connection.execute(_checked(traces.connection, sql))
-        rows = cursor.fetchall() if limit is None else cursor.fetchmany(limit)
+        rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
         return _distinct([column[0] for column in cursor.description or ()]), rows
 
 
@@ -72,7 +75,9 @@ def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int 
     table: Any = None
     with _sealed(paths, sql, selection) as traces:
         table = traces.connection.sql(_checked(traces.connection, sql)).to_arrow_table()
-    return table.slice(0, limit).rename_columns(_distinct(table.column_names))
+    return table.slice(0, None if limit is None else min(limit, _MOST_ROWS)).rename_columns(
+        _distinct(table.column_names)
+    )
 
 
 @contextmanager
@@ -86,6 +91,10 @@ def _sealed(paths: Sequence[Path], sql: str, selection: Selection) -> Iterator[T
         try:
             yield traces
         except duckdb.Error as error:
+            if "pytz" in str(error):  # which DuckDB's moments with a time zone need in Python, and nothing else of ours
+                raise QueryRefused(
+                    "Times with a time zone cannot be shown: cast them, as in now()::VARCHAR."
+                ) from error
             raise QueryRefused(str(error).strip()) from error
 
 
@@ -109,11 +118,12 @@ def _only_reads(connection: Any, statement: Any) -> bool:
 
 def _distinct(names: list[str]) -> list[str]:
     """The names, repeated ones numbered: JSON objects need distinct keys."""
-    seen: dict[str, int] = {}
-    result = []
+    taken = set(names)
+    result: list[str] = []
     for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        result.append(name if seen[name] == 1 else f"{name}_{seen[name]}")
+        numbers = (f"{name}_{n}" for n in range(2, len(names) + 2))
+        result.append(name if name not in result else next(each for each in numbers if each not in taken))
+        taken.add(result[-1])
     return result
 
 
@@ -125,6 +135,8 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
         columns = [views.file_columns(connection, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
     statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
+    asked = (f"{name} = {'NULL' if value is None else value}" for name, value in selected(selection).items())
+    statements.append(f"UPDATE selection SET {', '.join(asked)};")
     values = ", ".join(f"({views.literal(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
     pairs = views.definitions(list(zip(literals, columns, strict=True)))

@@ -124,7 +124,8 @@ def _timeline_points(
     resident = _window(_rss_events(connection, 1), selection)
     if not any(value for _, value in footprint):
         footprint, python = [], []
-    times_s = [t_s for t_s, _ in reduce_points(steps(footprint or resident), max(limit, 3))]
+    points = reduce_points(steps(footprint or resident), max(limit, 3))
+    times_s = sorted(t_s for t_s, _ in sorted(points, key=lambda point: -point[1])[:limit])  # at most two: the highest
     series = [_Held(events) for events in (footprint, python, resident)]
     return [TimelinePoint(trace, t_s, *(held.at(round(t_s * 1e9)) for held in series)) for t_s in times_s]
 

@@ -10,6 +10,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -256,6 +257,9 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 def main() -> NoReturn:
     """Runs the command line and exits. Nothing is taken apart at the end: that would take a tenth of a second."""
     gc.disable()  # a short life: collections would only look at what lives to the end
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed before we began: there is nothing to read, and nobody to tell
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     code = run(sys.argv[1:])
@@ -275,9 +279,15 @@ def run(arguments: Sequence[str]) -> int:
         return _fail(str(error), EXIT_TRACE)
     except (KeyboardInterrupt, typer.Abort):
         return 130
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # of the help, which is not printed by us
+            return 0
+        raise
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
+        if isinstance(error, OSError):  # no room, no right, too many files: the machine's, not ours
+            return _fail(f"This machine does not let us go on: {error}.", EXIT_USAGE)
         return _fail(_bug_report(error), EXIT_BUG)
 
 

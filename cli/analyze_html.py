@@ -13,7 +13,7 @@ from .analyze_options import (
     EVERYTHING,
     selecting,
 )
-from .output import write
+from .output import check_output, write
 from .pages import check_target, replace, written
 
 Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
@@ -54,6 +54,7 @@ def html(
 
     target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
+        check_output(str(target), [Path(path)], is_binary=False)
         check_target(target, force)
     page = build_page([Path(path)], selection)
     if output == "-":

@@ -73,6 +73,9 @@ TemporaryAllocations = Annotated[
     ),
 ]
 
+#: Fields of rows that are no single figure or name.
+_UNORDERED = ("waits", "trend", "native_libraries", "device_copies")
+
 
 class UsageError(Exception):
     """Wrong usage; ``str()`` is a sentence or two."""
@@ -141,7 +144,7 @@ def selection_of(
 
 def checked_sort(sort: str | None, row: type) -> str | None:
     """``sort``, if rows of this type have such a field. Raises UsageError, with the closest one, where they have not."""
-    names = [name for name in row.__dataclass_fields__ if name not in ("waits", "trend", "native_libraries")]  # type: ignore[attr-defined]
+    names = [name for name in row.__dataclass_fields__ if name not in _UNORDERED]  # type: ignore[attr-defined]
     if sort is not None and sort not in names:
         close = difflib.get_close_matches(sort, names, 1)
         raise UsageError(

@@ -6,7 +6,8 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,22 +35,28 @@ def print_json(document: Any) -> None:
 
 
 def write(text: str) -> None:
-    """Writes to stdout. A closed pipe is no error: its reader has seen enough."""
-    try:
+    """Writes to stdout. A closed pipe is no error: its reader has seen enough. Raises UsageError where nothing more fits."""
+    with _to_stdout():
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_bytes(contents: bytes) -> None:
-    """Writes to stdout as it is. A closed pipe is no error here either."""
-    try:
+    """Writes to stdout as it is, with the same errors."""
+    with _to_stdout():
         sys.stdout.flush()
         sys.stdout.buffer.write(contents)
         sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
+    try:
+        yield
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        raise UsageError(f"The output cannot be written: {error.strerror}.") from error
 
 
 def check_output(output: str, traces: Sequence[Path], is_binary: bool) -> None:

@@ -142,6 +142,8 @@ def test_several_traces_are_added_up(check: Any, trace: Path) -> None:
         ("[[sql]]\nmax = 5", "needs query"),
         ("[[sql]]\nquery = 'SELECT 1'", "needs min or max"),
         ("[[sql]]\nquery = 'SELECT 1'\nmax = nan", "are numbers"),
+        (f"[[sql]]\nquery = 'SELECT 1'\nmax = 1{400 * '0'}", "are numbers"),
+        (f"[total]\npeak = 1{5000 * '0'}", "is not valid TOML"),
         ("[[sql]]\nquery = 'SELECT 1, 2'\nmax = 5", "gives no single number"),
         ("[[sql]]\nquery = \"SELECT 'x'\"\nmax = 5", "gives no number"),
         ("[[sql]]\nquery = 'SELECT NULL'\nmax = 5", "gives no number"),

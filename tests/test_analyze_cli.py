@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.analyze import views
+from scalene_trace.analyze.info import SAMPLERS
 from scalene_trace.analyze.results import (
     Leak,
     LibraryRow,
@@ -124,6 +125,7 @@ def test_a_file_called_like_a_command_is_opened_by_its_path(run: Any, tmp_path: 
         (["memory", "t.parquet", "--temporary-s", "-1"], "--temporary-s"),
         (["memory", "t.parquet", "--temporary-allocations", "1e3"], "--temporary-allocations"),
         (["leaks", "t.parquet", "--sort", "rate"], "There is no field rate"),
+        (["t.parquet", "--sort", "device_copies"], "There is no field device_copies"),
     ],
 )
 def test_wrong_usage_is_2_and_one_or_two_sentences(arguments: list[str], says: str, run: Any) -> None:
@@ -239,11 +241,26 @@ def test_the_documents_name_every_field_and_view() -> None:
     described = (DOCS / "json.md").read_text()
     rows: tuple[type, ...] = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, ThreadInfo, LibraryRow, LibraryTime)
     rows += (Leak, MarkInfo)
+    assert [name for name in SAMPLERS if f"`{name}`" not in described] == []
     rows += (MemoryReport, MemoryRow, MemoryPeak, MemoryPart, Reconciliation)
     fields = {name for row in rows for name in fields_of(row)}
     assert [name for name in sorted(fields) if f"`{name}`" not in described] == []
     analysis = (DOCS / "analysis.md").read_text()
     assert [name for name, _, _ in views.describe() if f"`{name}`" not in analysis] == []
+
+
+def test_functions_are_sorted_by_what_lines_do_not_have(run: Any, trace: Path) -> None:
+    assert run("functions", "--json", "--sort", "cumulative_cpu_s", trace).json["functions"][0]["function"] == "main"
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_a_timeline_has_no_more_points_than_asked_for(run: Any, tmp_path: Path, limit: int) -> None:
+    builder = TraceBuilder()
+    thread = builder.thread(process := builder.process(), cpu_ns=0)
+    for t_s, footprint in enumerate((1, 20_000_003, 4)):
+        builder.memory(t_s * SECOND, process, thread, None, 1, footprint)
+    rows = run("timeline", "--json", "--limit", limit, builder.write(tmp_path / "t.parquet")).json["timeline"]
+    assert len(rows) == limit and all(row["footprint_bytes"] == 20_000_003 for row in rows[:1])
 
 
 def test_the_python_example_of_the_documents_runs(trace: Path, monkeypatch: Any, capsys: Any) -> None:
@@ -260,6 +277,20 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
     assert done.stdout.split() == [b"range", b"0"]
     assert done.stderr == b""
+
+
+@pytest.mark.parametrize(
+    ("to", "code", "said"),
+    [
+        ("> /dev/full", 2, b"The output cannot be written: No space left on device."),
+        (">&-", 0, b""),
+        ("<&- 2>&-", 0, b""),
+    ],
+)
+def test_a_full_device_is_said_and_a_closed_stream_is_none(trace: Path, to: str, code: int, said: bytes) -> None:
+    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze import main; main()' processes {trace} {to}"
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr.removeprefix(b"scalene-analyze: ").strip()) == (code, said)
 
 
 def test_a_bug_of_ours_is_70_and_says_how_to_report_it(run: Any, trace: Path, monkeypatch: Any) -> None:
@@ -481,11 +512,23 @@ def test_sql_that_only_reads_runs(statement: str, run: Any, trace: Path) -> None
     assert run("sql", trace, statement).code == 0
 
 
+def test_numbers_out_of_all_range_are_as_good_as_the_next(run: Any, trace: Path, tmp_path: Path) -> None:
+    assert run("--json", "--process", 10**11, "--thread", -(10**11), trace).json["lines"] == []
+    assert run("sql", "--limit", 10**20, "--json", trace, "SELECT 1 AS one").json["rows"] == [{"one": 1}]
+    out = tmp_path / "rows.parquet"
+    assert run("sql", "--limit", 10**20, "--format", "parquet", "-o", out, trace, "SELECT 1 AS one").code == 0
+
+
 def test_values_of_every_kind_become_json(run: Any, trace: Path) -> None:
-    query = "SELECT 'NaN'::DOUBLE a, '\\xFF'::BLOB b, [1, 2] c, {'k': 1} d, DATE '2026-01-02' e, 1.5::DECIMAL(3, 1) f, 1 AS g, 2 AS g"
+    query = "SELECT 'NaN'::DOUBLE a, '\\xFF'::BLOB b, [1, 2] c, {'k': 1} d, DATE '2026-01-02' e, 1.5::DECIMAL(3, 1) f, 1 AS g, 2 AS g, 3 AS g_2"
     assert run("sql", "--json", trace, query).json["rows"] == [
-        {"a": None, "b": "ff", "c": [1, 2], "d": {"k": 1}, "e": "2026-01-02", "f": "1.5", "g": 1, "g_2": 2}
+        {"a": None, "b": "ff", "c": [1, 2], "d": {"k": 1}, "e": "2026-01-02", "f": "1.5", "g": 1, "g_3": 2, "g_2": 3}
     ]
+    refused = run("sql", trace, "SELECT TIMESTAMPTZ '2026-01-02 00:00:00+00'")
+    if refused.code:  # without pytz, which DuckDB would ask
+        assert (
+            refused.err == "scalene-analyze: Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.\n"
+        )
 
 
 HOSTILE_SQL = [
@@ -564,6 +607,9 @@ def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) 
         connection.execute(script.out)
         rows = connection.execute("SELECT line, ticks FROM lines").fetchall()
     assert rows == [(4, 2), (5, 1)]
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(run("sql", "--init", "--from", "0.5", "--to", "2", "--process", "1", path).out)
+        assert connection.execute("SELECT line, ticks FROM lines").fetchall() == [(4, 1), (5, 0)]
 
 
 def test_marks_within_the_window_are_listed(run: Any, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.analyze import reduction
 from scalene_trace.analyze.diff import Asked, build_diff, compare, read_sides
 from scalene_trace.analyze.gates import GateError, parsed
 from scalene_trace.analyze.html.comparison import comparison_document
@@ -169,6 +170,18 @@ def test_a_diff_of_programs_without_a_gpu_says_null(tmp_path: Path) -> None:
     assert (diff.totals["device_copy_bytes"], diff.totals["device_sync_s"], diff.totals["gpu_s"]) == (None, None, None)
     with pytest.raises(GateError, match="was not recorded on both sides"):
         compare(*runs, Asked(gates=(parsed("gpu-copy > 1MB"),)))
+
+
+def test_a_line_that_only_a_later_batch_of_traces_asks_a_device_for_is_added_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reduction, "BATCH_TRACES", 1)
+    first, second = Built(), Built()
+    first.builder.tick(SECOND, first.process, first.thread, first.ten)
+    second.copy(second.ten, "h2d", 1_000_003)
+    paths = [built.builder.write(tmp_path / f"{n}.parquet") for n, built in enumerate((first, second))]
+    line = at(build_report(paths, Selection()), 10)
+    assert (line.ticks, line.cpu_s, line.device_copy_bytes) == (1, pytest.approx(0.01), 1_000_003)
 
 
 def test_without_a_call_all_is_none_and_nothing_is_said(tmp_path: Path) -> None:

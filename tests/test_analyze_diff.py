@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scalene_trace.analyze.diff import _in_order
 from scalene_trace.analyze.diff_results import Change, Diff, GateResult, LineChange, Statistics
 from scalene_trace.cli import analyze
 from test_analyze_cli import DOCS, HOSTILE, Ran, as_process, damaged, fields_of, hostile_trace, small_trace, thin_trace
@@ -178,7 +179,18 @@ def test_several_runs_use_the_spread_between_them(run: Any, tmp_path: Path, monk
     named = [
         word for index in range(3) for word in ("--before", f"old-{index}.parquet", "--after", f"new-{index}.parquet")
     ]
-    assert run("diff", "--json", *named).json["lines"] == document["lines"]
+    again = run("diff", "--json", *named).json["lines"]
+    assert [row["line"] for row in again] == [row["line"] for row in document["lines"]]
+    for row, same in zip(again, document["lines"], strict=True):  # DuckDB adds up in any order: the last digits differ
+        assert row["changes"]["cpu_s"] == pytest.approx(same["changes"]["cpu_s"])
+
+
+def test_lines_that_are_alike_but_for_the_last_digits_of_sums_are_in_the_order_of_the_text() -> None:
+    def line(number: int, difference: float) -> LineChange:
+        changes = {"cpu_s": Change(1.0, 1.0, difference=difference)}
+        return LineChange("same", APP, number, "f", None, APP, number, "f", None, changes)
+
+    assert [each.line for each in _in_order([line(2, 2e-15), line(1, 0.0), line(3, 0.5)], None)] == [3, 1, 2]
 
 
 def test_without_arguments_the_replaced_recording_is_compared(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
@@ -410,6 +422,17 @@ def test_runs_of_a_side_may_be_of_different_texts(run: Any, tmp_path: Path) -> N
     words = [w for pair in zip(before, after, strict=True) for w in ("--before", pair[0], "--after", pair[1])]
     (row,) = run("diff", "--json", *words).json["lines"]
     assert (row["before_line"], row["line"], row["changes"]["cpu_s"]["before"]) == (5, 5, pytest.approx(10.5))
+
+
+def test_lines_that_the_first_run_of_a_side_lacks_are_no_other_lines(run: Any, tmp_path: Path) -> None:
+    """Line 1 of the second run is new: 40 ticks, which were line 1 of the first. Before: (30 + 30 + 40) / 2 ticks."""
+    edited = ["completely_new(77, 'hello')", *OLD]
+    first, second = trace(tmp_path / "1.parquet", {1: 30}), trace(tmp_path / "2.parquet", {1: 40, 2: 30}, edited)
+    both = ("--before", first, "--before", second, "--after", trace(tmp_path / "3.parquet", {1: 30}))
+    document = run("diff", "--json", *both).json
+    assert document["totals"]["cpu_s"]["before"] == pytest.approx(0.5)
+    assert [row["changes"]["cpu_s"]["before"] for row in document["lines"]] == pytest.approx([0.3])
+    assert document["unattributed"]["cpu_s"]["before"] == pytest.approx(0.2)
 
 
 @pytest.mark.parametrize(

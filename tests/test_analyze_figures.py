@@ -398,3 +398,12 @@ def test_sorting_and_limiting(tmp_path: Path) -> None:
     assert [each.line for each in build_report([path], Selection()).lines] == [2, 3, 1]
     assert [each.line for each in build_report([path], Selection(), sort="line").lines] == [1, 2, 3]
     assert [each.line for each in build_report([path], Selection(), limit=2).lines] == [2, 3]
+
+
+def test_what_belongs_to_no_known_thread_is_of_none_that_is_asked_for(tmp_path: Path) -> None:
+    builder, process, thread = one_thread()
+    stack = builder.stack(MAIN, MODULE)
+    for each in (thread, None):
+        builder.copy(0, process, each, stack, 20_000_003)
+    assert report_on(builder, tmp_path).totals.copy_bytes == 40_000_006
+    assert report_on(builder, tmp_path, threads=(thread,)).totals.copy_bytes == 20_000_003

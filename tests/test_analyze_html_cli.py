@@ -39,6 +39,7 @@ def test_a_report_is_replaced_and_nothing_else_is(trace: Path, capsys: pytest.Ca
     assert Path("run.html").read_text() == "my own page"
     before = trace.read_bytes()
     assert run(["html", str(trace), "-o", str(trace)]) == EXIT_USAGE and trace.read_bytes() == before
+    assert run(["html", str(trace), "-o", str(trace), "--force"]) == EXIT_USAGE and trace.read_bytes() == before
     assert run(["html", str(trace), "--force"]) == 0
     assert Path("run.html").read_text().startswith("<!doctype html>")
 

@@ -24,7 +24,7 @@ WITH halves AS (
     LEFT JOIN (SELECT trace, process, end_ns FROM processes) p ON p.trace = a.trace AND p.process = a.process, selection
     WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
         AND coalesce(list_contains(process_ids, a.process), true)
-        AND coalesce(list_contains(thread_ids, thread), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ), events AS (
     SELECT stack, 2 * bin + (t_ns > peak_ns)::BIGINT AS half, alloc_bytes, alloc_bytes - live_bytes AS unlived_bytes,
         0 AS gone_bytes, if(is_kept, live_bytes, 0) AS kept_bytes

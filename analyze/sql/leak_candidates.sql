@@ -21,7 +21,7 @@ WITH steady AS (
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE is_followed AND (a.t_ns - start_ns) / (judged_ns - start_ns) BETWEEN 0.1 AND 0.9
-        AND coalesce(a.t_ns < to_ns, true) AND coalesce(list_contains(thread_ids, thread), true)
+        AND coalesce(a.t_ns < to_ns, true) AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY ALL
 ), nodes AS (
     SELECT site, sum(mallocs) AS mallocs, sum(frees) AS frees FROM parts

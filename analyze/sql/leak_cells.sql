@@ -38,7 +38,7 @@ WITH sites AS (
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND coalesce(a.t_ns < to_ns, true)
-        AND coalesce(list_contains(thread_ids, thread), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 )
 SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, place,
     count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,

@@ -17,7 +17,8 @@ WITH parts AS (
     SELECT trace, stack, sum((user_s + system_s) ** 2) AS cpu_variance
     FROM charged_ticks, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+        AND coalesce(list_contains(process_ids, process), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(wait_s ** 2) AS wait_variance FROM selected_waits GROUP BY trace, stack
@@ -26,7 +27,8 @@ WITH parts AS (
         max(abs(net_bytes)) AS growth_largest
     FROM memory_samples, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+        AND coalesce(list_contains(process_ids, process), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(alloc_variance) AS alloc_variance,
@@ -34,13 +36,15 @@ WITH parts AS (
         sum(live_variance) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)) AS live_at_peak_variance
     FROM allocations LEFT JOIN process_moments USING (trace, process), selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+        AND coalesce(list_contains(process_ids, process), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(bytes::DOUBLE ** 2) AS copy_variance
     FROM copies, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+        AND coalesce(list_contains(process_ids, process), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
 )
 SELECT file, line, coalesce(sum(cpu_variance), 0) AS cpu_variance, coalesce(sum(wait_variance), 0) AS wait_variance,

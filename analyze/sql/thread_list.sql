@@ -18,7 +18,8 @@
 -- Order: process, start, thread
 WITH chosen AS (
     SELECT threads.* FROM threads, selection
-    WHERE coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+    WHERE coalesce(list_contains(process_ids, process), true)
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
         AND coalesce(t_ns < to_ns, true) AND coalesce(end_ns >= from_ns, true)
 ), ticks AS (
     SELECT trace, thread, sum(user_s) FILTER (class = 'python') AS python_s,
