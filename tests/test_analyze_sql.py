@@ -48,8 +48,8 @@ def test_parquet_holds_names_types_and_rows(trace: Path, tmp_path: Path) -> None
     table = pq.read_table(out)
     assert [str(each) for each in table.schema.types] == ["string", "int64", "double", "double"]
     assert table.to_pylist() == [
-        {"class": "python", "t_ns": 1_000_000_000, "user_s": 0.01, "class_2": 0.01},
-        {"class": "extension", "t_ns": 2_000_000_000, "user_s": 0.02, "class_2": 0.02},
+        pytest.approx({"class": "python", "t_ns": 1_000_000_000, "user_s": 0.01, "class_2": 0.01}),
+        pytest.approx({"class": "extension", "t_ns": 2_000_000_000, "user_s": 0.02, "class_2": 0.02}),
     ]
 
 

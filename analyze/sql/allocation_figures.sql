@@ -17,7 +17,7 @@ WITH placed AS (
     SELECT a.*, peak_ns, judged_ns, (a.t_ns - start_ns) / (judged_ns - start_ns) AS place
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
     WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ), judged AS (
     SELECT *, is_followed AND place >= 0.1 AND place < 0.9 AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor

@@ -12,6 +12,6 @@
 SELECT t_ns, end_t_ns, process, thread, stack, free_stack, alloc_bytes
 FROM allocations, selection
 WHERE alloc_bytes > 0 AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ORDER BY t_ns, thread, stack, end_t_ns

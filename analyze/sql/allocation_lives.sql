@@ -34,5 +34,5 @@ LEFT JOIN stack_owners o ON o.trace = a.trace AND o.stack = a.stack
 LEFT JOIN stack_owners f ON f.trace = a.trace AND f.stack = a.free_stack
 LEFT JOIN import_stacks i ON i.trace = a.trace AND i.stack = a.stack, selection
 WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))

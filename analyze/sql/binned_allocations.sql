@@ -23,7 +23,7 @@ WITH halves AS (
     FROM allocations a
     LEFT JOIN (SELECT trace, process, end_ns FROM processes) p ON p.trace = a.trace AND p.process = a.process, selection
     WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, a.process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, a.process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ), events AS (
     SELECT stack, 2 * bin + (t_ns > peak_ns)::BIGINT AS half, alloc_bytes, alloc_bytes - live_bytes AS unlived_bytes,

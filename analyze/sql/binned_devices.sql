@@ -30,5 +30,6 @@ SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS b
     coalesce(sum(duration_ns) FILTER (direction = 'sync'), 0) / 1e3 AS device_sync_us
 FROM calls, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
+    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY stack, bin

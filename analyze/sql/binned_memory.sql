@@ -19,6 +19,6 @@ SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS b
     sum(net_bytes)::BIGINT AS growth_bytes, sum(bytes)::BIGINT AS copy_bytes
 FROM found, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY stack, bin

@@ -20,7 +20,7 @@ WITH placed AS (
         least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin
     FROM charged_ticks, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 )
 SELECT stack, thread, grouping(stack) = 1 AS is_thread, bin,

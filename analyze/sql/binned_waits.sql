@@ -20,7 +20,7 @@ WITH clipped AS (
         least(t_ns + span_ns, coalesce(to_ns, t_ns + span_ns)) - $origin_ns AS last_ns
     FROM waits, selection
     WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ), spread AS (
     SELECT *, unnest(range(

@@ -12,6 +12,6 @@ WITH counted AS (
         unnest([generation0, generation1, generation2]) AS collections
     FROM collections, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
 )
 FROM counted WHERE collections > 0 ORDER BY t_ns, process, generation

@@ -10,7 +10,7 @@ WITH marks AS (
     SELECT t_ns, unnest([0, 1, 2]) AS generation, unnest([generation0, generation1, generation2]) AS number
     FROM collections, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
 ), sized AS (
     SELECT *, if(count(*) OVER () > 200, t_ns // greatest((max(t_ns) OVER ()) // 65, 1), t_ns) AS piece
     FROM marks WHERE number > 0

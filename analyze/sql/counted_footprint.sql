@@ -22,7 +22,7 @@ WITH told AS (
         SELECT trace, process, t_ns, max_by(python_footprint_bytes, step) AS python_footprint_bytes
         FROM told GROUP BY trace, process, t_ns
     ) m ON m.trace = p.trace AND m.process = p.parent AND m.t_ns <= p.t_ns, selection
-    WHERE coalesce(list_contains(process_ids, p.process), true)
+    WHERE (process_ids IS NULL OR list_contains(process_ids, p.process))
 ), events AS (
     SELECT trace, process, t_ns, 0 AS step, coalesce(start_footprint_bytes, 0) - inherited AS own, 0 AS python_own
     FROM born

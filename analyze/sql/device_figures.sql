@@ -34,6 +34,6 @@ SELECT trace, stack,
     coalesce(sum(bytes) FILTER (is_at_peak), 0)::BIGINT AS device_live_at_peak_bytes
 FROM calls, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY trace, stack

@@ -22,5 +22,6 @@ SELECT process, thread, t_ns, t_ns + span_ns AS end_ns, stack, what, direction, 
     duration_ns / 1e9 AS inside_s
 FROM calls, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true) AND coalesce(list_contains(thread_ids, thread), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
+    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ORDER BY t_ns, process, thread, what, direction

@@ -9,7 +9,7 @@
 WITH lives AS (
     SELECT a.trace, a.t_ns, coalesce(a.t_ns + lifetime_ns, p.end_ns) AS gone_ns, bytes
     FROM device_allocations a LEFT JOIN processes p ON p.trace = a.trace AND p.process = a.process, selection
-    WHERE coalesce(list_contains(process_ids, a.process), true)
+    WHERE (process_ids IS NULL OR list_contains(process_ids, a.process))
 ), changes AS (
     SELECT trace, t_ns, bytes FROM lives
     UNION ALL SELECT trace, gone_ns, -bytes FROM lives WHERE gone_ns IS NOT NULL

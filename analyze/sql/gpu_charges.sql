@@ -38,4 +38,4 @@ SELECT trace, t_ns, coalesce(n.process, m.process) AS process, thread, stack, st
     gpu_s / coalesce(number, 1) AS gpu_s, memory_bytes
 FROM moments m LEFT JOIN nearest n USING (moment), selection
 WHERE coalesce(list_contains(process_ids, coalesce(n.process, m.process)), process_ids IS NULL)
-    AND coalesce(list_contains(thread_ids, thread), thread_ids IS NULL)
+    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))

@@ -6,6 +6,6 @@
 SELECT coalesce(max(memory_bytes), 0)::BIGINT AS gpu_peak_bytes FROM (
     SELECT sum(memory_bytes) AS memory_bytes FROM gpu_ticks, selection
     WHERE charged AND memory_bytes IS NOT NULL AND coalesce(t_ns + duration_ns >= from_ns, true)
-        AND coalesce(t_ns < to_ns, true) AND coalesce(list_contains(process_ids, process), true)
+        AND coalesce(t_ns < to_ns, true) AND (process_ids IS NULL OR list_contains(process_ids, process))
     GROUP BY trace, t_ns
 )

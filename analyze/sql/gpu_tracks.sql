@@ -13,7 +13,8 @@ WITH cut AS (
     SELECT process, device, greatest(t_ns, coalesce(from_ns, t_ns)) AS t_ns,
         least(t_ns + duration_ns, coalesce(to_ns, t_ns + duration_ns)) AS end_ns, duration_ns, busy_ns
     FROM gpu_ticks, selection
-    WHERE charged AND busy_ns IS NOT NULL AND duration_ns > 0 AND coalesce(list_contains(process_ids, process), true)
+    WHERE charged AND busy_ns IS NOT NULL AND duration_ns > 0
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
 )
 SELECT process, device, t_ns, end_ns, round(busy_ns * (end_ns - t_ns) / duration_ns)::BIGINT AS busy_ns,
     NULL::BIGINT AS memory_bytes
@@ -23,6 +24,6 @@ SELECT process, device, t_ns, any_value(t_ns + duration_ns) AS end_ns, NULL::BIG
     sum(memory_bytes)::BIGINT AS memory_bytes
 FROM gpu_ticks, selection
 WHERE charged AND memory_bytes IS NOT NULL AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
 GROUP BY process, device, t_ns
 ORDER BY process NULLS FIRST, device, t_ns, end_ns

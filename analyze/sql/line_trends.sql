@@ -12,6 +12,6 @@
 SELECT trace, file, line, function, first_line, t_ns, net_bytes
 FROM memory_samples JOIN stack_owners USING (trace, stack), selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ORDER BY trace, t_ns

@@ -17,7 +17,7 @@ WITH parts AS (
     SELECT trace, stack, sum((user_s + system_s) ** 2) AS cpu_variance
     FROM charged_ticks, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
     UNION ALL BY NAME
@@ -27,7 +27,7 @@ WITH parts AS (
         max(abs(net_bytes)) AS growth_largest
     FROM memory_samples, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
     UNION ALL BY NAME
@@ -36,14 +36,14 @@ WITH parts AS (
         sum(live_variance) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)) AS live_at_peak_variance
     FROM allocations LEFT JOIN process_moments USING (trace, process), selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(bytes::DOUBLE ** 2) AS copy_variance
     FROM copies, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
     GROUP BY trace, stack
 )

@@ -13,6 +13,6 @@ SELECT process, t_ns // $piece_ns * $piece_ns AS t_ns,
     coalesce(sum(user_s) FILTER (class <> 'python'), 0) AS native_s, sum(system_s) AS system_s
 FROM charged_ticks, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY 1, 2 ORDER BY 1, 2

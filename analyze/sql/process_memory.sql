@@ -16,5 +16,5 @@ WITH told AS (
 SELECT process, t_ns, series, max_by(size_bytes, step) AS size_bytes
 FROM told, selection
 WHERE size_bytes IS NOT NULL AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
 GROUP BY process, series, t_ns ORDER BY process, series, t_ns

@@ -17,7 +17,7 @@ WITH finals AS (
     SELECT trace, process, t_ns, end_ns, greatest(t_ns, coalesce(from_ns, t_ns)) AS start_ns,
         least(coalesce(end_ns, wall_ns), coalesce(to_ns, end_ns, wall_ns)) AS stop_ns
     FROM processes LEFT JOIN walls USING (trace), selection
-    WHERE coalesce(list_contains(process_ids, process), true)
+    WHERE (process_ids IS NULL OR list_contains(process_ids, process))
 )
 SELECT trace, process, start_ns,
     CASE WHEN least(stop_ns, final_ns) - start_ns >= 4000000000

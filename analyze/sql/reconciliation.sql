@@ -28,7 +28,7 @@ WITH readings AS (
         SELECT *, max(end_ns) OVER () AS last_ns FROM processes
     ) p, selection
     WHERE p.t_ns <= m.t_ns AND coalesce(end_ns > m.t_ns OR end_ns = last_ns, true)
-        AND coalesce(list_contains(process_ids, p.process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, p.process))
 ), resident AS (
     SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
     FROM alive a ASOF JOIN rss_samples r ON r.process = a.process AND r.t_ns <= a.t_ns

@@ -16,14 +16,14 @@
 WITH ticks AS (
     SELECT charged_ticks.* FROM charged_ticks, selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 ), blocks AS (
     SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes,
         if(a.t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true), live_bytes, NULL) AS live_bytes
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
     WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 )
 SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'python' AS part, NULL AS library, NULL AS symbol,
@@ -50,5 +50,5 @@ WHERE live_bytes > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'copies' AS metric, bytes AS value FROM copies, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))

@@ -16,7 +16,7 @@ WITH clipped AS (
         least(t_ns + span_ns, coalesce(to_ns, t_ns + span_ns)) AS last_ns
     FROM task_waits, selection
     WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND coalesce(list_contains(process_ids, process), true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 )
 SELECT trace, process, thread, stack, task, name, if(span_ns > 0, duration_ns / span_ns, 1) AS tasks,

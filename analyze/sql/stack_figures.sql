@@ -45,7 +45,7 @@ SELECT trace, stack, count(*) AS memory_samples, sum(net_bytes) AS growth_bytes,
     sum(allocated_bytes) AS allocated_bytes, sum(python_allocated_bytes) AS python_allocated_bytes
 FROM memory_samples, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY trace, stack
 UNION ALL BY NAME
@@ -54,6 +54,6 @@ UNION ALL BY NAME
 SELECT trace, stack, sum(bytes) AS copy_bytes
 FROM copies, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY trace, stack

@@ -18,7 +18,7 @@
 -- Order: process, start, thread
 WITH chosen AS (
     SELECT threads.* FROM threads, selection
-    WHERE coalesce(list_contains(process_ids, process), true)
+    WHERE (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
         AND coalesce(t_ns < to_ns, true) AND coalesce(end_ns >= from_ns, true)
 ), ticks AS (

@@ -17,6 +17,6 @@ SELECT trace, stack, class <> 'python' AS is_native, is_parallel, gc, if(is_nati
     sum(system_s) AS system_s
 FROM charged_ticks, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND coalesce(list_contains(process_ids, process), true)
+    AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
 GROUP BY ALL
