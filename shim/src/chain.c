@@ -21,11 +21,12 @@ static uintptr_t word_at(const void *bytes, int offset) {
   return value;
 }
 
-/* Index of the instruction; below first_traceable while the frame is being set up. */
+/* Index of the instruction; below first_traceable while the frame is being set up, anything at all where it is none. */
 static int64_t instruction_index(const char *frame, uintptr_t code) {
   const struct python_layout *layout = python_layout;
   if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
-  return ((int64_t)word_at(frame, layout->frame_instruction) - (int64_t)(code + (uintptr_t)layout->code_bytecode)) >> 1;
+  uintptr_t first = code + (uintptr_t)layout->code_bytecode;
+  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned, as it may wrap */
 }
 
 bool chain_add(struct scratch *scratch, uintptr_t address, const char *frame) {
