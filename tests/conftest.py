@@ -85,6 +85,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ[RUN_MARK] = f"{os.getpid()}.{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
     if not config.getoption("hypothesis_profile", None):
         hypothesis.settings.load_profile("short")
     config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")

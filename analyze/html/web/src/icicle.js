@@ -24,6 +24,7 @@ export function mark(buttons, chosen) {
 export class Icicle {
   #chart = null;
   #chosen = null;
+  #width = 0;
   #term = "";
 
   /** Makes the element, with `tools` above the graph. */
@@ -43,7 +44,8 @@ export class Icicle {
       element("div", { class: "tools" }, ...tools, this.reset, this.details),
       this.holder,
     );
-    new ResizeObserver(() => this.draw()).observe(this.holder);
+    // A redraw forgets what was chosen, and drawing itself makes the holder higher: only another width needs one.
+    new ResizeObserver(() => this.holder.clientWidth !== this.#width && this.draw()).observe(this.holder);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
@@ -56,6 +58,7 @@ export class Icicle {
   /** Draws the tree, if the graph is to be seen. */
   draw() {
     if (!(this.holder.clientWidth > 0)) return;
+    this.#width = this.holder.clientWidth;
     this.holder.replaceChildren();
     this.#chosen = null;
     this.#chart = null;
