@@ -6,9 +6,9 @@
 
 #define NEVER INT64_MAX
 
-/* Invariant: granted - left == bytes copied since the last sample, as long as left > 0. */
+/* Invariant: granted - left == bytes copied since the last sample, as long as left >= 0. */
 struct copy_state {
-  int64_t left; /* <= 0: the slow path looks what is to be done; 0 at first */
+  int64_t left; /* < 0: the slow path looks what is to be done; 0 at first */
   int64_t granted;
   uintptr_t busy; /* inside the slow path: where its stack frame is */
   uint64_t random;
@@ -62,10 +62,11 @@ static SLOW_PATH bool stop(size_t size) {
   c->busy = here;
   if (mode == FORWARD || !recording()) {
     c->left = NEVER;
+    c->granted = 0;
   } else if (!c->granted) {
     grant(c);
     c->left -= (int64_t)size;
-    if (c->left <= 0) sample(c, (int64_t)size);
+    if (c->left < 0) sample(c, (int64_t)size);
   } else {
     sample(c, (int64_t)size);
   }
@@ -75,7 +76,7 @@ static SLOW_PATH bool stop(size_t size) {
 }
 
 static inline bool counts_down(size_t size) {
-  return likely(mode != EARLY) && likely((this_copies.left -= (int64_t)size) > 0);
+  return likely(mode != EARLY) && likely((this_copies.left -= (int64_t)size) >= 0);
 }
 
 /* ---- before libc is ready ---- */
@@ -96,7 +97,7 @@ static SLOW_PATH void *memcpy_slowly(void *to, const void *from, size_t size) {
   return stop(size) ? next.memcpy(to, from, size) : copy_early(to, from, size);
 }
 
-EXPORT void *memcpy(void *to, const void *from, size_t size) {
+EXPORT HOT void *memcpy(void *to, const void *from, size_t size) {
   return counts_down(size) ? next.memcpy(to, from, size) : memcpy_slowly(to, from, size);
 }
 
@@ -104,7 +105,7 @@ static SLOW_PATH void *memmove_slowly(void *to, const void *from, size_t size) {
   return stop(size) ? next.memmove(to, from, size) : copy_early(to, from, size);
 }
 
-EXPORT void *memmove(void *to, const void *from, size_t size) {
+EXPORT HOT void *memmove(void *to, const void *from, size_t size) {
   return counts_down(size) ? next.memmove(to, from, size) : memmove_slowly(to, from, size);
 }
 
@@ -113,7 +114,7 @@ static SLOW_PATH void *memcpy_chk_slowly(void *to, const void *from, size_t size
   return stop(size) ? next.__memcpy_chk(to, from, size, room) : copy_early(to, from, size < room ? size : room);
 }
 
-EXPORT void *__memcpy_chk(void *to, const void *from, size_t size, size_t room) {
+EXPORT HOT void *__memcpy_chk(void *to, const void *from, size_t size, size_t room) {
   return counts_down(size) ? next.__memcpy_chk(to, from, size, room) : memcpy_chk_slowly(to, from, size, room);
 }
 
@@ -121,7 +122,7 @@ static SLOW_PATH void *memmove_chk_slowly(void *to, const void *from, size_t siz
   return stop(size) ? next.__memmove_chk(to, from, size, room) : copy_early(to, from, size < room ? size : room);
 }
 
-EXPORT void *__memmove_chk(void *to, const void *from, size_t size, size_t room) {
+EXPORT HOT void *__memmove_chk(void *to, const void *from, size_t size, size_t room) {
   return counts_down(size) ? next.__memmove_chk(to, from, size, room) : memmove_chk_slowly(to, from, size, room);
 }
 
@@ -129,7 +130,7 @@ EXPORT void *__memmove_chk(void *to, const void *from, size_t size, size_t room)
 
 static int64_t take_rest(void) {
   struct copy_state *c = &this_copies;
-  int64_t copied = c->granted && c->left != NEVER ? c->granted - c->left : 0;
+  int64_t copied = c->granted ? c->granted - c->left : 0;
   c->left = c->granted = 0;
   return copied;
 }

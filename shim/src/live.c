@@ -1,12 +1,15 @@
 /* The allocations that are followed: which blocks were sampled and are still alive.
  *
- * Every free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there.
- * Only then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each.
+ * A free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there. Only
+ * then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each. Frees of
+ * Python's small blocks ask about the whole pool first (live.h), for which the followed blocks of each piece are counted
+ * (wrapped around too).
  *
  * No locks. A block is added by the thread that has just allocated it and taken out by the one that is about to free it,
  * so no two threads ever work on one address at one moment; slots are claimed by compare-and-swap.
- * Invariant: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays. */
-#include "shim.h"
+ * Invariants: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays;
+ * a piece that is known as quiet has no followed block. */
+#include "live.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -18,6 +21,8 @@
 #define LEAST_SLOTS 4096
 
 _Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
+_Alignas(4096) _Atomic uint32_t live_pieces[LIVE_PIECES];
+_Alignas(4096) static _Atomic uint32_t followed_near[LIVE_PIECES];
 static _Atomic uintptr_t *keys;
 /* Fields are looked at while another thread may fill the slot for another block: each is read and written whole. */
 static struct live_sample *samples;
@@ -78,6 +83,39 @@ static void filter_remove(uintptr_t address) {
   while (value != STUCK && value != 0 && !atomic_compare_exchange_weak(cell, &value, value - 1)) {}
 }
 
+/* ---- pieces ---- */
+
+static _Atomic uint32_t *followed_at(uintptr_t address) { return &followed_near[address / PIECE_BYTES % LIVE_PIECES]; }
+
+/* With the first followed block and without the last one, the piece is looked at anew. */
+static void piece_add(uintptr_t address) {
+  if (atomic_fetch_add(followed_at(address), 1) == 0) atomic_store(live_piece_at(address), 0);
+}
+
+static void piece_remove(uintptr_t address) {
+  if (atomic_fetch_sub(followed_at(address), 1) == 1) atomic_store(live_piece_at(address), 0);
+}
+
+/* Meanwhile a block of the piece may have been followed (by live_thin in a thread of another interpreter): either its
+ * count is seen here, or it makes the piece unknown behind us. */
+uint32_t live_note_piece(const void *block, bool pool) {
+  uintptr_t address = (uintptr_t)block;
+  bool watched = atomic_load(followed_at(address)) != 0;
+  uint32_t piece = !pool ? PIECE_OUTSIDE : watched ? PIECE_WATCHED : PIECE_QUIET;
+  atomic_store(live_piece_at(address), live_piece_name(address) | piece);
+  if (piece != PIECE_QUIET || atomic_load(followed_at(address)) == 0) return piece;
+  atomic_store(live_piece_at(address), 0);
+  return PIECE_WATCHED;
+}
+
+void live_forget_pieces(uintptr_t start, uintptr_t end) {
+  for (uintptr_t piece = start & ~(uintptr_t)(PIECE_BYTES - 1); piece < end; piece += PIECE_BYTES) {
+    atomic_store(live_piece_at(piece), 0);
+  }
+}
+
+/* ---- the table ---- */
+
 static int taken_slots(uintptr_t address, int first) {
   int taken = 0;
   for (int i = first; i < first + BUCKET; i++) {
@@ -106,6 +144,7 @@ bool live_add(uintptr_t address, const struct live_sample *sample) {
     copy_sample(&samples[at], sample);
     atomic_fetch_add(&count, 1);
     filter_add(address);
+    piece_add(address);
     atomic_store_explicit(&keys[at], address, memory_order_release);
     return true;
   }
@@ -117,6 +156,7 @@ static bool empty_slot(size_t at, uintptr_t address, struct live_sample *out) {
   if (!atomic_compare_exchange_strong(&keys[at], &key, CLAIMED)) return false;
   copy_sample(out, &samples[at]);
   filter_remove(address);
+  piece_remove(address);
   atomic_fetch_sub(&count, 1);
   atomic_store_explicit(&keys[at], 0, memory_order_release);
   return true;
@@ -173,5 +213,7 @@ void live_postfork_child(void) {
   if (!keys) return;
   madvise((void *)keys, slots * sizeof *keys, MADV_DONTNEED);
   madvise((void *)live_filter, sizeof live_filter, MADV_DONTNEED);
+  madvise((void *)live_pieces, sizeof live_pieces, MADV_DONTNEED);
+  madvise((void *)followed_near, sizeof followed_near, MADV_DONTNEED);
   atomic_store(&count, 0);
 }

@@ -7,7 +7,7 @@
  * A sorted table of disjoint ranges under a lock that is held without signals, so that no handler meets its own thread
  * inside and none leaves by longjmp; whoever finds it taken for too long counts a loss. Ranges leave the table before they are unmapped
  * and enter it after they are mapped, so a range that another thread gets is never confused with the one before. */
-#include "shim.h"
+#include "live.h"
 
 #include <sched.h>
 #include <stdarg.h>
@@ -211,7 +211,7 @@ uint32_t mappings_untouched_pages(void) {
 static uintptr_t round_up(size_t bytes) { return (bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1); }
 
 static bool counting(const void *caller) {
-  return memory_mode == MEMORY_COUNT && recording() && !this_memory.python_depth && !next_is_allocators(caller);
+  return memory_counts() && recording() && !this_memory.python_depth && !next_is_allocators(caller);
 }
 
 static bool is_range(uintptr_t start, size_t bytes) {
@@ -220,7 +220,7 @@ static bool is_range(uintptr_t start, size_t bytes) {
 
 /* The number of parts that were let go; the last one into `last`. */
 static int note_unmapped(uintptr_t start, size_t bytes, struct range *last) {
-  if (memory_mode != MEMORY_COUNT || !range_count || !is_range(start, bytes)) return 0;
+  if (!memory_counts() || !range_count || !is_range(start, bytes)) return 0;
   int saved_errno = errno, parts = 0;
   process_check_fork();
   if (recording() && lock()) {
@@ -255,7 +255,7 @@ static bool find_other(uintptr_t start, uintptr_t end, bool memory, struct range
 
 static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
   struct range part;
-  if (memory_mode != MEMORY_COUNT || !range_count || !is_range(start, bytes)) return;
+  if (!memory_counts() || !range_count || !is_range(start, bytes)) return;
   int saved_errno = errno;
   process_check_fork();
   if (recording() && lock()) {
@@ -273,7 +273,7 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
 static void *map(void *address, size_t bytes, int protection, int flags, int fd, off_t offset, const void *caller) {
   void *start = next.mmap ? next.mmap(address, bytes, protection, flags, fd, offset)
                           : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
-  if (start == MAP_FAILED || memory_mode != MEMORY_COUNT) return start;
+  if (start == MAP_FAILED || !memory_counts()) return start;
   if ((flags & MAP_ANONYMOUS) && counting(caller)) {
     note_mapped((uintptr_t)start, bytes, protection != PROT_NONE && !(flags & MAP_NORESERVE));
   } else if (flags & MAP_FIXED) {
@@ -348,8 +348,8 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
   va_start(more, flags);
   void *wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
   va_end(more);
-  if (memory_mode == MEMORY_COUNT && range_count) process_check_fork();
-  if (memory_mode != MEMORY_COUNT || !range_count || !recording() || !lock()) {
+  if (memory_counts() && range_count) process_check_fork();
+  if (!memory_counts() || !range_count || !recording() || !lock()) {
     return remap(address, before, bytes, flags, wanted);
   }
   void *start = remap_counted(address, before, bytes, flags, wanted);

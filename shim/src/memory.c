@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-THREAD_LOCAL struct memory_state this_memory;
+_Alignas(64) THREAD_LOCAL struct memory_state this_memory;
 enum memory_mode memory_mode;
 
 /* What is not yet in a sample. Invariant: all samples' net + since.net + unseen.net == footprint - that at the start. */
@@ -26,14 +26,14 @@ static _Atomic int64_t python_footprint;
 static _Atomic int64_t python_outside_pools;
 static _Atomic int64_t highest; /* of the footprints in samples */
 
-#define NEVER INT64_MAX
+#define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
   if (next.malloc_usable_size) {
     sampler_init();
-    memory_mode = MEMORY_COUNT;
+    memory_mode = next_has_libc_headers() ? MEMORY_COUNT_LIBC : MEMORY_COUNT;
   } else {
     loss_add(LOSS_no_usable_size);
   }
@@ -109,7 +109,7 @@ static void look_at_heap(void) {
 
 void memory_write_heap(void) {
   struct record_heap heap = {0};
-  if (memory_mode != MEMORY_COUNT) return;
+  if (!memory_counts()) return;
   atomic_store(&untouched_pages, mappings_untouched_pages());
   write_peak();
   describe_heap(&heap);
@@ -202,21 +202,25 @@ static void emit_unseen(const struct passage *passage) {
   emit(&nobody, (struct origin){this_thread.id, 0}, net, allocated, atomic_exchange(&unseen.python, 0));
 }
 
+static int64_t allocated_in(const struct memory_stream *s) { return s->room - s->left; }
+static int64_t freed_in(const struct memory_stream *s) { return s->free_room - s->free_left; }
+
 static void empty_stream(struct memory_stream *s) {
-  if (s->sample_at != NEVER) s->sample_at -= s->allocated;
-  s->allocated = s->freed = 0;
+  if (s->sample_at != NEVER) s->sample_at -= allocated_in(s);
+  s->left = s->room;
+  s->free_left = s->free_room;
 }
 
 /* Moves the thread's counters to the process. Returns its net bytes. */
 static int64_t drain(struct memory_state *m, struct account *account) {
   const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];
-  int64_t allocated = native->allocated + python->allocated, python_net = python->allocated - python->freed;
-  int64_t net = native->allocated - native->freed + python_net;
+  int64_t by_python = allocated_in(python), python_net = by_python - freed_in(python);
+  int64_t allocated = allocated_in(native) + by_python, net = allocated_in(native) - freed_in(native) + python_net;
   atomic_fetch_add_explicit(&footprint, net, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_footprint, python_net, memory_order_relaxed);
   atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->allocated, allocated, memory_order_relaxed);
-  atomic_fetch_add_explicit(&account->python, python->allocated, memory_order_relaxed);
+  atomic_fetch_add_explicit(&account->python, by_python, memory_order_relaxed);
   sampler_note_volume(allocated);
   m->python_outside_pools = 0;
   empty_stream(&m->stream[NATIVE]);
@@ -236,7 +240,7 @@ static void emit_block(struct passage *passage, int64_t moved, bool by_python) {
 static void sample_if_moved(struct passage *passage, int64_t moved) {
   struct memory_state *m = &this_memory;
   int64_t limit = threshold();
-  bool by_python = moved > 0 ? m->stream[PYTHON].allocated >= moved : m->stream[PYTHON].freed >= -moved;
+  bool by_python = moved > 0 ? allocated_in(&m->stream[PYTHON]) >= moved : freed_in(&m->stream[PYTHON]) >= -moved;
   if (spool->paused) {
     atomic_fetch_add(&unseen.net, drain(m, &unseen));
     return;
@@ -254,14 +258,14 @@ static void sample_if_moved(struct passage *passage, int64_t moved) {
 /* Draws the gap to the stream's next sample. */
 static void draw(struct memory_state *m, struct memory_stream *s, int64_t interval) {
   s->interval = interval;
-  s->sample_at = interval ? s->allocated + sampler_gap(seeded(m), interval) : NEVER;
+  s->sample_at = interval ? allocated_in(s) + sampler_gap(seeded(m), interval) : NEVER;
 }
 
 /* The interval under which the block is a sample; 0 = it is none. A new gap begins behind it. */
 static int64_t due(struct memory_state *m, const struct block *block) {
   struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
   int64_t interval = s->interval;
-  if (!interval || s->allocated < s->sample_at) return 0;
+  if (!interval || allocated_in(s) < s->sample_at) return 0;
   draw(m, s, sampler_interval());
   return spool->paused ? 0 : interval;
 }
@@ -272,7 +276,7 @@ static void begin_streams(struct memory_state *m) {
     struct memory_stream *s = &m->stream[i];
     if (s->sample_at) continue;
     draw(m, s, sampler_interval());
-    if (s->sample_at != NEVER) s->sample_at -= s->allocated;
+    if (s->sample_at != NEVER) s->sample_at -= allocated_in(s);
   }
 }
 
@@ -284,23 +288,31 @@ static void follow_interval(struct memory_state *m) {
   }
 }
 
+/* What was counted stays counted. */
+static void set_room(struct memory_stream *s, int64_t room, int64_t free_room) {
+  s->left += room - s->room;
+  s->free_left += free_room - s->free_room;
+  s->room = room;
+  s->free_room = free_room;
+}
+
 static void set_stops(struct memory_state *m) {
-  m->free_stop_at = flush_limit();
+  int64_t limit = flush_limit();
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
-    s->stop_at = s->sample_at < m->free_stop_at ? s->sample_at : m->free_stop_at;
+    set_room(s, (s->sample_at < limit ? s->sample_at : limit) - 1, limit - 1);
   }
 }
 
 static void stop_counting(struct memory_state *m) {
-  m->free_stop_at = NEVER;
-  for (int i = 0; i < STREAMS; i++) m->stream[i].stop_at = NEVER;
+  for (int i = 0; i < STREAMS; i++) set_room(&m->stream[i], NEVER, NEVER);
 }
 
 /* A stop for a sample alone moves no counters, so footprint samples fall where they would without. */
 static bool flush_is_due(const struct memory_state *m) {
   for (int i = 0; i < STREAMS; i++) {
-    if (m->stream[i].allocated >= m->free_stop_at || m->stream[i].freed >= m->free_stop_at) return true;
+    const struct memory_stream *s = &m->stream[i];
+    if (allocated_in(s) > s->free_room || s->free_left < 0) return true;
   }
   return false;
 }
@@ -367,8 +379,8 @@ SLOW_PATH void memory_stop_at_freed(size_t bytes) { pass_once(NULL, -(int64_t)by
 
 uint64_t memory_mapped(const struct block *block, size_t before) {
   struct memory_state *m = &this_memory;
-  int64_t grown = memory_resize_stream(m, NATIVE, before, block->usable);
-  return m->stream[NATIVE].allocated >= m->stream[NATIVE].stop_at ? pass_once(block, grown) : 0;
+  int64_t grown = memory_resize_stream(&m->stream[NATIVE], before, block->usable);
+  return m->stream[NATIVE].left < 0 ? pass_once(block, grown) : 0;
 }
 
 /* ---- the life of threads and processes ---- */
@@ -395,7 +407,7 @@ void memory_postfork_child(void) {
 /* What the thread counted stays counted, also what its remaining destructors do. */
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
-  if (memory_mode != MEMORY_COUNT || !recording()) return;
+  if (!memory_counts() || !recording()) return;
   struct account *account = spool->paused ? &unseen : &since;
   atomic_fetch_add(&account->net, drain(m, account));
   set_stops(m);

@@ -5,33 +5,32 @@
 #include <link.h>
 #include <string.h>
 
-struct next_functions next;
+_Alignas(64) struct next_functions next;
 
-/* Programs allocate before any constructor has run, and dlsym itself may: those blocks come from here. */
+/* Programs allocate before any constructor has run, and dlsym itself may: those blocks come from here. In front of each
+ * stands what libc writes in front of a block with a mapping of its own, so that free takes its slow path and
+ * malloc_usable_size is right. */
 _Alignas(64) char bootstrap[BOOTSTRAP_BYTES];
 static _Atomic size_t bootstrap_used;
 static _Atomic int resolving;
 
 void *bootstrap_alloc(size_t size, size_t alignment) {
-  size_t need = sizeof(size_t) + alignment + size;
-  if (size > BOOTSTRAP_BYTES || alignment > 4096) need = BOOTSTRAP_BYTES + 1;
-  size_t at = atomic_fetch_add(&bootstrap_used, need <= BOOTSTRAP_BYTES ? need : 0);
-  if (need > BOOTSTRAP_BYTES || at + need > BOOTSTRAP_BYTES) {
+  bool fits = size <= BOOTSTRAP_BYTES && alignment <= 4096;
+  size = (size + 7) & ~(size_t)7;
+  size_t head = (size + 16) | LIBC_MAPPED, need = sizeof head + alignment + size;
+  size_t at = atomic_fetch_add(&bootstrap_used, fits && need <= BOOTSTRAP_BYTES ? need : 0);
+  if (!fits || at + need > BOOTSTRAP_BYTES) {
     loss_add(LOSS_bootstrap_exhausted);
     errno = ENOMEM;
     return NULL;
   }
-  uintptr_t block = (uintptr_t)bootstrap + at + sizeof(size_t);
+  uintptr_t block = (uintptr_t)bootstrap + at + sizeof head;
   block = (block + alignment - 1) & ~(uintptr_t)(alignment - 1);
-  memcpy((void *)(block - sizeof(size_t)), &size, sizeof size);
+  memcpy((void *)(block - sizeof head), &head, sizeof head);
   return (void *)block;
 }
 
-size_t bootstrap_size(const void *block) {
-  size_t size;
-  memcpy(&size, (const char *)block - sizeof size, sizeof size);
-  return size;
-}
+size_t bootstrap_size(const void *block) { return (next_libc_head(block) & ~(size_t)7) - 16; }
 
 /* malloc_usable_size of another allocator than malloc's would read garbage: then sizes are unknown. */
 static void check_same_owner(void) {
@@ -40,6 +39,25 @@ static void check_same_owner(void) {
       allocator.dli_fbase != measure.dli_fbase) {
     next.malloc_usable_size = NULL;
   }
+}
+
+/* Sizes in front of blocks: taken at their word only where they agree with malloc_usable_size. No probe is large enough for
+ * a mapping of its own: freeing it would move libc's threshold for those. */
+bool next_has_libc_headers(void) {
+  static const size_t probes[] = {1, 24, 25, 200, 1000, 3000};
+  enum { PROBES = sizeof probes / sizeof *probes };
+  Dl_info allocator, libc;
+  void *version = dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), *blocks[PROBES];
+  bool agree = version && dladdr(version, &libc) && dladdr((void *)next.malloc, &allocator) &&
+               libc.dli_fbase == allocator.dli_fbase && sizeof(size_t) == 8;
+  if (!agree) return false;
+  for (size_t i = 0; i < PROBES; i++) {
+    void *block = blocks[i] = next.malloc(probes[i]);
+    agree = agree && block && !(next_libc_head(block) & LIBC_MAPPED) &&
+            next_libc_bytes(next_libc_head(block)) == next.malloc_usable_size(block);
+  }
+  for (size_t i = 0; i < PROBES; i++) next.free(blocks[i]);
+  return agree;
 }
 
 /* ---- whose calls are not the program's ---- */

@@ -6,7 +6,7 @@
  * malloc, which sees the thread inside a Python allocator; only what pymalloc serves from its own pools is counted
  * here, so no byte is counted twice. A block is pymalloc's when it lies in an arena, by exact ranges, and its size is
  * in the header of its pool. */
-#include "shim.h"
+#include "live.h"
 
 #include <dlfcn.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static bool installed;
 /* ---- where arenas lie: a radix tree over the 1 MiB cells of the address space ---- */
 
 #define ARENA_BYTES (1u << 20)
-#define POOL_BYTES 16384u
+#define POOL_BYTES PIECE_BYTES
 #define POOL_SIZE_CLASS 36 /* offset of the uint32 size class in the header of a pool */
 #define LEAF_CELLS 16384
 #define ROOT_LEAVES 8192
@@ -60,6 +60,7 @@ static void note_arena(uintptr_t base, bool alive) {
   uintptr_t cell = base / ARENA_BYTES;
   _Atomic uint32_t *leaf = leaf_of(cell, alive);
   if (leaf) atomic_store(&leaf[cell % LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
+  live_forget_pieces(base, base + ARENA_BYTES);
 }
 
 static uint32_t cell_value(uintptr_t cell) {
@@ -68,38 +69,21 @@ static uint32_t cell_value(uintptr_t cell) {
   return leaf ? atomic_load_explicit(&leaf[cell % LEAF_CELLS], memory_order_relaxed) : 0;
 }
 
-/* Where blocks were found, by address: neighbouring arenas have places of their own, since the kernel puts them side by
- * side and `arena_offset` is where in its cell the first one began. Only arenas that hold a live block of the storing
- * thread are stored, and freeing one clears it, so none named here is dead, also with one GIL per interpreter. */
-#define PLACES 256
-#define NO_ARENA (~(uintptr_t)0 - ARENA_BYTES) /* null is not in it */
-static _Atomic uintptr_t places[PLACES] = {[0 ... PLACES - 1] = NO_ARENA};
-static uintptr_t arena_offset;
-
-static inline _Atomic uintptr_t *place_of(uintptr_t address) {
-  return &places[(address - arena_offset) / ARENA_BYTES % PLACES];
-}
-
-static SLOW_PATH bool find_arena(uintptr_t address) {
+static bool lies_in_arena(uintptr_t address) {
   uintptr_t cell = address / ARENA_BYTES, offset = address % ARENA_BYTES;
   uint32_t here = cell_value(cell), before = cell_value(cell - 1);
-  uintptr_t arena = 0;
-  if (here && offset >= here - 1) arena = cell * ARENA_BYTES + here - 1;
-  if (!arena && before && offset < before - 1) arena = (cell - 1) * ARENA_BYTES + before - 1;
-  if (arena) atomic_store_explicit(place_of(address), arena, memory_order_relaxed);
-  return arena != 0;
+  return (here && offset >= here - 1) || (before && offset < before - 1);
 }
 
-static void forget_arena(uintptr_t arena) {
-  for (uintptr_t address = arena; address <= arena + ARENA_BYTES;
-       address += ARENA_BYTES) { /* it may lie in two places */
-    uintptr_t dead = arena;
-    atomic_compare_exchange_strong(place_of(address), &dead, NO_ARENA);
-  }
+static SLOW_PATH uint32_t look_at_piece(const void *block) {
+  return live_note_piece(block, lies_in_arena((uintptr_t)block));
 }
 
-static inline bool in_known_arena(uintptr_t address) {
-  return likely(address - atomic_load_explicit(place_of(address), memory_order_relaxed) < ARENA_BYTES);
+/* What the piece is in which the block lies, that the caller has. Pools are aligned, so no piece has a pool's blocks and
+ * others. */
+static inline uint32_t piece_of(const void *block) {
+  uint32_t piece = live_piece(block);
+  return likely(live_piece_known(piece)) ? piece : look_at_piece(block);
 }
 
 static inline size_t pool_size_class(const void *block) {
@@ -109,8 +93,7 @@ static inline size_t pool_size_class(const void *block) {
 
 /* Bytes of the pymalloc block, 0 when it is not one. */
 static inline size_t pool_block_bytes(const void *block) {
-  bool is_pools = in_known_arena((uintptr_t)block) || find_arena((uintptr_t)block); /* null is in none */
-  return is_pools ? pool_size_class(block) : 0;
+  return block && piece_of(block) != PIECE_OUTSIDE ? pool_size_class(block) : 0;
 }
 
 /* ---- the allocators ---- */
@@ -167,40 +150,55 @@ static void *python_realloc(void *context, void *block, size_t size) {
   return result;
 }
 
-static __attribute__((noinline)) void free_outside_pools(struct py_allocator *below, void *block) {
+/* What is below calls free, which counts. */
+static void free_outside_pools(struct py_allocator *below, void *block) {
   struct memory_state *m = &this_memory;
   m->python_depth++;
   below->free(below->context, block);
   m->python_depth--;
 }
 
-/* A block in an arena that is not in its place, one that may be followed, or a flush that is due. */
-static __attribute__((noinline)) void free_slowly(struct py_allocator *below, void *block) {
-  size_t size = pool_block_bytes(block);
-  if (!size) {
+static SLOW_PATH void free_and_stop(struct py_allocator *below, void *block) {
+  memory_stop_at_freed(pool_size_class(block));
+  below->free(below->context, block);
+}
+
+static inline void free_counted(struct py_allocator *below, void *block) {
+  if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
+    free_and_stop(below, block);
+    return;
+  }
+  void (*pymalloc_free)(void *, void *) = below->free;
+  pymalloc_free(below->context, block);
+}
+
+/* A block that may be followed, one that is in no pool, or one of which nothing is known yet. */
+static APART void free_looked_at(struct py_allocator *below, void *block) {
+  if (!block || piece_of(block) == PIECE_OUTSIDE) {
     free_outside_pools(below, block);
     return;
   }
   if (live_maybe(block)) sampler_freed((uintptr_t)block);
-  memory_count_freed(&this_memory, PYTHON, size);
-  below->free(below->context, block);
+  free_counted(below, block);
+}
+
+static APART void free_otherwise(struct py_allocator *below, void *block, uint32_t piece) {
+  if (piece == PIECE_WATCHED && !live_maybe(block)) {
+    free_counted(below, block);
+  } else {
+    free_looked_at(below, block);
+  }
 }
 
 /* To its pool nothing below is counted, so the call is the last thing done. */
-static void python_free(void *context, void *block) {
+static HOT void python_free(void *context, void *block) {
   struct py_allocator *below = context;
-  struct memory_stream *s = &this_memory.stream[PYTHON];
-  if (unlikely(!in_known_arena((uintptr_t)block)) || live_maybe(block)) {
-    free_slowly(below, block);
-    return;
+  uint32_t piece = live_piece(block);
+  if (likely(piece == PIECE_QUIET)) {
+    free_counted(below, block);
+  } else {
+    free_otherwise(below, block, piece);
   }
-  int64_t freed = s->freed + (int64_t)pool_size_class(block);
-  if (unlikely(freed >= this_memory.free_stop_at)) {
-    free_slowly(below, block);
-    return;
-  }
-  s->freed = freed;
-  below->free(below->context, block);
 }
 
 /* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted before
@@ -216,18 +214,27 @@ static SLOW_PATH void *malloc_and_stop(struct py_allocator *below, size_t size) 
   if (block) {
     memory_stop_at_allocated(PYTHON, block, size, usable, ALLOC_PYMALLOC, usable);
   } else {
-    this_memory.stream[PYTHON].allocated -= (int64_t)usable;
+    this_memory.stream[PYTHON].left += (int64_t)usable;
   }
   return block;
 }
 
-static void *pymalloc_malloc(void *context, size_t size) {
+/* pymalloc asks malloc, which counts. */
+static APART void *malloc_outside_pools(struct py_allocator *below, size_t size) {
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  void *block = below->malloc(below->context, size);
+  m->python_depth--;
+  return block;
+}
+
+static HOT void *pymalloc_malloc(void *context, size_t size) {
   struct py_allocator *below = context;
-  struct memory_stream *s = &this_memory.stream[PYTHON];
-  if (unlikely(size - 1 >= SMALL_BYTES)) return python_malloc(context, size);
-  s->allocated += (int64_t)CLASS_BYTES(size);
-  if (unlikely(s->allocated >= s->stop_at)) return malloc_and_stop(below, size);
-  return below->malloc(below->context, size);
+  if (unlikely(size - 1 >= SMALL_BYTES)) return malloc_outside_pools(below, size);
+  if (unlikely((this_memory.stream[PYTHON].left -= (int64_t)CLASS_BYTES(size)) < 0))
+    return malloc_and_stop(below, size);
+  void *(*pymalloc)(void *, size_t) = below->malloc;
+  return pymalloc(below->context, size);
 }
 
 /* ---- installing, and installing again ---- */
@@ -290,10 +297,7 @@ static void *arena_alloc(void *context, size_t size) {
   if (size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, true);
     atomic_fetch_add(&arena_bytes, ARENA_BYTES);
-    if (atomic_fetch_add(&arenas_seen, 1) == 0) {
-      arena_offset = (uintptr_t)arena % ARENA_BYTES;
-      at_first_arena();
-    }
+    if (atomic_fetch_add(&arenas_seen, 1) == 0) at_first_arena();
   } else {
     count_chunk(arena, size);
   }
@@ -305,7 +309,6 @@ static void arena_free(void *context, void *arena, size_t size) {
   if (arena && size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, false);
     atomic_fetch_sub(&arena_bytes, ARENA_BYTES);
-    forget_arena((uintptr_t)arena);
   } else if (arena) {
     count_chunk_freed(arena, size);
   }
@@ -320,8 +323,7 @@ void pyalloc_init(void) {
   int (*is_initialized)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
   get_allocator = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
   set_allocator = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
-  if (!python_layout || memory_mode != MEMORY_COUNT || !get_arena || !set_arena || !get_allocator || !set_allocator)
-    return;
+  if (!python_layout || !memory_counts() || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
   if (!is_initialized || is_initialized()) return;
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};

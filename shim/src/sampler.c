@@ -7,7 +7,7 @@
  * little was allocated that half of that will not be reached. That biases nothing, because every
  * sample carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an
  * exponential gap is an exponential gap. */
-#include "shim.h"
+#include "live.h"
 
 #define BUDGET 200 /* samples in a second */
 #define SECOND_NS 1000000000

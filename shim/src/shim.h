@@ -46,6 +46,8 @@ static inline void *shim_copy(void *to, const void *from, size_t size) {
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define SLOW_PATH __attribute__((cold, noinline))
+#define APART __attribute__((noinline)) /* so that its caller saves no register */
+#define HOT __attribute__((hot))        /* what every allocation and free runs lies together */
 #ifndef THREAD_LOCAL
 #define THREAD_LOCAL __thread __attribute__((tls_model("initial-exec")))
 #endif
@@ -73,8 +75,17 @@ static inline bool bootstrap_owns(const void *block) {
   return (uintptr_t)block - (uintptr_t)bootstrap < BOOTSTRAP_BYTES;
 }
 size_t bootstrap_size(const void *block);
+/* What glibc's allocator writes in front of a block that it hands out (its malloc.c, struct malloc_chunk): the size of
+ * the chunk, with flags in its three lowest bits. */
+#define LIBC_MAPPED ((size_t)2) /* it has a mapping of its own: then other rules hold */
+static inline size_t next_libc_head(const void *block) {
+  return __atomic_load_n((const size_t *)block - 1, __ATOMIC_RELAXED); /* flags of it are its neighbours' to change */
+}
+static inline size_t next_libc_bytes(size_t head) { return (head & ~(size_t)7) - sizeof head; }
 /* Does the address lie in the library that malloc comes from, where that is not libc, or in ours? Context: malloc. */
 bool next_is_allocators(const void *address);
+/* Does libc's own allocator hand out malloc's blocks, with their sizes in front (memory_mode)? Context: normal. */
+bool next_has_libc_headers(void);
 
 /* ---- loss.c ---- */
 
@@ -354,20 +365,21 @@ void ticks_alone(bool alone);
 /* Who asked: malloc's callers, or Python's allocators. */
 enum { NATIVE, PYTHON, STREAMS };
 
-/* What the calling thread allocated and freed since its last flush. Invariant: every counted byte is in exactly one
- * counter of one thread, or in the process's. */
+/* What the calling thread allocated and freed since its last flush, counted down, so that one instruction counts and
+ * compares. Invariants: left == room - bytes allocated, free_left == free_room - bytes freed; every counted byte is in
+ * exactly one counter of one thread, or in the process's. */
 struct memory_stream {
-  int64_t allocated;
-  int64_t stop_at; /* of `allocated`: min(flush limit, sample_at); 0 at first: the first block registers the thread */
-  int64_t freed;
-  int64_t sample_at; /* of `allocated`: where the next sample is due; 0 = not drawn yet */
+  int64_t left;      /* < 0: the slow path looks what is due; 0 at first: the first block registers the thread */
+  int64_t free_left; /* the same of frees */
+  int64_t room;      /* up to the byte before the flush limit, or before sample_at if that comes first */
+  int64_t free_room; /* up to the byte before the flush limit */
+  int64_t sample_at; /* in allocated bytes: where the next sample is due; 0 = not drawn yet */
   int64_t interval;  /* under which it was drawn; 0 = none is due */
 };
 struct memory_state {
+  uint32_t python_depth; /* > 0 inside one of Python's allocators */
   struct memory_stream stream[STREAMS];
-  int64_t free_stop_at;         /* of `freed`, in both streams */
   int64_t python_outside_pools; /* allocated - freed, through Python's allocators but not from a pool */
-  uint32_t python_depth;        /* > 0 inside one of Python's allocators */
   uintptr_t busy;               /* inside the slow path: where its stack frame is */
   int64_t now_ns;               /* when the slow path was entered: a clock costs a system call on some hosts */
   uint64_t random;
@@ -386,9 +398,11 @@ struct block {
   bool mapping; /* followed by mappings.c */
 };
 
-/* What the malloc family does: before libc is ready, forwarding only, counting. */
-enum memory_mode { MEMORY_EARLY, MEMORY_FORWARD, MEMORY_COUNT };
+/* What the malloc family does: before libc is ready, forwarding only, counting, and counting blocks of libc's own
+ * allocator, whose sizes stand in front of them. */
+enum memory_mode { MEMORY_EARLY, MEMORY_FORWARD, MEMORY_COUNT, MEMORY_COUNT_LIBC };
 extern enum memory_mode memory_mode;
+static inline bool memory_counts(void) { return likely(memory_mode >= MEMORY_COUNT); }
 /* Starts counting if memory is to be recorded; called once the spool is open. Context: normal. */
 void memory_init(void);
 /* The slow paths: flush, and sample what is due. moved: by how much the footprint grew with the block.
@@ -410,65 +424,40 @@ void memory_footprint(int64_t *total, int64_t *python);
 static inline void memory_count_allocated(struct memory_state *m, int which, const void *block, size_t size,
                                           size_t usable, int source) {
   struct memory_stream *s = &m->stream[which];
-  s->allocated += (int64_t)usable;
-  if (unlikely(s->allocated >= s->stop_at)) memory_stop_at_allocated(which, block, size, usable, source, usable);
+  if (unlikely((s->left -= (int64_t)usable) < 0)) memory_stop_at_allocated(which, block, size, usable, source, usable);
 }
 static inline void memory_count_freed(struct memory_state *m, int which, size_t usable) {
   struct memory_stream *s = &m->stream[which];
-  s->freed += (int64_t)usable;
-  if (unlikely(s->freed >= m->free_stop_at)) memory_stop_at_freed(usable);
+  if (unlikely((s->free_left -= (int64_t)usable) < 0)) memory_stop_at_freed(usable);
 }
 /* A block that was resized: the footprint moves by the difference; the sampler takes it for a new block. Returns by how
  * much it grew. */
-static inline int64_t memory_resize_stream(struct memory_state *m, int which, size_t before, size_t usable) {
-  struct memory_stream *s = &m->stream[which];
-  size_t grown = usable > before ? usable - before : 0;
-  if (usable < before) memory_count_freed(m, which, before - usable);
-  if (s->interval) {
-    s->sample_at -= (int64_t)(usable - grown);
-    if (s->sample_at < s->stop_at) s->stop_at = s->sample_at;
+static inline int64_t memory_resize_stream(struct memory_stream *s, size_t before, size_t usable) {
+  int64_t grown = (int64_t)usable - (int64_t)before;
+  if (grown < 0) {
+    if ((s->free_left += grown) < 0) memory_stop_at_freed((size_t)-grown);
+    grown = 0;
   }
-  s->allocated += (int64_t)grown;
-  return (int64_t)grown;
+  if (s->interval) {
+    s->sample_at -= (int64_t)usable - grown;
+    if (s->sample_at <= s->room) {
+      s->left -= s->room - (s->sample_at - 1);
+      s->room = s->sample_at - 1;
+    }
+  }
+  s->left -= grown;
+  return grown;
 }
 static inline void memory_count_resized(struct memory_state *m, int which, const void *block, size_t size,
                                         size_t before, size_t usable, int source) {
-  size_t grown = (size_t)memory_resize_stream(m, which, before, usable);
-  if (unlikely(m->stream[which].allocated >= m->stream[which].stop_at))
-    memory_stop_at_allocated(which, block, size, usable, source, grown);
+  struct memory_stream *s = &m->stream[which];
+  size_t grown = (size_t)memory_resize_stream(s, before, usable);
+  if (unlikely(s->left < 0)) memory_stop_at_allocated(which, block, size, usable, source, grown);
 }
-
-/* ---- live.c: the allocations that are followed ---- */
-
-struct live_sample {
-  uint64_t id;
-  uint64_t usable;
-  int64_t interval; /* 0 = not sampled, followed because of a maximum */
-  uint64_t type;    /* hash of its type's name; 0 = not known */
-  bool python;      /* may hold an object; others may hold what was left of one */
-};
-#define LIVE_FILTER_CELLS ((size_t)1 << 18)
-#define LIVE_FILTER_CELL(address) (((uintptr_t)(address) >> 6) & (LIVE_FILTER_CELLS - 1))
-extern _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
-/* May this address be followed? False positives are possible. Context: signal. */
-static inline bool live_maybe(const void *block) {
-  return unlikely(atomic_load_explicit(&live_filter[LIVE_FILTER_CELL(block)], memory_order_relaxed) != 0);
-}
-/* Room for `slots` samples, a power of two, or for as many as can be had; false = none. Context: normal. */
-bool live_init(size_t slots);
-/* False when there is no room near the block's place. Context: malloc. */
-bool live_add(uintptr_t address, const struct live_sample *sample);
-/* Takes the block out. Context: malloc. */
-bool live_take(uintptr_t address, struct live_sample *out);
-/* Is that sample of the block followed? It may go at any moment. Context: malloc. */
-bool live_find(uintptr_t address, uint64_t id, uint64_t *usable);
-bool live_set_type(uintptr_t address, uint64_t id, uint64_t type);
-bool live_is_crowded(void);
-/* Takes out those that are not to be kept. By one thread at a time. Context: malloc. */
-void live_thin(bool (*keep)(struct live_sample *sample));
-void live_postfork_child(void);
 
 /* ---- sampler.c: the allocation sampler ---- */
+
+struct live_sample; /* live.h */
 
 void sampler_init(void);
 /* The interval in force, adapted to the rate; 0 = off. Context: malloc. */

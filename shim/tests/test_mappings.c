@@ -1,7 +1,7 @@
 /* mappings.c alone: threads that map, protect, resize and unmap beside each other, and children that are forked meanwhile.
  * In the end every byte that was counted has been let go. */
 #include "check.h"
-#include "shim.h"
+#include "live.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -42,8 +42,8 @@ uint64_t memory_mapped(const struct block *block, size_t before) {
 
 /* What was let go is added up by each thread, as in memory.c. */
 static void settle(void) {
-  counted -= this_memory.stream[NATIVE].freed;
-  this_memory.stream[NATIVE].freed = 0;
+  counted -= INT64_MAX - this_memory.stream[NATIVE].free_left;
+  this_memory.stream[NATIVE].free_left = INT64_MAX;
 }
 
 /* ---- what threads do ---- */
@@ -78,8 +78,8 @@ static void resize(void) {
 }
 
 static void *work(void *nothing) {
-  this_memory.stream[NATIVE].stop_at = 0; /* every mapping passes through memory_mapped */
-  this_memory.free_stop_at = INT64_MAX;
+  this_memory.stream[NATIVE].left = -1; /* every mapping passes through memory_mapped */
+  this_memory.stream[NATIVE].free_left = INT64_MAX;
   for (int round = 0; round < ROUNDS; round++) {
     unmap_in_parts();
     make_accessible_in_parts();

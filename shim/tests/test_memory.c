@@ -182,22 +182,33 @@ static void test_a_threshold_that_is_set_is_in_force(void) {
 }
 
 static void test_bootstrap_blocks(void) {
+  uint64_t before = header.losses[LOSS_bootstrap_exhausted];
   char *block = bootstrap_alloc(100, 64);
-  check(block && ((uintptr_t)block & 63) == 0 && bootstrap_owns(block) && bootstrap_size(block) == 100);
+  check(block && ((uintptr_t)block & 63) == 0 && bootstrap_owns(block) && bootstrap_size(block) == 104);
+  check(malloc_usable_size(block) == 104);
   memset(block, 'x', 100);
   char *moved = realloc(block, 200);
   check(moved && !bootstrap_owns(moved) && moved[99] == 'x');
   free(moved);
   free(bootstrap_alloc(10, 16)); /* stays where it is */
-  check(bootstrap_alloc(1 << 20, 16) == NULL && header.losses[LOSS_bootstrap_exhausted] == 1);
+  check(bootstrap_alloc(1 << 20, 16) == NULL && header.losses[LOSS_bootstrap_exhausted] > before);
+  check(bootstrap_alloc(SIZE_MAX, 16) == NULL && bootstrap_alloc(SIZE_MAX - 6, 16) == NULL);
 }
 
-int main(void) {
-  next_resolve();
-  check(memory_mode == MEMORY_FORWARD);
-  spool = &header;
-  memory_init();
-  check(memory_mode == MEMORY_COUNT);
+static void test_sizes_in_front_of_blocks_are_libcs(void) {
+  static const size_t sizes[] = {0, 1, 24, 25, 1032, 1033, 4096, 100000, 200000, 40 << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    void *block = next.malloc(sizes[i]), *aligned = next.memalign(512, sizes[i]);
+    size_t head = next_libc_head(block), aligned_head = next_libc_head(aligned);
+    check((head & LIBC_MAPPED) || next_libc_bytes(head) == malloc_usable_size(block));
+    check((aligned_head & LIBC_MAPPED) || next_libc_bytes(aligned_head) == malloc_usable_size(aligned));
+    check(!(head & LIBC_MAPPED) || sizes[i] > 100000);
+    next.free(block);
+    next.free(aligned);
+  }
+}
+
+static void test_all(void) {
   test_every_function_is_counted_by_usable_size();
   test_failures_and_nothing_count_nothing();
   test_a_large_block_is_a_sample_of_its_own();
@@ -206,6 +217,18 @@ int main(void) {
   test_a_pause_becomes_one_sample();
   test_a_threshold_that_is_set_is_in_force();
   test_bootstrap_blocks();
+}
+
+int main(void) {
+  next_resolve();
+  check(memory_mode == MEMORY_FORWARD);
+  spool = &header;
+  memory_init();
+  check(memory_mode == MEMORY_COUNT_LIBC);
+  test_sizes_in_front_of_blocks_are_libcs();
+  test_all();
+  memory_mode = MEMORY_COUNT; /* as over another allocator */
+  test_all();
   puts("ok");
   return 0;
 }

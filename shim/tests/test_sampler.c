@@ -1,7 +1,7 @@
 /* sampler.c, live.c and the countdown of memory.c: gaps, chances, lives and the adapting interval, against the law that
  * they are to follow. Random numbers are seeded by a clock that stands still, so every run draws the same. */
 #include "check.h"
-#include "shim.h"
+#include "live.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,6 +40,7 @@ void frames_sample(void *state, uintptr_t eval_frame, struct scratch *scratch, s
 void *python_thread_state(void) { return NULL; }
 void process_check_fork(void) {}
 void threads_begin(bool from_now) { (void)from_now; }
+bool next_has_libc_headers(void) { return false; }
 int threads_live(void) { return 1; }
 void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
 uint32_t mappings_untouched_pages(void) { return 0; }
@@ -317,6 +318,30 @@ static void test_the_table_between_threads(void) {
   for (size_t i = 0; i < LIVE_FILTER_CELLS; i++) check(live_filter[i] == 0 || live_filter[i] == 255);
 }
 
+/* ---- pieces ---- */
+
+static const void *at(uintptr_t address) {
+  return (const void *)address; // NOLINT: no block has to be there
+}
+
+static void test_a_piece_is_quiet_while_nothing_in_it_is_followed(void) {
+  uintptr_t pool = (uintptr_t)0x7f1234564000, alias = pool + (uintptr_t)PIECE_BYTES * LIVE_PIECES;
+  struct live_sample sample = {.id = 1, .usable = 64, .interval = 1};
+  begin(1, false);
+  check(!live_piece_known(live_piece(at(pool))) && live_piece(at(pool)) != PIECE_QUIET);
+  check(live_note_piece(at(pool), true) == PIECE_QUIET && live_piece(at(pool + 16000)) == PIECE_QUIET);
+  check(live_piece(at(pool + PIECE_BYTES)) != PIECE_QUIET && !live_piece_known(live_piece(at(alias))));
+  check(live_note_piece(at(alias), false) == PIECE_OUTSIDE && !live_piece_known(live_piece(at(pool))));
+  live_note_piece(at(pool), true);
+  check(live_add(pool + 64, &sample) && !live_piece_known(live_piece(at(pool))));
+  check(live_note_piece(at(pool), true) == PIECE_WATCHED && live_piece(at(pool)) == PIECE_WATCHED);
+  check(live_add(pool + 128, &sample) && live_take(pool + 64, &sample) && live_piece(at(pool)) == PIECE_WATCHED);
+  check(live_take(pool + 128, &sample) && !live_piece_known(live_piece(at(pool))));
+  check(live_note_piece(at(pool), true) == PIECE_QUIET);
+  live_forget_pieces(pool - 1, pool + 1);
+  check(!live_piece_known(live_piece(at(pool))));
+}
+
 int main(void) {
   test_drawn_gaps_are_exponential();
   test_gaps_between_samples_are_exponential();
@@ -324,6 +349,7 @@ int main(void) {
   test_estimates_are_unbiased_at_every_interval();
   test_a_resized_block_is_a_new_one();
   test_the_table_between_threads();
+  test_a_piece_is_quiet_while_nothing_in_it_is_followed();
   test_nothing_is_sampled_when_off();
   test_a_pause_samples_nothing_and_sees_frees();
   test_the_interval_is_set_while_it_runs();

@@ -137,7 +137,8 @@ static void test_every_published_record_is_found_once(void) {
 static bool finished(struct chunk_header *chunk) {
   unsigned line = 1;
   if (!atomic_load((_Atomic uint32_t *)&chunk->closed)) return false;
-  while (line < SPOOL_CHUNK_LINES) {
+  unsigned used = atomic_load((_Atomic uint32_t *)&chunk->cursor); /* 1: its writer lost the race for a fresh chunk */
+  while (line < used && line < SPOOL_CHUNK_LINES) {
     uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)line * SPOOL_LINE_BYTES));
     if (!(head & 0xffff)) return false;
     line += head >> 16;
