@@ -71,7 +71,7 @@ build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-
 	@touch $@
 
 test: build/targets/.stamp ## all tests, on every interpreter from 3.10 to 3.13 that is here
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/python tests/whole.py $(PYTEST_ARGS)
 
 test-units: $(UNITS) ## unit tests of the shim: plain, with ASan + UBSan, with TSan
 

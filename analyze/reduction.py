@@ -36,7 +36,7 @@ Key = tuple[Any, ...]
 
 #: Traces that are reduced together, at most: planning the queries takes as long as reading a small trace, and what is held
 #: in memory meanwhile grows with the traces.
-BATCH_BYTES, BATCH_TRACES = 18_000_000, 64
+BATCH_BYTES, BATCH_TRACES = 30_000_000, 64
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")

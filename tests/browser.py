@@ -119,6 +119,7 @@ class Browser:
         page.call("Emulation.setEmulatedMedia", features=[scheme])
         page.call("Page.navigate", url=path.as_uri() + part)
         page.wait("document.documentElement?.dataset.ready === 'true'")
+        page.settle()
         try:
             yield page
         finally:
@@ -165,6 +166,10 @@ class Page:
             assert time.monotonic() < deadline, f"never true: {expression}"
             time.sleep(0.02)
 
+    def settle(self) -> None:
+        """Waits until a picture of the page as it is now has been shown: what is clicked before is not met."""
+        self.value("new Promise(shown => requestAnimationFrame(() => requestAnimationFrame(() => shown(true))))")
+
     def press(self, key: str, shift: bool = False) -> None:
         """Presses and releases a key."""
         common: dict[str, Any] = {"key": key, "windowsVirtualKeyCode": KEY_CODES.get(key, ord(key[0].upper()))}
@@ -186,6 +191,7 @@ class Page:
 
     def click(self, selector: str) -> None:
         """Clicks into the middle of an element."""
+        self.settle()
         x, y, width, height = self.box(selector)
         middle = (x + width / 2, y + height / 2)
         self.drag(middle, middle)

@@ -1,7 +1,8 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
 With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
-tell two at a time, then, one by one, those that any company would disturb. All others wait for them.
+tell two at a time, then, one by one, those that any company would disturb. All others wait for them. What they miss is
+measured again by ``whole.py``.
 """
 
 from __future__ import annotations
@@ -50,14 +51,18 @@ HALVED = {
     "test_must_bad_input.py",
     "test_must_deaths.py",
     "test_must_devices.py",
+    "test_must_exact.py",
     "test_must_gpu.py",
     "test_must_kernel.py",
+    "test_must_memory.py",
     "test_must_memory_harm.py",
     "test_must_processes.py",
     "test_must_reconcile.py",
     "test_must_stress.py",
     "test_must_survival.py",
     "test_must_tasks.py",
+    "test_must_time.py",
+    "test_must_trace.py",
     "test_must_waits.py",
     "test_signals.py",
 }

@@ -18,7 +18,7 @@
 --     the first extension on the native stack, else that of the instruction after all; NULL = no known image
 --   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
 -- Order: none
-WITH ticks AS (
+WITH ticks AS NOT MATERIALIZED (
     SELECT trace, t_ns, process, thread, stack, user_s, system_s, class, gc,
         if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
         if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
