@@ -25,7 +25,8 @@ KEPT = ROOT / "benchmarks" / "instructions.json"
 SHIM = "libscalene_shim.so"
 #: In the order of steps.c, CALLS regions each.
 CALLS = 200
-ENTRIES = ("malloc", "free", "calloc", "realloc", "memcpy", "memmove", "pymalloc malloc", "pymalloc free")
+ENTRIES = ("malloc", "free", "calloc", "realloc", "memcpy", "memmove")
+ENTRIES += ("pymalloc malloc", "pymalloc free", "pymalloc malloc 1000", "pymalloc free 1000")
 SLACK = 2
 
 
@@ -86,8 +87,8 @@ def count(python: str) -> list[Count]:
 
 def table(counts: list[Count]) -> str:
     """The counts as text."""
-    head = f"{'call':16} {'in the shim':>12} {'bare':>6} {'recorded':>9} {'added':>6}"
-    rows = [f"{c.entry:16} {c.shim:12} {c.bare:6} {c.recorded:9} {c.recorded - c.bare:6}" for c in counts]
+    head = f"{'call':20} {'in the shim':>12} {'bare':>6} {'recorded':>9} {'added':>6}"
+    rows = [f"{c.entry:20} {c.shim:12} {c.bare:6} {c.recorded:9} {c.recorded - c.bare:6}" for c in counts]
     return "\n".join(["instructions of one call, median", head, "-" * len(head), *rows])
 
 

@@ -13,4 +13,4 @@ BENCHMARK = TESTS.parent / "benchmarks" / "instructions.py"
 def test_no_entry_point_executes_more_instructions_than_are_kept(any_python: Interpreter) -> None:
     done = run([sys.executable, BENCHMARK, "--check", "--python", any_python.path])
     assert done.status == 0, f"{done.stderr.decode()}\n{done.stdout.decode()}"
-    assert done.stdout.count(b"\n") == 11
+    assert done.stdout.count(b"\n") == 13

@@ -14,14 +14,14 @@
 static void *volatile kept[CALLS];
 
 /* Some calls without traps go before, so that everything has been resolved and has begun. */
-static void warm(void *(*allocate)(size_t), void (*release)(void *)) {
-  for (int i = 0; i < CALLS; i++) kept[i] = allocate(48);
+static void warm(void *(*allocate)(size_t), void (*release)(void *), size_t size) {
+  for (int i = 0; i < CALLS; i++) kept[i] = allocate(size);
   for (int i = 0; i < CALLS; i++) release(kept[i]);
 }
 
 /* CALLS regions each of: malloc, free, calloc, realloc in place, and free again. */
 void step_malloc(void) {
-  warm(malloc, free);
+  warm(malloc, free, 48);
   REGIONS(kept[i] = malloc(48))
   REGIONS(free(kept[i]))
   REGIONS(kept[i] = calloc(1, 48))
@@ -38,8 +38,8 @@ void step_copies(void) {
 }
 
 /* CALLS regions each of: allocation and release, by Python's object allocator, whose functions are given. */
-void step_objects(void *(*allocate)(size_t), void (*release)(void *)) {
-  warm(allocate, release);
-  REGIONS(kept[i] = allocate(48))
+void step_objects(void *(*allocate)(size_t), void (*release)(void *), size_t size) {
+  warm(allocate, release, size);
+  REGIONS(kept[i] = allocate(size))
   REGIONS(release(kept[i]))
 }

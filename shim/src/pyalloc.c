@@ -183,7 +183,9 @@ static APART void free_looked_at(struct py_allocator *below, void *block) {
 }
 
 static APART void free_otherwise(struct py_allocator *below, void *block, uint32_t piece) {
-  if (piece == PIECE_WATCHED && !live_maybe(block)) {
+  if (piece == PIECE_OUTSIDE) {
+    free_outside_pools(below, block);
+  } else if (piece == PIECE_WATCHED && !live_maybe(block)) {
     free_counted(below, block);
   } else {
     free_looked_at(below, block);
