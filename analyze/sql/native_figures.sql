@@ -9,14 +9,9 @@
 --   native_s [s]: user CPU time
 --   parallel_native_s [s]: the part of it that threads of libraries spent for the stack
 -- Order: none
-WITH places AS (
-    SELECT trace, stack, module, address, sum(ticks) AS ticks, sum(user_s) AS native_s,
-        coalesce(sum(user_s) FILTER (is_parallel), 0) AS parallel_native_s
-    FROM tick_figures WHERE is_native
-    GROUP BY trace, stack, module, address
-)
-SELECT p.trace, stack, p.module, if(address < end_offset, name, NULL) AS symbol, sum(ticks)::BIGINT AS ticks,
-    sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s
-FROM places p ASOF LEFT JOIN symbols s
-    ON p.trace = s.trace AND p.module = s.module AND p.address >= s.start_offset
+SELECT t.trace, stack, t.module, if(address < end_offset, name, NULL) AS symbol, sum(ticks)::BIGINT AS ticks,
+    sum(user_s) AS native_s, coalesce(sum(user_s) FILTER (is_parallel), 0) AS parallel_native_s
+FROM tick_figures t ASOF LEFT JOIN symbols s
+    ON t.trace = s.trace AND t.module = s.module AND t.address >= s.start_offset
+WHERE is_native
 GROUP BY ALL
