@@ -2,8 +2,7 @@
 
 A program that allocates is recorded with every allocation and every free, which makes events faster than any other way;
 the recorder is watched from outside, while it drains and while it converts. The program's own share is its largest resident
-set, recorded with default settings, less that of a bare run (exact recordings keep a larger table). Where pandas is
-installed beside the recorder, pyarrow imports it: 45 MB of the recorder's.
+set, recorded with default settings, less that of a bare run (exact recordings keep a larger table).
 """
 
 from __future__ import annotations
@@ -133,7 +132,7 @@ def main() -> None:
     """Runs the benchmark and writes its result."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", default=sys.executable, help="interpreter of the program (default: this one)")
-    parser.add_argument("--seconds", type=float, default=60, help="CPU time of the program (default: 60)")
+    parser.add_argument("--seconds", type=float, default=75, help="CPU time of the program (default: 75)")
     options = parser.parse_args()
     with TemporaryDirectory() as folder:
         figures = measure(options.python, options.seconds, Path(folder))

@@ -32,6 +32,7 @@ _MAGIC = b"PAR1"
 _SMALLEST_BYTES = 13
 _STRING_FIELD = b"\x18"  # thrift compact protocol: "next field, binary"
 _OUR_KEYS = b"scalene_trace."
+_PIECE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def seal(descriptor: int) -> None:
         at, value = _find(data, schema.METADATA_CRC32, start, end)
         if value != PLACEHOLDER:
             raise ValueError("the footer has no checksum placeholder")
-        digits = _digits(zlib.crc32(data))
+        digits = _digits(_crc(data, 0, len(data)))
     os.pwrite(descriptor, digits, at)
 
 
@@ -92,7 +93,9 @@ def _check(path: Path, data: mmap.mmap) -> TraceHeader:
     _, trace_id = _find(data, schema.METADATA_TRACE_ID, start, end)
     if crc_at < 0 or version_at < 0 or len(stored) != len(PLACEHOLDER):
         raise TraceDamaged(path, "its file metadata is incomplete")
-    if _digits(_crc(data, crc_at)) != stored:
+    after = crc_at + len(PLACEHOLDER)
+    before_it = _crc(data, 0, crc_at)
+    if _digits(_crc(data, after, len(data), zlib.crc32(PLACEHOLDER, before_it))) != stored:
         raise TraceDamaged(path, "its checksum does not fit its contents")
     if not _readable(version.decode("ascii", "replace")):
         raise TraceTooNew(path, version.decode("ascii", "replace"))
@@ -127,9 +130,14 @@ def _find(data: mmap.mmap, key: str, start: int, end: int) -> tuple[int, bytes]:
     return at + 1, data[at + 1 : min(at + 1 + length, end)]
 
 
-def _crc(data: mmap.mmap, crc_at: int) -> int:
-    with memoryview(data) as view, view[:crc_at] as before, view[crc_at + len(PLACEHOLDER) :] as after:
-        return zlib.crc32(after, zlib.crc32(PLACEHOLDER, zlib.crc32(before)))
+def _crc(data: mmap.mmap, begin: int, end: int, crc: int = 0) -> int:
+    """CRC-32 of a range, going on from ``crc``. What was read is let go: the pages of a mapped file count as ours."""
+    with memoryview(data) as view:
+        for piece in range(begin - begin % _PIECE_BYTES, end, _PIECE_BYTES):
+            with view[max(piece, begin) : min(piece + _PIECE_BYTES, end)] as part:
+                crc = zlib.crc32(part, crc)
+            data.madvise(mmap.MADV_DONTNEED, piece, _PIECE_BYTES)
+    return crc
 
 
 def _digits(crc: int) -> bytes:

@@ -174,16 +174,18 @@ class Spool:
         first = True
         following = next(chunks, None)
         while first or following is not None:
-            found = [following, *itertools.islice(chunks, self._batch_chunks - 1)] if following else []
+            found = _records(
+                itertools.islice(itertools.chain([following], chunks), self._batch_chunks) if following else []
+            )
             following = next(chunks, None)
-            batch = _records(found, last=following is None)
+            batch = [replace(found, last=following is None)]
+            del found
             if self._last_ns is not None:
-                batch = _up_to(batch, self._last_ns)
-            if first and batch.last:
-                self._only = [batch]
+                batch = [_up_to(batch.pop(), self._last_ns)]
+            if first and following is None:
+                self._only = batch[:]
             first = False
-            yield batch
-            del batch, found  # not two at a time
+            yield batch.pop()  # kept by whoever asked for it alone: not two at a time
 
 
 def _up_to(records: Records, last_ns: int) -> Records:
@@ -205,7 +207,8 @@ def _check_header(path: Path, header: np.void) -> None:
         raise NotASpool(path, "its chunk size or its ring size is wrong")
 
 
-def _records(chunks: Iterable[Chunk], last: bool) -> Records:
+def _records(chunks: Iterable[Chunk]) -> Records:
+    """The records of ``chunks``, as if more of them followed."""
     reading = _Reading()
     for chunk in chunks:
         _read_records(chunk, reading)
@@ -213,7 +216,7 @@ def _records(chunks: Iterable[Chunk], last: bool) -> Records:
     types, cut = _types(reading.payload["type"])
     payload = reading.payload
     return Records(
-        last, bulk, payload["process_start"], payload["module"], payload["code"], types, reading.damaged + cut
+        False, bulk, payload["process_start"], payload["module"], payload["code"], types, reading.damaged + cut
     )
 
 

@@ -1,11 +1,11 @@
 """Writes a trace: one Parquet file, one table (the columns are those of :mod:`schema`).
 
-Layout: every kind with fewer than :data:`SHARED_BELOW_ROWS` rows shares the first row group, ordered by kind, then time;
-a larger kind has row groups of its own, sorted by time. Recordings that are larger than memory come in parts: each is laid
-out so, and successive parts are nearly in the order of time. Times and ids are delta-coded, the rest is dictionary-coded;
-only ``kind`` and ``t_ns`` have statistics, and there is no Arrow schema in the footer: each of these was measured to
-make small traces smaller (docs/trace-format.md). The file metadata holds a CRC-32 of the whole file, see
-:mod:`integrity`.
+Layout: every kind of few rows shares the first row group, ordered by kind, then time; a larger kind has row groups of its
+own, sorted by time. Recordings that are larger than memory come in parts: their rows are joined into row groups
+(:mod:`row_groups`), sorted by time within each part, and successive parts are nearly in order. Times and ids are
+delta-coded, the rest is dictionary-coded; only ``kind`` and ``t_ns`` have statistics, and there is no Arrow schema in the
+footer: each of these was measured to make small traces smaller (docs/trace-format.md). The file metadata holds a CRC-32
+of the whole file, see :mod:`integrity`.
 """
 
 from __future__ import annotations
@@ -13,33 +13,16 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import integrity, schema
-from .columns import Coded, Lists
 from .errors import TraceWriteError
-
-#: Kinds with fewer rows than this share one row group: each row group costs about 9 KB of footer.
-SHARED_BELOW_ROWS = 20_000
-#: Rows of a row group of a larger kind (DuckDB's own default).
-GROUP_ROWS = 122_880
-
-_TYPES: dict[str, pa.DataType] = {
-    "string": pa.string(),
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "bool": pa.bool_(),
-    "binary": pa.binary(),
-    "list<string>": pa.list_(pa.field("element", pa.string())),
-    "list<int32>": pa.list_(pa.field("element", pa.int32())),
-}
+from .row_groups import TYPES, Block, Tables, row_groups
 
 #: Whole numbers of few distinct values, smaller as a dictionary than as deltas.
 _DICTIONARY_NUMBERS = frozenset(
@@ -51,19 +34,6 @@ _DICTIONARY_NUMBERS = frozenset(
 )
 #: Texts and bytes that do not repeat: a dictionary would only add a page.
 _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
-
-Values = Any  #: a sequence, a numpy array (masked or not), a pyarrow array, Coded or Lists; None or masked = null
-Tables = Mapping[str, Mapping[str, Values]]
-
-
-@dataclass(frozen=True)
-class _Block:
-    """All rows of one kind, as Arrow arrays sorted by time."""
-
-    kind: schema.Kind
-    rows: int
-    common: dict[str, pa.Array]
-    fields: list[pa.Array]
 
 
 def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
@@ -89,92 +59,23 @@ def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 
 def arrow_schema() -> pa.Schema:
     """The whole table's Arrow schema: the common columns, then one struct per kind."""
-    common = [pa.field(column.name, _TYPES[column.type]) for column in schema.COMMON]
+    common = [pa.field(column.name, TYPES[column.type]) for column in schema.COMMON]
     return pa.schema(common + [pa.field(kind.struct, _struct_type(kind)) for kind in schema.KINDS])
 
 
-def _in_schema_order(tables: Tables) -> Iterator[tuple[str, Mapping[str, Values]]]:
-    known = [kind.name for kind in schema.KINDS]
-    if unknown := set(tables) - set(known):
-        raise ValueError(f"no such kind: {', '.join(sorted(unknown))}")
-    return ((name, tables[name]) for name in known if name in tables)
-
-
 def _struct_type(kind: schema.Kind) -> pa.StructType:
-    return pa.struct([pa.field(column.name, _TYPES[column.type]) for column in kind.columns])
+    return pa.struct([pa.field(column.name, TYPES[column.type]) for column in kind.columns])
 
 
-def _block(kind: schema.Kind, columns: Mapping[str, Values]) -> _Block:
-    types = {column.name: _TYPES[column.type] for column in kind.columns}
-    types |= {column.name: _TYPES[column.type] for column in schema.COMMON if column.name in kind.common}
-    if unknown := set(columns) - set(types):
-        raise ValueError(f"kind {kind.name} has no column {', '.join(sorted(unknown))}")
-    arrays = {name: _array(values, types[name]) for name, values in columns.items()}
-    lengths = {len(array) for array in arrays.values()}
-    if len(lengths) > 1:
-        raise ValueError(f"columns of kind {kind.name} have different lengths: {sorted(lengths)}")
-    return _sorted_block(kind, lengths.pop() if lengths else 0, arrays)
-
-
-def _array(values: Values, wanted: pa.DataType) -> pa.Array:
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if isinstance(values, pa.Array):
-        return values if values.type == wanted else values.cast(wanted)
-    if isinstance(values, Coded):
-        texts = np.array([*values.values, None], object)  # Arrow's own take would load pyarrow.compute: 40 ms
-        return pa.array(texts[values.codes], wanted)
-    if isinstance(values, Lists):
-        return pa.ListArray.from_arrays(values.offsets, values.items, type=wanted)
-    if isinstance(values, np.ma.MaskedArray):
-        return pa.array(values.data, type=wanted, mask=np.ma.getmaskarray(values))
-    return pa.array(values, type=wanted)
-
-
-def _sorted_block(kind: schema.Kind, rows: int, arrays: dict[str, pa.Array]) -> _Block:
-    times = arrays.get("t_ns")
-    if times is not None and times.null_count == 0:
-        t_ns = times.to_numpy(zero_copy_only=False)
-        if np.any(t_ns[1:] < t_ns[:-1]):
-            order = pa.array(np.argsort(t_ns, kind="stable"))
-            arrays = {name: array.take(order) for name, array in arrays.items()}
-    common = {name: arrays[name] for name in kind.common if name in arrays}
-    missing = (pa.nulls(rows, _TYPES[column.type]) for column in kind.columns)
-    return _Block(kind, rows, common, [arrays.get(c.name, null) for c, null in zip(kind.columns, missing, strict=True)])
-
-
-def _groups_of(parts: Iterable[Tables]) -> Iterator[list[_Block]]:
-    remaining = iter(parts)
-    while (tables := next(remaining, None)) is not None:
-        groups = _row_groups(tables)
-        del tables
-        yield from groups
-
-
-def _row_groups(tables: Tables) -> Iterator[list[_Block]]:
-    blocks = [_block(schema.kind(name), columns) for name, columns in _in_schema_order(tables)]
-    blocks = [block for block in blocks if block.rows]
-    shared = [block for block in blocks if block.rows < SHARED_BELOW_ROWS]
-    if shared or not blocks:
-        yield shared
-    for block in blocks:
-        if block.rows >= SHARED_BELOW_ROWS:
-            yield from ([_slice(block, at)] for at in range(0, block.rows, GROUP_ROWS))
-
-
-def _slice(block: _Block, at: int) -> _Block:
-    common = {name: array.slice(at, GROUP_ROWS) for name, array in block.common.items()}
-    fields = [array.slice(at, GROUP_ROWS) for array in block.fields]
-    return _Block(block.kind, min(GROUP_ROWS, block.rows - at), common, fields)
-
-
-def _group_table(trace_id: str, blocks: list[_Block], wanted: pa.Schema) -> pa.Table:
+def _group_table(trace_id: str, blocks: list[Block], wanted: pa.Schema) -> pa.Table:
     rows = sum(block.rows for block in blocks)
     arrays = [_repeat(trace_id, rows), _concat([_repeat(block.kind.name, block.rows) for block in blocks], pa.string())]
     for column in schema.COMMON[2:]:
-        null = _TYPES[column.type]
-        arrays.append(_concat([b.common.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
-    arrays += [_struct_column(kind, blocks, rows) for kind in schema.KINDS]
+        null = TYPES[column.type]
+        arrays.append(_concat([b.arrays.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
+    # The nulls of one array share one buffer, however many columns it has.
+    nulls = pa.nulls(rows, pa.struct([wanted.field(kind.struct) for kind in schema.KINDS]))
+    arrays += [_struct_column(kind, blocks, nulls.field(kind.struct)) for kind in schema.KINDS]
     return pa.Table.from_arrays(arrays, schema=wanted)
 
 
@@ -186,19 +87,24 @@ def _concat(arrays: list[pa.Array], wanted: pa.DataType) -> pa.Array:
     return pa.concat_arrays(arrays) if arrays else pa.nulls(0, wanted)
 
 
-def _struct_column(kind: schema.Kind, blocks: list[_Block], rows: int) -> pa.Array:
+def _struct_column(kind: schema.Kind, blocks: list[Block], nulls: pa.Array) -> pa.Array:
     before = 0
     for block in blocks:
         if block.kind is kind:
-            return _padded_struct(block, before, rows)
+            return _padded(_struct(block), before, nulls)
         before += block.rows
-    return pa.nulls(rows, _struct_type(kind))
+    return nulls
 
 
-def _padded_struct(block: _Block, before: int, rows: int) -> pa.Array:
-    after = rows - before - block.rows
-    struct = pa.StructArray.from_arrays(block.fields, fields=list(_struct_type(block.kind)))
-    return pa.concat_arrays([pa.nulls(before, struct.type), struct, pa.nulls(after, struct.type)])
+def _struct(block: Block) -> pa.Array:
+    columns = [block.arrays.get(c.name, pa.nulls(block.rows, TYPES[c.type])) for c in block.kind.columns]
+    return pa.StructArray.from_arrays(columns, fields=list(_struct_type(block.kind)))
+
+
+def _padded(struct: pa.Array, before: int, nulls: pa.Array) -> pa.Array:
+    """``struct`` behind ``before`` nulls, as long as ``nulls``."""
+    end = before + len(struct)
+    return struct if len(struct) == len(nulls) else pa.concat_arrays([nulls[:before], struct, nulls[end:]])
 
 
 def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
@@ -206,10 +112,13 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     with os.fdopen(descriptor, "r+b") as file:
         wanted = arrow_schema()
         with pq.ParquetWriter(file, wanted, **_writer_options()) as writer:
-            for group in _groups_of(parts):
+            for group in row_groups(parts):
                 table = _group_table(trace_id, group, wanted)
                 writer.write_table(table, row_group_size=max(len(table), 1))
                 del group, table  # not two at a time
+                # What the footer will say of the group stays, in small pieces between what is free now: libc would keep
+                # all of that.
+                pa.default_memory_pool().release_unused()
             writer.add_key_value_metadata(_metadata(trace_id))
         file.flush()
         integrity.seal(file.fileno())

@@ -98,13 +98,16 @@ class Conversion:
         for following in pieces:  # all but the last are sets of their own
             yield self._with_gpu({}, piece)
             piece = following
-        for batch in self._spool.batches():
-            tables = self._sample_tables(batch)
-            self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
-            if batch.last:
-                tables = self._with_gpu(tables, piece) | self._whole_tables()
-            yield tables
-            del batch, tables  # not two at a time
+        batches = self._spool.batches()
+        while (batch := next(batches, None)) is not None:
+            found = [self._tables_of(batch, piece)]
+            del batch
+            yield found.pop()  # kept by the writer alone: not two at a time, nor one while it is written
+
+    def _tables_of(self, batch: Records, piece: dict[str, Any] | None) -> Tables:
+        tables = self._sample_tables(batch)
+        self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
+        return self._with_gpu(tables, piece) | self._whole_tables() if batch.last else tables
 
     def _with_gpu(self, tables: Tables, piece: dict[str, Any] | None) -> Tables:
         """``tables`` with some rows of the ``gpu`` table."""

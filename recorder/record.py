@@ -18,6 +18,7 @@ from scalene_trace.formats.version import VERSION
 from .drain import Drain
 from .folders import create_spool_folder, output_template, remove_recording
 from .live import Live, Parts, Recorded
+from .load import load_converter
 from .marks import MarkFile
 from .program import Program, resolve_program, start
 from .recording import MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts, write_facts
@@ -93,20 +94,8 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
 def _supervise(live: Live, pid: int) -> Recorded:
     """Waits for the program. From here on nothing may end the recorder before it."""
     with suppress(Exception):  # what is broken there is told when it is needed
-        _load_converter()
+        load_converter()  # takes a while; the program has its environment already
     return live.end(wait_for(pid, live.turn))
-
-
-def _load_converter() -> None:
-    """Imports what the end needs while the program runs: numpy and pyarrow take a while.
-
-    numpy's OpenBLAS starts a thread for each core when it is imported, each of which spins before it rests (70 ms of CPU
-    on two cores). Nothing here multiplies matrices, and the program has its environment already.
-    """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    from scalene_trace.formats import writer  # noqa: F401
-
-    from . import convert, finish  # noqa: F401
 
 
 def _environment(shim: Path, spool: Path) -> dict[bytes, bytes]:

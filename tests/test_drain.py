@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 
 import duckdb
@@ -13,7 +15,7 @@ import numpy as np
 import pytest
 
 from interpreters import Interpreter
-from recording import record, target
+from recording import record, run, target, tool
 from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNK_LINES, CHUNKS_OFFSET, LINE_BYTES
 from scalene_trace.formats.layout import constants, ffi, struct_dtype
 from scalene_trace.formats.spool import Spool
@@ -21,6 +23,7 @@ from scalene_trace.formats.writer import write_trace
 from scalene_trace.recorder import drain as drain_module
 from scalene_trace.recorder.convert import Conversion, Outcome
 from scalene_trace.recorder.drain import Drain
+from scalene_trace.recorder.recording import FACTS_NAME
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.space import FULL_AHEAD, SpoolSpace
 from spool_builder import START_MONO_NS, SpoolBuilder
@@ -278,6 +281,37 @@ def test_a_trace_of_many_parts_is_one_table(tmp_path: Path) -> None:
     write_trace(tmp_path / "t.parquet", "ab" * 16, conversion.tables())
     count = f"SELECT count(*) FILTER (kind IN ('cpu', 'memory', 'alloc', 'copy')) FROM '{tmp_path / 't.parquet'}'"
     assert duckdb.sql(count).fetchall() == [(conversion.events,)]
+
+
+# Killed before the last part of four: one row group is in the file then, and more than a part waits for the next one.
+KILLED = """
+import os, sys
+from pathlib import Path
+from scalene_trace.recorder import convert, finish
+
+def tables(self, real=convert.Conversion.tables):
+    for number, each in enumerate(real(self)):
+        if number == 3:
+            os.kill(os.getpid(), 9)
+        yield each
+
+convert.Conversion.tables = tables
+finish.recover(Path(sys.argv[1]), None)
+"""
+
+
+def test_what_waits_when_the_conversion_is_killed_is_recovered(tmp_path: Path) -> None:
+    folder, ticks = tmp_path / "t.parquet.spool", np.zeros(200_003, struct_dtype("record_tick"))
+    ticks["t_ns"] = START_MONO_NS + np.arange(200_003)
+    ticks["thread"], ticks["user_ns"] = 1, 10_000_000
+    SpoolBuilder().start(1).bulk("tick", ticks).write(folder / "spool", drained=150)
+    (folder / FACTS_NAME).write_text(json.dumps(asdict(facts(tmp_path))))
+    assert run([sys.executable, "-c", KILLED, folder]).status == 128 + 9
+    (unfinished,) = folder.glob("*.tmp")
+    assert unfinished.stat().st_size > 10_000 and [each.name for each in tmp_path.iterdir()] == [folder.name]
+    assert run([*tool("scalene-record"), "--recover", folder]).status == 0
+    stored = duckdb.sql(f"SELECT t_ns FROM '{tmp_path / 't.parquet'}' WHERE kind = 'cpu'").fetchnumpy()["t_ns"]
+    assert np.array_equal(stored, np.arange(200_003)) and not folder.exists()
 
 
 # ---- the whole ----

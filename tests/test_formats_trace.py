@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import stat
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scalene_trace.formats import errors, integrity, schema, writer
+from scalene_trace.formats import errors, integrity, row_groups, schema
 from scalene_trace.formats.columns import Coded, Lists
 from scalene_trace.formats.integrity import check_trace
 from scalene_trace.formats.settings import SETTINGS
@@ -218,6 +219,59 @@ def test_a_large_kind_has_row_groups_of_its_own_sorted_by_time(tmp_path):
     assert stored == list(zip(rows["t_ns"].tolist(), rows["user_ns"].tolist(), strict=True))
 
 
+def parts_of(tables, count):
+    """``tables`` of arrays in ``count`` parts of nearly equal size."""
+    for part in range(count):
+        yield {
+            kind: {name: np.array_split(column, count)[part] for name, column in columns.items()}
+            for kind, columns in tables.items()
+        }
+
+
+def many_and_few():
+    """Two kinds, of many rows and of few, the numbers of which say where they belong."""
+    few = {"t_ns": np.arange(19_999) * 11, "footprint_bytes": np.arange(19_999)}
+    return {"memory": {"t_ns": np.arange(300_007) * 3 // 7, "net_bytes": np.arange(300_007)}, "heap": few}
+
+
+@pytest.mark.parametrize("parts", [2, 7, 100])
+def test_rows_of_many_parts_share_few_row_groups_and_keep_their_order(tmp_path, parts):
+    path, tables = tmp_path / "t.parquet", many_and_few()
+    write_trace(path, TRACE_ID, parts_of(tables, parts))
+    metadata = pq.read_metadata(path)
+    sizes = [metadata.row_group(number).num_rows for number in range(metadata.num_row_groups)]
+    assert sum(sizes) == 320_006 and len(sizes) <= 5
+    assert min(sizes[:-2]) >= row_groups.JOINED_ROWS and max(sizes) <= row_groups.GROUP_ROWS
+    for kind, column in (("memory", "net_bytes"), ("heap", "footprint_bytes")):
+        stored = query(path, f"SELECT t_ns, {kind}.{column} FROM TRACE WHERE kind = '{kind}'")
+        assert stored == list(zip(*(each.tolist() for each in tables[kind].values()), strict=True))
+
+
+def test_columns_that_only_some_parts_fill_are_null_in_the_others(tmp_path):
+    parts = [{"memory": {"t_ns": [1], "net_bytes": [10]}}, {}, {"memory": {"t_ns": [2]}, "rss": {"t_ns": [3]}}]
+    write_trace(tmp_path / "t.parquet", TRACE_ID, parts)
+    stored = query(tmp_path / "t.parquet", "SELECT kind, t_ns, memory.net_bytes FROM TRACE")
+    assert stored == [("memory", 1, 10), ("memory", 2, None), ("rss", 3, None)]
+
+
+def test_the_same_parts_give_the_same_file(tmp_path):
+    for name in ("a", "b"):
+        write_trace(tmp_path / name, TRACE_ID, parts_of(many_and_few(), 9))
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_nothing_is_left_when_it_ends_between_parts(tmp_path):
+    """Rows that wait are only in memory, so no trace is there before it is whole; the spool is, until then."""
+
+    def interrupted():
+        yield from itertools.islice(parts_of(many_and_few(), 9), 6)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        write_trace(tmp_path / "t.parquet", TRACE_ID, interrupted())
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_statistics_are_kept_for_kind_and_time_alone(trace):
     group = pq.read_metadata(trace).row_group(0)
     columns = [group.column(number) for number in range(group.num_columns)]
@@ -359,7 +413,7 @@ def test_only_the_writer_needs_pyarrow():
 
     code = "import sys; from scalene_trace.formats import {}; print('pyarrow' in sys.modules)"
     modules = "schema, integrity, errors, layout, losses, linetable, opcodes, spool, columns"
-    for names, expected in ((modules, "False"), ("writer", "True")):
+    for names, expected in ((modules, "False"), ("row_groups", "True"), ("writer", "True")):
         out = subprocess.run([sys.executable, "-c", code.format(names)], capture_output=True, text=True, check=True)
         assert out.stdout.strip() == expected
-    assert writer.SHARED_BELOW_ROWS == 20_000
+    assert row_groups.SHARED_BELOW_ROWS == 20_000

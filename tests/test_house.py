@@ -25,7 +25,7 @@ MAY_IMPORT = {
 #: Third-party package: the files that may import it (a folder stands for all of its files).
 THIRD_PARTY = {
     "duckdb": ["analyze"],
-    "pyarrow": ["formats/writer.py", "formats/arrow.py"],
+    "pyarrow": ["formats/writer.py", "formats/row_groups.py", "formats/arrow.py"],
     "typer": ["cli"],
     "click": ["cli"],
     "rich": ["cli"],

@@ -1,0 +1,163 @@
+"""Which rows share a row group of a trace, as Arrow arrays.
+
+A recording of one part is laid out as a whole: every kind with fewer than :data:`SHARED_BELOW_ROWS` rows shares the first
+row group, a larger kind has row groups of its own. The rows of more parts wait until there are :data:`JOINED_ROWS` of their
+kind; what waits at the end is laid out like the only part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from . import schema
+from .columns import Coded, Lists
+
+#: Kinds with fewer rows than this share one row group: each row group costs about 9 KB of footer.
+SHARED_BELOW_ROWS = 20_000
+#: Rows of a row group of a larger kind (DuckDB's own default).
+GROUP_ROWS = 122_880
+#: Fewer rows than this wait for more of their kind. A part has 65,000 at most, most often half of that, and what the footer
+#: says of a row group takes 0.15 MB of memory until it is written, then 0.1 MB more (docs/design/spool.md).
+JOINED_ROWS = 92_160
+
+TYPES: dict[str, pa.DataType] = {
+    "string": pa.string(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "bool": pa.bool_(),
+    "binary": pa.binary(),
+    "list<string>": pa.list_(pa.field("element", pa.string())),
+    "list<int32>": pa.list_(pa.field("element", pa.int32())),
+}
+
+Values = Any  #: a sequence, a numpy array (masked or not), a pyarrow array, Coded or Lists; None or masked = null
+Tables = Mapping[str, Mapping[str, Values]]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows of one kind. ``arrays``: every column that the kind fills, by name."""
+
+    kind: schema.Kind
+    rows: int
+    arrays: dict[str, pa.Array]
+
+
+def row_groups(parts: Iterable[Tables]) -> Iterator[list[Block]]:
+    """The rows of all parts in their order; at least one row group. Raises ValueError for tables that do not fit the
+    schema."""
+    waiting: dict[str, list[Block]] = {kind.name: [] for kind in schema.KINDS}
+    remaining = iter(parts)
+    _add(next(remaining, {}), waiting)
+    while (tables := next(remaining, None)) is not None:
+        _add(tables, waiting)
+        del tables  # not held while they are written
+        for name in waiting:
+            if _rows(waiting[name]) >= JOINED_ROWS:
+                yield from _full_groups(waiting, name)
+    yield from _last_groups(waiting)
+
+
+def _add(tables: Tables, waiting: dict[str, list[Block]]) -> None:
+    if unknown := set(tables) - set(waiting):
+        raise ValueError(f"no such kind: {', '.join(sorted(unknown))}")
+    for name, columns in tables.items():
+        block = _block(schema.kind(name), columns)
+        if block.rows:
+            waiting[name].append(block)
+
+
+def _full_groups(waiting: dict[str, list[Block]], name: str) -> Iterator[list[Block]]:
+    """Takes what waits of a kind; too few rows for a row group of their own go on waiting."""
+    block = _joined(waiting[name])
+    while block.rows >= JOINED_ROWS:
+        group, block = _split(block, GROUP_ROWS)
+        yield [group]
+    if block.rows:
+        waiting[name].append(block)
+
+
+def _last_groups(waiting: dict[str, list[Block]]) -> Iterator[list[Block]]:
+    """Takes all that waits."""
+    found = [blocks for blocks in waiting.values() if blocks]
+    shared = [_joined(blocks) for blocks in found if _rows(blocks) < SHARED_BELOW_ROWS]
+    if shared or not found:
+        yield shared
+    for blocks in found:
+        while _rows(blocks):
+            group, rest = _split(_joined(blocks), GROUP_ROWS)
+            blocks.append(rest)
+            yield [group]
+
+
+def _rows(blocks: list[Block]) -> int:
+    return sum(block.rows for block in blocks)
+
+
+def _types(kind: schema.Kind) -> dict[str, pa.DataType]:
+    """The columns that a kind may fill, common ones first."""
+    common = {column.name: TYPES[column.type] for column in schema.COMMON if column.name in kind.common}
+    return common | {column.name: TYPES[column.type] for column in kind.columns}
+
+
+def _block(kind: schema.Kind, columns: Mapping[str, Values]) -> Block:
+    types = _types(kind)
+    if unknown := set(columns) - set(types):
+        raise ValueError(f"kind {kind.name} has no column {', '.join(sorted(unknown))}")
+    arrays = {name: _array(values, types[name]) for name, values in columns.items()}
+    lengths = {len(array) for array in arrays.values()}
+    if len(lengths) > 1:
+        raise ValueError(f"columns of kind {kind.name} have different lengths: {sorted(lengths)}")
+    return Block(kind, lengths.pop() if lengths else 0, _by_time(arrays))
+
+
+def _by_time(arrays: dict[str, pa.Array]) -> dict[str, pa.Array]:
+    times = arrays.get("t_ns")
+    if times is None or times.null_count:
+        return arrays
+    t_ns = times.to_numpy(zero_copy_only=False)
+    if not np.any(t_ns[1:] < t_ns[:-1]):
+        return arrays
+    order = pa.array(np.argsort(t_ns, kind="stable"))
+    return {name: array.take(order) for name, array in arrays.items()}
+
+
+def _array(values: Values, wanted: pa.DataType) -> pa.Array:
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if isinstance(values, pa.Array):
+        return values if values.type == wanted else values.cast(wanted)
+    if isinstance(values, Coded):
+        texts = np.array([*values.values, None], object)  # Arrow's own take would load pyarrow.compute: 40 ms
+        return pa.array(texts[values.codes], wanted)
+    if isinstance(values, Lists):
+        return pa.ListArray.from_arrays(values.offsets, values.items, type=wanted)
+    if isinstance(values, np.ma.MaskedArray):
+        return pa.array(values.data, type=wanted, mask=np.ma.getmaskarray(values))
+    return pa.array(values, type=wanted)
+
+
+def _joined(blocks: list[Block]) -> Block:
+    """The rows of ``blocks``, which are of one kind, one after the other. Empties them column by column: not all of them
+    twice in memory."""
+    kind, rows = blocks[0].kind, sum(block.rows for block in blocks)
+    arrays = {}
+    for name, wanted in _types(kind).items():
+        if any(name in block.arrays for block in blocks):
+            pieces = [block.arrays.pop(name, None) or pa.nulls(block.rows, wanted) for block in blocks]
+            arrays[name] = pa.concat_arrays(pieces) if len(pieces) > 1 else pieces[0]
+    blocks.clear()
+    return Block(kind, rows, arrays)
+
+
+def _split(block: Block, rows: int) -> tuple[Block, Block]:
+    """The first ``rows`` rows, or all if they are fewer, and the others."""
+    first = min(rows, block.rows)
+    head = {name: array[:first] for name, array in block.arrays.items()}
+    tail = {name: array[first:] for name, array in block.arrays.items()}
+    return Block(block.kind, first, head), Block(block.kind, block.rows - first, tail)
