@@ -68,7 +68,8 @@ def count(python: str) -> list[Count]:
         stepper = compile_program(folder, "stepper.c")
         library = compile_program(folder, "steps.c", "-shared", "-fPIC")
         bare = step([], stepper, library, python)
-        rare = ["--cpu-interval", "1s", "--alloc-interval", "1GB"]  # a followed block in the pool costs its neighbours ten more
+        # A followed block in the pool costs its neighbours ten more.
+        rare = ["--cpu-interval", "1s", "--alloc-interval", "1GB"]
         record = [tool("scalene-record"), "-o", str(folder / "t.parquet"), *rare, "--"]
         recorded = step(record, stepper, library, python)
     found = []
