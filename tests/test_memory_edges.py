@@ -40,6 +40,13 @@ def test_a_mapping_that_grows_moves_the_footprint_by_the_difference(edges: Path,
     assert sizes == {"mmap": 1, "mremap": 50}
 
 
+def test_blocks_that_threads_resize_before_they_allocate_any_are_followed_on(edges: Path, tmp_path: Path) -> None:
+    done = recorded(tmp_path / "t.parquet", edges, "resized_first", "--alloc-interval", "1")
+    found = [row for row in rows(done.trace, "alloc") if row["size_bytes"] == 5003]
+    lives = Counter((row["allocator"], row["lifetime_ns"] is None) for row in found)
+    assert lives == {("malloc", False): 10, ("realloc", True): 10}
+
+
 def test_what_cannot_be_unmapped_is_still_counted(edges: Path, tmp_path: Path) -> None:
     done = recorded(tmp_path / "t.parquet", edges, "refused")
     assert done.facts["result"] == -1

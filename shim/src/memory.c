@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-_Alignas(64) THREAD_LOCAL struct memory_state this_memory;
+_Alignas(64) THREAD_LOCAL struct memory_state this_memory = NEW_MEMORY_STATE;
 enum memory_mode memory_mode;
 
 /* What is not yet in a sample. Invariant: all samples' net + since.net + unseen.net == footprint - that at the start. */
@@ -270,13 +270,15 @@ static int64_t due(struct memory_state *m, const struct block *block) {
   return spool->paused ? 0 : interval;
 }
 
-/* A thread's first gaps begin before its first block. */
+/* A thread's first gaps begin before its first block. What sample_at tells until then is by how much: resized, a block
+ * counts with all its bytes. */
 static void begin_streams(struct memory_state *m) {
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
-    if (s->sample_at) continue;
+    int64_t passed = allocated_in(s) - s->sample_at;
+    if (s->interval != NOT_DRAWN) continue;
     draw(m, s, sampler_interval());
-    if (s->sample_at != NEVER) s->sample_at -= allocated_in(s);
+    if (s->sample_at != NEVER) s->sample_at -= passed;
   }
 }
 
@@ -305,7 +307,10 @@ static void set_stops(struct memory_state *m) {
 }
 
 static void stop_counting(struct memory_state *m) {
-  for (int i = 0; i < STREAMS; i++) set_room(&m->stream[i], NEVER, NEVER);
+  for (int i = 0; i < STREAMS; i++) {
+    m->stream[i].interval = 0; /* else what is resized would bring the next stop near */
+    set_room(&m->stream[i], NEVER, NEVER);
+  }
 }
 
 /* A stop for a sample alone moves no counters, so footprint samples fall where they would without. */

@@ -373,9 +373,10 @@ struct memory_stream {
   int64_t free_left; /* the same of frees */
   int64_t room;      /* up to the byte before the flush limit, or before sample_at if that comes first */
   int64_t free_room; /* up to the byte before the flush limit */
-  int64_t sample_at; /* in allocated bytes: where the next sample is due; 0 = not drawn yet */
+  int64_t sample_at; /* in allocated bytes: where the next sample is due */
   int64_t interval;  /* under which it was drawn; 0 = none is due */
 };
+#define NOT_DRAWN (-1) /* an interval: of a thread that has allocated nothing yet */
 struct memory_state {
   uint32_t python_depth; /* > 0 inside one of Python's allocators */
   struct memory_stream stream[STREAMS];
@@ -386,6 +387,8 @@ struct memory_state {
   uintptr_t untyped; /* the last sampled block of Python's, whose type is not known yet */
   uint64_t untyped_id;
 };
+#define NEW_MEMORY_STATE                                                                                               \
+  { .stream = {{.interval = NOT_DRAWN}, {.interval = NOT_DRAWN}} }
 extern THREAD_LOCAL struct memory_state this_memory;
 
 /* A block that was allocated just now. */

@@ -56,7 +56,7 @@ static void begin(uint64_t interval, bool adapts) {
   header.alloc_interval_bytes = interval;
   header.alloc_control = 0;
   header.features = FEATURE_MEMORY | (adapts ? FEATURE_ALLOC_AUTO : 0);
-  this_memory = (struct memory_state){0};
+  this_memory = (struct memory_state)NEW_MEMORY_STATE;
   alloc_count = free_count = note_count = 0;
   memory_init();
 }
@@ -183,6 +183,28 @@ static void test_a_resized_block_is_a_new_one(void) {
   check(alloc_count == 3 && allocs[2].usable_bytes == 32);
   release(block, 32);
   check(free_count == 2 && frees[1].id == allocs[2].id);
+}
+
+static void test_a_resized_block_is_sampled_when_it_is_a_threads_first(void) {
+  begin(1, false);
+  memory_count_resized(&this_memory, NATIVE, (void *)next_address, 100, 104, 104, ALLOC_REALLOC);
+  check(alloc_count == 1 && allocs[0].usable_bytes == 104);
+  release(next_address, 104);
+  begin(1, false);
+  memory_count_resized(&this_memory, NATIVE, (void *)next_address, 90, 104, 96, ALLOC_REALLOC);
+  check(alloc_count == 1 && allocs[0].usable_bytes == 96);
+  release(next_address, 96);
+}
+
+static void test_a_resized_block_is_sampled_when_what_is_due_comes_out_at_nothing(void) {
+  begin(1 << 20, false);
+  allocate(16);
+  allocate(16);
+  size_t bytes = (size_t)this_memory.stream[NATIVE].sample_at;
+  int before = alloc_count;
+  memory_count_resized(&this_memory, NATIVE, (void *)next_address, bytes, bytes, bytes, ALLOC_REALLOC);
+  check(alloc_count == before + 1 && allocs[before].usable_bytes == bytes);
+  release(next_address, bytes);
 }
 
 static void test_nothing_is_sampled_when_off(void) {
@@ -348,6 +370,8 @@ int main(void) {
   test_blocks_are_taken_independently_with_their_chance();
   test_estimates_are_unbiased_at_every_interval();
   test_a_resized_block_is_a_new_one();
+  test_a_resized_block_is_sampled_when_it_is_a_threads_first();
+  test_a_resized_block_is_sampled_when_what_is_due_comes_out_at_nothing();
   test_the_table_between_threads();
   test_a_piece_is_quiet_while_nothing_in_it_is_followed();
   test_nothing_is_sampled_when_off();

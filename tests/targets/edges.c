@@ -16,9 +16,7 @@
 #define MIB ((size_t)1 << 20)
 #define PAGE ((size_t)4096)
 
-static void *map(size_t bytes) {
-  return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-}
+static void *map(size_t bytes) { return mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); }
 
 /* 100 MiB that grow 50 times by a page. */
 static void grown(void) {
@@ -116,12 +114,25 @@ static void notified(void) {
   printf("{\"descriptor\": %d}\n", first);
 }
 
+static void *resize_to_itself(void *block) { return realloc(block, 5003); }
+
+/* Threads that resize a block before they allocate any. */
+static void resized_first(void) {
+  for (int i = 0; i < 10; i++) {
+    pthread_t thread;
+    void *block = malloc(5003);
+    pthread_create(&thread, NULL, resize_to_itself, block);
+    pthread_join(thread, &block);
+  }
+  printf("{\"left\": 10}\n");
+}
+
 int main(int count, char **arguments) {
   static const struct {
     const char *name;
     void (*go)(void);
-  } ways[] = {{"grown", grown},       {"refused", refused}, {"crowded", crowded},  {"aligned", aligned},
-              {"floating", floating}, {"jumping", jumping}, {"notified", notified}};
+  } ways[] = {{"grown", grown},       {"refused", refused}, {"crowded", crowded},   {"aligned", aligned},
+              {"floating", floating}, {"jumping", jumping}, {"notified", notified}, {"resized_first", resized_first}};
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     if (count == 2 && strcmp(arguments[1], ways[i].name) == 0) {
       ways[i].go();
