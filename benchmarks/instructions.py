@@ -28,6 +28,8 @@ CALLS = 200
 ENTRIES = ("malloc", "free", "calloc", "realloc", "memcpy", "memmove")
 ENTRIES += ("pymalloc malloc", "pymalloc free", "pymalloc malloc 1000", "pymalloc free 1000")
 SLACK = 2
+#: Few samples: a followed block costs its neighbours in the pool ten instructions more.
+RARE = ("--cpu-interval", "1s", "--alloc-interval", "1GB")
 
 
 @dataclass(frozen=True)
@@ -69,13 +71,7 @@ def count(python: str) -> list[Count]:
         stepper = compile_program(folder, "stepper.c")
         library = compile_program(folder, "steps.c", "-shared", "-fPIC")
         bare = step([], stepper, library, python)
-        rare = [
-            "--cpu-interval",
-            "1s",
-            "--alloc-interval",
-            "1GB",
-        ]  # a followed block in the pool costs its neighbours ten more
-        record = [tool("scalene-record"), "-o", str(folder / "t.parquet"), *rare, "--"]
+        record = [tool("scalene-record"), "-o", str(folder / "t.parquet"), *RARE, "--"]
         recorded = step(record, stepper, library, python)
     found = []
     for number, entry in enumerate(ENTRIES):
