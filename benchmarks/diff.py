@@ -1,7 +1,8 @@
 """Does `scalene-analyze diff` find what changed, and nothing else?
 
-Recordings of ``programs/nine_lines.py``, a tick every 0.2 ms of CPU time: as it is, and with its busy line 20 % and 40 % slower.
-The three take turns, so that a machine that changes its speed changes all. Compared are 20 pairs and 20 times three
+Recordings of ``programs/nine_lines.py``, a tick every ms of CPU time (at one each 0.2 ms, ticks are a third of the time):
+as it is, and with its busy line 20 % and 40 % slower. The three take turns, so that a machine that changes its speed
+changes all. Compared are 20 pairs and 20 times three
 against three of recordings of the same program (how many have a false alarm in them), five against five (is the slower
 line found, and how often is something else said to have changed) and single pairs.
 """
@@ -46,7 +47,7 @@ def record(slower: int, python: str, rounds: int, folder: Path) -> Run:
     """Records the program once and reduces the trace."""
     trace = folder / "t.parquet"
     program = [str(PROGRAM), "--slower", str(slower), "--rounds", str(rounds)]
-    options = ["-o", str(trace), "--python", python, "--cpu-interval", "200us"]
+    options = ["-o", str(trace), "--python", python, "--cpu-interval", "1ms"]
     subprocess.run([tool("scalene-record"), *options, *program], check=True, capture_output=True)
     run = read_run(trace, Selection())
     trace.unlink()
@@ -105,7 +106,7 @@ def main() -> int:
     """Measures and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recordings", type=int, default=20, help="of each of the three programs; twice of the first")
-    parser.add_argument("--rounds", type=int, default=240)
+    parser.add_argument("--rounds", type=int, default=1100)
     parser.add_argument("--python", default=sys.executable, help="interpreter to measure (default: the one running)")
     parser.add_argument("--short", action="store_true", help="nothing written")
     asked = parser.parse_args()
@@ -118,7 +119,7 @@ def main() -> int:
     draw = random.Random(1_999_993)
     ways = [(0, 1), (0, 3), (0, 5), (20, 1), (20, 3), (20, 5), (40, 1)]
     rows = [judge(runs[0], runs[slower], slower, count, draw) for slower, count in ways]
-    text = table(rows, round(5e3 * sum(busy) / len(busy)))
+    text = table(rows, round(1e3 * sum(busy) / len(busy)))
     if asked.short:
         print(text)
         return 0

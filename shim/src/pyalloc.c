@@ -168,8 +168,7 @@ static inline void free_counted(struct py_allocator *below, void *block) {
     free_and_stop(below, block);
     return;
   }
-  void (*pymalloc_free)(void *, void *) = below->free;
-  pymalloc_free(below->context, block);
+  below->free(below->context, block);
 }
 
 /* A block that may be followed, one that is in no pool, or one of which nothing is known yet. */
@@ -185,34 +184,28 @@ static APART void free_looked_at(struct py_allocator *below, void *block) {
 static APART void free_otherwise(struct py_allocator *below, void *block, uint32_t piece) {
   if (piece == PIECE_OUTSIDE) {
     free_outside_pools(below, block);
-  } else if (piece == PIECE_WATCHED && !live_maybe(block)) {
+  } else if (piece == PIECE_QUIET || (piece == PIECE_WATCHED && !live_maybe(block))) {
     free_counted(below, block);
   } else {
     free_looked_at(below, block);
   }
 }
 
-/* To its pool nothing below is counted, so the call is the last thing done. */
-static HOT void python_free(void *context, void *block) {
-  struct py_allocator *below = context;
-  uint32_t piece = live_piece(block);
-  if (likely(piece == PIECE_QUIET)) {
-    free_counted(below, block);
-  } else {
-    free_otherwise(below, block, piece);
-  }
-}
+static void python_free(void *context, void *block) { free_otherwise(context, block, live_piece(block)); }
 
 /* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted before
- * the call. (Where even an arena cannot be had, pymalloc asks malloc and the block counts twice.) ---- */
+ * the call, which is the last thing done. (Where even an arena cannot be had, pymalloc asks malloc and the block counts
+ * twice.) ---- */
 
 #define SMALL_BYTES 512
 #define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
 
+static struct py_allocator pymalloc; /* its context is null */
+
 /* The countdown has reached its end with this block: it may be a sample. */
-static SLOW_PATH void *malloc_and_stop(struct py_allocator *below, size_t size) {
+static SLOW_PATH void *malloc_and_stop(size_t size) {
   size_t usable = CLASS_BYTES(size);
-  void *block = below->malloc(below->context, size);
+  void *block = pymalloc.malloc(NULL, size);
   if (block) {
     memory_stop_at_allocated(PYTHON, block, size, usable, ALLOC_PYMALLOC, usable);
   } else {
@@ -222,21 +215,31 @@ static SLOW_PATH void *malloc_and_stop(struct py_allocator *below, size_t size) 
 }
 
 /* pymalloc asks malloc, which counts. */
-static APART void *malloc_outside_pools(struct py_allocator *below, size_t size) {
+static APART void *malloc_outside_pools(size_t size) {
   struct memory_state *m = &this_memory;
   m->python_depth++;
-  void *block = below->malloc(below->context, size);
+  void *block = pymalloc.malloc(NULL, size);
   m->python_depth--;
   return block;
 }
 
+/* Context: what is below, also where pymalloc's own functions are called directly. */
 static HOT void *pymalloc_malloc(void *context, size_t size) {
-  struct py_allocator *below = context;
-  if (unlikely(size - 1 >= SMALL_BYTES)) return malloc_outside_pools(below, size);
-  if (unlikely((this_memory.stream[PYTHON].left -= (int64_t)CLASS_BYTES(size)) < 0))
-    return malloc_and_stop(below, size);
-  void *(*pymalloc)(void *, size_t) = below->malloc;
-  return pymalloc(below->context, size);
+  (void)context;
+  if (unlikely(size - 1 >= SMALL_BYTES)) return malloc_outside_pools(size);
+  if (unlikely((this_memory.stream[PYTHON].left -= (int64_t)CLASS_BYTES(size)) < 0)) return malloc_and_stop(size);
+  return pymalloc.malloc(NULL, size);
+}
+
+static HOT void pymalloc_free(void *context, void *block) {
+  uint32_t piece = live_piece(block);
+  if (unlikely(piece != PIECE_QUIET)) {
+    free_otherwise(context, block, piece);
+  } else if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
+    free_and_stop(context, block);
+  } else {
+    pymalloc.free(NULL, block);
+  }
 }
 
 /* ---- installing, and installing again ---- */
@@ -256,6 +259,11 @@ static void wrap_all(int turn) {
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
 }
 
+/* It has no context; Python's debugging allocators have one. */
+static bool is_pymalloc(const struct py_allocator *allocator) {
+  return !allocator->context && allocator->malloc == pymalloc.malloc && allocator->free == pymalloc.free;
+}
+
 static void at_first_arena(void) {
   struct py_allocator now;
   get_allocator(DOMAIN_OBJ, &now);
@@ -264,10 +272,12 @@ static void at_first_arena(void) {
     wrap_all(1);
     return;
   }
+  pymalloc = below[0][DOMAIN_OBJ];
   for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
     get_allocator(domain, &now);
-    if (now.malloc != python_malloc) continue;
+    if (now.malloc != python_malloc || !is_pymalloc(&below[0][domain])) continue;
     now.malloc = pymalloc_malloc;
+    now.free = pymalloc_free;
     set_allocator(domain, &now);
   }
 }
