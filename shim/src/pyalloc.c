@@ -223,7 +223,7 @@ static APART void *malloc_outside_pools(size_t size) {
   return block;
 }
 
-/* Context: what is below, also where pymalloc's own functions are called directly. */
+/* Both are given what is below as the context, and call pymalloc's own functions directly. */
 static HOT void *pymalloc_malloc(void *context, size_t size) {
   (void)context;
   if (unlikely(size - 1 >= SMALL_BYTES)) return malloc_outside_pools(size);
