@@ -32,6 +32,12 @@ if TYPE_CHECKING:
     from .finish import Finished
 
 _NEVER_S = float("inf")
+#: From one turn to the next.
+_TURN_S = 0.05
+#: Where this many chunks are taken (a pool that forks a process for each task), the next turn comes sooner: those ahead
+#: (space.LEAST_AHEAD) would not last for four of the longer pauses.
+_HURRY_S = 0.005
+_HURRY_CHUNKS_PER_S = 640
 
 
 @dataclass(frozen=True)
@@ -82,29 +88,34 @@ class Live:
         begun_s = int(self._header.start_mono_ns) / 1e9
         self._snapshot_s = begun_s + self._every_s
         self._end_s = begun_s + settings.duration_ns / 1e9 if settings.duration_ns else _NEVER_S
+        self._taken, self._turned_s = 0, begun_s
         self._early_end: threading.Thread | None = None
         self._written: Finished | None = None
         self._failure = ""
         self._failed_snapshots = 0
         self._server = self._start_server()
 
-    def turn(self) -> None:
-        """What is to be done about every 50 ms; takes no time worth mentioning."""
+    def turn(self) -> float:
+        """What is to be done again and again; takes no time worth mentioning. In how many seconds the next one is due."""
         if self._early_end:
-            return
+            return _TURN_S
         now_s = time.monotonic()
         if now_s >= self._end_s:
             self._end_early()
-            return
+            return _TURN_S
         for step in (self._notice, self._drain.turn, self._parts.space.offer_ahead, self._residents.sample_if_due):
             with suppress(OSError):  # of one step: the others go on
                 step()
         if now_s >= self._snapshot_s:
             self._snapshot_s = _NEVER_S
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
+        since_s, self._turned_s = now_s - self._turned_s, now_s
+        return _HURRY_S if self._taken > _HURRY_CHUNKS_PER_S * since_s else _TURN_S
 
     def _notice(self) -> None:
-        self._residents.notice(self._parts.space.notice_taken())
+        taken = self._parts.space.notice_taken()
+        self._taken = len(taken)
+        self._residents.notice(taken)
 
     def end(self, status: int) -> Recorded:
         """The program has ended with ``status``: writes the trace, if that is not done."""

@@ -8,6 +8,7 @@ import os
 import secrets
 import signal
 import socket
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -93,9 +94,17 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
 
 def _supervise(live: Live, pid: int) -> Recorded:
     """Waits for the program. From here on nothing may end the recorder before it."""
+    loading = threading.Thread(target=_load_converter, name="imports", daemon=True)
+    with suppress(RuntimeError):  # no thread can be had: at the end, then
+        loading.start()  # takes a while, in which the program may want hundreds of chunks
+    status = wait_for(pid, live.turn)
+    _load_converter()
+    return live.end(status)
+
+
+def _load_converter() -> None:
     with suppress(Exception):  # what is broken there is told when it is needed
-        load_converter()  # takes a while; the program has its environment already
-    return live.end(wait_for(pid, live.turn))
+        load_converter()
 
 
 def _environment(shim: Path, spool: Path) -> dict[bytes, bytes]:

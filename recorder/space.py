@@ -73,8 +73,7 @@ class SpoolSpace:
             return
         while self._free and self._ahead() < FULL_AHEAD:
             self._offer(self._free.popleft())
-        self._offer_new()
-        if self._ahead() < FULL_AHEAD and (self._used < self.slots or self._ahead() == 0):
+        if not self._offer_new():
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
 
@@ -121,10 +120,13 @@ class SpoolSpace:
         taken = int(self.header.taken)
         return taken if self._noticed <= taken <= self._offered else self._noticed
 
-    def _offer_new(self) -> None:
-        """Allocates new slots and offers them, fewer at a time where the disk is nearly full."""
+    def _offer_new(self) -> bool:
+        """Allocates new slots and offers them, fewer at a time where the disk is nearly full. False when space could not
+        be had, or all slots there can be are in use. The program takes chunks meanwhile."""
         batch = FULL_AHEAD
-        while (wanted := min(FULL_AHEAD - self._ahead(), self.slots - self._used)) > 0 and batch:
+        while (wanted := min(FULL_AHEAD - self._ahead(), self.slots - self._used)) > 0:
+            if not batch:
+                return False
             if not self._allocate(count := min(batch, wanted)):
                 batch //= 2
                 continue
@@ -132,6 +134,7 @@ class SpoolSpace:
                 self._offer(self._used)
                 self._used += 1
                 self.header.slots_used = self._used
+        return self._used < self.slots or self._ahead() > 0
 
     def _offer(self, slot: int) -> None:
         place = self._offered % _C["SPOOL_RING"]

@@ -18,7 +18,6 @@ _WAITED_FOR = _PASSED_ON | {signal.SIGCHLD}
 PYTHON_IGNORES = [signal.SIGPIPE, signal.SIGXFSZ]
 _SI_KERNEL = 0x80
 _JOB_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-_TURN_S = 0.05
 
 
 def hold_signals() -> set[int]:
@@ -26,16 +25,15 @@ def hold_signals() -> set[int]:
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR))
 
 
-def wait_for(pid: int, each_turn: Callable[[], None]) -> int:
+def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
     """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
 
-    ``each_turn`` runs about every 50 ms. Signals of the terminal reach the program by themselves, being in the same
+    ``each_turn`` runs again and again and tells how many seconds later it wants to. Signals of the terminal reach the program by themselves, being in the same
     process group; signals that were sent to the recorder alone are passed on.
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it was ignored, the status would be lost
     while (status := _ended(pid)) is None:
-        each_turn()
-        received = signal.sigtimedwait(_WAITED_FOR, _TURN_S)
+        received = signal.sigtimedwait(_WAITED_FOR, each_turn())
         if received and received.si_signo in _PASSED_ON and received.si_code != _SI_KERNEL:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, received.si_signo)

@@ -317,6 +317,30 @@ def test_what_waits_when_the_conversion_is_killed_is_recovered(tmp_path: Path) -
 # ---- the whole ----
 
 
+# The converter is still being imported when the program ends.
+SLOW_IMPORT = """
+import sys, time
+from scalene_trace.recorder import record
+
+def load_converter(real=record.load_converter, turns=[2]):
+    time.sleep(turns.pop() if turns else 0)
+    real()
+
+record.load_converter = load_converter
+from scalene_trace.cli.record import main
+sys.exit(main())
+"""
+
+
+def test_the_program_is_served_while_the_recorder_imports(any_python: Interpreter, tmp_path: Path) -> None:
+    forks = "import os\nfor _ in range(600):\n    os.waitpid(os.fork() or os._exit(0), 0)"
+    options = ["-o", tmp_path / "t.parquet", "--python", any_python.path]
+    done = run([sys.executable, "-c", SLOW_IMPORT, *options, "-c", forks])
+    assert (done.status, done.stderr) == (0, b"")
+    found = duckdb.sql(f"SELECT kind, count(*) FROM '{tmp_path / 't.parquet'}' GROUP BY 1").fetchall()
+    assert dict(found)["process"] == 601 and "loss" not in dict(found)
+
+
 def test_a_long_recording_is_drained_and_every_allocation_is_there(python: Interpreter, tmp_path: Path) -> None:
     """120,000 blocks, each with its free: 240,000 records, four times what stays in the spool."""
     done = record(

@@ -286,6 +286,24 @@ def test_chunks_are_allocated_for_real_and_ahead_of_use(tmp_path):
     made.close()
 
 
+@pytest.mark.parametrize("look", range(1, 9))
+def test_a_chunk_that_is_taken_at_any_moment_is_no_failure(tmp_path, monkeypatch, look):
+    """The program takes one whenever the recorder has just looked how many are left."""
+    made, looks = make_space(tmp_path), iter(range(1, 1000))
+
+    def ahead():
+        left = made._offered - made._taken()
+        made.header.taken += next(looks) == look
+        return left
+
+    monkeypatch.setattr(made, "_ahead", ahead)
+    for taken in (0, 200):
+        made.header.taken += taken
+        made.offer_ahead()
+        assert made.failures == 0 and made.header.offered - made.header.taken >= 255
+    made.close()
+
+
 def test_the_last_slots_are_offered_and_then_the_end_is_counted(tmp_path):
     made = make_space(tmp_path)
     made.slots = 300
