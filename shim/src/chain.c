@@ -8,8 +8,8 @@
 #include "dictionary.h"
 #include "python.h"
 
-#define ALWAYS_VERIFIED SAFE_READ_MANY /* innermost frames: one system call */
-#define ROTATION 8                     /* of the others, one in so many is verified again at each walk */
+#define ALWAYS_VERIFIED 16 /* innermost frames */
+#define ROTATION 8         /* of the others, one in so many is verified again at each walk */
 #define MEMO 4096
 
 /* What was verified: mix of frame address, code address and instruction. */

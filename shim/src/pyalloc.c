@@ -136,8 +136,9 @@ static void *python_realloc(void *context, void *block, size_t size) {
   struct py_allocator *below = context;
   struct memory_state *m = &this_memory;
   struct live_sample sample;
-  size_t before = pool_block_bytes(block);
-  bool followed = before && live_maybe(block) && sampler_take((uintptr_t)block, &sample);
+  uint32_t piece = likely(block != NULL) ? piece_of(block) : PIECE_OUTSIDE;
+  size_t before = piece == PIECE_OUTSIDE ? 0 : pool_size_class(block);
+  bool followed = piece == PIECE_WATCHED && live_maybe(block) && sampler_take((uintptr_t)block, &sample);
   m->python_depth++;
   void *result = below->realloc(below->context, block, size);
   m->python_depth--;
@@ -146,7 +147,7 @@ static void *python_realloc(void *context, void *block, size_t size) {
     return NULL;
   }
   if (followed) sampler_resized(&sample, true);
-  count_resized(m, result, size, before, pool_block_bytes(result));
+  count_resized(m, result, size, before, result == block ? before : pool_block_bytes(result));
   return result;
 }
 

@@ -1,5 +1,8 @@
 /* Reading memory that may not be there: process_vm_readv faults into an error, not a signal. The memory is the own
- * process's, or that of another which the watcher looks at. */
+ * process's, or that of another which the watcher looks at.
+ *
+ * For each place that it reads, process_vm_readv looks up and pins a page. process_vm_writev to the own process does that
+ * for where it writes alone, and copies from many places like any system call: a quarter of the time for sixteen. */
 #include "shim.h"
 
 #include <string.h>
@@ -9,6 +12,23 @@
 
 static pid_t target;
 static bool refused;
+static bool gathers; /* process_vm_writev may be used */
+
+/* Memcheck holds what a program writes from to be initialised, which the padding of objects is not. Asked as valgrind.h
+ * does: rotations of a register that cancel each other out, and an exchange of one with itself. */
+static bool under_valgrind(void) {
+#ifdef __x86_64__
+  volatile uint64_t request[6] = {0x1001 /* RUNNING_ON_VALGRIND */};
+  uint64_t answer = 0;
+  __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
+                   : "+d"(answer)
+                   : "a"(&request[0])
+                   : "cc", "memory");
+  return answer != 0;
+#else
+  return false;
+#endif
+}
 
 void safe_read_init(void) {
   target = (pid_t)syscall(SYS_getpid);
@@ -17,12 +37,14 @@ void safe_read_init(void) {
   struct iovec to = {&copy, sizeof copy}, from = {&probe, sizeof probe};
   refused = syscall(SYS_process_vm_readv, target, &to, 1, &from, 1, 0) != (long)sizeof copy;
   if (spool && (spool->features & FEATURE_PLAIN_READS)) refused = true;
+  gathers =
+      !refused && !under_valgrind() && syscall(SYS_process_vm_writev, target, &from, 1, &to, 1, 0) == (long)sizeof copy;
   errno = saved_errno;
 }
 
 void safe_read_of(pid_t pid) {
   target = pid;
-  refused = false;
+  refused = gathers = false;
 }
 
 bool safe_read_refused(void) { return refused; }
@@ -59,6 +81,13 @@ bool safe_read(void *to, const void *from, size_t size) {
   return got == (long)size;
 }
 
+/* Bytes, or what went wrong, below zero. It writes, so it asks who this process is: a child of a clone that nobody told us
+ * of would write into its parent. */
+static long gather(const struct iovec *to, const struct iovec *from, unsigned long count) {
+  long got = syscall(SYS_process_vm_writev, syscall(SYS_getpid), from, count, to, 1, 0);
+  return got < 0 ? -errno : got;
+}
+
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
   struct iovec local = {to, (size_t)count * size};
   for (int i = 0; i < count; i++) {
@@ -68,7 +97,10 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
   }
   if (refused) return true;
   int saved_errno = errno;
-  long got = syscall(SYS_process_vm_readv, target, &local, 1, work, (unsigned long)count, 0);
+  long got = gathers ? gather(&local, work, (unsigned long)count) : -ENOSYS;
+  if (got == -ENOSYS || got == -EPERM) {
+    got = syscall(SYS_process_vm_readv, target, &local, 1, work, (unsigned long)count, 0);
+  }
   errno = saved_errno;
   return got == (long)local.iov_len;
 }
