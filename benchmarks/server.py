@@ -1,10 +1,12 @@
 """Requests a second of a gunicorn with four workers, bare and recorded.
 
-Both serve the same application on the loopback to the same clients, in turns of a fraction of a second, so that what else
-the machine does meets both; a round's ratio is the median over its pairs of turns, and the figure the median of the rounds,
-each with servers of its own. ``shop`` (``tests/targets``) does what web applications do: a session, rows of a database, a page.
-``web`` is the worst case: nothing but 4,000 operations on integers, each of which makes and frees an object. Failed
-requests are counted; there must be none.
+Both serve the same application on the loopback to the same clients, in turns of about two seconds, so that what else the
+machine does meets both; a round's ratio is the median over its pairs of turns, and the figure the median of the rounds,
+each with servers of its own. (Not in shorter turns: what sampling may cost is granted by the second, and a server that
+rests for half of it would pay it all in the other half.) Failed requests end the benchmark.
+
+``shop`` (``tests/targets``) does what web applications do: a session, rows of a database, a page. ``web`` is the worst case:
+nothing but 4,000 operations on integers, each of which makes and frees an object.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ def measure_round(commands: list[list[str]], application: str, asked: argparse.N
         ports = [free_port() for _ in commands]
         for command, port in zip(commands, ports, strict=True):
             servers.enter_context(serving([*command, *gunicorn(port, application)], port))
-            clients(port, 10 * asked.requests)
+            clients(port, asked.requests)
         pairs = []
         for number in range(asked.turns):
             order = ports if number % 2 else ports[::-1]
@@ -74,9 +76,9 @@ def main() -> int:
     """Measures and writes the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--applications", nargs="+", choices=APPLICATIONS, default=list(APPLICATIONS), metavar="NAME")
-    parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--turns", type=int, default=50, help="of each server, in a round")
-    parser.add_argument("--requests", type=int, default=60, help="from each of four clients, in a turn")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--turns", type=int, default=10, help="of each server, in a round")
+    parser.add_argument("--requests", type=int, default=1000, help="from each of four clients, in a turn")
     parser.add_argument("--python", help="interpreter that has gunicorn (default: the newest of build/servers)")
     asked = parser.parse_args()
     python = asked.python or str(sorted((ROOT / "build" / "servers").glob("*/bin/python"))[-1])
