@@ -210,6 +210,13 @@ def test_process_vm_readv_refused_is_said_and_harmless(python: Interpreter, tmp_
         assert total([found["unattributed"]], "cpu_s") > 0.9 and total(work, "cpu_s") == 0
 
 
+def test_process_vm_writev_refused_makes_no_difference(python: Interpreter, tmp_path: Path) -> None:
+    found = refusing("process_vm_writev", tmp_path / "t.parquet", python, "1")
+    work = [row for row in found["lines"] if row["file"] == str(target("dying")) and row["function"] == "work"]
+    assert total(work, "cpu_s") > 0.9
+    assert not {"read_refused", "stacks_off", "torn_stack"} & set(losses(found))
+
+
 def test_perf_events_refused_is_said_and_recorded_by_timers(python: Interpreter, tmp_path: Path) -> None:
     found = refusing("perf_event_open", tmp_path / "t.parquet", python, "1")
     assert losses(found)["engine_posix"] >= 1

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import stat
@@ -385,16 +386,31 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(any_python: Interpret
 # ---- checkers of memory ----
 
 
-@pytest.mark.long
 def test_memcheck_finds_nothing_in_a_recorded_program(tmp_path: Path) -> None:
-    if not (valgrind := shutil.which("valgrind")):
-        pytest.skip("valgrind is not installed")
     program = build(tmp_path, "forking.c")
-    checked = [valgrind, "-q", "--error-exitcode=9", "--trace-children=yes", program]
+    checked = ["valgrind", "-q", "--error-exitcode=9", "--trace-children=yes", program]
     done = record(tmp_path / "t.parquet", checked, None, FAST)
     assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
     found = report(tmp_path / "t.parquet")
     assert found["traces"][0]["threads"] >= 6 and found["totals"]["cpu_s"] > 0
+
+
+def test_memcheck_finds_in_a_recorded_interpreter_what_it_finds_bare(any_python: Interpreter, tmp_path: Path) -> None:
+    """Stacks of 20 calls are walked; what memcheck says of the interpreter itself stays the same."""
+    code = "def f(n): return f(n - 1) if n else [str(i) * 20 for i in range(2000)]\nfor _ in range(9): f(20)"
+    checked = ["valgrind", any_python.path, "-c", code]
+    alone = run(checked, env=environment({"PYTHONMALLOC": "malloc"}))
+    done = record(tmp_path / "t.parquet", checked, env={"PYTHONMALLOC": "malloc"})
+    assert (done.status, done.stdout) == (0, b"") == (alone.status, alone.stdout)
+    assert summary_of(done.stderr) == summary_of(alone.stderr)
+    found = report(tmp_path / "t.parquet")
+    assert total([row for row in found["lines"] if row["function"] == "f"], "ticks") > 5
+
+
+def summary_of(said: bytes) -> str:
+    """How many errors memcheck counts, from how many places."""
+    (found,) = re.findall(r"ERROR SUMMARY: (\d+ errors from \d+ contexts)", said.decode())
+    return str(found)
 
 
 # ---- damaged and invented files (longer: tests/fuzz.py) ----

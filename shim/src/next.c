@@ -5,6 +5,8 @@
 #include <link.h>
 #include <string.h>
 
+#include "checked.h"
+
 _Alignas(64) struct next_functions next;
 
 /* Programs allocate before any constructor has run, and dlsym itself may: those blocks come from here. In front of each
@@ -42,14 +44,15 @@ static void check_same_owner(void) {
 }
 
 /* Sizes in front of blocks: taken at their word only where they agree with malloc_usable_size. No probe is large enough for
- * a mapping of its own: freeing it would move libc's threshold for those. */
+ * a mapping of its own: freeing it would move libc's threshold for those. Valgrind's malloc takes the place of libc's where
+ * nobody sees it, and no byte before a block is ours there. */
 bool next_has_libc_headers(void) {
   static const size_t probes[] = {1, 24, 25, 200, 1000, 3000};
   enum { PROBES = sizeof probes / sizeof *probes };
   Dl_info allocator, libc;
   void *version = dlsym(RTLD_DEFAULT, "gnu_get_libc_version"), *blocks[PROBES];
   bool agree = version && dladdr(version, &libc) && dladdr((void *)next.malloc, &allocator) &&
-               libc.dli_fbase == allocator.dli_fbase && sizeof(size_t) == 8;
+               libc.dli_fbase == allocator.dli_fbase && sizeof(size_t) == 8 && !under_valgrind();
   if (!agree) return false;
   for (size_t i = 0; i < PROBES; i++) {
     void *block = blocks[i] = next.malloc(probes[i]);

@@ -10,25 +10,12 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "checked.h"
+
 static pid_t target;
 static bool refused;
-static bool gathers; /* process_vm_writev may be used */
-
-/* Memcheck holds what a program writes from to be initialised, which the padding of objects is not. Asked as valgrind.h
- * does: rotations of a register that cancel each other out, and an exchange of one with itself. */
-static bool under_valgrind(void) {
-#ifdef __x86_64__
-  volatile uint64_t request[6] = {0x1001 /* RUNNING_ON_VALGRIND */};
-  uint64_t answer = 0;
-  __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
-                   : "+d"(answer)
-                   : "a"(&request[0])
-                   : "cc", "memory");
-  return answer != 0;
-#else
-  return false;
-#endif
-}
+static bool
+    gathers; /* process_vm_writev may be used: not under valgrind, as the padding of objects is not initialised */
 
 void safe_read_init(void) {
   target = (pid_t)syscall(SYS_getpid);

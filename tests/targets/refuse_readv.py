@@ -1,6 +1,6 @@
 """Runs a command under a seccomp filter: ``refuse_readv.py SYSCALL[,SYSCALL] COMMAND...``.
 
-The named system calls (process_vm_readv, perf_event_open) then fail with EPERM, as they do in many containers.
+The named system calls (process_vm_readv, process_vm_writev, perf_event_open) then fail with EPERM, as they do in many containers.
 """
 
 import ctypes
@@ -10,8 +10,8 @@ import struct
 import sys
 
 NUMBERS = {
-    "x86_64": {"process_vm_readv": 310, "perf_event_open": 298},
-    "aarch64": {"process_vm_readv": 270, "perf_event_open": 241},
+    "x86_64": {"process_vm_readv": 310, "process_vm_writev": 311, "perf_event_open": 298},
+    "aarch64": {"process_vm_readv": 270, "process_vm_writev": 271, "perf_event_open": 241},
 }
 LOAD, JUMP_EQUAL, RETURN = 0x20, 0x15, 0x06
 ALLOW, EPERM = 0x7FFF0000, 0x00050001
