@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import resource
 import secrets
 import signal
 import socket
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 SPOOL_VARIABLE = b"SCALENE_TRACE_SPOOL"
 _PRELOAD_VARIABLE = b"LD_PRELOAD"
+_FEW_DESCRIPTORS = 64
 
 
 def record(
@@ -95,8 +97,11 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
 def _supervise(live: Live, pid: int) -> Recorded:
     """Waits for the program. From here on nothing may end the recorder before it."""
     loading = threading.Thread(target=_load_converter, name="imports", daemon=True)
-    with suppress(RuntimeError):  # no thread can be had: at the end, then
-        loading.start()  # takes a while, in which the program may want hundreds of chunks
+    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
+        _load_converter()  # an import that finds no descriptor free cannot be done again: nothing beside it
+    else:
+        with suppress(RuntimeError):  # no thread can be had: at the end, then
+            loading.start()  # takes a while, in which the program may want hundreds of chunks
     status = wait_for(pid, live.turn)
     _load_converter()
     return live.end(status)
