@@ -96,12 +96,12 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
 
 def _supervise(live: Live, pid: int) -> Recorded:
     """Waits for the program. From here on nothing may end the recorder before it."""
-    loading = threading.Thread(target=_load_converter, name="imports", daemon=True)
     if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
         _load_converter()  # an import that finds no descriptor free cannot be done again: nothing beside it
     else:
         with suppress(RuntimeError):  # no thread can be had: at the end, then
-            loading.start()  # takes a while, in which the program may want hundreds of chunks
+            # takes a while, in which the program may want hundreds of chunks
+            threading.Thread(target=_load_converter, name="imports", daemon=True).start()
     status = wait_for(pid, live.turn)
     _load_converter()
     return live.end(status)

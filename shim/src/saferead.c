@@ -14,8 +14,8 @@
 
 static pid_t target;
 static bool refused;
-static bool
-    gathers; /* process_vm_writev may be used: not under valgrind, as the padding of objects is not initialised */
+/* process_vm_writev may be used: not under valgrind, as the padding of objects is not initialised. */
+static bool gathers;
 
 void safe_read_init(void) {
   target = (pid_t)syscall(SYS_getpid);
