@@ -88,6 +88,16 @@ def test_threads_of_notifications_leave_no_descriptors(edges: Path, tmp_path: Pa
     assert sum(row["end_ns"] is None for row in threads) <= 2, "libc keeps one to itself, that starts the others"
 
 
+def test_samples_are_fine_again_soon_after_a_burst(any_python: Interpreter, tmp_path: Path) -> None:
+    """Also where little is allocated from then on, 50 KB a second here."""
+    done = record(tmp_path / "t.parquet", [target("burst_then_little")], any_python)
+    assert (done.status, done.stderr) == (0, b"")
+    late = [
+        row for row in rows(done.trace, "alloc") if 2500 <= row["size_bytes"] < 2600 and row["interval_bytes"] < 32768
+    ]
+    assert late, "of 100,000 bytes in the last two seconds"
+
+
 def test_resolvers_that_run_before_the_shim_is_ready(tmp_path: Path) -> None:
     build(tmp_path, "early_copy.c", "-shared", "-fPIC", name="libearly.so")
     program = build(tmp_path, "early_copy.c", "-DPROGRAM", f"-L{tmp_path}", f"-Wl,-rpath,{tmp_path}", "-learly")

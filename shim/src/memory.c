@@ -28,6 +28,7 @@ static _Atomic int64_t highest; /* of the footprints in samples */
 
 #define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
+#define LOOK_BYTES (32 << 10)
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -211,6 +212,13 @@ static void empty_stream(struct memory_stream *s) {
   s->free_left = s->free_room;
 }
 
+/* Tells the sampler what was allocated since the last time. */
+static void note_volume(struct memory_state *m) {
+  int64_t counted = allocated_in(&m->stream[NATIVE]) + allocated_in(&m->stream[PYTHON]);
+  sampler_note_volume(counted - m->noted);
+  m->noted = counted;
+}
+
 /* Moves the thread's counters to the process. Returns its net bytes. */
 static int64_t drain(struct memory_state *m, struct account *account) {
   const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];
@@ -221,7 +229,8 @@ static int64_t drain(struct memory_state *m, struct account *account) {
   atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->allocated, allocated, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->python, by_python, memory_order_relaxed);
-  sampler_note_volume(allocated);
+  note_volume(m);
+  m->noted = 0;
   m->python_outside_pools = 0;
   empty_stream(&m->stream[NATIVE]);
   empty_stream(&m->stream[PYTHON]);
@@ -298,11 +307,16 @@ static void set_room(struct memory_stream *s, int64_t room, int64_t free_room) {
   s->free_room = free_room;
 }
 
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Where the interval adapts, a thread looks at it more often than it flushes: else in a slow program one that a burst made
+ * coarse would outlive it by seconds, and its few samples stand for megabytes. */
 static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
-    set_room(s, (s->sample_at < limit ? s->sample_at : limit) - 1, limit - 1);
+    int64_t look_at = sampler_adapts() ? allocated_in(s) + LOOK_BYTES : NEVER;
+    set_room(s, least(least(s->sample_at, look_at), limit) - 1, limit - 1);
   }
 }
 
@@ -327,6 +341,7 @@ static uint64_t pass(struct memory_state *m, const struct block *block, int64_t 
   m->now_ns = passage.t_ns;
   uint64_t id = 0;
   threads_begin(false);
+  note_volume(m);
   begin_streams(m);
   int64_t interval = block ? due(m, block) : 0;
   follow_interval(m);

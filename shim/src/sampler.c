@@ -96,6 +96,8 @@ int64_t sampler_gap(uint64_t *random, int64_t mean) {
 
 /* ---- the interval ---- */
 
+bool sampler_adapts(void) { return atomic_load_explicit(&adapts, memory_order_relaxed); }
+
 void sampler_note_volume(int64_t bytes) { atomic_fetch_add_explicit(&volume_so_far, bytes, memory_order_relaxed); }
 
 static double per_second(int64_t volume, int64_t elapsed_ns) {

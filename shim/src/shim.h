@@ -371,7 +371,7 @@ enum { NATIVE, PYTHON, STREAMS };
 struct memory_stream {
   int64_t left;      /* < 0: the slow path looks what is due; 0 at first: the first block registers the thread */
   int64_t free_left; /* the same of frees */
-  int64_t room;      /* up to the byte before the flush limit, or before sample_at if that comes first */
+  int64_t room;      /* up to the byte before the flush limit, or sample_at, or the next look, what comes first */
   int64_t free_room; /* up to the byte before the flush limit */
   int64_t sample_at; /* in allocated bytes: where the next sample is due */
   int64_t interval;  /* under which it was drawn; 0 = none is due */
@@ -383,6 +383,7 @@ struct memory_state {
   int64_t python_outside_pools; /* allocated - freed, through Python's allocators but not from a pool */
   uintptr_t busy;               /* inside the slow path: where its stack frame is */
   int64_t now_ns;               /* when the slow path was entered: a clock costs a system call on some hosts */
+  int64_t noted;                /* of what the streams have counted, so much was told to the sampler */
   uint64_t random;
   uintptr_t untyped; /* the last sampled block of Python's, whose type is not known yet */
   uint64_t untyped_id;
@@ -465,6 +466,8 @@ struct live_sample; /* live.h */
 void sampler_init(void);
 /* The interval in force, adapted to the rate; 0 = off. Context: malloc. */
 int64_t sampler_interval(void);
+/* Does it follow the rate? Context: malloc. */
+bool sampler_adapts(void);
 /* So much was allocated. Context: malloc. */
 void sampler_note_volume(int64_t bytes);
 /* Bytes up to the next sample, exponential with that mean. Context: malloc. */
