@@ -239,10 +239,11 @@ def _record(settings: Settings) -> int:
 def _recover(options: Options, program: list[str]) -> int:
     from scalene_trace.formats.errors import TraceError
     from scalene_trace.recorder.finish import recover
-    from scalene_trace.recorder.load import load_converter
+    from scalene_trace.recorder.load import load_converter, prepare_converter
 
     if program:
         raise UsageError("--recover takes the folder of a recording and runs no program.")
+    prepare_converter()
     load_converter()
     try:
         finished = recover(Path(options.recover or ""), Path(options.output).absolute() if options.output else None)

@@ -48,9 +48,7 @@ class Chunk:
 
 def frame_of(process: int, offer: int, data: bytes, compress: bool = True) -> bytes:
     """The frame of a chunk. ``data``: its lines; ``compress``: False when there is no time for it."""
-    import numpy as np
-
-    transposed = np.frombuffer(data, np.uint8).reshape(-1, LINE_BYTES).T.tobytes()
+    transposed = b"".join([data[at::LINE_BYTES] for at in range(LINE_BYTES)])  # without numpy: it may be being imported
     packed = zlib.compress(transposed, _LEVEL if compress else 0)
     return _FRAME.pack(_FRAME_MAGIC, process, offer, len(data) // LINE_BYTES, len(packed), zlib.crc32(packed)) + packed
 

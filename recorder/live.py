@@ -104,7 +104,7 @@ class Live:
             self._end_early()
             return _TURN_S
         for step in (self._notice, self._drain.turn, self._parts.space.offer_ahead, self._residents.sample_if_due):
-            with suppress(OSError):  # of one step: the others go on
+            with suppress(Exception):  # of one step: the others go on, and the program does
                 step()
         if now_s >= self._snapshot_s:
             self._snapshot_s = _NEVER_S

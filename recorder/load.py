@@ -16,9 +16,9 @@ class _WithoutPandas:
             raise ModuleNotFoundError(name)
 
 
-def load_converter() -> None:
-    """Imports numpy and pyarrow, which takes a while, into a process that does nothing else with them. No program may be
-    started with its environment afterwards.
+def prepare_converter() -> None:
+    """Says how numpy and pyarrow are to be imported, into a process that does nothing else with them. No program may be
+    started with its environment afterwards, and no other thread be running.
 
     numpy's OpenBLAS starts a thread for each core when it is imported, each of which spins before it rests (70 ms of CPU
     on two cores). Nothing here multiplies matrices. Arrow's own allocators keep what was freed; with libc's, rows and
@@ -28,6 +28,10 @@ def load_converter() -> None:
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if "pandas" not in sys.modules and _WithoutPandas not in sys.meta_path:
         sys.meta_path.insert(0, _WithoutPandas)
+
+
+def load_converter() -> None:
+    """Imports numpy and pyarrow, which takes a while."""
     from scalene_trace.formats import writer  # noqa: F401
 
     from . import convert, finish  # noqa: F401

@@ -20,7 +20,7 @@ from scalene_trace.formats.version import VERSION
 from .drain import Drain
 from .folders import create_spool_folder, output_template, remove_recording
 from .live import Live, Parts, Recorded
-from .load import load_converter
+from .load import load_converter, prepare_converter
 from .marks import MarkFile
 from .program import Program, resolve_program, start
 from .recording import MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts, write_facts
@@ -62,6 +62,9 @@ def record(
         except BaseException:
             remove_recording(parts.folder)
             raise
+        prepare_converter()
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
+            _load_converter()  # an import that finds no descriptor free cannot be done again: before others open files
         return _supervise(Live(parts, residents, drain, watcher, pid, settings, told), pid)
 
 
@@ -96,12 +99,9 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
 
 def _supervise(live: Live, pid: int) -> Recorded:
     """Waits for the program. From here on nothing may end the recorder before it."""
-    if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
-        _load_converter()  # an import that finds no descriptor free cannot be done again: nothing beside it
-    else:
-        with suppress(RuntimeError):  # no thread can be had: at the end, then
-            # takes a while, in which the program may want hundreds of chunks
-            threading.Thread(target=_load_converter, name="imports", daemon=True).start()
+    with suppress(RuntimeError):  # no thread can be had: at the end, then
+        # takes a while, in which the program may want hundreds of chunks
+        threading.Thread(target=_load_converter, name="imports", daemon=True).start()
     status = wait_for(pid, live.turn)
     _load_converter()
     return live.end(status)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -19,6 +21,8 @@ _FIRST_INTERVAL_S = 0.1
 _LAST_INTERVAL_S = 1.0
 _MOST_PROCESSES = 128
 _MOST_PIDS = 4096
+#: Left to the rest of the recorder, which imports and writes meanwhile.
+_SPARE_DESCRIPTORS = 16
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -26,7 +30,8 @@ class Residents:
     """Appends samples to the recording's RSS file: every 100 ms at first, every second in the end.
 
     New processes are seen by the start record near the head of the first chunk that each takes. ``left_out`` counts
-    processes beyond the number that is watched at once, and those whose pid is one of another namespace.
+    processes beyond the number that is watched at once, or that descriptors are there for, and those whose pid is one of
+    another namespace.
     """
 
     def __init__(self, space: SpoolSpace, path: Path) -> None:
@@ -102,9 +107,9 @@ class Residents:
             self.left_out += 1
             return
         try:
-            self._statm[pid] = (process, os.open(f"/proc/{pid}/statm", os.O_RDONLY | os.O_CLOEXEC))
-        except OSError:
-            return  # it has ended
+            self._statm[pid] = (process, _open_sparing(f"/proc/{pid}/statm"))
+        except OSError as error:  # it has ended, else
+            self.left_out += error.errno in (errno.EMFILE, errno.ENFILE)
 
     def _read_all(self) -> list[tuple[int, int, int]]:
         """Process id, resident and shared bytes of every process that lives."""
@@ -120,3 +125,12 @@ class Residents:
                 os.close(descriptor)
                 del self._statm[pid]
         return sizes
+
+
+def _open_sparing(path: str) -> int:
+    """A descriptor of the file; raises OSError, also where few would be left."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    if descriptor + _SPARE_DESCRIPTORS >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] != resource.RLIM_INFINITY:
+        os.close(descriptor)
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+    return descriptor

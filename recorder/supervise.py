@@ -29,12 +29,18 @@ def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
     """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
 
     ``each_turn`` runs again and again and tells how many seconds later it wants to. Signals of the terminal reach the program by themselves, being in the same
-    process group; signals that were sent to the recorder alone are passed on.
+    process group; signals that others sent to the recorder alone are passed on.
     """
+    own_pid = os.getpid()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it was ignored, the status would be lost
     while (status := _ended(pid)) is None:
         received = signal.sigtimedwait(_WAITED_FOR, each_turn())
-        if received and received.si_signo in _PASSED_ON and received.si_code != _SI_KERNEL:
+        if (
+            received
+            and received.si_signo in _PASSED_ON
+            and received.si_code != _SI_KERNEL
+            and received.si_pid != own_pid  # a library's raise(SIGINT) in ours (OpenBLAS without a thread)
+        ):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, received.si_signo)
     return status

@@ -50,3 +50,10 @@ def test_what_a_parent_holds_is_not_its_childrens_growth(python: Interpreter, tm
     record(tmp_path / "t.parquet", [target("forked_memory")], python)
     found = report(tmp_path / "t.parquet")
     assert total([*found["lines"], found["unattributed"]], "growth_bytes") < 10_500_000
+
+
+def test_stacks_are_read_after_the_first_thread_has_ended(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("first_thread_gone")], python)
+    assert (done.status, done.stdout) == (0, b"done\n"), done.stderr
+    found = report(tmp_path / "t.parquet")
+    assert total(found["lines"], "cpu_s") >= 0.4 and "torn_stack" not in losses(found)

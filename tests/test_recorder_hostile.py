@@ -238,6 +238,55 @@ def test_a_program_that_was_started_is_waited_for_however_few_descriptors_there_
     assert b"Traceback" not in done.stderr
 
 
+def test_many_processes_leave_the_recorder_the_descriptors_that_it_needs(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    """Sixty that wait, and then so many short ones that chunks are stored while the recorder still imports."""
+    code = """
+import os, subprocess, time
+waiting = [subprocess.Popen(["sleep", "9"]) for _ in range(60)]
+for _ in range(70):
+    os.waitpid(os.fork() or os._exit(0), 0)
+for each in waiting:
+    each.terminate()
+    each.wait()
+print("hi")
+"""
+    done = record(
+        tmp_path / "t.parquet",
+        ["-c", code],
+        any_python,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (66, 66)),
+    )
+    assert (done.status, done.stdout, done.stderr) == (0, b"hi\n", b"")
+    assert len(rows(tmp_path / "t.parquet", "process")) == 131
+    lost = {row["name"] for row in rows(tmp_path / "t.parquet", "loss")}
+    assert {"waits_crowded", "rss_processes"} <= lost
+
+
+#: Signals itself while it waits for the program, as a library of the recorder's may.
+SIGNALS_ITSELF = """
+import os, signal, sys
+from scalene_trace.recorder.supervise import hold_signals, wait_for
+
+left = [1]
+
+def turn():
+    if left:
+        signal.raise_signal(left.pop() and signal.SIGINT)
+    return 0.01
+
+hold_signals()
+pid = os.posix_spawn("/bin/sleep", ["sleep", "0.3"], {}, setsigmask=[], setsigdef=[signal.SIGINT])
+sys.exit(wait_for(pid, turn))
+"""
+
+
+def test_a_signal_that_the_recorder_raises_itself_is_not_the_programs() -> None:
+    done = run([sys.executable, "-c", SIGNALS_ITSELF])
+    assert (done.status, done.stderr) == (0, b"")
+
+
 # ---- a namespace of its own for pids ----
 
 

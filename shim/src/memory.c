@@ -139,8 +139,7 @@ static int64_t threshold(void) {
   return bytes > 0 ? bytes : 1;
 }
 
-/* What all threads together have not told is at most T/8; a thread alone tells more often, for the peak and the adapting
- * interval. */
+/* What all threads together have not told is at most T/8; a thread alone tells more often, for the peak. */
 static int64_t flush_limit(void) {
   int64_t threads = threads_live(), limit = threshold() / (8 * (threads < 8 ? 8 : threads));
   return limit < MIN_FLUSH ? MIN_FLUSH : limit;

@@ -13,12 +13,14 @@
 #include "checked.h"
 
 static pid_t target;
+static bool own; /* is that this process? */
 static bool refused;
 /* process_vm_writev may be used: not under valgrind, as the padding of objects is not initialised. */
 static bool gathers;
 
 void safe_read_init(void) {
   target = (pid_t)syscall(SYS_getpid);
+  own = true;
   int saved_errno = errno;
   uint64_t probe = 1, copy = 0;
   struct iovec to = {&copy, sizeof copy}, from = {&probe, sizeof probe};
@@ -31,10 +33,20 @@ void safe_read_init(void) {
 
 void safe_read_of(pid_t pid) {
   target = pid;
-  refused = gathers = false;
+  own = refused = gathers = false;
 }
 
 bool safe_read_refused(void) { return refused; }
+
+/* Bytes; < 0: errno says why. A process whose first thread has ended is not there under its number: then it is asked for
+ * under the calling thread's. */
+static long read_pieces(const struct iovec *to, const struct iovec *from, unsigned long count) {
+  long got = syscall(SYS_process_vm_readv, target, to, 1, from, count, 0);
+  if (got < 0 && errno == ESRCH && own) {
+    got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), to, 1, from, count, 0);
+  }
+  return got;
+}
 
 static bool plausible(uintptr_t address, size_t size) { return address >= 65536 && address < 0x7ffffffff000u - size; }
 
@@ -50,7 +62,7 @@ size_t safe_read_some(void *to, const void *from, size_t size) {
   }
   struct iovec local = {to, size};
   struct iovec remote[2] = {{(void *)start, first}, {(void *)(start + first), size - first}};
-  long got = syscall(SYS_process_vm_readv, target, &local, 1, remote, size > first ? 2 : 1, 0);
+  long got = read_pieces(&local, remote, size > first ? 2 : 1);
   errno = saved_errno;
   return got < 0 ? 0 : (size_t)got;
 }
@@ -63,16 +75,15 @@ bool safe_read(void *to, const void *from, size_t size) {
   }
   int saved_errno = errno;
   struct iovec local = {to, size}, remote = {(void *)(uintptr_t)from, size};
-  long got = syscall(SYS_process_vm_readv, target, &local, 1, &remote, 1, 0);
+  long got = read_pieces(&local, &remote, 1);
   errno = saved_errno;
   return got == (long)size;
 }
 
-/* Bytes, or what went wrong, below zero. It writes, so it asks who this process is: a child of a clone that nobody told us
- * of would write into its parent. */
+/* It writes, so it asks who this is: a child of a clone that nobody told us of would write into its parent. Returns bytes;
+ * < 0: errno says why. */
 static long gather(const struct iovec *to, const struct iovec *from, unsigned long count) {
-  long got = syscall(SYS_process_vm_writev, syscall(SYS_getpid), from, count, to, 1, 0);
-  return got < 0 ? -errno : got;
+  return syscall(SYS_process_vm_writev, syscall(SYS_gettid), from, count, to, 1, 0);
 }
 
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
@@ -84,10 +95,9 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
   }
   if (refused) return true;
   int saved_errno = errno;
-  long got = gathers ? gather(&local, work, (unsigned long)count) : -ENOSYS;
-  if (got == -ENOSYS || got == -EPERM) {
-    got = syscall(SYS_process_vm_readv, target, &local, 1, work, (unsigned long)count, 0);
-  }
+  long got = gathers ? gather(&local, work, (unsigned long)count) : -1;
+  if (got < 0 && !(gathers && errno == EFAULT))
+    got = read_pieces(&local, work, (unsigned long)count); /* it was refused */
   errno = saved_errno;
   return got == (long)local.iov_len;
 }

@@ -150,7 +150,7 @@ bool safe_read(void *to, const void *from, size_t size);
 /* Copies as much as is readable, up to size; returns the count. Context: signal. */
 size_t safe_read_some(void *to, const void *from, size_t size);
 /* Copies `size` bytes from each of `count` (at most SAFE_READ_MANY) addresses, one behind the other; false when any is
- * not readable. One system call. Context: signal. */
+ * not readable. Two system calls, however many they are. Context: signal. */
 #define SAFE_READ_MANY 24
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
 /* How many pieces of `size` bytes could be read, up to the first that could not. Only for the watcher. Context: normal. */

@@ -2,11 +2,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "watch.h"
 
 #define EXITING 4        /* PF_EXITING among the flags of /proc/PID/stat */
+#define SPARE_DESCRIPTORS 16 /* left to the rest of the recorder, which imports and writes meanwhile */
 #define CPUCLOCK_SCHED 2 /* of the kernel's encoding of a process's clock: ~pid << 3 | which */
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
@@ -27,7 +29,14 @@ static ssize_t read_file(pid_t pid, pid_t tid, const char *name, char *to, size_
   return got;
 }
 
-int proc_open_schedule(pid_t pid, pid_t tid) { return open_file(pid, tid, "schedstat"); }
+int proc_open_schedule(pid_t pid, pid_t tid) {
+  struct rlimit limit;
+  int fd = open_file(pid, tid, "schedstat");
+  if (fd < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0 || (rlim_t)fd + SPARE_DESCRIPTORS < limit.rlim_cur) return fd;
+  close(fd);
+  errno = EMFILE;
+  return -1;
+}
 
 bool proc_schedule(int fd, struct schedule *out) {
   char text[96], *at = text;
