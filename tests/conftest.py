@@ -42,6 +42,14 @@ TOGETHER = {
 #: Modules whose tests compare times: nothing else may run beside them.
 ALONE = {"test_must_kernel.py", "test_must_native.py"}
 MEASURING = TOGETHER | ALONE
+#: Modules that hold figures of random samples, or of a CPU clock, against exact ones; others may run beside them.
+SAMPLING = {
+    "test_must_deaths.py",
+    "test_must_leaks.py",
+    "test_must_processes.py",
+    "test_must_reconcile.py",
+    "test_must_sampling.py",
+}
 #: Modules whose tests are costly and hold on each interpreter for the same reasons: the short form runs each test on two of
 #: four, in turns, so that every interpreter meets half of them; `make stress` runs the other half (marked long).
 HALVED = {

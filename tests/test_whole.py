@@ -28,6 +28,7 @@ def test_it():
         ("test_must_waits.py", 0, 0, 1),
         ("test_must_waits.py", 1, 0, 3),
         ("test_must_waits.py", 2, 1, 2),
+        ("test_must_leaks.py", 1, 0, 3),
         ("test_layout.py", 1, 1, 1),
     ],
 )

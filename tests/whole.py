@@ -1,8 +1,8 @@
-"""All tests, and once more those that compare with clocks and missed: `make test`.
+"""All tests, and once more those that compare with clocks or random samples and missed: `make test`.
 
-A figure that one run on a busy machine misses is no defect, and one that is missed twice in three runs is. So when nothing
-failed but tests of the modules that measure (conftest.MEASURING), those are run twice more, with nothing beside them, and
-must hold both times: of three runs the median held. Any other failure ends the run as it is. Arguments are pytest's.
+A figure that one run on a busy machine misses, or by chance, is no defect, and one that is missed twice in three runs is.
+So when nothing failed but tests of the modules that measure or sample (conftest.MEASURING, conftest.SAMPLING), those are run
+twice more, with nothing beside them, and must hold both times: of three runs the median held. Any other failure ends the run as it is. Arguments are pytest's.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from conftest import MEASURING, module_of
+from conftest import MEASURING, SAMPLING, module_of
 
 ROOT = Path(__file__).resolve().parent.parent
 #: More misses than these are not the machine's.
@@ -34,8 +34,9 @@ def pytest(*arguments: str) -> int:
 
 
 def may_be_the_machines(failed: Sequence[str]) -> bool:
-    """Is each of them a test that measures, and are they few?"""
-    return 0 < len(failed) <= MOST_MISSED and all("::" in each and module_of(each) in MEASURING for each in failed)
+    """Is each of them a test that measures or samples, and are they few?"""
+    modules = MEASURING | SAMPLING
+    return 0 < len(failed) <= MOST_MISSED and all("::" in each and module_of(each) in modules for each in failed)
 
 
 def main(arguments: Sequence[str]) -> int:
