@@ -10,7 +10,7 @@ from .results import DeviceCopies
 from .rows import FUNCTION, LINE, Row, Rows
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 DIRECTIONS = ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes", "unified_bytes")
 #: Columns of device_rows.sql that add up.
@@ -19,16 +19,27 @@ SUMMED = (*DIRECTIONS, "device_copy_s", "device_sync_s", "device_alloc_bytes", "
 SAMPLERS = ("device_copy", "device_sync", "device_alloc")
 
 
-def add_devices(connection: DuckDBPyConnection, lines: list[Row], functions: list[Row], rest: Row) -> None:
+def add_devices(
+    connection: Connection, has_calls: bool, lines: list[Row], functions: list[Row], rest: Row
+) -> int | None:
     """Adds the columns :data:`SUMMED` to rows of lines.sql and functions.sql, and to the one of unattributed.sql. A line
-    that nothing else was sampled on becomes a row."""
+    that nothing else was sampled on becomes a row. Returns the most device memory that all recorded processes of a trace
+    together had; None = none was seen. Nothing is asked for where calls of CUDA libraries were not seen."""
     for row in (*lines, *functions, rest):
         row.update(dict.fromkeys(SUMMED, 0))
+    if not has_calls:
+        return None
     found = queries.rows(connection, "device_rows")
     tables = Rows(lines, LINE, rest), Rows(functions, FUNCTION, rest)
     for each in found:
         for row in [rest] if each["file"] is None else [table.at(each) for table in tables]:
             _count(row, each)
+    return max((row["device_bytes"] for row in queries.rows(connection, "device_moments")), default=None) or None
+
+
+def have_calls(events: Iterable[dict[str, int | None]]) -> bool:
+    """Were calls of a CUDA library seen in any of the traces? ``events``: those of each."""
+    return any(each[name] for each in events for name in SAMPLERS)
 
 
 def _count(row: Row, figures: Row) -> None:
@@ -39,7 +50,7 @@ def _count(row: Row, figures: Row) -> None:
 def asked_of_devices(rows: Iterable[Row], events: Sequence[dict[str, int | None]]) -> Row:
     """The fields of results about devices (but for what was alive) for these rows together; none where no call of a CUDA
     library was seen. ``events``: those of each trace."""
-    if not any(each[name] for each in events for name in SAMPLERS):
+    if not have_calls(events):
         return {}
     sums = dict.fromkeys(SUMMED, 0)
     for row in rows:
@@ -47,8 +58,3 @@ def asked_of_devices(rows: Iterable[Row], events: Sequence[dict[str, int | None]
     copies = {name: sums[name] for name in DIRECTIONS}
     kept = {name: sums[name] for name in ("device_copy_s", "device_sync_s", "device_alloc_bytes")}
     return {"device_copy_bytes": sum(copies.values()), "device_copies": DeviceCopies(**copies)} | kept
-
-
-def device_peak(connection: DuckDBPyConnection) -> int | None:
-    """Most device memory that all recorded processes of a trace together had; None = none was seen."""
-    return max((row["device_bytes"] for row in queries.rows(connection, "device_moments")), default=None) or None

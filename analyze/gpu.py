@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from . import queries, views
+from . import queries
 from .results import GpuPoint
 from .rows import FUNCTION, LINE, Row, Rows
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
-
+    from .connection import Connection
     from .results import TraceInfo
     from .selection import Selection
 
@@ -19,9 +18,7 @@ if TYPE_CHECKING:
 NO_GPU: Row = {"gpu_s": 0.0, "gpu_variance": 0.0, "gpu_peak_bytes": None, "gpu_short": False}
 
 
-def add_gpu(
-    connection: DuckDBPyConnection, has_gpu: bool, lines: list[Row], functions: list[Row], rest: Row
-) -> int | None:
+def add_gpu(connection: Connection, has_gpu: bool, lines: list[Row], functions: list[Row], rest: Row) -> int | None:
     """Adds gpu_s, gpu_variance, gpu_peak_bytes and gpu_short to rows of lines.sql and functions.sql, and to the one of
     unattributed.sql; a line that only the GPU knows becomes a row. Returns the peak of the process tree; None = no
     sampler was on."""
@@ -29,8 +26,6 @@ def add_gpu(
         row |= NO_GPU
     if not has_gpu:
         return None
-    for statement in views.late():
-        connection.execute(statement)
     peak: int = queries.rows(connection, "gpu_peak")[0]["gpu_peak_bytes"]
     tables = {"line": Rows(lines, LINE, rest), "function": Rows(functions, FUNCTION, rest)}
     for each in queries.rows(connection, "gpu_figures"):
@@ -59,7 +54,7 @@ def merged_gpu(rows: Iterable[Row]) -> Row:
 _PIECES = 100
 
 
-def gpu_points(connection: DuckDBPyConnection, info: TraceInfo, selection: Selection, trace: int) -> list[GpuPoint]:
+def gpu_points(connection: Connection, info: TraceInfo, selection: Selection, trace: int) -> list[GpuPoint]:
     """How busy the GPUs of the one opened trace were, and their memory: in a hundred pieces of the selection, less those
     that nothing tells of. ``trace``: its number."""
     if not info.events["gpu"]:

@@ -11,7 +11,7 @@ from .open import TraceFile, Traces
 from .results import Loss, MarkInfo, ProcessInfo, TraceInfo
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 #: Samplers of the format, by the kind of their records; those that this version does not record count as None.
 SAMPLERS = (
@@ -29,7 +29,7 @@ SAMPLERS = (
 )
 
 
-def settings(connection: DuckDBPyConnection, trace: int = 1) -> dict[str, str]:
+def settings(connection: Connection, trace: int = 1) -> dict[str, str]:
     """The settings of an opened trace, by name; traces count from 1."""
     found = "SELECT name, value FROM settings WHERE trace = ? ORDER BY name"
     return dict(connection.execute(found, (trace,)).fetchall())
@@ -74,7 +74,7 @@ def _trace_info(
     )
 
 
-def _record_counts(connection: DuckDBPyConnection) -> dict[int, dict[str, int]]:
+def _record_counts(connection: Connection) -> dict[int, dict[str, int]]:
     """Records by trace and kind."""
     found: dict[int, dict[str, int]] = {}
     for trace, kind, records in queries.run(connection, "event_counts"):
@@ -124,7 +124,7 @@ def mark_infos(traces: Traces, trace: int) -> list[MarkInfo]:
     return [MarkInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "mark_list")]
 
 
-def _python_versions(connection: DuckDBPyConnection) -> dict[int, str]:
+def _python_versions(connection: Connection) -> dict[int, str]:
     """By trace, the version of the first interpreter that the recording met."""
     found = "SELECT trace, first(python_version ORDER BY t_ns, process) FROM processes WHERE python_version IS NOT NULL"
     return dict(connection.execute(f"{found} GROUP BY trace").fetchall())

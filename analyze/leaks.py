@@ -22,13 +22,22 @@ from .sources import Sources, source_line, sources_of
 from .trend import Point, reduce_points
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 #: What the search for leaks reads more than once.
-TABLES = ("footprint_events", "process_moments", "allocation_figures", "user_locations", "user_frames", "stack_owners")
+TABLES = (
+    "footprint_events",
+    "process_moments",
+    "allocation_figures",
+    "user_locations",
+    "user_frames",
+    "stack_owners",
+    "import_stacks",
+    "leak_candidates",
+)
 #: A site is a suspect from this probability on that its allocations are never freed.
 LEAST_PROBABILITY = 0.95
 #: A leak is reported from this share of what the process tree grew by in the judged time on.
@@ -106,16 +115,18 @@ def build_leaks(
     return Table("leaks", query, infos, (leaks if sort is None else sorted_rows(leaks, sort))[:limit])
 
 
-def find_leaks(connection: DuckDBPyConnection) -> dict[int, dict[Key, Grown]]:
+def find_leaks(connection: Connection) -> dict[int, dict[Key, Grown]]:
     """The leaks by (file, line) of each opened trace that has any; traces count from 1."""
     suspects: dict[int, dict[Key, list[Row]]] = {}
+    if connection.execute("SELECT count(*) FROM leak_candidates").fetchall() == [(0,)]:
+        return {}
     for (trace, *key), rows in _split(queries.rows(connection, "leak_cells"), ("trace", "file", "line")).items():
         if found := _suspects(rows):
             suspects.setdefault(trace, {})[tuple(key)] = found
     return {trace: leaks for trace, lines in suspects.items() if (leaks := _leaks_of(connection, trace, lines))}
 
 
-def _leaks_of(connection: DuckDBPyConnection, trace: int, suspects: dict[Key, list[Row]]) -> dict[Key, Grown]:
+def _leaks_of(connection: Connection, trace: int, suspects: dict[Key, list[Row]]) -> dict[Key, Grown]:
     """The suspect lines of a trace that make up enough of its growth."""
     moments = "SELECT process, start_ns, judged_ns FROM process_moments WHERE trace = ? AND judged_ns IS NOT NULL"
     times = {process: Judged(*moment) for process, *moment in connection.execute(moments, (trace,)).fetchall()}
@@ -123,7 +134,7 @@ def _leaks_of(connection: DuckDBPyConnection, trace: int, suspects: dict[Key, li
     return {key: _grown(rows, times) for key, rows in suspects.items() if _kept(rows) >= least}
 
 
-def _tree_growth(connection: DuckDBPyConnection, trace: int, times: Collection[Judged]) -> float:
+def _tree_growth(connection: Connection, trace: int, times: Collection[Judged]) -> float:
     """What the process tree grew by from its lowest moment in the judged time to the end of it, or else its peak."""
     start_ns, end_ns = min(each.first_ns for each in times), max(each.judged_ns for each in times)
     events = "SELECT t_ns, footprint_bytes FROM footprint_events WHERE trace = ? ORDER BY t_ns, is_gone"

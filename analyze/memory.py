@@ -16,7 +16,7 @@ from .selection import Selection
 from .sources import Sources, source_line, sources_of
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 Row = dict[str, Any]
 
@@ -162,12 +162,12 @@ _ERRORS = {
 _SUMMED = (*_ESTIMATES, *_ERRORS.values(), "samples", "freed", "lifetimes_s")
 
 
-def _peaks(connection: DuckDBPyConnection, trace: int) -> list[MemoryPeak]:
+def _peaks(connection: Connection, trace: int) -> list[MemoryPeak]:
     rows = connection.execute("SELECT t_ns / 1e9, footprint_bytes FROM memory_peaks").fetchall()
     return [MemoryPeak(trace, t_s, footprint_bytes) for t_s, footprint_bytes in rows]
 
 
-def _reconciliations(connection: DuckDBPyConnection, trace: int) -> list[Reconciliation]:
+def _reconciliations(connection: Connection, trace: int) -> list[Reconciliation]:
     return [_reconciliation(row, trace) for row in queries.rows(connection, "reconciliation")]
 
 

@@ -23,12 +23,13 @@ from scalene_trace.formats.errors import TraceDamaged
 from scalene_trace.formats.integrity import TraceHeader, check_trace
 
 from . import queries, views
+from .connection import Connection
 from .selection import Selection, user_files
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: What the report reads more than once: computed once, and kept.
+#: What the report reads more than once.
 REPORT_TABLES = frozenset(
     {
         "memory_samples",
@@ -39,6 +40,7 @@ REPORT_TABLES = frozenset(
         "thread_ticks",
         "thread_scale",
         "library_threads",
+        "named_modules",
         "tick_figures",
         "exact_traces",
         "footprint_events",
@@ -48,6 +50,9 @@ REPORT_TABLES = frozenset(
         "user_frames",
         "stack_owners",
         "stack_figures",
+        "owner_figures",
+        "import_stacks",
+        "leak_candidates",
     }
 )
 #: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
@@ -67,7 +72,7 @@ class Traces:
     """Opened traces. ``connection`` has the views of :mod:`views`; close it, or use it as a context manager."""
 
     files: tuple[TraceFile, ...]
-    connection: DuckDBPyConnection
+    connection: Connection
     temporary: Path
 
     def literals(self) -> list[str]:
@@ -92,7 +97,7 @@ class Traces:
 def open_traces(
     paths: Sequence[Path], selection: Selection | None = None, tables: Iterable[str] = (), threads: int | None = None
 ) -> Traces:
-    """Opens the traces at ``paths`` with what ``selection`` asks for; views named in ``tables`` are computed at once.
+    """Opens the traces at ``paths`` with what ``selection`` asks for; views named in ``tables`` are computed once.
 
     ``threads``: how many DuckDB may use; None = one for each core.
 
@@ -102,14 +107,22 @@ def open_traces(
     return _open(paths, selection or Selection(), frozenset(tables), is_sealed=False, threads=threads)
 
 
-def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = None) -> Traces:
-    """Opens the traces for a query that somebody else wrote: what ``sql`` names is loaded, then no file can be opened."""
-    words = {word.lower() for word in re.findall(r"\w+", sql)}
-    return _open(paths, selection or Selection(), frozenset(words), is_sealed=True)
+def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = None, is_whole: bool = True) -> Traces:
+    """Opens the traces for a query that somebody else wrote: what ``sql`` names is loaded, then no file can be opened.
+
+    Views that it does not name are there if ``is_whole``; who asks for them, or mistypes one, needs that.
+    """
+    words = frozenset(word.lower() for word in re.findall(r"\w+", sql))
+    return _open(paths, selection or Selection(), words, is_sealed=True, is_whole=is_whole)
 
 
 def _open(
-    paths: Sequence[Path], selection: Selection, tables: frozenset[str], is_sealed: bool, threads: int | None = None
+    paths: Sequence[Path],
+    selection: Selection,
+    tables: frozenset[str],
+    is_sealed: bool,
+    threads: int | None = None,
+    is_whole: bool = False,
 ) -> Traces:
     files = tuple(TraceFile(path, check_trace(path)) for path in paths)
     temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
@@ -117,8 +130,10 @@ def _open(
         connection = _connect(files, temporary, is_sealed)
         if threads is not None:
             connection.execute(f"SET threads = {threads:d}")
-        traces = Traces(files, connection, temporary)
-        _create(traces, selection, _with_inputs(tables) if is_sealed else tables)
+        traces = Traces(files, Connection(connection), temporary)
+        _define(traces, selection, _with_inputs(tables) if is_sealed else tables)
+        if is_sealed:
+            traces.connection.make(views.names() if is_whole else tables)
         _lock(connection, is_sealed)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -166,19 +181,18 @@ def escaped(name: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
-def _create(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
+def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
+    """Defines the views, those in ``tables`` as tables, and says what is asked for."""
     connection = traces.connection
-    files = [(literal, views.file_columns(connection, literal)) for literal in traces.literals()]
+    files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
     for file, (literal, _) in zip(traces.files, files, strict=True):
-        _check_times(connection, literal, file.path)
+        _check_times(connection.raw, literal, file.path)
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-    for name, query in views.definitions(files):
-        if name == views.DERIVED_VIEWS[0]:
-            _select(connection, selection)
-        if name in views.LATE_VIEWS and tables and name not in tables:
-            continue  # a command that says what it needs
-        connection.execute(f"CREATE TEMP {'TABLE' if name in tables else 'VIEW'} {name} AS {query}")
+    definitions = dict(views.definitions(files))
+    simpler = {name: (empty, definitions[query]) for name, (empty, query) in views.SIMPLER.items()}
+    connection.define(definitions.items(), tables, simpler)
+    _select(connection, selection)
 
 
 def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> None:
@@ -198,7 +212,7 @@ def selected(selection: Selection) -> dict[str, int | list[int] | None]:
     return {"from_ns": selection.from_ns, "to_ns": selection.to_ns, "process_ids": processes, "thread_ids": threads}
 
 
-def _select(connection: DuckDBPyConnection, selection: Selection) -> None:
+def _select(connection: Connection, selection: Selection) -> None:
     values = selected(selection)
     connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
     found = [

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 SQL_DIRECTORY = Path(__file__).parent / "sql"
 
@@ -48,12 +48,12 @@ def body(name: str) -> str:
     return "\n".join(lines[first:])
 
 
-def run(connection: DuckDBPyConnection, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
+def run(connection: Connection, name: str, **parameters: Any) -> list[tuple[Any, ...]]:
     """The rows of the query ``name``; its header names and explains the columns."""
     return connection.execute(body(name), parameters or None).fetchall()
 
 
-def rows(connection: DuckDBPyConnection, name: str, **parameters: Any) -> list[dict[str, Any]]:
+def rows(connection: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
     """The rows of the query ``name`` by column name."""
     cursor = connection.execute(body(name), parameters or None)
     names = [column[0] for column in cursor.description or ()]

@@ -16,7 +16,7 @@ from scalene_trace.formats.errors import TraceDamaged
 
 from . import queries
 from .devices import SUMMED as _SUMMED_OF_DEVICES
-from .devices import add_devices, device_peak
+from .devices import add_devices, have_calls
 from .gpu import add_gpu, merged_gpu
 from .info import trace_infos
 from .leaks import Grown, find_leaks
@@ -30,13 +30,13 @@ from .trend import Point, reduce_points, steps
 from .waits import CLASSES
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 Key = tuple[Any, ...]
 
 #: Traces that are reduced together, at most: planning the queries takes as long as reading a small trace, and what is held
 #: in memory meanwhile grows with the traces.
-BATCH_BYTES, BATCH_TRACES = 30_000_000, 64
+BATCH_BYTES, BATCH_TRACES = 20_000_000, 64
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
@@ -161,7 +161,8 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     connection, infos = traces.connection, trace_infos(traces)
     lines, functions = _summed(connection, "lines", line_key), _summed(connection, "functions", function_key)
     unattributed = queries.rows(connection, "unattributed")[0]
-    add_devices(connection, lines, functions, unattributed)
+    has_calls = have_calls(info.events for info in infos)
+    device_peak_bytes = add_devices(connection, has_calls, lines, functions, unattributed)
     has_gpu = any(info.events["gpu"] is not None for info in infos)
     gpu_peak_bytes = add_gpu(connection, has_gpu, lines, functions, unattributed)
     lengths = [window_s(info, selection) for info in infos]
@@ -178,11 +179,11 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
-        device_peak_bytes=device_peak(connection),
+        device_peak_bytes=device_peak_bytes,
     )
 
 
-def _summed(connection: DuckDBPyConnection, query: str, key: Callable[[Row], Key]) -> list[Row]:
+def _summed(connection: Connection, query: str, key: Callable[[Row], Key]) -> list[Row]:
     """The rows of a query, those of several traces added up by key; the first trace's come first."""
     found: dict[Key, Row] = {}
     rows = queries.rows(connection, query)

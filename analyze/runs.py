@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from . import queries
-from .devices import DIRECTIONS, add_devices
+from .devices import DIRECTIONS, add_devices, have_calls
 from .gpu import add_gpu
 from .info import settings, trace_info
 from .match import Place, match_files, match_lines
@@ -23,7 +23,7 @@ from .timeline import memory_over_time
 from .waits import CLASSES
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 Row = dict[str, Any]
 Key = tuple[str | None, int | None]
@@ -121,7 +121,7 @@ def _reduced(traces: Traces, selection: Selection) -> Run:
     line_rows = queries.rows(connection, "lines")
     outside = queries.rows(connection, "unattributed")[0] | {"function": None, "first_line": None}
     add_gpu(connection, info.events["gpu"] is not None, line_rows, [], outside)
-    add_devices(connection, line_rows, [], outside)
+    add_devices(connection, have_calls([info.events]), line_rows, [], outside)
     rows = {(row["file"], row["line"]): row for row in line_rows}
     made = {key: _run_row(row, variances.get(key), gross, info) for key, row in rows.items()}
     rest = _run_row(outside, variances.get((None, None)), gross, info)
@@ -168,7 +168,7 @@ _VARIANCES = (
 
 
 def _totals(
-    connection: DuckDBPyConnection, rows: Sequence[RunRow], length_s: float, info: TraceInfo, selection: Selection
+    connection: Connection, rows: Sequence[RunRow], length_s: float, info: TraceInfo, selection: Selection
 ) -> RunRow:
     """Sums over all rows, the peak of the process tree, and the length of the run."""
     figures = {"wall_s": Figure(length_s)} if info.wall_s is not None else {}

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from . import queries
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 Sources = Mapping[str, list[str]]  #: file -> lines of text
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
-def sources_of(connection: DuckDBPyConnection, files: Iterable[str]) -> dict[str, list[str]]:
+def sources_of(connection: Connection, files: Iterable[str]) -> dict[str, list[str]]:
     """The lines of those of ``files`` that the traces hold, as the first of them has them. Lines end as Python ends them,
     not at form feeds."""
     texts: dict[str, str] = {}

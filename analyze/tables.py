@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import info, views
-from .open import Traces, escaped, open_sealed, open_traces, selected
+from .open import escaped, open_sealed, open_traces, selected
 from .report import build_report
 from .results import Info, MarkInfo, Table, TraceInfo, sorted_rows
 from .selection import Selection
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection, Statement
+
+T = TypeVar("T")
+
+#: What tells which views there are.
+_LISTS = re.compile(r"(?i)\b(show|describe|summarize|duckdb_|pragma_|pg_|sqlite_|information_schema)")
 
 #: More than any answer has, and what DuckDB and Arrow take.
 _MOST_ROWS = 2**62
@@ -64,38 +71,53 @@ def run_sql(
 
     Raises QueryRefused for anything else and for SQL that does not run, and the errors of :func:`open_traces`.
     """
-    with _sealed(paths, sql, selection) as traces:
-        cursor = traces.connection.execute(_checked(traces.connection, sql))
+
+    def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
+        cursor = connection.execute(statement)
         rows = cursor.fetchall() if limit is None else cursor.fetchmany(min(limit, _MOST_ROWS))
         return _distinct([column[0] for column in cursor.description or ()]), rows
+
+    return _answer(paths, sql, selection, ask)
 
 
 def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:
     """The same as a pyarrow.Table; raises the same."""
-    table: Any = None
-    with _sealed(paths, sql, selection) as traces:
-        table = traces.connection.sql(_checked(traces.connection, sql)).to_arrow_table()
+    table = _answer(paths, sql, selection, lambda connection, statement: connection.sql(statement).to_arrow_table())
     return table.slice(0, None if limit is None else min(limit, _MOST_ROWS)).rename_columns(
         _distinct(table.column_names)
     )
 
 
-@contextmanager
-def _sealed(paths: Sequence[Path], sql: str, selection: Selection) -> Iterator[Traces]:
-    """The traces, opened for ``sql``; what DuckDB refuses becomes QueryRefused."""
+def _answer(
+    paths: Sequence[Path],
+    sql: str,
+    selection: Selection,
+    ask: Callable[[DuckDBPyConnection, Statement], T],
+    is_whole: bool = False,
+) -> T:
+    """What ``ask`` says of the one statement of ``sql``; what DuckDB refuses becomes QueryRefused.
+
+    Views that it does not name are made if ``is_whole``, or it may look at a list of them, or DuckDB finds a name unknown:
+    then it says which one was meant.
+    """
     import duckdb
 
     if not sql.isascii() and sql.encode("utf-8", "replace").decode() != sql:
         raise QueryRefused("The SQL is not text in UTF-8.")
-    with open_sealed(paths, sql, selection) as traces:
+    is_whole = is_whole or _LISTS.search(sql) is not None
+    with open_sealed(paths, sql, selection, is_whole) as traces:
         try:
-            yield traces
+            return ask(traces.connection.raw, _checked(traces.connection.raw, sql))
         except duckdb.Error as error:
-            if "pytz" in str(error):  # which DuckDB's moments with a time zone need in Python, and nothing else of ours
-                raise QueryRefused(
-                    "Times with a time zone cannot be shown: cast them, as in now()::VARCHAR."
-                ) from error
-            raise QueryRefused(str(error).strip()) from error
+            if is_whole or not isinstance(error, duckdb.CatalogException):
+                raise _refused(error) from error
+    return _answer(paths, sql, selection, ask, is_whole=True)
+
+
+def _refused(error: Exception) -> QueryRefused:
+    if "pytz" in str(error):  # which DuckDB's moments with a time zone need in Python, and nothing else of ours
+        return QueryRefused("Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.")
+    return QueryRefused(str(error).strip())
 
 
 def _checked(connection: Any, sql: str) -> Any:
@@ -132,7 +154,7 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     with open_traces(paths, selection) as traces:
         connection = traces.connection
         literals = [views.literal(escaped(str(file.path.resolve()))) for file in traces.files]
-        columns = [views.file_columns(connection, literal) for literal in traces.literals()]
+        columns = [views.file_columns(connection.raw, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
     statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
     asked = (f"{name} = {'NULL' if value is None else value}" for name, value in selected(selection).items())

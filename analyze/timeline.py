@@ -17,7 +17,7 @@ from .selection import Selection
 from .trend import MAX_POINTS, Point, reduce_points, steps
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from .connection import Connection
 
 _TABLES = ("memory_samples", "processes", "exact_traces", "footprint_events")
 
@@ -45,7 +45,7 @@ class Memory:
         return Memory(higher.peak_bytes, python, max(resident, default=None), higher.footprint)
 
 
-def memory_over_time(connection: DuckDBPyConnection, selection: Selection, trace: int = 1) -> Memory:
+def memory_over_time(connection: Connection, selection: Selection, trace: int = 1) -> Memory:
     """The memory of an opened trace within the selection's time window; traces count from 1."""
     rows = footprint_events(connection, trace)
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
@@ -58,13 +58,13 @@ def memory_over_time(connection: DuckDBPyConnection, selection: Selection, trace
     )
 
 
-def footprint_events(connection: DuckDBPyConnection, trace: int) -> list[tuple[int, int, int]]:
+def footprint_events(connection: Connection, trace: int) -> list[tuple[int, int, int]]:
     """(time in ns, footprint, Python's part in bytes) of the process tree of an opened trace, in order of time."""
     found = "SELECT t_ns, footprint_bytes, python_footprint_bytes FROM footprint_events WHERE trace = ?"
     return connection.execute(f"{found} ORDER BY t_ns, is_gone", (trace,)).fetchall()
 
 
-def peak_rss(connection: DuckDBPyConnection, selection: Selection, trace: int = 1) -> int | None:
+def peak_rss(connection: Connection, selection: Selection, trace: int = 1) -> int | None:
     """Highest resident set of the process tree in bytes; None = nothing told it.
 
     The sum over the processes as the recorder read it, or the kernel's own high-water mark of one process if that is
@@ -78,7 +78,7 @@ def peak_rss(connection: DuckDBPyConnection, selection: Selection, trace: int = 
     return max(found, default=None)
 
 
-def _rss_events(connection: DuckDBPyConnection, trace: int) -> list[Event]:
+def _rss_events(connection: Connection, trace: int) -> list[Event]:
     found = "SELECT t_ns, rss_bytes FROM rss_events WHERE trace = ? ORDER BY t_ns"
     return connection.execute(found, (trace,)).fetchall()
 
@@ -115,9 +115,7 @@ def build_timeline(
     return Timeline("timeline", query, infos, rows, "", collections, marks, gpu)
 
 
-def _timeline_points(
-    connection: DuckDBPyConnection, selection: Selection, trace: int, limit: int
-) -> list[TimelinePoint]:
+def _timeline_points(connection: Connection, selection: Selection, trace: int, limit: int) -> list[TimelinePoint]:
     rows = footprint_events(connection, 1)
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
     python = _window([(t_ns, value) for t_ns, _, value in rows], selection)

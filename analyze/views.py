@@ -57,7 +57,10 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "cpu_ticks",
     "library_threads",
     "native_spans",
+    "own_ticks",
+    "helper_ticks",
     "charged_ticks",
+    "named_modules",
     "tick_figures",
     "libraries",
     "native_figures",
@@ -83,6 +86,7 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "device_moments",
     "device_figures",
     "stack_figures",
+    "owner_figures",
     "sampled_values",
     "lines",
     "cumulative_figures",
@@ -92,8 +96,8 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "gpu_charges",
 )
 
-#: Those that a command makes when it needs them (:func:`late`): they take a while, and few traces have a GPU.
-LATE_VIEWS: tuple[str, ...] = ("gpu_moments", "gpu_states", "gpu_charges")
+#: View: (another one, the query that gives the same where that one is empty).
+SIMPLER: dict[str, tuple[str, str]] = {"charged_ticks": ("library_threads", "own_ticks")}
 
 #: Tables that say what was asked for.
 SELECTION_TABLES: dict[str, str] = {
@@ -220,10 +224,9 @@ def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str
         yield view, queries.body(view)
 
 
-def late() -> Iterator[str]:
-    """Statements that make the late views where they are not there yet, in order."""
-    for view in LATE_VIEWS:
-        yield f"CREATE TEMP VIEW IF NOT EXISTS {view} AS {queries.body(view)}"
+def names() -> list[str]:
+    """The names of all views, each after those it reads."""
+    return [RECORDS_VIEW, *KIND_VIEWS.values(), *DERIVED_VIEWS]
 
 
 def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:

@@ -307,9 +307,10 @@ Program = Callable[[Random, float], list[Blocks]]
 
 
 def arrivals(random: Random, run_s: float, rate: float, low: int, high: int) -> tuple[Any, Any]:
-    """Times and sizes (``low`` to ``high``) of allocations of ``rate`` bytes/s."""
+    """Times, at random and in order, and sizes (``low`` to ``high``) of allocations of ``rate`` bytes/s."""
     count = random.poisson(rate * run_s / ((low + high) / 2))
-    return np.sort(random.uniform(0, run_s, count)), random.integers(low, high + 1, count)
+    ends = np.cumsum(random.exponential(size=count + 1))
+    return ends[:-1] * (run_s / ends[-1]), random.integers(low, high + 1, count)
 
 
 def never(t_s: Any) -> Any:

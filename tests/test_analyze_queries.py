@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.analyze import queries, views
-from scalene_trace.analyze.open import open_traces
+from scalene_trace.analyze.open import Traces, open_traces
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
 from scalene_trace.formats import integrity, schema
@@ -40,14 +41,19 @@ def empty_trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return TraceBuilder().write(tmp_path_factory.mktemp("empty") / "t.parquet")
 
 
+@pytest.fixture(scope="module")
+def opened(empty_trace: Path) -> Iterator[Traces]:
+    with open_traces([empty_trace]) as traces:
+        yield traces
+
+
 @pytest.mark.parametrize("name", NAMES)
-def test_the_header_names_the_columns_of_the_result(name: str, empty_trace: Path) -> None:
+def test_the_header_names_the_columns_of_the_result(name: str, opened: Traces) -> None:
     header = queries.header(name)
     parameters = PARAMETERS.get(name, {})
     assert [each.name for each in header.parameters] == list(parameters)
-    with open_traces([empty_trace]) as traces:
-        cursor = traces.connection.execute(queries.body(name), parameters or None)
-        assert [column[0] for column in cursor.description] == [column.name for column in header.columns]
+    cursor = opened.connection.execute(queries.body(name), parameters or None)
+    assert [column[0] for column in cursor.description] == [column.name for column in header.columns]
 
 
 @pytest.mark.parametrize("name", NAMES)

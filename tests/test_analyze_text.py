@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -131,16 +133,15 @@ def test_at_most_300_lines_are_shown(tmp_path: Path) -> None:
     assert sum(len(file.lines) for file in shown_files(report, all_lines=True)) == 600
 
 
-@pytest.mark.parametrize("width", [60, 80, 120, 200])
-def test_no_line_is_wider_than_the_terminal(width: int, tmp_path: Path) -> None:
+def test_no_line_is_wider_than_the_terminal(tmp_path: Path) -> None:
     report = report_of({1: 500, 10: 300, 12: 180}, tmp_path)
-    for has_color in (False, True):
+    for width, has_color in product((60, 80, 120, 200), (False, True)):
         screen = Screen(width, has_color=has_color, is_cut=True)
         for line in report_text(report, screen):
             assert cells(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width, line
 
 
-def memory_trace(tmp_path: Path, **columns: Any) -> Path:
+def memory_trace(tmp_path: Path) -> Path:
     """A leak of 100 blocks with a long path and wide characters, copies, collections, two readings of the resident set."""
     builder = TraceBuilder()
     process = builder.process(end_ns=10 * SECOND)
@@ -151,7 +152,7 @@ def memory_trace(tmp_path: Path, **columns: Any) -> Path:
     )
     stack, other = (builder.stack((file, "main", 1, line)) for line in (2, 7))
     for index in range(100):
-        builder.alloc((index * 100 + 50) * MS, process, thread, stack, 10_007, type="bytearray", **columns)
+        builder.alloc((index * 100 + 50) * MS, process, thread, stack, 10_007, type="bytearray")
         builder.alloc((index * 100 + 51) * MS, process, thread, other, 1_999_993, 2 * MS, free_stack=other)
     builder.tick(1 * SECOND, process, thread, stack)
     builder.copy(2 * SECOND, process, thread, other, 40_000_003)
@@ -162,35 +163,45 @@ def memory_trace(tmp_path: Path, **columns: Any) -> Path:
     return builder.write(tmp_path / "t.parquet")
 
 
-def texts_of(path: Path, screen: Screen) -> dict[str, list[str]]:
-    """What each command prints of memory."""
-    report = build_report([path], Selection())
-    asked = {"temporary_s": 0.5, "temporary_allocations": 3}
-    texts = {"report": report_text(report, screen), "functions": functions_text(report, screen)}
-    texts["leaks"] = leaks_text(build_leaks([path], Selection(), {}), screen)
-    texts["timeline"] = timeline_text(build_timeline([path], Selection(), {}), screen)
-    for by in ("line", "function", "type", "allocator"):
-        query = {"by": by, "limit": None, **asked}
-        texts[by] = memory_text(build_memory([path], Selection(), MemoryQuery(by, **asked), query), screen)
-    return {name: list(lines) for name, lines in texts.items()}
+Texts = Callable[[Screen], dict[str, list[str]]]
+
+
+@pytest.fixture(scope="module")
+def texts_of(tmp_path_factory: pytest.TempPathFactory) -> Texts:
+    """What each command prints of memory on a screen."""
+    path = memory_trace(tmp_path_factory.mktemp("memory"))
+    report, timeline = build_report([path], Selection()), build_timeline([path], Selection(), {})
+    leaks = build_leaks([path], Selection(), {})
+    asked: dict[str, Any] = {"temporary_s": 0.5, "temporary_allocations": 3}
+    tables = {
+        by: build_memory([path], Selection(), MemoryQuery(by, **asked), {"by": by, "limit": None, **asked})
+        for by in ("line", "function", "type", "allocator")
+    }
+
+    def texts(screen: Screen) -> dict[str, list[str]]:
+        found = {"report": report_text(report, screen), "functions": functions_text(report, screen)}
+        found |= {"leaks": leaks_text(leaks, screen), "timeline": timeline_text(timeline, screen)}
+        found |= {by: memory_text(table, screen) for by, table in tables.items()}
+        return {name: list(lines) for name, lines in found.items()}
+
+    return texts
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120, 140, 200])
-def test_no_line_about_memory_is_wider_than_the_terminal(width: int, tmp_path: Path) -> None:
-    path = memory_trace(tmp_path)
+def test_no_line_about_memory_is_wider_than_the_terminal(width: int, texts_of: Texts) -> None:
     for has_color in (False, True):
-        for name, lines in texts_of(path, Screen(width, has_color=has_color, is_cut=True)).items():
+        for name, lines in texts_of(Screen(width, has_color=has_color, is_cut=True)).items():
             for line in lines:
                 assert cells(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width, (name, line)
 
 
-def test_memory_is_shown_in_ascii_too(tmp_path: Path) -> None:
-    for name, lines in texts_of(memory_trace(tmp_path), Screen(80, has_unicode=False, is_cut=True)).items():
+def test_memory_is_shown_in_ascii_too(texts_of: Texts) -> None:
+    for name, lines in texts_of(Screen(80, has_unicode=False, is_cut=True)).items():
         assert not [line for line in lines if set(line) & set("±▲█▁×…")], name
 
 
-def test_a_leak_has_its_column_and_its_line_in_the_report(tmp_path: Path) -> None:
-    texts = texts_of(memory_trace(tmp_path), Screen(140))
+def test_a_leak_has_its_column_and_its_line_in_the_report(texts_of: Texts) -> None:
+    texts = texts_of(Screen(140))
     (row,) = [line for line in texts["report"] if line.startswith("     2")]
     # 78 blocks of 10,007 bytes in 7.84 s; 1,000,700 bytes in all, of which 98 were there at the peak at 9.85 s
     assert "100 KB/s" in row and "1.0 MB" in row
@@ -200,13 +211,10 @@ def test_a_leak_has_its_column_and_its_line_in_the_report(tmp_path: Path) -> Non
     assert source.strip().startswith("cache.append(")
 
 
-def test_columns_come_with_the_width(tmp_path: Path) -> None:
-    path = memory_trace(tmp_path)
+def test_columns_come_with_the_width(texts_of: Texts) -> None:
     titles = {}
     for width in (80, 100, 120, 140):
-        (titles[width],) = (
-            line.split() for line in texts_of(path, Screen(width))["report"] if "source" in line.split()
-        )
+        (titles[width],) = (line.split() for line in texts_of(Screen(width))["report"] if "source" in line.split())
     assert titles[80] == ["line", "CPU", "%", "growth", "at", "peak", "trend", "source"]
     assert titles[100] == ["line", "CPU", "%", "growth", "at", "peak", "allocated", "py", "trend", "source"]
     assert titles[120] == ["line", "CPU", "%", "growth", "at", "peak", "allocated", "copied", "py", "trend", "source"]
@@ -218,8 +226,8 @@ def test_without_allocations_the_report_looks_as_it_always_did(tmp_path: Path) -
     assert title == "  line  CPU %               growth   py trend    source"
 
 
-def test_the_resident_set_is_shown_part_by_part(tmp_path: Path) -> None:
-    lines = texts_of(memory_trace(tmp_path), Screen(80))["line"]
+def test_the_resident_set_is_shown_part_by_part(texts_of: Texts) -> None:
+    lines = texts_of(Screen(80))["line"]
     rows = {line[:32].strip(): line[32:].split() for line in lines}
     assert rows["Python's larger blocks"] == ["2.0", "MB", "1.7", "%"] * 2
     # 120,000,007 - 20,000,003 - 800,000,009 - 1,000,000: what was allocated was never touched
@@ -228,8 +236,8 @@ def test_the_resident_set_is_shown_part_by_part(tmp_path: Path) -> None:
     assert any("more was allocated than touched" in line for line in lines)
 
 
-def test_full_collections_are_marks_below_the_chart(tmp_path: Path) -> None:
-    lines = texts_of(memory_trace(tmp_path), Screen(79))["timeline"]
+def test_full_collections_are_marks_below_the_chart(texts_of: Texts) -> None:
+    lines = texts_of(Screen(79))["timeline"]
     (marks,) = [line for line in lines if line.strip() == "▲"]
     # at 5 s of 10, in the middle of 60 columns after a margin of 11
     assert marks.index("▲") == 11 + 30

@@ -16,7 +16,7 @@ from scalene_trace.analyze.info import settings
 from .text import plain
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from scalene_trace.analyze.connection import Connection
 
 Row = dict[str, Any]
 #: Trace and thread id; None for the thread of samples that name none.
@@ -74,7 +74,7 @@ class Moments:
     calls: list[Row]
 
 
-def read_moments(connection: DuckDBPyConnection, trace: int, several: bool) -> Moments:
+def read_moments(connection: Connection, trace: int, several: bool) -> Moments:
     """The moments of the one opened trace, which is given the number ``trace``; ``several``: it is not the only one."""
     rows = queries.rows(connection, "process_list")
     processes = _processes(rows, _series(connection), f"trace {trace}: " if several else "")
@@ -91,7 +91,7 @@ def read_moments(connection: DuckDBPyConnection, trace: int, several: bool) -> M
     )
 
 
-def _gpus(connection: DuckDBPyConnection, processes: dict[int, ExportedProcess]) -> list[GpuTrack]:
+def _gpus(connection: Connection, processes: dict[int, ExportedProcess]) -> list[GpuTrack]:
     """A track for each process and device that anything is told of, but zero."""
     rows, names = queries.rows(connection, "gpu_tracks"), _device_names(settings(connection).get("gpu_devices"))
     is_alone = len({row["device"] for row in rows}) < 2
@@ -130,7 +130,7 @@ def _device_names(told: str | None) -> dict[int, str]:
         return {}
 
 
-def _series(connection: DuckDBPyConnection) -> dict[int, dict[str, list[tuple[int, int]]]]:
+def _series(connection: Connection) -> dict[int, dict[str, list[tuple[int, int]]]]:
     found: dict[int, dict[str, list[tuple[int, int]]]] = {}
     for process, t_ns, series, size_bytes in queries.run(connection, "process_memory"):
         found.setdefault(process, {}).setdefault(series, []).append((t_ns, size_bytes))

@@ -20,7 +20,7 @@ from scalene_trace.analyze.selection import Selection
 from .text import plain
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from scalene_trace.analyze.connection import Connection
 
 #: What is computed once a trace: exports read each metric by itself.
 TABLES = (
@@ -130,7 +130,7 @@ class Stacks:
 class TraceStacks:
     """The stacks of one opened trace by its own ids."""
 
-    def __init__(self, connection: DuckDBPyConnection, stacks: Stacks) -> None:
+    def __init__(self, connection: Connection, stacks: Stacks) -> None:
         self._stacks = stacks
         self._locations = {
             id_: Frame(plain(function or "?"), plain(file or "?"), first_line or 0, line or 0, "python")
@@ -218,7 +218,7 @@ def recorded(info: TraceInfo) -> list[str]:
 
 
 def trace_values(
-    connection: DuckDBPyConnection, metric: str, stacks: TraceStacks, trace: int, whole: Whole, by_time: bool
+    connection: Connection, metric: str, stacks: TraceStacks, trace: int, whole: Whole, by_time: bool
 ) -> Iterator[Value]:
     """The values of a metric in the one opened trace, which is given the number ``trace``."""
     query = "metric_events" if by_time else "metric_sums"

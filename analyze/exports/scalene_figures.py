@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.analyze import queries, views
+from scalene_trace.analyze import queries
 from scalene_trace.analyze.info import settings
 from scalene_trace.analyze.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.open import REPORT_TABLES, open_traces
@@ -89,8 +89,6 @@ def _gpu_bytes(paths: Sequence[Path], selection: Selection) -> dict[Key, float]:
     found: dict[Key, list[float]] = {}
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
-            for statement in views.late():
-                traces.connection.execute(statement)
             for row in queries.rows(traces.connection, "gpu_figures"):
                 places = {"line": ("file", "line"), "function": ("file", "function", "first_line")}[row["level"]]
                 if row["gpu_mean_bytes"] is not None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scalene_trace.analyze import devices, queries, views
+from scalene_trace.analyze import devices, queries
 from scalene_trace.analyze.results import TraceInfo
 
 from .bins import Bins
 from .facts import Facts, read_facts
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from scalene_trace.analyze.connection import Connection
 
 Json = dict[str, Any]
 
@@ -30,13 +30,11 @@ class DeviceFacts:
     track: Json | None = None
 
 
-def device_facts(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -> DeviceFacts:
+def device_facts(connection: Connection, trace: TraceInfo, bins: Bins) -> DeviceFacts:
     """Nothing of what no sampler saw, so that a page without a GPU holds nothing about one."""
     track = _track(connection, bins) if trace.events["gpu"] else None
     sums, peaks = [], []
     if track is not None:
-        for statement in views.late():
-            connection.execute(statement)
         charged = read_facts(connection, "binned_gpu_charges", ("gpu_us", "gpu_peak_bytes"), bins)
         sums.append(charged.only("gpu_us"))
         peaks.append(charged.only("gpu_peak_bytes"))
@@ -45,7 +43,7 @@ def device_facts(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -
     return DeviceFacts(sums, peaks, track)
 
 
-def _track(connection: DuckDBPyConnection, bins: Bins) -> Json | None:
+def _track(connection: Connection, bins: Bins) -> Json | None:
     """By piece: how busy the program's GPUs were, in percent of one, and the most memory on them; None = not told."""
     percents: list[float | None] = [None] * bins.count
     memory: list[int | None] = [None] * bins.count
@@ -55,7 +53,7 @@ def _track(connection: DuckDBPyConnection, bins: Bins) -> Json | None:
     return {"percent": percents, "memory": memory} if any(percents) or any(memory) else None
 
 
-def short_places(connection: DuckDBPyConnection) -> Json:
+def short_places(connection: Connection) -> Json:
     """The lines ([file, line]) and functions ([file, function, first line]) that were never at the GPU for as long as the
     driver averages over."""
     found: Json = {"lines": [], "functions": []}

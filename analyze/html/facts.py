@@ -15,7 +15,7 @@ from .bins import Bins
 from .encode import Numbers, packed, packed_series
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from scalene_trace.analyze.connection import Connection
 
 #: Stacks that keep their callers, at most: those with most samples. Of the others the page knows the line only.
 MAX_STACKS = 20_000
@@ -60,7 +60,7 @@ class Calls:
     short: int
 
 
-def stack_and_thread_facts(connection: DuckDBPyConnection, bins: Bins) -> tuple[list[Facts], list[Facts]]:
+def stack_and_thread_facts(connection: Connection, bins: Bins) -> tuple[list[Facts], list[Facts]]:
     """CPU and waiting time by stack, and by thread."""
     by_stack, by_thread = [], []
     for name, figures in (("binned_ticks", CPU), ("binned_waits", WAITS)):
@@ -71,23 +71,23 @@ def stack_and_thread_facts(connection: DuckDBPyConnection, bins: Bins) -> tuple[
     return by_stack, by_thread
 
 
-def memory_facts(connection: DuckDBPyConnection, bins: Bins) -> Facts:
+def memory_facts(connection: Connection, bins: Bins) -> Facts:
     """Growth and copies by stack."""
     return read_facts(connection, "binned_memory", MEMORY, bins)
 
 
-def read_facts(connection: DuckDBPyConnection, name: str, figures: Iterable[str], bins: Bins) -> Facts:
+def read_facts(connection: Connection, name: str, figures: Iterable[str], bins: Bins) -> Facts:
     """Columns of the query ``name`` by stack and piece; 0 for NULL."""
     return _facts(_columns(connection, name, **bins.parameters), "stack", "bin", figures)
 
 
-def allocation_facts(connection: DuckDBPyConnection, bins: Bins, peaks_ns: Sequence[int]) -> Facts:
+def allocation_facts(connection: Connection, bins: Bins, peaks_ns: Sequence[int]) -> Facts:
     """Allocations by stack and half of a bin; ``peaks_ns`` says where each bin is halved."""
     parameters = {"origin_ns": bins.origin_ns, "bin_ns": bins.width_ns, "peaks": list(peaks_ns)}
     return _facts(_columns(connection, "binned_allocations", **parameters), "stack", "half", ALLOCATIONS)
 
 
-def _columns(connection: DuckDBPyConnection, name: str, **parameters: Any) -> dict[str, Any]:
+def _columns(connection: Connection, name: str, **parameters: Any) -> dict[str, Any]:
     return dict(connection.execute(queries.body(name), parameters).fetchnumpy())
 
 
@@ -153,7 +153,7 @@ def _merged(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbe
     return places // width, places % width, np.diff(running, prepend=0)
 
 
-def calls_of(connection: DuckDBPyConnection, facts: Iterable[Facts], user_files: set[str]) -> Calls:
+def calls_of(connection: Connection, facts: Iterable[Facts], user_files: set[str]) -> Calls:
     """The calls that led to the samples of ``facts``. Node 0 stands for samples without a stack."""
     rows = connection.execute("SELECT id, file, function, first_line, line FROM locations").fetchall()
     known = {row[0]: row[1:] for row in rows}

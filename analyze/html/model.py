@@ -28,7 +28,7 @@ from . import devices, facts, texts
 from .bins import MAX_BINS, Bins, bins_for, highest
 
 if TYPE_CHECKING:
-    from duckdb import DuckDBPyConnection
+    from scalene_trace.analyze.connection import Connection
 
 SCHEMA = "scalene-trace/html/1"
 #: Characters of figures in a page, at most: beyond, the pieces of time become longer.
@@ -90,7 +90,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
     }
 
 
-def _libraries(connection: DuckDBPyConnection) -> Json:
+def _libraries(connection: Connection) -> Json:
     """By file and line, the libraries that most of the line's native time went to: name (None = no known file), seconds."""
     times = library_times(queries.rows(connection, "library_rows"), [line_key])
     found: Json = {}
@@ -100,11 +100,11 @@ def _libraries(connection: DuckDBPyConnection) -> Json:
     return found
 
 
-def _user_files(connection: DuckDBPyConnection) -> set[str]:
+def _user_files(connection: Connection) -> set[str]:
     return {file for (file,) in connection.execute("SELECT file FROM user_files").fetchall()}
 
 
-def _time_range(connection: DuckDBPyConnection, trace: TraceInfo, selection: Selection) -> tuple[int, int]:
+def _time_range(connection: Connection, trace: TraceInfo, selection: Selection) -> tuple[int, int]:
     """Start and end of what the page shows, in ns from the start of the recording."""
     (last_ns,) = connection.execute("SELECT max(greatest(t_ns, end_ns)) FROM processes").fetchall()[0]
     end_ns = round(trace.wall_s * 1e9) if trace.wall_s else last_ns or 1
@@ -153,7 +153,7 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
     return rows, index
 
 
-def _memory(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -> tuple[Json, list[int]]:
+def _memory(connection: Connection, trace: TraceInfo, bins: Bins) -> tuple[Json, list[int]]:
     """Footprint, Python's part of it and resident set by piece (None = not recorded), and when the footprint was so high."""
     rows = footprint_events(connection, 1) if trace.events["memory"] is not None else []
     footprint = highest([(t_ns, value) for t_ns, value, _ in rows], bins)
@@ -164,7 +164,7 @@ def _memory(connection: DuckDBPyConnection, trace: TraceInfo, bins: Bins) -> tup
     return memory | {"rss": _resident(connection, bins), "peak_rss_mark": mark}, [t_ns for t_ns, _ in footprint]
 
 
-def _resident(connection: DuckDBPyConnection, bins: Bins) -> list[int | None] | None:
+def _resident(connection: Connection, bins: Bins) -> list[int | None] | None:
     """The resident set by piece, None before it was first read; None where it never was."""
     found = connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
     if not found:

@@ -1,6 +1,5 @@
 -- Answers: which stack is each CPU tick charged to?
--- Its own, or, for a tick of a thread that a library started, those of the Python threads of the process that were
--- inside native code at that moment (native_spans), in equal parts. Where there was none, it keeps having no stack.
+-- Its own (own_ticks), or, where a library started the thread, those that the library worked for (helper_ticks).
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
@@ -18,27 +17,4 @@
 --     the first extension on the native stack, else that of the instruction after all; NULL = no known image
 --   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
 -- Order: none
-WITH ticks AS NOT MATERIALIZED (
-    SELECT trace, t_ns, process, thread, stack, user_s, system_s, class, gc,
-        if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
-        if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
-    FROM cpu_ticks
-), helpers AS MATERIALIZED (
-    SELECT row_number() OVER () AS tick, * EXCLUDE (stack) FROM ticks SEMI JOIN library_threads USING (trace, thread)
-), spans AS (
-    SELECT *, unnest(range(from_ns // 50000000, to_ns // 50000000 + 1)) AS bucket FROM native_spans
-), served AS (
-    SELECT tick, spans.stack, count(*) OVER (PARTITION BY tick) AS served,
-        row_number() OVER (PARTITION BY tick ORDER BY spans.thread, spans.stack) AS number
-    FROM helpers h JOIN spans ON h.trace = spans.trace AND h.process = spans.process
-        AND h.t_ns // 50000000 = bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
-)
-SELECT trace, t_ns, process, thread, stack, 1 AS ticks, user_s, system_s, class, false AS is_parallel, gc, module,
-    address
-FROM ticks ANTI JOIN library_threads USING (trace, thread)
-UNION ALL BY NAME
-SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
-    round(user_s / coalesce(served, 1) * 68719476736) / 68719476736 AS user_s, -- as in cpu_ticks
-    round(system_s / coalesce(served, 1) * 68719476736) / 68719476736 AS system_s, class,
-    stack IS NOT NULL AS is_parallel, gc, module, address
-FROM helpers LEFT JOIN served USING (tick)
+SELECT * FROM own_ticks UNION ALL BY NAME SELECT * FROM helper_ticks

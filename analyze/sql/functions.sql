@@ -37,7 +37,7 @@ WITH own AS (
         sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
         sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
         sum(live_at_end_bytes) AS live_at_end_bytes, sum(copy_bytes) AS copy_bytes
-    FROM stack_figures JOIN stack_owners USING (trace, stack) GROUP BY trace, file, function, first_line
+    FROM owner_figures GROUP BY trace, file, function, first_line
 )
 SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
     coalesce(cumulative_cpu_s, 0) AS cumulative_cpu_s,

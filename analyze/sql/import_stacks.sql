@@ -1,10 +1,15 @@
--- Answers: which stacks were importing a module? What they allocate stays by design: code, classes, constants.
+-- Answers: which stacks of allocations were importing a module?
+-- What they allocate stays by design: code, classes, constants.
 -- Parameters: none
 -- Columns:
 --   trace: which trace, from 1
 --   stack: stack id
 -- Order: none
-WITH machinery AS (
-    SELECT trace, list(id) AS ids FROM locations WHERE starts_with(file, '<frozen importlib._bootstrap') GROUP BY trace
+WITH frames AS (
+    SELECT trace, stack, unnest(locations) AS id
+    FROM stacks SEMI JOIN (SELECT DISTINCT trace, stack FROM alloc_rows) USING (trace, stack)
 )
-SELECT trace, stack FROM stacks JOIN machinery USING (trace) WHERE list_has_any(locations, ids)
+SELECT DISTINCT trace, stack
+FROM frames SEMI JOIN (
+    SELECT trace, id FROM locations WHERE starts_with(file, '<frozen importlib._bootstrap')
+) USING (trace, id)

@@ -7,9 +7,9 @@
 
 #include "watch.h"
 
-#define EXITING 4        /* PF_EXITING among the flags of /proc/PID/stat */
+#define EXITING 4            /* PF_EXITING among the flags of /proc/PID/stat */
 #define SPARE_DESCRIPTORS 16 /* left to the rest of the recorder, which imports and writes meanwhile */
-#define CPUCLOCK_SCHED 2 /* of the kernel's encoding of a process's clock: ~pid << 3 | which */
+#define CPUCLOCK_SCHED 2     /* of the kernel's encoding of a process's clock: ~pid << 3 | which */
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
   char path[64];

@@ -1,0 +1,38 @@
+-- Answers: which stacks are the CPU ticks of libraries' threads charged to?
+-- Those of the Python threads of the process that were inside native code at that moment (native_spans), in equal
+-- parts. Where there was none, a tick keeps having no stack.
+-- Parameters: none
+-- Columns:
+--   trace: which trace, from 1
+--   t_ns [ns]: when, from the start of the recording
+--   process: process id
+--   thread: thread id of the thread that used the CPU
+--   stack: stack id; NULL = none can be told
+--   ticks: 1; 0 on the further rows of a tick that has several
+--   user_s [s]: user CPU time, as in cpu_ticks, or the row's part of it
+--   system_s [s]: kernel CPU time, likewise
+--   class: python, builtin or extension
+--   is_parallel: the tick is charged to a stack
+--   gc: a garbage collection was running
+--   module: module id of the native code: that of the interrupted instruction where it is an extension's, else that of
+--     the first extension on the native stack, else that of the instruction after all; NULL = no known image
+--   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
+-- Order: none
+WITH helpers AS MATERIALIZED (
+    SELECT row_number() OVER () AS tick, trace, t_ns, process, thread, user_s, system_s, class, gc,
+        if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
+        if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
+    FROM cpu_ticks SEMI JOIN library_threads USING (trace, thread)
+), spans AS (
+    SELECT *, unnest(range(from_ns // 50000000, to_ns // 50000000 + 1)) AS bucket FROM native_spans
+), served AS (
+    SELECT tick, spans.stack, count(*) OVER (PARTITION BY tick) AS served,
+        row_number() OVER (PARTITION BY tick ORDER BY spans.thread, spans.stack) AS number
+    FROM helpers h JOIN spans ON h.trace = spans.trace AND h.process = spans.process
+        AND h.t_ns // 50000000 = bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
+)
+SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
+    round(user_s / coalesce(served, 1) * 68719476736) / 68719476736 AS user_s, -- as in cpu_ticks
+    round(system_s / coalesce(served, 1) * 68719476736) / 68719476736 AS system_s, class,
+    stack IS NOT NULL AS is_parallel, gc, module, address
+FROM helpers LEFT JOIN served USING (tick)
