@@ -222,7 +222,7 @@ def _select(connection: Connection, selection: Selection) -> None:
 
 
 def _with_inputs(names: frozenset[str]) -> frozenset[str]:
-    """The views among ``names`` and all that they read."""
+    """The views among ``names`` and all that they read, but for mere parts that are not named."""
     wanted: set[str] = set()
     pending = set(names)
     while pending:
@@ -232,7 +232,7 @@ def _with_inputs(names: frozenset[str]) -> frozenset[str]:
         elif name in views.DERIVED_VIEWS and name not in wanted:
             wanted.add(name)
             pending |= set(re.findall(r"\w+", queries.body(name)))
-    return frozenset(wanted)
+    return frozenset(wanted - (views.PARTS - names))
 
 
 def _raise_damage(path: Path, error: BaseException) -> None:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: What tells which views there are.
-_LISTS = re.compile(r"(?i)\b(show|describe|summarize|duckdb_|pragma_|pg_|sqlite_|information_schema)")
+_LISTS = re.compile(r"(?i)\b(show|describe|summarize|duckdb_|pragma_|pg_|sqlite_|information_schema)|\(\s*desc\s*\)")
+_UNKNOWN_TABLE = "Catalog Error: Table"
 
 #: More than any answer has, and what DuckDB and Arrow take.
 _MOST_ROWS = 2**62
@@ -109,7 +110,7 @@ def _answer(
         try:
             return ask(traces.connection.raw, _checked(traces.connection.raw, sql))
         except duckdb.Error as error:
-            if is_whole or not isinstance(error, duckdb.CatalogException):
+            if is_whole or not str(error).startswith(_UNKNOWN_TABLE):
                 raise _refused(error) from error
     return _answer(paths, sql, selection, ask, is_whole=True)
 

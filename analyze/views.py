@@ -96,6 +96,9 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "gpu_charges",
 )
 
+#: Views that another one is put together from: not worth a table of their own.
+PARTS: frozenset[str] = frozenset({"own_ticks", "helper_ticks"})
+
 #: View: (another one, the query that gives the same where that one is empty).
 SIMPLER: dict[str, tuple[str, str]] = {"charged_ticks": ("library_threads", "own_ticks")}
 

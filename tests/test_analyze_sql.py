@@ -38,6 +38,21 @@ def rows(trace: Path, statement: str) -> list[tuple[Any, ...]]:
     return run_sql([trace], statement, Selection())[1]
 
 
+# ---- which views there are -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["(SHOW TABLES)", "(Describe)", "( desc )", "information_schema.tables"])
+def test_who_looks_at_a_list_of_the_views_sees_all(trace: Path, of: str) -> None:
+    column = "table_name" if "tables" in of else "name"
+    found = {name for (name,) in rows(trace, f"SELECT {column} FROM {of}")}
+    assert found >= set(views.names())
+
+
+def test_a_mistyped_view_is_told_what_was_meant(trace: Path) -> None:
+    with pytest.raises(QueryRefused, match='Did you mean "process_moments"'):
+        rows(trace, "FROM process_moment")
+
+
 # ---- formats ---------------------------------------------------------------------------------------------------------
 
 
