@@ -15,6 +15,7 @@ from scalene_trace.analyze.diff import Asked, compare, read_sides
 from scalene_trace.analyze.diff_results import Diff
 from scalene_trace.analyze.html import comparison
 from scalene_trace.analyze.html.comparison import build_comparison, comparison_document
+from scalene_trace.analyze.selection import Selection
 from scalene_trace.cli.analyze import EXIT_USAGE, run
 from test_analyze_html import empty_traces, unpacked
 from test_html_page import COLUMN, hostile_trace
@@ -54,18 +55,24 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return old, trace(folder / "new.parquet", {5: 105, 6: 250, 7: 80}, is_new=True)
 
 
-def made(before: list[Path], after: list[Path], asked: Asked | None = None) -> tuple[Diff, str, dict[str, Any]]:
-    """The comparison, the page about it, and what the page knows."""
+def made(before: list[Path], after: list[Path]) -> tuple[Diff, str]:
+    """The comparison and the page about it."""
+    runs = read_sides(before, after, Asked())
+    diff = compare(*runs, Asked())
+    return diff, build_comparison(diff, runs, Selection())
+
+
+def known(before: list[Path], after: list[Path], asked: Asked | None = None) -> tuple[Diff, dict[str, Any]]:
+    """The comparison and what the page about it knows."""
     asked = asked or Asked()
     runs = read_sides(before, after, asked)
     diff = compare(*runs, asked)
-    document = comparison_document(diff, runs, asked.selection)
-    return diff, build_comparison(diff, runs, asked.selection), document
+    return diff, comparison_document(diff, runs, asked.selection)
 
 
 @pytest.fixture(scope="module")
 def report(sides: tuple[Path, Path]) -> tuple[Diff, Path]:
-    diff, page, _ = made([sides[0]], [sides[1]])
+    diff, page = made([sides[0]], [sides[1]])
     path = sides[0].with_suffix(".html")
     path.write_text(page)
     return diff, path
@@ -194,7 +201,8 @@ def test_filter_tabs_and_address_work_by_keyboard(page: Page, browser: Browser, 
 
 def test_several_runs_are_means(sides: tuple[Path, Path], browser: Browser, tmp_path: Path) -> None:
     more = [trace(tmp_path / f"{turn}.parquet", {5: 105, 6: 250 + 10 * turn, 7: 80}, is_new=True) for turn in (1, 3)]
-    diff, text, document = made([sides[0]] * 3, [sides[1], *more])
+    diff, text = made([sides[0]] * 3, [sides[1], *more])
+    _, document = known([sides[0]] * 3, [sides[1], *more])
     assert document["diff"]["runs"] == [3, 3] and len(document["traces"]) == 6
     (tmp_path / "p.html").write_text(text)
     with browser.page(tmp_path / "p.html") as page:
@@ -246,7 +254,7 @@ def test_hostile_traces_are_text_and_nothing_else(browser: Browser, tmp_path: Pa
 
 
 def test_the_lines_of_a_page_are_those_of_the_comparison(sides: tuple[Path, Path]) -> None:
-    diff, _, document = made([sides[0]], [sides[1]])
+    diff, document = known([sides[0]], [sides[1]])
     names = document["diff"]["names"]
     for line, row in zip(diff.lines, document["diff"]["lines"], strict=True):
         status, file, _, number, source, _, function, before_line, before_source, changes = row
@@ -263,7 +271,7 @@ def test_the_lines_of_a_page_are_those_of_the_comparison(sides: tuple[Path, Path
 
 def test_twice_five_thousand_lines_fit_into_a_page_and_a_table(browser: Browser, tmp_path: Path) -> None:
     traces = [write_wide_trace(tmp_path / f"{seed}.parquet", 5_000, 100_000, seed) for seed in (1, 2)]
-    diff, text, _ = made([traces[0]], [traces[1]])
+    diff, text = made([traces[0]], [traces[1]])
     path = tmp_path / "p.html"
     path.write_text(text)
     assert len(diff.lines) == 5_000 and path.stat().st_size < 5_000_000
@@ -276,7 +284,7 @@ def test_twice_five_thousand_lines_fit_into_a_page_and_a_table(browser: Browser,
 
 
 def test_rates_are_shown_where_they_were_compared(sides: tuple[Path, Path]) -> None:
-    _, _, document = made([sides[0]], [sides[1]], Asked(per_second=True))
+    _, document = known([sides[0]], [sides[1]], Asked(per_second=True))
     assert document["query"]["per_second"] is True
     assert document["diff"]["totals"]["cpu_s"][:2] == pytest.approx([1.15, 0.435])
 
