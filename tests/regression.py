@@ -266,6 +266,8 @@ def main() -> int:
     asked = options()
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where this runs in a shell's background
     make_room()
+    if asked.outputs:
+        asked.outputs.mkdir(parents=True, exist_ok=True)
     found = {each.name: each for each in interpreters()}
     pythons = [found[name] for name in asked.versions.split(",") if name in found]
     compared = []
