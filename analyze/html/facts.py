@@ -159,8 +159,9 @@ def calls_of(connection: Connection, facts: Iterable[Facts], user_files: set[str
     known = {row[0]: row[1:] for row in rows}
     stacks: dict[int, tuple[int, ...]] = {}
     wanted = _by_weight(facts)
+    is_wanted = frozenset(wanted)
     for stack, locations in connection.execute("SELECT stack, locations FROM stacks").fetchall():
-        if stack in wanted:
+        if stack in is_wanted:
             stacks[stack] = tuple(reversed([each for each in locations or () if each in known]))
     rare = set(wanted[MAX_STACKS:]) if len(wanted) > MAX_STACKS else set()
     for stack in rare & stacks.keys():
