@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import queries
 from .info import trace_info
-from .open import open_traces
+from .open import REPORT_TABLES, open_traces
 from .results import Leak, Table, sorted_rows
 from .selection import Selection
 from .sources import Sources, source_line, sources_of
@@ -27,17 +27,6 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-#: What the search for leaks reads more than once.
-TABLES = (
-    "footprint_events",
-    "process_moments",
-    "allocation_figures",
-    "user_locations",
-    "user_frames",
-    "stack_owners",
-    "import_stacks",
-    "leak_candidates",
-)
 #: A site is a suspect from this probability on that its allocations are never freed.
 LEAST_PROBABILITY = 0.95
 #: A leak is reported from this share of what the process tree grew by in the judged time on.
@@ -106,7 +95,7 @@ def build_leaks(
     reductions: list[dict[Key, Grown]] = []
     sources: dict[str, list[str]] = {}
     for path in paths:
-        with open_traces([path], selection, TABLES) as traces:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
             reductions += find_leaks(traces.connection).values()
             files = {file for leaks in reductions for file, _ in leaks}

@@ -29,7 +29,7 @@ from .selection import Selection, user_files
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: What the report reads more than once.
+#: What the report, and the search for leaks in it, read more than once.
 REPORT_TABLES = frozenset(
     {
         "memory_samples",

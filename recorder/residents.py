@@ -130,7 +130,8 @@ class Residents:
 def _open_sparing(path: str) -> int:
     """A descriptor of the file; raises OSError, also where few would be left."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    if descriptor + _SPARE_DESCRIPTORS >= resource.getrlimit(resource.RLIMIT_NOFILE)[0] != resource.RLIM_INFINITY:
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limit != resource.RLIM_INFINITY and descriptor + _SPARE_DESCRIPTORS >= limit:
         os.close(descriptor)
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
     return descriptor

@@ -2,7 +2,8 @@
 
 A figure that one run on a busy machine misses, or by chance, is no defect, and one that is missed twice in three runs is.
 So when nothing failed but tests of the modules that measure or sample (conftest.MEASURING, conftest.SAMPLING), those are run
-twice more, with nothing beside them, and must hold both times: of three runs the median held. Any other failure ends the run as it is. Arguments are pytest's.
+twice more, with nothing beside them, and must hold both times: of three runs the median held. Any other failure ends the
+run as it is. Arguments are pytest's.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@
 --   class: python, builtin or extension
 --   is_parallel: another thread, one of a library, used the CPU for this stack
 --   gc: a garbage collection was running
---   module: module id of the native code: that of the interrupted instruction where it is an extension's, else that of
---     the first extension on the native stack, else that of the instruction after all; NULL = no known image
---   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
+--   module: module id of the native code, as in cpu_ticks; NULL = no known image
+--   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no known image
 -- Order: none
 SELECT * FROM own_ticks UNION ALL BY NAME SELECT * FROM helper_ticks

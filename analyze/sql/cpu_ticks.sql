@@ -24,6 +24,9 @@
 --   gc: a garbage collection was running
 --   torn: the frames could not be read, the stack is missing
 --   system_only: from the timer that carries kernel time only
+--   module: module id of the native code: that of the interrupted instruction where it is an extension's, else that of
+--     the first extension on the native stack, else that of the instruction after all; NULL = no known image
+--   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
 -- Order: none
 SELECT trace, t_ns, process, thread, stack,
     round(user_ns * coalesce(scale, 1) * 68.719476736) / 68719476736 AS user_s, -- 2 ** 36 / 1e9, 2 ** 36
@@ -41,7 +44,9 @@ SELECT trace, t_ns, process, thread, stack,
         ELSE 'python'
     END AS class,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
-    has_python, gc, torn, system_only
+    has_python, gc, torn, system_only,
+    if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
+    if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
 FROM cpu_rows
 LEFT JOIN opcode_calls USING (opcode)
 LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)

@@ -14,14 +14,12 @@
 --   class: python, builtin or extension
 --   is_parallel: the tick is charged to a stack
 --   gc: a garbage collection was running
---   module: module id of the native code: that of the interrupted instruction where it is an extension's, else that of
---     the first extension on the native stack, else that of the instruction after all; NULL = no known image
---   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
+--   module: module id of the native code, as in cpu_ticks; NULL = no known image
+--   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no known image
 -- Order: none
 WITH helpers AS MATERIALIZED (
-    SELECT row_number() OVER () AS tick, trace, t_ns, process, thread, user_s, system_s, class, gc,
-        if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
-        if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
+    SELECT row_number() OVER () AS tick, trace, t_ns, process, thread, user_s, system_s, class, gc, module,
+        address
     FROM cpu_ticks SEMI JOIN library_threads USING (trace, thread)
 ), spans AS (
     SELECT *, unnest(range(from_ns // 50000000, to_ns // 50000000 + 1)) AS bucket FROM native_spans

@@ -13,11 +13,9 @@
 --   class: python, builtin or extension
 --   is_parallel: false
 --   gc: a garbage collection was running
---   module: module id of the native code: that of the interrupted instruction where it is an extension's, else that of
---     the first extension on the native stack, else that of the instruction after all; NULL = no known image
---   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
+--   module: module id of the native code, as in cpu_ticks; NULL = no known image
+--   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no known image
 -- Order: none
-SELECT trace, t_ns, process, thread, stack, 1 AS ticks, user_s, system_s, class, false AS is_parallel, gc,
-    if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
-    if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
+SELECT trace, t_ns, process, thread, stack, 1 AS ticks, user_s, system_s, class, false AS is_parallel, gc, module,
+    address
 FROM cpu_ticks ANTI JOIN library_threads USING (trace, thread)
