@@ -33,6 +33,10 @@ class Connection:
         self._order = {name: number for number, name in enumerate(self._queries)}
         self._tables, self._simpler = tables, simpler
 
+    def redefine(self, queries: Mapping[str, str]) -> None:
+        """Other queries for views that are not made yet."""
+        self._queries |= queries
+
     def execute(self, sql: str, parameters: object = None) -> DuckDBPyConnection:
         """Runs a statement; makes the views that it names first. Raises what DuckDB raises."""
         self.make(_words(sql))
@@ -57,4 +61,5 @@ class Connection:
 
 
 def _words(sql: str) -> set[str]:
-    return set(re.findall(r"\w+", sql))
+    """The words of a statement, without those of comments at the end of a line."""
+    return set(re.findall(r"\w+", re.sub(r"--[^\n']*$", "", sql, flags=re.MULTILINE)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import queries
@@ -47,10 +47,10 @@ def _count(row: Row, figures: Row) -> None:
         row[name] += figures[name]
 
 
-def asked_of_devices(rows: Iterable[Row], events: Sequence[dict[str, int | None]]) -> Row:
+def asked_of_devices(rows: Iterable[Row], has_calls: bool) -> Row:
     """The fields of results about devices (but for what was alive) for these rows together; none where no call of a CUDA
-    library was seen. ``events``: those of each trace."""
-    if not have_calls(events):
+    library was seen."""
+    if not has_calls:
         return {}
     sums = dict.fromkeys(SUMMED, 0)
     for row in rows:

@@ -77,7 +77,7 @@ def _trace_info(
 def _record_counts(connection: Connection) -> dict[int, dict[str, int]]:
     """Records by trace and kind."""
     found: dict[int, dict[str, int]] = {}
-    for trace, kind, records in queries.run(connection, "event_counts"):
+    for trace, kind, records in connection.execute("SELECT trace, kind, records FROM event_counts").fetchall():
         found.setdefault(trace, {})[kind] = records
     return found
 

@@ -9,25 +9,13 @@ from typing import Any
 
 from . import queries
 from .info import trace_info
-from .open import open_traces
+from .open import REPORT_TABLES, open_traces
 from .results import LibraryRow, LibraryTime, SymbolTime, Table, sorted_rows
 from .selection import Selection
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-#: What a sum is over: views that the queries read more than once.
-TABLES = (
-    "opcode_calls",
-    "thread_ticks",
-    "thread_scale",
-    "library_threads",
-    "user_locations",
-    "user_frames",
-    "stack_owners",
-    "settings",
-    "threads",
-)
 #: How many libraries are named with a line, and how many functions with each of them.
 MOST_NAMED = 3
 
@@ -49,7 +37,7 @@ def _most(rows: list[Row]) -> list[LibraryTime]:
         LibraryTime(name, sum(row["native_s"] for row in own), _symbols(own), own[0]["class"])
         for name, own in by_library.items()
     ]
-    return sorted(times, key=lambda each: (-each.native_s, each.library or ""))[:MOST_NAMED]
+    return sorted(times, key=lambda each: (round(-each.native_s, 9), each.library or ""))[:MOST_NAMED]
 
 
 def _symbols(rows: list[Row]) -> list[SymbolTime]:
@@ -57,7 +45,7 @@ def _symbols(rows: list[Row]) -> list[SymbolTime]:
     for row in rows:
         if row["symbol"] is not None:
             sums[row["symbol"]] += row["native_s"]
-    largest = sorted(sums.items(), key=lambda each: (-each[1], each[0]))[:MOST_NAMED]
+    largest = sorted(sums.items(), key=lambda each: (round(-each[1], 9), each[0]))[:MOST_NAMED]
     return [SymbolTime(name, native_s) for name, native_s in largest]
 
 
@@ -71,7 +59,7 @@ def build_libraries(
     """
     infos, rows = [], []
     for path in paths:
-        with open_traces([path], selection, TABLES) as traces:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
             rows += queries.rows(traces.connection, "library_rows")
     made = _rows(rows)

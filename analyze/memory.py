@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import queries
 from .info import trace_info
-from .open import open_traces
+from .open import REPORT_TABLES, open_traces
 from .results import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation, sorted_rows
 from .selection import Selection
 from .sources import Sources, source_line, sources_of
@@ -22,16 +22,6 @@ Row = dict[str, Any]
 
 #: What a row can stand for.
 BY = ("line", "function", "type", "allocator")
-#: What is read more than once.
-TABLES = (
-    "exact_traces",
-    "footprint_events",
-    "process_moments",
-    "user_locations",
-    "user_frames",
-    "stack_owners",
-    "rss_events",
-)
 #: Parts of a resident set: name, column of reconciliation.sql. What is left over is called ``other``.
 PARTS = (
     ("python_pools", "pool_bytes"),
@@ -78,7 +68,7 @@ def build_memory(
     infos, rows, peaks, found = [], [], [], []
     sources: dict[str, list[str]] = {}
     for trace, path in enumerate(paths, start=1):
-        with open_traces([path], selection, TABLES) as traces:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
             rows += queries.rows(traces.connection, "memory_rows", **asked.parameters)
             peaks += _peaks(traces.connection, trace)

@@ -29,7 +29,7 @@ from .selection import Selection, user_files
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: What the report, and the search for leaks in it, read more than once.
+#: What reports and other answers read more than once. Those that none of their queries names are not made.
 REPORT_TABLES = frozenset(
     {
         "memory_samples",
@@ -37,21 +37,24 @@ REPORT_TABLES = frozenset(
         "threads",
         "settings",
         "opcode_calls",
+        "stack_ticks",
         "thread_ticks",
         "thread_scale",
         "library_threads",
         "named_modules",
-        "tick_figures",
+        "native_ticks",
         "exact_traces",
         "footprint_events",
+        "rss_events",
         "process_moments",
         "allocation_figures",
         "user_locations",
         "user_frames",
         "stack_owners",
-        "stack_figures",
+        "location_figures",
         "owner_figures",
-        "import_stacks",
+        "steady_lines",
+        "steady_imports",
         "leak_candidates",
     }
 )
@@ -191,7 +194,10 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     definitions = dict(views.definitions(files))
     simpler = {name: (empty, definitions[query]) for name, (empty, query) in views.SIMPLER.items()}
-    connection.define(definitions.items(), tables, simpler)
+    connection.define(definitions.items(), tables | {"event_counts"}, simpler)
+    kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT kind FROM event_counts").fetchall()}
+    absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
+    connection.redefine(absent)
     _select(connection, selection)
 
 

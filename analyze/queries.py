@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
     from .connection import Connection
 
 SQL_DIRECTORY = Path(__file__).parent / "sql"
@@ -55,7 +57,11 @@ def run(connection: Connection, name: str, **parameters: Any) -> list[tuple[Any,
 
 def rows(connection: Connection, name: str, **parameters: Any) -> list[dict[str, Any]]:
     """The rows of the query ``name`` by column name."""
-    cursor = connection.execute(body(name), parameters or None)
+    return dicts(connection.execute(body(name), parameters or None))
+
+
+def dicts(cursor: DuckDBPyConnection) -> list[dict[str, Any]]:
+    """The rows of an answer by column name."""
     names = [column[0] for column in cursor.description or ()]
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 

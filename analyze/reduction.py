@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from scalene_trace.formats.errors import TraceDamaged
 
@@ -29,19 +29,24 @@ from .timeline import Event, Memory, memory_over_time
 from .trend import Point, reduce_points, steps
 from .waits import CLASSES
 
-if TYPE_CHECKING:
-    from .connection import Connection
-
 Key = tuple[Any, ...]
 
 #: Traces that are reduced together, at most: planning the queries takes as long as reading a small trace, and what is held
 #: in memory meanwhile grows with the traces.
-BATCH_BYTES, BATCH_TRACES = 20_000_000, 64
+BATCH_BYTES, BATCH_TRACES = 30_000_000, 64
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 _SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
+
+#: The rows of several traces added up; a line's function is that of the first of them.
+_SUMS = {
+    "lines": "SELECT file, line, arg_min(function, trace) AS function, arg_min(first_line, trace) AS first_line,"
+    " sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line))) FROM lines GROUP BY file, line",
+    "functions": "SELECT file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, function, first_line)))"
+    " FROM functions GROUP BY file, function, first_line",
+}
 
 
 @dataclass
@@ -77,6 +82,7 @@ class Sums:
 
     def add(self, other: Sums) -> None:
         """Adds the traces that follow."""
+        has_gpu = self.has("gpu") or other.has("gpu")
         self.infos += other.infos
         self.leaks += other.leaks
         self.memory = _merged(self.memory, other.memory)
@@ -84,19 +90,25 @@ class Sums:
         self.device_peak_bytes = _highest(self.device_peak_bytes, other.device_peak_bytes)
         self.window_s += other.window_s
         self.longest_s = max(self.longest_s, other.longest_s)
-        _add(self.lines, other.lines)
-        _add(self.functions, other.functions)
+        _add(self.lines, other.lines, has_gpu)
+        _add(self.functions, other.functions, has_gpu)
         _add(self.libraries, other.libraries)
-        _add({(): self.unattributed}, {(): other.unattributed})
+        _add({(): self.unattributed}, {(): other.unattributed}, has_gpu)
         _add_growth(self.growth, other.growth)
         self.sources = other.sources | self.sources
 
 
-def _add(mine: dict[Key, Row], others: dict[Key, Row]) -> None:
+def _add(mine: dict[Key, Row], others: dict[Key, Row], has_gpu: bool = False) -> None:
+    """Adds rows with the same columns up by key."""
+    names: list[str] = []
     for key, row in others.items():
-        if (sums := mine.setdefault(key, row)) is not row:
-            gpu = merged_gpu((sums, row)) if "gpu_s" in row else {}
-            sums |= {name: sums[name] + row[name] for name in _SUMMED & row.keys()} | gpu
+        if (sums := mine.setdefault(key, row)) is row:
+            continue
+        names = names or [name for name in row if name in _SUMMED]
+        for name in names:
+            sums[name] += row[name]
+        if has_gpu:
+            sums |= merged_gpu((sums, row))
 
 
 def _add_growth(mine: dict[Key, list[Event]], others: dict[Key, list[Event]]) -> None:
@@ -159,7 +171,7 @@ def _batches(paths: Sequence[Path]) -> list[list[Path]]:
 def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     """The opened traces, reduced to rows by line and by function."""
     connection, infos = traces.connection, trace_infos(traces)
-    lines, functions = _summed(connection, "lines", line_key), _summed(connection, "functions", function_key)
+    lines, functions = _summed(traces, "lines"), _summed(traces, "functions")
     unattributed = queries.rows(connection, "unattributed")[0]
     has_calls = have_calls(info.events for info in infos)
     device_peak_bytes = add_devices(connection, has_calls, lines, functions, unattributed)
@@ -183,13 +195,11 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
     )
 
 
-def _summed(connection: Connection, query: str, key: Callable[[Row], Key]) -> list[Row]:
-    """The rows of a query, those of several traces added up by key; the first trace's come first."""
-    found: dict[Key, Row] = {}
-    rows = queries.rows(connection, query)
-    for trace in sorted({row["trace"] for row in rows}):
-        _add(found, _by_key((row for row in rows if row["trace"] == trace), key))
-    return list(found.values())
+def _summed(traces: Traces, query: str) -> list[Row]:
+    """The rows of lines.sql or functions.sql, those of several traces added up."""
+    if len(traces.files) == 1:
+        return queries.rows(traces.connection, query)
+    return queries.dicts(traces.connection.execute(_SUMS[query]))
 
 
 def _memory(traces: Traces, infos: Sequence[TraceInfo], selection: Selection) -> Memory | None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .devices import asked_of_devices
+from .devices import asked_of_devices, have_calls
 from .leaks import merged_leaks
 from .libraries import library_times
 from .reduction import Key, Sums, function_key, line_key, sums_of
@@ -80,7 +80,7 @@ class _Maker:
         self.has_peak = sums.memory is not None and sums.memory.peak_bytes > 0
         self.has_copies = sums.has("copy")
         self.has_gpu = sums.has("gpu")
-        self._events = [info.events for info in sums.infos]
+        self._has_calls = have_calls(info.events for info in sums.infos)
         self._window = start_s, start_s + sums.longest_s
         self.leaks = merged_leaks(sums.leaks, sums.sources)
         self.totals = self._totals()
@@ -104,7 +104,7 @@ class _Maker:
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
             gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
             gpu_peak_bytes=self._sums.gpu_peak_bytes,
-            **asked_of_devices(rows, self._events),
+            **asked_of_devices(rows, self._has_calls),
             device_peak_bytes=self._sums.device_peak_bytes,
         )
 
@@ -168,7 +168,7 @@ class _Maker:
         return {"gpu_percent": share} | {name: row[name] for name in names}
 
     def _asked_of_devices(self, row: Row) -> Row:
-        asked = asked_of_devices([row], self._events)
+        asked = asked_of_devices([row], self._has_calls)
         return asked | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if asked else {}
 
     def _leaking(self, leaks: list[Leak]) -> Row:

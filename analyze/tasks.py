@@ -8,7 +8,7 @@ from typing import Any
 
 from . import queries
 from .info import trace_info
-from .open import open_traces
+from .open import REPORT_TABLES, open_traces
 from .results import Table, TaskRow, TraceInfo, sorted_rows
 from .selection import Selection
 from .sources import source_line, sources_of
@@ -26,7 +26,7 @@ def build_tasks(
     infos: list[TraceInfo] = []
     found: list[TaskRow] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path], selection, ("user_locations", "user_frames", "stack_owners")) as traces:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
             rows = queries.rows(traces.connection, "task_list")
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"] is not None})

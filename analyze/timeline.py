@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 from . import queries
 from .gpu import gpu_points
 from .info import mark_infos, trace_info
-from .open import open_traces
+from .open import REPORT_TABLES, open_traces
 from .results import GpuPoint, Mark, MarkInfo, Timeline, TimelinePoint
 from .selection import Selection
 from .trend import MAX_POINTS, Point, reduce_points, steps
 
 if TYPE_CHECKING:
     from .connection import Connection
-
-_TABLES = ("memory_samples", "processes", "exact_traces", "footprint_events")
 
 Event = tuple[int, int]  #: (time in ns, bytes from then on)
 
@@ -106,7 +104,7 @@ def build_timeline(
     marks: list[MarkInfo] = []
     gpu: list[GpuPoint] = []
     for index, path in enumerate(paths, start=1):
-        with open_traces([path], selection, _TABLES) as traces:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
             rows += _timeline_points(traces.connection, selection, index, limit)
             collections.append(queries.run(traces.connection, "collection_marks"))

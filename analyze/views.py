@@ -51,19 +51,22 @@ RECORDS_VIEW = "records"
 
 #: Views made of queries, each after those it reads.
 DERIVED_VIEWS: tuple[str, ...] = (
+    "event_counts",
     "opcode_calls",
+    "stack_ticks",
     "thread_ticks",
     "thread_scale",
+    "classified_ticks",
     "cpu_ticks",
     "library_threads",
     "native_spans",
     "own_ticks",
     "helper_ticks",
     "charged_ticks",
+    "own_cpu",
+    "stack_cpu",
     "named_modules",
-    "tick_figures",
     "libraries",
-    "native_figures",
     "allocations",
     "exact_traces",
     "counted_footprint",
@@ -77,7 +80,16 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "user_frames",
     "stack_frames",
     "stack_owners",
+    "native_ticks",
+    "own_figures",
+    "helper_figures",
+    "tick_figures",
+    "own_places",
+    "native_places",
+    "native_figures",
     "import_stacks",
+    "steady_lines",
+    "steady_imports",
     "leak_candidates",
     "allocation_lives",
     "allocation_counts",
@@ -85,7 +97,7 @@ DERIVED_VIEWS: tuple[str, ...] = (
     "selected_task_waits",
     "device_moments",
     "device_figures",
-    "stack_figures",
+    "location_figures",
     "owner_figures",
     "sampled_values",
     "lines",
@@ -97,10 +109,18 @@ DERIVED_VIEWS: tuple[str, ...] = (
 )
 
 #: Views that another one is put together from: not worth a table of their own.
-PARTS: frozenset[str] = frozenset({"own_ticks", "helper_ticks"})
+PARTS: frozenset[str] = frozenset(
+    {"own_ticks", "helper_ticks", "own_figures", "helper_figures", "own_places", "own_cpu"}
+)
 
 #: View: (another one, the query that gives the same where that one is empty).
-SIMPLER: dict[str, tuple[str, str]] = {"charged_ticks": ("library_threads", "own_ticks")}
+SIMPLER: dict[str, tuple[str, str]] = {
+    "charged_ticks": ("library_threads", "own_ticks"),
+    "footprint_events": ("exact_traces", "counted_footprint"),
+    "tick_figures": ("library_threads", "own_figures"),
+    "native_places": ("library_threads", "own_places"),
+    "stack_cpu": ("library_threads", "own_cpu"),
+}
 
 #: Tables that say what was asked for.
 SELECTION_TABLES: dict[str, str] = {
@@ -182,6 +202,12 @@ def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
     """The query behind the view of ``kind`` over ``files``: (quoted name, columns) each. Files alike are read as one, so
     that a hundred of them are planned like one."""
     return "\nUNION ALL\n".join(_kind_select(kind, each) for each in _alike(files))
+
+
+def no_rows(kind: schema.Kind) -> str:
+    """The query behind the view of a kind that no file has: DuckDB plans nothing for it."""
+    columns = _kind_columns(kind)
+    return f"SELECT {', '.join(f'NULL::{each.type} AS {quoted(each.name)}' for each in columns)} WHERE false"
 
 
 def _records_view(files: list[tuple[str, FileColumns]]) -> str:

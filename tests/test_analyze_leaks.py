@@ -267,6 +267,16 @@ def test_a_window_is_judged_like_a_whole_life(tmp_path: Path) -> None:
     assert leaks_of(builder, tmp_path, from_s=10, threads=(thread + 1,)) == []
 
 
+def test_a_window_is_no_end_of_a_process_whose_end_is_not_known(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.settings.pop("wall_ns", None)
+    builder.thread(builder.process(end_ns=None), cpu_ns=0)
+    growing(builder, builder.stack(MAIN))
+    assert leaks_of(builder, tmp_path) == leaks_of(builder, tmp_path, to_s=10) == []
+    builder.settings["wall_ns"] = str(10 * SECOND)
+    assert len(leaks_of(builder, tmp_path, to_s=10)) == 1
+
+
 def test_several_traces_are_added_up(tmp_path: Path) -> None:
     paths = []
     for seconds in (10, 20):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from scalene_trace.analyze import queries
 from scalene_trace.analyze.info import trace_info
-from scalene_trace.analyze.open import open_traces
+from scalene_trace.analyze.open import REPORT_TABLES, open_traces
 from scalene_trace.analyze.results import TraceInfo
 from scalene_trace.analyze.selection import Selection
 
@@ -23,20 +23,7 @@ if TYPE_CHECKING:
     from scalene_trace.analyze.connection import Connection
 
 #: What is computed once a trace: exports read each metric by itself.
-TABLES = (
-    "memory_samples",
-    "processes",
-    "threads",
-    "settings",
-    "opcode_calls",
-    "thread_ticks",
-    "thread_scale",
-    "library_threads",
-    "charged_ticks",
-    "exact_traces",
-    "footprint_events",
-    "process_moments",
-)
+TABLES = REPORT_TABLES | {"charged_ticks"}
 
 
 @dataclass(frozen=True)

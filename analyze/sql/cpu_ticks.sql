@@ -1,6 +1,5 @@
 -- Answers: what was each CPU tick doing: running Python bytecode, a builtin of the interpreter, or an extension?
--- The rule looks at the interrupted instruction, at what the scan of the native stack met before the bytecode loop, and
--- at the opcode of the innermost frame (docs/design/attribution.md). Native code = builtin + extension.
+-- As classified_ticks says; native code = builtin + extension.
 -- Times are whole numbers of 2 ** -36 s (15 ps), so that sums are exact, in whatever order they are added up.
 -- Parameters: none
 -- Columns:
@@ -31,23 +30,8 @@
 SELECT trace, t_ns, process, thread, stack,
     round(user_ns * coalesce(scale, 1) * 68.719476736) / 68719476736 AS user_s, -- 2 ** 36 / 1e9, 2 ** 36
     round(system_ns * coalesce(scale, 1) * 68.719476736) / 68719476736 AS system_s,
-    CASE
-        WHEN NOT has_python THEN 'extension'
-        WHEN pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL THEN 'extension'
-        WHEN pc_class = 'eval' OR opcode_call IN ('none', 'python') THEN 'python'
-        WHEN opcode_call = 'c' THEN 'builtin'
-        WHEN opcode_call = 'generic' AND starts_with(python_version, '3.10.') THEN if(frame_setup, 'python', 'builtin')
-        WHEN tp_call THEN if(pc_class = 'support', 'builtin', 'python')
-        WHEN vectorcall THEN 'builtin'
-        WHEN opcode_call = 'generic' AND NOT eval_found THEN 'builtin'
-        WHEN opcode = 'CALL_FUNCTION_EX' AND NOT frame_setup THEN 'builtin'
-        ELSE 'python'
-    END AS class,
+    CASE WHEN is_extension THEN 'extension' WHEN is_native THEN 'builtin' ELSE 'python' END AS class,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
-    has_python, gc, torn, system_only,
-    if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
-    if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
-FROM cpu_rows
-LEFT JOIN opcode_calls USING (opcode)
+    has_python, gc, torn, system_only, module, address
+FROM classified_ticks
 LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)
-LEFT JOIN (SELECT trace, process, python_version FROM processes) USING (trace, process)

@@ -10,11 +10,11 @@
 -- Order: none
 WITH steady AS (
     SELECT trace, file, line
-    FROM allocation_figures JOIN stack_owners USING (trace, stack) ANTI JOIN import_stacks USING (trace, stack)
+    FROM allocation_figures JOIN stack_owners USING (trace, stack) ANTI JOIN steady_imports USING (trace, stack)
     GROUP BY ALL HAVING sum(survivors) >= 18 AND sum(late_survivors) >= 2
 ), sites AS (
     SELECT trace, stack, dense_rank() OVER (ORDER BY trace, file, line) AS site, file, line
-    FROM stack_owners SEMI JOIN steady USING (trace, file, line) ANTI JOIN import_stacks USING (trace, stack)
+    FROM stack_owners SEMI JOIN steady USING (trace, file, line) ANTI JOIN steady_imports USING (trace, stack)
 ), parts AS (
     SELECT site, hash(family, allocator) AS giver, hash(a.type) AS kind,
         floor(log2(greatest(size_bytes, 1))) AS size_class, count(*) AS mallocs,

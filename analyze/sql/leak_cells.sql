@@ -27,7 +27,7 @@
 -- Order: none
 WITH sites AS (
     SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)
-    ANTI JOIN import_stacks USING (trace, stack)
+    ANTI JOIN steady_imports USING (trace, stack)
 ), lives AS (
     SELECT trace, file, line, function, first_line, family, allocator, a.type,
         floor(log2(greatest(size_bytes, 1)))::INTEGER AS size_class, process,

@@ -27,13 +27,5 @@
 --   live_at_end_bytes [bytes]: alive at the end of their process, estimated
 --   copy_bytes [bytes]: copied by memcpy and memmove
 -- Order: none
-SELECT trace, file, line, function, first_line, sum(ticks) AS ticks, sum(python_s) AS python_s,
-    sum(native_s) AS native_s, sum(parallel_native_s) AS parallel_native_s, sum(system_s) AS system_s,
-    sum(gc_s) AS gc_s, sum(sleep_s) AS sleep_s, sum(disk_s) AS disk_s, sum(runnable_s) AS runnable_s,
-    sum(gil_s) AS gil_s, sum(suspended_s) AS suspended_s, sum(memory_samples) AS memory_samples,
-    sum(growth_bytes) AS growth_bytes, sum(allocated_bytes) AS allocated_bytes,
-    sum(python_allocated_bytes) AS python_allocated_bytes, sum(alloc_bytes) AS alloc_bytes,
-    sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
-    sum(live_at_end_bytes) AS live_at_end_bytes, sum(copy_bytes) AS copy_bytes
-FROM stack_figures JOIN stack_owners USING (trace, stack)
-GROUP BY trace, file, line, function, first_line
+SELECT f.trace, file, line, function, first_line, sum(COLUMNS(f.* EXCLUDE (trace, location)))
+FROM location_figures f JOIN user_locations l ON l.trace = f.trace AND l.id = f.location GROUP BY ALL

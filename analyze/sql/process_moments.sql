@@ -15,7 +15,7 @@ WITH finals AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS wall_ns FROM settings WHERE name = 'wall_ns' GROUP BY trace
 ), lives AS (
     SELECT trace, process, t_ns, end_ns, greatest(t_ns, coalesce(from_ns, t_ns)) AS start_ns,
-        least(coalesce(end_ns, wall_ns), coalesce(to_ns, end_ns, wall_ns)) AS stop_ns
+        CASE WHEN coalesce(end_ns, wall_ns) IS NOT NULL THEN least(coalesce(end_ns, wall_ns), to_ns) END AS stop_ns
     FROM processes LEFT JOIN walls USING (trace), selection
     WHERE (process_ids IS NULL OR list_contains(process_ids, process))
 )

@@ -7,7 +7,8 @@
 --   function: qualified name
 --   first_line: first line of the function
 --   line: line that was executing
+--   location: location id of that line, as in user_locations
 -- Order: none
 WITH innermost AS (SELECT trace, stack, arg_min(location, depth) AS location FROM user_frames GROUP BY trace, stack)
-SELECT i.trace, stack, file, function, first_line, line
+SELECT i.trace, stack, file, function, first_line, line, location
 FROM innermost i JOIN user_locations l ON l.trace = i.trace AND l.id = i.location

@@ -36,4 +36,4 @@ SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_
     coalesce(sum(alloc_bytes), 0) AS alloc_bytes, coalesce(sum(alloc_variance), 0) AS alloc_variance,
     coalesce(sum(live_at_peak_bytes), 0) AS live_at_peak_bytes,
     coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes
-FROM stack_figures ANTI JOIN stack_owners USING (trace, stack)
+FROM location_figures WHERE location IS NULL

@@ -5,9 +5,10 @@
 --   stack: stack id
 --   depth: 1 = innermost frame of all
 --   location: location id, as in user_locations
+--   number: number of the function, as in user_locations
 -- Order: none
 WITH frames AS (
     SELECT trace, stack, unnest(locations) AS location, generate_subscripts(locations, 1) AS depth FROM stacks
 )
-SELECT trace, stack, depth, location FROM frames
-SEMI JOIN (SELECT trace, id AS location FROM user_locations) USING (trace, location)
+SELECT f.trace, stack, depth, location, number
+FROM frames f JOIN (SELECT trace, id, number FROM user_locations) l ON l.trace = f.trace AND l.id = f.location

@@ -9,6 +9,12 @@
 --   line: line that was executing; where that is not known, the first of the function
 --   number: number of the function, the same for all of its locations in all traces
 -- Order: none
-SELECT trace, id, file, function, first_line, if(line > 0, line, first_line) AS line,
-    (dense_rank() OVER (ORDER BY file, function, first_line))::INTEGER AS number
-FROM locations SEMI JOIN user_files USING (file)
+WITH chosen AS (
+    SELECT trace, id, file, function, first_line, if(line > 0, line, first_line) AS line
+    FROM locations SEMI JOIN user_files USING (file)
+), numbered AS (
+    SELECT *, (row_number() OVER (ORDER BY file, function, first_line))::INTEGER AS number
+    FROM (SELECT DISTINCT file, function, first_line FROM chosen)
+)
+SELECT c.*, number FROM chosen c JOIN numbered n ON c.file = n.file AND c.function IS NOT DISTINCT FROM n.function
+    AND c.first_line IS NOT DISTINCT FROM n.first_line

@@ -1,0 +1,33 @@
+-- Answers: what do the CPU ticks of the selection that are charged to their own stack add up to (as tick_figures)?
+-- Added up as recorded first, by thread: native time is a part of all, and nothing is left where it is all.
+-- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Columns:
+--   trace: which trace, from 1
+--   location: location id of the line, as in stack_owners; NULL = samples without any frame of the user's
+--   ticks: CPU ticks
+--   python_s [s]: user CPU time in Python code
+--   native_s [s]: user CPU time in builtins and extensions
+--   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
+--   system_s [s]: kernel CPU time
+--   gc_s [s]: the part of the three that garbage collections took
+-- Order: none
+WITH whole AS (
+    SELECT trace, thread, location, sum(ticks) AS ticks, sum(user_ns) AS user_ns, sum(system_ns) AS system_ns,
+        sum(gc_ns) AS gc_ns
+    FROM stack_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
+    WHERE is_selected GROUP BY ALL
+), native AS (
+    SELECT trace, thread, location, sum(user_ns) AS native_ns FROM native_ticks GROUP BY ALL
+), scaled AS (
+    SELECT w.trace, w.location, w.ticks, user_ns - coalesce(native_ns, 0) AS python_ns,
+        coalesce(native_ns, 0) AS native_ns, system_ns, gc_ns,
+        coalesce(scale, 1) * 68.719476736 AS scale -- as in cpu_ticks
+    FROM whole w LEFT JOIN native n
+        ON n.trace = w.trace AND n.thread = w.thread AND n.location IS NOT DISTINCT FROM w.location
+    LEFT JOIN thread_scale s ON s.trace = w.trace AND s.thread = w.thread
+    ANTI JOIN library_threads l ON l.trace = w.trace AND l.thread = w.thread
+)
+SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(round(python_ns * scale)) / 68719476736 AS python_s,
+    sum(round(native_ns * scale)) / 68719476736 AS native_s, 0.0::DOUBLE AS parallel_native_s,
+    sum(round(system_ns * scale)) / 68719476736 AS system_s, sum(round(gc_ns * scale)) / 68719476736 AS gc_s
+FROM scaled GROUP BY trace, location
