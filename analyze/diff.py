@@ -148,7 +148,7 @@ class _Comparison:
 
     def _taken(self, measure: Measure, figures: list[list[Figure]]) -> tuple[Sides, Change, bool]:
         rates = [
-            [Figure(f.value / s, f.variance / s**2) if s else Figure(0.0) for f, s in zip(side, seconds, strict=True)]
+            [figure.scaled(s) if s else Figure(0.0) for figure, s in zip(side, seconds, strict=True)]
             for side, seconds in zip(figures, self._seconds, strict=True)
             if side
         ]

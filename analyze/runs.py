@@ -17,7 +17,7 @@ from .open import REPORT_TABLES, Traces, open_traces
 from .reduction import window_s
 from .results import TraceInfo
 from .selection import Selection
-from .significance import PRIOR_SIGMA, PRIOR_SIGMA_OF_WAITING, Figure
+from .significance import PRIOR_SIGMA, PRIOR_SIGMA_OF_WAITING, Figure, sum_of
 from .sources import sources_of
 from .timeline import memory_over_time
 from .waits import CLASSES
@@ -141,7 +141,8 @@ def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> Ru
     figures = {
         "cpu_s": Figure(row["cpu_s"], v["cpu_variance"]),
         **{name: Figure(row[name]) for name in ("python_s", "native_s", "system_s")},
-        "wait_s": Figure(wait_s, v["wait_variance"]),
+        # how long it was kept off the CPU is what others did there: as uncertain as it is long
+        "wait_s": Figure(wait_s, v["wait_variance"], row["runnable_s"] ** 2),
         "growth_bytes": Figure(row["growth_bytes"], growth_variance),
         "live_at_peak_bytes": Figure(v["live_at_peak_bytes"], v["live_at_peak_variance"]),
         "alloc_bytes": Figure(row["alloc_bytes"], v["alloc_variance"]),
@@ -175,7 +176,7 @@ def _totals(
     for measure in LINE_MEASURES:
         parts = [row.figures[measure.name] for row in rows if measure.name in row.figures]
         if parts:
-            figures[measure.name] = _sum(parts)
+            figures[measure.name] = sum_of(parts)
     if info.events["memory"] is not None:
         threshold = settings(connection).get("memory_threshold_bytes", "")
         grain = int(threshold) if threshold.isdigit() else 0
@@ -234,11 +235,7 @@ def _as_in(run: Run, version: Version) -> Run:
 def _together(rows: Sequence[RunRow]) -> RunRow:
     """Rows added up, without a name."""
     names = dict.fromkeys(name for row in rows for name in row.figures)
-    return RunRow(figures={name: _sum([row.figures[name] for row in rows if name in row.figures]) for name in names})
-
-
-def _sum(figures: Sequence[Figure]) -> Figure:
-    return Figure(math.fsum(each.value for each in figures), math.fsum(each.variance for each in figures))
+    return RunRow(figures={name: sum_of([row.figures[name] for row in rows if name in row.figures]) for name in names})
 
 
 def same_places(before: Version, after: Version) -> dict[Place, Place]:

@@ -25,10 +25,21 @@ _MANY, _Z_95 = 300, 1.959964
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one run, and the variance that sampling gives it."""
+    """A figure of one run, the variance that sampling gives it, and the one that other programs on the machine do."""
 
     value: float
     variance: float = 0.0
+    by_others: float = 0.0
+
+    def scaled(self, divisor: float) -> Figure:
+        """The figure over ``divisor``."""
+        return Figure(self.value / divisor, self.variance / divisor**2, self.by_others / divisor**2)
+
+
+def sum_of(figures: Sequence[Figure]) -> Figure:
+    """Figures of one run added up. What others do, they do to all of them at once."""
+    by_others = math.fsum(math.sqrt(each.by_others) for each in figures) ** 2
+    return Figure(math.fsum(each.value for each in figures), math.fsum(each.variance for each in figures), by_others)
 
 
 @dataclass(frozen=True)
@@ -43,8 +54,8 @@ class Side:
 
     @property
     def variance(self) -> float:
-        """Variance of the mean by sampling alone."""
-        return math.fsum(figure.variance for figure in self.figures) / len(self.figures) ** 2
+        """Variance of the mean but for what differs from run to run."""
+        return math.fsum(each.variance + each.by_others for each in self.figures) / len(self.figures) ** 2
 
     @property
     def spread(self) -> float:
@@ -138,13 +149,18 @@ def _error_and_p(effect: float, of_samples: float, of_runs: float, freedom: floa
 
 
 def spread_test(before: Side, after: Side) -> Tested:
-    """The ratio of figures without a sampling error, two runs or more on each side: Student's t on their logarithms."""
+    """The ratio of figures without a sampling error, two runs or more on each side: Student's t on their logarithms.
+
+    Their spread is taken to be no less than what others may have done to them.
+    """
     logs = [[math.log(max(figure.value, 1e-9)) for figure in side.figures] for side in (before, after)]
     sides = [Side(tuple(map(Figure, values))) for values in logs]
     counts = [len(values) for values in logs]
     freedom = sum(counts) - 2
     pooled = sum(side.spread * (n - 1) for side, n in zip(sides, counts, strict=True)) / freedom
-    error = math.sqrt(max(pooled, LEAST_SIGMA**2) * sum(1 / n for n in counts))
+    by_others = [each.by_others / max(each.value, 1e-9) ** 2 for side in (before, after) for each in side.figures]
+    least = max(LEAST_SIGMA**2, math.fsum(by_others) / len(by_others))
+    error = math.sqrt(max(pooled, least) * sum(1 / n for n in counts))
     log_ratio = sides[1].mean - sides[0].mean
     low, high = (_exp(log_ratio + sign * _quantile_95(freedom) * error) for sign in (-1, 1))
     return Tested(_exp(log_ratio), low, high, student(log_ratio / error, freedom))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -245,6 +246,33 @@ def memory_of(size: int, copies: int, waits: int) -> Callable[[TraceBuilder, int
             builder.wait(index * 100 * MS, process, thread, stack, 100 * MS)
 
     return add
+
+
+def waiting(of_class: str, length_ms: int) -> Callable[[TraceBuilder, int, int], None]:
+    """A hundred waits of that class and length on line 6."""
+
+    def add(builder: TraceBuilder, process: int, thread: int) -> None:
+        builder.settings["features"] = MEMORY
+        stack = builder.stack((APP, "work", 3, 6))
+        for index in range(100):
+            builder.wait(index * 20 * MS, process, thread, stack, length_ms * MS, **{"class": of_class})
+
+    return add
+
+
+@pytest.mark.parametrize("runs", [1, 3])
+@pytest.mark.parametrize(("of_class", "verdict"), [("sleep", "worse"), ("runnable", "noise")])
+def test_time_kept_off_the_cpu_is_the_machines(
+    run: Any, tmp_path: Path, of_class: str, verdict: str, runs: int
+) -> None:
+    sides = [
+        [f"--{side}", str(trace(tmp_path / f"{side}{turn}.parquet", {5: 500}, more=waiting(of_class, length_ms)))]
+        for side, length_ms in (("before", 2), ("after", 15))
+        for turn in range(runs)
+    ]
+    document = run("diff", "--json", *itertools.chain(*sides)).json
+    verdicts = [document["totals"]["wait_s"]["verdict"], line_of(document, 6)["changes"]["wait_s"]["verdict"]]
+    assert verdicts == [verdict] * 2
 
 
 def test_memory_copies_and_waits_are_compared_too(run: Any, tmp_path: Path) -> None:
