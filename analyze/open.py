@@ -195,7 +195,10 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     definitions = dict(views.definitions(files))
     simpler = {name: (empty, definitions[query]) for name, (empty, query) in views.SIMPLER.items()}
     connection.define(definitions.items(), tables | {"event_counts"}, simpler)
-    kinds = {kind for (kind,) in connection.execute("SELECT DISTINCT kind FROM event_counts").fetchall()}
+    found = connection.execute("SELECT trace, kind FROM event_counts").fetchall()
+    for trace, kind in found:
+        _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
+    kinds = {kind for _, kind in found}
     absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
     connection.redefine(absent)
     _select(connection, selection)
@@ -208,6 +211,13 @@ def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> No
     (count,) = connection.execute(question, (kinds,)).fetchall()[0]
     if count:
         raise TraceDamaged(path, f"{count} of its rows have no time")
+
+
+def _check_columns(path: Path, kind: str, columns: views.FileColumns) -> None:
+    """Raises TraceDamaged when rows of a kind that we know have nowhere to hold what they say."""
+    known = schema.kind(kind) if kind in views.KIND_VIEWS else None
+    if known is not None and known.columns and known.struct not in columns:
+        raise TraceDamaged(path, f"it has rows of the kind {kind}, but no column for them")
 
 
 def selected(selection: Selection) -> dict[str, int | list[int] | None]:
@@ -233,7 +243,7 @@ def _with_inputs(names: frozenset[str]) -> frozenset[str]:
     pending = set(names)
     while pending:
         name = pending.pop()
-        if name in views.KIND_VIEWS.values():
+        if name in views.KIND_VIEWS.values() or (name == views.RECORDS_VIEW and name in names):
             wanted.add(name)
         elif name in views.DERIVED_VIEWS and name not in wanted:
             wanted.add(name)

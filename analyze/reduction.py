@@ -40,12 +40,19 @@ _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocate
 _ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 _SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
-#: The rows of several traces added up; a line's function is that of the first of them.
+#: The rows of several traces added up, in the order in which the traces have them; a line's function is the first one's.
 _SUMS = {
-    "lines": "SELECT file, line, arg_min(function, trace) AS function, arg_min(first_line, trace) AS first_line,"
-    " sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line))) FROM lines GROUP BY file, line",
-    "functions": "SELECT file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, function, first_line)))"
-    " FROM functions GROUP BY file, function, first_line",
+    "lines": """
+        SELECT file, line, arg_min_null(function, trace) AS function, arg_min_null(first_line, trace) AS first_line,
+            sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))
+        FROM lines GROUP BY file, line
+        ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(growth_bytes, trace) DESC,
+            arg_min(alloc_bytes, trace) DESC, file, line""",
+    "functions": """
+        SELECT file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, function, first_line)))
+        FROM functions GROUP BY file, function, first_line
+        ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(cumulative_cpu_s, trace) DESC,
+            arg_min(alloc_bytes, trace) DESC, file, first_line, function""",
 }
 
 

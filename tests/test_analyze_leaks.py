@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scalene_trace.analyze import queries
 from scalene_trace.analyze.leaks import build_leaks, laplace
+from scalene_trace.analyze.open import open_traces
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.results import Leak
 from scalene_trace.analyze.selection import Selection
@@ -275,6 +277,20 @@ def test_a_window_is_no_end_of_a_process_whose_end_is_not_known(tmp_path: Path) 
     assert leaks_of(builder, tmp_path) == leaks_of(builder, tmp_path, to_s=10) == []
     builder.settings["wall_ns"] = str(10 * SECOND)
     assert len(leaks_of(builder, tmp_path, to_s=10)) == 1
+
+
+def test_where_the_interpreter_ended_a_window_before_that_is_judged_at_its_own_end(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.settings.pop("wall_ns", None)
+    process = builder.process(end_ns=None)
+    thread = builder.thread(process, cpu_ns=0)
+    builder.alloc(1, process, thread, builder.stack(OTHER), 100, 9 * SECOND + 600 * MS, at_exit=True)
+    path = builder.write(tmp_path / "t.parquet")
+    judged = []
+    for to_s in (3, 5, None):
+        with open_traces([path], Selection(to_s=to_s)) as traces:
+            judged += [row["judged_ns"] for row in queries.rows(traces.connection, "process_moments")]
+    assert judged == [None, 4_900 * MS, 9_600 * MS + 1]
 
 
 def test_several_traces_are_added_up(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scalene_trace.analyze import queries, views
+from scalene_trace.analyze import queries, reduction, views
 from scalene_trace.analyze.open import Traces, open_traces
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection
@@ -138,6 +138,39 @@ def test_of_several_files_the_damaged_one_is_named(tmp_path: Path) -> None:
     with pytest.raises(TraceDamaged) as caught:
         build_report(paths, Selection())
     assert "b.parquet" in str(caught.value)
+
+
+def test_rows_that_have_no_column_are_damage(tmp_path: Path) -> None:
+    path = write_foreign(tmp_path / "t.parquet", pa.table({"kind": ["wait"], "t_ns": [5]}))
+    with pytest.raises(TraceDamaged, match="rows of the kind wait, but no column"):
+        build_report([path], Selection())
+
+
+def test_native_ticks_without_a_thread_are_native(tmp_path: Path) -> None:
+    cpu = [{"user_ns": 10_000_000, "pc_class": "extension"}, {"user_ns": 10_000_000, "pc_class": "eval"}]
+    table = pa.table({"kind": ["cpu"] * 2, "t_ns": [5, 6], "cpu": cpu})
+    rest = build_report([write_foreign(tmp_path / "t.parquet", table)], Selection()).unattributed
+    assert rest.ticks == 2 and (rest.python_s, rest.native_s, rest.cpu_s) == pytest.approx((0.01, 0.01, 0.02))
+
+
+def test_equal_rows_of_several_traces_keep_their_order_whatever_the_batches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = []
+    for number in range(2):
+        builder = TraceBuilder()
+        thread = builder.thread(process := builder.process(), cpu_ns=0)
+        for line in range(40, 0, -1):
+            builder.tick(line, process, thread, builder.stack((f"{line % 3 + number}.py", "f", 1, line)), line % 5 + 1)
+        paths.append(builder.write(tmp_path / f"{number}.parquet"))
+
+    def order() -> list[Any]:
+        report = build_report(paths, Selection(), "copy_bytes")
+        return [[(each.file, each.line) for each in rows] for rows in (report.lines, report.functions)]
+
+    together = order()
+    monkeypatch.setattr(reduction, "BATCH_TRACES", 1)
+    assert order() == together and len(together[0]) == 80
 
 
 def test_a_newer_file_holds_columns_and_kinds_that_we_do_not_know(tmp_path: Path) -> None:

@@ -92,9 +92,11 @@ def judged_time(builder: TraceBuilder, selection: Selection, process: Row) -> tu
     end = process["end_ns"] if process["end_ns"] is not None else wall and int(wall)
     start = max(process["t_ns"], selection.from_ns or 0)
     ends = [row["t_ns"] + row["lifetime_ns"] for row in allocations_of(builder, process) if row["at_exit"]]
-    if end is None:
-        return (start, min(ends)) if ends and min(ends) - start >= 4 * SECOND else None
-    stop = min(end, selection.to_ns) if selection.to_ns is not None else end
+    if end is None and not ends:
+        return None
+    if end is None and selection.to_ns is None:
+        return (start, min(ends)) if min(ends) - start >= 4 * SECOND else None
+    stop = min(each for each in (end, selection.to_ns) if each is not None)
     if min([stop, *ends]) - start < 4 * SECOND:
         return None
     return start, min([start + (98 * (stop - start) + 50) // 100, *ends])

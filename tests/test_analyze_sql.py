@@ -48,6 +48,11 @@ def test_who_looks_at_a_list_of_the_views_sees_all(trace: Path, of: str) -> None
     assert found >= set(views.names())
 
 
+def test_records_can_be_counted(trace: Path) -> None:
+    ((counted, kinds),) = rows(trace, "SELECT count(*), count(DISTINCT kind) FROM records")
+    assert (counted, kinds) == rows(trace, "SELECT sum(records), count(*) FROM event_counts")[0]
+
+
 def test_a_mistyped_view_is_told_what_was_meant(trace: Path) -> None:
     with pytest.raises(QueryRefused, match='Did you mean "process_moments"'):
         rows(trace, "FROM process_moment")

@@ -46,5 +46,5 @@ LEFT JOIN (
         opcode_call = 'generic' AS is_generic
     FROM opcode_calls
 ) USING (opcode)
-LEFT JOIN (SELECT trace, process, true AS is_3_10 FROM processes WHERE starts_with(python_version, '3.10.'))
+LEFT JOIN (SELECT DISTINCT trace, process, true AS is_3_10 FROM processes WHERE starts_with(python_version, '3.10.'))
     USING (trace, process)

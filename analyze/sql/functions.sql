@@ -33,7 +33,8 @@ WITH own AS (
     FROM owner_figures GROUP BY trace, file, function, first_line
 )
 SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
-    coalesce(cumulative_cpu_s, 0) AS cumulative_cpu_s,
+    greatest(coalesce(cumulative_cpu_s, 0), coalesce(python_s + native_s + system_s, 0)) -- rounded apart
+        AS cumulative_cpu_s,
     coalesce(python_s + native_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
     coalesce(native_s, 0) AS native_s, coalesce(parallel_native_s, 0) AS parallel_native_s,
     coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,

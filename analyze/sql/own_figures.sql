@@ -1,5 +1,5 @@
 -- Answers: what do the CPU ticks of the selection that are charged to their own stack add up to (as tick_figures)?
--- Added up as recorded first, by thread: native time is a part of all, and nothing is left where it is all.
+-- Added up as recorded first, by thread, so that native time is a part of all, and nothing is left where it is all.
 -- Parameters: none (`selection` and `user_files` hold what was asked for)
 -- Columns:
 --   trace: which trace, from 1
@@ -19,15 +19,15 @@ WITH whole AS (
 ), native AS (
     SELECT trace, thread, location, sum(user_ns) AS native_ns FROM native_ticks GROUP BY ALL
 ), scaled AS (
-    SELECT w.trace, w.location, w.ticks, user_ns - coalesce(native_ns, 0) AS python_ns,
-        coalesce(native_ns, 0) AS native_ns, system_ns, gc_ns,
-        coalesce(scale, 1) * 68.719476736 AS scale -- as in cpu_ticks
-    FROM whole w LEFT JOIN native n
-        ON n.trace = w.trace AND n.thread = w.thread AND n.location IS NOT DISTINCT FROM w.location
+    SELECT w.trace, w.location, w.ticks, coalesce(scale, 1) * 68.719476736 AS factor, -- as in cpu_ticks
+        round(user_ns * factor) AS user_units, round(coalesce(native_ns, 0) * factor) AS native_units,
+        round(system_ns * factor) AS system_units, round(gc_ns * factor) AS gc_units
+    FROM whole w LEFT JOIN native n ON n.trace = w.trace AND n.thread IS NOT DISTINCT FROM w.thread
+        AND n.location IS NOT DISTINCT FROM w.location
     LEFT JOIN thread_scale s ON s.trace = w.trace AND s.thread = w.thread
     ANTI JOIN library_threads l ON l.trace = w.trace AND l.thread = w.thread
 )
-SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(round(python_ns * scale)) / 68719476736 AS python_s,
-    sum(round(native_ns * scale)) / 68719476736 AS native_s, 0.0::DOUBLE AS parallel_native_s,
-    sum(round(system_ns * scale)) / 68719476736 AS system_s, sum(round(gc_ns * scale)) / 68719476736 AS gc_s
+SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(user_units - native_units) / 68719476736 AS python_s,
+    sum(native_units) / 68719476736 AS native_s, 0.0::DOUBLE AS parallel_native_s,
+    sum(system_units) / 68719476736 AS system_s, sum(gc_units) / 68719476736 AS gc_s
 FROM scaled GROUP BY trace, location

@@ -15,12 +15,13 @@ WITH finals AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS wall_ns FROM settings WHERE name = 'wall_ns' GROUP BY trace
 ), lives AS (
     SELECT trace, process, t_ns, end_ns, greatest(t_ns, coalesce(from_ns, t_ns)) AS start_ns,
-        CASE WHEN coalesce(end_ns, wall_ns) IS NOT NULL THEN least(coalesce(end_ns, wall_ns), to_ns) END AS stop_ns
-    FROM processes LEFT JOIN walls USING (trace), selection
+        CASE WHEN coalesce(end_ns, wall_ns, final_ns) IS NOT NULL THEN least(coalesce(end_ns, wall_ns), to_ns) END
+            AS stop_ns, final_ns
+    FROM processes LEFT JOIN walls USING (trace) LEFT JOIN finals USING (trace, process), selection
     WHERE (process_ids IS NULL OR list_contains(process_ids, process))
 )
 SELECT trace, process, start_ns,
     CASE WHEN least(stop_ns, final_ns) - start_ns >= 4000000000
         THEN least(start_ns + (0.98 * (stop_ns - start_ns))::BIGINT, final_ns) END AS judged_ns,
     if(peak.t_ns BETWEEN lives.t_ns AND coalesce(end_ns, peak.t_ns), peak.t_ns, NULL) AS peak_ns
-FROM lives LEFT JOIN finals USING (trace, process) LEFT JOIN memory_peaks peak USING (trace)
+FROM lives LEFT JOIN memory_peaks peak USING (trace)

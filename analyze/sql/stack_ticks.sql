@@ -18,8 +18,8 @@ SELECT trace, process, thread, stack,
         ELSE (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)
             AND (process_ids IS NULL OR list_contains(process_ids, process))
             AND (thread_ids IS NULL OR list_contains(thread_ids, thread)) END AS is_selected,
-    count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed, sum(user_ns)::BIGINT AS user_ns,
-    sum(system_ns)::BIGINT AS system_ns, coalesce(sum(user_ns + system_ns) FILTER (gc), 0)::BIGINT AS gc_ns,
+    count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed, coalesce(sum(user_ns), 0) AS user_ns,
+    coalesce(sum(system_ns), 0) AS system_ns, coalesce(sum(user_ns + system_ns) FILTER (gc), 0) AS gc_ns,
     bool_or(has_python IS DISTINCT FROM false) AS has_python
 FROM cpu_rows, selection
 GROUP BY ALL

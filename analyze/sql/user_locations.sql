@@ -5,16 +5,17 @@
 --   id: location id
 --   file: file name of the code object
 --   function: qualified name
---   first_line: first line of the function
+--   first_line: first line of the function; 0 = not known
 --   line: line that was executing; where that is not known, the first of the function
 --   number: number of the function, the same for all of its locations in all traces
 -- Order: none
 WITH chosen AS (
-    SELECT trace, id, file, function, first_line, if(line > 0, line, first_line) AS line
+    SELECT trace, id, file, function, coalesce(first_line, 0) AS first_line,
+        if(line > 0, line, coalesce(first_line, 0)) AS line
     FROM locations SEMI JOIN user_files USING (file)
 ), numbered AS (
     SELECT *, (row_number() OVER (ORDER BY file, function, first_line))::INTEGER AS number
     FROM (SELECT DISTINCT file, function, first_line FROM chosen)
 )
 SELECT c.*, number FROM chosen c JOIN numbered n ON c.file = n.file AND c.function IS NOT DISTINCT FROM n.function
-    AND c.first_line IS NOT DISTINCT FROM n.first_line
+    AND c.first_line = n.first_line
