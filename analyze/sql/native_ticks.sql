@@ -10,7 +10,7 @@
 --   user_ns [ns]: sum of their user CPU times
 -- Order: none
 SELECT trace, thread, location, module, if(is_named, address, NULL) AS address, count(*) AS ticks,
-    coalesce(sum(user_ns), 0) AS user_ns
+    coalesce(sum(user_ns), 0)::DOUBLE AS user_ns
 FROM classified_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
 WHERE is_native AND (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)

@@ -1,4 +1,4 @@
--- Answers: what do the CPU ticks of each thread add up to, by stack, as recorded?
+-- Answers: what do the CPU ticks of each thread add up to, by stack, as recorded? (Exact up to 2 ** 53 ns, 104 days.)
 -- Parameters: none (the table `selection` holds time window, processes and threads)
 -- Columns:
 --   trace: which trace, from 1
@@ -18,8 +18,9 @@ SELECT trace, process, thread, stack,
         ELSE (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)
             AND (process_ids IS NULL OR list_contains(process_ids, process))
             AND (thread_ids IS NULL OR list_contains(thread_ids, thread)) END AS is_selected,
-    count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed, coalesce(sum(user_ns), 0) AS user_ns,
-    coalesce(sum(system_ns), 0) AS system_ns, coalesce(sum(user_ns + system_ns) FILTER (gc), 0) AS gc_ns,
+    count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed,
+    coalesce(sum(user_ns), 0)::DOUBLE AS user_ns, coalesce(sum(system_ns), 0)::DOUBLE AS system_ns,
+    coalesce(sum(user_ns + system_ns) FILTER (gc), 0)::DOUBLE AS gc_ns,
     bool_or(has_python IS DISTINCT FROM false) AS has_python
 FROM cpu_rows, selection
 GROUP BY ALL

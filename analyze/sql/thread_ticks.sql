@@ -8,6 +8,6 @@
 --   sampled_ns [ns]: sum of their weights
 --   has_python: at one of its ticks at least, the thread may have had a Python thread state
 -- Order: none
-SELECT trace, process, thread, sum(weighed)::BIGINT AS ticks, sum(user_ns + system_ns) AS sampled_ns,
+SELECT trace, process, thread, sum(weighed)::BIGINT AS ticks, sum(user_ns + system_ns)::HUGEINT AS sampled_ns,
     bool_or(has_python) AS has_python
 FROM stack_ticks GROUP BY trace, process, thread
