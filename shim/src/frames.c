@@ -94,10 +94,16 @@ static uintptr_t frame_before(uintptr_t published) {
   return read_c_frame(published, &newest) && read_c_frame(newest.before, &before) ? before.frame : NO_FRAME;
 }
 
+/* The outermost lies in the thread state, which a loop's own variables point to as well, and has none before it. */
+static bool is_outermost(uintptr_t address, uintptr_t state) {
+  struct c_frame outermost;
+  return address != state && read_c_frame(address, &outermost) && !outermost.before;
+}
+
 /* Every link leads up the C stack, the last one into the thread state. */
 static bool leads_home(struct c_frame at, uintptr_t address, uintptr_t state) {
   for (int i = 0; i < MAX_C_FRAMES; i++) {
-    if (at.before - state < STATE_BYTES) return true;
+    if (at.before - state < STATE_BYTES) return is_outermost(at.before, state);
     if (at.before <= address || at.before - address > C_STACK_BYTES) return false;
     address = at.before;
     if (!read_c_frame(address, &at)) return false;
