@@ -8,8 +8,7 @@
 --   is_gone: the row holds for after the end of the processes that ended at this moment
 --   footprint_bytes [bytes]: allocated minus freed, all processes
 --   python_footprint_bytes [bytes]: the part of it that went through Python's allocators
--- Order: trace, then time; where processes end, a row before and a row after
+-- Order: none
 SELECT * FROM counted_footprint ANTI JOIN exact_traces USING (trace)
 UNION ALL BY NAME
 SELECT trace, t_ns, false AS is_gone, footprint_bytes, python_footprint_bytes FROM exact_footprint
-ORDER BY trace, t_ns, is_gone
