@@ -13,6 +13,7 @@ import re
 import signal
 import sys
 import time
+import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -51,7 +52,7 @@ SAMPLING = {
     "test_must_sampling.py",
 }
 #: Modules whose tests are costly and hold on each interpreter for the same reasons: the short form runs each test on two of
-#: four, in turns, so that every interpreter meets half of them; `make stress` runs the other half (marked long).
+#: four, drawn by its name, so that every interpreter meets half of them; `make stress` runs the other half (marked long).
 HALVED = {
     "test_control.py",
     "test_drain.py",
@@ -78,8 +79,6 @@ HALVED = {
 SEATS = 2
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
-#: The tests of each module of HALVED, whatever their interpreter, in their order: those that take turns.
-TURNS = pytest.StashKey[dict[str, dict[str, int]]]()
 PATIENCE_S = 900
 
 
@@ -110,12 +109,12 @@ def module_of(nodeid: str) -> str:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the half of the tests of HALVED that is not run in the short form."""
+    """Marks the half of the tests of HALVED that is not run in the short form: by the test's name alone, so that it is the same
+    half whichever tests are collected."""
     params = getattr(getattr(item, "callspec", None), "params", {})
     python = params.get("python") or params.get("server_python")
     if module_of(item.nodeid) in HALVED and python is not None:
-        turns = item.config.stash.setdefault(TURNS, {}).setdefault(item.path.name, {})
-        turn = turns.setdefault(item.nodeid.replace(python.name, ""), len(turns))
+        turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
         if (turn + python.version[1]) % 2:
             item.add_marker("long")
 

@@ -51,3 +51,16 @@ def test_many_misses_are_not_the_machines() -> None:
 def test_an_option_of_pytest_is_passed_on() -> None:
     done = subprocess.run([sys.executable, Path(whole.__file__), "--version"], capture_output=True, text=True)
     assert done.returncode == 0 and "pytest" in done.stdout + done.stderr
+
+
+def collected(*arguments: str) -> set[str]:
+    """The tests that pytest would run."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider", *arguments]
+    done = subprocess.run(command, cwd=whole.ROOT, capture_output=True, text=True)
+    return {line for line in done.stdout.splitlines() if "::" in line}
+
+
+def test_each_test_of_a_halved_module_is_collected_by_its_name_too() -> None:
+    tests = collected("tests/test_must_stress.py")
+    assert len(tests) > 3
+    assert all(collected(test) == {test} for test in sorted(tests)[:4])

@@ -49,7 +49,7 @@ def idle(seconds):
 def grow(steps):
     for step in steps:
         say("memory", step)
-        time.sleep(0.3)  # LINE: grow
+        time.sleep(0.6)  # LINE: grow
 
 
 def shrunk():
