@@ -48,7 +48,12 @@ def _marks(marks: list[MarkInfo], screen: Screen) -> Iterator[str]:
         return
     yield ""
     rows = [
-        [seconds(mark.t_s), seconds(None if mark.end_s is None else mark.end_s - mark.t_s), mark.what, clean(mark.text)]
+        [
+            seconds(mark.t_s),
+            seconds(None if mark.end_s is None else mark.end_s - mark.t_s),
+            clean(mark.what),
+            clean(mark.text),
+        ]
         for mark in marks[:_MOST_MARKS]
     ]
     yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})

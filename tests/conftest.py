@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO
@@ -25,6 +25,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from command_line import Ran
 from interpreters import Interpreter, interpreters
 from targets_env import environment_python
 
@@ -207,6 +208,14 @@ def python(request: pytest.FixtureRequest) -> Interpreter:
 def any_python() -> Interpreter:
     """The newest interpreter, for what does not depend on the version."""
     return recorded_interpreters()[-1]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
+    """Calls `scalene-analyze` within this process, as the command line does."""
+    from scalene_trace.cli import analyze
+
+    return lambda *arguments: Ran(analyze.run([str(each) for each in arguments]), capsys.readouterr())
 
 
 def marked_processes() -> dict[int, str]:

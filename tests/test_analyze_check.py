@@ -7,21 +7,13 @@ from typing import Any
 
 import pytest
 
+from command_line import DOCS, Ran, fields_of
+from example_traces import APP, THIN, damaged, hostile_trace, thin_trace
 from scalene_trace.analyze.budget import LIMITS, Limit, Rule, read_budget
 from scalene_trace.analyze.check import Check
-from scalene_trace.cli import analyze
-from test_analyze_cli import DOCS, Ran, damaged, fields_of, hostile_trace, thin_trace
 from trace_builder import MS, SECOND, TraceBuilder
 
-APP, TOOL = "/home/me/app.py", "/home/me/shop/tool.py"
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: object) -> Ran:
-        return Ran(analyze.run([str(each) for each in arguments]), capsys.readouterr())
-
-    return call
+TOOL = "/home/me/shop/tool.py"
 
 
 @pytest.fixture
@@ -174,7 +166,7 @@ def test_a_bad_trace_is_3(kind: str, run: Any, tmp_path: Path) -> None:
     assert (refused.code, refused.out) == (3, "")
 
 
-@pytest.mark.parametrize("kind", ["nothing at all", "no samples", "cpu only", "memory only", "one sample"])
+@pytest.mark.parametrize("kind", THIN)
 def test_a_thin_trace_is_answered_sensibly(kind: str, run: Any, tmp_path: Path) -> None:
     path = thin_trace(kind, tmp_path / "t.parquet")
     codes = []

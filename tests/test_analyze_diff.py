@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
+from command_line import DOCS, as_process, fields_of
+from example_traces import APP, HOSTILE, THIN, damaged, hostile_trace, small_trace, thin_trace
 from scalene_trace.analyze.diff import _in_order
 from scalene_trace.analyze.diff_results import Change, Diff, GateResult, LineChange, Statistics
-from scalene_trace.cli import analyze
-from test_analyze_cli import DOCS, HOSTILE, Ran, as_process, damaged, fields_of, hostile_trace, small_trace, thin_trace
 from trace_builder import MS, SECOND, TraceBuilder
 
-APP = "/home/me/app.py"
 OLD = [
     "import tool",
     "",
@@ -31,14 +30,6 @@ OLD = [
 #: A line inserted at the top, the function renamed, its loop edited; what it stores is stored elsewhere.
 NEW = ["import sys", "import tool", "", "def process(rows):", "    for row in sorted(rows):", "        tool.crunch(row)", "    log[rows[0]] = 77", "", "process([1])"]  # fmt: skip
 MEMORY = '["cpu", "memory", "alloc", "copy", "wait"]'
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str]) -> Any:
-    def call(*arguments: object) -> Ran:
-        return Ran(analyze.run([str(each) for each in arguments]), capsys.readouterr())
-
-    return call
 
 
 def trace(
@@ -372,7 +363,7 @@ def test_a_bad_trace_is_refused_by_name(kind: str, run: Any, tmp_path: Path, two
         assert (refused.code, refused.out) == (3, "") and str(bad) in refused.err
 
 
-THIN = ["nothing at all", "no samples", "cpu only", "memory only", "one sample"]
+THIN = THIN
 
 
 @pytest.mark.parametrize("kind", THIN)

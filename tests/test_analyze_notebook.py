@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import scalene_trace.analyze
-from export_traces import APP, THIN, TOTALS, rich_trace, thin_trace
+from example_traces import APP, THIN, TOTALS, rich_trace, thin_trace
 from scalene_trace.analyze import QueryRefused
 from scalene_trace.formats.errors import TraceMissing
 

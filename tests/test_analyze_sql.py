@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from export_traces import TOTALS, rich_trace
+from command_line import as_process
+from example_traces import TOTALS, rich_trace, small_trace
 from scalene_trace.analyze import views
 from scalene_trace.analyze.open import open_sealed
 from scalene_trace.analyze.selection import Selection
@@ -229,3 +230,152 @@ def test_what_a_statement_changes_is_in_memory_and_gone(trace: Path) -> None:
     assert rows(trace, "WITH a AS (DELETE FROM user_files RETURNING *) FROM a") == [("/home/me/app.py",)]
     assert rows(trace, "SELECT count(*) FROM user_files") == [(1,)]
     assert trace.read_bytes() == before
+
+
+# ---- through the command line ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    return small_trace(tmp_path / "small.parquet")
+
+
+def test_sql_reads_the_views(run: Any, small: Path) -> None:
+    document = run("sql", "--json", small, "SELECT line, ticks, growth_bytes FROM lines").json
+    assert document["rows"] == [
+        {"line": 4, "ticks": 2, "growth_bytes": 0}, {"line": 5, "ticks": 1, "growth_bytes": 11_000_003}
+    ]  # fmt: skip
+    assert run("sql", "--json", "--from", "2", small, "SELECT line, ticks FROM lines").json["rows"] == [
+        {"line": 5, "ticks": 1}
+    ]
+
+
+def test_sql_may_be_longer_than_a_file_name(run: Any, small: Path) -> None:
+    assert run("sql", small, f"SELECT '{'x' * 5_000}' AS text").code == 0
+
+
+def test_sql_over_several_traces_has_a_column_that_tells_them_apart(run: Any, small: Path, tmp_path: Path) -> None:
+    other = small_trace(tmp_path / "u.parquet")
+    rows = run(
+        "sql", "--json", small, other, "SELECT trace, count(*) AS n FROM cpu_ticks GROUP BY trace ORDER BY trace"
+    ).json["rows"]
+    assert rows == [{"trace": 1, "n": 3}, {"trace": 2, "n": 3}]
+
+
+def test_sql_comes_from_stdin_too(small: Path) -> None:
+    done = as_process("sql", small, "--format", "csv", input=b"SELECT 1 AS one, NULL AS none, 'a,b' AS text")
+    assert list(csv.reader(io.StringIO(done.stdout.decode()))) == [["one", "none", "text"], ["1", "", "a,b"]]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DESCRIBE lines",
+        "SUMMARIZE cpu_ticks",
+        "EXPLAIN SELECT * FROM lines",
+        "EXPLAIN ANALYZE FROM lines",
+        "WITH a AS (FROM lines) FROM a",
+    ],
+)
+def test_sql_that_only_reads_runs(statement: str, run: Any, small: Path) -> None:
+    assert run("sql", small, statement).code == 0
+
+
+def test_numbers_out_of_all_range_are_as_good_as_the_next(run: Any, small: Path, tmp_path: Path) -> None:
+    assert run("--json", "--process", 10**11, "--thread", -(10**11), small).json["lines"] == []
+    assert run("sql", "--limit", 10**20, "--json", small, "SELECT 1 AS one").json["rows"] == [{"one": 1}]
+    out = tmp_path / "rows.parquet"
+    assert run("sql", "--limit", 10**20, "--format", "parquet", "-o", out, small, "SELECT 1 AS one").code == 0
+
+
+def test_values_of_every_kind_become_json(run: Any, small: Path) -> None:
+    query = "SELECT 'NaN'::DOUBLE a, '\\xFF'::BLOB b, [1, 2] c, {'k': 1} d, DATE '2026-01-02' e, 1.5::DECIMAL(3, 1) f, 1 AS g, 2 AS g, 3 AS g_2"
+    assert run("sql", "--json", small, query).json["rows"] == [
+        {"a": None, "b": "ff", "c": [1, 2], "d": {"k": 1}, "e": "2026-01-02", "f": "1.5", "g": 1, "g_3": 2, "g_2": 3}
+    ]
+    refused = run("sql", small, "SELECT TIMESTAMPTZ '2026-01-02 00:00:00+00'")
+    if refused.code:  # without pytz, which DuckDB would ask
+        assert (
+            refused.err == "scalene-analyze: Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.\n"
+        )
+
+
+HOSTILE_SQL = [
+    "COPY (SELECT 1) TO '{trace}'",
+    "COPY (SELECT 1) TO '{trace}' (USE_TMP_FILE false)",
+    "WITH a AS (COPY (SELECT 1) TO '{trace}' (FORMAT parquet, USE_TMP_FILE false)) SELECT 1",
+    "WITH a AS (COPY (SELECT 1) TO '{folder}/new.csv' (USE_TMP_FILE false)) FROM lines",
+    "EXPLAIN ANALYZE COPY (SELECT 1) TO '{trace}' (USE_TMP_FILE false)",
+    "EXPLAIN (ANALYZE) COPY (SELECT 1) TO '{trace}' (USE_TMP_FILE false)",
+    "EXPLAIN /* */ ANALYZE COPY (SELECT 1) TO '{trace}' (USE_TMP_FILE false)",
+    "EXPLAIN ANALYZE WITH a AS (COPY (SELECT 1) TO '{trace}' (USE_TMP_FILE false)) FROM lines",
+    "SELECT 1; COPY (SELECT 1) TO '{trace}' (USE_TMP_FILE false)",
+    "EXPORT DATABASE '{folder}/export'",
+    "ATTACH '{folder}/new.duckdb'",
+    "FROM read_text('{folder}/secret.txt')",
+    "FROM '{folder}/secret.txt'",
+    "FROM read_csv('{folder}/secret.txt')",
+    "FROM read_parquet('{trace}')",
+    "FROM glob('{folder}/*')",
+    "FROM query('FROM read_text(''{folder}/secret.txt'')')",
+    "SELECT * FROM settings, read_blob('{folder}/secret.txt')",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "PRAGMA database_list",
+    "CALL pragma_version()",
+    "CREATE TABLE a AS FROM lines",
+    "DROP VIEW lines",
+    "INSERT INTO selection VALUES (1, 2, NULL, NULL)",
+    "PREPARE a AS SELECT 1",
+    "VACUUM",
+    "CHECKPOINT",
+    "FROM hostile_variable",
+    "SELEKT 1",
+    "",
+    "-- nothing",
+]
+
+
+@pytest.mark.parametrize("statement", HOSTILE_SQL)
+def test_hostile_sql_reads_nothing_else_and_writes_nothing(statement: str, run: Any, small: Path) -> None:
+    (small.parent / "secret.txt").write_text("secret,words\n1,2\n")
+    before = {path: path.read_bytes() for path in small.parent.iterdir()}
+    refused = run("sql", small, statement.format(trace=small, folder=small.parent))
+    assert refused.code == 2
+    assert refused.out == "" and "words" not in refused.err
+    assert {path: path.read_bytes() for path in small.parent.iterdir()} == before
+
+
+def test_the_views_are_listed_without_a_trace(run: Any) -> None:
+    listed = run("sql", "--schema")
+    assert listed.code == 0
+    assert "cpu_ticks" in listed.out and "user_s" in listed.out and "[s]" in listed.out
+    names = {view["view"] for view in run("sql", "--schema", "--json").json["views"]}
+    assert {
+        "cpu_ticks",
+        "memory_samples",
+        "rss_samples",
+        "processes",
+        "threads",
+        "locations",
+        "stacks",
+        "codes",
+    } <= names
+    assert {"modules", "sources", "settings", "losses", "lines", "functions"} <= names
+
+
+def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) -> None:
+    import duckdb
+
+    path = small_trace(tmp_path / "it's [a] *.parquet")
+    script = run("sql", "--init", path)
+    assert script.code == 0
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(script.out)
+        rows = connection.execute("SELECT line, ticks FROM lines").fetchall()
+    assert rows == [(4, 2), (5, 1)]
+    with duckdb.connect(":memory:") as connection:
+        connection.execute(run("sql", "--init", "--from", "0.5", "--to", "2", "--process", "1", path).out)
+        assert connection.execute("SELECT line, ticks FROM lines").fetchall() == [(4, 1), (5, 0)]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from export_traces import APP, HOSTILE, THIN, TOTALS, hostile_trace, rich_trace, thin_trace
+from example_traces import APP, HOSTILE, THIN, TOTALS, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, METRICS
 from scalene_trace.analyze.exports.profile import Whole
 from scalene_trace.analyze.exports.text import json_bytes, plain

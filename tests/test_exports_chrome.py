@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from export_traces import THIN, hostile_trace, rich_trace, thin_trace
+from example_traces import THIN, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection
 from test_analyze_html import device_trace

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import consumers
-from export_traces import hostile_trace, rich_trace
+from example_traces import hostile_trace, rich_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection
 from test_analyze_html import device_trace

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from export_traces import APP, THIN, TOTALS, hostile_trace, rich_trace, thin_trace
+from example_traces import APP, THIN, TOTALS, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection
 from test_analyze_html import device_trace

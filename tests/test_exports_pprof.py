@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from export_traces import APP, TOTALS, hostile_trace, rich_trace
+from example_traces import APP, TOTALS, hostile_trace, rich_trace
 from scalene_trace.analyze.exports import protobuf
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.selection import Selection

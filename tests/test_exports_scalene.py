@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from export_traces import APP, THIN, hostile_trace, rich_trace, thin_trace
+from example_traces import APP, THIN, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.report import build_report
 from scalene_trace.analyze.selection import Selection

@@ -1,9 +1,12 @@
-"""Traces for the tests of exports: a small one whose sums are worked out here, and one whose every text is hostile."""
+"""Traces for the tests: ones whose sums are worked out here, and ones that are thin, hostile or damaged."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from trace_builder import MS, SECOND, TraceBuilder
 
@@ -14,6 +17,19 @@ HOSTILE = (
     "<script>alert(1)</script>]]>\"'&amp;; 5 \\u0041 %s ${x}" + "x" * 10_000
 )
 ALL_FEATURES = json.dumps(["cpu", "wait", "memory", "alloc", "copy", "children"])
+
+
+def small_trace(path: Path, file: str = APP, function: str = "main") -> Path:
+    """Two lines, one of them with memory, source text and a loss."""
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=0)
+    builder.source(file, "import json\n\ndef main():\n    work()\n    more()\n")
+    for index, number in enumerate((4, 4, 5)):
+        builder.tick(index * SECOND, process, thread, builder.stack((file, function, 3, number)), system_ns=1 * MS)
+    builder.memory(SECOND, process, thread, builder.stack((file, function, 3, 5)), 11_000_003, 11_000_003)
+    builder.loss("torn_stack", "loss", 7, "stacks were not readable")
+    return builder.write(path)
 
 
 def rich_trace(path: Path) -> Path:
@@ -69,10 +85,11 @@ def hostile_trace(path: Path) -> Path:
     """Every text of the trace is hostile."""
     builder = TraceBuilder()
     builder.settings |= {"features": ALL_FEATURES, "command": json.dumps([HOSTILE, "\udcff"]), "started_at": HOSTILE}
+    builder.settings |= {"hostname": HOSTILE, HOSTILE: HOSTILE}
     builder.add("module", id=1, path=f"/usr/lib/{HOSTILE}.so", **{"class": HOSTILE})
     builder.add("symbol", module=1, start_offset=0, end_offset=200, name=HOSTILE)
-    process = builder.process(executable=HOSTILE, command=[HOSTILE], python_version=HOSTILE)
-    thread = builder.thread(process, cpu_ns=0, name=HOSTILE)
+    process = builder.process(executable=HOSTILE, command=[HOSTILE], python_version=HOSTILE, cause=HOSTILE, end=HOSTILE)
+    thread = builder.thread(process, cpu_ns=0, name=HOSTILE, engine=HOSTILE)
     builder.source(HOSTILE, HOSTILE)
     stack = builder.stack((HOSTILE, HOSTILE, 1, 2), ("", "", 0, 0), (HOSTILE, "\u202e", -5, -7))
     builder.tick(0, process, thread, stack, pc_class="extension", pc_module=1, pc_offset=5)
@@ -84,7 +101,8 @@ def hostile_trace(path: Path) -> Path:
     told = {"device": 0, "scope": "device", "duration_ns": SECOND, "charged": True}
     builder.add("gpu", t_ns=0, process=None, busy_ns=SECOND, memory_bytes=None, **told)
     builder.memory(0, process, thread, stack, 11_000_003, 11_000_003)
-    builder.alloc(0, process, thread, stack, 65_537, type=HOSTILE, allocator=HOSTILE)
+    for index in range(100):
+        builder.alloc(index * SECOND // 10, process, thread, stack, 65_537, type=HOSTILE, allocator=HOSTILE)
     builder.copy(SECOND, process, thread, stack, 7)
     builder.add("mark", t_ns=SECOND, what=HOSTILE, text=HOSTILE, end_ns=0, pid=7)
     builder.loss(HOSTILE, HOSTILE, 1, HOSTILE)
@@ -110,3 +128,27 @@ def thin_trace(kind: str, path: Path) -> Path:
 
 
 THIN = ("nothing at all", "no samples", "cpu only", "memory only", "one sample")
+
+#: What a file that is no whole trace may be.
+DAMAGED = ("missing", "directory", "empty", "text", "another table", "cut", "headless")
+
+
+def damaged(kind: str, path: Path) -> Path:
+    """A trace that cannot be read."""
+    data = small_trace(path).read_bytes()
+    if kind == "missing":
+        path.unlink()
+    elif kind == "directory":
+        path.unlink()
+        path.mkdir()
+    elif kind == "another table":
+        pq.write_table(pa.table({"a": [1]}), path)
+    else:
+        contents = {
+            "empty": b"",
+            "text": b"hello, this is no trace\n" * 9,
+            "cut": data[: len(data) // 2],
+            "headless": data[100:],
+        }
+        path.write_bytes(contents[kind])
+    return path
