@@ -27,6 +27,7 @@ from .runs import (
     version_of,
 )
 from .selection import Selection
+from .shared_change import SharedChange
 from .significance import (
     ALPHA,
     LEAST_EFFECT,
@@ -45,6 +46,8 @@ from .sources import source_line
 
 #: A line is tested from this share of its measure on, both sides together: testing more would blunt every test.
 LEAST_SHARE = 0.01
+#: A line that stands out from the others must by itself have changed so surely too: it may be the others that changed.
+LEAST_SURE = 0.1
 
 Sides = tuple[Side, Side]
 
@@ -130,6 +133,7 @@ class _Comparison:
         self._figures: list[tuple[Measure, Sides, Change, bool]] = []
         self._made: list[Change] = []
         self.spreads: dict[str, RunSpread] = {}
+        self.shared_ratio: dict[str, float] = {}
         self.assumed: list[str] = []
         self._grains: dict[str, float] = {}
         self.tests = 0
@@ -171,6 +175,9 @@ class _Comparison:
         self._grains = {name: _grain([side for sides in pairs for side in sides]) for name, pairs in by_name.items()}
         chosen = {name: self._chosen(name) for name in dict.fromkeys(each[0].name for each in self._figures)}
         tested = {index: self._test(index) for name in chosen for index in self._with_spread(name, chosen[name])}
+        for name in chosen:
+            if MEASURES[name].is_speed and max(self.counts) > 1:
+                tested |= self._beside_the_others(name, chosen[name][1:], tested)
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
         self.tests = len(tested)
         for index, (measure, sides, change, has_both) in enumerate(self._figures):
@@ -195,6 +202,19 @@ class _Comparison:
             self.spreads[name] = spread_of(rows, MEASURES[name].prior_sigma)
             self.assumed += [name] if max(self.counts) == 1 else []
         return chosen
+
+    def _beside_the_others(self, name: str, lines: list[int], tested: dict[int, Tested]) -> dict[int, Tested]:
+        """Lines held against what all of them share, where they share something: its interval stays the one of the line alone."""
+        if not lines:
+            return {}
+        shared = SharedChange([self._figures[index][1] for index in lines], self.spreads[name])
+        if (ratio := shared.ratio()) is not None:
+            self.shared_ratio[name] = ratio
+        found = {}
+        for number, index in enumerate(lines):
+            if (p := shared.p_of(number)) is not None:
+                found[index] = replace(tested[index], p=p if tested[index].p < LEAST_SURE else 1.0)
+        return found
 
     def _test(self, index: int) -> Tested:
         measure, sides, _, _ = self._figures[index]
@@ -284,7 +304,7 @@ def _diff(
     asked: Asked,
 ) -> Diff:
     sigma = {name: spread.sigma for name, spread in work.spreads.items()}
-    statistics = Statistics(*work.counts, work.tests, sigma, work.assumed, work.detectable_ratio)
+    statistics = Statistics(*work.counts, work.tests, sigma, work.assumed, work.detectable_ratio, work.shared_ratio)
     totals = {measure.name: totals[measure.name] for measure in TOTAL_MEASURES}
     return Diff(
         query=_query(runs, asked),

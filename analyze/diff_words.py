@@ -14,6 +14,8 @@ from .results import TraceInfo
 #: Share of the whole change that makes it "almost all", and "mostly", from one place.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
 _LONGEST_COMMAND = 80
+#: What all lines share is worth a sentence from here on.
+_LEAST_SHARED = 0.03
 #: The busiest line that both versions have may have a tick or two: that only changes beyond this are seen says nothing.
 _MOST_DETECTABLE = 5.0
 _RUNS = "1 2 3 4 5"
@@ -22,7 +24,7 @@ _RUNS = "1 2 3 4 5"
 def summary_of(
     totals: Changes, lines: Sequence[LineChange], outside: Changes, statistics: Statistics, per_second: bool = False
 ) -> str:
-    """One sentence on CPU time, or on what else was recorded, and one on memory where that changed."""
+    """One sentence on CPU time, or on what else was recorded, one on what all lines share, one on memory where that changed."""
     cpu, sentences = totals.get("cpu_s"), []
     if cpu is None or not (cpu.before or cpu.after):
         sentences.append("CPU time was not recorded on both sides." if cpu is None else "No CPU time was sampled.")
@@ -30,6 +32,11 @@ def summary_of(
         sentences.append(_speed(cpu, lines, outside, statistics, per_second))
     else:
         sentences.append(_no_change(cpu, lines))
+    shared = statistics.shared_ratio.get("cpu_s", 1.0)
+    if abs(shared - 1) >= _LEAST_SHARED:
+        machine = "slower" if shared > 1 else "faster"
+        said = f"All lines have {100 * (shared - 1):+.0f} % in common, as on a {machine} machine"
+        sentences.append(f"{said}: each is judged by what it has beside that.")
     peak = totals.get("peak_bytes")
     if peak is not None and peak.verdict in (BETTER, WORSE) and peak.difference is not None:
         sentences.append(f"Peak memory {_signed(peak.difference)}{_percent(peak.ratio)}.")

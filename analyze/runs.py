@@ -39,7 +39,8 @@ class Measure:
     nothing to compare.
 
     ``is_signed``: may be negative; ``is_sampled``: comes with the variance of its sampling; ``prior_sigma``: relative
-    standard deviation from run to run that is assumed where it cannot be told.
+    standard deviation from run to run that is assumed where it cannot be told. ``is_speed``: a slower machine has more of it
+    on every line.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Measure:
     is_sampled: bool = True
     prior_sigma: float = PRIOR_SIGMA
     seen_by: str = ""
+    is_speed: bool = False
 
     @property
     def is_time(self) -> bool:
@@ -62,7 +64,7 @@ class Measure:
 
 #: What is compared of each line, in order; the first that changed names the row.
 LINE_MEASURES = (
-    Measure("cpu_s", "CPU", "cpu"),
+    Measure("cpu_s", "CPU", "cpu", is_speed=True),
     Measure("python_s", "Python", "cpu", part_of="cpu_s"),
     Measure("native_s", "native", "cpu", part_of="cpu_s"),
     Measure("system_s", "system", "cpu", part_of="cpu_s"),

@@ -145,7 +145,7 @@ def _error_and_p(effect: float, of_samples: float, of_runs: float, freedom: floa
         return 0.0, float(effect == 0)
     whole = freedom * (variance / of_runs) ** 2 if of_runs else math.inf
     error = math.sqrt(variance)
-    return _quantile_95(whole) * error, _two_sided(effect / error, whole)
+    return _quantile_95(whole) * error, two_sided(effect / error, whole)
 
 
 def spread_test(before: Side, after: Side) -> Tested:
@@ -170,7 +170,7 @@ def _exp(value: float) -> float:
     return math.exp(max(-700.0, min(value, 700.0)))
 
 
-def _two_sided(t: float, freedom: float = math.inf) -> float:
+def two_sided(t: float, freedom: float = math.inf) -> float:
     """Chance that a deviate is at least that far from 0: of Student's t, from many degrees of freedom on of the normal."""
     return math.erfc(abs(t) / math.sqrt(2)) if freedom >= _MANY else student(t, max(int(freedom), 1))
 
@@ -200,7 +200,7 @@ def _quantile(p: float, freedom: float) -> float:
     low, high = 0.0, 1e4
     for _ in range(80):
         middle = (low + high) / 2
-        low, high = (middle, high) if _two_sided(middle, freedom) > p else (low, middle)
+        low, high = (middle, high) if two_sided(middle, freedom) > p else (low, middle)
     return high
 
 

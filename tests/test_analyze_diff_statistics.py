@@ -8,6 +8,8 @@ import time
 import numpy as np
 import pytest
 
+from scalene_trace.analyze.diff_results import Diff
+from scalene_trace.analyze.shared_change import SharedChange
 from scalene_trace.analyze.significance import (
     Figure,
     RunSpread,
@@ -25,6 +27,8 @@ from simulated_runs import PROGRAM, compared, cpu_figure, flagged, simulated_run
 BUSY = 10
 #: What runs of a program differ by beside the ticks: each line by itself, and all together.
 NOISES = [(0.0, 0.0), (0.03, 0.0), (0.0, 0.03), (0.02, 0.02)]
+#: Of several runs a side: a machine that others use too.
+SHARED_MACHINE = (0.02, 0.08)
 
 
 def test_twenty_times_the_lines_take_no_hundred_times_as_long() -> None:
@@ -44,8 +48,10 @@ def slower(factor: float) -> dict[int, float]:
     return {**PROGRAM, BUSY: PROGRAM[BUSY] * factor}
 
 
-@pytest.mark.parametrize(("spread", "common"), NOISES)
-@pytest.mark.parametrize(("runs", "least"), [(1, 18), (3, 19)])
+@pytest.mark.parametrize(
+    ("runs", "least", "spread", "common"),
+    [(1, 18, *noise) for noise in NOISES] + [(3, 19, *noise) for noise in [*NOISES, SHARED_MACHINE]],
+)
 def test_a_program_compared_with_itself_has_not_changed(runs: int, least: int, spread: float, common: float) -> None:
     random = np.random.default_rng(20_261_121)
     clean = 0
@@ -55,7 +61,7 @@ def test_a_program_compared_with_itself_has_not_changed(runs: int, least: int, s
     assert clean >= least
 
 
-@pytest.mark.parametrize(("spread", "common"), NOISES)
+@pytest.mark.parametrize(("spread", "common"), [*NOISES, SHARED_MACHINE])
 def test_five_against_five_find_a_line_that_became_20_percent_slower(spread: float, common: float) -> None:
     random = np.random.default_rng(7)
     found = 0
@@ -86,6 +92,52 @@ def test_a_single_pair_finds_40_percent_and_says_what_it_cannot_tell(spread: flo
         assert small.statistics.assumed == ["cpu_s"] and small.statistics.sigma == {"cpu_s": 0.03}
         assert any("scalene-record -o after-$i.parquet app.py" in line for line in small.advice)
     assert sum(found) >= 19
+
+
+def sides_of(
+    random: np.random.Generator, after: dict[int, float], runs: int, common: float, after_common: float = 0.0
+) -> Diff:
+    """A comparison with the program whose lines have so many ticks afterwards; ``after_common``: more of all of them."""
+    old = [simulated_run(random, PROGRAM, 0.02, common) for _ in range(runs)]
+    moved = {line: ticks * math.exp(after_common) for line, ticks in after.items()}
+    return compared(old, [simulated_run(random, moved, 0.02, common) for _ in range(runs)])
+
+
+def test_what_all_lines_share_is_not_blamed_on_any_unless_it_is_more_than_the_machine_does() -> None:
+    random = np.random.default_rng(13)
+    shared = [sides_of(random, PROGRAM, 5, 0.08, 0.05) for _ in range(10)]
+    assert not [line for diff in shared for line in flagged(diff)]
+    assert np.mean([diff.statistics.shared_ratio["cpu_s"] for diff in shared]) == pytest.approx(1.05, abs=0.03)
+    assert any("% in common, as on a slower machine" in diff.summary for diff in shared)
+    whole = sides_of(random, PROGRAM, 5, 0.02, -0.3)
+    assert {10, 11, 12, 13, 0} <= set(flagged(whole)) and whole.statistics.shared_ratio == {}
+
+
+@pytest.mark.parametrize("gain", [0.08, 0.15, 0.3, 0.6])
+def test_lines_that_stayed_are_hardly_ever_worse_because_all_others_became_better(gain: float) -> None:
+    random, stayed = np.random.default_rng(17), {10, 12}
+    after = {line: ticks * (1 if line in stayed else 1 - gain) for line, ticks in PROGRAM.items()}
+    wrong = sum(bool(stayed & set(flagged(sides_of(random, after, 5, 0.08)))) for _ in range(30))
+    assert wrong <= 2
+
+
+def test_a_line_is_held_against_what_the_others_share() -> None:
+    """A second computation of the formula, of lines that differ by what they must and have no spread of their own."""
+    ticks = np.array([1_800, 900, 600, 300, 300])
+    logs = np.array([0.30, 0.05, 0.07, 0.04, 0.06])
+    rows = [
+        (Side((cpu_figure(before),)), Side((Figure(before * 0.01 * math.exp(log), before * math.exp(log) * 1e-4),)))
+        for before, log in zip(ticks.tolist(), logs.tolist(), strict=True)
+    ]
+    found = SharedChange(rows, RunSpread(0.03))
+    own = 1 / ticks + 1 / (ticks * np.exp(logs)) + 2 * 0.03**2
+    weights = 1 / own[1:]
+    precision = weights.sum() + 1 / (2 * 0.03**2)
+    beside = logs[0] - (weights * logs[1:]).sum() / precision
+    error = math.sqrt(own[0] + 1 / precision)
+    assert found.p_of(0) == pytest.approx(math.erfc(beside / error / math.sqrt(2)))
+    assert found.p_of(1) == 1.0, "nearer to the others than 5 %"
+    assert SharedChange(rows[:3], RunSpread(0.03)).p_of(0) is None, "two others are no proof"
 
 
 def test_a_change_of_less_than_5_percent_is_none_however_sure_it_is() -> None:
