@@ -31,6 +31,7 @@ from .shared_change import SharedChange
 from .significance import (
     ALPHA,
     LEAST_EFFECT,
+    PRIOR_SIGMA,
     Figure,
     RunSpread,
     Side,
@@ -135,6 +136,7 @@ class _Comparison:
         self.spreads: dict[str, RunSpread] = {}
         self.shared_ratio: dict[str, float] = {}
         self.assumed: list[str] = []
+        self._beside: dict[int, tuple[RunSpread, float]] = {}
         self._grains: dict[str, float] = {}
         self.tests = 0
         self.detectable_ratio: float | None = None
@@ -176,8 +178,8 @@ class _Comparison:
         chosen = {name: self._chosen(name) for name in dict.fromkeys(each[0].name for each in self._figures)}
         tested = {index: self._test(index) for name in chosen for index in self._with_spread(name, chosen[name])}
         for name in chosen:
-            if MEASURES[name].is_speed and max(self.counts) > 1:
-                tested |= self._beside_the_others(name, chosen[name][1:], tested)
+            if MEASURES[name].is_speed:
+                tested |= self._beside_the_others(name, chosen[name], tested)
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
         self.tests = len(tested)
         for index, (measure, sides, change, has_both) in enumerate(self._figures):
@@ -203,18 +205,25 @@ class _Comparison:
             self.assumed += [name] if max(self.counts) == 1 else []
         return chosen
 
-    def _beside_the_others(self, name: str, lines: list[int], tested: dict[int, Tested]) -> dict[int, Tested]:
-        """Lines held against what all of them share, where they share something: its interval stays the one of the line alone."""
-        if not lines:
+    def _beside_the_others(self, name: str, chosen: list[int], tested: dict[int, Tested]) -> dict[int, Tested]:
+        """Lines held against what all of them share, where they share something; of single runs, their total too. Their
+        intervals stay those of the figures alone."""
+        total, *lines = chosen or [0]
+        shared = SharedChange(
+            [self._figures[index][1] for index in lines], self.spreads.get(name, RunSpread(PRIOR_SIGMA))
+        )
+        if (ratio := shared.ratio()) is None:
             return {}
-        shared = SharedChange([self._figures[index][1] for index in lines], self.spreads[name])
-        if (ratio := shared.ratio()) is not None:
-            self.shared_ratio[name] = ratio
-        found = {}
-        for number, index in enumerate(lines):
-            if (p := shared.p_of(number)) is not None:
-                found[index] = replace(tested[index], p=p if tested[index].p < LEAST_SURE else 1.0)
-        return found
+        self.shared_ratio[name] = ratio
+        self._beside = {index: (shared.own, shared.variance_beside(number)) for number, index in enumerate(lines)}
+        found = {index: shared.p_of(number) for number, index in enumerate(lines)}
+        if max(self.counts) == 1:
+            found[total] = shared.p_of_all(self._figures[total][1])
+        return {
+            index: replace(tested[index], p=p if tested[index].p < LEAST_SURE else 1.0)
+            for index, p in found.items()
+            if p is not None
+        }
 
     def _test(self, index: int) -> Tested:
         measure, sides, _, _ = self._figures[index]
@@ -249,11 +258,13 @@ class _Comparison:
         return min(before, after) <= 0 or abs(math.log(after / before)) >= math.log(1 + LEAST_EFFECT)
 
     def _detectable(self) -> float | None:
-        own = [sides[0] for measure, sides, _, has_both in self._figures if measure.name == "cpu_s" and has_both]
+        own = [i for i, (measure, _, _, has_both) in enumerate(self._figures) if measure.name == "cpu_s" and has_both]
         if len(own) < 3:  # the total, what belongs to no line, and no line
             return None
-        busiest = max(own[2:], key=lambda side: side.mean)
-        return least_ratio(busiest, self.spreads["cpu_s"], self.counts, self.tests) if busiest.mean > 0 else None
+        busiest = max(own[2:], key=lambda index: self._figures[index][1][0].mean)
+        before = self._figures[busiest][1][0]
+        runs, shared = self._beside.get(busiest, (self.spreads.get("cpu_s", RunSpread(PRIOR_SIGMA)), 0.0))
+        return least_ratio(before, runs, self.counts, self.tests, shared) if before.mean > 0 else None
 
     def changes(self, numbers: dict[str, int]) -> Changes:
         """The changes under these numbers; None for what was not recorded."""

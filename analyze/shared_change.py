@@ -7,8 +7,8 @@ and by what lines differ by themselves from run to run, and D the change that th
     z = (ln(B/A) - D) / sqrt(s² + V)
 
 D is estimated from the other lines by a random-effects mean (DerSimonian and Laird 1986), with a normal prior around 0 that
-is as wide as runs are known to differ. Where the others tell nothing, or one run on each side nothing of how
-much runs differ, lines are judged by :func:`significance.ratio_test` alone.
+is as wide as runs are known to differ. Of single runs, of which nothing tells how much they differ, 10 % in
+common is assumed. Where the others tell nothing, a line is judged by :func:`significance.ratio_test` alone.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from .significance import LEAST_EFFECT, RunSpread, Side, spread_of, two_sided
 
 Sides = tuple[Side, Side]
 
+#: Relative standard deviation from run to run of all lines together: assumed where no side has two runs.
+PRIOR_SIGMA_OF_MACHINE = 0.1
 #: As many other lines must have changed alike, at least, and as large a part of them.
 _LEAST_LINES, _LEAST_PART = 3, 0.5
 #: Farther off, in standard deviations, a line's change is its own.
@@ -44,40 +46,53 @@ class _Line:
 
 class SharedChange:
     """Of the lines of a measure, each with its figures on both sides. ``runs``: how much each differs from run to run, in
-    common with the others or not."""
+    common with the others or not; ``own``: not in common."""
 
     def __init__(self, rows: Sequence[Sides], runs: RunSpread) -> None:
         counts = [len(side.figures) for side in rows[0]] if rows else [1, 1]
         self._shares = sum(1 / count for count in counts)
-        self._prior = runs.sigma**2 * self._shares
-        self._own = _own_spread(rows, runs)
-        self._lines = [_line(row, self._own.sigma**2 * self._shares) for row in rows]
+        sigma = runs.sigma if max(counts) > 1 else max(runs.sigma, PRIOR_SIGMA_OF_MACHINE)
+        self._prior = sigma**2 * self._shares
+        self.own = _own_spread(rows, runs)
+        self._lines = [_line(row, self.own.sigma**2 * self._shares) for row in rows]
 
     def p_of(self, index: int) -> float | None:
         """How likely noise alone takes the line so far from what the others share; None where they share nothing.
 
         1 where it differs from them by less than LEAST_EFFECT, or the other way than it differs from itself before.
         """
-        line = self._lines[index]
-        others = [each for number, each in enumerate(self._lines) if number != index and each is not None]
-        if line is None or (found := self._shared_by([each for each in others if each is not None])) is None:
+        others = [each for number, each in enumerate(self._lines) if number != index]
+        return self._p_beside(self._lines[index], others)
+
+    def p_of_all(self, total: Sides) -> float | None:
+        """The same of the lines' total, held against what all of them share."""
+        return self._p_beside(_line(total, self.own.sigma**2 * self._shares), self._lines)
+
+    def _p_beside(self, line: _Line | None, others: Sequence[_Line | None]) -> float | None:
+        if line is None or (found := self._shared_by(others)) is None:
             return None
         shared, variance = found
         beside = line.log_ratio - shared
         if abs(beside) < math.log(1 + LEAST_EFFECT) or beside * line.log_ratio < 0:
             return 1.0
         whole = line.variance + variance
-        freedom = self._own.freedom * (whole / line.of_runs) ** 2 if line.of_runs else math.inf
+        freedom = self.own.freedom * (whole / line.of_runs) ** 2 if line.of_runs else math.inf
         return two_sided(beside / math.sqrt(whole), freedom)
+
+    def variance_beside(self, index: int) -> float:
+        """Variance of what the other lines share, as a logarithm; 0 where they share nothing."""
+        found = self._shared_by([each for number, each in enumerate(self._lines) if number != index])
+        return found[1] if found else 0.0
 
     def ratio(self) -> float | None:
         """The change that the lines share, as after / before; None where they share nothing."""
-        found = self._shared_by([each for each in self._lines if each is not None])
+        found = self._shared_by(self._lines)
         return math.exp(found[0]) if found else None
 
-    def _shared_by(self, lines: Sequence[_Line]) -> tuple[float, float] | None:
+    def _shared_by(self, found: Sequence[_Line | None]) -> tuple[float, float] | None:
         """The logarithm of the change that these lines share, and its variance; None where they share none, or one that is
         more than runs are known to differ by: then it is the program that changed."""
+        lines = [each for each in found if each is not None]
         alike = [each for each in lines if abs(each.log_ratio) <= _ALIKE * math.sqrt(self._prior + each.variance)]
         if len(alike) < max(_LEAST_LINES, _LEAST_PART * len(lines)):
             return None

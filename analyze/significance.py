@@ -214,10 +214,13 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], tests: int) -> float:
-    """The smallest increase, as a ratio, that would be told from noise on a row like ``before`` among ``tests`` of them."""
+def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], tests: int, shared: float = 0.0) -> float:
+    """The smallest increase, as a ratio, that would be told from noise on a row like ``before`` among ``tests`` of them.
+
+    ``shared``: variance of what it is held against.
+    """
     sampling = before.variance * len(before.figures) / before.mean**2 if before.mean > 0 else 0.0
     shares = sum(1 / count for count in counts)
-    of_runs, variance = runs.sigma**2 * shares, (runs.sigma**2 + sampling) * shares
+    of_runs, variance = runs.sigma**2 * shares, (runs.sigma**2 + sampling) * shares + shared
     whole = runs.freedom * (variance / of_runs) ** 2
     return max(_exp(_quantile(ALPHA / max(tests, 1), whole) * math.sqrt(variance)), 1 + LEAST_EFFECT)
