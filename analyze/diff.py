@@ -48,7 +48,7 @@ from .sources import source_line
 #: A line is tested from this share of its measure on, both sides together: testing more would blunt every test.
 LEAST_SHARE = 0.01
 #: A line that stands out from the others must by itself have changed so surely too: it may be the others that changed.
-LEAST_SURE = 0.1
+LEAST_SURE = 0.2
 
 Sides = tuple[Side, Side]
 

@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
 from environments import ROOT, save, tool, version_of
@@ -86,11 +87,21 @@ def judge(before: list[Run], after: list[Run], slower: int, count: int, draw: ra
     return Row(slower, count, TIMES, found, other, cannot, alarms)
 
 
-def table(rows: list[Row], ticks: int) -> str:
-    """The rows as text."""
+def cpu_of_lines(run: Run) -> dict[int, float]:
+    """CPU seconds by line of the program, of one recording."""
+    return {line: round(row.figures["cpu_s"].value, 4) for (_, line), row in sorted(run.rows.items()) if line}
+
+
+def table(rows: list[Row], ticks: int, whole: list[float]) -> str:
+    """The rows as text. ``whole``: CPU seconds of each recording of the program as it is."""
     head = f"{'slower %':>8} {'runs a side':>11} {'comparisons':>11} {'busy line found':>15} {'something else':>14} {'says it cannot tell':>19}  what"
     load = f"load of the machine at the end: {os.getloadavg()[1]:.1f} on {os.cpu_count()} cores"
-    lines = [f"the busy line has about {ticks} ticks a run; {load}", "", head, "-" * len(head)]
+    differ = f"{stdev(whole) / mean(whole):.1%} from run to run, {min(whole):.2f} to {max(whole):.2f} s"
+    lines = [
+        f"the busy line has about {ticks} ticks a run; {load}",
+        f"CPU time of the program as it is differs by {differ}",
+    ]
+    lines += ["", head, "-" * len(head)]
     for row in rows:
         found = f"{row.found}" if row.slower_percent else "-"
         alarms = row.other + (row.found if not row.slower_percent else 0)
@@ -119,11 +130,13 @@ def main() -> int:
     draw = random.Random(1_999_993)
     ways = [(0, 1), (0, 3), (0, 5), (20, 1), (20, 3), (20, 5), (40, 1)]
     rows = [judge(runs[0], runs[slower], slower, count, draw) for slower, count in ways]
-    text = table(rows, round(1e3 * sum(busy) / len(busy)))
+    whole = [run.totals.figures["cpu_s"].value for run in runs[0]]
+    text = table(rows, round(1e3 * mean(busy)), whole)
+    recorded = {str(slower): [cpu_of_lines(run) for run in each] for slower, each in runs.items()}
     if asked.short:
         print(text)
         return 0
-    save("diff", {"python": version_of(asked.python), "rows": [asdict(row) for row in rows]}, text)
+    save("diff", {"python": version_of(asked.python), "rows": [asdict(row) for row in rows], "cpu_s": recorded}, text)
     return 0
 
 

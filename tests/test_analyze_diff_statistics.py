@@ -118,7 +118,7 @@ def test_lines_that_stayed_are_hardly_ever_worse_because_all_others_became_bette
     random, stayed = np.random.default_rng(17), {10, 12}
     after = {line: ticks * (1 if line in stayed else 1 - gain) for line, ticks in PROGRAM.items()}
     wrong = sum(bool(stayed & set(flagged(sides_of(random, after, 5, 0.08)))) for _ in range(30))
-    assert wrong <= 2
+    assert wrong <= 4
 
 
 def test_a_line_is_held_against_what_the_others_share() -> None:
