@@ -27,7 +27,7 @@ from .runs import (
     version_of,
 )
 from .selection import Selection
-from .shared_change import SharedChange
+from .shared_change import PRIOR_SIGMA_OF_MACHINE, SharedChange
 from .significance import (
     ALPHA,
     LEAST_EFFECT,
@@ -176,10 +176,9 @@ class _Comparison:
             by_name.setdefault(measure.name, []).append(sides)
         self._grains = {name: _grain([side for sides in pairs for side in sides]) for name, pairs in by_name.items()}
         chosen = {name: self._chosen(name) for name in dict.fromkeys(each[0].name for each in self._figures)}
-        tested = {index: self._test(index) for name in chosen for index in self._with_spread(name, chosen[name])}
-        for name in chosen:
-            if MEASURES[name].is_speed:
-                tested |= self._beside_the_others(name, chosen[name], tested)
+        tested: dict[int, Tested] = {}
+        for name, indices in chosen.items():
+            tested |= self._tested(name, indices)
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
         self.tests = len(tested)
         for index, (measure, sides, change, has_both) in enumerate(self._figures):
@@ -197,33 +196,35 @@ class _Comparison:
         least = LEAST_SHARE * max(sums.values(), default=0.0)
         return [index for index in found if sums[index] >= least and sums[index] > 0]
 
-    def _with_spread(self, name: str, chosen: list[int]) -> list[int]:
-        rows = [self._figures[index][1] for index in chosen]
-        if rows:
-            rows = rows[1:] or rows  # not the total, in which what differs by line cancels
-            self.spreads[name] = spread_of(rows, MEASURES[name].prior_sigma)
-            self.assumed += [name] if max(self.counts) == 1 else []
-        return chosen
-
-    def _beside_the_others(self, name: str, chosen: list[int], tested: dict[int, Tested]) -> dict[int, Tested]:
-        """Lines held against what all of them share, where they share something; of single runs, their total too. Their
-        intervals stay those of the figures alone."""
-        total, *lines = chosen or [0]
-        shared = SharedChange(
-            [self._figures[index][1] for index in lines], self.spreads.get(name, RunSpread(PRIOR_SIGMA))
-        )
-        if (ratio := shared.ratio()) is None:
+    def _tested(self, name: str, chosen: list[int]) -> dict[int, Tested]:
+        """The tests of a measure, by the figures' numbers."""
+        if not chosen:
             return {}
-        self.shared_ratio[name] = ratio
-        self._beside = {index: (shared.own, shared.variance_beside(number)) for number, index in enumerate(lines)}
-        found = {index: shared.p_of(number) for number, index in enumerate(lines)}
-        if max(self.counts) == 1:
-            found[total] = shared.p_of_all(self._figures[total][1])
-        return {
-            index: replace(tested[index], p=p if tested[index].p < LEAST_SURE else 1.0)
-            for index, p in found.items()
-            if p is not None
-        }
+        lines = chosen[1:]  # not the total, in which what differs by line cancels
+        rows = [self._figures[index][1] for index in lines or chosen]
+        self.spreads[name] = spread_of(rows, MEASURES[name].prior_sigma)
+        self.assumed += [name] if max(self.counts) == 1 else []
+        if not (lines and MEASURES[name].is_speed):
+            return {index: self._test(index) for index in chosen}
+        shared = SharedChange(rows, self.spreads[name])
+        self.spreads[name] = shared.runs
+        return self._beside_the_others(name, shared, {index: self._test(index) for index in chosen})
+
+    def _beside_the_others(self, name: str, shared: SharedChange, tested: dict[int, Tested]) -> dict[int, Tested]:
+        """Lines held against what the others share, where they share something; their ranges stay those of the lines alone.
+        Of single runs whose lines share something for sure, the total may be the machine's."""
+        total, *lines = tested
+        found = dict(tested)
+        for index, beside in zip(lines, shared.beside, strict=True):
+            if beside is not None:
+                found[index] = replace(tested[index], p=beside.p if tested[index].p < LEAST_SURE else 1.0)
+                self._beside[index] = shared.own, beside.variance
+        if shared.ratio is not None:
+            self.shared_ratio[name] = shared.ratio
+            if max(self.counts) == 1:
+                sides = self._figures[total][1]
+                found[total] = ratio_test(*sides, RunSpread(PRIOR_SIGMA_OF_MACHINE), self._grains[name])
+        return found
 
     def _test(self, index: int) -> Tested:
         measure, sides, _, _ = self._figures[index]
@@ -264,7 +265,10 @@ class _Comparison:
         busiest = max(own[2:], key=lambda index: self._figures[index][1][0].mean)
         before = self._figures[busiest][1][0]
         runs, shared = self._beside.get(busiest, (self.spreads.get("cpu_s", RunSpread(PRIOR_SIGMA)), 0.0))
-        return least_ratio(before, runs, self.counts, self.tests, shared) if before.mean > 0 else None
+        if before.mean <= 0:
+            return None
+        by_itself = least_ratio(before, self.spreads.get("cpu_s", runs), self.counts, LEAST_SURE) if shared else 1.0
+        return max(least_ratio(before, runs, self.counts, ALPHA / max(self.tests, 1), shared), by_itself)
 
     def changes(self, numbers: dict[str, int]) -> Changes:
         """The changes under these numbers; None for what was not recorded."""

@@ -79,8 +79,8 @@ class GateResult:
 class Statistics:
     """How the verdicts came about. ``sigma``: relative standard deviation from run to run by measure; ``assumed``: where
     it could not be told from the runs. ``detectable_ratio``: of the busiest line, the smallest that would be told from
-    noise; None without CPU samples. ``shared_ratio``: by measure, the ratio that all lines have in common, which counts
-    as the machine's (:mod:`shared_change`); absent where they have none."""
+    noise; None without CPU samples. ``shared_ratio``: by measure, the ratio that most lines have in common, which counts
+    as the machine's (:mod:`shared_change`); absent where they have none for sure."""
 
     runs_before: int
     runs_after: int

@@ -35,7 +35,7 @@ def summary_of(
     shared = statistics.shared_ratio.get("cpu_s", 1.0)
     if abs(shared - 1) >= _LEAST_SHARED:
         machine = "slower" if shared > 1 else "faster"
-        said = f"All lines have {100 * (shared - 1):+.0f} % in common, as on a {machine} machine"
+        said = f"Most lines have {100 * (shared - 1):+.0f} % in common, as on a {machine} machine"
         sentences.append(f"{said}: each is judged by what it has beside that.")
     peak = totals.get("peak_bytes")
     if peak is not None and peak.verdict in (BETTER, WORSE) and peak.difference is not None:

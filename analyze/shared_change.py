@@ -1,4 +1,4 @@
-"""What all lines of a program have in common between two sides, and what a line has beside it (docs/design/diff.md).
+"""What most lines of a program have in common between two sides, and what a line has beside it (docs/design/diff.md).
 
 A machine that is slower during one run is slower on every line. What most lines share is therefore no change of any of
 them, and a line is held against the others: with A and B its sums on both sides, s² the variance of ln(B/A) by sampling
@@ -7,8 +7,9 @@ and by what lines differ by themselves from run to run, and D the change that th
     z = (ln(B/A) - D) / sqrt(s² + V)
 
 D is estimated from the other lines by a random-effects mean (DerSimonian and Laird 1986), with a normal prior around 0 that
-is as wide as runs are known to differ. Of single runs, of which nothing tells how much they differ, 10 % in
-common is assumed. Where the others tell nothing, a line is judged by :func:`significance.ratio_test` alone.
+is as wide as runs are known to differ. Of single runs, of which nothing tells how much they differ, 10 % in common is
+assumed, and what the others surely differ by among themselves is part of s². Where the others share nothing, or more than runs
+differ by, a line is judged by :func:`significance.ratio_test`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .significance import LEAST_EFFECT, RunSpread, Side, spread_of, two_sided
+from .significance import ALPHA, LEAST_EFFECT, PRIOR_FREEDOM, RunSpread, Side, spread_of, two_sided
 
 Sides = tuple[Side, Side]
 
@@ -27,8 +28,19 @@ PRIOR_SIGMA_OF_MACHINE = 0.1
 _LEAST_LINES, _LEAST_PART = 3, 0.5
 #: Farther off, in standard deviations, a line's change is its own.
 _ALIKE = 2.5
-#: What all lines share is more than the machine's, from so many of the prior's standard deviations on.
+#: What lines share is more than the machine's, from so many of the prior's standard deviations on.
 _MOST_SHARED = 2.0
+#: What lines share, and what they differ by, is sure from so many of its own standard deviations on.
+_SURE = 2.0
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A line held against the others. ``p``: how likely noise alone takes it so far from them; 1 where it differs by less
+    than LEAST_EFFECT, or the other way than it differs from itself before. ``variance``: of what the others share."""
+
+    p: float
+    variance: float
 
 
 @dataclass(frozen=True)
@@ -44,73 +56,85 @@ class _Line:
         return self.of_samples + self.of_runs
 
 
+@dataclass(frozen=True)
+class _Shared:
+    """Logarithm of what lines share, its variance, that of what they surely differ by beside it, and is it more than noise?"""
+
+    log_ratio: float
+    variance: float
+    between: float
+    is_sure: bool
+
+
 class SharedChange:
-    """Of the lines of a measure, each with its figures on both sides. ``runs``: how much each differs from run to run, in
-    common with the others or not; ``own``: not in common."""
+    """Of the lines of a measure, each with its figures on both sides.
+
+    ``own``: how lines differ from run to run relative to each other; ``runs``: the same of each for itself, with as many
+    degrees of freedom as there are when all lines of a run differ together; ``beside``: each line against the others,
+    None where those share nothing; ``ratio``: after / before of what the lines share that did not change by themselves,
+    None where that is nothing sure.
+    """
 
     def __init__(self, rows: Sequence[Sides], runs: RunSpread) -> None:
         counts = [len(side.figures) for side in rows[0]] if rows else [1, 1]
         self._shares = sum(1 / count for count in counts)
-        sigma = runs.sigma if max(counts) > 1 else max(runs.sigma, PRIOR_SIGMA_OF_MACHINE)
-        self._prior = sigma**2 * self._shares
+        self._is_single = max(counts) == 1
         self.own = _own_spread(rows, runs)
-        self._lines = [_line(row, self.own.sigma**2 * self._shares) for row in rows]
+        self.runs = runs if self._is_single else _together(runs, self.own, sum(counts))
+        self._prior = (PRIOR_SIGMA_OF_MACHINE if self._is_single else runs.sigma) ** 2 * self._shares
+        lines = [_line(row, self.own.sigma**2 * self._shares) for row in rows]
+        self.beside = [self._beside(lines, index) for index in range(len(lines))]
+        stayed = [line for line, each in zip(lines, self.beside, strict=True) if each and each.p >= ALPHA]
+        found = self._shared_by(stayed)
+        self.ratio = math.exp(found.log_ratio) if found and found.is_sure else None
 
-    def p_of(self, index: int) -> float | None:
-        """How likely noise alone takes the line so far from what the others share; None where they share nothing.
-
-        1 where it differs from them by less than LEAST_EFFECT, or the other way than it differs from itself before.
-        """
-        others = [each for number, each in enumerate(self._lines) if number != index]
-        return self._p_beside(self._lines[index], others)
-
-    def p_of_all(self, total: Sides) -> float | None:
-        """The same of the lines' total, held against what all of them share."""
-        return self._p_beside(_line(total, self.own.sigma**2 * self._shares), self._lines)
-
-    def _p_beside(self, line: _Line | None, others: Sequence[_Line | None]) -> float | None:
-        if line is None or (found := self._shared_by(others)) is None:
+    def _beside(self, lines: Sequence[_Line | None], index: int) -> Beside | None:
+        line = lines[index]
+        shared = self._shared_by([each for number, each in enumerate(lines) if number != index])
+        if line is None or shared is None:
             return None
-        shared, variance = found
-        beside = line.log_ratio - shared
-        if abs(beside) < math.log(1 + LEAST_EFFECT) or beside * line.log_ratio < 0:
-            return 1.0
-        whole = line.variance + variance
+        apart = line.log_ratio - shared.log_ratio
+        if abs(apart) < math.log(1 + LEAST_EFFECT) or apart * line.log_ratio < 0:
+            return Beside(1.0, shared.variance)
+        whole = line.variance + shared.variance + shared.between * self._is_single
         freedom = self.own.freedom * (whole / line.of_runs) ** 2 if line.of_runs else math.inf
-        return two_sided(beside / math.sqrt(whole), freedom)
+        return Beside(two_sided(apart / math.sqrt(whole), freedom), shared.variance)
 
-    def variance_beside(self, index: int) -> float:
-        """Variance of what the other lines share, as a logarithm; 0 where they share nothing."""
-        found = self._shared_by([each for number, each in enumerate(self._lines) if number != index])
-        return found[1] if found else 0.0
-
-    def ratio(self) -> float | None:
-        """The change that the lines share, as after / before; None where they share nothing."""
-        found = self._shared_by(self._lines)
-        return math.exp(found[0]) if found else None
-
-    def _shared_by(self, found: Sequence[_Line | None]) -> tuple[float, float] | None:
-        """The logarithm of the change that these lines share, and its variance; None where they share none, or one that is
-        more than runs are known to differ by: then it is the program that changed."""
+    def _shared_by(self, found: Sequence[_Line | None]) -> _Shared | None:
+        """What these lines share; None where that is nothing, or more than runs are known to differ by: then it is the
+        program that changed."""
         lines = [each for each in found if each is not None]
         alike = [each for each in lines if abs(each.log_ratio) <= _ALIKE * math.sqrt(self._prior + each.variance)]
         if len(alike) < max(_LEAST_LINES, _LEAST_PART * len(lines)):
             return None
-        between = _heterogeneity(alike)
+        between, is_uneven = _heterogeneity(alike)
         weights = [1 / (each.variance + between) for each in alike]
-        precision = math.fsum(weights) + 1 / self._prior
-        mean = math.fsum(weight * each.log_ratio for weight, each in zip(weights, alike, strict=True)) / precision
-        return (mean, 1 / precision) if abs(mean) <= _MOST_SHARED * math.sqrt(self._prior) else None
+        total = math.fsum(weights)
+        told = math.fsum(weight * each.log_ratio for weight, each in zip(weights, alike, strict=True)) / total
+        precision = total + 1 / self._prior
+        log_ratio = told * total / precision
+        if abs(log_ratio) > _MOST_SHARED * math.sqrt(self._prior):
+            return None
+        return _Shared(log_ratio, 1 / precision, between if is_uneven else 0.0, abs(told) > _SURE / math.sqrt(total))
 
 
-def _heterogeneity(lines: Sequence[_Line]) -> float:
-    """Variance of the lines' changes beyond their own (DerSimonian and Laird 1986, equation 8)."""
+def _together(runs: RunSpread, own: RunSpread, count: int) -> RunSpread:
+    """``runs`` with fewer degrees of freedom: what ``count`` runs have in common, on both sides, each tells but once."""
+    common = max(runs.sigma**2 - own.sigma**2, 0.0)
+    of_common = PRIOR_FREEDOM + count - 2
+    return RunSpread(runs.sigma, runs.sigma**4 / (own.sigma**4 / own.freedom + common**2 / of_common))
+
+
+def _heterogeneity(lines: Sequence[_Line]) -> tuple[float, bool]:
+    """Variance of the lines' changes beyond their own (DerSimonian and Laird 1986, equation 8); is it more than chance?"""
     weights = [1 / each.variance for each in lines]
     total = math.fsum(weights)
     mean = math.fsum(w * each.log_ratio for w, each in zip(weights, lines, strict=True)) / total
     q = math.fsum(w * (each.log_ratio - mean) ** 2 for w, each in zip(weights, lines, strict=True))
     scale = total - math.fsum(w * w for w in weights) / total
-    return max((q - (len(lines) - 1)) / scale, 0.0) if scale > 0 else 0.0
+    freedom = len(lines) - 1
+    is_sure = q > freedom + _SURE * math.sqrt(2 * freedom)
+    return max((q - freedom) / scale, 0.0) if scale > 0 else 0.0, is_sure
 
 
 def _line(row: Sides, of_runs: float) -> _Line | None:

@@ -214,8 +214,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], tests: int, shared: float = 0.0) -> float:
-    """The smallest increase, as a ratio, that would be told from noise on a row like ``before`` among ``tests`` of them.
+def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], alpha: float, shared: float = 0.0) -> float:
+    """The smallest increase, as a ratio, that would be told from noise with p < ``alpha`` on a row like ``before``.
 
     ``shared``: variance of what it is held against.
     """
@@ -223,4 +223,4 @@ def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], tests: i
     shares = sum(1 / count for count in counts)
     of_runs, variance = runs.sigma**2 * shares, (runs.sigma**2 + sampling) * shares + shared
     whole = runs.freedom * (variance / of_runs) ** 2
-    return max(_exp(_quantile(ALPHA / max(tests, 1), whole) * math.sqrt(variance)), 1 + LEAST_EFFECT)
+    return max(_exp(_quantile(alpha, whole) * math.sqrt(variance)), 1 + LEAST_EFFECT)
