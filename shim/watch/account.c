@@ -221,7 +221,10 @@ static int64_t next_look(const struct watched *thread, int64_t period_ns) {
   return thread->looked_ns + (pause_ns < LONGEST_NS ? pause_ns : LONGEST_NS);
 }
 
+/* What it waits for now is not known: the wait that it was last met in goes on no longer. */
 static bool refuse(struct watched *thread) {
+  if (thread->condition == CONDITION_BLOCKED) thread->condition = CONDITION_RUNNING;
+  thread->wait.facts.wait_class = 0;
   if (thread->process->refusals + 1 >= REFUSED) {
     process_give_up(thread->process);
   } else {
