@@ -31,7 +31,6 @@ from .shared_change import PRIOR_SIGMA_OF_MACHINE, SharedChange
 from .significance import (
     ALPHA,
     LEAST_EFFECT,
-    PRIOR_SIGMA,
     Figure,
     RunSpread,
     Side,
@@ -264,11 +263,12 @@ class _Comparison:
             return None
         busiest = max(own[2:], key=lambda index: self._figures[index][1][0].mean)
         before = self._figures[busiest][1][0]
-        runs, shared = self._beside.get(busiest, (self.spreads.get("cpu_s", RunSpread(PRIOR_SIGMA)), 0.0))
         if before.mean <= 0:
             return None
-        by_itself = least_ratio(before, self.spreads.get("cpu_s", runs), self.counts, LEAST_SURE) if shared else 1.0
-        return max(least_ratio(before, runs, self.counts, ALPHA / max(self.tests, 1), shared), by_itself)
+        alone = self.spreads["cpu_s"]
+        runs, shared = self._beside.get(busiest, (alone, 0.0))
+        beside = least_ratio(before, runs, self.counts, ALPHA / max(self.tests, 1), shared)
+        return max(beside, least_ratio(before, alone, self.counts, LEAST_SURE))
 
     def changes(self, numbers: dict[str, int]) -> Changes:
         """The changes under these numbers; None for what was not recorded."""

@@ -14,7 +14,7 @@ from .results import TraceInfo
 #: Share of the whole change that makes it "almost all", and "mostly", from one place.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
 _LONGEST_COMMAND = 80
-#: What all lines share is worth a sentence from here on.
+#: What most lines share is worth a sentence from here on.
 _LEAST_SHARED = 0.03
 #: The busiest line that both versions have may have a tick or two: that only changes beyond this are seen says nothing.
 _MOST_DETECTABLE = 5.0
@@ -24,7 +24,7 @@ _RUNS = "1 2 3 4 5"
 def summary_of(
     totals: Changes, lines: Sequence[LineChange], outside: Changes, statistics: Statistics, per_second: bool = False
 ) -> str:
-    """One sentence on CPU time, or on what else was recorded, one on what all lines share, one on memory where that changed."""
+    """One sentence on CPU time, or on what else was recorded, one on what most lines share, one on memory where that changed."""
     cpu, sentences = totals.get("cpu_s"), []
     if cpu is None or not (cpu.before or cpu.after):
         sentences.append("CPU time was not recorded on both sides." if cpu is None else "No CPU time was sampled.")

@@ -67,7 +67,7 @@ class _Shared:
 
 
 class SharedChange:
-    """Of the lines of a measure, each with its figures on both sides.
+    """Of the lines of a measure, one at least, each with its figures on both sides.
 
     ``own``: how lines differ from run to run relative to each other; ``runs``: the same of each for itself, with as many
     degrees of freedom as there are when all lines of a run differ together; ``beside``: each line against the others,
@@ -76,13 +76,13 @@ class SharedChange:
     """
 
     def __init__(self, rows: Sequence[Sides], runs: RunSpread) -> None:
-        counts = [len(side.figures) for side in rows[0]] if rows else [1, 1]
-        self._shares = sum(1 / count for count in counts)
+        counts = [len(side.figures) for side in rows[0]]
+        shares = sum(1 / count for count in counts)
         self._is_single = max(counts) == 1
         self.own = _own_spread(rows, runs)
         self.runs = runs if self._is_single else _together(runs, self.own, sum(counts))
-        self._prior = (PRIOR_SIGMA_OF_MACHINE if self._is_single else runs.sigma) ** 2 * self._shares
-        lines = [_line(row, self.own.sigma**2 * self._shares) for row in rows]
+        self._prior = (PRIOR_SIGMA_OF_MACHINE if self._is_single else runs.sigma) ** 2 * shares
+        lines = [_line(row, self.own.sigma**2 * shares) for row in rows]
         self.beside = [self._beside(lines, index) for index in range(len(lines))]
         stayed = [line for line, each in zip(lines, self.beside, strict=True) if each and each.p >= ALPHA]
         found = self._shared_by(stayed)

@@ -363,9 +363,6 @@ def test_a_bad_trace_is_refused_by_name(kind: str, run: Any, tmp_path: Path, two
         assert (refused.code, refused.out) == (3, "") and str(bad) in refused.err
 
 
-THIN = THIN
-
-
 @pytest.mark.parametrize("kind", THIN)
 def test_a_thin_trace_is_compared_sensibly(kind: str, run: Any, tmp_path: Path, two: tuple[Path, Path]) -> None:
     thin = thin_trace(kind, tmp_path / "thin.parquet")

@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +28,7 @@ def trace(tmp_path: Path) -> Path:
 
 def sql(*arguments: object, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
     """The command as a process of its own."""
-    code = "from scalene_trace.cli.analyze import main; main()"
-    command = [sys.executable, "-c", code, "sql", *map(os.fsencode, map(str, arguments))]
-    return subprocess.run(command, capture_output=True, timeout=60, input=stdin)
+    return as_process("sql", *arguments, input=stdin)
 
 
 def rows(trace: Path, statement: str) -> list[tuple[Any, ...]]:

@@ -61,6 +61,6 @@ def collected(*arguments: str) -> set[str]:
 
 
 def test_each_test_of_a_halved_module_is_collected_by_its_name_too() -> None:
-    tests = collected("tests/test_must_stress.py")
-    assert len(tests) > 3
-    assert all(collected(test) == {test} for test in sorted(tests)[:4])
+    tests = sorted(collected("tests/test_must_stress.py"), key=lambda test: test.rpartition("[")[2])
+    first, last = tests[0], tests[-1]  # of an even version and an odd one
+    assert (collected(first), collected(last)) == ({first}, {last})
