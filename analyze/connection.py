@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from .views import quoted
+
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
@@ -47,11 +49,33 @@ class Connection:
         for name in sorted(self._queries.keys() & names, key=self._order.__getitem__):
             if name not in self._queries:
                 continue
-            query = self._queries.pop(name)
-            if (found := self._simpler.get(name)) and self._is_empty(found[0]):
-                query = found[1]
+            query = self._taken(name)
             self.make(each for each in _words(query) if self._order.get(each, len(self._order)) < self._order[name])
             self.raw.execute(f"CREATE TEMP {'TABLE' if name in self._tables else 'VIEW'} {name} AS {query}")
+
+    def make_all(self) -> None:
+        """Makes all that are not there yet.
+
+        While they are made, what a view reads is an empty one with the same columns: DuckDB, which reads through the views
+        below each new one down to the files, has one step to go then, and is done in a third of the time.
+        """
+        self.make(self._tables)
+        queries = {name: self._taken(name) for name in sorted(self._queries, key=self._order.__getitem__)}
+        for name, query in queries.items():
+            typed = self.raw.sql(query)
+            columns = ", ".join(
+                f"NULL::{kind} AS {quoted(each)}" for each, kind in zip(typed.columns, typed.types, strict=True)
+            )
+            self.raw.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} WHERE false")
+        for name, query in reversed(queries.items()):
+            self.raw.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
+
+    def _taken(self, name: str) -> str:
+        """The query of a view that is being made."""
+        query = self._queries.pop(name)
+        if (found := self._simpler.get(name)) and self._is_empty(found[0]):
+            return found[1]
+        return query
 
     def _is_empty(self, table: str) -> bool:
         return table in self._tables and not self.execute(f"SELECT 1 FROM {table} LIMIT 1").fetchall()

@@ -136,7 +136,7 @@ def _open(
         traces = Traces(files, Connection(connection), temporary)
         _define(traces, selection, _with_inputs(tables) if is_sealed else tables)
         if is_sealed:
-            traces.connection.make(views.names() if is_whole else tables)
+            traces.connection.make_all() if is_whole else traces.connection.make(tables)
         _lock(connection, is_sealed)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)

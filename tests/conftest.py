@@ -57,6 +57,7 @@ SAMPLING = {
 HALVED = {
     "test_control.py",
     "test_drain.py",
+    "test_exec.py",
     "test_memory_edges.py",
     "test_must_bad_input.py",
     "test_must_deaths.py",
@@ -66,14 +67,18 @@ HALVED = {
     "test_must_kernel.py",
     "test_must_memory.py",
     "test_must_memory_harm.py",
+    "test_must_native.py",
     "test_must_processes.py",
     "test_must_reconcile.py",
+    "test_must_split.py",
     "test_must_stress.py",
     "test_must_survival.py",
     "test_must_tasks.py",
     "test_must_time.py",
     "test_must_trace.py",
     "test_must_waits.py",
+    "test_never_harm.py",
+    "test_real_programs.py",
     "test_signals.py",
 }
 #: How many of the tests that measure may run at once.
@@ -90,7 +95,7 @@ def recorded_interpreters() -> list[Interpreter]:
 
 
 #: Random inputs of each test: few in the short form, many in `make stress`.
-hypothesis.settings.register_profile("short", max_examples=12, deadline=None)
+hypothesis.settings.register_profile("short", max_examples=8, deadline=None)
 hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
 
 
