@@ -15,7 +15,7 @@ static struct system_call blocked_in = {SYS_read, 0};
 static char state = 'S';
 static uint64_t stack;
 static int64_t clock_ns;
-static bool is_gone, is_closed;
+static bool is_gone, is_closed, is_given_up;
 static struct record_wait records[64];
 static unsigned count;
 
@@ -32,7 +32,8 @@ enum answer proc_call(pid_t pid, pid_t tid, struct system_call *out) {
 char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
 bool proc_ended(pid_t pid) { return (void)pid, false; }
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
-  (void)thread, (void)moving;
+  (void)moving;
+  if (is_given_up) process_give_up(thread->process);
   *hash = stack;
   return true;
 }
@@ -212,6 +213,18 @@ static void test_a_kernel_that_does_not_count_is_refused(void) {
   check(process.refusals == REFUSED && count == 0);
 }
 
+static void test_what_is_given_up_during_a_look_stays_so(void) {
+  be_born();
+  process.refusals = 1;
+  look(100, 0, 0, 11);
+  check(process.refusals == 0);
+  is_given_up = true;
+  look(130, 1, 0, 12);
+  is_given_up = false;
+  check(process.refusals == REFUSED);
+  process.refusals = 0;
+}
+
 int main(void) {
   test_one_long_wait_is_one_record();
   test_what_was_before_a_pause_is_nobodys();
@@ -225,5 +238,6 @@ int main(void) {
   test_an_end_that_was_told_settles_the_rest();
   test_random_lives_add_up();
   test_a_kernel_that_does_not_count_is_refused();
+  test_what_is_given_up_during_a_look_stays_so();
   return 0;
 }

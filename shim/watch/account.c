@@ -237,7 +237,7 @@ static bool look_closely(struct watched *thread, struct look *look) {
   enum answer answer = read_wait(thread, look);
   if (answer == ANSWER_GONE) return false;
   if (answer == ANSWER_REFUSED) return refuse(thread);
-  thread->process->refusals = 0;
+  if (thread->process->refusals < REFUSED) thread->process->refusals = 0; /* given up meanwhile: for good */
   if (answer == ANSWER_BLOCKED) {
     met_waiting(thread, look);
   } else {
