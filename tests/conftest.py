@@ -1,7 +1,7 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
 With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
-tell two at a time, then, one by one, those that any company would disturb. All others wait for them. What they miss is
+tell two to three at a time, then, one by one, those that any company would disturb. All others wait for them. What they miss is
 measured again by ``whole.py``.
 """
 
@@ -41,6 +41,8 @@ TOGETHER = {
     "test_must_trace.py",
     "test_must_waits.py",
 }
+#: Those of them whose programs keep a core busy from beginning to end; the others mostly wait.
+BUSY = {"test_must_split.py", "test_must_time.py", "test_must_trace.py"}
 #: Modules whose tests compare times: nothing else may run beside them.
 ALONE = {"test_must_kernel.py", "test_must_native.py"}
 MEASURING = TOGETHER | ALONE
@@ -81,8 +83,8 @@ HALVED = {
     "test_real_programs.py",
     "test_signals.py",
 }
-#: How many of the tests that measure may run at once.
-SEATS = 2
+#: Tests that measure take a seat while they run, or two where they are busy, or all to be alone.
+SEATS = 4
 #: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
 MEASURERS = pytest.StashKey[int]()
 PATIENCE_S = 900
@@ -152,26 +154,32 @@ def shared_file(config: pytest.Config, name: str) -> IO[bytes]:
     return (folder / name).open("ab", buffering=0)
 
 
-def take_any(files: list[IO[bytes]]) -> None:
-    """Locks one of the files, whichever is free first."""
+def take_any(files: list[IO[bytes]], wanted: int) -> None:
+    """Locks so many of the files, whichever are free, as soon as there are as many."""
     while True:
+        taken: list[IO[bytes]] = []
         for file in files:
             with suppress(BlockingIOError):
-                return fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                taken.append(file)
+            if len(taken) == wanted:
+                return
+        for file in taken:
+            fcntl.flock(file, fcntl.LOCK_UN)
         time.sleep(0.05)
 
 
 @contextmanager
-def turn_to_measure(config: pytest.Config, alone: bool) -> Iterator[None]:
-    """Holds all seats, or one. ``turns`` grows by a byte for each test that has measured."""
+def turn_to_measure(config: pytest.Config, module: str) -> Iterator[None]:
+    """Holds the seats that a test of ``module`` takes. ``turns`` grows by a byte for each test that has measured."""
     with ExitStack() as stack:
         seats = [stack.enter_context(shared_file(config, f"seat{number}")) for number in range(SEATS)]
         turns = stack.enter_context(shared_file(config, "turns"))
-        if alone:
+        if module in ALONE:
             for seat in seats:
                 fcntl.flock(seat, fcntl.LOCK_EX)
         else:
-            take_any(seats)
+            take_any(seats, 2 if module in BUSY else 1)
         try:
             yield
         finally:
@@ -191,7 +199,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
     if (module := module_of(item.nodeid)) in MEASURING:
-        with turn_to_measure(item.config, alone=module in ALONE):
+        with turn_to_measure(item.config, module):
             return (yield)
     wait_for_measurers(item.config)
     return (yield)
