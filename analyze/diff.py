@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from .diff_results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange, Statistics
@@ -90,7 +91,7 @@ def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
         row.changes = work.row(parts, LINE_MEASURES)
     work.judge()
     lines = [_line(row, versions, work) for row in rows]
-    return _diff(runs, work, work.changes(totals), lines, work.changes(outside), asked)
+    return _diff(runs, work, totals.get("cpu_s"), work.changes(totals), lines, work.changes(outside), asked)
 
 
 @dataclass
@@ -162,9 +163,9 @@ class _Comparison:
         if len(per_s) == 1:
             per_s = [per_s[0], None] if figures[0] else [None, per_s[0]]
         change = Change(whole[0], whole[1], per_s[0], per_s[1])
-        if measure.name == "wall_s":
+        if measure.is_level:
             change = replace(change, before_per_s=None, after_per_s=None)
-        is_rate = self._per_second and measure.name not in ("wall_s", "peak_bytes", "live_at_peak_bytes")
+        is_rate = self._per_second and not measure.is_level
         used = [Side(tuple(side or [Figure(0.0)])) for side in (rates if is_rate and has_both else figures)]
         return (used[0], used[1]), change, has_both
 
@@ -270,6 +271,13 @@ class _Comparison:
         beside = least_ratio(before, runs, self.counts, ALPHA / max(self.tests, 1), shared)
         return max(beside, least_ratio(before, alone, self.counts, LEAST_SURE))
 
+    def median_ratio(self, number: int | None) -> float | None:
+        """After / before of the medians of the runs, of the figure with this number."""
+        if number is None:
+            return None
+        before, after = (median(figure.value for figure in side.figures) for side in self._figures[number][1])
+        return after / before if before > 0 else None
+
     def changes(self, numbers: dict[str, int]) -> Changes:
         """The changes under these numbers; None for what was not recorded."""
         return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
@@ -313,21 +321,23 @@ def _said(place: Place | None, version: Version) -> tuple[str | None, int | None
 def _diff(
     runs: tuple[list[Run], list[Run]],
     work: _Comparison,
+    total: int | None,
     totals: Changes,
     lines: list[LineChange],
     outside: Changes,
     asked: Asked,
 ) -> Diff:
+    """``total``: the number of CPU time as a whole."""
     sigma = {name: spread.sigma for name, spread in work.spreads.items()}
     statistics = Statistics(*work.counts, work.tests, sigma, work.assumed, work.detectable_ratio, work.shared_ratio)
     totals = {measure.name: totals[measure.name] for measure in TOTAL_MEASURES}
     return Diff(
         query=_query(runs, asked),
         traces=[run.info for side in runs for run in side],
-        summary=summary_of(totals, lines, outside, statistics, asked.per_second),
+        summary=summary_of(totals, lines, outside, statistics, work.median_ratio(total), asked.per_second),
         advice=advice_on(totals, lines, statistics, [side[0].info for side in runs]),
         totals=totals,
-        lines=_in_order(lines, asked.sort)[: asked.limit],
+        lines=_in_order(lines, asked)[: asked.limit],
         unattributed={measure.name: outside[measure.name] for measure in LINE_MEASURES},
         gates=[judged(gate, totals, lines, asked.per_second) for gate in asked.gates],
         statistics=statistics,
@@ -340,18 +350,13 @@ def _query(runs: tuple[list[Run], list[Run]], asked: Asked) -> dict[str, Any]:
     return query_of(asked.selection, asked.sort, asked.limit) | paths | more
 
 
-def _in_order(lines: list[LineChange], sort: str | None) -> list[LineChange]:
+def _in_order(lines: list[LineChange], asked: Asked) -> list[LineChange]:
     """What was judged better or worse first, then by the size of the difference, of CPU time before all else."""
+    names = (asked.sort,) if asked.sort else tuple(measure.name for measure in LINE_MEASURES if not measure.part_of)
 
     def key(line: LineChange) -> tuple[Any, ...]:
-        names = (sort,) if sort else tuple(measure.name for measure in LINE_MEASURES if not measure.part_of)
-        sizes = (-round(abs(_size(line.change(name))), 9) for name in names)  # sums differ in their last digits
+        sizes = (-round(abs(line.change(name).moved(asked.per_second)), 9) for name in names)  # last digits differ
         is_judged = any(change and change.verdict in (BETTER, WORSE) for change in line.changes.values())
-        return (not is_judged and sort is None, *sizes, *line.place)
+        return (not is_judged and asked.sort is None, *sizes, *line.place)
 
     return sorted(lines, key=key)
-
-
-def _size(change: Change) -> float:
-    """The difference; of what there is on one side only, that."""
-    return change.difference if change.difference is not None else change.after or change.before or 0.0

@@ -13,10 +13,11 @@ BETTER, WORSE, NOISE = "better", "worse", "noise"
 
 @dataclass(frozen=True)
 class Change:
-    """A figure on both sides: means of the runs, and of the runs by their seconds.
+    """A figure on both sides: means of the runs, and of the runs by their seconds (None of what does not grow with them).
 
     ``ratio`` is after / before; None where there is none to speak of. ``low`` and ``high``: 95 % interval of the ratio,
-    or, where figures may be negative (growth_bytes), of the difference. ``p``: chance of so large a difference by noise
+    or, where figures may be negative (growth_bytes), of the difference; all three of the figures by the second where those
+    were compared. ``p``: chance of so large a difference by noise
     alone, adjusted for all that was tested; None = not tested, ``verdict`` (better, worse, noise) None = not judged.
     """
 
@@ -30,6 +31,16 @@ class Change:
     high: float | None = None
     p: float | None = None
     verdict: str | None = None
+
+    def compared(self, per_second: bool) -> tuple[float | None, float | None]:
+        """The figures that were compared: before, after. ``per_second``: those by the second, where there are any."""
+        has_rate = per_second and (self.before_per_s is not None or self.after_per_s is not None)
+        return (self.before_per_s, self.after_per_s) if has_rate else (self.before, self.after)
+
+    def moved(self, per_second: bool) -> float:
+        """By how much what was compared differs; what a side lacks is 0."""
+        before, after = self.compared(per_second)
+        return (after or 0.0) - (before or 0.0)
 
 
 Changes = dict[str, Change | None]  #: by measure; None = not recorded on both sides

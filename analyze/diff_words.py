@@ -10,6 +10,7 @@ from pathlib import PurePath
 from .diff_results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .quantities import size_text
 from .results import TraceInfo
+from .significance import LEAST_EFFECT
 
 #: Share of the whole change that makes it "almost all", and "mostly", from one place.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
@@ -22,16 +23,27 @@ _RUNS = "1 2 3 4 5"
 
 
 def summary_of(
-    totals: Changes, lines: Sequence[LineChange], outside: Changes, statistics: Statistics, per_second: bool = False
+    totals: Changes,
+    lines: Sequence[LineChange],
+    outside: Changes,
+    statistics: Statistics,
+    median_ratio: float | None = None,
+    per_second: bool = False,
 ) -> str:
-    """One sentence on CPU time, or on what else was recorded, one on what most lines share, one on memory where that changed."""
+    """One sentence on CPU time, or on what else was recorded, one on what most lines share, one on memory where that changed.
+
+    ``median_ratio``: after / before of the medians of CPU time.
+    """
     cpu, sentences = totals.get("cpu_s"), []
     if cpu is None or not (cpu.before or cpu.after):
         sentences.append("CPU time was not recorded on both sides." if cpu is None else "No CPU time was sampled.")
     elif cpu.verdict in (BETTER, WORSE):
-        sentences.append(_speed(cpu, lines, outside, statistics, per_second))
+        several = max(statistics.runs_before, statistics.runs_after) > 1
+        sentences.append(
+            _speed(cpu, median_ratio if several else None, per_second) + _where(cpu, lines, outside, per_second)
+        )
     else:
-        sentences.append(_no_change(cpu, lines))
+        sentences.append(_no_change(cpu, per_second) + _but(lines, per_second))
     shared = statistics.shared_ratio.get("cpu_s", 1.0)
     if abs(shared - 1) >= _LEAST_SHARED:
         machine = "slower" if shared > 1 else "faster"
@@ -43,62 +55,80 @@ def summary_of(
     return " ".join(sentences)
 
 
-def _speed(cpu: Change, lines: Sequence[LineChange], outside: Changes, statistics: Statistics, per_second: bool) -> str:
-    ratio = cpu.ratio or 0.0
-    factor = max(ratio, 1 / ratio if ratio > 0 else math.inf)
+def _speed(cpu: Change, median_ratio: float | None, per_second: bool) -> str:
+    """How much faster or slower; by the medians where they tell the same way."""
+    if cpu.ratio is None:
+        return "CPU time where there was none"
+    if cpu.ratio == 0:
+        return "No CPU time any more"
+    is_slower = cpu.verdict == WORSE
+    has_median = median_ratio is not None and median_ratio > 0 and (median_ratio > 1) == is_slower
+    ratio = median_ratio if median_ratio is not None and has_median else cpu.ratio
+    factor = max(ratio, 1 / ratio)
     number = f"{factor:.1f}×" if factor >= 1.5 else f"{factor:.2f}×"
-    way = "slower" if cpu.verdict == WORSE else "faster"
-    if ratio <= 0 or per_second:
-        number, way = (
-            ("no", "CPU time any more") if ratio <= 0 else (number, "more CPU" if way == "slower" else "less CPU")
-        )
-        way += " a second" * per_second
-    is_median = max(statistics.runs_before, statistics.runs_after) > 1
-    said = f"{'Median ' * is_median}{number} {way}".strip()
-    return f"{said}{_where(cpu, lines, outside)}."
+    way = "slower" if is_slower else "faster"
+    if per_second:
+        way = "more CPU a second" if is_slower else "less CPU a second"
+    return f"{'Median ' * has_median}{number} {way}"
 
 
-def _where(cpu: Change, lines: Sequence[LineChange], outside: Changes) -> str:
+def _where(cpu: Change, lines: Sequence[LineChange], outside: Changes, per_second: bool) -> str:
     """Where most of the change of CPU time comes from."""
-    whole = (cpu.after or 0.0) - (cpu.before or 0.0)
-    parts = sorted(_parts(lines, outside).items(), key=lambda part: part[1] / whole if whole else 0.0, reverse=True)
+    whole = cpu.moved(per_second)
+    parts = sorted(
+        _parts(lines, outside, per_second).items(), key=lambda part: part[1] / whole if whole else 0.0, reverse=True
+    )
     if not whole or not parts:
-        return ""
+        return "."
     share = parts[0][1] / whole
     if share >= _ALMOST_ALL:
-        return f", almost all from {parts[0][0]}"
+        return f", almost all from {parts[0][0]}."
     if share >= _MOSTLY:
-        return f", mostly from {parts[0][0]}"
+        return f", mostly from {parts[0][0]}."
     named = [name for name, part in parts[:3] if part / whole >= 0.1]
-    return f", most of it from {', '.join(named)}" if named else ", spread over many lines"
+    return f", most of it from {', '.join(named)}." if named else ", spread over many lines."
 
 
-def _parts(lines: Sequence[LineChange], outside: Changes) -> dict[str, float]:
+def _parts(lines: Sequence[LineChange], outside: Changes, per_second: bool) -> dict[str, float]:
     """Seconds of CPU time more or less, by line; what is new or gone counts by function, as one rewritten piece."""
     parts: dict[str, float] = {}
     for line in lines:
-        change = line.change("cpu_s")
         file, number = line.place
         name = PurePath(file).name
         place = f"{name}:{number}" if line.status in ("same", "edited") else f"{line.name} in {name} (rewritten)"
-        parts[place] = parts.get(place, 0.0) + (change.after or 0.0) - (change.before or 0.0)
+        parts[place] = parts.get(place, 0.0) + line.change("cpu_s").moved(per_second)
     other = outside.get("cpu_s")
     if other is not None:
-        parts["code that is not the program's own"] = (other.after or 0.0) - (other.before or 0.0)
+        parts["code that is not the program's own"] = other.moved(per_second)
     return parts
 
 
-def _no_change(cpu: Change, lines: Sequence[LineChange]) -> str:
+def _no_change(cpu: Change, per_second: bool) -> str:
+    """That it is no change, and why not: too uncertain, or too small."""
+    if cpu.ratio is None:
+        _, after = cpu.compared(per_second)
+        return f"No sure change of CPU time: none, then {after:.2g} s{' a second' * per_second}, which noise explains"
     low, high = ((f"{100 * (end - 1):+.0f} %" if end is not None else "?") for end in (cpu.low, cpu.high))
-    change = f"{100 * ((cpu.ratio or 1.0) - 1):+.1f} %"
-    said = f"No sure change of CPU time: {change}, which noise explains (95 %: {low} to {high})"
+    said = f"{100 * (cpu.ratio - 1):+.1f} %"
+    span = f"(95 %: {low} to {high})"
+    if (cpu.low or 0.0) <= 1 <= (cpu.high or math.inf):
+        return f"No sure change of CPU time: {said}, which noise explains {span}"
+    if max(cpu.ratio, 1 / cpu.ratio if cpu.ratio else math.inf) < 1 + LEAST_EFFECT:
+        return f"No change of CPU time to speak of: {said} {span}"
+    return f"No sure change of CPU time: {said} {span}, not sure enough beside all else that was tested"
+
+
+def _but(lines: Sequence[LineChange], per_second: bool) -> str:
+    """The lines that changed though the whole did not."""
     changed = [line for line in lines if line.change("cpu_s").verdict in (BETTER, WORSE)]
     if not changed:
-        return f"{said}."
-    most = max(changed, key=lambda line: abs(line.change("cpu_s").difference or 0.0))
+        return "."
+    most = max(changed, key=lambda line: abs(line.change("cpu_s").moved(per_second)))
     place = f"{PurePath(most.place[0]).name}:{most.place[1]}"
     more = f" and {len(changed) - 1} more lines" if len(changed) > 1 else ""
-    return f"{said}, but {place}{more} changed: {place} is {most.change('cpu_s').verdict}{_percent(most.change('cpu_s').ratio)}."
+    return (
+        f", but {place}{more} changed: {place} is {most.change('cpu_s').verdict}{_percent(most.change('cpu_s').ratio)}."
+    )
 
 
 def _percent(ratio: float | None) -> str:

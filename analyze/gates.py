@@ -86,14 +86,12 @@ def judged(gate: Gate, totals: Changes, lines: Sequence[LineChange], per_second:
 
 
 def _rise(gate: Gate, change: Change, per_second: bool) -> float:
-    before, after = change.before or 0.0, change.after or 0.0
-    if per_second and change.before_per_s is not None and change.after_per_s is not None:
-        before, after = change.before_per_s, change.after_per_s
+    rise, before = change.moved(per_second), change.compared(per_second)[0] or 0.0
     if not gate.is_percent:
-        return after - before
+        return rise
     if before == 0:
-        return float("inf") if after > 0 else 0.0
-    return 100 * (after - before) / abs(before)
+        return float("inf") if rise > 0 else 0.0
+    return 100 * rise / abs(before)
 
 
 def _is_sure(gate: Gate, change: Change) -> bool:

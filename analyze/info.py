@@ -28,6 +28,9 @@ SAMPLERS = (
     "device_alloc",
 )
 
+#: Of a whole number among the settings: as many as 64 bits always hold.
+_MOST_DIGITS = 18
+
 
 def settings(connection: Connection, trace: int = 1) -> dict[str, str]:
     """The settings of an opened trace, by name; traces count from 1."""
@@ -57,14 +60,14 @@ def trace_infos(traces: Traces) -> list[TraceInfo]:
 def _trace_info(
     file: TraceFile, values: dict[str, str], counts: dict[str, int], python: str | None, losses: list[Loss]
 ) -> TraceInfo:
-    wall_ns = _parsed(values.get("wall_ns"))
+    wall_ns = whole_number(values.get("wall_ns"))
     command = _parsed(values.get("command"))
     return TraceInfo(
         path=str(file.path),
         trace_id=file.header.trace_id,
         format_version=file.header.version,
         started_at=values.get("started_at"),
-        wall_s=wall_ns / 1e9 if isinstance(wall_ns, int) else None,
+        wall_s=None if wall_ns is None else wall_ns / 1e9,
         command=[str(word) for word in command] if isinstance(command, list) else None,
         python=python,
         processes=counts.get("process", 0),
@@ -140,9 +143,15 @@ def _events(values: dict[str, str], counts: dict[str, int]) -> dict[str, int | N
     return events
 
 
+def whole_number(text: str | None) -> int | None:
+    """The number that a setting is, from 0 to what 64 bits hold; None for what is absent or none."""
+    is_one = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if text is not None and is_one else None
+
+
 def _parsed(text: str | None) -> Any:
-    """The JSON value of a setting; None for what is absent or none."""
+    """The JSON value of a setting; None for what is absent or none, or nested more deeply than any of ours."""
     try:
         return json.loads(text) if text is not None else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None

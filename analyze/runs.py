@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from . import queries
 from .devices import DIRECTIONS, add_devices, have_calls
 from .gpu import add_gpu
-from .info import settings, trace_info
+from .info import settings, trace_info, whole_number
 from .match import Place, match_files, match_lines
 from .open import REPORT_TABLES, Traces, open_traces
 from .reduction import window_s
@@ -40,7 +40,7 @@ class Measure:
 
     ``is_signed``: may be negative; ``is_sampled``: comes with the variance of its sampling; ``prior_sigma``: relative
     standard deviation from run to run that is assumed where it cannot be told. ``is_speed``: a slower machine has more of it
-    on every line.
+    on every line. ``is_level``: a longer run has no more of it, so there is none by the second.
     """
 
     name: str
@@ -52,6 +52,7 @@ class Measure:
     prior_sigma: float = PRIOR_SIGMA
     seen_by: str = ""
     is_speed: bool = False
+    is_level: bool = False
 
     @property
     def is_time(self) -> bool:
@@ -70,7 +71,7 @@ LINE_MEASURES = (
     Measure("system_s", "system", "cpu", part_of="cpu_s"),
     Measure("wait_s", "wait", "wait", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING),
     Measure("growth_bytes", "growth", "memory", is_signed=True),
-    Measure("live_at_peak_bytes", "at peak", "alloc"),
+    Measure("live_at_peak_bytes", "at peak", "alloc", is_level=True),
     Measure("alloc_bytes", "allocated", "alloc"),
     Measure("copy_bytes", "copied", "copy"),
     Measure("gpu_s", "GPU", "gpu"),
@@ -81,9 +82,9 @@ LINE_MEASURES = (
 )
 #: What is compared of whole runs.
 TOTAL_MEASURES = (
-    Measure("wall_s", "wall time", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING),
+    Measure("wall_s", "wall time", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING, is_level=True),
     *(measure for measure in LINE_MEASURES if measure.name != "live_at_peak_bytes"),
-    Measure("peak_bytes", "peak", "memory", is_sampled=False),
+    Measure("peak_bytes", "peak", "memory", is_sampled=False, is_level=True),
 )
 #: All of them by name, in the order in which they are shown.
 MEASURES = {measure.name: measure for measure in (*TOTAL_MEASURES, *LINE_MEASURES)}
@@ -180,8 +181,7 @@ def _totals(
         if parts:
             figures[measure.name] = sum_of(parts)
     if info.events["memory"] is not None:
-        threshold = settings(connection).get("memory_threshold_bytes", "")
-        grain = int(threshold) if threshold.isdigit() else 0
+        grain = whole_number(settings(connection).get("memory_threshold_bytes")) or 0
         if connection.execute("SELECT count(*) FROM exact_traces").fetchall() != [(0,)]:
             grain = 0
         peak = memory_over_time(connection, selection).peak_bytes

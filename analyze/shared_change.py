@@ -37,7 +37,7 @@ _SURE = 2.0
 @dataclass(frozen=True)
 class Beside:
     """A line held against the others. ``p``: how likely noise alone takes it so far from them; 1 where it differs by less
-    than LEAST_EFFECT, or the other way than it differs from itself before. ``variance``: of what the others share."""
+    than LEAST_EFFECT, or the other way than it differs from itself before. ``variance``: of what it is held against."""
 
     p: float
     variance: float
@@ -94,11 +94,12 @@ class SharedChange:
         if line is None or shared is None:
             return None
         apart = line.log_ratio - shared.log_ratio
+        held_against = shared.variance + shared.between * self._is_single
         if abs(apart) < math.log(1 + LEAST_EFFECT) or apart * line.log_ratio < 0:
-            return Beside(1.0, shared.variance)
-        whole = line.variance + shared.variance + shared.between * self._is_single
+            return Beside(1.0, held_against)
+        whole = line.variance + held_against
         freedom = self.own.freedom * (whole / line.of_runs) ** 2 if line.of_runs else math.inf
-        return Beside(two_sided(apart / math.sqrt(whole), freedom), shared.variance)
+        return Beside(two_sided(apart / math.sqrt(whole), freedom), held_against)
 
     def _shared_by(self, found: Sequence[_Line | None]) -> _Shared | None:
         """What these lines share; None where that is nothing, or more than runs are known to differ by: then it is the
@@ -121,8 +122,8 @@ class SharedChange:
 def _together(runs: RunSpread, own: RunSpread, count: int) -> RunSpread:
     """``runs`` with fewer degrees of freedom: what ``count`` runs have in common, on both sides, each tells but once."""
     common = max(runs.sigma**2 - own.sigma**2, 0.0)
-    of_common = PRIOR_FREEDOM + count - 2
-    return RunSpread(runs.sigma, runs.sigma**4 / (own.sigma**4 / own.freedom + common**2 / of_common))
+    unsure = own.sigma**4 / own.freedom + common**2 / (PRIOR_FREEDOM + count - 2)
+    return RunSpread(runs.sigma, runs.sigma**4 / unsure if unsure else math.inf)
 
 
 def _heterogeneity(lines: Sequence[_Line]) -> tuple[float, bool]:

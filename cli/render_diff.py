@@ -68,37 +68,39 @@ def _titles(name: str) -> str:
 
 
 def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
-    before, after = shown_figures(measure, change, diff.query["per_second"])
+    per_second = diff.query["per_second"]
+    before, after = shown_figures(measure, change, per_second)
     name = f"  {measure.title}" if measure.part_of else measure.title
-    text = f"{name:9} {before:>10} {after:>10} {shown_change(change):>9} {shown_range(change, screen):>18}  "
+    text = f"{name:9} {before:>10} {after:>10} {shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
     return (text + screen.paint(change.verdict or "", _STYLES.get(change.verdict or "", "dim"))).rstrip()
 
 
 def shown_figures(measure: Measure, change: Change, per_second: bool) -> tuple[str, str]:
     """Both figures as text, "" where a side has none."""
-    has_rate = per_second and (change.before_per_s is not None or change.after_per_s is not None)
-    values = (change.before_per_s, change.after_per_s) if has_rate else (change.before, change.after)
-    ending = "/s" if has_rate else ""
+    values = change.compared(per_second)
+    ending = "/s" if per_second and not measure.is_level else ""
     texts = [(seconds(value) if measure.is_time else megabytes(value)) for value in values]
     return tuple(f"{text}{ending}" if text else "" for text in texts)  # type: ignore[return-value]
 
 
-def shown_change(change: Change) -> str:
-    """The change in percent, as a factor from ten on, or, without a ratio, in bytes."""
+def shown_change(change: Change, per_second: bool = False) -> str:
+    """The change in percent, as a factor from ten on, or, without a ratio, in bytes (by the second)."""
     if change.difference is None:
         return ""
     if change.ratio is None:
-        return f"{change.difference / 1e6:+,.1f} MB" if change.before and abs(change.difference) >= 1e4 else ""
+        moved, unit = change.moved(per_second), "MB/s" if per_second else "MB"
+        return f"{moved / 1e6:+,.1f} {unit}" if change.before and abs(moved) >= 1e4 else ""
     return f"{100 * (change.ratio - 1):+.1f} %" if change.ratio < 10 else f"x{change.ratio:,.1f}"
 
 
-def shown_range(change: Change, screen: Screen) -> str:
-    """The interval in percent, or, of what may be negative, in bytes."""
+def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str:
+    """The interval in percent, or, of what may be negative, in bytes (by the second)."""
     if change.low is None or change.high is None:
         return ""
     if change.ratio is None:
         is_bytes = change.low < 0 or change.high > 1e4
-        return f"{change.low / 1e6:+,.0f} to {change.high / 1e6:+,.0f} MB" if is_bytes and change.before else ""
+        unit = "MB/s" if per_second else "MB"
+        return f"{change.low / 1e6:+,.0f} to {change.high / 1e6:+,.0f} {unit}" if is_bytes and change.before else ""
     low, high = (100 * (end - 1) for end in (change.low, change.high))
     return f"{low:+.0f} to {high:+.0f} %" if high < 1000 else f"from {low:+.0f} %"
 
@@ -190,14 +192,16 @@ def main_measure(line: LineChange, totals: Changes) -> Measure | None:
 def _list(title: str, lines: list[LineChange], diff: Diff, screen: Screen) -> Iterator[str]:
     if not lines:
         return
+    per_second = diff.query["per_second"]
     yield ""
     yield screen.paint(title, "bold") + (f"  the first {_MOST_ROWS} of {len(lines)}" if len(lines) > _MOST_ROWS else "")
     for line in lines[:_MOST_ROWS]:
         measure = main_measure(line, diff.totals) or LINE_MEASURES[0]
         change = line.change(measure.name)
-        before, after = shown_figures(measure, change, diff.query["per_second"])
+        before, after = shown_figures(measure, change, per_second)
         columns = f"  {measure.title:9} {before:>10} {after:>10} "
-        columns += f"{shown_change(change):>9} {shown_range(change, screen):>18}  " if change.verdict == NOISE else ""
+        if change.verdict == NOISE:
+            columns += f"{shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
         file, number = line.place
         place = fit_left(f"{clean(file)}:{number}", max((screen.width - cells(columns)) * 3 // 5, 12), screen)
         source = line.source if line.source is not None else line.before_source

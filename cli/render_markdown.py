@@ -45,11 +45,17 @@ def diff_markdown(diff: Diff) -> Iterator[str]:
 def _totals(diff: Diff) -> Iterator[str]:
     yield "| | before | after | change | 95 % range | |"
     yield "|---|---:|---:|---:|---:|---|"
+    per_second = diff.query["per_second"]
     for name, change in diff.totals.items():
         if change is not None and (change.before or change.after):
             measure = MEASURES[name]
-            figures = shown_figures(measure, change, diff.query["per_second"])
-            words = (measure.title, *figures, shown_change(change), shown_range(change, _SCREEN))
+            figures = shown_figures(measure, change, per_second)
+            words = (
+                measure.title,
+                *figures,
+                shown_change(change, per_second),
+                shown_range(change, _SCREEN, per_second),
+            )
             yield f"| {' | '.join(words)} | {_SIGNS.get(change.verdict or '', change.verdict or '')} |"
     yield ""
 
@@ -62,12 +68,18 @@ def _lines(diff: Diff) -> Iterator[str]:
         return
     yield "| line | | before | after | change | 95 % range | |"
     yield "|---|---|---:|---:|---:|---:|---|"
+    per_second = diff.query["per_second"]
     for line in lines[:_MOST_ROWS]:
         for measure in LINE_MEASURES:
             change = line.change(measure.name)
             if change.verdict in (BETTER, WORSE):
-                figures = shown_figures(measure, change, diff.query["per_second"])
-                words = (measure.title, *figures, shown_change(change), shown_range(change, _SCREEN))
+                figures = shown_figures(measure, change, per_second)
+                words = (
+                    measure.title,
+                    *figures,
+                    shown_change(change, per_second),
+                    shown_range(change, _SCREEN, per_second),
+                )
                 yield f"| {_place(line)} | {' | '.join(words)} | {_SIGNS[change.verdict or '']} |"
     if len(lines) > _MOST_ROWS:
         yield ""

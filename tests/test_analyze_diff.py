@@ -13,7 +13,7 @@ import pytest
 
 from command_line import DOCS, as_process, fields_of
 from example_traces import APP, HOSTILE, THIN, damaged, hostile_trace, small_trace, thin_trace
-from scalene_trace.analyze.diff import _in_order
+from scalene_trace.analyze.diff import Asked, _in_order
 from scalene_trace.analyze.diff_results import Change, Diff, GateResult, LineChange, Statistics
 from trace_builder import MS, SECOND, TraceBuilder
 
@@ -179,10 +179,10 @@ def test_several_runs_use_the_spread_between_them(run: Any, tmp_path: Path, monk
 
 def test_lines_that_are_alike_but_for_the_last_digits_of_sums_are_in_the_order_of_the_text() -> None:
     def line(number: int, difference: float) -> LineChange:
-        changes = {"cpu_s": Change(1.0, 1.0, difference=difference)}
+        changes = {"cpu_s": Change(1.0, 1.0 + difference)}
         return LineChange("same", APP, number, "f", None, APP, number, "f", None, changes)
 
-    assert [each.line for each in _in_order([line(2, 2e-15), line(1, 0.0), line(3, 0.5)], None)] == [3, 1, 2]
+    assert [each.line for each in _in_order([line(2, 2e-15), line(1, 0.0), line(3, 0.5)], Asked())] == [3, 1, 2]
 
 
 def test_without_arguments_the_replaced_recording_is_compared(run: Any, tmp_path: Path, monkeypatch: Any) -> None:

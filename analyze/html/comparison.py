@@ -95,8 +95,9 @@ def _changes(changes: Changes, per_second: bool) -> Json:
 
 def _change(change: Change, per_second: bool) -> list[Any]:
     columns = [getattr(change, name) for name in _CHANGE]
-    if per_second and (change.before_per_s is not None or change.after_per_s is not None):
-        columns[:2] = change.before_per_s, change.after_per_s
+    columns[:2] = change.compared(per_second)
+    if change.difference is not None:
+        columns[_CHANGE.index("difference")] = change.moved(per_second)
     while columns[-1] is None:
         columns.pop()
     return [_short(each) if isinstance(each, float) else each for each in columns]
