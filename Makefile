@@ -58,7 +58,7 @@ check: $(VENV)/.stamp-install $(TREE)/scalene_trace ## ruff, mypy --strict, clan
 	$(BIN)/ruff format --check $(PY_FILES)
 	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases -p scalene_trace
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	$(BIN)/pytest -q tests/test_house.py -k "not wheel" # the wheel is built among the tests
+	$(BIN)/pytest -q tests/test_house.py -k "not wheel and not generated" # which take longer, and are among the tests
 
 format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants it
 	$(BIN)/ruff format $(PY_FILES)
@@ -86,7 +86,7 @@ test-stress-undefined: build/targets/.stamp
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
 	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
-	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 10000 --print-only
+	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 5000 --print-only
 
 test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of the shim under stress
 

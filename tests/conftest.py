@@ -35,14 +35,14 @@ RUN_MARK = "SCALENE_TEST_RUN"
 #: them may run beside.
 TOGETHER = {
     "test_must_gpu.py",
+    "test_must_size.py",
     "test_must_split.py",
     "test_must_tasks.py",
     "test_must_time.py",
-    "test_must_trace.py",
     "test_must_waits.py",
 }
 #: Those of them whose programs keep a core busy from beginning to end; the others mostly wait.
-BUSY = {"test_must_split.py", "test_must_time.py", "test_must_trace.py"}
+BUSY = {"test_must_size.py", "test_must_split.py", "test_must_time.py"}
 #: Modules whose tests compare times: nothing else may run beside them.
 ALONE = {"test_must_kernel.py", "test_must_native.py"}
 MEASURING = TOGETHER | ALONE
@@ -72,12 +72,12 @@ HALVED = {
     "test_must_native.py",
     "test_must_processes.py",
     "test_must_reconcile.py",
+    "test_must_size.py",
     "test_must_split.py",
     "test_must_stress.py",
     "test_must_survival.py",
     "test_must_tasks.py",
     "test_must_time.py",
-    "test_must_trace.py",
     "test_must_waits.py",
     "test_never_harm.py",
     "test_real_programs.py",

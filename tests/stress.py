@@ -57,7 +57,7 @@ def stress(python: Interpreter, program: str, ticks: int) -> Outcome:
     lost: dict[str, int] = {}
     with tempfile.TemporaryDirectory() as folder:
         while seen < ticks:
-            seconds = min(LONGEST_RUN_S, max(1.0, (ticks - seen) / EXPECTED_RATE_HZ))
+            seconds = min(LONGEST_RUN_S, max(0.5, (ticks - seen) / EXPECTED_RATE_HZ))
             more, done, losses_now = one_run(python, program, seconds, Path(folder))
             seen, turns, runs = seen + more, turns + done, runs + 1
             lost = {name: lost.get(name, 0) + losses_now.get(name, 0) for name in lost | losses_now}
