@@ -100,7 +100,9 @@ def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str
     if change.ratio is None:
         is_bytes = change.low < 0 or change.high > 1e4
         unit = "MB/s" if per_second else "MB"
-        return f"{change.low / 1e6:+,.0f} to {change.high / 1e6:+,.0f} {unit}" if is_bytes and change.before else ""
+        digits = int(per_second and max(abs(change.low), abs(change.high)) < 1e7)
+        ends = f"{change.low / 1e6:+,.{digits}f} to {change.high / 1e6:+,.{digits}f}"
+        return f"{ends} {unit}" if is_bytes and change.before else ""
     low, high = (100 * (end - 1) for end in (change.low, change.high))
     return f"{low:+.0f} to {high:+.0f} %" if high < 1000 else f"from {low:+.0f} %"
 

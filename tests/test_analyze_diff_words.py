@@ -15,6 +15,8 @@ from scalene_trace.analyze.diff_words import summary_of
 from scalene_trace.analyze.gates import parsed
 from scalene_trace.analyze.runs import Run, RunRow
 from scalene_trace.analyze.significance import Figure
+from scalene_trace.cli.render import Screen
+from scalene_trace.cli.render_diff import shown_change, shown_range
 from simulated_runs import APP, PROGRAM, compared, cpu_figure, simulated_run, trace_info
 from trace_builder import MS, TraceBuilder
 
@@ -105,6 +107,13 @@ def test_what_a_pair_of_uneven_lines_is_said_to_tell_it_tells() -> None:
         (row,) = (row for row in compared([sides[0]], [slower]).lines if row.line == 10)
         found += row.change("cpu_s").verdict == "worse"
     assert found >= 13, (found, claims)
+
+
+def test_what_is_by_the_second_is_shown_as_such() -> None:
+    slow, fast = (Change(1e6, 3e6, 1e5, 3e5, 2e6, low=low, high=high) for low, high in ((1.8e5, 2.2e5), (1.8e7, 2.2e7)))
+    assert (shown_change(slow, True), shown_range(slow, Screen(), True)) == ("+0.2 MB/s", "+0.2 to +0.2 MB/s")
+    assert (shown_change(slow), shown_range(fast, Screen(), True)) == ("+2.0 MB", "+18 to +22 MB/s")
+    assert shown_range(fast, Screen()) == "+18 to +22 MB"
 
 
 def test_growth_by_the_second_has_a_range_by_the_second() -> None:
