@@ -1,7 +1,7 @@
 """A DuckDB in which a view is made when a statement first names it.
 
-DuckDB looks up and types all that a view reads when it is made. For all views that takes a quarter of a second, several
-times what most commands need of them.
+DuckDB looks up and types all that a view reads when it is made, down to the files. For all views, one after the other, that
+takes most of a second, many times what a command needs of them.
 """
 
 from __future__ import annotations

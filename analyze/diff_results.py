@@ -17,8 +17,8 @@ class Change:
 
     ``ratio`` is after / before; None where there is none to speak of. ``low`` and ``high``: 95 % interval of the ratio,
     or, where figures may be negative (growth_bytes), of the difference; all three of the figures by the second where those
-    were compared. ``p``: chance of so large a difference by noise
-    alone, adjusted for all that was tested; None = not tested, ``verdict`` (better, worse, noise) None = not judged.
+    were compared. ``p``: chance of so large a difference by noise alone, adjusted for all that was tested; None = not
+    tested, ``verdict`` (better, worse, noise) None = not judged.
     """
 
     before: float | None = None

@@ -253,11 +253,6 @@ def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str
         yield view, queries.body(view)
 
 
-def names() -> list[str]:
-    """The names of all views, each after those it reads."""
-    return [RECORDS_VIEW, *KIND_VIEWS.values(), *DERIVED_VIEWS]
-
-
 def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
     """(name, what it holds, columns) of every view, without a trace."""
     columns = [_TRACE, ViewColumn("kind", "VARCHAR", "", "kind of record")]

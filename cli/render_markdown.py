@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from scalene_trace.analyze.diff_results import BETTER, WORSE, Diff, LineChange
-from scalene_trace.analyze.runs import LINE_MEASURES, MEASURES
+from scalene_trace.analyze.diff_results import BETTER, WORSE, Change, Diff, LineChange
+from scalene_trace.analyze.runs import LINE_MEASURES, MEASURES, Measure
 
 from .render import Screen, clean, cut
 from .render_diff import judged_lines, shown_change, shown_figures, shown_range, worth_showing
@@ -49,15 +49,16 @@ def _totals(diff: Diff) -> Iterator[str]:
     for name, change in diff.totals.items():
         if change is not None and (change.before or change.after):
             measure = MEASURES[name]
-            figures = shown_figures(measure, change, per_second)
-            words = (
-                measure.title,
-                *figures,
-                shown_change(change, per_second),
-                shown_range(change, _SCREEN, per_second),
-            )
-            yield f"| {' | '.join(words)} | {_SIGNS.get(change.verdict or '', change.verdict or '')} |"
+            words = _shown(measure, change, per_second)
+            yield f"| {words} | {_SIGNS.get(change.verdict or '', change.verdict or '')} |"
     yield ""
+
+
+def _shown(measure: Measure, change: Change, per_second: bool) -> str:
+    """The columns from the measure's name to the range."""
+    figures = shown_figures(measure, change, per_second)
+    more = shown_change(change, per_second), shown_range(change, _SCREEN, per_second)
+    return " | ".join((measure.title, *figures, *more))
 
 
 def _lines(diff: Diff) -> Iterator[str]:
@@ -73,14 +74,8 @@ def _lines(diff: Diff) -> Iterator[str]:
         for measure in LINE_MEASURES:
             change = line.change(measure.name)
             if change.verdict in (BETTER, WORSE):
-                figures = shown_figures(measure, change, per_second)
-                words = (
-                    measure.title,
-                    *figures,
-                    shown_change(change, per_second),
-                    shown_range(change, _SCREEN, per_second),
-                )
-                yield f"| {_place(line)} | {' | '.join(words)} | {_SIGNS[change.verdict or '']} |"
+                words = _shown(measure, change, per_second)
+                yield f"| {_place(line)} | {words} | {_SIGNS[change.verdict or '']} |"
     if len(lines) > _MOST_ROWS:
         yield ""
         yield f"{len(lines) - _MOST_ROWS} more lines changed."

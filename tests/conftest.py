@@ -1,8 +1,8 @@
 """Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
 
 With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
-tell two to three at a time, then, one by one, those that any company would disturb. All others wait for them. What they miss is
-measured again by ``whole.py``.
+tell two or three at a time, then, one by one, those that any company would disturb. All others wait for them. What they
+miss is measured again by ``whole.py``.
 """
 
 from __future__ import annotations
