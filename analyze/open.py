@@ -188,8 +188,7 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     """Defines the views, those in ``tables`` as tables, and says what is asked for."""
     connection = traces.connection
     files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
-    for file, (literal, _) in zip(traces.files, files, strict=True):
-        _check_times(connection.raw, literal, file.path)
+    _check_times(traces, files)
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     definitions = dict(views.definitions(files))
@@ -204,13 +203,11 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     _select(connection, selection)
 
 
-def _check_times(connection: DuckDBPyConnection, literal: str, path: Path) -> None:
+def _check_times(traces: Traces, files: list[tuple[str, views.FileColumns]]) -> None:
     """Raises TraceDamaged when a row has no time that has to have one. (Statistics answer that, where all have.)"""
-    kinds = [kind.name for kind in schema.KINDS if "t_ns" in kind.common]
-    question = f"SELECT count(*) FROM read_parquet({literal}) WHERE t_ns IS NULL AND list_contains(?, kind)"
-    (count,) = connection.execute(question, (kinds,)).fetchall()[0]
-    if count:
-        raise TraceDamaged(path, f"{count} of its rows have no time")
+    found = traces.connection.raw.execute(views.rows_without_time(files)).fetchall()
+    for trace, count in found:
+        raise TraceDamaged(traces.files[trace - 1].path, f"{count} of its rows have no time")
 
 
 def _check_columns(path: Path, kind: str, columns: views.FileColumns) -> None:

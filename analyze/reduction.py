@@ -15,6 +15,7 @@ from typing import Any
 from scalene_trace.formats.errors import TraceDamaged
 
 from . import queries
+from .batches import batches_of
 from .devices import SUMMED as _SUMMED_OF_DEVICES
 from .devices import add_devices, have_calls
 from .gpu import add_gpu, merged_gpu
@@ -30,10 +31,6 @@ from .trend import Point, reduce_points, steps
 from .waits import CLASSES
 
 Key = tuple[Any, ...]
-
-#: Traces that are reduced together, at most: planning the queries takes as long as reading a small trace, and what is held
-#: in memory meanwhile grows with the traces.
-BATCH_BYTES, BATCH_TRACES = 30_000_000, 64
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
@@ -137,7 +134,8 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
     Raises the errors of :func:`open_traces`.
     """
 
-    batches = _batches(paths)
+    cores = len(os.sched_getaffinity(0))
+    batches = batches_of(paths, cores)
     threads = 1 if len(batches) > 1 else None  # they share the cores
 
     def reduced(batch: Sequence[Path]) -> Sums:
@@ -153,26 +151,12 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
         return reduced(batches[0])
     from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
 
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(cores) as pool:
         parts = pool.map(reduced, batches)
         sums = next(parts)
         for each in parts:
             sums.add(each)
     return sums
-
-
-def _batches(paths: Sequence[Path]) -> list[list[Path]]:
-    """The paths in their order, cut so that a batch is at most BATCH_BYTES and BATCH_TRACES, or a single trace."""
-    batches: list[list[Path]] = []
-    room = 0
-    for path in paths:
-        size = path.stat().st_size if path.is_file() else 0
-        if not batches or size > room or len(batches[-1]) == BATCH_TRACES:
-            batches.append([])
-            room = BATCH_BYTES
-        batches[-1].append(path)
-        room -= size
-    return batches
 
 
 def reduce_traces(traces: Traces, selection: Selection) -> Sums:

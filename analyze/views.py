@@ -214,6 +214,16 @@ def _records_view(files: list[tuple[str, FileColumns]]) -> str:
     return "\nUNION ALL\n".join(f"SELECT {each.trace} AS trace, kind FROM {each.scan}" for each in _alike(files))
 
 
+def rows_without_time(files: list[tuple[str, FileColumns]]) -> str:
+    """The query for how many rows of each trace lack the time that their kind has; none where there are none."""
+    kinds = ", ".join(literal(kind.name) for kind in schema.KINDS if "t_ns" in kind.common)
+    rows = (
+        f"SELECT {each.trace} AS trace FROM {each.scan} WHERE t_ns IS NULL AND kind IN ({kinds})"
+        for each in _alike(files)
+    )
+    return f"SELECT trace, count(*) FROM ({' UNION ALL '.join(rows)}) GROUP BY trace ORDER BY trace"
+
+
 def _kind_select(kind: schema.Kind, files: _Alike) -> str:
     columns = files.columns
     common = [column for column in schema.COMMON if column.name in kind.common]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -46,14 +47,15 @@ def ticks_of(trace: Path) -> int:
 
 def make_trace(python: Path, ticks: int) -> int:
     """Records until there are enough ticks, with more iterations each time; how many there are."""
-    iterations = 2
-    while not TRACE.exists() or ticks_of(TRACE) < ticks:
-        iterations *= 2
+    iterations, found = 4, ticks_of(TRACE) if TRACE.exists() else 0
+    while found < ticks:
         loop = [str(LOOP), str(BUILD / "large.json"), str(iterations), *script(python, "docutils")]
         command = [tool("scalene-record"), "-o", str(TRACE), "--python", str(python), "--cpu-interval", "50us", *loop]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         TRACE.with_name("large.old.parquet").unlink(missing_ok=True)
-    return ticks_of(TRACE)
+        found = ticks_of(TRACE)
+        iterations = math.ceil(1.05 * iterations * ticks / found)
+    return found
 
 
 def measure(arguments: list[str]) -> float:

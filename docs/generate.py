@@ -36,7 +36,8 @@ numbers are signed. Readers accept any minor version of major version {schema.FO
 lacks read as NULL, those that a reader does not know are left alone. A newer major version is refused.
 
 The file metadata holds `{schema.METADATA_VERSION}` (the format version), `{schema.METADATA_TRACE_ID}` (as in the column
-`trace_id`) and `{schema.METADATA_CRC32}`: the CRC-32 of the whole file, as eight hex digits, computed with those digits
+`trace_id`), `{schema.METADATA_FRAMES}` (how many frames all stacks have together, so that a reader can tell what room they
+take; since 1.5) and `{schema.METADATA_CRC32}`: the CRC-32 of the whole file, as eight hex digits, computed with those digits
 as zeros.
 """
 

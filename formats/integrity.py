@@ -21,6 +21,7 @@ from .errors import (
     TraceCut,
     TraceDamaged,
     TraceEmpty,
+    TraceFileError,
     TraceIsDirectory,
     TraceMissing,
     TraceTooNew,
@@ -56,6 +57,23 @@ def check_trace(path: Path) -> TraceHeader:
             return _check(path, data)
     finally:
         os.close(descriptor)
+
+
+def frames_told(path: Path) -> int | None:
+    """How many frames the stacks of the trace have together, by its metadata; None where that does not say so, or there is
+    no such trace. Checks nothing: good for planning."""
+    try:
+        descriptor = _open(path)
+    except TraceFileError:
+        return None
+    try:
+        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
+            _, told = _find(data, schema.METADATA_FRAMES, *_framed_footer(path, data))
+    except (OSError, ValueError, TraceFileError):  # an empty file is a ValueError
+        return None
+    finally:
+        os.close(descriptor)
+    return int(told) if told.isdigit() else None
 
 
 def seal(descriptor: int) -> None:

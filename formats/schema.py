@@ -17,13 +17,14 @@ from .kinds import Column as Column
 from .kinds import Kind as Kind
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 4
+FORMAT_MINOR = 5
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
 METADATA_VERSION = "scalene_trace.version"
 METADATA_CRC32 = "scalene_trace.crc32"
 METADATA_TRACE_ID = "scalene_trace.trace_id"
+METADATA_FRAMES = "scalene_trace.frames"
 
 
 KINDS: tuple[Kind, ...] = (

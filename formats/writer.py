@@ -112,22 +112,30 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     with os.fdopen(descriptor, "r+b") as file:
         wanted = arrow_schema()
         with pq.ParquetWriter(file, wanted, **_writer_options()) as writer:
+            frames = 0
             for group in row_groups(parts):
+                frames += sum(_frames(block) for block in group)
                 table = _group_table(trace_id, group, wanted)
                 writer.write_table(table, row_group_size=max(len(table), 1))
                 del group, table  # not two at a time
                 # What the footer will say of the group stays, in small pieces between what is free now: libc would keep
                 # all of that.
                 pa.default_memory_pool().release_unused()
-            writer.add_key_value_metadata(_metadata(trace_id))
+            writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
 
 
-def _metadata(trace_id: str) -> dict[str, str]:
+def _frames(block: Block) -> int:
+    """Frames of the stacks in it."""
+    return len(block.arrays["locations"].flatten()) if block.kind.name == "stack" else 0
+
+
+def _metadata(trace_id: str, frames: int) -> dict[str, str]:
     return {
         schema.METADATA_VERSION: schema.FORMAT_VERSION,
         schema.METADATA_TRACE_ID: trace_id,
+        schema.METADATA_FRAMES: str(frames),
         schema.METADATA_CRC32: integrity.PLACEHOLDER.decode(),
     }
 

@@ -169,7 +169,7 @@ def test_equal_rows_of_several_traces_keep_their_order_whatever_the_batches(
         return [[(each.file, each.line) for each in rows] for rows in (report.lines, report.functions)]
 
     together = order()
-    monkeypatch.setattr(reduction, "BATCH_TRACES", 1)
+    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: [[path] for path in paths])
     assert order() == together and len(together[0]) == 80
 
 

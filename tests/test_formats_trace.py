@@ -308,7 +308,18 @@ def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
 
 
 def test_the_header_tells_version_and_trace_id(trace):
-    assert check_trace(trace) == integrity.TraceHeader("1.4", TRACE_ID)
+    assert check_trace(trace) == integrity.TraceHeader("1.5", TRACE_ID)
+
+
+def test_the_frames_of_all_stacks_are_told_without_reading_them(tmp_path):
+    path, frames = tmp_path / "t.parquet", Lists(np.arange(43, dtype=np.int32), np.array([0, 3, 3, 43], np.int32))
+    write_trace(path, TRACE_ID, [{"stack": {"stack": [1, 2, 3], "locations": frames}}] * 2)
+    assert integrity.frames_told(path) == 86
+    older, empty, cut = tmp_path / "older.parquet", tmp_path / "empty", tmp_path / "cut"
+    older.write_bytes(path.read_bytes().replace(schema.METADATA_FRAMES.encode(), b"scalene_trace.dreams"))
+    empty.touch()
+    cut.write_bytes(path.read_bytes()[:-9])
+    assert [integrity.frames_told(each) for each in (older, empty, cut, tmp_path, tmp_path / "none")] == [None] * 5
 
 
 def test_any_flipped_bit_is_refused(trace, tmp_path):

@@ -34,7 +34,7 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode, false) AND coalesce(is_c OR CASE
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support'
-        ELSE vectorcall OR (is_generic AND NOT eval_found) OR (opcode = 'CALL_FUNCTION_EX' AND NOT frame_setup)
+        ELSE vectorcall OR (is_generic AND NOT eval_found) OR (is_unpacking AND NOT frame_setup)
     END, false) AS is_native,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
     has_python, gc, torn, system_only,
@@ -43,7 +43,7 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
 FROM cpu_rows
 LEFT JOIN (
     SELECT *, opcode_call IN ('none', 'python') AS is_bytecode, opcode_call = 'c' AS is_c,
-        opcode_call = 'generic' AS is_generic
+        opcode_call = 'generic' AS is_generic, opcode = 'CALL_FUNCTION_EX' AS is_unpacking
     FROM opcode_calls
 ) USING (opcode)
 LEFT JOIN (SELECT DISTINCT trace, process, true AS is_3_10 FROM processes WHERE starts_with(python_version, '3.10.'))

@@ -14,10 +14,9 @@
 --   has_python: at one of them at least, the thread may have had a Python thread state
 -- Order: none
 SELECT trace, process, thread, stack,
-    CASE WHEN from_ns IS NULL AND to_ns IS NULL AND process_ids IS NULL AND thread_ids IS NULL THEN true
-        ELSE (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)
-            AND (process_ids IS NULL OR list_contains(process_ids, process))
-            AND (thread_ids IS NULL OR list_contains(thread_ids, thread)) END AS is_selected,
+    (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread)) AS is_selected,
     count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed,
     coalesce(sum(user_ns), 0)::DOUBLE AS user_ns, coalesce(sum(system_ns), 0)::DOUBLE AS system_ns,
     coalesce(sum(user_ns + system_ns) FILTER (gc), 0)::DOUBLE AS gc_ns,
