@@ -91,7 +91,7 @@ def measure_more(rounds: int, found: dict[str, object]) -> list[str]:
     found["hour: report"] = asdict(spread(times))
     lines = ["400,000 ticks and 720,000 allocation samples:", f"{'report':16} {spread(times)}"]
     for name, trace in (("made", MANY), ("recorded", TRACE)):
-        many = [measure_many(trace) for _ in range(3)]
+        many = [measure_many(trace) for _ in range(rounds)]
         taken, size = spread([wall_s for wall_s, _ in many]), max(size for _, size in many)
         found[f"{MANY_TRACES} {name} traces: report"] = asdict(taken)
         found[f"{MANY_TRACES} {name} traces: resident bytes"] = size
