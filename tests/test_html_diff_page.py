@@ -55,11 +55,12 @@ def sides(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     return old, trace(folder / "new.parquet", {5: 105, 6: 250, 7: 80}, is_new=True)
 
 
-def made(before: list[Path], after: list[Path]) -> tuple[Diff, str]:
+def made(before: list[Path], after: list[Path], asked: Asked | None = None) -> tuple[Diff, str]:
     """The comparison and the page about it."""
-    runs = read_sides(before, after, Asked())
-    diff = compare(*runs, Asked())
-    return diff, build_comparison(diff, runs, Selection())
+    asked = asked or Asked()
+    runs = read_sides(before, after, asked)
+    diff = compare(*runs, asked)
+    return diff, build_comparison(diff, runs, asked.selection)
 
 
 def known(before: list[Path], after: list[Path], asked: Asked | None = None) -> tuple[Diff, dict[str, Any]]:
@@ -287,6 +288,33 @@ def test_rates_are_shown_where_they_were_compared(sides: tuple[Path, Path]) -> N
     _, document = known([sides[0]], [sides[1]], Asked(per_second=True))
     assert document["query"]["per_second"] is True
     assert document["diff"]["totals"]["cpu_s"][:2] == pytest.approx([1.15, 0.435])
+
+
+@pytest.mark.parametrize(("per_second", "unit"), [(False, " MB"), (True, " MB/s")])
+def test_growth_and_its_range_are_by_the_second_where_that_was_compared(
+    browser: Browser, tmp_path: Path, per_second: bool, unit: str
+) -> None:
+    traces = []
+    for number, net in enumerate((30_000_000, 50_000_000)):
+        builder = TraceBuilder()
+        builder.settings |= {"features": json.dumps(["cpu", "memory"])}
+        thread = builder.thread(process := builder.process(end_ns=10 * SECOND), cpu_ns=0)
+        stack = builder.stack((NEW_APP, "process", 4, 5))
+        for index in range(1, 6):
+            builder.memory(index * SECOND, process, thread, stack, net, index * net)
+        traces.append(builder.write(tmp_path / f"{number}.parquet"))
+    diff, text = made(traces[:1], traces[1:], Asked(per_second=per_second))
+    change = diff.totals["growth_bytes"]
+    assert change and change.ratio is None and change.low is not None
+    path = tmp_path / "page.html"
+    path.write_text(text)
+    with browser.page(path) as page:
+        row = "[...document.querySelectorAll('[data-measure=growth_bytes] .number')].map(each => each.textContent)"
+        before, after, moved, ends = page.value(row)
+        peak = page.value("[...document.querySelectorAll('[data-measure=peak_bytes] .number')][0].textContent")
+    assert (before, after) == (("15.0 MB/s", "25.0 MB/s") if per_second else ("150 MB", "250 MB"))
+    assert moved == f"+{10 if per_second else 100}.0{unit}" and ends.endswith(unit) and " to " in ends
+    assert peak == "150 MB"
 
 
 def test_what_moved_stands_where_it_is_on_either_side() -> None:

@@ -50,7 +50,7 @@ def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
             "runs": [len(side) for side in runs],
             "summary": diff.summary,
             "advice": diff.advice,
-            "measures": [[m.name, m.title, m.is_time, m.part_of] for m in MEASURES.values()],
+            "measures": [[m.name, m.title, m.is_time, m.part_of, m.is_level] for m in MEASURES.values()],
             "totals": _changes(diff.totals, per_second),
             **_lines(diff.lines, per_second),
             "gates": to_json(diff.gates),

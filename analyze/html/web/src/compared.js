@@ -9,12 +9,14 @@ export const JUDGED = ["better", "worse"];
 export class Compared {
   constructor(content) {
     Object.assign(this, content.diff);
-    this.perSecond = content.query.per_second;
     this.measures = new Map(
-      content.diff.measures.map(([name, title, isTime, partOf]) => [name, { name, title, isTime, partOf }]),
+      content.diff.measures.map(([name, title, isTime, partOf, isLevel]) => [
+        name,
+        { name, title, isTime, partOf, isRate: content.query.per_second && !isLevel },
+      ]),
     );
-    this.totals = changes(content.diff.totals);
-    this.lines = content.diff.lines.map((row) => lineOf(row, content.diff.names));
+    this.totals = changes(content.diff.totals, this.measures);
+    this.lines = content.diff.lines.map((row) => lineOf(row, content.diff.names, this.measures));
     for (const line of this.lines) {
       line.judged = Object.keys(line.changes).filter((name) => JUDGED.includes(line.changes[name].verdict));
       line.verdict = line.judged.length ? line.changes[line.judged[0]].verdict : null;
@@ -30,8 +32,8 @@ export class Compared {
   /** A figure with its unit. */
   text(measure, value) {
     if (value === null || value === undefined) return "";
-    const isRate = this.perSecond && !["wall_s", "peak_bytes", "live_at_peak_bytes"].includes(measure);
-    return (this.measures.get(measure).isTime ? seconds(value) : megabytes(value)) + (isRate ? "/s" : "");
+    const { isTime, isRate } = this.measures.get(measure);
+    return (isTime ? seconds(value) : megabytes(value)) + (isRate ? "/s" : "");
   }
 }
 
@@ -40,35 +42,39 @@ const LINE = ["status", "file", "function", "line", "source", "before_file", "be
 const COLUMNS = ["before", "after", "verdict", "ratio", "difference", "low", "high"];
 
 /** A line of the document, whose names are numbers; an old text of 0 is that of the new one. */
-function lineOf(row, names) {
+function lineOf(row, names, measures) {
   const line = Object.fromEntries(LINE.map((name, index) => [name, NAMES.includes(name) ? names[row[index]] : row[index]]));
   if (line.before_source === 0) line.before_source = line.source;
-  return { ...line, changes: changes(row.at(-1)) };
+  return { ...line, changes: changes(row.at(-1), measures) };
 }
 
-function changes(packed) {
+function changes(packed, measures) {
   return Object.fromEntries(
-    Object.entries(packed).map(([name, row]) => [
-      name,
-      Object.fromEntries(COLUMNS.map((column, index) => [column, row[index] ?? null])),
-    ]),
+    Object.entries(packed).map(([name, row]) => {
+      const change = Object.fromEntries(COLUMNS.map((column, index) => [column, row[index] ?? null]));
+      return [name, { ...change, isRate: measures.get(name).isRate }];
+    }),
   );
 }
 
 const signed = (value, digits) => `${value < 0 ? "−" : "+"}${decimal(Math.abs(value), digits)}`;
 
-/** The change in percent, as a factor from ten on, or, without a ratio, in bytes. */
-export function changeText({ before, difference, ratio }) {
+/** The change in percent, as a factor from ten on, or, without a ratio, in bytes (by the second). */
+export function changeText({ before, difference, ratio, isRate }) {
   if (difference === null) return "";
-  if (ratio === null) return before && Math.abs(difference) >= 1e4 ? `${signed(difference / 1e6, 1)} MB` : "";
+  if (ratio === null)
+    return before && Math.abs(difference) >= 1e4 ? `${signed(difference / 1e6, 1)} MB${isRate ? "/s" : ""}` : "";
   return ratio < 10 ? `${signed(100 * (ratio - 1), 1)} %` : `×${decimal(ratio, 1)}`;
 }
 
-/** The interval in percent, or, of what may be negative, in bytes. */
-export function rangeText({ before, ratio, low, high }) {
+/** The interval in percent, or, of what may be negative, in bytes (by the second). */
+export function rangeText({ before, ratio, low, high, isRate }) {
   if (low === null || high === null) return "";
-  if (ratio === null)
-    return before && (low < 0 || high > 1e4) ? `${signed(low / 1e6, 0)} to ${signed(high / 1e6, 0)} MB` : "";
+  if (ratio === null) {
+    const digits = isRate && Math.max(Math.abs(low), Math.abs(high)) < 1e7 ? 1 : 0;
+    const ends = [low, high].map((end) => signed(end / 1e6, digits)).join(" to ");
+    return before && (low < 0 || high > 1e4) ? `${ends} MB${isRate ? "/s" : ""}` : "";
+  }
   const [from, to] = [low, high].map((end) => 100 * (end - 1));
   return to < 1000 ? `${signed(from, 0)} to ${signed(to, 0)} %` : `from ${signed(from, 0)} %`;
 }
