@@ -10,7 +10,8 @@ from pathlib import PurePath
 from .diff_results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .quantities import size_text
 from .results import TraceInfo
-from .significance import LEAST_EFFECT
+from .shared_change import PRIOR_SIGMA_OF_MACHINE
+from .significance import LEAST_EFFECT, PRIOR_SIGMA
 
 #: Share of the whole change that makes it "almost all", and "mostly", from one place.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
@@ -19,6 +20,10 @@ _LONGEST_COMMAND = 80
 _LEAST_SHARED = 0.03
 #: The busiest line that both versions have may have a tick or two: that only changes beyond this are seen says nothing.
 _MOST_DETECTABLE = 5.0
+_ASSUMED_SPREAD = (
+    f"from run to run, a spread of {100 * PRIOR_SIGMA:.0f} % of a line and of {100 * PRIOR_SIGMA_OF_MACHINE:.0f} % of all"
+    " lines together is assumed"
+)
 _RUNS = "1 2 3 4 5"
 
 
@@ -151,7 +156,7 @@ def advice_on(
     said = "One run on a side cannot tell small changes from noise"
     if statistics.detectable_ratio is not None and statistics.detectable_ratio < _MOST_DETECTABLE:
         said += f": of the busiest line, none below about {100 * (statistics.detectable_ratio - 1):.0f} %"
-    spread = "a spread of 3 % from run to run is assumed" if statistics.assumed else "the spread is that of one side"
+    spread = _ASSUMED_SPREAD if statistics.assumed else "the spread is that of one side"
     program = [_command(info) for info in infos]
     return [
         f"{said} ({spread}). Five runs on each side tell more:",

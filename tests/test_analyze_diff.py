@@ -144,7 +144,10 @@ def test_where_the_busiest_line_is_gone_what_could_be_told_of_the_others_is_not_
     after = trace(tmp_path / "b.parquet", {5: 2, 6: 3}, NEW, function="process")
     document = run("diff", "--json", before, after).json
     assert document["statistics"]["detectable_ratio"] > 5
-    assert document["advice"][0].startswith("One run on a side cannot tell small changes from noise (a spread")
+    assert document["advice"][0].startswith(
+        "One run on a side cannot tell small changes from noise (from run to run, a spread of 3 % of a line and of 10 % of all"
+        " lines together is assumed)"
+    )
 
 
 def test_of_an_edited_line_both_texts_are_shown(run: Any, tmp_path: Path) -> None:
