@@ -75,9 +75,18 @@ def read_sides(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> t
     return old, new
 
 
+class LengthError(ValueError):
+    """A run of no known length, where runs are compared by the second; ``str()`` is a sentence."""
+
+
 def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
-    """Reduced runs, at least one on each side."""
+    """Reduced runs, at least one on each side. Raises LengthError, and GateError of a condition that has no answer."""
     runs = aligned(before), aligned(after)
+    endless = [run.info.path for side in runs for run in side if not run.window_s and run.holds_anything]
+    if asked.per_second and endless:
+        raise LengthError(
+            f"By the second cannot be compared: how long {endless[0]} is, of what was asked for, is not known."
+        )
     versions = version_of(runs[0]), version_of(runs[1])
     rows = [_Row(*places) for places in _places(*versions)]
     work = _Comparison(runs, asked.per_second)
@@ -154,14 +163,11 @@ class _Comparison:
 
     def _taken(self, measure: Measure, figures: list[list[Figure]]) -> tuple[Sides, Change, bool]:
         rates = [
-            [figure.scaled(s) if s else Figure(0.0) for figure, s in zip(side, seconds, strict=True)]
+            [figure.scaled(s) for figure, s in zip(side, seconds, strict=True)] if side and all(seconds) else []
             for side, seconds in zip(figures, self._seconds, strict=True)
-            if side
         ]
         has_both = all(figures)
         whole, per_s = ([Side(tuple(side)).mean if side else None for side in each] for each in (figures, rates))
-        if len(per_s) == 1:
-            per_s = [per_s[0], None] if figures[0] else [None, per_s[0]]
         change = Change(whole[0], whole[1], per_s[0], per_s[1])
         if measure.is_level:
             change = replace(change, before_per_s=None, after_per_s=None)

@@ -48,7 +48,7 @@ def summary_of(
             _speed(cpu, median_ratio if several else None, per_second) + _where(cpu, lines, outside, per_second)
         )
     else:
-        sentences.append(_no_change(cpu, per_second) + _but(lines, per_second))
+        sentences.append(_no_change(cpu, per_second, statistics.tests) + _but(lines, per_second))
     shared = statistics.shared_ratio.get("cpu_s", 1.0)
     if abs(shared - 1) >= _LEAST_SHARED:
         machine = "slower" if shared > 1 else "faster"
@@ -67,7 +67,7 @@ def _speed(cpu: Change, median_ratio: float | None, per_second: bool) -> str:
     if cpu.ratio == 0:
         return "No CPU time any more"
     is_slower = cpu.verdict == WORSE
-    has_median = median_ratio is not None and median_ratio > 0 and (median_ratio > 1) == is_slower
+    has_median = median_ratio is not None and (median_ratio > 1.005 if is_slower else 0 < median_ratio < 0.995)
     ratio = median_ratio if median_ratio is not None and has_median else cpu.ratio
     factor = max(ratio, 1 / ratio)
     number = f"{factor:.1f}×" if factor >= 1.5 else f"{factor:.2f}×"
@@ -108,7 +108,7 @@ def _parts(lines: Sequence[LineChange], outside: Changes, per_second: bool) -> d
     return parts
 
 
-def _no_change(cpu: Change, per_second: bool) -> str:
+def _no_change(cpu: Change, per_second: bool, tests: int) -> str:
     """That it is no change, and why not: too uncertain, or too small."""
     if cpu.ratio is None:
         _, after = cpu.compared(per_second)
@@ -120,7 +120,8 @@ def _no_change(cpu: Change, per_second: bool) -> str:
         return f"No sure change of CPU time: {said}, which noise explains {span}"
     if max(cpu.ratio, 1 / cpu.ratio if cpu.ratio else math.inf) < 1 + LEAST_EFFECT:
         return f"No change of CPU time to speak of: {said} {span}"
-    return f"No sure change of CPU time: {said} {span}, not sure enough beside all else that was tested"
+    beside = " beside all else that was tested" if tests > 1 else ""
+    return f"No sure change of CPU time: {said} {span}, not sure enough{beside}"
 
 
 def _but(lines: Sequence[LineChange], per_second: bool) -> str:

@@ -188,6 +188,9 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     """Defines the views, those in ``tables`` as tables, and says what is asked for."""
     connection = traces.connection
     files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
+    for file, (_, columns) in zip(traces.files, files, strict=True):
+        if columns.get("kind") != "VARCHAR":
+            raise TraceDamaged(file.path, "its column kind holds no text")
     _check_times(traces, files)
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")

@@ -134,9 +134,8 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
     Raises the errors of :func:`open_traces`.
     """
 
-    cores = len(os.sched_getaffinity(0))
-    batches = batches_of(paths, cores)
-    threads = 1 if len(batches) > 1 else None  # they share the cores
+    batches, at_once = batches_of(paths, len(os.sched_getaffinity(0)))
+    threads = 1 if at_once > 1 else None  # they share the cores
 
     def reduced(batch: Sequence[Path]) -> Sums:
         try:
@@ -151,7 +150,7 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
         return reduced(batches[0])
     from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
 
-    with ThreadPoolExecutor(cores) as pool:
+    with ThreadPoolExecutor(at_once) as pool:
         parts = pool.map(reduced, batches)
         sums = next(parts)
         for each in parts:

@@ -110,6 +110,11 @@ class Run:
     totals: RunRow
     sources: dict[str, list[str]]
 
+    @property
+    def holds_anything(self) -> bool:
+        """Whether any of its totals is not 0."""
+        return any(figure.value for figure in self.totals.figures.values())
+
 
 def read_run(path: Path, selection: Selection) -> Run:
     """The trace at ``path``. Raises the errors of :func:`open_traces`."""

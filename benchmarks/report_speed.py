@@ -54,7 +54,7 @@ def make_trace(python: Path, ticks: int) -> int:
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
         TRACE.with_name("large.old.parquet").unlink(missing_ok=True)
         found = ticks_of(TRACE)
-        iterations = math.ceil(1.05 * iterations * ticks / found)
+        iterations = math.ceil(1.05 * iterations * ticks / max(found, 1))
     return found
 
 

@@ -96,7 +96,7 @@ def diff(
 
         scalene-analyze diff old.parquet new.parquet --html diff.html
     """
-    from scalene_trace.analyze.diff import Asked, compare, read_sides
+    from scalene_trace.analyze.diff import Asked, LengthError, compare, read_sides
     from scalene_trace.analyze.gates import GateError, parsed
 
     sides = given_sides(pair or (), before or (), after or ())
@@ -107,7 +107,7 @@ def diff(
         asked = Asked(selection, per_second, gates, _checked_measure(sort), limit)
         runs = read_sides(*sides, asked)
         result = compare(*runs, asked)
-    except GateError as error:
+    except (GateError, LengthError) as error:
         raise UsageError(str(error)) from error
     if html:
         from scalene_trace.analyze.html.comparison import build_comparison

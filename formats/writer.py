@@ -128,7 +128,8 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 
 def _frames(block: Block) -> int:
     """Frames of the stacks in it."""
-    return len(block.arrays["locations"].flatten()) if block.kind.name == "stack" else 0
+    locations = block.arrays.get("locations") if block.kind.name == "stack" else None
+    return 0 if locations is None else len(locations.flatten())
 
 
 def _metadata(trace_id: str, frames: int) -> dict[str, str]:

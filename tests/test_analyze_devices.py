@@ -175,7 +175,7 @@ def test_a_diff_of_programs_without_a_gpu_says_null(tmp_path: Path) -> None:
 def test_a_line_that_only_a_later_batch_of_traces_asks_a_device_for_is_added_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: [[path] for path in paths])
+    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: ([[path] for path in paths], cores))
     first, second = Built(), Built()
     first.builder.tick(SECOND, first.process, first.thread, first.ten)
     second.copy(second.ten, "h2d", 1_000_003)

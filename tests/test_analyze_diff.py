@@ -117,6 +117,17 @@ def test_the_text_says_it_in_a_sentence_and_shows_the_lines(run: Any, two: tuple
     assert "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'" in shown.out
 
 
+def test_by_the_second_needs_runs_of_known_length(run: Any, two: tuple[Path, Path], tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    thread = builder.thread(process := builder.process(), cpu_ns=0)
+    builder.tick(0, process, thread, builder.stack((APP, "main", 1, 2)))
+    del builder.settings["wall_ns"]
+    path = builder.write(tmp_path / "t.parquet")
+    refused = run("diff", "--per-second", two[0], path)
+    assert (refused.code, refused.out) == (2, "")
+    assert f"how long {path} is" in refused.err and "is not known" in refused.err
+
+
 def test_to_give_back_less_of_what_others_allocated_is_neither_better_nor_worse(run: Any, tmp_path: Path) -> None:
     def grows(rounds: int) -> Callable[[TraceBuilder, int, int], None]:
         """Line 5 allocates 400 times so many blocks, line 6 gives them back."""

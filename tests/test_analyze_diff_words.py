@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalene_trace.analyze.diff import Asked, compare
+from scalene_trace.analyze.diff import Asked, LengthError, compare
 from scalene_trace.analyze.diff_results import Change, Diff, Statistics
 from scalene_trace.analyze.diff_words import summary_of
 from scalene_trace.analyze.gates import parsed
@@ -85,10 +85,32 @@ def test_the_median_is_one() -> None:
     assert cpu_of(diff).ratio == pytest.approx(1.72) and diff.summary.startswith("Median 1.5× slower")
 
 
-def test_no_median_is_told_that_goes_the_other_way() -> None:
+@pytest.mark.parametrize("median", [0.9, 0.999, 1.0, 1.004, None])
+def test_no_median_is_told_that_goes_the_other_way_or_nowhere(median: float | None) -> None:
     worse = Change(10.0, 29.4, ratio=2.94, low=1.5, high=5.0, p=0.001, verdict="worse")
+    better = Change(29.4, 10.0, ratio=0.34, low=0.2, high=0.7, p=0.001, verdict="better")
     statistics = Statistics(5, 5, 1, {}, [], None, {})
-    assert summary_of({"cpu_s": worse}, [], {}, statistics, 0.9).startswith("2.9× slower")
+    assert summary_of({"cpu_s": worse}, [], {}, statistics, median).startswith("2.9× slower")
+    other_way = 1 / median if median else None
+    assert summary_of({"cpu_s": better}, [], {}, statistics, other_way).startswith("2.9× faster")
+
+
+@pytest.mark.parametrize("tests", [1, 2])
+def test_what_was_tested_alone_is_not_said_to_be_unsure_beside_others(tests: int) -> None:
+    change = Change(10.0, 11.0, ratio=1.1, low=1.01, high=1.2, p=0.025, verdict="noise")
+    said = summary_of({"cpu_s": change}, [], {}, Statistics(1, 1, tests, {}, [], None, {}))
+    assert said.endswith("not sure enough." if tests == 1 else "not sure enough beside all else that was tested.")
+
+
+@pytest.mark.parametrize("unknown", [(0,), (1,), (0, 1)])
+def test_what_lasted_nobody_knows_how_long_is_not_compared_by_the_second(unknown: tuple[int, ...]) -> None:
+    sides = [[run_of({10: 500 + 100 * side}, 0.0 if side in unknown else 10.0)] for side in (0, 1)]
+    with pytest.raises(LengthError, match="is not known"):
+        compare(*sides, Asked(per_second=True))
+    change = cpu_of(compare(*sides, Asked()))
+    assert change.before == pytest.approx(5.0) and change.after == pytest.approx(6.0)
+    known = [None if side in unknown else pytest.approx(0.5 + 0.1 * side) for side in (0, 1)]
+    assert [change.before_per_s, change.after_per_s] == known
 
 
 def test_what_a_pair_of_uneven_lines_is_said_to_tell_it_tells() -> None:

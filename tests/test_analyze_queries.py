@@ -100,6 +100,16 @@ def write_foreign(path: Path, table: pa.Table) -> Path:
     return path
 
 
+def test_a_file_that_names_kinds_in_bytes_is_refused_and_said_to_be_the_one(tmp_path: Path) -> None:
+    cpu = [{"user_ns": 10_000_000}]
+    good = write_foreign(tmp_path / "good", pa.table({"kind": ["cpu"], "t_ns": [5], "cpu": cpu}))
+    odd = write_foreign(tmp_path / "odd", pa.table({"kind": pa.array([b"cpu"]), "t_ns": [5], "cpu": cpu}))
+    assert build_report([good, good], Selection()).totals.cpu_s == pytest.approx(0.02)
+    with pytest.raises(TraceDamaged, match="column kind holds no text") as refused:
+        build_report([good, odd], Selection())
+    assert refused.value.path == odd
+
+
 def test_an_older_file_lacks_columns_and_kinds(tmp_path: Path) -> None:
     cpu = [{"user_ns": 10_000_000, "opcode": "BINARY_OP", "pc_class": "eval"}]
     table = pa.table({"kind": ["cpu"], "t_ns": [5], "process": pa.array([1], pa.int64()), "cpu": cpu})
@@ -169,7 +179,7 @@ def test_equal_rows_of_several_traces_keep_their_order_whatever_the_batches(
         return [[(each.file, each.line) for each in rows] for rows in (report.lines, report.functions)]
 
     together = order()
-    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: [[path] for path in paths])
+    monkeypatch.setattr(reduction, "batches_of", lambda paths, cores: ([[path] for path in paths], cores))
     assert order() == together and len(together[0]) == 80
 
 

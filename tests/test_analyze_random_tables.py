@@ -303,7 +303,7 @@ def test_traces_reduced_together_are_those_reduced_one_by_one(
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
         paths = [builder.write(Path(folder) / f"{n}.parquet") for n, builder in enumerate(builders)]
         together = to_json(build_report(paths, selection))
-        patch.setattr(reduction, "batches_of", lambda paths, cores: [[path] for path in paths])
+        patch.setattr(reduction, "batches_of", lambda paths, cores: ([[path] for path in paths], cores))
         assert_alike(together, to_json(build_report(paths, selection)))
 
 

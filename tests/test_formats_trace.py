@@ -315,6 +315,8 @@ def test_the_frames_of_all_stacks_are_told_without_reading_them(tmp_path):
     path, frames = tmp_path / "t.parquet", Lists(np.arange(43, dtype=np.int32), np.array([0, 3, 3, 43], np.int32))
     write_trace(path, TRACE_ID, [{"stack": {"stack": [1, 2, 3], "locations": frames}}] * 2)
     assert integrity.frames_told(path) == 86
+    write_trace(path.with_name("bare"), TRACE_ID, [{"stack": {"stack": [1, 2]}}])
+    assert integrity.frames_told(path.with_name("bare")) == 0
     older, empty, cut = tmp_path / "older.parquet", tmp_path / "empty", tmp_path / "cut"
     older.write_bytes(path.read_bytes().replace(schema.METADATA_FRAMES.encode(), b"scalene_trace.dreams"))
     empty.touch()

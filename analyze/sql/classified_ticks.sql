@@ -35,7 +35,7 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support'
         ELSE vectorcall OR (is_generic AND NOT eval_found) OR (is_unpacking AND NOT frame_setup)
-    END)) IS TRUE AS is_native, -- computed for all ticks at once: a filter that is a bare OR sorts them through its parts
+    END)) IS TRUE AS is_native, -- of all ticks at once: a bare OR in a filter sorts them through its parts
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
     has_python, gc, torn, system_only,
     if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
