@@ -129,7 +129,10 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 def _frames(block: Block) -> int:
     """Frames of the stacks in it."""
     locations = block.arrays.get("locations") if block.kind.name == "stack" else None
-    return 0 if locations is None else len(locations.flatten())
+    if locations is None:
+        return 0
+    offsets = locations.offsets  # flatten() would load pyarrow.compute
+    return int(offsets[-1].as_py() - offsets[0].as_py())
 
 
 def _metadata(trace_id: str, frames: int) -> dict[str, str]:

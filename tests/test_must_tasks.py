@@ -199,6 +199,35 @@ asyncio.run(main())
     assert 1.35e9 < sum(row["duration_ns"] for row in found if row["name"] == "parents") < 1.65e9
 
 
+def test_a_child_that_is_met_before_python_takes_its_parents_loop_away_has_no_tasks(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    code = """
+import os, time
+def compute():
+    while time.process_time() < 0.008:
+        pass
+os.register_at_fork(after_in_child=compute)  # before that of asyncio
+import asyncio
+async def main():
+    task = asyncio.create_task(asyncio.sleep(1.2), name="parents")
+    for _ in range(8):
+        await asyncio.sleep(0.1)
+        if os.fork() == 0:
+            time.sleep(0.3)
+            os._exit(0)
+    await task
+    for _ in range(8):
+        os.wait()
+asyncio.run(main())
+"""
+    record(tmp_path / "t.parquet", ["-c", code], any_python)
+    processes = rows(tmp_path / "t.parquet", "process")
+    assert len(processes) == 9
+    found = rows(tmp_path / "t.parquet", "task")
+    assert {row["process"] for row in found} == {min(row["process"] for row in processes)}
+
+
 def test_a_killed_recorder_leaves_most_of_the_suspensions_that_go_on(any_python: Interpreter, tmp_path: Path) -> None:
     command = record_command(tmp_path / "t.parquet", [target("tasks"), "forever", "0"], any_python)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(None), start_new_session=True)

@@ -8,6 +8,7 @@
 #define SEARCH_AGAIN_NS 10000000000 /* ... though no module was */
 #define LOOPS_NS 10000000           /* between two searches for the thread of a loop that is not known, and */
 #define LOOPS_THREAD_NS 1000000     /* for each thread */
+#define SETTLED_NS 10000000         /* CPU time in which a forked child has certainly left its parent's loop */
 #define MODULE_DICT 16
 #define DICT_USED 16
 #define HOLDER_LOOP 16 /* 3.10 and 3.11: what the thread's dict holds */
@@ -81,8 +82,15 @@ static void know_loop(struct asyncio *asyncio, uintptr_t loop, uint32_t thread) 
   asyncio->loops[asyncio->loop_turn++ % LOOPS] = (struct event_loop){loop, thread};
 }
 
+/* A forked child has its parent's loop until Python has taken it away (3.12 on), which takes it a moment of CPU time, but under
+ * load a long one on the clock. Nothing blocks meanwhile. */
+static bool is_settled(const struct watched *thread) {
+  return thread->condition == CONDITION_BLOCKED || thread->seen.run_ns - thread->entry.cpu_start_ns >= SETTLED_NS;
+}
+
 static void search_loops(struct process *process, int64_t now_ns) {
   for (struct watched *each = process->threads; each; each = each->next) {
+    if (!is_settled(each)) continue;
     uintptr_t state = stack_state(each, now_ns), loop = state ? loop_of(process, state) : 0;
     if (loop) know_loop(&process->asyncio, loop, each->entry.thread);
   }
