@@ -32,10 +32,16 @@ SAMPLERS = (
 _MOST_DIGITS = 18
 
 
-def settings(connection: Connection, trace: int = 1) -> dict[str, str]:
-    """The settings of an opened trace, by name; traces count from 1."""
-    found = "SELECT name, value FROM settings WHERE trace = ? ORDER BY name"
-    return dict(connection.execute(found, (trace,)).fetchall())
+def settings(connection: Connection) -> dict[str, str]:
+    """The settings of the one opened trace, by name."""
+    return _settings_by_trace(connection).get(1, {})
+
+
+def _settings_by_trace(connection: Connection) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    for trace, name, value in connection.execute("SELECT trace, name, value FROM settings ORDER BY name").fetchall():
+        found.setdefault(trace, {})[name] = value
+    return found
 
 
 def trace_info(traces: Traces) -> TraceInfo:
@@ -47,12 +53,12 @@ def trace_info(traces: Traces) -> TraceInfo:
 def trace_infos(traces: Traces) -> list[TraceInfo]:
     """What each of the opened traces says of itself."""
     connection = traces.connection
-    counts, pythons = _record_counts(connection), _python_versions(connection)
+    counts, pythons, values = _record_counts(connection), _python_versions(connection), _settings_by_trace(connection)
     losses: dict[int, list[Loss]] = {}
     for row in queries.rows(connection, "losses_list"):
         losses.setdefault(row.pop("trace"), []).append(Loss(**row))
     return [
-        _trace_info(file, settings(connection, trace), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
+        _trace_info(file, values.get(trace, {}), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
         for trace, file in enumerate(traces.files, start=1)
     ]
 

@@ -176,7 +176,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         lines=_by_key(lines, line_key),
         functions=_by_key(functions, function_key),
         unattributed=unattributed,
-        growth=_growth(queries.rows(connection, "line_trends")),
+        growth=_growth(queries.run(connection, "line_trends")),
         leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
         libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
@@ -194,9 +194,11 @@ def _summed(traces: Traces, query: str) -> list[Row]:
 
 def _memory(traces: Traces, infos: Sequence[TraceInfo], selection: Selection) -> Memory | None:
     merged: Memory | None = None
-    for trace, info in enumerate(infos, start=1):
+    if all(info.events["memory"] is None for info in infos):
+        return None
+    for info, memory in zip(infos, memory_over_time(traces.connection, selection, len(infos)), strict=True):
         if info.events["memory"] is not None:
-            merged = _merged(merged, memory_over_time(traces.connection, selection, trace))
+            merged = _merged(merged, memory)
     return merged
 
 
@@ -223,16 +225,12 @@ def _by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
     return {key(row): row for row in rows}
 
 
-def _growth(rows: Iterable[Row]) -> dict[Key, list[Event]]:
-    """Growth so far at each sample, by line and by function, of the trace in which it is largest."""
-    by_trace: dict[int, dict[Key, list[Event]]] = {}
-    for row in rows:
-        events = by_trace.setdefault(row["trace"], {})
-        for key in (line_key(row), function_key(row)):
-            points = events.setdefault(key, [])
-            before = points[-1][1] if points else 0
-            points.append((row["t_ns"], before + row["net_bytes"]))
+def _growth(rows: Iterable[tuple[Any, ...]]) -> dict[Key, list[Event]]:
+    """Growth so far at each sample, by line and by function; ``rows`` are those of line_trends.sql."""
     growth: dict[Key, list[Event]] = {}
-    for events in by_trace.values():
-        _add_growth(growth, events)
+    for file, line, function, first_line, of_line, of_function, t_ns, net_bytes in rows:
+        keys = ((file, line) if of_line else None, (file, function, first_line) if of_function else None)
+        for key in filter(None, keys):
+            points = growth.setdefault(key, [])
+            points.append((t_ns, net_bytes + (points[-1][1] if points else 0)))
     return growth

@@ -189,7 +189,7 @@ def _totals(
         grain = whole_number(settings(connection).get("memory_threshold_bytes")) or 0
         if connection.execute("SELECT count(*) FROM exact_traces").fetchall() != [(0,)]:
             grain = 0
-        peak = memory_over_time(connection, selection).peak_bytes
+        peak = memory_over_time(connection, selection)[0].peak_bytes
         figures["peak_bytes"] = Figure(peak, min(grain, peak) ** 2 / 12)
         figures["growth_bytes"] = Figure(figures["growth_bytes"].value, grain**2 / 12)
     return RunRow(figures=figures)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import bisect
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from . import queries
 from .gpu import gpu_points
@@ -43,42 +44,59 @@ class Memory:
         return Memory(higher.peak_bytes, python, max(resident, default=None), higher.footprint)
 
 
-def memory_over_time(connection: Connection, selection: Selection, trace: int = 1) -> Memory:
-    """The memory of an opened trace within the selection's time window; traces count from 1."""
-    rows = footprint_events(connection, trace)
+def memory_over_time(connection: Connection, selection: Selection, traces: int = 1) -> list[Memory]:
+    """The memory of each opened trace, of which there are so many, within the selection's time window."""
+    footprints, resident = footprint_events(connection), peak_rss(connection, selection)
+    return [_memory(footprints[trace], resident.get(trace), selection) for trace in range(1, traces + 1)]
+
+
+def _memory(rows: list[tuple[int, int, int]], peak_rss_bytes: int | None, selection: Selection) -> Memory:
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
     python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
     return Memory(
         peak_bytes=max((each[1] for each in footprint), default=0),
         python_peak_bytes=max((each[1] for each in python), default=0),
-        peak_rss_bytes=peak_rss(connection, selection, trace),
+        peak_rss_bytes=peak_rss_bytes,
         footprint=footprint,
     )
 
 
-def footprint_events(connection: Connection, trace: int) -> list[tuple[int, int, int]]:
-    """(time in ns, footprint, Python's part in bytes) of the process tree of an opened trace, in order of time."""
-    found = "SELECT t_ns, footprint_bytes, python_footprint_bytes FROM footprint_events WHERE trace = ?"
-    return connection.execute(f"{found} ORDER BY t_ns, is_gone", (trace,)).fetchall()
+def footprint_events(connection: Connection) -> defaultdict[int, list[tuple[int, int, int]]]:
+    """(time in ns, footprint, Python's part in bytes) of the process trees of the opened traces, by trace, in order of time."""
+    found = "SELECT trace, t_ns, footprint_bytes, python_footprint_bytes FROM footprint_events"
+    rows = connection.execute(f"{found} ORDER BY trace, t_ns, is_gone").fetchall()
+    return _by_trace(rows)
 
 
-def peak_rss(connection: Connection, selection: Selection, trace: int = 1) -> int | None:
-    """Highest resident set of the process tree in bytes; None = nothing told it.
+def peak_rss(connection: Connection, selection: Selection) -> dict[int, int]:
+    """Highest resident sets of the process trees in bytes, by trace; those of which nothing is told are absent.
 
     The sum over the processes as the recorder read it, or the kernel's own high-water mark of one process if that is
     higher. A high-water mark has no time, so it counts only where the selection has no restriction.
     """
-    found = [each[1] for each in _window(_rss_events(connection, trace), selection)]
+    peaks: dict[int, int] = {}
+    for trace, events in _rss_events(connection).items():
+        if held := _window(events, selection):
+            peaks[trace] = max(each[1] for each in held)
     if selection.from_s is None and selection.to_s is None and not selection.processes:
-        highest = "SELECT max(peak_rss_bytes) FROM processes WHERE trace = ?"
-        (mark,) = connection.execute(highest, (trace,)).fetchall()[0]
-        found += [mark] if mark is not None else []
-    return max(found, default=None)
+        highest = "SELECT trace, max(peak_rss_bytes) AS mark FROM processes GROUP BY trace HAVING mark IS NOT NULL"
+        for trace, mark in connection.execute(highest).fetchall():
+            peaks[trace] = max(mark, peaks.get(trace, mark))
+    return peaks
 
 
-def _rss_events(connection: Connection, trace: int) -> list[Event]:
-    found = "SELECT t_ns, rss_bytes FROM rss_events WHERE trace = ? ORDER BY t_ns"
-    return connection.execute(found, (trace,)).fetchall()
+def _rss_events(connection: Connection) -> defaultdict[int, list[Event]]:
+    return _by_trace(
+        connection.execute("SELECT trace, t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
+    )
+
+
+def _by_trace(rows: list[tuple[Any, ...]]) -> defaultdict[int, list[Any]]:
+    """The rows without the trace that each begins with."""
+    found: defaultdict[int, list[Any]] = defaultdict(list)
+    for row in rows:
+        found[row[0]].append(row[1:])
+    return found
 
 
 def _window(events: list[Event], selection: Selection) -> list[Event]:
@@ -114,10 +132,10 @@ def build_timeline(
 
 
 def _timeline_points(connection: Connection, selection: Selection, trace: int, limit: int) -> list[TimelinePoint]:
-    rows = footprint_events(connection, 1)
+    rows = footprint_events(connection)[1]
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
     python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
-    resident = _window(_rss_events(connection, 1), selection)
+    resident = _window(_rss_events(connection)[1], selection)
     if not any(value for _, value in footprint):
         footprint, python = [], []
     points = reduce_points(steps(footprint or resident), max(limit, 3))

@@ -150,13 +150,10 @@ def _furthest(points: Sequence[Point], start: int, end: int) -> tuple[float, int
     """(minus the distance, index, start, end) of the point between start and end that is furthest from their chord."""
     (t_start, y_start), (t_end, y_end) = points[start], points[end]
     slope = (y_end - y_start) / (t_end - t_start) if t_end > t_start else 0.0
-    best = (0.0, start, start, end)
-    for index in range(start + 1, end):
-        t, y = points[index]
-        distance = abs(y - y_start - slope * (t - t_start))
-        if distance > -best[0]:
-            best = (-distance, index, start, end)
-    return best
+    distances = [abs(y - y_start - slope * (t - t_start)) for t, y in points[start + 1 : end]]
+    if not (furthest := max(distances, default=0.0)) > 0:
+        return 0.0, start, start, end
+    return -furthest, start + 1 + distances.index(furthest), start, end
 
 
 def _extremes(points: Sequence[Point]) -> list[Point]:

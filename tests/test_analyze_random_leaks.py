@@ -257,6 +257,7 @@ def test_growth_curves_equal_a_second_computation(builder: TraceBuilder, selecti
             expected.append((*owner, sample["t_ns"], sample["net_bytes"]))
     assert sorted((row["file"], row["line"], row["t_ns"], row["net_bytes"]) for row in rows) == sorted(expected)
     assert [row["t_ns"] for row in rows] == sorted(row["t_ns"] for row in rows)
+    assert all(row["of_line"] and row["of_function"] for row in rows), "there is but one trace"
     frames = {(frame[0], frame[1], frame[2], frame[3] or frame[2]) for s in builder.stack_ids.values() for frame in frames_of(builder, s)}  # fmt: skip
     assert {(row["file"], row["function"], row["first_line"], row["line"]) for row in rows} <= frames
 

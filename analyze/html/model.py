@@ -155,7 +155,7 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
 
 def _memory(connection: Connection, trace: TraceInfo, bins: Bins) -> tuple[Json, list[int]]:
     """Footprint, Python's part of it and resident set by piece (None = not recorded), and when the footprint was so high."""
-    rows = footprint_events(connection, 1) if trace.events["memory"] is not None else []
+    rows = footprint_events(connection)[1] if trace.events["memory"] is not None else []
     footprint = highest([(t_ns, value) for t_ns, value, _ in rows], bins)
     python = highest([(t_ns, value) for t_ns, _, value in rows], bins)
     (mark,) = connection.execute("SELECT max(peak_rss_bytes) FROM processes").fetchall()[0]

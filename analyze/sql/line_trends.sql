@@ -1,17 +1,34 @@
--- Answers: how did the memory charged to each line grow over time?
+-- Answers: how did the memory charged to each line, and to each function, grow over time?
+-- Of several traces, the one in which it grew or shrank most, the first of equals.
 -- Parameters: none (`selection` and `user_files` hold what was asked for)
 -- Columns:
---   trace: which trace, from 1
 --   file: file name
 --   line: line number
 --   function: qualified name
 --   first_line: first line of the function
+--   of_line: the sample is in the trace that counts for the line
+--   of_function: ... for the function; one of the two is true
 --   t_ns [ns]: time of a footprint sample, from the start of the recording
 --   net_bytes [bytes]: allocated minus freed up to that sample, since the one before
--- Order: trace, then time
-SELECT trace, file, line, function, first_line, t_ns, net_bytes
-FROM memory_samples JOIN stack_owners USING (trace, stack), selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
-ORDER BY trace, t_ns
+-- Order: time
+WITH samples AS (
+    SELECT trace, file, line, function, first_line, t_ns, net_bytes
+    FROM memory_samples JOIN stack_owners USING (trace, stack), selection
+    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+        AND (process_ids IS NULL OR list_contains(process_ids, process))
+        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+), sums AS (
+    SELECT trace, file, line, function, first_line, sum(net_bytes) AS grown FROM samples GROUP BY ALL
+), of_lines AS (
+    SELECT file, line, first(trace ORDER BY abs(grown) DESC, trace) AS trace
+    FROM (SELECT trace, file, line, sum(grown) AS grown FROM sums GROUP BY ALL) GROUP BY ALL
+), of_functions AS (
+    SELECT file, function, first_line, first(trace ORDER BY abs(grown) DESC, trace) AS trace
+    FROM (SELECT trace, file, function, first_line, sum(grown) AS grown FROM sums GROUP BY ALL) GROUP BY ALL
+)
+SELECT s.file, s.line, s.function, s.first_line, s.trace = l.trace AS of_line, s.trace = f.trace AS of_function, t_ns,
+    net_bytes
+FROM samples s JOIN of_lines l ON l.file = s.file AND l.line = s.line
+JOIN of_functions f ON f.file = s.file AND f.function IS NOT DISTINCT FROM s.function AND f.first_line = s.first_line
+WHERE of_line OR of_function
+ORDER BY t_ns

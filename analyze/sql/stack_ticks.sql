@@ -18,8 +18,8 @@ SELECT trace, process, thread, stack,
         AND (process_ids IS NULL OR list_contains(process_ids, process))
         AND (thread_ids IS NULL OR list_contains(thread_ids, thread)) AS is_selected,
     count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed,
-    coalesce(sum(user_ns), 0)::DOUBLE AS user_ns, coalesce(sum(system_ns), 0)::DOUBLE AS system_ns,
-    coalesce(sum(user_ns + system_ns) FILTER (gc), 0)::DOUBLE AS gc_ns,
+    coalesce(sum(user_ns::DOUBLE), 0) AS user_ns, coalesce(sum(system_ns::DOUBLE), 0) AS system_ns,
+    coalesce(sum((user_ns + system_ns)::DOUBLE) FILTER (gc), 0) AS gc_ns,
     bool_or(has_python IS DISTINCT FROM false) AS has_python
 FROM cpu_rows, selection
 GROUP BY ALL
