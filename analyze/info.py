@@ -39,7 +39,8 @@ def settings(connection: Connection) -> dict[str, str]:
 
 def _settings_by_trace(connection: Connection) -> dict[int, dict[str, str]]:
     found: dict[int, dict[str, str]] = {}
-    for trace, name, value in connection.execute("SELECT trace, name, value FROM settings ORDER BY name").fetchall():
+    query = "SELECT trace, name, value FROM settings WHERE name IS NOT NULL AND value IS NOT NULL ORDER BY name"
+    for trace, name, value in connection.execute(query).fetchall():
         found.setdefault(trace, {})[name] = value
     return found
 

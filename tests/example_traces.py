@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from trace_builder import MS, SECOND, TraceBuilder
+from scalene_trace.formats.writer import write_trace
+from trace_builder import MS, SECOND, TRACE_ID, TraceBuilder
 
 APP = "/home/me/app.py"
 LIBRARY = "/usr/lib/python3.12/json/decoder.py"
@@ -33,6 +35,11 @@ def small_trace(path: Path, file: str = APP, function: str = "main") -> Path:
 
 
 def rich_trace(path: Path) -> Path:
+    """A trace of :func:`rich_builder`."""
+    return rich_builder().write(path)
+
+
+def rich_builder() -> TraceBuilder:
     """Two processes, three threads, every kind of sample.
 
     CPU: 10 ms Python and 1 ms kernel in work, 20 ms of crc32 of libz below decode below work, 30 ms of Python without a
@@ -68,7 +75,7 @@ def rich_trace(path: Path) -> Path:
     builder.collections(6 * SECOND, process, first, 3, 0, 1)
     builder.add("mark", t_ns=2 * SECOND, what="mark", text="load", end_ns=3 * SECOND, pid=1001)
     builder.add("rss", t_ns=2 * SECOND, process=process, rss_bytes=50_000_000, shared_bytes=1)
-    return builder.write(path)
+    return builder
 
 
 #: What rich_trace adds up to, in nanoseconds and bytes.
@@ -82,6 +89,11 @@ TOTALS = {
 
 
 def hostile_trace(path: Path) -> Path:
+    """A trace of :func:`hostile_builder`."""
+    return hostile_builder().write(path)
+
+
+def hostile_builder() -> TraceBuilder:
     """Every text of the trace is hostile."""
     builder = TraceBuilder()
     builder.settings |= {"features": ALL_FEATURES, "command": json.dumps([HOSTILE, "\udcff"]), "started_at": HOSTILE}
@@ -106,7 +118,19 @@ def hostile_trace(path: Path) -> Path:
     builder.copy(SECOND, process, thread, stack, 7)
     builder.add("mark", t_ns=SECOND, what=HOSTILE, text=HOSTILE, end_ns=0, pid=7)
     builder.loss(HOSTILE, HOSTILE, 1, HOSTILE)
-    return builder.write(path)
+    return builder
+
+
+def gappy_trace(builder: TraceBuilder, seed: int, path: Path) -> Path:
+    """What ``builder`` built, without a third of its values: nulls where the format has none, too. Times stay: a trace that
+    lacks one is refused."""
+    draw = random.Random(seed)
+    tables = builder.tables()
+    for columns in tables.values():
+        for name in columns.keys() - {"t_ns"}:
+            columns[name] = [None if draw.random() < 1 / 3 else each for each in columns[name]]
+    write_trace(path, TRACE_ID, [tables])
+    return path
 
 
 def thin_trace(kind: str, path: Path) -> Path:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from example_traces import DAMAGED, THIN, damaged, hostile_trace, small_trace, thin_trace
+from example_traces import (
+    DAMAGED,
+    THIN,
+    damaged,
+    gappy_trace,
+    hostile_builder,
+    hostile_trace,
+    rich_builder,
+    small_trace,
+    thin_trace,
+)
+from scalene_trace.analyze.exports.export import FORMATS
 from scalene_trace.cli import analyze
 from scalene_trace.formats import integrity, schema
+from trace_builder import TraceBuilder
 
 
 @pytest.fixture
@@ -74,6 +87,20 @@ def test_a_thin_trace_is_answered_sensibly(command: str, kind: str, run: Any, tm
     assert document.json["schema"] == f"scalene-trace/{command}/1"
     if command == "report" and kind.startswith("no"):
         assert "no samples" in text.out
+
+
+# ---- values that are missing -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("build", "seed"), [(rich_builder, 1), (hostile_builder, 3)])
+def test_missing_values_end_no_command(build: Callable[[], TraceBuilder], seed: int, run: Any, tmp_path: Path) -> None:
+    path = gappy_trace(build(), seed, tmp_path / "t.parquet")
+    asked = [[command, path] for command in sorted(TABLES)]
+    asked += [["export", "--format", name, path, "-o", tmp_path / name] for name in FORMATS]
+    asked += [["html", path, "-o", tmp_path / "report.html"], ["diff", path, path]]
+    for arguments in asked:
+        ran = run(*arguments)
+        assert ran.code == 0, (arguments, ran.err)
 
 
 # ---- hostile text ----------------------------------------------------------------------------------------------------

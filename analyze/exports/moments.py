@@ -143,6 +143,8 @@ def _processes(
     found: dict[int, ExportedProcess] = {}
     keys: set[str] = set()
     for row in rows:
+        if row["process"] is None:
+            continue
         pid = row["pid"] or 0
         key = f"{prefix}{pid}" if f"{prefix}{pid}" not in keys else f"{prefix}{pid}.{row['process']}"
         keys.add(key)
@@ -167,18 +169,14 @@ def _name(row: Row) -> str:
 def _threads(rows: Sequence[Row], processes: dict[int, ExportedProcess]) -> dict[int, ExportedThread]:
     found: dict[int, ExportedThread] = {}
     known: set[int] = set()
-    for row in sorted(rows, key=lambda row: (row["process"], row["tid"] != _pid(processes, row), row["thread"])):
-        if row["process"] in processes and row["thread"] is not None:
-            process = processes[row["process"]]
-            name = plain(row["name"]) if row["name"] else f"thread {row['thread']}"
-            end_ns = None if row["end_s"] is None else _ns(row["end_s"])
-            is_main, tid = process.id not in known, row["tid"] or row["thread"]
-            known.add(process.id)
-            found[row["thread"]] = ExportedThread(
-                row["thread"], tid, name, process, is_main, _ns(row["start_s"]), end_ns
-            )
+    told = [row for row in rows if row["process"] in processes and row["thread"] is not None]
+    for row in sorted(
+        told, key=lambda row: (row["process"], row["tid"] != processes[row["process"]].pid, row["thread"])
+    ):
+        process = processes[row["process"]]
+        name = plain(row["name"]) if row["name"] else f"thread {row['thread']}"
+        end_ns = None if row["end_s"] is None else _ns(row["end_s"])
+        is_main, tid = process.id not in known, row["tid"] or row["thread"]
+        known.add(process.id)
+        found[row["thread"]] = ExportedThread(row["thread"], tid, name, process, is_main, _ns(row["start_s"]), end_ns)
     return found
-
-
-def _pid(processes: dict[int, ExportedProcess], row: Row) -> int | None:
-    return processes[row["process"]].pid if row["process"] in processes else None

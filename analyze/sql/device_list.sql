@@ -19,7 +19,7 @@ WITH calls AS (
     SELECT process, thread, t_ns, span_ns, stack, 'wait', NULL, 0, calls, duration_ns FROM device_syncs
 )
 SELECT process, thread, t_ns, t_ns + coalesce(span_ns, duration_ns, 0) AS end_ns, stack, what, direction, bytes, calls,
-    duration_ns / 1e9 AS inside_s
+    coalesce(duration_ns, 0) / 1e9 AS inside_s
 FROM calls, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND (process_ids IS NULL OR list_contains(process_ids, process))

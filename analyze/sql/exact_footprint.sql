@@ -14,9 +14,9 @@ WITH gone AS (
     WHERE end_ns IS NOT NULL AND (process_ids IS NULL OR list_contains(process_ids, process))
     QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
 ), lives AS (
-    SELECT trace, t_ns, coalesce(end_t_ns, gone_ns) AS end_t_ns, usable_bytes,
-        if(family IN ('pools', 'python', 'frames'), usable_bytes, 0) AS python_bytes
-    FROM allocations SEMI JOIN exact_traces USING (trace) LEFT JOIN gone USING (trace, process), selection
+    SELECT trace, t_ns, coalesce(end_t_ns, gone_ns) AS end_t_ns, coalesce(a.usable_bytes, 0) AS usable_bytes,
+        if(family IN ('pools', 'python', 'frames'), coalesce(a.usable_bytes, 0), 0) AS python_bytes
+    FROM allocations a SEMI JOIN exact_traces USING (trace) LEFT JOIN gone USING (trace, process), selection
     WHERE (process_ids IS NULL OR list_contains(process_ids, process))
 ), moments AS (
     SELECT trace, t_ns, sum(change) AS change, sum(python_change) AS python_change

@@ -12,7 +12,7 @@
 --   net_bytes [bytes]: allocated minus freed up to that sample, since the one before
 -- Order: time
 WITH samples AS (
-    SELECT trace, file, line, function, first_line, t_ns, net_bytes
+    SELECT trace, file, line, function, first_line, t_ns, coalesce(net_bytes, 0) AS net_bytes
     FROM memory_samples JOIN stack_owners USING (trace, stack), selection
     WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
         AND (process_ids IS NULL OR list_contains(process_ids, process))

@@ -7,6 +7,9 @@
 --   count: how often
 --   text: one sentence
 -- Order: trace, most severe first, then name
-SELECT trace, name, severity, sum("count")::BIGINT AS count, first(text) AS text
-FROM losses GROUP BY trace, name, severity
+WITH told AS (
+    SELECT trace, coalesce(name, '?') AS name, coalesce(severity, 'loss') AS severity, "count", text FROM losses
+)
+SELECT trace, name, severity, coalesce(sum("count"), 0)::BIGINT AS count, coalesce(first(text), '') AS text
+FROM told GROUP BY trace, name, severity
 ORDER BY trace, CASE severity WHEN 'error' THEN 0 WHEN 'loss' THEN 1 ELSE 2 END, name

@@ -10,7 +10,7 @@
 -- Order: process, then time; pieces without CPU time are absent
 SELECT process, t_ns // $piece_ns * $piece_ns AS t_ns,
     coalesce(sum(user_s) FILTER (class = 'python'), 0) AS python_s,
-    coalesce(sum(user_s) FILTER (class <> 'python'), 0) AS native_s, sum(system_s) AS system_s
+    coalesce(sum(user_s) FILTER (class <> 'python'), 0) AS native_s, coalesce(sum(system_s), 0) AS system_s
 FROM charged_ticks, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND (process_ids IS NULL OR list_contains(process_ids, process))

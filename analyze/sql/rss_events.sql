@@ -7,7 +7,7 @@
 --   rss_bytes [bytes]: resident set, all processes
 -- Order: trace, then time
 WITH events AS (
-    SELECT trace, process, t_ns, rss_bytes FROM rss_samples
+    SELECT trace, process, t_ns, rss_bytes FROM rss_samples WHERE rss_bytes IS NOT NULL
     UNION ALL
     SELECT trace, process, end_ns, 0 FROM processes
     WHERE end_ns IS NOT NULL

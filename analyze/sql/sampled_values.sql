@@ -41,6 +41,7 @@ SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'system' AS part, s
 FROM ticks WHERE system_s > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'wait' AS metric, class AS part, wait_s AS value FROM selected_waits
+WHERE wait_s IS NOT NULL
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'allocated' AS metric, alloc_bytes AS value FROM blocks
 WHERE alloc_bytes > 0
@@ -49,6 +50,6 @@ SELECT trace, t_ns, process, thread, stack, 'live-at-peak' AS metric, live_bytes
 WHERE live_bytes > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'copies' AS metric, bytes AS value FROM copies, selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+WHERE bytes IS NOT NULL AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND (process_ids IS NULL OR list_contains(process_ids, process))
     AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
