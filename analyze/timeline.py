@@ -45,7 +45,7 @@ class Memory:
 
 
 def memory_over_time(connection: Connection, selection: Selection, traces: int = 1) -> list[Memory]:
-    """The memory of each opened trace, of which there are so many, within the selection's time window."""
+    """The memory of each opened trace within the selection's time window; ``traces``: how many are open."""
     footprints, resident = footprint_events(connection), peak_rss(connection, selection)
     return [_memory(footprints[trace], resident.get(trace), selection) for trace in range(1, traces + 1)]
 

@@ -127,7 +127,7 @@ def gappy_trace(builder: TraceBuilder, seed: int, path: Path) -> Path:
     draw = random.Random(seed)
     tables = builder.tables()
     for columns in tables.values():
-        for name in columns.keys() - {"t_ns"}:
+        for name in sorted(columns.keys() - {"t_ns"}):
             columns[name] = [None if draw.random() < 1 / 3 else each for each in columns[name]]
     write_trace(path, TRACE_ID, [tables])
     return path

@@ -94,8 +94,8 @@ def test_a_thin_trace_is_answered_sensibly(command: str, kind: str, run: Any, tm
 
 @pytest.mark.parametrize(("build", "seed"), [(rich_builder, 1), (hostile_builder, 3)])
 def test_missing_values_end_no_command(build: Callable[[], TraceBuilder], seed: int, run: Any, tmp_path: Path) -> None:
-    path = gappy_trace(build(), seed, tmp_path / "t.parquet")
-    asked = [[command, path] for command in sorted(TABLES)]
+    path, other = (gappy_trace(build(), seed + n, tmp_path / f"{n}.parquet") for n in range(2))
+    asked = [[command, path] for command in sorted(TABLES)] + [["report", path, other]]
     asked += [["export", "--format", name, path, "-o", tmp_path / name] for name in FORMATS]
     asked += [["html", path, "-o", tmp_path / "report.html"], ["diff", path, path]]
     for arguments in asked:

@@ -280,6 +280,50 @@ def test_a_lines_curve_ends_at_its_growth_and_keeps_its_peak(builder: TraceBuild
             assert max(0, *(size for _, size in line.trend)) == max(levels)
 
 
+@given(st.lists(traces(), min_size=2, max_size=3), selections)
+def test_of_several_traces_a_curve_is_that_of_the_one_with_the_greatest_change(
+    builders: list[TraceBuilder], selection: Selection
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [builder.write(Path(folder) / f"{number}.parquet") for number, builder in enumerate(builders)]
+        report = build_report(paths, selection)
+    changes: defaultdict[Any, list[int]] = defaultdict(list)
+    for builder in builders:
+        by_key: defaultdict[Any, int] = defaultdict(int)
+        for sample in within(builder.rows.get("memory", []), selection):
+            if (owner := oracle_owner(builder, sample["stack"])) is not None:
+                frame = next(each for each in frames_of(builder, sample["stack"]) if each[0] == owner[0])
+                by_key[owner] += sample["net_bytes"]
+                by_key[frame[:3]] += sample["net_bytes"]
+        for key, change in by_key.items():
+            changes[key].append(change)
+    shown = {(line.file, line.line): line.trend for line in report.lines}
+    shown |= {(each.file, each.function, each.first_line): each.trend for each in report.functions}
+    for key, trend in shown.items():
+        assert [points[1] for points in (trend or [])[-1:]] == [max(each, key=abs) for each in [changes[key]] if each]
+
+
+def test_a_curve_that_falls_counts_like_one_that_rises_and_the_first_of_equals_is_shown(tmp_path: Path) -> None:
+    paths = []
+    for number, changes in enumerate(((5, 7, 1), (-9, -7, 2))):
+        builder = TraceBuilder()
+        builder.settings["features"] = FEATURES
+        process = builder.process(end_ns=10 * SECOND)
+        thread = builder.thread(process, cpu_ns=0)
+        for line, change in enumerate(changes, start=11):
+            builder.memory(
+                line * SECOND // 2, process, thread, builder.stack((APP, f"f{line}", line, line)), change, 100
+            )
+        paths.append(builder.write(tmp_path / f"{number}.parquet"))
+    report = build_report(paths, Selection())
+    assert {line.line: line.trend[-1][1] for line in report.lines if line.trend} == {11: -9, 12: 7, 13: 2}
+    assert {each.function: each.trend[-1][1] for each in report.functions if each.trend} == {
+        "f11": -9,
+        "f12": 7,
+        "f13": 2,
+    }
+
+
 # The resident set and its parts
 
 

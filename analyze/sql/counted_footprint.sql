@@ -37,7 +37,7 @@ WITH told AS (
     WHERE end_ns IS NOT NULL
     QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
 ), levels AS (
-    SELECT trace, process, t_ns, step, greatest(own, 0) AS own,
+    SELECT trace, process, t_ns, step, greatest(last_value(own IGNORE NULLS) OVER life, 0) AS own,
         greatest(last_value(python_own IGNORE NULLS) OVER life, 0) AS python_own
     FROM events WINDOW life AS (PARTITION BY trace, process ORDER BY t_ns, step ROWS UNBOUNDED PRECEDING)
 ), changes AS (

@@ -8,9 +8,9 @@
 --   stack: stack id; NULL = no Python stack
 --   what: copy or wait
 --   direction: h2d, d2h, d2d, h2h, or unified (the call does not say); NULL = a wait
---   bytes [bytes]: copied; 0 = a wait
+--   bytes [bytes]: copied; 0 = a wait, or not told
 --   calls: how many calls the row stands for
---   inside_s [s]: time inside them
+--   inside_s [s]: time inside them; 0 = not told
 -- Order: time
 WITH calls AS (
     SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns
@@ -18,8 +18,8 @@ WITH calls AS (
     UNION ALL
     SELECT process, thread, t_ns, span_ns, stack, 'wait', NULL, 0, calls, duration_ns FROM device_syncs
 )
-SELECT process, thread, t_ns, t_ns + coalesce(span_ns, duration_ns, 0) AS end_ns, stack, what, direction, bytes, calls,
-    coalesce(duration_ns, 0) / 1e9 AS inside_s
+SELECT process, thread, t_ns, t_ns + coalesce(span_ns, duration_ns, 0) AS end_ns, stack, what, direction,
+    coalesce(bytes, 0) AS bytes, coalesce(calls, 1) AS calls, coalesce(duration_ns, 0) / 1e9 AS inside_s
 FROM calls, selection
 WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
     AND (process_ids IS NULL OR list_contains(process_ids, process))

@@ -7,7 +7,7 @@
 --   device_bytes [bytes]: in blocks that CUDA libraries gave
 -- Order: none
 WITH lives AS (
-    SELECT a.trace, a.t_ns, coalesce(a.t_ns + lifetime_ns, p.end_ns) AS gone_ns, bytes
+    SELECT a.trace, a.t_ns, coalesce(a.t_ns + lifetime_ns, p.end_ns) AS gone_ns, coalesce(bytes, 0) AS bytes
     FROM device_allocations a LEFT JOIN processes p ON p.trace = a.trace AND p.process = a.process, selection
     WHERE (process_ids IS NULL OR list_contains(process_ids, a.process))
 ), changes AS (

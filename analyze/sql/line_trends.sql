@@ -7,10 +7,10 @@
 --   function: qualified name
 --   first_line: first line of the function
 --   of_line: the sample is in the trace that counts for the line
---   of_function: ... for the function; one of the two is true
+--   of_function: ... for the function; at least one of the two is true
 --   t_ns [ns]: time of a footprint sample, from the start of the recording
 --   net_bytes [bytes]: allocated minus freed up to that sample, since the one before
--- Order: time
+-- Order: time, then bytes
 WITH samples AS (
     SELECT trace, file, line, function, first_line, t_ns, coalesce(net_bytes, 0) AS net_bytes
     FROM memory_samples JOIN stack_owners USING (trace, stack), selection
@@ -31,4 +31,4 @@ SELECT s.file, s.line, s.function, s.first_line, s.trace = l.trace AS of_line, s
 FROM samples s JOIN of_lines l ON l.file = s.file AND l.line = s.line
 JOIN of_functions f ON f.file = s.file AND f.function IS NOT DISTINCT FROM s.function AND f.first_line = s.first_line
 WHERE of_line OR of_function
-ORDER BY t_ns
+ORDER BY t_ns, net_bytes

@@ -5,4 +5,4 @@
 --   truncated: the outermost frames are missing
 --   locations: location ids, innermost frame first
 -- Order: stack
-SELECT stack, coalesce(truncated, false) AS truncated, locations FROM stacks ORDER BY stack
+SELECT stack, coalesce(truncated, false) AS truncated, locations FROM stacks WHERE stack IS NOT NULL ORDER BY stack
