@@ -165,5 +165,7 @@ def _reconciliation(row: Row, trace: int) -> Reconciliation:
     whole = row["rss_bytes"]
     sizes = {name: row[column] for name, column in PARTS}
     sizes["other"] = whole - sum(size or 0 for size in sizes.values())
-    parts = [MemoryPart(name, size, size / whole if size is not None and whole else None) for name, size in sizes.items()]
+    parts = [
+        MemoryPart(name, size, size / whole if size is not None and whole else None) for name, size in sizes.items()
+    ]
     return Reconciliation(trace, row["moment"], row["t_s"], row["processes"], whole, parts, row["reserved_bytes"])
