@@ -3,7 +3,8 @@
 -- Columns:
 --   trace: which trace, from 1
 --   name: stable name; ? = not told
---   severity: error (a whole kind is missing), loss (samples are missing, or not told), info (nothing is missing, but know it)
+--   severity: error (a whole kind is missing), loss (samples are missing; also where it is not told), info (nothing is
+--     missing, but know it)
 --   count: how often
 --   text: one sentence; empty = not told
 -- Order: trace, most severe first, then name

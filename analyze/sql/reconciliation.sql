@@ -31,7 +31,8 @@ WITH readings AS (
         AND (process_ids IS NULL OR list_contains(process_ids, p.process))
 ), resident AS (
     SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
-    FROM alive a ASOF JOIN (FROM rss_samples WHERE rss_bytes IS NOT NULL) r ON r.process = a.process AND r.t_ns <= a.t_ns
+    FROM alive a ASOF JOIN (FROM rss_samples WHERE rss_bytes IS NOT NULL) r
+        ON r.process = a.process AND r.t_ns <= a.t_ns
 ), told AS (
     SELECT moment, process, h.* EXCLUDE (trace, t_ns, process)
     FROM resident r JOIN heap_samples h USING (process)
