@@ -37,3 +37,4 @@ LOSS(tasks_torn, loss, "awaits of asyncio tasks were not readable at the moment;
 LOSS(tasks_crowded, loss, "asyncio tasks were not looked at: too many live at once")
 LOSS(tasks_sampled, info, "there were more asyncio tasks than can be looked at: one of several was, and stands for the others")
 LOSS(device_unhooked, loss, "functions of a CUDA library were not put under watch: too many in one process, or their place could not be written to")
+LOSS(perf_silent, loss, "the kernel did not go on with the CPU ticks of a thread; they were started again, after 20 of them and 0.1 s of its user time")

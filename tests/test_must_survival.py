@@ -275,6 +275,18 @@ def test_a_preloaded_library_and_environments_of_children_stay_the_programs(
     assert len(children) == 4 and {row["end"] for row in children} == {"exit"}
 
 
+# ---- events that the kernel stops ----
+
+
+def test_ticks_go_on_when_the_kernel_has_stopped_them(python: Interpreter, tmp_path: Path) -> None:
+    done = recorded_like_bare([target("silenced")], python, tmp_path / "t.parquet")
+    found = report(done.trace)
+    told = losses(found)
+    assert "engine_posix" in told or told["perf_silent"] == 1
+    work = lines_of(found, target("silenced"))[line_of("silenced", "work")]
+    assert work["cpu_s"] == pytest.approx(0.6, rel=0.15)
+
+
 # ---- daemons ----
 
 

@@ -403,14 +403,14 @@ static void on_perf(const void *context) {
   if (t->perf_fd >= 0) start_period(t->perf_fd, draw_period_ns());
 }
 
-/* A program may close every descriptor that it does not know. */
+/* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again while
+ * its last shot is still being disabled: on a crowded machine, it then stays off for good. */
 static void watch_perf(int64_t user_ns) {
   struct thread_state *t = &this_thread;
   if (t->perf_user_ns < 0) t->perf_user_ns = user_ns;
   if (t->engine != ENGINE_PERF || user_ns - t->perf_user_ns < 20 * mean_period_ns() + 100000000) return;
   t->perf_user_ns = user_ns;
-  if (t->perf_fd >= 0 && ticks_owns_descriptor(t->perf_fd)) return;
-  loss_add(LOSS_perf_closed);
+  loss_add(t->perf_fd >= 0 && ticks_owns_descriptor(t->perf_fd) ? LOSS_perf_silent : LOSS_perf_closed);
   disarm_perf();
   if (arm_perf() == 0) return;
   t->engine = ENGINE_POSIX;
