@@ -149,6 +149,20 @@ def test_all_intervals_can_be_set(python: Interpreter, tmp_path: Path) -> None:
     assert (kept["cpu_interval_ns"], kept["alloc_interval"]) == ("50000000", "0"), "what was in force first"
 
 
+def test_an_interval_that_shrinks_is_no_loss(python: Interpreter, tmp_path: Path) -> None:
+    """What counts as silence follows the interval: 0.5 s without a tick is none where one a second is asked for."""
+    with steered(tmp_path / "t.parquet", python, "--cpu-interval", "1s") as live:
+        for _ in range(3):
+            live.tell("work")
+            live.control("set", "cpu-interval=1ms")
+            live.tell("paused")
+            live.control("set", "cpu-interval=1s")
+        assert live.quit() == 0
+    found = report(live.trace)
+    assert not {"perf_silent", "perf_closed"} & losses(found).keys()
+    assert function(found, "paused")["ticks"] > 700
+
+
 def test_threads_that_live_in_a_pause_are_nowhere(python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", python) as live:
         live.tell("work")

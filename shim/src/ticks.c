@@ -299,6 +299,7 @@ static void follow_interval(void) {
   if (likely(t->mean_ns == mean_period_ns())) return;
   if (t->perf_fd >= 0) {
     set_period(t->perf_fd, draw_first_ns());
+    t->perf_user_ns = -1;
   } else if (t->user_timer >= 0) {
     begin_user_schedule();
   }
@@ -423,8 +424,8 @@ static bool on_kernel_look(const void *context) {
   int64_t user_ns, system_ns;
   if (stands_still()) return false;
   clock_thread_usage(&user_ns, &system_ns);
-  watch_perf(user_ns);
   follow_interval();
+  watch_perf(user_ns);
   int64_t jump = system_ns - t->system_seen_ns;
   if (jump < KERNEL_JUMP_NS) return false;
   t->system_seen_ns = system_ns;
