@@ -200,19 +200,22 @@ def test_the_watcher_rests_while_a_thousand_threads_do(any_python: Interpreter, 
     hold_median(measure, tmp_path, 1)
 
 
-def test_children_that_end_at_once_are_no_loss(any_python: Interpreter, tmp_path: Path) -> None:
-    """Many are gone, or going, when they are first looked at: nothing of theirs was refused."""
-    code = """
+@pytest.mark.parametrize(
+    ("end", "images"), [("os._exit(0)", 401), ("os.execv('/bin/true', ['true'])", 801)], ids=["exit", "exec"]
+)
+def test_children_that_end_at_once_are_no_loss(end: str, images: int, any_python: Interpreter, tmp_path: Path) -> None:
+    """Many are gone, or going, or another program when they are first looked at: nothing of theirs was refused."""
+    code = f"""
 import os
 for _ in range(400):
     if os.fork() == 0:
-        os._exit(0)
+        {end}
     os.wait()
 """
     done = record(tmp_path / "t.parquet", ["-c", code], any_python)
     assert (done.stderr, done.status) == (b"", 0)
     found = report(tmp_path / "t.parquet")
-    assert found["traces"][0]["processes"] == 401 and "waits_off" not in losses(found)
+    assert found["traces"][0]["processes"] == images and "waits_off" not in losses(found)
 
 
 @pytest.mark.parametrize("first_s", [0, 0.3])

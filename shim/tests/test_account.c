@@ -33,7 +33,7 @@ char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
 bool proc_ended(pid_t pid) { return (void)pid, false; }
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
   (void)moving;
-  if (is_given_up) process_give_up(thread->process);
+  if (is_given_up) process_give_up(thread);
   *hash = stack;
   return true;
 }

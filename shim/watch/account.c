@@ -226,7 +226,7 @@ static bool refuse(struct watched *thread) {
   if (thread->condition == CONDITION_BLOCKED) thread->condition = CONDITION_RUNNING;
   thread->wait.facts.wait_class = 0;
   if (thread->process->refusals + 1 >= REFUSED) {
-    process_give_up(thread->process);
+    process_give_up(thread);
   } else {
     thread->process->refusals++;
   }

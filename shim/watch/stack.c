@@ -35,12 +35,14 @@ static uintptr_t read_word(uintptr_t address) {
 
 /* ---- which interpreter ---- */
 
-static void know_layout(struct process *process, const struct board_entry *entry) {
+static void know_layout(struct watched *thread) {
+  struct process *process = thread->process;
+  const struct board_entry *entry = &thread->entry;
   char runtime[RUNTIME_BYTES];
   process->layout_known = true;
   if (!entry->python_version || !entry->runtime || !entry->code_type) return;
   if (!safe_read(runtime, (void *)(uintptr_t)entry->runtime, sizeof runtime)) {
-    process_give_up(process);
+    if (!threads_left(thread)) process_give_up(thread);
     return;
   }
   process->layout = pylayout_for(entry->python_version, runtime);
@@ -51,7 +53,7 @@ static void know_layout(struct process *process, const struct board_entry *entry
 bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process->pid);
-  if (!process->layout_known) know_layout(process, &thread->entry);
+  if (!process->layout_known) know_layout(thread);
   python_layout = process->layout;
   python_version = thread->entry.python_version;
   python_symbols.code_type = thread->entry.code_type;

@@ -72,6 +72,11 @@ static void release(uint32_t index, uint32_t state) {
   atomic_compare_exchange_strong(state_of(&board()[index]), &state, BOARD_FREE);
 }
 
+bool threads_left(const struct watched *thread) {
+  struct board_entry *place = &board()[thread - watched];
+  return atomic_load(state_of(place)) != BOARD_LIVE || place->thread != thread->entry.thread;
+}
+
 /* Its pid is that of another process here, or of none. */
 static bool is_elsewhere(const struct board_entry *entry) {
   return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
@@ -94,8 +99,10 @@ static void watch(struct watched *thread, int64_t now_ns) {
   join_process(thread, process);
   if (is_recorded) {
     account_begin(thread, resumed_ns);
+  } else if (threads_left(thread)) {
+    forget(thread);
   } else {
-    process_give_up(process);
+    process_give_up(thread);
   }
 }
 

@@ -136,12 +136,17 @@ struct process {
   struct asyncio asyncio;
 };
 
-/* The process may not be looked at: nobody tries again, and the loss is counted once, whoever finds out first. One that has
- * ended meanwhile cannot be looked at either, and is none. */
-static inline void process_give_up(struct process *process) {
+/* The process of this thread may not be looked at: nobody tries again, and the loss is counted once, whoever finds out first.
+ * One that has ended meanwhile cannot be looked at either, and is none. */
+static inline void process_give_up(struct watched *thread) {
+  struct process *process = thread->process;
   if (process->refusals < REFUSED && !proc_ended(process->pid)) loss_add(LOSS_waits_off);
   process->refusals = REFUSED;
 }
+
+/* Its entry is no longer what it was: the thread has ended, or takes its process to another image, whose memory may already be
+ * what is read there. */
+bool threads_left(const struct watched *thread);
 
 /* Takes in what has changed on the board. */
 void threads_update(int64_t now_ns);
