@@ -168,9 +168,10 @@ static bool write_part(uint64_t hash, const struct code_parts *parts, const stru
   record->code_flags = parts->flags;
   record->file_kind = parts->file.kind;
   record->name_kind = parts->name.kind;
-  if (!copy_pieces((char *)(record + 1), piece, 4, offset, size)) return false; /* stays unpublished: skipped */
-  spool_publish(record, RECORD_CODE, lines);
-  return true;
+  /* What is read may go in between, as the memory of another process that execs. That is no damage, and holds up no chunk. */
+  bool whole = copy_pieces((char *)(record + 1), piece, 4, offset, size);
+  spool_publish(record, whole ? RECORD_CODE : SPOOL_PAD, lines);
+  return whole;
 }
 
 static bool write_code(uint64_t hash, const struct code_parts *parts) {
