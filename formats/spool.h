@@ -175,6 +175,7 @@ struct record_process_start {
 #define END_EXIT 1  /* exit(), return from main */
 #define END_QUICK 2 /* _exit(), quick_exit() */
 #define END_EXEC 3  /* replaced by another image */
+#define END_NONE 4  /* was not: takes back the END_EXEC before, and that end of the thread */
 
 struct record_process_end {
   uint32_t head;

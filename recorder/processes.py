@@ -37,7 +37,8 @@ def process_table(survey: Survey, root_end: RootEnd | None) -> dict[str, Any]:
         rows.setdefault(process, {"t_ns": first_ns - start_ns, "process": process})
     ends = survey.kept["process_end"]
     for process, record in zip(ends.process.tolist(), ends.records, strict=True):
-        rows.setdefault(process, {"process": process}).update(_process_end(record, start_ns))
+        row, end = rows.setdefault(process, {"process": process}), _process_end(record, start_ns)
+        row.update(dict.fromkeys(end) if record["how"] == _C["END_NONE"] else end)
     if root_end:
         _tell_root_end(rows, root_end)
     return _columns(rows)
@@ -58,8 +59,10 @@ def thread_table(survey: Survey) -> dict[str, Any]:
             "tid": int(record["tid"]),
             "engine": engine,
         }
+    lived_on = _lived_on(survey)
     for record in survey.kept["thread_end"].records:
-        rows[_id(record["thread"])] |= _thread_end(record, start_ns)
+        if int(record["t_ns"]) >= lived_on.get(_id(record["thread"]), 0):
+            rows[_id(record["thread"])] |= _thread_end(record, start_ns)
     return _columns(rows)
 
 
@@ -68,6 +71,13 @@ def cpu_start_ns(survey: Survey) -> dict[int, int]:
     starts = survey.kept["thread_start"].records
     clocks = {_id(thread): clock for thread, (_, clock) in survey.first_clock.items()}
     return clocks | dict(zip(map(_id, starts["thread"].tolist()), starts["cpu_start_ns"].tolist(), strict=True))
+
+
+def _lived_on(survey: Survey) -> dict[int, int]:
+    """When a thread had last tried to exec in vain: its end records from before are not true."""
+    ends = survey.kept["process_end"].records
+    failed = ends[ends["how"] == _C["END_NONE"]]
+    return dict(zip(map(_id, failed["thread"].tolist()), failed["t_ns"].tolist(), strict=True))
 
 
 def _process_row(start: WithPayload, start_ns: int) -> Row:

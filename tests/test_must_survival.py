@@ -287,6 +287,29 @@ def test_ticks_go_on_when_the_kernel_has_stopped_them(python: Interpreter, tmp_p
     assert work["cpu_s"] == pytest.approx(0.6, rel=0.15)
 
 
+def test_a_program_that_is_killed_after_an_exec_that_failed_lived_until_then(
+    python: Interpreter, tmp_path: Path
+) -> None:
+    (tmp_path / "no_program").write_text("hello")
+    (tmp_path / "no_program").chmod(0o755)
+    code = f"""
+import os, time
+try:
+    os.execv("{tmp_path}/no_program", ["x"])
+except OSError:
+    pass
+end = time.process_time() + 0.4
+while time.process_time() < end:
+    pass
+os.kill(os.getpid(), 9)
+"""
+    done = record(tmp_path / "t.parquet", ["-c", code], python, FAST)
+    assert (done.status, done.stderr) == (128 + signal.SIGKILL, b"")
+    (process,), (thread,) = rows(done.trace, "process"), rows(done.trace, "thread")
+    assert (process["end"], process["end_ns"], process["exit_status"]) == (None, None, 128 + signal.SIGKILL)
+    assert thread["end_ns"] is None and thread["cpu_ns"] == pytest.approx(0.4e9, rel=0.2)
+
+
 # ---- daemons ----
 
 

@@ -250,6 +250,26 @@ def test_the_status_of_the_program_is_that_of_its_last_image(tmp_path):
     assert (second.get("end"), second["exit_status"]) == (None, 139)
 
 
+def test_an_exec_that_fails_is_no_end(tmp_path):
+    """Of the process, nor of the thread that tried; what ended before it tried has ended."""
+    builder = SpoolBuilder().start(1, pid=50).add("thread_start", thread=3, t_ns=START_MONO_NS + 1, tid=50)
+    builder.add("thread_end", thread=4, t_ns=START_MONO_NS + 3, cpu_ns=8)
+    builder.add("thread_end", thread=3, t_ns=START_MONO_NS + 4, cpu_ns=9)
+    builder.add("process_end", 1, thread=3, t_ns=START_MONO_NS + 5, how=C["END_EXEC"], user_ns=5)
+    builder.add("process_end", 1, thread=3, t_ns=START_MONO_NS + 6, how=C["END_NONE"], user_ns=6)
+    builder.add("tick", **tick(cpu_ns=850))
+    killed = tables_of(builder, tmp_path, RootEnd(50, 137))
+    (process,), threads = rows(killed["process"]), rows(killed["thread"])
+    assert (process["end"], process["end_ns"], process["user_ns"], process["exit_status"]) == (None, None, None, 137)
+    assert {row["thread"]: (row["cpu_ns"], row.get("end_ns")) for row in threads} == {3: (850, None), 4: (8, 3)}
+    builder.add("thread_end", thread=3, t_ns=START_MONO_NS + 9, cpu_ns=900)
+    builder.add("process_end", 1, thread=3, t_ns=START_MONO_NS + 10, how=C["END_EXIT"], user_ns=7)
+    ended = tables_of(builder, tmp_path, RootEnd(50, 0))
+    (process,), threads = rows(ended["process"]), rows(ended["thread"])
+    assert (process["end"], process["end_ns"], process["user_ns"]) == ("exit", 10, 7)
+    assert {row["thread"]: (row["cpu_ns"], row["end_ns"]) for row in threads} == {3: (900, 9), 4: (8, 3)}
+
+
 def test_a_thread_that_did_not_end_has_the_cpu_time_of_its_last_tick(tmp_path):
     builder = SpoolBuilder().start()
     for thread in (3, 4):

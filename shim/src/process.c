@@ -173,10 +173,11 @@ void process_before_exec(void) {
   spool_leave_word(own_pid, spool_process());
 }
 
-/* The records of the end stand; the recorder takes the last ones. */
+/* The records of the end are taken back: what ends this process may not leave any. */
 void process_after_failed_exec(void) {
   if (!recording() || !process_is_recorded_one()) return;
   spool_leave_word(own_pid, 0);
+  write_end(END_NONE, 0);
   if (!this_thread.id || this_thread.ended) return;
   ticks_arm();
   board_begin();
