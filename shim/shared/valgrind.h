@@ -9,13 +9,11 @@
  * valgrind answers and the processor takes for nothing. Context: signal. */
 static inline bool under_valgrind(void) {
   uint64_t answer = 0;
-#ifdef __x86_64__
   volatile uint64_t request[6] = {0x1001 /* RUNNING_ON_VALGRIND */};
   __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
                    : "+d"(answer)
                    : "a"(&request[0])
                    : "cc", "memory");
-#endif
   return answer != 0;
 }
 

@@ -103,9 +103,7 @@ static void find_own_callers(void) {
 
 /* Old programs call memcpy where memory overlaps, which its first version allowed; here both are one function. */
 static void allow_overlap(void) {
-#if defined(__x86_64__)
   if (next.memmove) next.memcpy = next.memmove;
-#endif
 }
 
 /* Resolvers of indirect functions may call us before the loader has relocated us: then nothing that goes through the

@@ -354,15 +354,8 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
 
 static void interrupted_at(const void *context, uintptr_t *pc, uintptr_t *sp) {
   const ucontext_t *user = context;
-#if defined(__x86_64__)
   *pc = (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
   *sp = (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
-#elif defined(__aarch64__)
-  *pc = (uintptr_t)user->uc_mcontext.pc;
-  *sp = (uintptr_t)user->uc_mcontext.sp;
-#else
-#error "the register names of this processor are not known here"
-#endif
 }
 
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }

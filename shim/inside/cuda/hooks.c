@@ -27,11 +27,7 @@
 #define MAX_LIBRARIES 4096
 #define MAX_PROVIDERS 16
 
-#if defined(__x86_64__)
 enum { BY_CALL = R_X86_64_JUMP_SLOT, BY_TABLE = R_X86_64_GLOB_DAT, BY_POINTER = R_X86_64_64 };
-#elif defined(__aarch64__)
-enum { BY_CALL = R_AARCH64_JUMP_SLOT, BY_TABLE = R_AARCH64_GLOB_DAT, BY_POINTER = R_AARCH64_ABS64 };
-#endif
 
 /* What the loader has read of a library. */
 struct library {
@@ -336,7 +332,7 @@ void cuda_hooks_postfork_child(void) { atomic_store(&busy, 0); }
 
 /* ---- dlsym ---- */
 
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)
+#ifndef __SANITIZE_THREAD__
 typedef void *dlsym_function(void *, const char *);
 __attribute__((visibility("hidden"))) dlsym_function *cuda_real_dlsym;
 __attribute__((visibility("hidden"), used)) void *cuda_before_dlsym(void *handle, const char *name);

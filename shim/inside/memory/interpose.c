@@ -121,6 +121,39 @@ EXPORT HOT void free(void *block) {
   free_counted(block, next_libc_bytes(head));
 }
 
+/* Counts a free of C23's functions, which few programs call. False: there is nothing to hand on. */
+static bool counted_free(void *block) {
+  if (!block || bootstrap_owns(block) || early()) return false;
+  if (!memory_counts()) return true;
+  size_t usable = bytes_of(block);
+  if (live_maybe(block)) sampler_freed((uintptr_t)block);
+  int which = this_memory.python_depth ? PYTHON : NATIVE;
+  if (which == PYTHON) this_memory.python_outside_pools -= (int64_t)usable;
+  memory_count_freed(&this_memory, which, usable);
+  return true;
+}
+
+/* Many versions of libc lack both: then free does the same. */
+void free_sized(void *, size_t);
+EXPORT void free_sized(void *block, size_t size) {
+  if (!counted_free(block)) return;
+  if (next.free_sized) {
+    next.free_sized(block, size);
+  } else {
+    next.free(block);
+  }
+}
+
+void free_aligned_sized(void *, size_t, size_t);
+EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
+  if (!counted_free(block)) return;
+  if (next.free_aligned_sized) {
+    next.free_aligned_sized(block, alignment, size);
+  } else {
+    next.free(block);
+  }
+}
+
 static SLOW_PATH void *move_from_bootstrap(void *block, size_t size) {
   size_t before = bootstrap_size(block);
   void *moved = malloc(size);

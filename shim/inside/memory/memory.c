@@ -356,17 +356,12 @@ static uint64_t pass(struct memory_state *m, const struct block *block, int64_t 
 }
 
 /* The sampler computes with floating point numbers, whose flags and traps are the program's. */
-#if defined(__x86_64__)
 static uint32_t take_float_state(void) {
   uint32_t saved = __builtin_ia32_stmxcsr();
   __builtin_ia32_ldmxcsr(0x1f80); /* every exception masked, none raised */
   return saved;
 }
 static void give_float_state(uint32_t saved) { __builtin_ia32_ldmxcsr(saved); }
-#else
-static uint32_t take_float_state(void) { return 0; }
-static void give_float_state(uint32_t saved) { (void)saved; }
-#endif
 
 /* Inside itself it does nothing: what a signal handler allocates there is counted with the next block. A handler may
  * also leave by longjmp: then the stack stands above where the passage stood that never ended. */

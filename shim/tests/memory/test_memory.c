@@ -81,6 +81,60 @@ static void test_every_function_is_counted_by_usable_size(void) {
   check(footprint() == before);
 }
 
+/* C23: not every libc declares them. */
+void free_sized(void *, size_t);
+void free_aligned_sized(void *, size_t, size_t);
+
+static void test_sized_frees_count_like_free(void) {
+  int64_t before = footprint();
+  char *small = malloc(1999), *aligned = aligned_alloc(128, 1280), *large = malloc(5000000);
+  keep = small;
+  check(footprint() - before ==
+        (int64_t)(malloc_usable_size(small) + malloc_usable_size(aligned) + malloc_usable_size(large)));
+  free_sized(small, 1999);
+  free_aligned_sized(aligned, 128, 1280);
+  int written = samples;
+  free_sized(large, 5000000);
+  check(samples == written + 1 && caught[written % 64].net_bytes < -4999999);
+  check(footprint() == before);
+  free_sized(NULL, 0);
+  free_aligned_sized(NULL, 64, 0);
+  free_sized(bootstrap_alloc(10, 16), 10); /* stays where it is */
+  check(footprint() == before);
+}
+
+static void *handed_on;
+static size_t handed_alignment, handed_size;
+
+static void take_sized(void *block, size_t size) {
+  handed_on = block;
+  handed_alignment = 0;
+  handed_size = size;
+}
+
+static void take_aligned_sized(void *block, size_t alignment, size_t size) {
+  handed_on = block;
+  handed_alignment = alignment;
+  handed_size = size;
+}
+
+/* An allocator that has them is called with what the program gave. */
+static void test_sized_frees_are_handed_on(void) {
+  struct next_functions saved = next;
+  int64_t before = footprint();
+  char *first = malloc(333), *second = aligned_alloc(64, 640);
+  next.free_sized = take_sized;
+  next.free_aligned_sized = take_aligned_sized;
+  free_sized(first, 333);
+  check(handed_on == first && handed_size == 333 && handed_alignment == 0);
+  free_aligned_sized(second, 64, 640);
+  check(handed_on == second && handed_size == 640 && handed_alignment == 64);
+  next = saved;
+  check(footprint() == before);
+  next.free(first);
+  next.free(second);
+}
+
 static void test_failures_and_nothing_count_nothing(void) {
   int64_t before = footprint();
   volatile size_t huge = (size_t)1 << 62, overflow = (size_t)1 << 63;
@@ -217,6 +271,8 @@ static void test_sizes_in_front_of_blocks_are_libcs(void) {
 
 static void test_all(void) {
   test_every_function_is_counted_by_usable_size();
+  test_sized_frees_count_like_free();
+  test_sized_frees_are_handed_on();
   test_failures_and_nothing_count_nothing();
   test_a_large_block_is_a_sample_of_its_own();
   test_churn_is_no_sample_and_growth_is();

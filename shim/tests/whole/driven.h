@@ -17,5 +17,7 @@ INTERPOSED(int, execle, (const char *, const char *, ...))
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+void free_sized(void *, size_t);
+void free_aligned_sized(void *, size_t, size_t);
 void *__memcpy_chk(void *, const void *, size_t, size_t);
 void *__memmove_chk(void *, const void *, size_t, size_t);
