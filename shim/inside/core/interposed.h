@@ -26,7 +26,7 @@ INTERPOSED(void *, __memcpy_chk, (void *, const void *, size_t, size_t))
 INTERPOSED(void *, __memmove_chk, (void *, const void *, size_t, size_t))
 /* images.c */
 INTERPOSED(int, dlclose, (void *))
-/* ticks.c */
+/* timers.c */
 INTERPOSED(int, sigaltstack, (const stack_t *, stack_t *))
 /* threads.c */
 INTERPOSED(int, pthread_create, (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))

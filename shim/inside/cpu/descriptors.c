@@ -5,7 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "inside/cpu/ticks.h"
+#include "inside/cpu/timers.h"
 #include "shared/base.h"
 
 #define MAX_DESCRIPTORS 2048
@@ -45,7 +45,7 @@ void descriptors_close_inherited(void) {
   int32_t end = atomic_exchange(&descriptor_end, 0);
   for (int32_t slot = 0; slot < end; slot++) {
     int32_t fd = atomic_exchange(&descriptors[slot], 0) - 1;
-    if (fd >= 0 && ticks_owns_descriptor(fd)) syscall(SYS_close, fd);
+    if (fd >= 0 && timers_own_descriptor(fd)) syscall(SYS_close, fd);
   }
   atomic_store(&descriptor_count, 0);
 }

@@ -17,12 +17,13 @@
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/ticks.h"
+#include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
 #include "inside/cuda/hooks.h"
 #include "inside/memory/copies.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
-#include "inside/processes/exec.h"
+#include "inside/processes/environment.h"
 #include "inside/processes/thread_table.h"
 #include "inside/processes/threads.h"
 #include "inside/python/python.h"
@@ -132,19 +133,19 @@ static void begin_as(uint32_t cause, uint32_t parent) {
   if (cause == CAUSE_FORK) {
     scratch_postfork_child();
     images_postfork_child();
-    ticks_postfork_child();
+    timers_postfork_child();
     usage_start_user_ns = usage_start_system_ns = 0;
     memory_postfork_child();
     copies_postfork_child();
     cuda_calls_postfork_child();
     cuda_hooks_postfork_child();
-    ticks_alone(true);
+    timers_alone(true);
     threads_postfork_child();
-    ticks_alone(false);
+    timers_alone(false);
   } else {
-    ticks_alone(true);
+    timers_alone(true);
     threads_begin(cause == CAUSE_EXEC);
-    ticks_alone(false);
+    timers_alone(false);
   }
   write_start(cause, parent);
 }
@@ -164,7 +165,7 @@ static void begin_in_child(void) {
 
 void process_before_exec(void) {
   if (!recording() || !fork_is_recorded_process()) return;
-  ticks_disarm();
+  timers_disarm();
   cuda_calls_flush_all();
   threads_write_end();
   thread_table_end();
@@ -179,7 +180,7 @@ void process_after_failed_exec(void) {
   spool_leave_word(fork_own_pid(), 0);
   write_end(END_NONE, 0);
   if (!this_thread.id || this_thread.ended) return;
-  ticks_arm();
+  timers_arm();
   thread_table_begin();
 }
 
@@ -258,7 +259,7 @@ __attribute__((constructor)) static void at_load(int argc, char **argv, char **e
   const char *path = getenv(SPOOL_VARIABLE);
   if (path && spool_open(path) == 0) {
     if ((spool->features & FEATURE_CHILDREN) || spool->processes == 0) {
-      exec_init(own_path(), path);
+      environment_init(own_path(), path);
       start_recording();
     } else {
       spool_close();

@@ -14,6 +14,7 @@
 #include "inside/core/thread_state.h"
 #include "inside/cpu/descriptors.h"
 #include "inside/cpu/ticks.h"
+#include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
 #include "inside/memory/copies.h"
 #include "inside/memory/memory.h"
@@ -65,7 +66,7 @@ void threads_begin(bool from_now) {
   if (spool->paused) begin_standing(t);
   pthread_setspecific(end_key, (void *)1); /* one of the first keys: nothing is allocated for it */
   threads_count(1);
-  ticks_arm();
+  timers_arm();
   write_start();
   thread_table_begin();
   errno = saved_errno;
@@ -96,7 +97,7 @@ void threads_end(void) {
   memory_thread_end();
   copies_thread_end();
   cuda_calls_thread_end();
-  ticks_disarm();
+  timers_disarm();
   threads_write_end();
   thread_table_end();
   threads_count(-1);

@@ -14,7 +14,7 @@
 #include "formats/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
-#include "inside/processes/exec.h"
+#include "inside/processes/environment.h"
 #include "inside/processes/process.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
@@ -414,7 +414,7 @@ static void set_up(void) {
   snprintf(preload_both, sizeof preload_both, "LD_PRELOAD=%s:libm.so.6", library);
   snprintf(spool_ours, sizeof spool_ours, "SCALENE_TRACE_SPOOL=%s/a spool", folder);
   check(close(open(spool_path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)) == 0);
-  exec_init(library, spool_path);
+  environment_init(library, spool_path);
   header.features = FEATURE_CHILDREN;
 }
 

@@ -1,4 +1,5 @@
 /* Scenarios: calls that wait for signals or with another mask, in several threads. */
+#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
