@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PACKAGES := formats recorder analyze cli
-C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool/spool.h
+C_FILES := $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) formats/spool/spool.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
@@ -31,7 +31,7 @@ $(VENV)/.stamp-tools: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.[ch] shim/watch/*.[ch]) $(wildcard formats/spool/*.h) \
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/*/*.[ch] shim/inside/*/*.[ch]) $(wildcard formats/spool/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'

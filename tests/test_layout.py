@@ -1,4 +1,4 @@
-"""The offsets in shim/src/pylayout.c and objects.c against the headers of the interpreters that are installed."""
+"""The offsets in shim/shared/stacks/pylayout.c and shim/inside/python/objects.c against the headers of the interpreters that are installed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 from interpreters import Interpreter, interpreters
 
-FOLDER = Path(__file__).resolve().parent.parent / "shim" / "src"
-SOURCE = FOLDER / "pylayout.c"
+SHIM = Path(__file__).resolve().parent.parent / "shim"
+SOURCE = SHIM / "shared" / "stacks" / "pylayout.c"
 
 #: Field of our table to member of a struct of CPython.
 MEMBERS = {
@@ -118,13 +118,13 @@ def members(version: str) -> dict[str, tuple[str, str]]:
 
 def our_constants() -> dict[str, int]:
     """The offsets that are constants: the same in every version."""
-    text = (FOLDER / "objects.c").read_text() + (FOLDER / "pylayout.h").read_text()
+    text = (SHIM / "inside" / "python" / "objects.c").read_text() + SOURCE.with_suffix(".h").read_text()
     return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)$", text, re.MULTILINE)}
 
 
 def watched_constants() -> dict[str, int]:
     """The offsets that the watcher's files define."""
-    text = "".join(path.read_text() for path in sorted((FOLDER.parent / "watch").glob("*.c")))
+    text = "".join(path.read_text() for path in sorted((SHIM / "watch").glob("*.c")))
     return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)\b", text)}
 
 

@@ -4,9 +4,17 @@
  * time among the stacks and classes that they meet: what passed between two looks that met the same wait is that wait's;
  * between two different ones, half each; and what no look has met stays owed and goes to the next wait that is met. So
  * the sum is exact, and short waits get their share because they are met as often as they deserve. */
+#include "watch/threads.h"
+
 #include <sys/syscall.h>
 
-#include "watch.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "watch/proc.h"
+#include "watch/stack.h"
 
 #define LEAST_WAIT_NS 100000      /* shorter ones stay owed */
 #define DELAY_PORTION_NS 20000000 /* delays are given to a stack in portions of this, */

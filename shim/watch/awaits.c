@@ -2,11 +2,21 @@
  *
  * Many tasks are read at once, level by level. A process that has run meanwhile is read twice: a task counts when it is
  * the same both times, for then it was so in between. */
-#include "watch.h"
+#include "watch/tasks.h"
 
-#include "chain.h"
-#include "dictionary.h"
-#include "python.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/stacks/chain.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
+#include "shared/words.h"
+#include "watch/asyncio.h"
+#include "watch/proc.h"
+#include "watch/remote.h"
+#include "watch/stack.h"
+#include "watch/threads.h"
 
 #define OBJECT_BYTES 208 /* of a generator: with its frame and some of its slots, from 3.11 on */
 #define LEAST_OBJECT_BYTES 152
@@ -46,13 +56,7 @@ static struct {
 
 static uint64_t mixed(uint64_t hash, uint64_t value) { return dictionary_node_hash(hash, value, 0); }
 
-static int32_t int_at(const char *bytes, int offset) {
-  int32_t value;
-  memcpy(&value, bytes + offset, sizeof value);
-  return value;
-}
-
-static bool is_310(void) { return python_layout->frame_owner < 0; }
+static bool is_310(void) { return target.layout->frame_owner < 0; }
 
 /* ---- one generator ---- */
 
@@ -61,18 +65,18 @@ enum generator { SUSPENDED_AT_YIELD, SUSPENDED_IN_AWAIT, NOT_SUSPENDED };
 /* 3.10: the instruction after the last is YIELD_FROM. 3.11, 3.12: it is a RESUME that says so. */
 static bool awaits_by_bytecode(const char *frame) {
   enum { YIELD_FROM = 72, RESUMED_IN_YIELD_FROM = 2 };
-  uintptr_t instruction = remote_at(frame, python_layout->frame_instruction) + 2;
+  uintptr_t instruction = word_at(frame, target.layout->frame_instruction) + 2;
   unsigned char unit[2] = {0, 0};
   if (!is_310()) return safe_read(unit, (void *)instruction, 2) && (unit[1] & 3) >= RESUMED_IN_YIELD_FROM;
-  uintptr_t code = remote_at(frame, python_layout->frame_code);
-  uintptr_t bytes = remote_word(code + (uintptr_t)python_layout->code_bytecode);
-  intptr_t index = int_at(frame, python_layout->frame_instruction) + 1;
+  uintptr_t code = word_at(frame, target.layout->frame_code);
+  uintptr_t bytes = remote_word(code + (uintptr_t)target.layout->code_bytecode);
+  intptr_t index = int_at(frame, target.layout->frame_instruction) + 1;
   return bytes && safe_read(unit, (void *)(bytes + BYTES_DATA + (uintptr_t)(2 * index)), 2) && unit[0] == YIELD_FROM;
 }
 
 /* `state`: of the generator; from 3.13 on it says both. */
 static enum generator state_of(int state, const char *frame, enum kind kind) {
-  if (python_layout->version >= 0x30d) {
+  if (target.layout->version >= 0x30d) {
     return state == -1 ? SUSPENDED_IN_AWAIT : state == -2 ? SUSPENDED_AT_YIELD : NOT_SUSPENDED;
   }
   if (state != -1) return NOT_SUSPENDED;
@@ -82,17 +86,17 @@ static enum generator state_of(int state, const char *frame, enum kind kind) {
 
 /* What is on top of the frame's stack: what it awaits. `frame` holds `size` bytes from `address` on. */
 static uintptr_t top_of(uintptr_t address, const char *frame, size_t size) {
-  const struct python_layout *layout = python_layout;
+  const struct python_layout *layout = target.layout;
   int32_t depth = int_at(frame, layout->frame_depth);
   if (depth <= 0 || depth > MAX_SLOTS) return 0;
-  uintptr_t values = is_310() ? remote_at(frame, layout->frame_values) : address + (uintptr_t)layout->frame_values;
+  uintptr_t values = is_310() ? word_at(frame, layout->frame_values) : address + (uintptr_t)layout->frame_values;
   uintptr_t top = values + 8 * (uintptr_t)(depth - 1);
-  return top >= address && top - address + 8 <= size ? remote_at(frame, (int)(top - address)) : remote_word(top);
+  return top >= address && top - address + 8 <= size ? word_at(frame, (int)(top - address)) : remote_word(top);
 }
 
 static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {
   scratch.frames = 0;
-  if (step_count >= STEPS || !chain_add(&scratch, address, frame) || !scratch.frames) return false;
+  if (step_count >= STEPS || !chain_add(&target, &scratch, address, frame) || !scratch.frames) return false;
   steps[step_count] = (struct step){scratch.entry[0], walk->last};
   walk->last = step_count++;
   walk->identity =
@@ -135,7 +139,7 @@ static void read_whole(char *to, const uintptr_t *from, int count, size_t size, 
   remote_read_each(to, from, count, size);
   for (int i = 0; i < count; i++) {
     char *bytes = to + (size_t)i * size;
-    if (from[i] && !remote_at(bytes, OBJECT_TYPE)) (void)!safe_read(bytes, (void *)from[i], least);
+    if (from[i] && !word_at(bytes, OBJECT_TYPE)) (void)!safe_read(bytes, (void *)from[i], least);
   }
 }
 
@@ -147,26 +151,26 @@ static void step_in_310(struct process *process, struct sight *sights, int count
   uintptr_t from[AWAITS_BLOCK];
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
-    from[i] = walks[i].at && is_generator(kind) ? remote_at(object, python_layout->generator_frame) : 0;
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
+    from[i] = walks[i].at && is_generator(kind) ? word_at(object, target.layout->generator_frame) : 0;
   }
   read_whole(frames, from, count, FRAME_BYTES, LEAST_FRAME_BYTES);
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES, *frame = frames + (size_t)i * FRAME_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || !is_generator(kind)) continue;
-    int state = from[i] ? (signed char)frame[python_layout->generator_state] : 0; /* without a frame: it is over */
+    int state = from[i] ? (signed char)frame[target.layout->generator_state] : 0; /* without a frame: it is over */
     step_in(&sights[i], &walks[i], kind, state, from[i], frame, FRAME_BYTES);
   }
 }
 
 static void step_in_all(struct process *process, struct sight *sights, int count) {
-  int at = python_layout->generator_frame;
+  int at = target.layout->generator_frame;
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || !is_generator(kind)) continue;
-    int state = (signed char)object[python_layout->generator_state];
+    int state = (signed char)object[target.layout->generator_state];
     step_in(&sights[i], &walks[i], kind, state, walks[i].at + (uintptr_t)at, object + at, OBJECT_BYTES - (size_t)at);
   }
 }
@@ -175,9 +179,9 @@ static void step_in_all(struct process *process, struct sight *sights, int count
 static void pass_others(struct process *process, struct sight *sights, int count) {
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || is_generator(kind)) continue;
-    walks[i].at = kind == KIND_WRAPPER ? remote_at(object, WRAPPED) : 0;
+    walks[i].at = kind == KIND_WRAPPER ? word_at(object, WRAPPED) : 0;
     walks[i].identity = mixed(walks[i].identity, walks[i].at);
     if (walks[i].last < 0 && kind != KIND_WRAPPER) sights[i].state = SIGHT_UNREAD; /* a coroutine of native code */
   }
@@ -205,8 +209,8 @@ static void read_references(struct process *process, const uintptr_t *references
   char *bytes = objects;
   remote_read_each(bytes, references, count, REFERENCE_BYTES);
   for (int i = 0; i < count; i++, bytes += REFERENCE_BYTES) {
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(bytes, OBJECT_TYPE));
-    uintptr_t task = kind == KIND_REFERENCE ? remote_at(bytes, REFERENCE_OBJECT) : 0;
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE));
+    uintptr_t task = kind == KIND_REFERENCE ? word_at(bytes, REFERENCE_OBJECT) : 0;
     sights[i] = (struct sight){.task = task & 7 ? 0 : task, .state = SIGHT_GONE};
   }
 }
@@ -214,15 +218,15 @@ static void read_references(struct process *process, const uintptr_t *references
 /* `bytes`: null where it could not be read. */
 static void know_task(struct process *process, struct sight *sight, const char *bytes, int64_t now_ns) {
   int at = process->asyncio.coroutine_at;
-  enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(bytes, OBJECT_TYPE));
+  enum kind kind = remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE));
   if (!sight->task || kind != KIND_TASK || !at) {
-    if (sight->task && remote_at(bytes, OBJECT_TYPE)) sight->state = SIGHT_UNREAD;
+    if (sight->task && word_at(bytes, OBJECT_TYPE)) sight->state = SIGHT_UNREAD;
     return;
   }
-  sight->thread = asyncio_thread(process, remote_at(bytes, TASK_LOOP), now_ns);
+  sight->thread = asyncio_thread(process, word_at(bytes, TASK_LOOP), now_ns);
   if (!sight->thread) return; /* a task of a loop that does not run */
-  sight->coroutine = remote_at(bytes, at);
-  sight->name_object = remote_at(bytes, at + 8);
+  sight->coroutine = word_at(bytes, at);
+  sight->name_object = word_at(bytes, at + 8);
   sight->state = SIGHT_RUNNING;
 }
 
@@ -233,7 +237,7 @@ static void read_tasks(struct process *process, struct sight *sights, int count,
     if (from[i] && !process->asyncio.coroutine_at) asyncio_coroutine_at(process, from[i]);
   }
   size_t size = (size_t)process->asyncio.coroutine_at + 16;
-  if (size > TASK_BYTES) return;
+  if (size > TASK_BYTES || count <= 0) return;
   remote_read_each(frames, from, count, size);
   for (int i = 0; i < count; i++) {
     know_task(process, &sights[i], frames + (size_t)i * size, now_ns);
@@ -255,9 +259,9 @@ static bool intern(const struct walk *walk, bool truncated, uint64_t *stack) {
   scratch.frames = 0;
   for (int32_t at = walk->last; at >= 0 && scratch.frames < MAX_FRAMES; at = steps[at].outer)
     scratch.entry[scratch.frames++] = steps[at].entry;
-  if (!chain_verify(&scratch)) return false;
+  if (!chain_verify(&target, &scratch)) return false;
   if (truncated) loss_add(LOSS_deep_stack);
-  *stack = scratch.frames ? chain_intern(&scratch, truncated) : 0;
+  *stack = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
   return true;
 }
 

@@ -1,11 +1,15 @@
 /* The kernel's view of a thread, from /proc. */
+#include "watch/proc.h"
+
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
+#include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "watch.h"
+#include "shared/base.h"
 
 #define EXITING 4            /* PF_EXITING among the flags of /proc/PID/stat */
 #define SPARE_DESCRIPTORS 16 /* left to the rest of the recorder, which imports and writes meanwhile */

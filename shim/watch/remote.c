@@ -1,9 +1,15 @@
 /* Python objects of another process: their types, what is in a dict, an attribute.
  *
  * Nothing there is trusted: each object is known by its type, each type by its name, loops are bounded. */
-#include "watch.h"
+#include "watch/remote.h"
 
-#include "python.h"
+#include <sys/uio.h>
+
+#include "shared/base.h"
+#include "shared/saferead.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+#include "watch/stack.h"
 
 #define PIECES 256
 #define TYPE_BYTES 264
@@ -21,12 +27,6 @@
 #define KEY_BYTES 80 /* of a str that is a key: those of more than 32 characters are none of ours */
 #define MAX_INTERPRETERS 64
 #define SPLIT_HEADER_313 8 /* 3.13: before the values of an instance */
-
-uintptr_t remote_at(const char *bytes, int offset) {
-  uintptr_t value;
-  memcpy(&value, bytes + offset, sizeof value);
-  return value;
-}
 
 uintptr_t remote_word(uintptr_t address) {
   uintptr_t value;
@@ -81,9 +81,9 @@ static const struct {
 
 static enum kind kind_by_name(const char *type) {
   char name[32] = {0};
-  if (!safe_read_some(name, (void *)remote_at(type, TYPE_NAME_AT), sizeof name - 1)) return KIND_OTHER;
+  if (!safe_read_some(name, (void *)word_at(type, TYPE_NAME_AT), sizeof name - 1)) return KIND_OTHER;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    bool heap = remote_at(type, TYPE_FLAGS_AT) & HEAP_TYPE;
+    bool heap = word_at(type, TYPE_FLAGS_AT) & HEAP_TYPE;
     if (strcmp(name, names[i].name) == 0 && (names[i].may_be_heap || !heap)) return names[i].kind;
   }
   return KIND_OTHER;
@@ -96,7 +96,7 @@ static enum kind read_kind(uintptr_t type) {
   for (int i = 0; type && kind == KIND_OTHER && i < MAX_BASES; i++) {
     if (!safe_read(bytes, (void *)type, sizeof bytes)) break;
     kind = kind_by_name(bytes);
-    type = remote_at(bytes, TYPE_BASE);
+    type = word_at(bytes, TYPE_BASE);
   }
   return kind;
 }
@@ -112,7 +112,7 @@ enum kind remote_kind(struct kinds *kinds, uintptr_t type) {
 }
 
 static bool is_kind(struct kinds *kinds, const char *object, enum kind kind) {
-  return remote_kind(kinds, remote_at(object, OBJECT_TYPE)) == kind;
+  return remote_kind(kinds, word_at(object, OBJECT_TYPE)) == kind;
 }
 
 size_t remote_instance_bytes(uintptr_t type) {
@@ -128,26 +128,26 @@ struct entries {
 };
 
 static uintptr_t index_bytes_310(const char *keys) {
-  uintptr_t size = remote_at(keys, 8);
+  uintptr_t size = word_at(keys, 8);
   return size <= 0xff ? size : size <= 0xffff ? 2 * size : size <= 0xffffffff ? 4 * size : 8 * size;
 }
 
 static bool find_entries(struct kinds *kinds, uintptr_t dict, struct entries *out) {
   char head[DICT_BYTES], keys[KEYS_BYTES];
   if (!safe_read(head, (void *)dict, sizeof head) || !is_kind(kinds, head, KIND_DICT)) return false;
-  uintptr_t at = remote_at(head, DICT_KEYS);
+  uintptr_t at = word_at(head, DICT_KEYS);
   if (!safe_read(keys, (void *)at, sizeof keys)) return false;
-  bool is_310 = python_layout->version == 0x30a, general = is_310 || keys[10] == 0;
+  bool is_310 = target.layout->version == 0x30a, general = is_310 || keys[10] == 0;
   uintptr_t bytes = is_310 ? 40 + index_bytes_310(keys) : 32 + ((uintptr_t)1 << (keys[9] & 31));
-  uintptr_t count = remote_at(keys, is_310 ? 32 : 24);
+  uintptr_t count = word_at(keys, is_310 ? 32 : 24);
   *out = (struct entries){at + bytes, (uint32_t)count, general ? 24 : 16, general ? 8 : 0};
   return count <= MAX_ENTRIES;
 }
 
 static bool is_name(const char *object, const char *name) {
-  size_t length = strlen(name), at = (size_t)python_layout->ascii_data;
+  size_t length = strlen(name), at = (size_t)target.layout->ascii_data;
   bool is_ascii = object[STR_STATE] & 64;
-  return is_ascii && remote_at(object, STR_LENGTH) == length && at + length <= KEY_BYTES &&
+  return is_ascii && word_at(object, STR_LENGTH) == length && at + length <= KEY_BYTES &&
          memcmp(object + at, name, length) == 0;
 }
 
@@ -160,10 +160,10 @@ uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name) {
   for (uint32_t at = 0; at < entries.count; at += AT_ONCE) {
     uint32_t count = entries.count - at < AT_ONCE ? entries.count - at : AT_ONCE, stride = entries.stride;
     if (!safe_read(block, (void *)(entries.start + (size_t)at * stride), (size_t)count * stride)) return 0;
-    for (uint32_t i = 0; i < count; i++) key[i] = remote_at(block, (int)(i * stride + entries.key));
+    for (uint32_t i = 0; i < count; i++) key[i] = word_at(block, (int)(i * stride + entries.key));
     remote_read_each(keys, key, (int)count, KEY_BYTES);
     for (uint32_t i = 0; i < count; i++) {
-      if (is_name(keys + (size_t)i * KEY_BYTES, name)) return remote_at(block, (int)(i * stride + entries.key + 8));
+      if (is_name(keys + (size_t)i * KEY_BYTES, name)) return word_at(block, (int)(i * stride + entries.key + 8));
     }
   }
   return 0;
@@ -174,7 +174,7 @@ uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name) {
 static uintptr_t first_in_dict(struct kinds *kinds, uintptr_t dict) {
   struct entries entries;
   uintptr_t values = dict ? remote_word(dict + DICT_VALUES) : 0;
-  if (values) return remote_word(values + (python_layout->version >= 0x30d ? SPLIT_HEADER_313 : 0));
+  if (values) return remote_word(values + (target.layout->version >= 0x30d ? SPLIT_HEADER_313 : 0));
   if (!dict || !find_entries(kinds, dict, &entries) || !entries.count) return 0;
   return remote_word(entries.start + entries.key + 8);
 }
@@ -183,7 +183,7 @@ static uintptr_t first_in_dict(struct kinds *kinds, uintptr_t dict) {
  * there, or values behind the fields. */
 uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object) {
   uintptr_t before = remote_word(object - 24), values = 0;
-  switch (python_layout->version) {
+  switch (target.layout->version) {
   case 0x30a: return first_in_dict(kinds, remote_word(object + 16));
   case 0x30b: values = remote_word(object - 32); break;
   case 0x30c:
@@ -199,7 +199,7 @@ uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object) {
 
 /* The main interpreter is the last of the list: new ones stand in front. */
 uintptr_t remote_main_interpreter(uintptr_t runtime) {
-  const struct python_layout *layout = python_layout;
+  const struct python_layout *layout = target.layout;
   uintptr_t at = remote_word(runtime + (uintptr_t)layout->runtime_interpreters);
   for (int i = 0; at && i < MAX_INTERPRETERS; i++) {
     uintptr_t next = remote_word(at + (uintptr_t)layout->interp_next);

@@ -3,10 +3,21 @@
  * A look at a process meets all of its tasks, or a part of them that stands for all. What passed between two looks that met
  * a task at the same place is that place's; between two different ones, half each; a task that came or went between two
  * looks has half of that time. So the sums are right on average, however seldom the looks are. */
-#include "watch.h"
+#include "watch/tasks.h"
 
-#include "dictionary.h"
-#include "python.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+#include "watch/asyncio.h"
+#include "watch/remote.h"
+#include "watch/stack.h"
+#include "watch/threads.h"
 
 #define LEAST_PAUSE_NS 20000000
 #define MOST_PAUSE_NS 5000000000
@@ -249,7 +260,7 @@ static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
     uint64_t count = slots - at < 1024 ? slots - at : 1024;
     if (!safe_read(block, (void *)(table + at * SLOT_BYTES), count * SLOT_BYTES)) return -1;
     for (uint64_t i = 0; i < count; i++) {
-      uintptr_t reference = remote_at(block, (int)(i * SLOT_BYTES));
+      uintptr_t reference = word_at(block, (int)(i * SLOT_BYTES));
       if (reference < 65536 || (reference & 7) || !is_chosen(reference, shift)) continue;
       if (chosen == MOST_LOOKED) return MOST_LOOKED + 1;
       references[chosen++] = reference;
@@ -263,12 +274,12 @@ static int choose_tasks(struct process *process) {
   struct asyncio *asyncio = &process->asyncio;
   char set[SET_BYTES];
   if (!safe_read(set, (void *)asyncio->tasks, sizeof set)) return -1;
-  uint64_t used = remote_at(set, SET_USED), slots = remote_at(set, SET_MASK) + 1;
-  if (remote_kind(&asyncio->kinds, remote_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
+  uint64_t used = word_at(set, SET_USED), slots = word_at(set, SET_MASK) + 1;
+  if (remote_kind(&asyncio->kinds, word_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
   if (asyncio->shift && used >> asyncio->shift < MOST_LOOKED / 4) asyncio->shift--;
-  int chosen = choose(remote_at(set, SET_TABLE), slots, asyncio->shift);
+  int chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift);
   for (; chosen > MOST_LOOKED && asyncio->shift < 20; asyncio->shift++)
-    chosen = choose(remote_at(set, SET_TABLE), slots, asyncio->shift + 1);
+    chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift + 1);
   if (asyncio->shift && !asyncio->sampled) loss_add(LOSS_tasks_sampled);
   asyncio->sampled = asyncio->sampled || asyncio->shift;
   asyncio->weight = asyncio->shift && chosen > 0 ? (double)used / chosen : 1;
@@ -323,7 +334,7 @@ static void look(struct process *process, int64_t now_ns) {
 
 static bool may_look(struct process *process) {
   return process->threads && process->refusals < REFUSED && stack_aim(process->threads) &&
-         python_layout->interp_modules >= 0;
+         target.layout->interp_modules >= 0;
 }
 
 static void rest(struct process *process, int64_t now_ns) {

@@ -1,7 +1,15 @@
 /* Which threads are watched: those on the board, by process. */
+#include "watch/threads.h"
+
 #include <unistd.h>
 
-#include "watch.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "watch/proc.h"
+#include "watch/tasks.h"
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
