@@ -19,14 +19,14 @@ from scalene_trace.formats.errors import TraceDamaged
 from scalene_trace.formats.trace import integrity, schema
 from trace_builder import TRACE_ID, TraceBuilder
 
-NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))
+NAMES = sorted(queries.paths(queries.VIEWS) | queries.paths(queries.STATEMENTS))
 #: Values for the parameters that a query takes.
 PARAMETERS: dict[str, dict[str, Any]] = {
     "sources_of": {"files": []},
     "metric_sums": {"metric": "cpu"},
     "metric_events": {"metric": "cpu"},
     "process_cpu": {"piece_ns": 10_000_000},
-    "memory_rows": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
+    "memory_figures": {"by": "line", "temporary_ns": None, "temporary_allocations": None},
     "binned_ticks": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
     "binned_waits": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},
     "binned_memory": {"origin_ns": 0, "bin_ns": 1000, "bins": 10},

@@ -122,7 +122,7 @@ class TraceStacks:
             id_: Frame(plain(function or "?"), plain(file or "?"), first_line or 0, line or 0, "python")
             for id_, function, file, first_line, line in queries.run(connection, "location_list")
         }
-        rows = queries.run(connection, "whole_stacks")
+        rows = queries.run(connection, "stack_list")
         self._whole = {stack: (truncated, locations or []) for stack, truncated, locations in rows}
         self._known: dict[tuple[object, ...], int] = {}
 

@@ -91,7 +91,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
 
 def _libraries(connection: Connection) -> Json:
     """By file and line, the libraries that most of the line's native time went to: name (None = no known file), seconds."""
-    times = library_times(queries.rows(connection, "library_rows"), [line_key])
+    times = library_times(queries.rows(connection, "library_figures"), [line_key])
     found: Json = {}
     for (file, line), libraries in times.items():
         if file is not None:

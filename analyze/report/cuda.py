@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..trace.connection import Connection
 
 DIRECTIONS = ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes", "unified_bytes")
-#: Columns of device_rows.sql that add up.
+#: Columns of line_device_figures.sql that add up.
 SUMMED = (*DIRECTIONS, "device_copy_s", "device_sync_s", "device_alloc_bytes", "device_live_at_peak_bytes")
 #: Samplers of :data:`info.SAMPLERS` that this is about.
 SAMPLERS = ("device_copy", "device_sync", "device_alloc")
@@ -29,7 +29,7 @@ def add_devices(
         row.update(dict.fromkeys(SUMMED, 0))
     if not has_calls:
         return None
-    found = queries.rows(connection, "device_rows")
+    found = queries.rows(connection, "line_device_figures")
     tables = Rows(lines, LINE, rest), Rows(functions, FUNCTION, rest)
     for each in found:
         for row in [rest] if each["file"] is None else [table.at(each) for table in tables]:

@@ -21,7 +21,7 @@ MOST_NAMED = 3
 
 
 def library_times(rows: Sequence[Row], keys: Iterable[Callable[[Row], Key]]) -> dict[Key, list[LibraryTime]]:
-    """The libraries with most native time under each key; ``rows`` are those of library_rows.sql."""
+    """The libraries with most native time under each key; ``rows`` are those of library_figures.sql."""
     groups: dict[Key, list[Row]] = defaultdict(list)
     for key in keys:
         for row in rows:
@@ -61,7 +61,7 @@ def build_libraries(
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
-            rows += queries.rows(traces.connection, "library_rows")
+            rows += queries.rows(traces.connection, "library_figures")
     made = _rows(rows)
     return Table("libraries", query, infos, (sorted_rows(made, sort) if sort else _in_pieces(made))[:limit])
 

@@ -48,7 +48,7 @@ class MemoryQuery:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of memory_rows.sql."""
+        """The parameters of memory_figures.sql."""
         limit_ns = None if self.temporary_s is None else round(self.temporary_s * 1e9)
         return {"by": self.by, "temporary_ns": limit_ns, "temporary_allocations": self.temporary_allocations}
 
@@ -70,7 +70,7 @@ def build_memory(
     for trace, path in enumerate(paths, start=1):
         with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
-            rows += queries.rows(traces.connection, "memory_rows", **asked.parameters)
+            rows += queries.rows(traces.connection, "memory_figures", **asked.parameters)
             peaks += _peaks(traces.connection, trace)
             found += _reconciliations(traces.connection, trace)
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"]}) | sources
@@ -88,7 +88,7 @@ def build_memory(
 
 
 class _Maker:
-    """Makes results of the rows of memory_rows.sql, of one trace or several."""
+    """Makes results of the rows of memory_figures.sql, of one trace or several."""
 
     def __init__(self, by: str, sources: Sources, has_peak: bool) -> None:
         self._by = by

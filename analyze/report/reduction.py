@@ -54,7 +54,7 @@ _SUMS = {
 
 @dataclass
 class Sums:
-    """Traces added up: rows by key with the columns of lines.sql, functions.sql and library_rows.sql.
+    """Traces added up: rows by key with the columns of lines.sql, functions.sql and library_figures.sql.
 
     ``infos`` has one for each trace, in their order; ``leaks`` those of each that has any; ``growth``, by key, when (ns)
     the growth so far was how much (bytes), of the trace in which it is largest. ``window_s`` is the length of all,
@@ -177,7 +177,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         unattributed=unattributed,
         growth=_growth(queries.run(connection, "line_trends")),
         leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
-        libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
+        libraries=_by_key(queries.rows(connection, "library_figures"), _library_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak_bytes,

@@ -28,7 +28,7 @@ def build_tasks(
     for index, path in enumerate(paths, start=1):
         with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
-            rows = queries.rows(traces.connection, "task_list")
+            rows = queries.rows(traces.connection, "task_figures")
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"] is not None})
             found += [_task(row, index, sources) for row in rows]
     return Table("tasks", query, infos, sorted_rows(found, sort or "suspended_s")[:limit])

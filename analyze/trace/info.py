@@ -56,7 +56,7 @@ def trace_infos(traces: Traces) -> list[TraceInfo]:
     connection = traces.connection
     counts, pythons, values = _record_counts(connection), _python_versions(connection), _settings_by_trace(connection)
     losses: dict[int, list[Loss]] = {}
-    for row in queries.rows(connection, "losses_list"):
+    for row in queries.rows(connection, "loss_list"):
         losses.setdefault(row.pop("trace"), []).append(Loss(**row))
     return [
         _trace_info(file, values.get(trace, {}), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
