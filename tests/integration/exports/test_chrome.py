@@ -11,8 +11,8 @@ import pytest
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.example_traces import THIN, hostile_trace, rich_trace, thin_trace
+from tests.support.page_traces import device_trace
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
-from tests.unit.analyze.test_html_document import device_trace
 
 Event = dict[str, Any]
 

@@ -11,7 +11,7 @@ from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.trace.selection import Selection
 from tests.long import consumers
 from tests.support.example_traces import hostile_trace, rich_trace
-from tests.unit.analyze.test_html_document import device_trace
+from tests.support.page_traces import device_trace
 
 pytestmark = pytest.mark.long
 

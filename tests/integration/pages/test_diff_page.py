@@ -15,10 +15,9 @@ from scalene_trace.analyze.diff.results import Diff
 from scalene_trace.analyze.html import comparison
 from scalene_trace.analyze.html.comparison import build_comparison, comparison_document
 from scalene_trace.cli.analyze.command import EXIT_USAGE, run
-from tests.integration.pages.test_report_page import COLUMN, hostile_trace
 from tests.support.browser import Browser, Page
+from tests.support.page_traces import COLUMN, empty_traces, hostile_page_trace, unpacked
 from tests.support.trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
-from tests.unit.analyze.test_html_document import empty_traces, unpacked
 
 OLD_APP, NEW_APP = "/srv/one/app.py", "/srv/two/app.py"
 OLD = ["import tool", "", "def work(rows):", "    for row in rows:", "        tool.crunch(row)", "    tool.store(rows)", "", "work([1])"]  # fmt: skip
@@ -231,9 +230,9 @@ def test_a_comparison_of_next_to_nothing_is_a_sensible_page(
             assert not [word for word in ("NaN", "undefined", "null", "Infinity") if word in text]
 
 
-def test_hostile_traces_are_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
-    first, evil = hostile_trace(tmp_path / "a.parquet")
-    second, _ = hostile_trace(tmp_path / "b.parquet")
+def test_hostile_page_traces_are_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
+    first, evil = hostile_page_trace(tmp_path / "a.parquet")
+    second, _ = hostile_page_trace(tmp_path / "b.parquet")
     page_path = tmp_path / "p.html"
     text = made([first], [second])[1]
     assert text.isascii() and text.lower().count("</script") == 2 and text.count("<!--") == 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,16 +12,8 @@ from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.browser import Browser, Page
+from tests.support.page_traces import COLUMN, busy_trace, device_trace, empty_traces, hostile_page_trace
 from tests.support.trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
-from tests.unit.analyze.test_html_document import busy_trace, device_trace, empty_traces
-
-#: Texts of the cells of a column of the table that is shown, from top to bottom.
-COLUMN = """(key => {{
-    const table = document.querySelector('#pane .table');
-    const place = [...table.querySelectorAll('.head .cell')].findIndex(each => each.dataset.key === key);
-    const rows = [...table.querySelectorAll('.rows .row')].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex);
-    return rows.map(row => row.children[place].textContent);
-}})('{key}')"""
 
 
 @pytest.fixture(scope="module")
@@ -323,32 +314,8 @@ def test_ten_thousand_lines_and_a_million_ticks_fit_into_ten_megabytes_and_a_tab
         assert page.complaints() == []
 
 
-def hostile_trace(path: Path) -> tuple[Path, list[str]]:
-    """A trace all of whose texts want to be code."""
-    evil = ["</script><script>window.done = 1</script>", "<img src=x onerror='window.done = 1'>", "<!--<script>"]
-    evil += ["]]>&lt;b&gt;\"'`${window.done = 1}", "\x1b]0;title\x07\x1b[31m\r\n", "\u202e\u2028\x00", "x" * 10_000]
-    builder = TraceBuilder()
-    builder.settings["command"] = json.dumps(evil)
-    builder.settings["features"] = json.dumps(["cpu", "memory", "wait", "alloc"])
-    process = builder.process(command=evil, executable=evil[0], end=evil[1])
-    for number, text in enumerate(evil):
-        thread = builder.thread(process, SECOND, name=text)
-        file = f"/app/{text.replace(chr(0), '')}.py"
-        stack = builder.stack((file, text, 1, 1), (file, f"<module>{text}", 1, 2))
-        builder.tick((number + 5) * MS, process, thread, stack)
-        builder.wait((number + 5) * MS, process, thread, stack, MS)
-        builder.memory((number + 5) * MS, process, thread, stack, 10_485_767, 10_485_767 * (number + 1))
-        builder.alloc((number + 5) * MS, process, thread, stack, 2_000_003, type=text, allocator=text)
-        builder.source(file, f"{text}\n{text}\n")
-        builder.loss(text, "loss", 3, text)
-        builder.add("mark", t_ns=5 * MS, what="mark", text=text)
-    for number, file in enumerate(("constructor", "__proto__", "toString")):
-        builder.tick((number + 50) * MS, process, thread, builder.stack((file, file, 1, 1)), pc_class="extension")
-    return builder.write(path), evil
-
-
-def test_a_hostile_trace_is_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
-    trace, evil = hostile_trace(tmp_path / "t.parquet")
+def test_a_hostile_page_trace_is_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
+    trace, evil = hostile_page_trace(tmp_path / "t.parquet")
     path = written(trace)
     with browser.page(path) as page:
         elements: Any = page.value("document.querySelectorAll('script, img, b[onclick]').length")

@@ -33,11 +33,11 @@ from scalene_trace.recorder.run.drain import Drain
 from scalene_trace.recorder.run.residents import Residents
 from scalene_trace.recorder.run.settings import Settings
 from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
-from tests.integration.record.test_drain import NAMESPACE, Writer, ticks_of, turn
+from tests.support.conversion import facts
 from tests.support.interpreters import Interpreter
 from tests.support.recording import record, rows, run, tool
 from tests.support.spool_builder import SpoolBuilder
-from tests.unit.recorder.test_convert import facts
+from tests.support.spool_writer import NAMESPACE, Writer, ticks_of, turn
 
 MANY = 2**62
 SCRIPT = "import time; time.sleep(0.3); print('hi')"

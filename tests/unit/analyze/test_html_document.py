@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 import json
 import random
 import re
-import zlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,23 +21,11 @@ from scalene_trace.analyze.html.page import ASSETS, assemble, build_page
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from tests.support.gpu_traces import gpu_trace
+from tests.support.page_traces import APP, busy_trace, device_trace, empty_traces, unpacked
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
-from tests.unit.analyze.test_gpu import gpu_trace, used
 
-APP, LIB = "/home/me/app.py", "/usr/lib/python3.12/queue.py"
 WEB = ASSETS.parent / "web"
-
-
-def unpacked(text: str, is_signed: bool = False) -> list[int]:
-    """The other way round, one byte at a time."""
-    numbers, value, shift = [], 0, 0
-    for byte in zlib.decompress(base64.b64decode(text)):
-        value |= (byte & 127) << shift
-        shift += 7
-        if byte < 128:
-            numbers.append((value >> 1) ^ -(value & 1) if is_signed else value)
-            value = shift = 0
-    return numbers
 
 
 def rows_of(series: dict[str, Any]) -> list[tuple[int, int, int]]:
@@ -98,43 +83,6 @@ def test_the_highest_value_of_a_piece_counts_what_held_before() -> None:
     # 100..110: 5 held; 110..120: 9 from 112 on; 120..130: 9 held, 2 from 125 on; 130..: 2, then 7 beyond the end
     assert highest([(50, 5), (112, 9), (125, 2), (141, 7)], bins) == [(100, 5), (112, 9), (120, 9), (141, 7)]
     assert highest([], bins) == [(100, 0), (110, 0), (120, 0), (130, 0)]
-
-
-def busy_trace(path: Path) -> Path:
-    """Two threads, three lines, library code, waits over several pieces, memory, copies, a child that ends early."""
-    random_ = random.Random(20_260_102)
-    builder = TraceBuilder()
-    builder.settings["features"] = json.dumps(["cpu", "wait", "memory", "alloc", "copy", "children"])
-    parent = builder.process(end_ns=10 * SECOND)
-    child = builder.process(t_ns=SECOND, end_ns=6 * SECOND, cause="spawn", parent=parent)
-    threads = [(parent, builder.thread(parent, 3 * SECOND)), (child, builder.thread(child, SECOND, SECOND))]
-    main = (APP, "<module>", 1, 40)
-    frames = [(APP, "work", 3, 7), (APP, "work", 3, 8), (LIB, "get", 100, 120)]
-    stacks = [builder.stack(main), *(builder.stack(frame, main) for frame in frames), None]
-    stacks.append(builder.stack(frames[2], frames[0], frames[1], main))
-    footprint = 0
-    for t_ns in sorted(random_.randrange(SECOND, 6 * SECOND) for _ in range(700)):
-        process, thread = random_.choice(threads)
-        stack, size = random_.choice(stacks), random_.randrange(1_000, 3_000_000)
-        kind = random_.randrange(5)
-        if kind == 0:
-            native = {"pc_class": "extension"} if random_.random() < 0.5 else {}
-            builder.tick(t_ns, process, thread, stack, system_ns=random_.randrange(3) * MS, **native)
-        elif kind == 1:
-            span_ns = random_.randrange(1, SECOND)
-            waited = {"class": random_.choice(["sleep", "disk", "gil"]), "span_ns": span_ns}
-            builder.wait(t_ns, process, thread, stack, span_ns // 2, **waited)
-        elif kind == 2:
-            net = random_.choice([10_485_767, -10_485_767])
-            footprint = max(footprint + net, 0)
-            builder.memory(t_ns, process, thread, stack, net, footprint if process == parent else 7)
-        elif kind == 3:
-            life = random_.choice([None, random_.randrange(1, 3 * SECOND)])
-            builder.alloc(t_ns, process, thread, stack, size, life, interval_bytes=262_144)
-        else:
-            builder.copy(t_ns, process, thread, stack, size)
-    builder.source(APP, "line\n" * 60)
-    return builder.write(path)
 
 
 @pytest.fixture(scope="module")
@@ -233,29 +181,6 @@ def test_what_is_alive_at_the_peak_of_a_window_is_told_to_the_allocation(
     with open_traces([busy], Selection(from_s, to_s)) as traces:
         (peak_ns,) = traces.connection.execute("SELECT t_ns FROM memory_peaks").fetchall()[0]
     assert total["alloc"] - total["unlived"] - total["gone"] == pytest.approx(alive(busy, peak_ns), abs=20)
-
-
-def device_trace(path: Path) -> Path:
-    """The GPU of ``gpu_trace``, busy for 1.3 s and used by a second process too, with calls of a CUDA library on lines 10, 20
-    and in a library that line 10 calls; a second look at memory; half a turn on line 41, shorter than the averages."""
-    builder = gpu_trace(busy_ms=1_300)
-    other = builder.process(t_ns=SECOND, end_ns=9 * SECOND, cause="spawn", parent=1)
-    builder.wait(5 * SECOND, other, builder.thread(other, 0), builder.stack((APP, "other", 50, 51)), SECOND)
-    used(builder, 5 * SECOND, SECOND, 400 * MS, process=other, device=1)
-    blink = builder.stack((APP, "blink", 40, 41))
-    builder.wait(7 * SECOND, 1, 1, blink, 100 * MS)
-    used(builder, 7 * SECOND, 200 * MS, 100 * MS)
-    for t_ns, span_ns, size in ((2 * SECOND, 800 * MS, 100_000_007), (3 * SECOND, 300 * MS, 200_000_003)):
-        used(builder, t_ns, span_ns, None, memory_bytes=size, device=1)
-    train, load = builder.stack((APP, "train", 5, 10)), builder.stack((APP, "load", 15, 20))
-    inside = builder.stack((LIB, "to", 7, 8), (APP, "train", 5, 10))
-    calls = [(train, "h2d", 3_000_017), (inside, "d2h", 1_000_003), (load, "unified", 500_009), (None, "d2d", 70_001)]
-    for number, (stack, direction, size) in enumerate(calls):
-        for t_ns in (SECOND + number * 400 * MS, 6 * SECOND):
-            call = {"t_ns": t_ns, "process": 1, "thread": 1, "stack": stack, "calls": 1, "span_ns": 3 * MS}
-            builder.add("device_copy", **call, direction=direction, bytes=size, duration_ns=2 * MS)
-            builder.add("device_sync", **call, duration_ns=(number + 1) * 250 * MS)
-    return builder.write(path)
 
 
 @pytest.fixture(scope="module")
@@ -428,22 +353,6 @@ def test_hostile_text_stays_inside_the_data(tmp_path: Path) -> None:
     assert page.isascii() and page.lower().count("</script") == 2 and page.count("<!--") == 1
     data = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
     assert data is not None and json.loads(data[1])["traces"][0]["files"] == [file]
-
-
-def empty_traces(folder: Path) -> Iterator[Path]:
-    """Traces of nothing, of one tick, of memory alone."""
-    yield TraceBuilder().write(folder / "empty.parquet")
-    builder = TraceBuilder(settings={})
-    yield builder.write(folder / "bare.parquet")
-    builder = TraceBuilder()
-    process = builder.process()
-    builder.tick(5 * MS, process, builder.thread(process, 10 * MS), None)
-    yield builder.write(folder / "one.parquet")
-    builder = TraceBuilder()
-    builder.settings["features"] = json.dumps(["memory"])
-    process = builder.process()
-    builder.memory(5 * MS, process, builder.thread(process, 10 * MS), None, 10_485_767, 10_485_767)
-    yield builder.write(folder / "memory.parquet")
 
 
 def test_traces_with_next_to_nothing_make_a_document(tmp_path: Path) -> None:

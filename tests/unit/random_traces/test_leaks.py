@@ -16,10 +16,9 @@ from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace import queries
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from tests.support.random_allocations import ALLOCATORS, described
+from tests.support.random_traces import frames_of, oracle_owner, selections, traces, within
 from tests.support.trace_builder import MS, SECOND, Row, TraceBuilder
-from tests.unit.random_traces.test_memory import ALLOCATORS, described
-from tests.unit.random_traces.test_report import _frames as frames_of
-from tests.unit.random_traces.test_report import oracle_owner, selections, traces, within
 
 APP, TOOL, LIBRARY = "/home/me/app.py", "/home/me/tool.py", "/usr/lib/python3.12/json/decoder.py"
 IMPORT = ("<frozen importlib._bootstrap>", "_find_and_load", 1, 3)

@@ -17,12 +17,11 @@ from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.records import MemoryReport, Report
 from scalene_trace.analyze.trace.selection import Selection
+from tests.support.random_allocations import ALLOCATORS, described
+from tests.support.random_traces import frames, oracle_footprint, oracle_owner, selections, within
 from tests.support.trace_builder import SECOND, Row, TraceBuilder
-from tests.unit.random_traces.test_report import frames, oracle_footprint, oracle_owner, selections, within
 
 SIZES = (1, 24, 511, 4_096, 65_536, 1_999_993, 70_000_001)
-PYTHON_ALLOCATORS = (("pymalloc", True), ("malloc", True), ("chunk", True))
-ALLOCATORS = (*PYTHON_ALLOCATORS, ("malloc", False), ("mmap", False), ("mprotect", False))
 
 sizes = st.sampled_from(SIZES)
 moments = st.integers(0, 9 * SECOND)
@@ -75,26 +74,6 @@ def _allocation(
 
 
 # The second computation
-
-
-def weight(block: int, interval: int | None) -> float | None:
-    """For how many blocks a sampled one stands."""
-    if interval is None:
-        return None
-    return 1.0 if interval == 1 else -1 / math.expm1(-block / interval)
-
-
-def described(alloc: Row) -> Row:
-    """The row with weights, parts and its end."""
-    block = alloc["block_bytes"] or alloc["usable_bytes"]
-    parts = block / alloc["usable_bytes"]
-    is_freed = alloc["lifetime_ns"] is not None and not alloc["at_exit"]
-    return alloc | {
-        "parts": parts,
-        "weight": weight(block, alloc["interval_bytes"]),
-        "live": weight(block, alloc["life_interval_bytes"]),
-        "end_ns": alloc["t_ns"] + alloc["lifetime_ns"] if is_freed else None,
-    }
 
 
 def last_end(builder: TraceBuilder, selection: Selection) -> int | None:

@@ -23,9 +23,8 @@ from scalene_trace.analyze.trace import queries
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from scalene_trace.analyze.user_sql.run import build_processes
-from tests.support.trace_builder import SECOND, Row, TraceBuilder
-from tests.unit.random_traces.test_report import (
-    _frames,
+from tests.support.random_traces import (
+    frames_of,
     oracle_charges,
     oracle_class,
     oracle_owner,
@@ -35,6 +34,7 @@ from tests.unit.random_traces.test_report import (
     within,
     within_window,
 )
+from tests.support.trace_builder import SECOND, Row, TraceBuilder
 
 CLASSES = ("sleep", "disk", "runnable", "gil")
 FEATURES = json.dumps(["cpu", "wait", "memory", "alloc", "copy", "children"])
@@ -256,7 +256,7 @@ def oracle_values(builder: TraceBuilder, selection: Selection, metric: str) -> d
 
 
 def _key(builder: TraceBuilder, row: Row, stack: int | None) -> Any:
-    frames = [(function, file, first, line or first) for file, function, first, line in _frames(builder, stack)]
+    frames = [(function, file, first, line or first) for file, function, first, line in frames_of(builder, stack)]
     return row["process"], row["thread"], tuple(reversed(frames))
 
 

@@ -13,8 +13,8 @@ from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.recorder.convert.kinds.cuda_calls import DeviceCalls
 from scalene_trace.recorder.convert.stacks import read_nodes, resolve_stacks
 from scalene_trace.recorder.convert.survey import Survey
+from tests.support.conversion import rows, tables_of
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
-from tests.unit.recorder.test_convert import rows, tables_of
 
 MS = 1_000_000
 ALLOCATED, FREED, NOT_FREED = C["BLOCK_ALLOCATED"], C["BLOCK_FREED"], C["BLOCK_NOT_FREED"]

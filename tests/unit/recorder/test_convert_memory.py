@@ -13,8 +13,8 @@ import pytest
 from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
+from tests.support.conversion import event_count, locations, rows, tables_of, with_stack
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
-from tests.unit.recorder.test_convert import event_count, locations, rows, tables_of, with_stack
 
 Row = dict[str, Any]
 

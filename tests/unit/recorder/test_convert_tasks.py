@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.conversion import rows, tables_of
 from tests.support.spool_builder import SpoolBuilder
-from tests.unit.recorder.test_convert import rows, tables_of
 
 MS = 1_000_000
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from scalene_trace.recorder.run.watcher import Watcher
+from tests.support.conversion import rows, tables_of
 from tests.support.spool_builder import C, SpoolBuilder
-from tests.unit.recorder.test_convert import rows, tables_of
 
 MS = 1_000_000
 
