@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from .trace.selection import Selection
 
 if TYPE_CHECKING:
-    from .results.records import Report
+    from .results.report import Report
 
 PathLike = str | os.PathLike[str]
 
@@ -46,7 +46,7 @@ class Rows(Sequence[Any]):
     def arrow(self) -> Any:
         """A pyarrow.Table; fields that hold lists or records have columns of those."""
         from ..formats.trace.arrow import table_of
-        from .results.records import to_json
+        from .results.base import to_json
 
         fields = self._row.__dataclass_fields__  # type: ignore[attr-defined]
         types = {name: str(each.type).removesuffix(" | None") for name, each in fields.items()}
@@ -97,19 +97,19 @@ class Analysis:
 
     def lines(self) -> Rows:
         """What each line costs, the most CPU time first."""
-        from .results.records import Line
+        from .results.report import Line
 
         return Rows(self.report().lines, Line)
 
     def functions(self) -> Rows:
         """What each function costs, alone and with all that it calls."""
-        from .results.records import Function
+        from .results.report import Function
 
         return Rows(self.report().functions, Function)
 
     def leaks(self) -> Rows:
         """The lines that leak; none where allocations were not sampled."""
-        from .results.records import Leak
+        from .results.report import Leak
 
         return Rows(self.report().leaks or [], Leak)
 
@@ -118,7 +118,7 @@ class Analysis:
     ) -> Rows:
         """Who allocated what. ``by``: line, function, type or allocator; raises ValueError for another."""
         from .report.memory import BY, MemoryQuery, build_memory
-        from .results.records import MemoryRow
+        from .results.memory import MemoryRow
 
         if by not in BY:
             raise ValueError(f"by is one of {', '.join(BY)}, not {by}")
@@ -128,28 +128,28 @@ class Analysis:
     def timeline(self, points: int = 100) -> Rows:
         """Memory of the process tree over time, at most so many points a trace."""
         from .report.timeline import build_timeline
-        from .results.records import TimelinePoint
+        from .results.timeline import TimelinePoint
 
         return Rows(build_timeline(self.paths, self.selection, {}, points).rows, TimelinePoint)
 
     def threads(self) -> Rows:
         """What each thread spent its time on."""
         from .report.threads import build_threads
-        from .results.records import ThreadInfo
+        from .results.threads import ThreadInfo
 
         return Rows(build_threads(self.paths, self.selection, {}).rows, ThreadInfo)
 
     def processes(self) -> Rows:
         """The process tree."""
-        from .results.records import ProcessInfo
-        from .user_sql.run import build_processes
+        from .report.processes import build_processes
+        from .results.trace import ProcessInfo
 
         return Rows(build_processes(self.paths, self.selection.processes, {}, None, None).rows, ProcessInfo)
 
     def libraries(self) -> Rows:
         """Native time by library and by function."""
         from .report.libraries import build_libraries
-        from .results.records import LibraryRow
+        from .results.libraries import LibraryRow
 
         return Rows(build_libraries(self.paths, self.selection, {}, None, None).rows, LibraryRow)
 

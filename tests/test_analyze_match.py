@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.diff.blocks import blocks_of
+from scalene_trace.analyze.diff.code_blocks import blocks_of
 from scalene_trace.analyze.diff.match import match_files, match_lines
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from recording import analyze, report
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import Waits
+from scalene_trace.analyze.results.report import Waits
 from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, SECOND, TraceBuilder
 

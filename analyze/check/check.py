@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from ..report.report import build_report
+from ..results.base import Table
 from ..results.quantities import amount_text
-from ..results.records import Line, Report, Table
+from ..results.report import Line, Report
 from ..trace.selection import Selection
 from ..user_sql.run import QueryRefused, run_sql
 from .budget import Budget, BudgetError, Limit, Query, Rule

@@ -28,7 +28,6 @@ from .runs import (
     same_places,
     version_of,
 )
-from .sentences import advice_on, summary_of
 from .shared_change import PRIOR_SIGMA_OF_MACHINE, SharedChange
 from .significance import (
     ALPHA,
@@ -44,6 +43,7 @@ from .significance import (
     spread_of,
     spread_test,
 )
+from .summary import advice_on, summary_of
 
 #: A line is tested from this share of its measure on, both sides together: testing more would blunt every test.
 LEAST_SHARE = 0.01
@@ -62,11 +62,6 @@ class Asked:
     gates: tuple[Gate, ...] = ()
     sort: str | None = None
     limit: int | None = None
-
-
-def build_diff(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> Diff:
-    """The traces at ``before`` against those at ``after``; one at a time is open. Raises the errors of ``open_traces``."""
-    return compare(*read_sides(before, after, asked), asked)
 
 
 def read_sides(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> tuple[list[Run], list[Run]]:

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..trace.sources import Sources
-from .blocks import Block, blocks_of
+from .code_blocks import Block, blocks_of
 
 Place = tuple[str, int]  #: (file, line from 1)
 Pairs = dict[Place, Place]

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..results.records import TraceInfo, to_json
+from ..results.base import to_json
+from ..results.trace import TraceInfo
 
 BETTER, WORSE, NOISE = "better", "worse", "noise"
 

@@ -13,7 +13,7 @@ from ..report.gpu import add_gpu
 from ..report.reduction import window_s
 from ..report.threads import CLASSES
 from ..report.timeline import memory_over_time
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import settings, trace_info, whole_number
 from ..trace.selection import Selection

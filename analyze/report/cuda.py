@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..results.records import DeviceCopies
+from ..results.report import DeviceCopies
 from ..trace import queries
-from .rows import FUNCTION, LINE, Row, Rows
+from .row_index import FUNCTION, LINE, Row, RowIndex
 
 if TYPE_CHECKING:
     from ..trace.connection import Connection
@@ -30,7 +30,7 @@ def add_devices(
     if not has_calls:
         return None
     found = queries.rows(connection, "device_rows")
-    tables = Rows(lines, LINE, rest), Rows(functions, FUNCTION, rest)
+    tables = RowIndex(lines, LINE, rest), RowIndex(functions, FUNCTION, rest)
     for each in found:
         for row in [rest] if each["file"] is None else [table.at(each) for table in tables]:
             _count(row, each)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..results.records import GpuPoint
+from ..results.timeline import GpuPoint
 from ..trace import queries
-from .rows import FUNCTION, LINE, Row, Rows
+from .row_index import FUNCTION, LINE, Row, RowIndex
 
 if TYPE_CHECKING:
-    from ..results.records import TraceInfo
+    from ..results.trace import TraceInfo
     from ..trace.connection import Connection
     from ..trace.selection import Selection
 
@@ -27,7 +27,7 @@ def add_gpu(connection: Connection, has_gpu: bool, lines: list[Row], functions: 
     if not has_gpu:
         return None
     peak: int = queries.rows(connection, "gpu_peak")[0]["gpu_peak_bytes"]
-    tables = {"line": Rows(lines, LINE, rest), "function": Rows(functions, FUNCTION, rest)}
+    tables = {"line": RowIndex(lines, LINE, rest), "function": RowIndex(functions, FUNCTION, rest)}
     for each in queries.rows(connection, "gpu_figures"):
         row = rest if each["file"] is None else tables[each["level"]].at(each)
         row.update({name: each[name] for name in NO_GPU})

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import LibraryRow, LibraryTime, SymbolTime, Table, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.libraries import LibraryRow, LibraryTime, SymbolTime
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection

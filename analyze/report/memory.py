@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation, sorted_rows
+from ..results.base import sorted_rows
+from ..results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection

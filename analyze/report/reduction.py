@@ -14,7 +14,7 @@ from typing import Any
 
 from ...formats.errors import TraceDamaged
 from ..leaks.leaks import Grown, find_leaks
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..results.trend import Point, reduce_points, steps
 from ..trace import queries
 from ..trace.info import trace_infos
@@ -25,7 +25,7 @@ from .batches import batches_of
 from .cuda import SUMMED as _SUMMED_OF_DEVICES
 from .cuda import add_devices, have_calls
 from .gpu import add_gpu, merged_gpu
-from .rows import Row
+from .row_index import Row
 from .threads import CLASSES
 from .timeline import Event, Memory, memory_over_time
 

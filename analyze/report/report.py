@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from ..leaks.leaks import merged_leaks
-from ..results.records import Function, Leak, Line, Report, Totals, sorted_rows
+from ..results.base import sorted_rows
+from ..results.report import Function, Leak, Line, Report, Totals
 from ..results.trend import Point, classify
 from ..trace.selection import Selection
 from ..trace.sources import source_line
 from .cuda import asked_of_devices, have_calls
 from .libraries import library_times
 from .reduction import Key, Sums, function_key, line_key, sums_of
-from .rows import Row
+from .row_index import Row
 from .threads import waited
 
 #: A line whose growth moved by less of the peak than this is called flat.

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import Table, TaskRow, TraceInfo, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.threads import TaskRow
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection

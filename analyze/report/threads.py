@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import Table, ThreadInfo, TraceInfo, Waits, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.report import Waits
+from ..results.threads import ThreadInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection

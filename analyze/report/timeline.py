@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import GpuPoint, Mark, MarkInfo, Timeline, TimelinePoint
+from ..results.timeline import GcEvent, GpuPoint, Timeline, TimelinePoint
+from ..results.trace import MarkInfo
 from ..results.trend import MAX_POINTS, Point, reduce_points, steps
 from ..trace import queries
 from ..trace.info import mark_infos, trace_info
@@ -118,7 +119,7 @@ def build_timeline(
     Raises the errors of :func:`open_traces`.
     """
     infos, rows = [], []
-    collections: list[list[Mark]] = []
+    collections: list[list[GcEvent]] = []
     marks: list[MarkInfo] = []
     gpu: list[GpuPoint] = []
     for index, path in enumerate(paths, start=1):

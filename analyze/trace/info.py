@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import Loss, MarkInfo, ProcessInfo, TraceInfo
+from ..results.trace import Info, Loss, MarkInfo, ProcessInfo, TraceInfo
 from . import queries
-from .traces import TraceFile, Traces
+from .traces import TraceFile, Traces, open_traces
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -30,6 +31,23 @@ SAMPLERS = (
 
 #: Of a whole number among the settings: as many as 64 bits always hold.
 _MOST_DIGITS = 18
+
+
+def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
+    """The metadata of each trace: settings, losses, counts, marks, and its processes as rows.
+
+    ``query`` is copied into the result. Raises the errors of :func:`open_traces`.
+    """
+    described: list[dict[str, Any]] = []
+    rows: list[ProcessInfo] = []
+    marks: list[MarkInfo] = []
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path]) as traces:
+            found = {"size_bytes": path.stat().st_size, "settings": settings(traces.connection)}
+            described.append(vars(trace_info(traces)) | found)
+            rows += process_infos(traces, index)
+            marks += mark_infos(traces, index)
+    return Info("info", query, described, rows, "processes", marks)
 
 
 def settings(connection: Connection) -> dict[str, str]:

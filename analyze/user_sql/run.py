@@ -1,4 +1,4 @@
-"""The smaller answers: functions, info, and other people's SQL."""
+"""Runs SQL that a user wrote over the views of the traces, and refuses everything that does not only read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..report.report import build_report
-from ..results.records import Info, MarkInfo, Table, TraceInfo, sorted_rows
-from ..trace import info, views
+from ..trace import views
 from ..trace.selection import Selection
 from ..trace.traces import escaped, open_sealed, open_traces, selected
 
@@ -28,41 +26,6 @@ _MOST_ROWS = 2**62
 
 class QueryRefused(Exception):  # noqa: N818 (the name says what happened)
     """SQL that will not be run, or cannot be; ``str()`` says why in one or two sentences."""
-
-
-def build_functions(paths: Sequence[Path], selection: Selection, sort: str | None, limit: int | None) -> Table:
-    """The functions of the report."""
-    report = build_report(paths, selection, sort, limit)
-    return Table("functions", report.query, report.traces, report.functions)
-
-
-def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
-    """What each trace says of itself: settings beside the usual, and its processes as rows."""
-    traces_json, rows = [], []
-    marks: list[MarkInfo] = []
-    for index, path in enumerate(paths, start=1):
-        with open_traces([path]) as traces:
-            traces_json.append(_described(info.trace_info(traces), info.settings(traces.connection), path))
-            rows += info.process_infos(traces, index)
-            marks += info.mark_infos(traces, index)
-    return Info("info", query, traces_json, rows, "processes", marks)
-
-
-def build_processes(
-    paths: Sequence[Path], processes: Sequence[int], query: dict[str, Any], sort: str | None, limit: int | None
-) -> Table:
-    """The process trees of the traces, or of ``processes`` (ids) alone; ``sort`` names a field of ProcessInfo."""
-    infos, rows = [], []
-    for index, path in enumerate(paths, start=1):
-        with open_traces([path]) as traces:
-            infos.append(info.trace_info(traces))
-            rows += info.process_infos(traces, index)
-    wanted = [row for row in rows if not processes or row.process in processes]
-    return Table("processes", query, infos, (sorted_rows(wanted, sort) if sort else wanted)[:limit])
-
-
-def _described(trace: TraceInfo, settings: dict[str, str], path: Path) -> dict[str, Any]:
-    return vars(trace) | {"size_bytes": path.stat().st_size, "settings": settings}
 
 
 def run_sql(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..results.records import Line, Report
+from ..results.report import Line, Report
 from ..results.trend import SAWTOOTH, SPIKE
 
 #: A line is shown from this share of the CPU time, or of the peak of memory, on.

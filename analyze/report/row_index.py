@@ -12,7 +12,7 @@ FUNCTION = ("file", "function", "first_line")
 _PLACE = ("file", "line", "function", "first_line")
 
 
-class Rows:
+class RowIndex:
     """``rows`` of lines.sql or functions.sql by the columns ``names``. ``rest`` is the row of unattributed.sql, which has every
     column that adds up but one."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import PurePath
 
 from ..results.quantities import size_text
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from .results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .shared_change import PRIOR_SIGMA_OF_MACHINE
 from .significance import LEAST_EFFECT, PRIOR_SIGMA
