@@ -1,4 +1,4 @@
-"""Tasks of asyncio: where they were suspended, by name, coroutine and line."""
+"""asyncio tasks: where they were suspended, by name, coroutine and line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ Row = dict[str, Any]
 def build_tasks(
     paths: Sequence[Path], selection: Selection, query: Row, sort: str | None = None, limit: int | None = None
 ) -> Table:
-    """The suspended tasks of the traces at ``paths``; ``sort`` names a field of TaskRow, by default suspended time.
+    """Rows of :class:`TaskRow`: the suspended tasks of the traces at ``paths``.
 
-    Raises the errors of :func:`open_traces`.
+    ``sort`` names a field of TaskRow, by default the suspended time. ``query`` is copied into the result. Raises the errors
+    of :func:`open_traces`.
     """
     infos: list[TraceInfo] = []
     found: list[TaskRow] = []
