@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -174,9 +174,6 @@ class Profile:
     traces: list[TraceInfo]
     stacks: Stacks
     values: dict[str, list[Value]]
-
-    def total(self, metric: str) -> int:
-        return sum(each.value for each in self.values[metric])
 
 
 def read_profile(

@@ -10,23 +10,12 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.results.records import (
-    Leak,
-    LibraryRow,
-    LibraryTime,
-    Line,
-    MarkInfo,
-    MemoryPart,
-    MemoryPeak,
-    MemoryReport,
-    MemoryRow,
-    ProcessInfo,
-    Reconciliation,
-    ThreadInfo,
-    TimelinePoint,
-    Totals,
-    TraceInfo,
-)
+from scalene_trace.analyze.results.libraries import LibraryRow, LibraryTime
+from scalene_trace.analyze.results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
+from scalene_trace.analyze.results.report import Leak, Line, Totals
+from scalene_trace.analyze.results.threads import ThreadInfo
+from scalene_trace.analyze.results.timeline import TimelinePoint
+from scalene_trace.analyze.results.trace import MarkInfo, ProcessInfo, TraceInfo
 from scalene_trace.analyze.trace import views
 from scalene_trace.analyze.trace.info import SAMPLERS
 from scalene_trace.cli.analyze import command as analyze

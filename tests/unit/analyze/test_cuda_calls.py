@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from scalene_trace.analyze.diff.compare import Asked, build_diff, compare, read_sides
+from scalene_trace.analyze.diff.compare import Asked, compare, read_sides
 from scalene_trace.analyze.diff.gates import GateError, parsed
 from scalene_trace.analyze.html.comparison import comparison_document
 from scalene_trace.analyze.report import reduction
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import DeviceCopies, Line, Report
+from scalene_trace.analyze.results.report import DeviceCopies, Line, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.diff import diff_text
 from scalene_trace.cli.render.markdown import diff_markdown
@@ -158,7 +158,7 @@ def test_a_diff_compares_copies_and_waits_with_a_gate_for_each(tmp_path: Path) -
 
 
 def test_a_side_that_could_have_copied_and_did_not_has_zero(tmp_path: Path) -> None:
-    diff = build_diff(*([path] for path in sides(tmp_path)), Asked())
+    diff = compare(*read_sides(*([path] for path in sides(tmp_path)), Asked()), Asked())
     copied = diff.totals["device_copy_bytes"]
     assert copied and (copied.before, copied.after, copied.verdict) == (100_000_007, 0, "better")
 

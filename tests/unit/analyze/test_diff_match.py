@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.diff.blocks import blocks_of
+from scalene_trace.analyze.diff.code_blocks import blocks_of
 from scalene_trace.analyze.diff.match import match_files, match_lines
 from tests.support.paths import ROOT
 

@@ -13,8 +13,8 @@ from scalene_trace.analyze.diff.compare import Asked, LengthError, compare
 from scalene_trace.analyze.diff.gates import parsed
 from scalene_trace.analyze.diff.results import Change, Diff, Statistics
 from scalene_trace.analyze.diff.runs import Run, RunRow
-from scalene_trace.analyze.diff.sentences import summary_of
 from scalene_trace.analyze.diff.significance import Figure
+from scalene_trace.analyze.diff.summary import summary_of
 from scalene_trace.cli.render.diff import shown_change, shown_range
 from scalene_trace.cli.render.text import Screen
 from tests.support.simulated_runs import APP, PROGRAM, compared, cpu_figure, simulated_run, trace_info

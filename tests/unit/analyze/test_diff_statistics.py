@@ -131,7 +131,7 @@ def test_a_line_is_held_against_what_the_others_share() -> None:
         (Side((cpu_figure(before),)), Side((Figure(before * 0.01 * math.exp(log), before * math.exp(log) * 1e-4),)))
         for before, log in zip(ticks.tolist(), logs.tolist(), strict=True)
     ]
-    found = SharedChange(rows, RunSpread(0.03)).beside
+    found = SharedChange(rows, RunSpread(0.03)).relative
     own = 1 / ticks + 1 / (ticks * np.exp(logs)) + 2 * 0.03**2
     weights = 1 / own[1:]
     precision = weights.sum() + 1 / (2 * 0.1**2)
@@ -140,7 +140,7 @@ def test_a_line_is_held_against_what_the_others_share() -> None:
     assert found[0] is not None and found[1] is not None
     assert found[0].p == pytest.approx(math.erfc(beside / error / math.sqrt(2)))
     assert found[1].p == 1.0, "nearer to the others than 5 %"
-    assert SharedChange(rows[:3], RunSpread(0.03)).beside == [None] * 3, "two others are no proof"
+    assert SharedChange(rows[:3], RunSpread(0.03)).relative == [None] * 3, "two others are no proof"
 
 
 def test_a_change_of_less_than_5_percent_is_none_however_sure_it_is() -> None:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.html import facts, model, texts
+from scalene_trace.analyze.html import model, series, texts
 from scalene_trace.analyze.html.bins import Bins, bins_for, highest
 from scalene_trace.analyze.html.encode import packed, packed_series, safe_json
 from scalene_trace.analyze.html.page import ASSETS, assemble, build_page
@@ -57,8 +57,8 @@ def test_a_series_keeps_what_is_not_zero_in_order(cells: dict[tuple[int, int], i
 
 
 def test_rounding_never_adds_up() -> None:
-    ticks = facts.Facts(np.repeat([3, 5], 1_000), np.tile(np.arange(1_000), 2), {"x": np.full(2_000, 1.4)})
-    rows = rows_of(facts.series([ticks], {3: 0, 5: 1})["x"])
+    ticks = series.BinnedFigures(np.repeat([3, 5], 1_000), np.tile(np.arange(1_000), 2), {"x": np.full(2_000, 1.4)})
+    rows = rows_of(series.packed_by_name([ticks], {3: 0, 5: 1})["x"])
     for key, first, end in ((0, 0, 1_000), (1, 0, 1_000), (1, 500, 510), (0, 7, 8)):
         total = sum(value for each, time, value in rows if each == key and first <= time < end)
         assert abs(total - 1.4 * (end - first)) <= 1
@@ -247,7 +247,7 @@ def test_the_track_and_the_mark_of_short_lines_are_in_the_document(
 
 def test_a_page_without_a_gpu_holds_nothing_about_one(entry: dict[str, Any], tmp_path: Path) -> None:
     assert not {"gpu", "peaks"} & set(entry)
-    assert set(entry["series"]) == {*facts.CPU, *facts.WAITS, *facts.MEMORY}
+    assert set(entry["series"]) == {*series.CPU, *series.WAITS, *series.MEMORY}
     unused = gpu_trace(busy_ms=0)
     unused.rows["gpu"].pop()  # its memory
     idle = model.build_document([unused.write(tmp_path / "t.parquet")], Selection())["traces"][0]
@@ -277,8 +277,8 @@ def test_a_selection_narrows_the_document(busy: Path) -> None:
 def test_rare_stacks_and_threads_beyond_the_limit_are_put_together(
     busy: Path, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(facts, "MAX_STACKS", 1)
-    monkeypatch.setattr(facts, "MAX_THREADS", 1)
+    monkeypatch.setattr(series, "MAX_STACKS", 1)
+    monkeypatch.setattr(series, "MAX_THREADS", 1)
     fewer = model.build_document([busy], Selection())["traces"][0]
     called, fewer_called = (sum(map(bool, unpacked(each["nodes"]["parents"]))) for each in (entry, fewer))
     assert fewer["short_stacks"] == 4 and fewer_called < called

@@ -13,7 +13,7 @@ import pytest
 
 from scalene_trace.analyze.leaks.leaks import build_leaks, laplace
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import Leak
+from scalene_trace.analyze.results.report import Leak
 from scalene_trace.analyze.trace import queries
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces

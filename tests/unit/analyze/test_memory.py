@@ -11,7 +11,8 @@ import pytest
 from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.report.timeline import build_timeline
-from scalene_trace.analyze.results.records import Line, MemoryReport, MemoryRow, Report
+from scalene_trace.analyze.results.memory import MemoryReport, MemoryRow
+from scalene_trace.analyze.results.report import Line, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.trace_builder import SECOND, TraceBuilder

@@ -10,7 +10,7 @@ import pytest
 
 from scalene_trace.analyze.report.libraries import build_libraries
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import Line, Report
+from scalene_trace.analyze.results.report import Line, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from scalene_trace.cli.analyze import command as analyze

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import Line, Report
+from scalene_trace.analyze.results.report import Line, Report
 from scalene_trace.analyze.trace.selection import Selection, user_files
 from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.trace_builder import MS, SECOND, TraceBuilder

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.leaks.leaks import build_leaks
+from scalene_trace.analyze.report.line_filter import shown_files
 from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.report.shown import shown_files
 from scalene_trace.analyze.report.timeline import build_timeline
-from scalene_trace.analyze.results.records import Report
+from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.results.trend import reduce_points, steps
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.memory import leaks_text, memory_text

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import Waits
+from scalene_trace.analyze.results.report import Waits
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.recording import analyze, report
 from tests.support.trace_builder import MS, SECOND, TraceBuilder

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import MemoryReport, Report
+from scalene_trace.analyze.results.memory import MemoryReport
+from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.random_allocations import ALLOCATORS, described
 from tests.support.random_traces import frames, oracle_footprint, oracle_owner, selections, within

@@ -12,7 +12,7 @@ from hypothesis import given
 
 from scalene_trace.analyze.report.libraries import build_libraries
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.records import Report
+from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.random_traces import (
     SYMBOLS,

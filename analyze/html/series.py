@@ -33,16 +33,16 @@ NONE = -1
 
 
 @dataclass(frozen=True)
-class Facts:
+class BinnedFigures:
     """One query's figures: rows by ``keys`` (stack or thread id, NONE = no stack) and ``bins``, in columns by name."""
 
     keys: Numbers
     bins: Numbers
     figures: Mapping[str, Reals]
 
-    def only(self, name: str) -> Facts:
+    def only(self, name: str) -> BinnedFigures:
         """The same rows with one of the figures."""
-        return Facts(self.keys, self.bins, {name: self.figures[name]})
+        return BinnedFigures(self.keys, self.bins, {name: self.figures[name]})
 
 
 @dataclass(frozen=True)
@@ -59,41 +59,41 @@ class Calls:
     short: int
 
 
-def stack_and_thread_facts(connection: Connection, bins: Bins) -> tuple[list[Facts], list[Facts]]:
+def cpu_and_wait_figures(connection: Connection, bins: Bins) -> tuple[list[BinnedFigures], list[BinnedFigures]]:
     """CPU and waiting time by stack, and by thread."""
     by_stack, by_thread = [], []
     for name, figures in (("binned_ticks", CPU), ("binned_waits", WAITS)):
         columns = _columns(connection, name, **bins.parameters)
         is_thread = columns["is_thread"].astype(bool)
-        by_stack.append(_facts(columns, "stack", "bin", figures, ~is_thread))
-        by_thread.append(_facts(columns, "thread", "bin", figures, is_thread))
+        by_stack.append(_figures(columns, "stack", "bin", figures, ~is_thread))
+        by_thread.append(_figures(columns, "thread", "bin", figures, is_thread))
     return by_stack, by_thread
 
 
-def memory_facts(connection: Connection, bins: Bins) -> Facts:
+def memory_figures(connection: Connection, bins: Bins) -> BinnedFigures:
     """Growth and copies by stack."""
-    return read_facts(connection, "binned_memory", MEMORY, bins)
+    return read_figures(connection, "binned_memory", MEMORY, bins)
 
 
-def read_facts(connection: Connection, name: str, figures: Iterable[str], bins: Bins) -> Facts:
+def read_figures(connection: Connection, name: str, figures: Iterable[str], bins: Bins) -> BinnedFigures:
     """Columns of the query ``name`` by stack and piece; 0 for NULL."""
-    return _facts(_columns(connection, name, **bins.parameters), "stack", "bin", figures)
+    return _figures(_columns(connection, name, **bins.parameters), "stack", "bin", figures)
 
 
-def allocation_facts(connection: Connection, bins: Bins, peaks_ns: Sequence[int]) -> Facts:
+def allocation_figures(connection: Connection, bins: Bins, peaks_ns: Sequence[int]) -> BinnedFigures:
     """Allocations by stack and half of a bin; ``peaks_ns`` says where each bin is halved."""
     parameters = {"origin_ns": bins.origin_ns, "bin_ns": bins.width_ns, "peaks": list(peaks_ns)}
-    return _facts(_columns(connection, "binned_allocations", **parameters), "stack", "half", ALLOCATIONS)
+    return _figures(_columns(connection, "binned_allocations", **parameters), "stack", "half", ALLOCATIONS)
 
 
 def _columns(connection: Connection, name: str, **parameters: Any) -> dict[str, Any]:
     return dict(connection.execute(queries.body(name), parameters).fetchnumpy())
 
 
-def _facts(columns: dict[str, Any], key: str, time: str, figures: Iterable[str], rows: Any = None) -> Facts:
+def _figures(columns: dict[str, Any], key: str, time: str, figures: Iterable[str], rows: Any = None) -> BinnedFigures:
     chosen = slice(None) if rows is None else rows
     values = {name: np.ma.filled(columns[name], 0).astype(np.float64)[chosen] for name in figures}
-    return Facts(_whole(columns[key])[chosen], _whole(columns[time])[chosen], values)
+    return BinnedFigures(_whole(columns[key])[chosen], _whole(columns[time])[chosen], values)
 
 
 def _whole(column: Any) -> Numbers:
@@ -103,20 +103,20 @@ def _whole(column: Any) -> Numbers:
     return numbers
 
 
-def series(facts: Iterable[Facts], index: Mapping[int, int], other: int = 0) -> dict[str, Any]:
+def packed_by_name(tables: Iterable[BinnedFigures], index: Mapping[int, int], other: int = 0) -> dict[str, Any]:
     """The figures, packed, with ``index`` of the key in place of the key (``other`` where it has none)."""
     found: dict[str, Any] = {}
-    for each in facts:
+    for each in tables:
         keys, bins = _indexed(each.keys, index, other), each.bins
         for name, values in each.figures.items():
             found[name] = packed_series(*_merged(keys, bins, values))
     return found
 
 
-def peak_series(facts: Iterable[Facts], index: Mapping[int, int]) -> dict[str, Any]:
+def packed_peaks(tables: Iterable[BinnedFigures], index: Mapping[int, int]) -> dict[str, Any]:
     """Likewise for figures of which the highest counts: of several stacks that end in one place, the larger."""
     found: dict[str, Any] = {}
-    for each in facts:
+    for each in tables:
         keys, bins = _indexed(each.keys, index, 0), each.bins
         for name, values in each.figures.items():
             found[name] = packed_series(*_highest(keys, bins, values))
@@ -152,12 +152,12 @@ def _merged(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbe
     return places // width, places % width, np.diff(running, prepend=0)
 
 
-def calls_of(connection: Connection, facts: Iterable[Facts], user_files: set[str]) -> Calls:
+def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files: set[str]) -> Calls:
     """The calls that led to the samples of ``facts``. Node 0 stands for samples without a stack."""
     rows = connection.execute("SELECT id, file, function, first_line, line FROM locations").fetchall()
     known = {row[0]: row[1:] for row in rows}
     stacks: dict[int, tuple[int, ...]] = {}
-    wanted = _by_weight(facts)
+    wanted = _by_weight(tables)
     is_wanted = frozenset(wanted)
     for stack, locations in connection.execute("SELECT stack, locations FROM stacks").fetchall():
         if stack in is_wanted:
@@ -168,9 +168,9 @@ def calls_of(connection: Connection, facts: Iterable[Facts], user_files: set[str
     return _tree(stacks, known, len(rare))
 
 
-def _by_weight(facts: Iterable[Facts]) -> list[int]:
+def _by_weight(tables: Iterable[BinnedFigures]) -> list[int]:
     """The stacks of the samples, those with most rows first."""
-    keys = np.concatenate([each.keys for each in facts])
+    keys = np.concatenate([each.keys for each in tables])
     distinct, counts = np.unique(keys[keys != NONE], return_counts=True)
     return [int(stack) for stack in distinct[np.argsort(-counts, kind="stable")]]
 

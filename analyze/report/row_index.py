@@ -1,4 +1,4 @@
-"""Rows of lines and functions, to which several queries add what they know."""
+"""Finds rows of lines and functions by their place, so that several queries can add columns to them."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ FUNCTION = ("file", "function", "first_line")
 _PLACE = ("file", "line", "function", "first_line")
 
 
-class Rows:
-    """``rows`` of lines.sql or functions.sql by the columns ``names``. ``rest`` is the row of unattributed.sql, which has every
-    column that adds up but one."""
+class RowIndex:
+    """``rows`` of lines.sql or functions.sql, indexed by the columns ``names``.
+
+    ``rest`` is the row of unattributed.sql. It has every column that adds up except cumulative_cpu_s, and so is the pattern
+    for new rows.
+    """
 
     def __init__(self, rows: list[Row], names: Sequence[str], rest: Row) -> None:
         self._rows, self._names, self._rest = rows, names, rest
@@ -24,10 +27,10 @@ class Rows:
         return tuple(row[name] for name in self._names)
 
     def at(self, place: Row) -> Row:
-        """The row of that place; where nothing else was sampled there, one of nothing is added."""
+        """The row of a place; if it does not exist yet, a row of zeros is added to ``rows``."""
         key = self._key(place)
         if key not in self._by_key:
-            more: Row = {"cumulative_cpu_s": 0.0} if self._names == FUNCTION else {}  # which lines do not have
+            more: Row = {"cumulative_cpu_s": 0.0} if self._names == FUNCTION else {}  # a column of functions only
             nothing = dict.fromkeys(self._rest, 0) | {"trace": 1} | more
             self._by_key[key] = nothing | {name: place[name] for name in _PLACE}
             self._rows.append(self._by_key[key])

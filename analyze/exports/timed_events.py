@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from ..trace.connection import Connection
 
 Row = dict[str, Any]
-#: Trace and thread id; None for the thread of samples that name none.
-ThreadKey = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -61,7 +59,7 @@ class GpuTrack:
 
 
 @dataclass(frozen=True)
-class Moments:
+class TimedEvents:
     """What happened in one trace. Rows are those of the queries of the same names; ``calls`` those of device_list."""
 
     processes: dict[int, ExportedProcess]
@@ -73,13 +71,13 @@ class Moments:
     calls: list[Row]
 
 
-def read_moments(connection: Connection, trace: int, several: bool) -> Moments:
+def read_timed_events(connection: Connection, trace: int, several: bool) -> TimedEvents:
     """The moments of the one opened trace, which is given the number ``trace``; ``several``: it is not the only one."""
     rows = queries.rows(connection, "process_list")
     processes = _processes(rows, _series(connection), f"trace {trace}: " if several else "")
     threads = _threads(queries.rows(connection, "thread_list"), processes)
     processes = {thread.process.id: thread.process for thread in threads.values()}
-    return Moments(
+    return TimedEvents(
         processes,
         threads,
         waits=queries.rows(connection, "wait_list"),

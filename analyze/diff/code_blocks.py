@@ -1,7 +1,7 @@
-"""Functions and classes of a source text, found by indentation.
+"""Splits a source text into functions and classes by indentation.
 
-No parser is used: the text may be of another Python version, or no Python at all, and a parser can be crashed by it. A
-block that is cut wrongly costs a few matches and nothing else.
+No parser is used: the text may be written for another Python version or not be Python at all, and hostile text can crash a
+parser. A block that is split wrongly only costs a few matches.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 
 _HEAD = re.compile(r"(?:async\s+)?(?:def|class)\s+(\w+)")
 _QUOTES = re.compile(r'"""|\'\'\'')
-#: Lines that stand further left than the block that they belong to.
+#: Lines that may be indented less than the block that they belong to.
 _NO_END = ("#", ")", "]", "}")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A function, a class or ("" as name) what stands outside of them: its own lines, without those of inner blocks.
+    """A function, a class, or the code outside of them (name ""), without the lines of inner blocks.
 
-    ``numbers`` count from 1; ``texts`` are without the blanks around them; empty lines are left out of both.
+    ``numbers``: line numbers from 1. ``texts``: the lines without leading and trailing blanks. Both omit empty lines.
     """
 
     file: str
@@ -34,7 +34,7 @@ class Block:
 
 
 def blocks_of(file: str, lines: Sequence[str]) -> list[Block]:
-    """The blocks of a text, in the order of their first lines; the first is what stands outside of all others."""
+    """The blocks of a text in the order of their first lines; the first block is the code outside of all others."""
     found = [Block(file, "")]
     opened: list[tuple[int, Block]] = [(-1, found[0])]
     is_text = False  # inside a string of several lines

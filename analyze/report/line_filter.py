@@ -1,21 +1,21 @@
-"""Which lines a person is shown: those that matter, with their neighbours."""
+"""Chooses the lines that a report shows to people: lines with notable figures and their neighbours."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..results.records import Line, Report
+from ..results.report import Line, Report
 from ..results.trend import SAWTOOTH, SPIKE
 
-#: A line is shown from this share of the CPU time, or of the peak of memory, on.
+#: A line is shown if it has at least this share of a total.
 LEAST_SHARE = 0.01
-#: Never more lines than this, neighbours included, unless all were asked for.
+#: The most lines that are shown, neighbours included, unless all lines are wanted.
 MAX_LINES = 300
 
 
 @dataclass(frozen=True)
 class ShownLine:
-    """A line of a file: its figures (None on a neighbour without samples) and its text (None if not in the trace)."""
+    """A line of a file: its figures (None for a neighbour without samples) and its text (None if not in the trace)."""
 
     number: int
     figures: Line | None
@@ -24,7 +24,7 @@ class ShownLine:
 
 @dataclass(frozen=True)
 class ShownFile:
-    """A file with the lines to show, in their order, and its sums (None where the sampler was off)."""
+    """A file with the lines to show in order, and the sums over all of its lines (None if the sampler was off)."""
 
     file: str
     lines: list[ShownLine]
@@ -35,9 +35,9 @@ class ShownFile:
 def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
     """The lines to show, by file; files in the order of their first line in the report.
 
-    A line is shown if it took 1 % of the CPU time, of the waiting time or of the GPU time, if the memory charged to it changed by 1 % of
-    the peak, if it held 1 % of the peak, allocated or copied 1 % of all bytes, leaks, or goes up and down (sawtooth,
-    spike); together with the line before and the line after; at most 300 lines in all. ``all_lines`` shows every line with a sample.
+    A line is shown if it took 1 % of the CPU time, waiting time or GPU time, grew or shrank by 1 % of the peak, held 1 % of
+    the peak, allocated or copied 1 % of all bytes, leaks, or has a trend of sawtooth or spike. The lines before and after it
+    are shown too; at most 300 lines in total. ``all_lines`` shows every line with a sample.
     """
     numbers: dict[str, set[int]] = {}
     count = 0
@@ -66,7 +66,7 @@ def _matters(line: Line, report: Report) -> bool:
 
 
 def matters(line: Line, report: Report) -> bool:
-    """Is the line, or function, worth a look for its memory or its GPU time?"""
+    """Does the line, or function, have notable memory or GPU figures?"""
     totals = report.totals
     return (
         reaches(abs(line.growth_bytes or 0), totals.peak_bytes)
@@ -82,7 +82,7 @@ def matters(line: Line, report: Report) -> bool:
 
 
 def reaches(part: float | None, whole: float | None) -> bool:
-    """Is ``part`` at least 1 % of ``whole``, where there is any?"""
+    """Is ``part`` at least 1 % of ``whole``? False if either is missing or zero."""
     return bool(part and whole and part >= LEAST_SHARE * whole > 0)
 
 
