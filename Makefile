@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PACKAGES := formats recorder analyze cli
-C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool.h
+C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool/spool.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
@@ -31,7 +31,7 @@ $(VENV)/.stamp-tools: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.[ch] shim/watch/*.[ch]) $(wildcard formats/*.h) \
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.[ch] shim/watch/*.[ch]) $(wildcard formats/spool/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'
@@ -48,15 +48,15 @@ demo: $(VENV)/.stamp-install ## record examples/catalogue.py (threads, native co
 
 # ---- checks ----------------------------------------------------------------------------------------------------------
 
+# mypy needs a folder of the package's name above the modules: the checkout may be called anything.
 $(TREE)/scalene_trace: Makefile
-	@mkdir -p $@
-	@for package in $(PACKAGES); do ln -sfn $(CURDIR)/$$package $@/$$package; done
-	@touch $@
+	@mkdir -p $(TREE)
+	@ln -sfn $(CURDIR) $@
 
 check: $(VENV)/.stamp-install $(TREE)/scalene_trace ## ruff, mypy --strict, clang-format, import directions
 	$(BIN)/ruff check $(PY_FILES)
 	$(BIN)/ruff format --check $(PY_FILES)
-	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases -p scalene_trace
+	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases $(PACKAGES:%=-p scalene_trace.%)
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
 	$(BIN)/pytest -q tests/test_house.py -k "not wheel and not generated" # which take longer, and are among the tests
 
@@ -116,8 +116,8 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/report_speed.py
 	$(BIN)/python benchmarks/server.py
 
-generate: $(VENV)/.stamp-install ## formats/layout_ffi.py, docs/trace-format.md, docs/cli.md, and the demo in the README
-	$(BIN)/python -m scalene_trace.formats.generate_layout
+generate: $(VENV)/.stamp-install ## formats/spool/layout_ffi.py, docs/trace-format.md, docs/cli.md, and the demo in the README
+	$(BIN)/python -m scalene_trace.formats.spool.generate_layout
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate.py --demo
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from .selection import Selection
+from .trace.selection import Selection
 
 if TYPE_CHECKING:
-    from .results import Report
+    from .results.records import Report
 
 PathLike = str | os.PathLike[str]
 
@@ -45,9 +45,8 @@ class Rows(Sequence[Any]):
 
     def arrow(self) -> Any:
         """A pyarrow.Table; fields that hold lists or records have columns of those."""
-        from scalene_trace.formats.arrow import table_of
-
-        from .results import to_json
+        from ..formats.trace.arrow import table_of
+        from .results.records import to_json
 
         fields = self._row.__dataclass_fields__  # type: ignore[attr-defined]
         types = {name: str(each.type).removesuffix(" | None") for name, each in fields.items()}
@@ -92,25 +91,25 @@ class Analysis:
 
     def report(self) -> Report:
         """The whole report: totals, lines, functions, leaks, timeline, as plain records."""
-        from .report import build_report
+        from .report.report import build_report
 
         return build_report(self.paths, self.selection)
 
     def lines(self) -> Rows:
         """What each line costs, the most CPU time first."""
-        from .results import Line
+        from .results.records import Line
 
         return Rows(self.report().lines, Line)
 
     def functions(self) -> Rows:
         """What each function costs, alone and with all that it calls."""
-        from .results import Function
+        from .results.records import Function
 
         return Rows(self.report().functions, Function)
 
     def leaks(self) -> Rows:
         """The lines that leak; none where allocations were not sampled."""
-        from .results import Leak
+        from .results.records import Leak
 
         return Rows(self.report().leaks or [], Leak)
 
@@ -118,8 +117,8 @@ class Analysis:
         self, by: str = "line", temporary_s: float | None = None, temporary_allocations: int | None = None
     ) -> Rows:
         """Who allocated what. ``by``: line, function, type or allocator; raises ValueError for another."""
-        from .memory import BY, MemoryQuery, build_memory
-        from .results import MemoryRow
+        from .report.memory import BY, MemoryQuery, build_memory
+        from .results.records import MemoryRow
 
         if by not in BY:
             raise ValueError(f"by is one of {', '.join(BY)}, not {by}")
@@ -128,29 +127,29 @@ class Analysis:
 
     def timeline(self, points: int = 100) -> Rows:
         """Memory of the process tree over time, at most so many points a trace."""
-        from .results import TimelinePoint
-        from .timeline import build_timeline
+        from .report.timeline import build_timeline
+        from .results.records import TimelinePoint
 
         return Rows(build_timeline(self.paths, self.selection, {}, points).rows, TimelinePoint)
 
     def threads(self) -> Rows:
         """What each thread spent its time on."""
-        from .results import ThreadInfo
-        from .waits import build_threads
+        from .report.threads import build_threads
+        from .results.records import ThreadInfo
 
         return Rows(build_threads(self.paths, self.selection, {}).rows, ThreadInfo)
 
     def processes(self) -> Rows:
         """The process tree."""
-        from .results import ProcessInfo
-        from .tables import build_processes
+        from .results.records import ProcessInfo
+        from .user_sql.run import build_processes
 
         return Rows(build_processes(self.paths, self.selection.processes, {}, None, None).rows, ProcessInfo)
 
     def libraries(self) -> Rows:
         """Native time by library and by function."""
-        from .libraries import build_libraries
-        from .results import LibraryRow
+        from .report.libraries import build_libraries
+        from .results.records import LibraryRow
 
         return Rows(build_libraries(self.paths, self.selection, {}, None, None).rows, LibraryRow)
 
@@ -159,7 +158,7 @@ class Analysis:
 
         It can read nothing else and write nothing; raises QueryRefused where it is refused or does not run.
         """
-        from .tables import sql_arrow
+        from .user_sql.run import sql_arrow
 
         return Answer(sql_arrow(self.paths, statement, self.selection))
 
@@ -189,7 +188,7 @@ def open(  # noqa: A001 (scalene_trace.analyze.open reads as what it does)
     """
     if not paths:
         raise ValueError("name at least one trace")
-    from scalene_trace.formats.integrity import check_trace
+    from ..formats.trace.integrity import check_trace
 
     found = tuple(Path(path) for path in paths)
     for path in found:

@@ -25,7 +25,7 @@ class Ran:
 
 def as_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """The command as a process of its own."""
-    command = [sys.executable, "-c", "from scalene_trace.cli.analyze import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from scalene_trace.cli.analyze.command import main; main()", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, timeout=60, **options)
 
 

@@ -226,7 +226,7 @@ def any_python() -> Interpreter:
 @pytest.fixture
 def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Ran]:
     """Calls `scalene-analyze` within this process, as the command line does."""
-    from scalene_trace.cli import analyze
+    from scalene_trace.cli.analyze import command as analyze
 
     return lambda *arguments: Ran(analyze.run([str(each) for each in arguments]), capsys.readouterr())
 

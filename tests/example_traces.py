@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from scalene_trace.formats.writer import write_trace
+from scalene_trace.formats.trace.writer import write_trace
 from trace_builder import MS, SECOND, TRACE_ID, TraceBuilder
 
 APP = "/home/me/app.py"

@@ -30,27 +30,27 @@ from typing import Any
 
 import numpy as np
 
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.formats import schema
-from scalene_trace.formats.chunks import LINE_BYTES, frame_of, part_path
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.formats.cpython.linetable import line_table
+from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
 from scalene_trace.formats.errors import TraceError
-from scalene_trace.formats.integrity import PLACEHOLDER, check_trace
-from scalene_trace.formats.layout import constants, struct_dtype
-from scalene_trace.formats.linetable import line_table
-from scalene_trace.formats.opcodes import instruction_set, instruction_starts
-from scalene_trace.formats.spool import Spool
-from scalene_trace.formats.writer import write_trace
-from scalene_trace.recorder.addresses import Image
-from scalene_trace.recorder.control import Control, Recorded
-from scalene_trace.recorder.convert import Conversion, Outcome
-from scalene_trace.recorder.finish import Finished, recover
-from scalene_trace.recorder.marks import MarkFile, mark_table, read_marks
-from scalene_trace.recorder.recording import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts
-from scalene_trace.recorder.server import ControlServer, listen
-from scalene_trace.recorder.settings import Settings
-from scalene_trace.recorder.space import SpoolSpace
-from scalene_trace.recorder.symbols import read_symbols
+from scalene_trace.formats.spool.chunks import LINE_BYTES, frame_of, part_path
+from scalene_trace.formats.spool.layout import constants, struct_dtype
+from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.formats.trace import schema
+from scalene_trace.formats.trace.integrity import PLACEHOLDER, check_trace
+from scalene_trace.formats.trace.writer import write_trace
+from scalene_trace.recorder.control.server import ControlServer, listen
+from scalene_trace.recorder.convert.convert import Conversion, Outcome
+from scalene_trace.recorder.convert.finish import Finished, recover
+from scalene_trace.recorder.convert.native.addresses import Image
+from scalene_trace.recorder.convert.native.symbols import read_symbols
+from scalene_trace.recorder.folder.contents import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts
+from scalene_trace.recorder.folder.marks import MarkFile, mark_table, read_marks
+from scalene_trace.recorder.run.commands import Control, Recorded
+from scalene_trace.recorder.run.settings import Settings
+from scalene_trace.recorder.run.space import SpoolSpace
 from trace_builder import MS, SECOND, TraceBuilder
 
 CORPUS = Path(__file__).resolve().parent / "corpus"

@@ -129,7 +129,7 @@ def analyze(*arguments: str | Path) -> Finished:
 def report(trace: Path, *arguments: str, command: str = "report") -> Json:
     """The JSON of a report (or of another ``command``), made in this process: hundreds of tests ask for one. Fails with
     the tool's words when it fails."""
-    from scalene_trace.cli.analyze import run as run_analyze
+    from scalene_trace.cli.analyze.command import run as run_analyze
 
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
         status = run_analyze([command, "--json", *arguments, str(trace)])

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from scalene_trace.analyze.diff import Asked, compare
-from scalene_trace.analyze.diff_results import Diff
-from scalene_trace.analyze.results import TraceInfo
-from scalene_trace.analyze.runs import Run, RunRow
-from scalene_trace.analyze.significance import Figure
+from scalene_trace.analyze.diff.compare import Asked, compare
+from scalene_trace.analyze.diff.results import Diff
+from scalene_trace.analyze.diff.runs import Run, RunRow
+from scalene_trace.analyze.diff.significance import Figure
+from scalene_trace.analyze.results.records import TraceInfo
 
 APP = "/home/me/app.py"
 TICK_S = 0.01

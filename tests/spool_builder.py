@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from scalene_trace.formats.chunks import frame_of, part_path
-from scalene_trace.formats.layout import constants, record_kinds, struct_dtype
+from scalene_trace.formats.spool.chunks import frame_of, part_path
+from scalene_trace.formats.spool.layout import constants, record_kinds, struct_dtype
 
 C = constants()
 LINE = C["SPOOL_LINE_BYTES"]

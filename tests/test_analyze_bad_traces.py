@@ -21,8 +21,8 @@ from example_traces import (
     thin_trace,
 )
 from scalene_trace.analyze.exports.export import FORMATS
-from scalene_trace.cli import analyze
-from scalene_trace.formats import integrity, schema
+from scalene_trace.cli.analyze import command as analyze
+from scalene_trace.formats.trace import integrity, schema
 from trace_builder import TraceBuilder
 
 

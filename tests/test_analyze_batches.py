@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze import batches
-from scalene_trace.formats.writer import write_trace
+from scalene_trace.analyze.report import batches
+from scalene_trace.formats.trace.writer import write_trace
 from trace_builder import TRACE_ID
 
 WEIGHTS = st.integers(batches.TRACE_BYTES, batches.HELD_BYTES)

@@ -9,8 +9,8 @@ import pytest
 
 from command_line import DOCS, Ran, fields_of
 from example_traces import APP, THIN, damaged, hostile_trace, thin_trace
-from scalene_trace.analyze.budget import LIMITS, Limit, Rule, read_budget
-from scalene_trace.analyze.check import Check
+from scalene_trace.analyze.check.budget import LIMITS, Limit, Rule, read_budget
+from scalene_trace.analyze.check.check import Check
 from trace_builder import MS, SECOND, TraceBuilder
 
 TOOL = "/home/me/shop/tool.py"

@@ -12,9 +12,7 @@ import pytest
 
 from command_line import DOCS, as_process, fields_of
 from example_traces import APP, small_trace
-from scalene_trace.analyze import views
-from scalene_trace.analyze.info import SAMPLERS
-from scalene_trace.analyze.results import (
+from scalene_trace.analyze.results.records import (
     Leak,
     LibraryRow,
     LibraryTime,
@@ -31,7 +29,9 @@ from scalene_trace.analyze.results import (
     Totals,
     TraceInfo,
 )
-from scalene_trace.cli import analyze
+from scalene_trace.analyze.trace import views
+from scalene_trace.analyze.trace.info import SAMPLERS
+from scalene_trace.cli.analyze import command as analyze
 from trace_builder import SECOND, TraceBuilder, write_large_trace
 
 
@@ -163,7 +163,7 @@ def test_an_output_without_unicode_gets_ascii(trace: Path) -> None:
 def test_a_report_in_a_pipe_imports_nothing_that_it_does_not_use(trace: Path) -> None:
     code = f"""
 import sys
-from scalene_trace.cli.analyze import run
+from scalene_trace.cli.analyze.command import run
 run([{str(trace)!r}])
 print(sorted({{'pyarrow', 'numpy', 'pandas', 'rich', 'cffi'}} & set(sys.modules)), file=sys.stderr)
 """
@@ -220,7 +220,7 @@ def test_the_python_example_of_the_documents_runs(trace: Path, monkeypatch: Any,
 
 
 def test_a_closed_pipe_is_no_error(trace: Path) -> None:
-    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze import main; main()' sql {trace} 'FROM range(300000)' | head -n 1; echo ${{PIPESTATUS[0]}}"
+    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' sql {trace} 'FROM range(300000)' | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
     assert done.stdout.split() == [b"range", b"0"]
     assert done.stderr == b""
@@ -235,7 +235,7 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
     ],
 )
 def test_a_full_device_is_said_and_a_closed_stream_is_none(trace: Path, to: str, code: int, said: bytes) -> None:
-    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze import main; main()' processes {trace} {to}"
+    line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' processes {trace} {to}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
     assert (done.returncode, done.stderr.removeprefix(b"scalene-analyze: ").strip()) == (code, said)
 
@@ -244,7 +244,7 @@ def test_a_bug_of_ours_is_70_and_says_how_to_report_it(run: Any, trace: Path, mo
     def broken(*_: Any) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr("scalene_trace.analyze.report.build_report", broken)
+    monkeypatch.setattr("scalene_trace.analyze.report.report.build_report", broken)
     failed = run(trace)
     assert failed.code == 70
     assert "bug in scalene-analyze" in failed.err and analyze.DEBUG_VARIABLE in failed.err

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from scalene_trace.analyze import reduction
-from scalene_trace.analyze.diff import Asked, build_diff, compare, read_sides
-from scalene_trace.analyze.gates import GateError, parsed
+from scalene_trace.analyze.diff.compare import Asked, build_diff, compare, read_sides
+from scalene_trace.analyze.diff.gates import GateError, parsed
 from scalene_trace.analyze.html.comparison import comparison_document
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import DeviceCopies, Line, Report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.cli.render import Screen
-from scalene_trace.cli.render_diff import diff_text
-from scalene_trace.cli.render_markdown import diff_markdown
-from scalene_trace.cli.render_report import report_text
+from scalene_trace.analyze.report import reduction
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import DeviceCopies, Line, Report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.diff import diff_text
+from scalene_trace.cli.render.markdown import diff_markdown
+from scalene_trace.cli.render.report import report_text
+from scalene_trace.cli.render.text import Screen
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"

@@ -13,8 +13,8 @@ import pytest
 
 from command_line import DOCS, as_process, fields_of
 from example_traces import APP, HOSTILE, THIN, damaged, hostile_trace, small_trace, thin_trace
-from scalene_trace.analyze.diff import Asked, _in_order
-from scalene_trace.analyze.diff_results import Change, Diff, GateResult, LineChange, Statistics
+from scalene_trace.analyze.diff.compare import Asked, _in_order
+from scalene_trace.analyze.diff.results import Change, Diff, GateResult, LineChange, Statistics
 from trace_builder import MS, SECOND, TraceBuilder
 
 OLD = [

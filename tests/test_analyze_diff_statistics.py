@@ -9,9 +9,9 @@ from statistics import median
 import numpy as np
 import pytest
 
-from scalene_trace.analyze.diff_results import Diff
-from scalene_trace.analyze.shared_change import SharedChange
-from scalene_trace.analyze.significance import (
+from scalene_trace.analyze.diff.results import Diff
+from scalene_trace.analyze.diff.shared_change import SharedChange
+from scalene_trace.analyze.diff.significance import (
     Figure,
     RunSpread,
     Side,

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalene_trace.analyze.diff import Asked, LengthError, compare
-from scalene_trace.analyze.diff_results import Change, Diff, Statistics
-from scalene_trace.analyze.diff_words import summary_of
-from scalene_trace.analyze.gates import parsed
-from scalene_trace.analyze.runs import Run, RunRow
-from scalene_trace.analyze.significance import Figure
-from scalene_trace.cli.render import Screen
-from scalene_trace.cli.render_diff import shown_change, shown_range
+from scalene_trace.analyze.diff.compare import Asked, LengthError, compare
+from scalene_trace.analyze.diff.gates import parsed
+from scalene_trace.analyze.diff.results import Change, Diff, Statistics
+from scalene_trace.analyze.diff.runs import Run, RunRow
+from scalene_trace.analyze.diff.sentences import summary_of
+from scalene_trace.analyze.diff.significance import Figure
+from scalene_trace.cli.render.diff import shown_change, shown_range
+from scalene_trace.cli.render.text import Screen
 from simulated_runs import APP, PROGRAM, compared, cpu_figure, simulated_run, trace_info
 from trace_builder import MS, TraceBuilder
 

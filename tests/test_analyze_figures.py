@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Line, Report
-from scalene_trace.analyze.selection import Selection, user_files
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import Line, Report
+from scalene_trace.analyze.trace.selection import Selection, user_files
+from scalene_trace.analyze.trace.traces import open_traces
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP, LIBRARY = "/home/me/app.py", "/usr/lib/python3.12/json/decoder.py"

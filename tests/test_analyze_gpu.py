@@ -9,7 +9,7 @@ import pytest
 
 from recording import Json, analyze, report
 from scalene_trace.analyze.exports.export import FORMATS, Asked
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"

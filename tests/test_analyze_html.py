@@ -21,9 +21,9 @@ from scalene_trace.analyze.html import facts, model, texts
 from scalene_trace.analyze.html.bins import Bins, bins_for, highest
 from scalene_trace.analyze.html.encode import packed, packed_series, safe_json
 from scalene_trace.analyze.html.page import ASSETS, assemble, build_page
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
 from test_analyze_gpu import gpu_trace, used
 from trace_builder import MS, SECOND, TraceBuilder
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scalene_trace.cli.analyze import EXIT_TRACE, EXIT_USAGE, run
+from scalene_trace.cli.analyze.command import EXIT_TRACE, EXIT_USAGE, run
 from trace_builder import MS, SECOND, TraceBuilder
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.leaks import build_leaks, laplace
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Leak
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.formats.writer import write_trace
+from scalene_trace.analyze.leaks.leaks import build_leaks, laplace
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import Leak
+from scalene_trace.analyze.trace import queries
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.formats.trace.writer import write_trace
 from trace_builder import SECOND, TRACE_ID, TraceBuilder
 
 APP, LIBRARY = "/home/me/app.py", "/usr/lib/python3.12/json/decoder.py"

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.blocks import blocks_of
-from scalene_trace.analyze.match import match_files, match_lines
+from scalene_trace.analyze.diff.blocks import blocks_of
+from scalene_trace.analyze.diff.match import match_files, match_lines
 
 ROOT = Path(__file__).resolve().parent.parent
 #: A real module of middling size, of functions and classes.
-MODULE = (ROOT / "analyze" / "leaks.py").read_text().split("\n")
+MODULE = (ROOT / "analyze" / "leaks" / "leaks.py").read_text().split("\n")
 APP = "/home/me/app.py"
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.memory import MemoryQuery, build_memory
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Line, MemoryReport, MemoryRow, Report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.timeline import build_timeline
+from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.report.timeline import build_timeline
+from scalene_trace.analyze.results.records import Line, MemoryReport, MemoryRow, Report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
 from trace_builder import SECOND, TraceBuilder
 
 APP, LIBRARY = "/home/me/app.py", "/usr/lib/python3.12/json/decoder.py"

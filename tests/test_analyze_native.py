@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.libraries import build_libraries
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Line, Report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.cli import analyze
+from scalene_trace.analyze.report.libraries import build_libraries
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import Line, Report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.cli.analyze import command as analyze
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"

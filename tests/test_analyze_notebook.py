@@ -85,7 +85,11 @@ def test_what_cannot_be_is_said(trace: Path, tmp_path: Path) -> None:
     with pytest.raises(TraceMissing, match="nothing"):
         scalene_trace.analyze.open(tmp_path / "nothing.parquet")
     analysis = scalene_trace.analyze.open(trace)
-    calls: list[Any] = [scalene_trace.analyze.open, lambda: analysis.memory(by="file"), lambda: analysis.export("svg")]
+    calls: list[Any] = [
+        scalene_trace.analyze.open,
+        lambda: analysis.memory(by="file"),
+        lambda: analysis.export("svg"),
+    ]
     for call in calls:
         with pytest.raises(ValueError, match=r"name at least|one of"):
             call()
@@ -94,8 +98,8 @@ def test_what_cannot_be_is_said(trace: Path, tmp_path: Path) -> None:
 def test_the_function_keeps_its_name_whatever_is_imported() -> None:
     code = (
         "import scalene_trace.analyze, sys\n"
-        "from scalene_trace.analyze.open import open_traces\n"
-        "import scalene_trace.analyze.report\n"
+        "from scalene_trace.analyze.trace.traces import open_traces\n"
+        "import scalene_trace.analyze.report.report\n"
         "print(callable(scalene_trace.analyze.open), sorted({'duckdb', 'pyarrow', 'pandas', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scalene_trace.analyze import queries, reduction, views
-from scalene_trace.analyze.open import Traces, open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.formats import integrity, schema
+from scalene_trace.analyze.report import reduction
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace import queries, views
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import Traces, open_traces
 from scalene_trace.formats.errors import TraceDamaged
+from scalene_trace.formats.trace import integrity, schema
 from trace_builder import TRACE_ID, TraceBuilder
 
 NAMES = sorted(path.stem for path in queries.SQL_DIRECTORY.glob("*.sql"))

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.libraries import build_libraries
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.libraries import build_libraries
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import Report
+from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, SECOND, Row, TraceBuilder
 
 FILES = ("/home/me/app.py", "/home/me/tool.py", "/usr/lib/python3.12/json/decoder.py", "<frozen runpy>")

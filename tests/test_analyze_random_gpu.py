@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import Report
+from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, SECOND, Row, TraceBuilder
 
 APP, INSTALLED = "/home/me/app.py", "/usr/lib/python3.12/queue.py"

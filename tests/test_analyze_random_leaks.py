@@ -12,10 +12,10 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace import queries
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
 from test_analyze_random import _frames as frames_of
 from test_analyze_random import oracle_owner, selections, traces, within
 from test_analyze_random_memory import ALLOCATORS, described

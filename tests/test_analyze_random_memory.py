@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.memory import MemoryQuery, build_memory
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import MemoryReport, Report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import MemoryReport, Report
+from scalene_trace.analyze.trace.selection import Selection
 from test_analyze_random import frames, oracle_footprint, oracle_owner, selections, within
 from trace_builder import SECOND, Row, TraceBuilder
 

@@ -12,16 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze import queries, reduction
 from scalene_trace.analyze.exports.export import FORMATS, Asked
 from scalene_trace.analyze.exports.profile import METRICS, read_profile
-from scalene_trace.analyze.open import open_traces
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import to_json
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.tables import build_processes
-from scalene_trace.analyze.timeline import peak_rss
-from scalene_trace.analyze.waits import build_threads
+from scalene_trace.analyze.report import reduction
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.report.threads import build_threads
+from scalene_trace.analyze.report.timeline import peak_rss
+from scalene_trace.analyze.results.records import to_json
+from scalene_trace.analyze.trace import queries
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.analyze.user_sql.run import build_processes
 from test_analyze_random import (
     _frames,
     oracle_charges,

@@ -14,11 +14,11 @@ import pytest
 
 from command_line import as_process
 from example_traces import TOTALS, rich_trace, small_trace
-from scalene_trace.analyze import views
-from scalene_trace.analyze.open import open_sealed
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.tables import QueryRefused, run_sql
-from scalene_trace.cli import analyze
+from scalene_trace.analyze.trace import views
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_sealed
+from scalene_trace.analyze.user_sql.run import QueryRefused, run_sql
+from scalene_trace.cli.analyze import command as analyze
 
 
 @pytest.fixture

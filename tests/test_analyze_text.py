@@ -13,15 +13,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.leaks import build_leaks
-from scalene_trace.analyze.memory import MemoryQuery, build_memory
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.reported import shown_files
-from scalene_trace.analyze.results import Report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.timeline import build_timeline
-from scalene_trace.analyze.trend import reduce_points, steps
-from scalene_trace.cli.render import (
+from scalene_trace.analyze.leaks.leaks import build_leaks
+from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.report.shown import shown_files
+from scalene_trace.analyze.report.timeline import build_timeline
+from scalene_trace.analyze.results.records import Report
+from scalene_trace.analyze.results.trend import reduce_points, steps
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.memory import leaks_text, memory_text
+from scalene_trace.cli.render.report import report_text
+from scalene_trace.cli.render.tables import functions_text, timeline_text
+from scalene_trace.cli.render.text import (
     Screen,
     bar,
     cells,
@@ -33,9 +36,6 @@ from scalene_trace.cli.render import (
     seconds,
     sparkline,
 )
-from scalene_trace.cli.render_memory import leaks_text, memory_text
-from scalene_trace.cli.render_report import report_text
-from scalene_trace.cli.render_tables import functions_text, timeline_text
 from trace_builder import MS, SECOND, TraceBuilder
 
 PLAIN = Screen()

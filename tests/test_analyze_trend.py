@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.trend import Point, classify, peaks, reduce_points, steps
-from scalene_trace.cli.render import Screen
-from scalene_trace.cli.render_report import report_text
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.trend import Point, classify, peaks, reduce_points, steps
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.report import report_text
+from scalene_trace.cli.render.text import Screen
 from trace_builder import MS, SECOND, TraceBuilder
 
 

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recording import analyze, report
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Waits
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.records import Waits
+from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"

@@ -28,7 +28,7 @@ from recording import (
     target,
     tool,
 )
-from scalene_trace.formats.integrity import check_trace
+from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.units import duration_ns
 from steering import Steered, control, steered
 
@@ -501,7 +501,7 @@ def test_thousands_of_connections_and_a_client_that_never_reads_are_survived(sha
 
 
 def test_a_stranger_is_not_served(any_python: Interpreter, tmp_path: Path) -> None:
-    from scalene_trace.recorder.server import is_trusted
+    from scalene_trace.recorder.control.server import is_trusted
 
     assert is_trusted(os.geteuid()) and is_trusted(0) and not is_trusted(os.geteuid() + 4711)
     if os.geteuid() != 0:

@@ -16,16 +16,16 @@ import pytest
 
 from interpreters import Interpreter
 from recording import record, run, target, tool
-from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNK_LINES, CHUNKS_OFFSET, LINE_BYTES
-from scalene_trace.formats.layout import constants, ffi, struct_dtype
-from scalene_trace.formats.spool import Spool
-from scalene_trace.formats.writer import write_trace
-from scalene_trace.recorder import drain as drain_module
-from scalene_trace.recorder.convert import Conversion, Outcome
-from scalene_trace.recorder.drain import Drain
-from scalene_trace.recorder.recording import FACTS_NAME
-from scalene_trace.recorder.settings import Settings
-from scalene_trace.recorder.space import FULL_AHEAD, SpoolSpace
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_LINES, CHUNKS_OFFSET, LINE_BYTES
+from scalene_trace.formats.spool.layout import constants, ffi, struct_dtype
+from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.formats.trace.writer import write_trace
+from scalene_trace.recorder.convert.convert import Conversion, Outcome
+from scalene_trace.recorder.folder.contents import FACTS_NAME
+from scalene_trace.recorder.run import drain as drain_module
+from scalene_trace.recorder.run.drain import Drain
+from scalene_trace.recorder.run.settings import Settings
+from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
 from spool_builder import START_MONO_NS, SpoolBuilder
 from test_recorder_convert import facts, rows, with_stack
 
@@ -330,7 +330,7 @@ class Slow:
             time.sleep(2)
 
 sys.meta_path.insert(0, Slow)
-from scalene_trace.cli.record import main
+from scalene_trace.cli.record.command import main
 status = main()
 assert Slow not in sys.meta_path
 sys.exit(status)

@@ -16,10 +16,10 @@ from example_traces import APP, HOSTILE, THIN, TOTALS, hostile_trace, rich_trace
 from scalene_trace.analyze.exports.export import FORMATS, METRICS
 from scalene_trace.analyze.exports.profile import Whole
 from scalene_trace.analyze.exports.text import json_bytes, plain
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.cli import analyze
-from scalene_trace.cli.analyze_export import FORMAT_NAMES, METRIC_NAMES
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.analyze import command as analyze
+from scalene_trace.cli.analyze.export import FORMAT_NAMES, METRIC_NAMES
 
 #: Characters that a terminal or a line-based reader would act on.
 ACTIVE = set("\x1b\x07\r\x00\u202e\u2028\x9b")
@@ -124,7 +124,7 @@ def test_a_metric_that_was_not_recorded_is_said(export: Export, tmp_path: Path) 
 
 
 def test_a_closed_pipe_is_no_error(trace: Path) -> None:
-    code = f"from scalene_trace.cli.analyze import main; import sys; sys.argv[1:] = ['export', {str(trace)!r}, '--format', 'collapsed']; main()"
+    code = f"from scalene_trace.cli.analyze.command import main; import sys; sys.argv[1:] = ['export', {str(trace)!r}, '--format', 'collapsed']; main()"
     line = f'{sys.executable} -c "{code}" | true; echo ${{PIPESTATUS[0]}}'
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
     assert (done.stdout, done.stderr) == (b"0\n", b"")

@@ -10,7 +10,7 @@ import pytest
 
 from example_traces import THIN, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.trace.selection import Selection
 from test_analyze_html import device_trace
 from trace_builder import MS, SECOND, TraceBuilder
 

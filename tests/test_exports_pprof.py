@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from example_traces import APP, TOTALS, hostile_trace, rich_trace
 from scalene_trace.analyze.exports import protobuf
 from scalene_trace.analyze.exports.export import FORMATS, Asked
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, TraceBuilder
 
 Fields = dict[int, list[Any]]

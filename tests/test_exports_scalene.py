@@ -10,8 +10,8 @@ import pytest
 
 from example_traces import APP, THIN, hostile_trace, rich_trace, thin_trace
 from scalene_trace.analyze.exports.export import FORMATS, Asked
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace.selection import Selection
 from trace_builder import MS, SECOND, TraceBuilder
 
 MIB = 1_048_576

@@ -9,9 +9,9 @@ import time
 import pytest
 
 from interpreters import interpreters
-from scalene_trace.formats import generate_opcodes
-from scalene_trace.formats.linetable import NO_LINE, line_table
-from scalene_trace.formats.opcodes import instruction_set, instruction_starts
+from scalene_trace.formats.cpython import generate_opcodes
+from scalene_trace.formats.cpython.linetable import NO_LINE, line_table
+from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
 
 # Compiles a part of the standard library and tells, per code object: first line, table, lines by code unit, and the
 # starts of instructions that dis counts.

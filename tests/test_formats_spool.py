@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from scalene_trace.formats import generate_layout, layout, losses
-from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNKS_OFFSET, frame_of, part_path
 from scalene_trace.formats.errors import NotASpool, SpoolMissing, SpoolVersion
-from scalene_trace.formats.spool import CodeObject, CodeObjects, Records, Spool
+from scalene_trace.formats.spool import generate_layout, layout, losses
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNKS_OFFSET, frame_of, part_path
+from scalene_trace.formats.spool.reader import CodeObject, CodeObjects, Records, Spool
 from spool_builder import LINE, START_MONO_NS, C, SpoolBuilder
 
 

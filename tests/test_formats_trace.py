@@ -13,12 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from scalene_trace.formats import errors, integrity, row_groups, schema
-from scalene_trace.formats.columns import Coded, Lists
-from scalene_trace.formats.integrity import check_trace
-from scalene_trace.formats.settings import SETTINGS
+from scalene_trace.formats import errors
+from scalene_trace.formats.trace import integrity, row_groups, schema
+from scalene_trace.formats.trace.columns import Coded, Lists
+from scalene_trace.formats.trace.integrity import check_trace
+from scalene_trace.formats.trace.settings import SETTINGS
+from scalene_trace.formats.trace.writer import write_trace
 from scalene_trace.formats.version import VERSION
-from scalene_trace.formats.writer import write_trace
 
 TRACE_ID = "00112233445566778899aabbccddeeff"
 
@@ -424,9 +425,15 @@ def test_only_the_writer_needs_pyarrow():
     import subprocess
     import sys
 
-    code = "import sys; from scalene_trace.formats import {}; print('pyarrow' in sys.modules)"
-    modules = "schema, integrity, errors, layout, losses, linetable, opcodes, spool, columns"
-    for names, expected in ((modules, "False"), ("row_groups", "True"), ("writer", "True")):
+    code = "import sys; from scalene_trace.formats{}; print('pyarrow' in sys.modules)"
+    for names, expected in (
+        (" import errors", "False"),
+        (".cpython import linetable, opcodes", "False"),
+        (".spool import layout, losses, reader", "False"),
+        (".trace import columns, integrity, schema", "False"),
+        (".trace import row_groups", "True"),
+        (".trace import writer", "True"),
+    ):
         out = subprocess.run([sys.executable, "-c", code.format(names)], capture_output=True, text=True, check=True)
         assert out.stdout.strip() == expected
     assert row_groups.SHARED_BELOW_ROWS == 20_000

@@ -25,14 +25,14 @@ MAY_IMPORT = {
 #: Third-party package: the files that may import it (a folder stands for all of its files).
 THIRD_PARTY = {
     "duckdb": ["analyze"],
-    "pyarrow": ["formats/writer.py", "formats/row_groups.py", "formats/arrow.py"],
+    "pyarrow": ["formats/trace/writer.py", "formats/trace/row_groups.py", "formats/trace/arrow.py"],
     "typer": ["cli"],
     "click": ["cli"],
     "rich": ["cli"],
     "pynvml": ["recorder"],
     "numpy": ["formats", "recorder", "analyze"],
     "cffi": ["formats"],
-    "_cffi_backend": ["formats/layout_ffi.py"],
+    "_cffi_backend": ["formats/spool/layout_ffi.py"],
 }
 SOURCES = sorted(path for package in MAY_IMPORT for path in (ROOT / package).rglob("*.py"))
 C_SOURCES = sorted((ROOT / "shim" / "src").glob("*.[ch]"))
@@ -165,7 +165,7 @@ def test_the_wheel_serves_every_interpreter(tmp_path: Path) -> None:
     wheel = next(tmp_path.glob("*.whl"))
     assert re.fullmatch(r"scalene_trace-[\d.]+-py3-none-linux_\w+\.whl", wheel.name)
     names = zipfile.ZipFile(wheel).namelist()
-    assert "scalene_trace/shim/libscalene_shim.so" in names and "scalene_trace/formats/spool.h" in names
+    assert "scalene_trace/shim/libscalene_shim.so" in names and "scalene_trace/formats/spool/spool.h" in names
     assert any(name.endswith(".sql") for name in names)
     assert "scalene_trace/analyze/html/assets/report.js" in names and not any("/web/" in name for name in names)
     assert {name.split("/")[0] for name in names} == {"scalene_trace", wheel.name.split("-py3")[0] + ".dist-info"}

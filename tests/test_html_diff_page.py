@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from browser import Browser, Page
-from scalene_trace.analyze.diff import Asked, compare, read_sides
-from scalene_trace.analyze.diff_results import Diff
+from scalene_trace.analyze.diff.compare import Asked, compare, read_sides
+from scalene_trace.analyze.diff.results import Diff
 from scalene_trace.analyze.html import comparison
 from scalene_trace.analyze.html.comparison import build_comparison, comparison_document
-from scalene_trace.cli.analyze import EXIT_USAGE, run
+from scalene_trace.cli.analyze.command import EXIT_USAGE, run
 from test_analyze_html import empty_traces, unpacked
 from test_html_page import COLUMN, hostile_trace
 from trace_builder import MS, SECOND, TraceBuilder, write_wide_trace

@@ -11,8 +11,8 @@ import pytest
 
 from browser import Browser, Page
 from scalene_trace.analyze.html.page import build_page
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.selection import Selection
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.trace.selection import Selection
 from test_analyze_html import busy_trace, device_trace, empty_traces
 from trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 

@@ -261,8 +261,8 @@ import sys
 sys.meta_path[:] = [each for each in sys.meta_path if "Redirecting" not in type(each).__name__]
 sys.path.insert(0, {place!r})
 sys.modules.pop("scalene_trace", None)
-from scalene_trace.cli.record import main
-import scalene_trace.cli.record as used
+from scalene_trace.cli.record.command import main
+import scalene_trace.cli.record.command as used
 assert used.__file__.startswith({place!r}), used.__file__
 sys.exit(main())
 """

@@ -16,13 +16,13 @@ import duckdb
 import pytest
 
 from recording import environment, tool
-from scalene_trace.cli import record as cli
-from scalene_trace.cli.record import Split, read_options, settings_of, split_command_line
-from scalene_trace.formats.integrity import check_trace
+from scalene_trace.cli.record import command as cli
+from scalene_trace.cli.record.command import Split, read_options, settings_of, split_command_line
+from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.formats.version import VERSION
 from scalene_trace.recorder.errors import UsageError
-from scalene_trace.recorder.settings import Settings
-from scalene_trace.recorder.shimfile import LIBRARY_NAME, find_shim
+from scalene_trace.recorder.run.settings import Settings
+from scalene_trace.recorder.run.shim_library import LIBRARY_NAME, find_shim
 
 RECORD = tool("scalene-record")
 
@@ -88,7 +88,7 @@ def test_options_become_settings():
 def test_the_help_knows_the_same_options_and_defaults():
     from typer.main import get_command
 
-    from scalene_trace.cli.record_help import application
+    from scalene_trace.cli.record.help import application
 
     declared: set[str] = set()
     for parameter in get_command(application()).params:
@@ -418,13 +418,13 @@ def test_a_trace_that_cannot_be_written_keeps_the_recording_and_the_status(tmp_p
 
 
 def test_the_recorder_reads_pyarrow_and_typer_only_when_it_must():
-    code = "import sys; import scalene_trace.cli.record; print([n for n in ('typer', 'rich', 'pyarrow', 'numpy') if n in sys.modules])"
+    code = "import sys; import scalene_trace.cli.record.command; print([n for n in ('typer', 'rich', 'pyarrow', 'numpy') if n in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
 
 
 def test_a_recording_does_not_import_what_it_does_not_use(tmp_path):
-    words = [sys.executable, "-X", "importtime", "-m", "scalene_trace.cli.record", "-c", "pass"]
+    words = [sys.executable, "-X", "importtime", "-m", "scalene_trace.cli.record.command", "-c", "pass"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "pyarrow.parquet" in imported

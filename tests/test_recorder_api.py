@@ -19,7 +19,7 @@ from recording import (
 MARKED = """
 import os, sys, threading
 from scalene_trace.recorder import mark, pause, recording, resume
-heavy = {"numpy", "pyarrow", "cffi", "scalene_trace.recorder.record", "scalene_trace.formats"} & set(sys.modules)
+heavy = {"numpy", "pyarrow", "cffi", "scalene_trace.recorder.run.record", "scalene_trace.formats"} & set(sys.modules)
 assert not heavy, heavy
 os.chdir("/")
 mark("begin")

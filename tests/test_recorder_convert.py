@@ -13,18 +13,18 @@ import duckdb
 import numpy as np
 import pytest
 
-from scalene_trace.formats.chunks import CHUNKS_OFFSET
-from scalene_trace.formats.columns import Coded, Lists
+from scalene_trace.formats.cpython.opcodes import instruction_set
 from scalene_trace.formats.errors import NotASpool, TraceError
-from scalene_trace.formats.integrity import check_trace
-from scalene_trace.formats.layout import struct_dtype
-from scalene_trace.formats.losses import shim_losses
-from scalene_trace.formats.opcodes import instruction_set
-from scalene_trace.formats.spool import Spool
-from scalene_trace.recorder.convert import Conversion, Outcome
-from scalene_trace.recorder.finish import finish, recover
-from scalene_trace.recorder.processes import RootEnd
-from scalene_trace.recorder.recording import Facts, default_output, write_facts
+from scalene_trace.formats.spool.chunks import CHUNKS_OFFSET
+from scalene_trace.formats.spool.layout import struct_dtype
+from scalene_trace.formats.spool.losses import shim_losses
+from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.formats.trace.columns import Coded, Lists
+from scalene_trace.formats.trace.integrity import check_trace
+from scalene_trace.recorder.convert.convert import Conversion, Outcome
+from scalene_trace.recorder.convert.finish import finish, recover
+from scalene_trace.recorder.convert.processes import RootEnd
+from scalene_trace.recorder.folder.contents import Facts, default_output, write_facts
 from spool_builder import PYTHON_311, START_MONO_NS, C, SpoolBuilder
 
 #: Two runs of 3.11's location table: units 0 to 3 on the first line + 1, units 4 to 11 two lines further down.
@@ -474,7 +474,7 @@ def test_progress_is_shown_on_a_terminal_when_finishing_takes_long(tmp_path, mon
             return True
 
     terminal = Terminal()
-    monkeypatch.setattr("scalene_trace.recorder.finish._QUIET_S", 0.001)
+    monkeypatch.setattr("scalene_trace.recorder.convert.finish._QUIET_S", 0.001)
     monkeypatch.setattr("sys.stderr", terminal)
     finish(complete_recording(tmp_path), RootEnd(1001, 0), 999, {})
     text = terminal.getvalue()

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scalene_trace.formats.spool import Spool
-from scalene_trace.recorder.devices import DeviceCalls
-from scalene_trace.recorder.stacks import read_nodes, resolve_stacks
-from scalene_trace.recorder.survey import Survey
+from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.recorder.convert.kinds.cuda_calls import DeviceCalls
+from scalene_trace.recorder.convert.stacks import read_nodes, resolve_stacks
+from scalene_trace.recorder.convert.survey import Survey
 from spool_builder import START_MONO_NS, C, SpoolBuilder
 from test_recorder_convert import rows, tables_of
 

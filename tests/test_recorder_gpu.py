@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.cli.record import read_options, settings_of
-from scalene_trace.recorder import gpu
+from scalene_trace.cli.record.command import read_options, settings_of
+from scalene_trace.recorder.convert.kinds.gpu import GpuRows
 from scalene_trace.recorder.errors import UsageError
-from scalene_trace.recorder.gpu import _Owners, clocks_ns
-from scalene_trace.recorder.gpu_rows import GpuRows
-from scalene_trace.recorder.nvml import About, Busy, Device, visible
-from scalene_trace.recorder.recording import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
+from scalene_trace.recorder.folder.contents import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
+from scalene_trace.recorder.run import gpu
+from scalene_trace.recorder.run.gpu import _Owners, clocks_ns
+from scalene_trace.recorder.run.nvml import About, Busy, Device, visible
 
 A100, T4 = About("A100", "GPU-aaaa", 40), About("T4", "GPU-bbbb", 16)
 

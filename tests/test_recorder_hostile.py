@@ -22,19 +22,19 @@ import pytest
 
 from interpreters import Interpreter
 from recording import record, rows, run, tool
-from scalene_trace.formats.chunks import LINE_BYTES, part_path, read_chunks
 from scalene_trace.formats.errors import TraceWriteError
-from scalene_trace.formats.layout import constants, struct_dtype
-from scalene_trace.recorder import drain as drain_module
-from scalene_trace.recorder import finish
-from scalene_trace.recorder.drain import Drain
+from scalene_trace.formats.spool.chunks import LINE_BYTES, part_path, read_chunks
+from scalene_trace.formats.spool.layout import constants, struct_dtype
+from scalene_trace.recorder.control.client import ask
+from scalene_trace.recorder.convert import finish
 from scalene_trace.recorder.errors import ControlError
-from scalene_trace.recorder.marks import MarkFile, read_marks
-from scalene_trace.recorder.recording import CONTROL_NAME, FACTS_NAME, RSS_STRUCT, append_whole
-from scalene_trace.recorder.remote import ask
-from scalene_trace.recorder.residents import Residents
-from scalene_trace.recorder.settings import Settings
-from scalene_trace.recorder.space import FULL_AHEAD, SpoolSpace
+from scalene_trace.recorder.folder.contents import CONTROL_NAME, FACTS_NAME, RSS_STRUCT, append_whole
+from scalene_trace.recorder.folder.marks import MarkFile, read_marks
+from scalene_trace.recorder.run import drain as drain_module
+from scalene_trace.recorder.run.drain import Drain
+from scalene_trace.recorder.run.residents import Residents
+from scalene_trace.recorder.run.settings import Settings
+from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
 from spool_builder import SpoolBuilder
 from test_drain import NAMESPACE, Writer, ticks_of, turn
 from test_recorder_convert import facts
@@ -267,7 +267,7 @@ print("hi")
 #: Signals itself while it waits for the program, as a library of the recorder's may.
 SIGNALS_ITSELF = """
 import os, signal, sys
-from scalene_trace.recorder.supervise import hold_signals, wait_for
+from scalene_trace.recorder.run.supervise import hold_signals, wait_for
 
 left = [1]
 

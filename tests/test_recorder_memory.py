@@ -10,9 +10,9 @@ import duckdb
 import numpy as np
 import pytest
 
-from scalene_trace.formats.layout import struct_dtype
-from scalene_trace.formats.spool import Spool
-from scalene_trace.formats.writer import write_trace
+from scalene_trace.formats.spool.layout import struct_dtype
+from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.formats.trace.writer import write_trace
 from spool_builder import START_MONO_NS, C, SpoolBuilder
 from test_recorder_convert import event_count, locations, rows, tables_of, with_stack
 

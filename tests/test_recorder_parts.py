@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from scalene_trace.formats.layout import constants
-from scalene_trace.recorder import folders, shimfile, space, units
+from scalene_trace.formats.spool.layout import constants
+from scalene_trace.recorder import units
 from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
-from scalene_trace.recorder.program import resolve_program
-from scalene_trace.recorder.settings import Settings
+from scalene_trace.recorder.folder import output
+from scalene_trace.recorder.run import shim_library, space
+from scalene_trace.recorder.run.program import resolve_program
+from scalene_trace.recorder.run.settings import Settings
 
 C = constants()
 
@@ -177,21 +179,21 @@ def test_what_cannot_be_run_is_told_from_what_is_not_there(folder):
 
 
 def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
-    template = folders.output_template(tmp_path)
+    template = output.output_template(tmp_path)
     assert Path(template).parent == tmp_path
-    assert folders.output_path(template, 77).name.endswith("-77.parquet")
+    assert output.output_path(template, 77).name.endswith("-77.parquet")
 
 
 def test_outputs_that_cannot_be_are_sentences(tmp_path):
     with pytest.raises(SetupError, match="does not exist"):
-        folders.output_template(tmp_path / "gone" / "x.parquet")
+        output.output_template(tmp_path / "gone" / "x.parquet")
     with pytest.raises(SetupError, match="not a regular file"):
-        folders.output_template(Path("/dev/null"))
+        output.output_template(Path("/dev/null"))
 
 
 def test_old_names():
-    assert folders.old_name(Path("/a/trace.parquet")) == Path("/a/trace.old.parquet")
-    assert folders.old_name(Path("/a/run.bin")) == Path("/a/run.bin.old.parquet")
+    assert output.old_name(Path("/a/trace.parquet")) == Path("/a/trace.old.parquet")
+    assert output.old_name(Path("/a/run.bin")) == Path("/a/run.bin.old.parquet")
 
 
 def make_folder(tmp_path, told):
@@ -201,7 +203,7 @@ def make_folder(tmp_path, told):
         descriptors.append(os.open(new / "spool", os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         return descriptors[0]
 
-    made = folders.create_spool_folder(str(tmp_path / "t.parquet"), fill, told.append)
+    made = output.create_spool_folder(str(tmp_path / "t.parquet"), fill, told.append)
     return made, descriptors[0]
 
 
@@ -209,11 +211,11 @@ def test_a_second_recorder_is_refused_and_a_dead_one_moved_aside(tmp_path):
     told: list[str] = []
     first, descriptor = make_folder(tmp_path, told)
     assert first.stat().st_mode & 0o777 == 0o700
-    assert folders.is_recording(first)
+    assert output.is_recording(first)
     with pytest.raises(SetupError, match=r"Another scalene-record is recording to t\.parquet"):
         make_folder(tmp_path, told)
     os.close(descriptor)
-    assert not folders.is_recording(first)
+    assert not output.is_recording(first)
     for number in (1, 2):
         _, descriptor = make_folder(tmp_path, told)
         assert f"--recover {tmp_path}/t.parquet.spool.{number}" in told[-1]
@@ -348,13 +350,13 @@ def test_space_that_cannot_be_had_is_offered_in_part_and_counted(tmp_path, monke
 
 @pytest.mark.parametrize("name", ["with space", "with:colon", "with$dollar", "with;semicolon", "with\nnewline"])
 def test_a_path_that_the_loader_cannot_take_is_copied_for_the_recording(tmp_path, monkeypatch, name):
-    library = tmp_path / name / shimfile.LIBRARY_NAME
+    library = tmp_path / name / shim_library.LIBRARY_NAME
     library.parent.mkdir()
     library.write_bytes(b"shim")
-    monkeypatch.setenv(shimfile.OVERRIDE_VARIABLE, str(library))
-    with shimfile.preloadable_shim(tmp_path) as path:
+    monkeypatch.setenv(shim_library.OVERRIDE_VARIABLE, str(library))
+    with shim_library.preloadable_shim(tmp_path) as path:
         assert path.read_bytes() == b"shim"
-        assert shimfile.usable(path)
+        assert shim_library.usable(path)
         assert path.parent.stat().st_mode & 0o777 == 0o700
     assert not path.parent.exists()
 
@@ -362,18 +364,18 @@ def test_a_path_that_the_loader_cannot_take_is_copied_for_the_recording(tmp_path
 def test_a_plain_path_is_used_as_it_is_and_a_missing_shim_is_a_sentence(tmp_path, monkeypatch):
     library = tmp_path / "lib.so"
     library.touch()
-    monkeypatch.setenv(shimfile.OVERRIDE_VARIABLE, str(library))
-    with shimfile.preloadable_shim(tmp_path) as path:
+    monkeypatch.setenv(shim_library.OVERRIDE_VARIABLE, str(library))
+    with shim_library.preloadable_shim(tmp_path) as path:
         assert path == library
     library.unlink()
     with pytest.raises(SetupError, match="is not installed"):
-        shimfile.find_shim()
+        shim_library.find_shim()
 
 
 def test_locks_are_flocks(tmp_path):
     path = tmp_path / "spool"
     path.touch()
-    assert not folders.is_recording(tmp_path)
+    assert not output.is_recording(tmp_path)
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert folders.is_recording(tmp_path)
+        assert output.is_recording(tmp_path)

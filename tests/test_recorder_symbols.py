@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import native
-from scalene_trace.recorder import symbols
-from scalene_trace.recorder.addresses import Image, ModuleIds, Segment
-from scalene_trace.recorder.symbols import Symbols, read_symbols, sampled_offsets
+from scalene_trace.recorder.convert.native import symbols
+from scalene_trace.recorder.convert.native.addresses import Image, ModuleIds, Segment
+from scalene_trace.recorder.convert.native.symbols import Symbols, read_symbols, sampled_offsets
 
 LATE = 2**62
 FUNCTION, GLOBAL_FUNCTION, WEAK_FUNCTION, OBJECT = 2, 1 << 4 | 2, 2 << 4 | 2, 1

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.recorder.watch import Watcher
+from scalene_trace.recorder.run.watcher import Watcher
 from spool_builder import C, SpoolBuilder
 from test_recorder_convert import rows, tables_of
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from scalene_trace.formats.writer import write_trace
+from scalene_trace.formats.trace.writer import write_trace
 
 MS = 1_000_000
 SECOND = 1_000_000_000

@@ -9,12 +9,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.info import trace_info
-from scalene_trace.analyze.open import Traces, open_traces
-from scalene_trace.analyze.results import TraceInfo
-from scalene_trace.analyze.selection import Selection
-
+from ..results.records import TraceInfo
+from ..trace import queries
+from ..trace.info import trace_info
+from ..trace.selection import Selection
+from ..trace.traces import Traces, open_traces
 from .moments import ExportedThread, Moments, Row, read_moments
 from .profile import TABLES, Stacks, TraceStacks
 from .text import json_bytes, plain

@@ -6,9 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scalene_trace.analyze.results import TraceInfo
-from scalene_trace.analyze.selection import Selection
-
+from ..results.records import TraceInfo
+from ..trace.selection import Selection
 from .chrome import chrome
 from .collapsed import collapsed
 from .firefox import firefox

@@ -12,12 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.info import settings, trace_info
-from scalene_trace.analyze.open import Traces, open_traces
-from scalene_trace.analyze.results import TraceInfo
-from scalene_trace.analyze.selection import Selection
-
+from ..results.records import TraceInfo
+from ..trace import queries
+from ..trace.info import settings, trace_info
+from ..trace.selection import Selection
+from ..trace.traces import Traces, open_traces
 from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables, gpu_display
 from .moments import ExportedProcess, ExportedThread, GpuTrack, Moments, read_moments
 from .profile import METRICS, TABLES, Profile, Stacks, TraceStacks, Whole, trace_values

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.info import settings
-
+from ..trace import queries
+from ..trace.info import settings
 from .text import plain
 
 if TYPE_CHECKING:
-    from scalene_trace.analyze.connection import Connection
+    from ..trace.connection import Connection
 
 Row = dict[str, Any]
 #: Trace and thread id; None for the thread of samples that name none.

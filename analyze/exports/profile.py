@@ -11,16 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.info import trace_info
-from scalene_trace.analyze.open import REPORT_TABLES, open_traces
-from scalene_trace.analyze.results import TraceInfo
-from scalene_trace.analyze.selection import Selection
-
+from ..results.records import TraceInfo
+from ..trace import queries
+from ..trace.info import trace_info
+from ..trace.selection import Selection
+from ..trace.traces import REPORT_TABLES, open_traces
 from .text import plain
 
 if TYPE_CHECKING:
-    from scalene_trace.analyze.connection import Connection
+    from ..trace.connection import Connection
 
 #: What is computed once a trace: exports read each metric by itself.
 TABLES = REPORT_TABLES | {"charged_ticks"}

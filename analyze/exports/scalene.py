@@ -12,10 +12,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.analyze.report import build_report
-from scalene_trace.analyze.results import Line, Report
-from scalene_trace.analyze.selection import Selection
-
+from ..report.report import build_report
+from ..results.records import Line, Report
+from ..trace.selection import Selection
 from .profile import NO_STACK, Frame, Profile, Whole, read_profile
 from .scalene_figures import Beside, figures_beside
 from .text import json_bytes, plain

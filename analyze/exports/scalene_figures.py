@@ -7,14 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.analyze import queries
-from scalene_trace.analyze.info import settings
-from scalene_trace.analyze.memory import MemoryQuery, build_memory
-from scalene_trace.analyze.open import REPORT_TABLES, open_traces
-from scalene_trace.analyze.results import Function, Line, Report, TaskRow
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.tasks import build_tasks
-
+from ..report.memory import MemoryQuery, build_memory
+from ..report.tasks import build_tasks
+from ..results.records import Function, Line, Report, TaskRow
+from ..trace import queries
+from ..trace.info import settings
+from ..trace.selection import Selection
+from ..trace.traces import REPORT_TABLES, open_traces
 from .text import plain
 
 _MIB = 1_048_576

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from scalene_trace.analyze.timeline import Event
+from ..report.timeline import Event
 
 #: Pieces of the time, at most. There are at least two fifths as many.
 MAX_BINS = 2_000

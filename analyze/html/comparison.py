@@ -11,13 +11,12 @@ from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any
 
-from scalene_trace.analyze.diff_results import Change, Changes, Diff, LineChange
-from scalene_trace.analyze.match import Pairs
-from scalene_trace.analyze.open import REPORT_TABLES, open_traces
-from scalene_trace.analyze.results import to_json
-from scalene_trace.analyze.runs import MEASURES, Run, Version, aligned, same_places, version_of
-from scalene_trace.analyze.selection import Selection
-
+from ..diff.match import Pairs
+from ..diff.results import Change, Changes, Diff, LineChange
+from ..diff.runs import MEASURES, Run, Version, aligned, same_places, version_of
+from ..results.records import to_json
+from ..trace.selection import Selection
+from ..trace.traces import REPORT_TABLES, open_traces
 from . import texts
 from .encode import safe_json
 from .model import SCHEMA, Json, entry, made_by

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from scalene_trace.analyze import queries
-
+from ..trace import queries
 from .bins import Bins
 from .encode import Numbers, packed, packed_series
 
 if TYPE_CHECKING:
-    from scalene_trace.analyze.connection import Connection
+    from ..trace.connection import Connection
 
 #: Stacks that keep their callers, at most: those with most samples. Of the others the page knows the line only.
 MAX_STACKS = 20_000

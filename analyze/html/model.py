@@ -12,23 +12,22 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from scalene_trace.analyze import info, queries
-from scalene_trace.analyze.leaks import find_leaks, merged_leaks
-from scalene_trace.analyze.libraries import library_times
-from scalene_trace.analyze.open import REPORT_TABLES, Traces, open_traces
-from scalene_trace.analyze.reduction import line_key
-from scalene_trace.analyze.report import query_of
-from scalene_trace.analyze.results import ThreadInfo, TraceInfo, to_json
-from scalene_trace.analyze.selection import Selection
-from scalene_trace.analyze.sources import sources_of
-from scalene_trace.analyze.timeline import footprint_events
-from scalene_trace.analyze.waits import thread_infos
-
-from . import devices, facts, texts
+from ..leaks.leaks import find_leaks, merged_leaks
+from ..report.libraries import library_times
+from ..report.reduction import line_key
+from ..report.report import query_of
+from ..report.threads import thread_infos
+from ..report.timeline import footprint_events
+from ..results.records import ThreadInfo, TraceInfo, to_json
+from ..trace import info, queries
+from ..trace.selection import Selection
+from ..trace.sources import sources_of
+from ..trace.traces import REPORT_TABLES, Traces, open_traces
+from . import cuda, facts, texts
 from .bins import MAX_BINS, Bins, bins_for, highest
 
 if TYPE_CHECKING:
-    from scalene_trace.analyze.connection import Connection
+    from ..trace.connection import Connection
 
 SCHEMA = "scalene-trace/html/1"
 #: Characters of figures in a page, at most: beyond, the pieces of time become longer.
@@ -81,7 +80,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         "short_stacks": figures.calls.short,
         **figures.series,
         "memory": figures.memory,
-        **({"gpu": figures.gpu | {"short": devices.short_places(connection)}} if figures.gpu else {}),
+        **({"gpu": figures.gpu | {"short": cuda.short_places(connection)}} if figures.gpu else {}),
         "threads": figures.threads,
         "processes": to_json(info.process_infos(traces, 1)),
         "marks": to_json(info.mark_infos(traces, 1)),
@@ -127,7 +126,7 @@ def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
     memory, peaks_ns = _memory(connection, trace, bins)
     by_stack, by_thread = facts.stack_and_thread_facts(connection, bins)
     by_stack.append(facts.memory_facts(connection, bins))
-    found = devices.device_facts(connection, trace, bins)
+    found = cuda.device_facts(connection, trace, bins)
     by_stack += found.sums
     allocations = facts.allocation_facts(connection, bins, peaks_ns)
     calls = facts.calls_of(connection, [*by_stack, allocations], _user_files(connection))

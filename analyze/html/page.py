@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from scalene_trace.analyze.selection import Selection
-
+from ..trace.selection import Selection
 from .encode import safe_json
 from .model import build_document
 

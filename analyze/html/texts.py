@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from scalene_trace.analyze.sources import Sources
+from ..trace.sources import Sources
 
 #: Characters of source text in a page, at most: beyond, only what surrounds lines with samples.
 MAX_CHARACTERS = 2_500_000

@@ -1,0 +1,1 @@
+"""Does a recording keep to a budget?"""

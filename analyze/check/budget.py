@@ -1,0 +1,183 @@
+"""The budget file of ``check``: limits on the program, its files, functions and lines, and on SQL. TOML (docs/check.md)."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..results.quantities import amount
+
+
+class BudgetError(Exception):
+    """A budget that makes no sense, or that the traces cannot answer; ``str()`` is a sentence or two."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """At most so much. ``field``: of the rows of the report; ``unit``: percent (of the program), s, bytes or bytes/s."""
+
+    name: str
+    field: str
+    unit: str
+    value: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Limits on all (``kind`` total), or on each file, function or line that matches; None = any."""
+
+    kind: str
+    limits: tuple[Limit, ...]
+    file: str | None = None
+    function: str | None = None
+    line: int | None = None
+
+
+@dataclass(frozen=True)
+class Query:
+    """A SELECT of one number, and what it may be."""
+
+    name: str
+    query: str
+    least: float | None
+    most: float | None
+
+
+@dataclass(frozen=True)
+class Budget:
+    """All that a budget file asks for."""
+
+    rules: tuple[Rule, ...]
+    queries: tuple[Query, ...]
+
+
+#: What may be limited: name -> unit -> field of a row of the report.
+LIMITS: Mapping[str, Mapping[str, str]] = {
+    "cpu": {"percent": "cpu_s", "s": "cpu_s"},
+    "python": {"percent": "python_s", "s": "python_s"},
+    "native": {"percent": "native_s", "s": "native_s"},
+    "system": {"percent": "system_s", "s": "system_s"},
+    "gc": {"percent": "gc_s", "s": "gc_s"},
+    "wait": {"s": "wait_s"},
+    "wall": {"s": "wall_s"},
+    "peak": {"bytes": "live_at_peak_bytes"},
+    "rss": {"bytes": "peak_rss_bytes"},
+    "growth": {"bytes": "growth_bytes"},
+    "alloc": {"bytes": "alloc_bytes"},
+    "leak": {"bytes/s": "leak_bytes_per_s"},
+    "copy": {"bytes": "copy_bytes", "bytes/s": "copy_bytes_per_s"},
+}
+#: Of the program as a whole alone.
+_TOTAL_ONLY = ("wall", "rss")
+_EXAMPLES = {"percent": "20 %", "s": "1.5 s", "bytes": "50 MB", "bytes/s": "1 MB/s"}
+_NAMES = {"total": (), "file": ("file",), "function": ("file", "function"), "line": ("file", "function", "line")}
+_QUERY_KEYS = ("name", "query", "min", "max")
+_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s*%")
+
+
+def read_budget(path: Path) -> Budget:
+    """The budget in the file at ``path``. Raises BudgetError."""
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise BudgetError(f"{path} cannot be read: {(error.strerror or 'unknown error').lower()}.") from error
+    except UnicodeDecodeError as error:
+        raise BudgetError(f"{path} is not text in UTF-8, so it is no budget.") from error
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers of thousands of digits
+        raise BudgetError(f"{path} is not valid TOML: {error}.") from error
+    try:
+        return _budget(document)
+    except BudgetError as error:
+        raise BudgetError(f"{path}: {error}") from error
+
+
+def _budget(document: Mapping[str, Any]) -> Budget:
+    _known(document, (*_NAMES, "sql"), "table")
+    rules = tuple(_rule(kind, table) for kind in _NAMES for table in _tables(kind, document.get(kind, [])))
+    queries = tuple(_query(table) for table in _tables("sql", document.get("sql", [])))
+    if not rules and not queries:
+        raise BudgetError('It has no limits. Write, for example, [total] and below it peak = "500 MB".')
+    return Budget(rules, queries)
+
+
+def _tables(kind: str, found: Any) -> list[Mapping[str, Any]]:
+    tables = found if isinstance(found, list) else [found]
+    if not all(isinstance(table, dict) for table in tables):
+        raise BudgetError(f"{kind} is a table: write [{kind}] or [[{kind}]] and its limits below it.")
+    return tables
+
+
+def _known(given: Iterable[str], names: Iterable[str], what: str) -> None:
+    for name in given:
+        if name not in names:
+            close = difflib.get_close_matches(name, names, 1)
+            hint = f"Did you mean {close[0]}?" if close else f"It can be {', '.join(names)}."
+            raise BudgetError(f"There is no {what} {name!r}. {hint}")
+
+
+def _rule(kind: str, table: Mapping[str, Any]) -> Rule:
+    names = _NAMES[kind]
+    limits = [name for name in LIMITS if kind == "total" or name not in _TOTAL_ONLY]
+    _known(table, (*names, *limits), f"key of [{kind}]")
+    found = tuple(_limit(name, value) for name, value in table.items() if name not in names)
+    if not found:
+        raise BudgetError(f"A table [{kind}] has no limit. Limits are {', '.join(limits)}.")
+    places = {name: table[name] for name in names if name in table}
+    for name, value in places.items():
+        if not isinstance(value, int if name == "line" else str) or isinstance(value, bool):
+            raise BudgetError(f"{name} of [{kind}] is {'a number' if name == 'line' else 'text'}, not {value!r}.")
+    return Rule(kind, found, **places)
+
+
+def _limit(name: str, value: Any) -> Limit:
+    units = LIMITS[name]
+    if isinstance(value, str):
+        for unit, field in units.items():
+            number = _number(value, unit)
+            if number is not None:
+                return Limit(name, field, unit, number, value.strip())
+    examples = " or ".join(f'"{_EXAMPLES[unit]}"' for unit in units)
+    raise BudgetError(f"{name} = {value!r} is no limit. Write it like {name} = {examples}.")
+
+
+def _number(text: str, unit: str) -> float | None:
+    """The number in ``unit`` that ``text`` means; None = it means none."""
+    if unit == "percent":
+        found = _PERCENT.fullmatch(text.strip())
+        return float(found[1]) if found else None
+    if unit == "bytes/s":
+        text, slash, ending = text.strip().rpartition("/")
+        if not slash or ending != "s":
+            return None
+    try:
+        return amount(text, "s" if unit == "s" else "bytes")
+    except ValueError:
+        return None
+
+
+def _is_number(value: Any) -> bool:
+    """Is it one, and no whole number beyond what a float holds?"""
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
+
+
+def _query(table: Mapping[str, Any]) -> Query:
+    _known(table, _QUERY_KEYS, "key of [[sql]]")
+    query, least, most = table.get("query"), table.get("min"), table.get("max")
+    if not isinstance(query, str):
+        raise BudgetError('A table [[sql]] needs query = "SELECT ...", which gives one number.')
+    if least is None and most is None:
+        raise BudgetError("A table [[sql]] needs min or max, a number.")
+    for number in (least, most):
+        if number is not None and not _is_number(number):
+            raise BudgetError(f"min and max of [[sql]] are numbers, not {number!r}.")
+    name = table.get("name", " ".join(query.split()))
+    return Query(str(name), query, least, most)

@@ -1,0 +1,182 @@
+"""Does a recording keep to a budget? Every limit against every row that it is about."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..report.report import build_report
+from ..results.quantities import amount_text
+from ..results.records import Line, Report, Table
+from ..trace.selection import Selection
+from ..user_sql.run import QueryRefused, run_sql
+from .budget import Budget, BudgetError, Limit, Query, Rule
+
+#: What adding up floating-point numbers may do to a figure that just keeps its limit.
+_ROUNDING = 1e-9
+
+#: A figure of a place: where, how much; None = not recorded.
+Found = tuple[str, float | None]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One limit. ``kind``: total, file, function, line or sql; ``what``: what it is about; ``where``: the place with the
+    highest figure (None = no sample there); ``value`` and ``limit`` in ``unit`` (percent, s, bytes, bytes/s, number)."""
+
+    kind: str
+    what: str
+    name: str
+    where: str | None
+    value: float | None
+    limit: float
+    unit: str
+    passed: bool
+    text: str
+
+
+def build_check(paths: Sequence[Path], budget: Budget, selection: Selection, query: dict[str, Any]) -> Table:
+    """Rows of :class:`Check`, what failed first; several traces are added up. Raises BudgetError, and the errors of
+    ``open_traces``."""
+    report = build_report(paths, selection)
+    rows = [_checked(rule, limit, report) for rule in budget.rules for limit in rule.limits]
+    rows += [row for each in budget.queries for row in _asked(each, paths, selection)]
+    return Table("check", query, report.traces, sorted(rows, key=lambda row: row.passed), "checks")
+
+
+def _checked(rule: Rule, limit: Limit, report: Report) -> Check:
+    if _is_missing(rule, limit, report):
+        raise BudgetError(f"The limit on {limit.name} of [{rule.kind}] cannot be checked: that was not recorded.")
+    found = [(where, value) for where, value in _figures(rule, limit, report) if value is not None]
+    where, value = max(found, key=lambda each: each[1], default=(None, 0.0))
+    passed = value <= limit.value * (1 + _ROUNDING)
+    shown = f"{_shown(value, limit.unit)} of at most {limit.text}"
+    about = f"{rule.kind} {where}" if where else _subject(rule)
+    text = f"{about}: {limit.name} {shown}" if found else f"{about}: {limit.name} within {limit.text} (no sample there)"
+    return Check(rule.kind, _subject(rule), limit.name, where, value, limit.value, limit.unit, passed, text)
+
+
+def _subject(rule: Rule) -> str:
+    """What a rule is about, in words."""
+    if rule.kind == "total":
+        return "the program"
+    place = f"{rule.file or 'any file'}{f':{rule.line}' if rule.line is not None else ''}"
+    return f"{rule.kind} {rule.function} in {place}" if rule.function else f"{rule.kind} {place}"
+
+
+def _is_missing(rule: Rule, limit: Limit, report: Report) -> bool:
+    """Was nothing of the kind recorded? (A row without a figure tells nothing where there are no rows.)"""
+    if rule.kind == "total":
+        return _total(limit, report) is None
+    whole = report.unattributed
+    if limit.name == "leak":
+        return report.leaks is None
+    if limit.name == "peak":
+        return all(each.live_at_peak_bytes is None for each in (whole, *report.lines))
+    return getattr(whole, limit.field) is None
+
+
+def _figures(rule: Rule, limit: Limit, report: Report) -> Iterable[Found]:
+    """The figure of each place that the rule is about."""
+    if rule.kind == "total":
+        return [("", _total(limit, report))]
+    rows: Sequence[Line] = report.functions if rule.kind == "function" else report.lines
+    matching = [row for row in rows if _matches(rule, row)]
+    if rule.kind == "file":
+        return [(file, _sum(limit, [row for row in matching if row.file == file], report)) for file in _files(matching)]
+    name: Callable[[Line], str] = _function_name if rule.kind == "function" else _line_name
+    return [(name(row), _sum(limit, [row], report)) for row in matching]
+
+
+def _matches(rule: Rule, row: Line) -> bool:
+    file, name = row.file or "", (row.file or "").rpartition("/")[2]
+    if rule.file is not None and not fnmatch.fnmatchcase(file if "/" in rule.file else name, rule.file):
+        return False
+    if rule.function is not None and not fnmatch.fnmatchcase(row.function or "", rule.function):
+        return False
+    return rule.line is None or row.line == rule.line
+
+
+def _files(rows: Iterable[Line]) -> list[str]:
+    return list(dict.fromkeys(row.file for row in rows if row.file is not None))
+
+
+def _line_name(row: Line) -> str:
+    return f"{row.file}:{row.line}"
+
+
+def _function_name(row: Line) -> str:
+    return f"{row.function} in {row.file}"
+
+
+def _sum(limit: Limit, rows: Sequence[Line], report: Report) -> float:
+    value = float(sum(getattr(row, limit.field) or 0 for row in rows))
+    return _share(value, report) if limit.unit == "percent" else value
+
+
+def _share(value: float, report: Report) -> float:
+    """CPU time in percent of all."""
+    return 100 * value / report.totals.cpu_s if report.totals.cpu_s else 0.0
+
+
+def _total(limit: Limit, report: Report) -> float | None:
+    totals = report.totals
+    parts = (*report.lines, report.unattributed)
+    special: dict[str, Callable[[], float | None]] = {
+        "peak": lambda: totals.peak_bytes,
+        "leak": lambda: None if report.leaks is None else sum(leak.bytes_per_s for leak in report.leaks),
+        "wall": lambda: _sum_known([trace.wall_s for trace in report.traces]),
+        "growth": lambda: _sum_known([row.growth_bytes for row in parts]),
+    }
+    if limit.name in special:
+        return special[limit.name]()
+    if limit.field == "copy_bytes_per_s":
+        return _sum_known([row.copy_bytes_per_s for row in parts])
+    value: float | None = getattr(totals, limit.field)
+    return value if value is None or limit.unit != "percent" else _share(value, report)
+
+
+def _sum_known(values: Iterable[float | None]) -> float | None:
+    """The sum of what is known; None where nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _shown(value: float, unit: str) -> str:
+    if unit == "percent":
+        return f"{value:.1f} %"
+    return f"{amount_text(value, 's' if unit == 's' else 'bytes')}{'/s' if unit == 'bytes/s' else ''}"
+
+
+def _asked(query: Query, paths: Sequence[Path], selection: Selection) -> list[Check]:
+    value = _answer(query, paths, selection)
+    rows = []
+    for name, limit, passed in (
+        ("min", query.least, query.least is None or value >= query.least),
+        ("max", query.most, query.most is None or value <= query.most),
+    ):
+        if limit is not None:
+            text = f"{query.name}: {value:g}, {'at least' if name == 'min' else 'at most'} {limit:g}"
+            rows.append(Check("sql", query.name, name, None, value, limit, "number", passed, text))
+    return rows
+
+
+def _answer(query: Query, paths: Sequence[Path], selection: Selection) -> float:
+    try:
+        _, rows = run_sql(paths, query.query, selection, limit=2)
+    except QueryRefused as error:
+        raise BudgetError(f"The query of [[sql]] {query.name!r} does not run: {str(error).splitlines()[0]}") from error
+    if len(rows) != 1 or len(rows[0]) != 1:
+        raise BudgetError(
+            f"The query of [[sql]] {query.name!r} gives no single number: one row of one column is needed."
+        )
+    try:
+        value = float(rows[0][0])
+    except (TypeError, ValueError):
+        value = float("nan")
+    if not abs(value) < float("inf"):
+        raise BudgetError(f"The query of [[sql]] {query.name!r} gives no number: {rows[0][0]!r}.")
+    return value

@@ -1,0 +1,111 @@
+"""Conditions of ``diff --fail-on``: "cpu>+5%", "peak>+50MB"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..results.quantities import amount, amount_text
+from .results import WORSE, Change, Changes, GateResult, LineChange
+
+#: What a condition may be about: the field of the totals.
+NAMES = {
+    "cpu": "cpu_s",
+    "python": "python_s",
+    "native": "native_s",
+    "system": "system_s",
+    "wait": "wait_s",
+    "wall": "wall_s",
+    "peak": "peak_bytes",
+    "growth": "growth_bytes",
+    "alloc": "alloc_bytes",
+    "copy": "copy_bytes",
+    "gpu": "gpu_s",
+    "gpu-copy": "device_copy_bytes",
+    "gpu-wait": "device_sync_s",
+}
+#: The condition that is met when anything at all, of the totals or of a line, was judged worse.
+ANY = "worse"
+
+_FORM = re.compile(r"\s*([a-z]+(?:-[a-z]+)?)\s*>\s*(.*?)\s*", re.DOTALL)
+_PERCENT = re.compile(r"([+-]?\s*\d{1,12}(?:\.\d{1,12})?)\s*%")
+
+
+class GateError(ValueError):
+    """A condition that makes no sense, or that these traces cannot answer; ``str()`` is a sentence or two."""
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A condition: the total ``name`` rose by more than ``limit`` (percent, or in its own unit)."""
+
+    text: str
+    name: str = ANY
+    limit: float = 0.0
+    is_percent: bool = False
+
+
+def parsed(text: str) -> Gate:
+    """The condition that ``text`` means. Raises GateError."""
+    if text.strip() == ANY:
+        return Gate(text)
+    form = _FORM.fullmatch(text)
+    if form is None or form[1] not in NAMES:
+        known = ", ".join(NAMES)
+        raise GateError(
+            f"--fail-on {text!r} is not understood. Write it like cpu>+5% or peak>+50MB, of {known}; or {ANY}."
+        )
+    name, limit = NAMES[form[1]], form[2]
+    if percent := _PERCENT.fullmatch(limit):
+        return Gate(text, name, float(percent[1].replace(" ", "")), True)
+    try:
+        return Gate(text, name, amount(limit, "s" if name.endswith("_s") else "bytes"))
+    except ValueError as error:
+        raise GateError(f"--fail-on {text!r}: {error}") from error
+
+
+def judged(gate: Gate, totals: Changes, lines: Sequence[LineChange], per_second: bool = False) -> GateResult:
+    """Whether the condition is met: exceeded, and by more than noise explains. Raises GateError.
+
+    Noise excuses a rise whose 95 % interval holds no rise at all. It does not excuse too small an improvement.
+    """
+    if gate.name == ANY:
+        return _anything(gate, totals, lines)
+    change = totals.get(gate.name)
+    if change is None or change.before is None or change.after is None:
+        raise GateError(f"--fail-on {gate.text!r} cannot be answered: that was not recorded on both sides.")
+    rise = _rise(gate, change, per_second)
+    is_exceeded, is_sure = rise > gate.limit, gate.limit < 0 or _is_sure(gate, change)
+    unit = "s" if gate.name.endswith("_s") else "bytes"
+    shown = f"{rise:+.1f} %" if gate.is_percent else f"{'+' * (rise >= 0)}{amount_text(rise, unit)}"
+    verdict = (
+        "within it" if not is_exceeded else "exceeded" if is_sure else "exceeded, but noise can do that: not failed"
+    )
+    return GateResult(gate.text, is_exceeded and is_sure, f"{gate.text}: {shown}, {verdict}")
+
+
+def _rise(gate: Gate, change: Change, per_second: bool) -> float:
+    rise, before = change.moved(per_second), change.compared(per_second)[0] or 0.0
+    if not gate.is_percent:
+        return rise
+    if before == 0:
+        return float("inf") if rise > 0 else 0.0
+    return 100 * rise / abs(before)
+
+
+def _is_sure(gate: Gate, change: Change) -> bool:
+    if change.low is None:  # a part of CPU time, which is not tested by itself
+        return True
+    return change.low > (0 if gate.name == "growth_bytes" else 1)
+
+
+def _anything(gate: Gate, totals: Changes, lines: Sequence[LineChange]) -> GateResult:
+    places = [f"{line.place[0]}:{line.place[1]}" for line in lines if _is_worse(line.changes)]
+    found = ["the program as a whole"] * _is_worse(totals) + places
+    more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+    return GateResult(gate.text, bool(found), f"{gate.text}: {', '.join(found[:3]) or 'nothing'}{more}")
+
+
+def _is_worse(changes: Changes) -> bool:
+    return any(change is not None and change.verdict == WORSE for change in changes.values())

@@ -1,0 +1,263 @@
+"""One run for a comparison: what its lines cost, and how sure that is. A trace is reduced to this, then closed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..report.cuda import DIRECTIONS, add_devices, have_calls
+from ..report.gpu import add_gpu
+from ..report.reduction import window_s
+from ..report.threads import CLASSES
+from ..report.timeline import memory_over_time
+from ..results.records import TraceInfo
+from ..trace import queries
+from ..trace.info import settings, trace_info, whole_number
+from ..trace.selection import Selection
+from ..trace.sources import sources_of
+from ..trace.traces import REPORT_TABLES, Traces, open_traces
+from .match import Place, match_files, match_lines
+from .significance import PRIOR_SIGMA, PRIOR_SIGMA_OF_WAITING, Figure, sum_of
+
+if TYPE_CHECKING:
+    from ..trace.connection import Connection
+
+Row = dict[str, Any]
+Key = tuple[str | None, int | None]
+
+_TABLES = REPORT_TABLES | {"selected_waits"}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Something that is compared. ``sampler``: what recorded it; ``part_of``: shown with another one, not judged itself.
+
+    ``seen_by``: sampler whose rows tell that it was recorded, whatever the other one says; where no run has any, there is
+    nothing to compare.
+
+    ``is_signed``: may be negative; ``is_sampled``: comes with the variance of its sampling; ``prior_sigma``: relative
+    standard deviation from run to run that is assumed where it cannot be told. ``is_speed``: a slower machine has more of it
+    on every line. ``is_level``: a longer run has no more of it, so there is none by the second.
+    """
+
+    name: str
+    title: str
+    sampler: str = ""
+    part_of: str = ""
+    is_signed: bool = False
+    is_sampled: bool = True
+    prior_sigma: float = PRIOR_SIGMA
+    seen_by: str = ""
+    is_speed: bool = False
+    is_level: bool = False
+
+    @property
+    def is_time(self) -> bool:
+        return self.name.endswith("_s")
+
+    def is_recorded(self, info: TraceInfo) -> bool:
+        """Is a figure of the run known, 0 included?"""
+        return any(info.events.get(name) is not None for name in (self.sampler, self.seen_by))
+
+
+#: What is compared of each line, in order; the first that changed names the row.
+LINE_MEASURES = (
+    Measure("cpu_s", "CPU", "cpu", is_speed=True),
+    Measure("python_s", "Python", "cpu", part_of="cpu_s"),
+    Measure("native_s", "native", "cpu", part_of="cpu_s"),
+    Measure("system_s", "system", "cpu", part_of="cpu_s"),
+    Measure("wait_s", "wait", "wait", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING),
+    Measure("growth_bytes", "growth", "memory", is_signed=True),
+    Measure("live_at_peak_bytes", "at peak", "alloc", is_level=True),
+    Measure("alloc_bytes", "allocated", "alloc"),
+    Measure("copy_bytes", "copied", "copy"),
+    Measure("gpu_s", "GPU", "gpu"),
+    Measure("device_copy_bytes", "GPU copy", "copy", is_sampled=False, seen_by="device_copy"),
+    Measure(
+        "device_sync_s", "GPU wait", "copy", is_sampled=False, seen_by="device_sync", prior_sigma=PRIOR_SIGMA_OF_WAITING
+    ),
+)
+#: What is compared of whole runs.
+TOTAL_MEASURES = (
+    Measure("wall_s", "wall time", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING, is_level=True),
+    *(measure for measure in LINE_MEASURES if measure.name != "live_at_peak_bytes"),
+    Measure("peak_bytes", "peak", "memory", is_sampled=False, is_level=True),
+)
+#: All of them by name, in the order in which they are shown.
+MEASURES = {measure.name: measure for measure in (*TOTAL_MEASURES, *LINE_MEASURES)}
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A line of one run, or all of it; a measure that was not recorded is absent from ``figures``."""
+
+    function: str | None = None
+    first_line: int | None = None
+    figures: Mapping[str, Figure] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's."""
+
+    info: TraceInfo
+    window_s: float
+    rows: dict[Place, RunRow]
+    outside: RunRow
+    totals: RunRow
+    sources: dict[str, list[str]]
+
+    @property
+    def holds_anything(self) -> bool:
+        """Whether any of its totals is not 0."""
+        return any(figure.value for figure in self.totals.figures.values())
+
+
+def read_run(path: Path, selection: Selection) -> Run:
+    """The trace at ``path``. Raises the errors of :func:`open_traces`."""
+    with open_traces([path], selection, _TABLES) as traces:
+        return _reduced(traces, selection)
+
+
+def _reduced(traces: Traces, selection: Selection) -> Run:
+    connection, info = traces.connection, trace_info(traces)
+    variances = {(row["file"], row["line"]): row for row in queries.rows(connection, "line_variances")}
+    gross = sum(row["growth_gross"] for row in variances.values())
+    line_rows = queries.rows(connection, "lines")
+    outside = queries.rows(connection, "unattributed")[0] | {"function": None, "first_line": None}
+    add_gpu(connection, info.events["gpu"] is not None, line_rows, [], outside)
+    add_devices(connection, have_calls([info.events]), line_rows, [], outside)
+    rows = {(row["file"], row["line"]): row for row in line_rows}
+    made = {key: _run_row(row, variances.get(key), gross, info) for key, row in rows.items()}
+    rest = _run_row(outside, variances.get((None, None)), gross, info)
+    length_s = window_s(info, selection)
+    totals = _totals(connection, [*made.values(), rest], length_s, info, selection)
+    files = {file for (file,) in connection.execute("SELECT file FROM user_files").fetchall()}
+    sources = sources_of(connection, files)
+    return Run(info, length_s, made, rest, totals, sources)
+
+
+def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> RunRow:
+    v = variances or dict.fromkeys(_VARIANCES, 0)
+    wait_s = math.fsum(row[name] for name in CLASSES)
+    share = v["growth_gross"] / gross if gross else 0.0
+    # the footprint is known: only which line moved it is a matter of chance, and by how much the last sample passed it
+    growth_variance = (1 - share) * v["growth_squares"] + v["growth_largest"] ** 2 / 12
+    figures = {
+        "cpu_s": Figure(row["cpu_s"], v["cpu_variance"]),
+        **{name: Figure(row[name]) for name in ("python_s", "native_s", "system_s")},
+        # how long it was kept off the CPU is what others did there: as uncertain as it is long
+        "wait_s": Figure(wait_s, v["wait_variance"], row["runnable_s"] ** 2),
+        "growth_bytes": Figure(row["growth_bytes"], growth_variance),
+        "live_at_peak_bytes": Figure(v["live_at_peak_bytes"], v["live_at_peak_variance"]),
+        "alloc_bytes": Figure(row["alloc_bytes"], v["alloc_variance"]),
+        "copy_bytes": Figure(row["copy_bytes"], v["copy_variance"]),
+        "gpu_s": Figure(row["gpu_s"], row["gpu_variance"]),
+        "device_copy_bytes": Figure(sum(row[name] for name in DIRECTIONS)),
+        "device_sync_s": Figure(row["device_sync_s"]),
+    }
+    known = {each.name for each in LINE_MEASURES if each.is_recorded(info)}
+    return RunRow(row["function"], row["first_line"], {name: f for name, f in figures.items() if name in known})
+
+
+_VARIANCES = (
+    "cpu_variance",
+    "wait_variance",
+    "growth_squares",
+    "growth_gross",
+    "growth_largest",
+    "alloc_variance",
+    "live_at_peak_bytes",
+    "live_at_peak_variance",
+    "copy_variance",
+)
+
+
+def _totals(
+    connection: Connection, rows: Sequence[RunRow], length_s: float, info: TraceInfo, selection: Selection
+) -> RunRow:
+    """Sums over all rows, the peak of the process tree, and the length of the run."""
+    figures = {"wall_s": Figure(length_s)} if info.wall_s is not None else {}
+    for measure in LINE_MEASURES:
+        parts = [row.figures[measure.name] for row in rows if measure.name in row.figures]
+        if parts:
+            figures[measure.name] = sum_of(parts)
+    if info.events["memory"] is not None:
+        grain = whole_number(settings(connection).get("memory_threshold_bytes")) or 0
+        if connection.execute("SELECT count(*) FROM exact_traces").fetchall() != [(0,)]:
+            grain = 0
+        peak = memory_over_time(connection, selection)[0].peak_bytes
+        figures["peak_bytes"] = Figure(peak, min(grain, peak) ** 2 / 12)
+        figures["growth_bytes"] = Figure(figures["growth_bytes"].value, grain**2 / 12)
+    return RunRow(figures=figures)
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of the program: its lines with samples, and its text."""
+
+    rows: Mapping[Place, RunRow]
+    sources: Mapping[str, list[str]]
+
+    @property
+    def files(self) -> set[str]:
+        return {file for file, _ in self.rows} | set(self.sources)
+
+
+def version_of(runs: Sequence[Run]) -> Version:
+    """The version that the runs of a side have in common; of several texts of a file, that of the first."""
+    rows: dict[Place, RunRow] = {}
+    sources: dict[str, list[str]] = {}
+    for run in runs:
+        rows, sources = run.rows | rows, run.sources | sources
+    return Version(rows, sources)
+
+
+def aligned(runs: Sequence[Run]) -> list[Run]:
+    """The runs of a side with the lines that the first has: runs of several versions of a file are one version's. Lines
+    that it does not have have no place there, and are counted with what is outside of all lines."""
+    found: list[Run] = []
+    sources: dict[str, list[str]] = {}
+    for run in runs:
+        if any(sources.get(file, text) != text for file, text in run.sources.items()):
+            run = _as_in(run, version_of(found))
+        sources = run.sources | sources
+        found.append(run)
+    return found
+
+
+def _as_in(run: Run, version: Version) -> Run:
+    """The run with the lines of ``version``; what is not in its text is outside, its number there is another line's."""
+    pairs = same_places(Version(run.rows, run.sources), version)
+    texts = run.sources.keys() & version.sources.keys()
+    taken = set(pairs.values())
+    lacking = {place for place in run.rows if place not in pairs and (place[0] in texts or place in taken)}
+    rows = {pairs.get(place, place): row for place, row in run.rows.items() if place not in lacking}
+    return replace(run, rows=rows, outside=_together([run.outside, *(run.rows[place] for place in sorted(lacking))]))
+
+
+def _together(rows: Sequence[RunRow]) -> RunRow:
+    """Rows added up, without a name."""
+    names = dict.fromkeys(name for row in rows for name in row.figures)
+    return RunRow(figures={name: sum_of([row.figures[name] for row in rows if name in row.figures]) for name in names})
+
+
+def same_places(before: Version, after: Version) -> dict[Place, Place]:
+    """Place in ``before`` -> the same line in ``after``: by text where both traces hold it, else by function and line."""
+    pairs = match_lines(before.sources, after.sources)
+    files = match_files(before.files, after.files, (before.sources, after.sources))
+    taken = set(pairs.values())
+    starts = {(place[0], row.function): row.first_line for place, row in after.rows.items()}
+    for (file, line), row in before.rows.items():
+        other = files.get(file)
+        if (file, line) in pairs or other is None or (file in before.sources and other in after.sources):
+            continue
+        start = starts.get((other, row.function))
+        moved = start - row.first_line if start is not None and row.first_line is not None else 0
+        if (other, line + moved) not in taken:
+            pairs[file, line] = other, line + moved
+            taken.add((other, line + moved))
+    return pairs

@@ -1,0 +1,64 @@
+"""What the page knows of GPUs, of traces that have any: how busy they were and for whom, and what CUDA libraries were asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..report import cuda
+from ..results.records import TraceInfo
+from ..trace import queries
+from .bins import Bins
+from .facts import Facts, read_facts
+
+if TYPE_CHECKING:
+    from ..trace.connection import Connection
+
+Json = dict[str, Any]
+
+COPIES = ("h2d_bytes", "d2h_bytes", "d2d_bytes", "h2h_bytes", "unified_bytes")
+CALLS = (*COPIES, "device_copy_us", "device_sync_us")
+
+
+@dataclass(frozen=True)
+class DeviceFacts:
+    """``sums`` and ``peaks`` (most memory: a sum of it means nothing) by stack and piece of time; ``track``: GPUs by piece,
+    None = no GPU was used."""
+
+    sums: list[Facts] = field(default_factory=list)
+    peaks: list[Facts] = field(default_factory=list)
+    track: Json | None = None
+
+
+def device_facts(connection: Connection, trace: TraceInfo, bins: Bins) -> DeviceFacts:
+    """Nothing of what no sampler saw, so that a page without a GPU holds nothing about one."""
+    track = _track(connection, bins) if trace.events["gpu"] else None
+    sums, peaks = [], []
+    if track is not None:
+        charged = read_facts(connection, "binned_gpu_charges", ("gpu_us", "gpu_peak_bytes"), bins)
+        sums.append(charged.only("gpu_us"))
+        peaks.append(charged.only("gpu_peak_bytes"))
+    if any(trace.events[name] for name in cuda.SAMPLERS):
+        sums.append(read_facts(connection, "binned_devices", CALLS, bins))
+    return DeviceFacts(sums, peaks, track)
+
+
+def _track(connection: Connection, bins: Bins) -> Json | None:
+    """By piece: how busy the program's GPUs were, in percent of one, and the most memory on them; None = not told."""
+    percents: list[float | None] = [None] * bins.count
+    memory: list[int | None] = [None] * bins.count
+    for piece, share, size in queries.run(connection, "binned_gpu", **bins.parameters):
+        percents[piece] = share if share is None else round(share, 1)
+        memory[piece] = size
+    return {"percent": percents, "memory": memory} if any(percents) or any(memory) else None
+
+
+def short_places(connection: Connection) -> Json:
+    """The lines ([file, line]) and functions ([file, function, first line]) that were never at the GPU for as long as the
+    driver averages over."""
+    found: Json = {"lines": [], "functions": []}
+    for row in queries.rows(connection, "gpu_figures"):
+        if row["gpu_short"] and row["file"] is not None:
+            names = ("file", "line") if row["level"] == "line" else ("file", "function", "first_line")
+            found[f"{row['level']}s"].append([row[name] for name in names])
+    return found

@@ -1,0 +1,1 @@
+"""Leaks: lines whose allocations stay until the end."""

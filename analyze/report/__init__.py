@@ -1,0 +1,1 @@
+"""The tables of a report: lines, functions, libraries, threads, tasks, memory, timeline."""

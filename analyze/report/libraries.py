@@ -1,0 +1,102 @@
+"""Native time by library and by function of the library."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..results.records import LibraryRow, LibraryTime, SymbolTime, Table, sorted_rows
+from ..trace import queries
+from ..trace.info import trace_info
+from ..trace.selection import Selection
+from ..trace.traces import REPORT_TABLES, open_traces
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+#: How many libraries are named with a line, and how many functions with each of them.
+MOST_NAMED = 3
+
+
+def library_times(rows: Sequence[Row], keys: Iterable[Callable[[Row], Key]]) -> dict[Key, list[LibraryTime]]:
+    """The libraries with most native time under each key; ``rows`` are those of library_rows.sql."""
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for key in keys:
+        for row in rows:
+            groups[key(row)].append(row)
+    return {key: _most(group) for key, group in groups.items()}
+
+
+def _most(rows: list[Row]) -> list[LibraryTime]:
+    by_library: dict[str | None, list[Row]] = defaultdict(list)
+    for row in rows:
+        by_library[row["library"]].append(row)
+    times = [
+        LibraryTime(name, sum(row["native_s"] for row in own), _symbols(own), own[0]["class"])
+        for name, own in by_library.items()
+    ]
+    return sorted(times, key=lambda each: (round(-each.native_s, 9), each.library or ""))[:MOST_NAMED]
+
+
+def _symbols(rows: list[Row]) -> list[SymbolTime]:
+    sums: dict[str, float] = defaultdict(float)
+    for row in rows:
+        if row["symbol"] is not None:
+            sums[row["symbol"]] += row["native_s"]
+    largest = sorted(sums.items(), key=lambda each: (round(-each[1], 9), each[0]))[:MOST_NAMED]
+    return [SymbolTime(name, native_s) for name, native_s in largest]
+
+
+def build_libraries(
+    paths: Sequence[Path], selection: Selection, query: dict[str, Any], sort: str | None, limit: int | None
+) -> Table:
+    """Native time of the traces at ``paths`` by library and function, of each library in one piece.
+
+    Libraries and functions are in the order of their native time, or all rows in that of ``sort``, a field of
+    :class:`LibraryRow`. Raises the errors of :func:`open_traces`.
+    """
+    infos, rows = [], []
+    for path in paths:
+        with open_traces([path], selection, REPORT_TABLES) as traces:
+            infos.append(trace_info(traces))
+            rows += queries.rows(traces.connection, "library_rows")
+    made = _rows(rows)
+    return Table("libraries", query, infos, (sorted_rows(made, sort) if sort else _in_pieces(made))[:limit])
+
+
+def _rows(rows: list[Row]) -> list[LibraryRow]:
+    groups: dict[Key, list[Row]] = defaultdict(list)
+    for row in rows:
+        groups[row["library"], row["symbol"]].append(row)
+    whole_s = sum(row["native_s"] for row in rows)
+    return [_row(group, whole_s) for group in groups.values()]
+
+
+def _row(group: list[Row], whole_s: float) -> LibraryRow:
+    by_line: dict[Key, float] = defaultdict(float)
+    for row in group:
+        by_line[row["file"], row["line"], row["function"]] += row["native_s"]
+    file, line, function = max(by_line, key=lambda each: by_line[each])
+    most, native_s = max(group, key=lambda row: row["native_s"]), sum(row["native_s"] for row in group)
+    return LibraryRow(
+        library=most["library"],
+        symbol=most["symbol"],
+        image=most["class"],
+        path=most["path"],
+        ticks=sum(row["ticks"] for row in group),
+        native_s=native_s,
+        parallel_native_s=sum(row["parallel_native_s"] for row in group),
+        native_percent=100 * native_s / whole_s if whole_s else 0.0,
+        file=file,
+        line=line,
+        function=function,
+    )
+
+
+def _in_pieces(rows: list[LibraryRow]) -> list[LibraryRow]:
+    sums: dict[str | None, float] = defaultdict(float)
+    for row in rows:
+        sums[row.library] += row.native_s
+    return sorted(rows, key=lambda row: (-sums[row.library], row.library or "", -row.native_s, row.symbol or ""))

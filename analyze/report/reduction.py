@@ -1,0 +1,235 @@
+"""Traces, reduced to what a report needs of them, and the sums over several.
+
+Several traces are reduced beside each other and added up one after the other: a hundred of them need hardly more memory
+than one, but for what is said of each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...formats.errors import TraceDamaged
+from ..leaks.leaks import Grown, find_leaks
+from ..results.records import TraceInfo
+from ..results.trend import Point, reduce_points, steps
+from ..trace import queries
+from ..trace.info import trace_infos
+from ..trace.selection import Selection
+from ..trace.sources import sources_of
+from ..trace.traces import REPORT_TABLES, Traces, open_traces
+from .batches import batches_of
+from .cuda import SUMMED as _SUMMED_OF_DEVICES
+from .cuda import add_devices, have_calls
+from .gpu import add_gpu, merged_gpu
+from .rows import Row
+from .threads import CLASSES
+from .timeline import Event, Memory, memory_over_time
+
+Key = tuple[Any, ...]
+
+_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
+_MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
+_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
+_SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
+
+#: The rows of several traces added up, in the order in which the traces have them; a line's function is the first one's.
+_SUMS = {
+    "lines": """
+        SELECT file, line, arg_min_null(function, trace) AS function, arg_min_null(first_line, trace) AS first_line,
+            sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))
+        FROM lines GROUP BY file, line
+        ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(growth_bytes, trace) DESC,
+            arg_min(alloc_bytes, trace) DESC, file, line""",
+    "functions": """
+        SELECT file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, function, first_line)))
+        FROM functions GROUP BY file, function, first_line
+        ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(cumulative_cpu_s, trace) DESC,
+            arg_min(alloc_bytes, trace) DESC, file, first_line, function""",
+}
+
+
+@dataclass
+class Sums:
+    """Traces added up: rows by key with the columns of lines.sql, functions.sql and library_rows.sql.
+
+    ``infos`` has one for each trace, in their order; ``leaks`` those of each that has any; ``growth``, by key, when (ns)
+    the growth so far was how much (bytes), of the trace in which it is largest. ``window_s`` is the length of all,
+    ``longest_s`` that of the longest; ``memory`` has the highest peaks.
+    """
+
+    infos: list[TraceInfo]
+    window_s: float
+    longest_s: float
+    memory: Memory | None
+    lines: dict[Key, Row]
+    functions: dict[Key, Row]
+    unattributed: Row
+    growth: dict[Key, list[Event]]
+    leaks: list[dict[Key, Grown]]
+    libraries: dict[Key, Row]
+    sources: dict[str, list[str]]
+    gpu_peak_bytes: int | None
+    device_peak_bytes: int | None
+
+    def has(self, sampler: str) -> bool:
+        """Whether any of the traces was recorded with it."""
+        return any(info.events[sampler] is not None for info in self.infos)
+
+    def trend(self, key: Key) -> list[Point]:
+        """The growth so far at each sample ([s, bytes], reduced)."""
+        return reduce_points(steps(self.growth.get(key, [])))
+
+    def add(self, other: Sums) -> None:
+        """Adds the traces that follow."""
+        has_gpu = self.has("gpu") or other.has("gpu")
+        self.infos += other.infos
+        self.leaks += other.leaks
+        self.memory = _merged(self.memory, other.memory)
+        self.gpu_peak_bytes = _highest(self.gpu_peak_bytes, other.gpu_peak_bytes)
+        self.device_peak_bytes = _highest(self.device_peak_bytes, other.device_peak_bytes)
+        self.window_s += other.window_s
+        self.longest_s = max(self.longest_s, other.longest_s)
+        _add(self.lines, other.lines, has_gpu)
+        _add(self.functions, other.functions, has_gpu)
+        _add(self.libraries, other.libraries)
+        _add({(): self.unattributed}, {(): other.unattributed}, has_gpu)
+        _add_growth(self.growth, other.growth)
+        self.sources = other.sources | self.sources
+
+
+def _add(mine: dict[Key, Row], others: dict[Key, Row], has_gpu: bool = False) -> None:
+    """Adds rows with the same columns up by key."""
+    names: list[str] = []
+    for key, row in others.items():
+        if (sums := mine.setdefault(key, row)) is row:
+            continue
+        names = names or [name for name in row if name in _SUMMED]
+        for name in names:
+            sums[name] += row[name]
+        if has_gpu:
+            sums |= merged_gpu((sums, row))
+
+
+def _add_growth(mine: dict[Key, list[Event]], others: dict[Key, list[Event]]) -> None:
+    mine |= {key: each for key, each in others.items() if key not in mine or abs(each[-1][1]) > abs(mine[key][-1][1])}
+
+
+def _merged(one: Memory | None, other: Memory | None) -> Memory | None:
+    return one.merged(other) if one and other else one or other
+
+
+def _highest(*values: int | None) -> int | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
+    """The traces at ``paths``, added up. Several small ones are reduced together, and as many batches at once as there are
+    cores.
+
+    Raises the errors of :func:`open_traces`.
+    """
+
+    batches, at_once = batches_of(paths, len(os.sched_getaffinity(0)))
+    threads = 1 if at_once > 1 else None  # they share the cores
+
+    def reduced(batch: Sequence[Path]) -> Sums:
+        try:
+            with open_traces(batch, selection, REPORT_TABLES, threads) as traces:
+                return reduce_traces(traces, selection)
+        except TraceDamaged:
+            for path in batch if len(batch) > 1 else ():
+                reduced([path])  # says which of them it is
+            raise
+
+    if len(batches) == 1:
+        return reduced(batches[0])
+    from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
+
+    with ThreadPoolExecutor(at_once) as pool:
+        parts = pool.map(reduced, batches)
+        sums = next(parts)
+        for each in parts:
+            sums.add(each)
+    return sums
+
+
+def reduce_traces(traces: Traces, selection: Selection) -> Sums:
+    """The opened traces, reduced to rows by line and by function."""
+    connection, infos = traces.connection, trace_infos(traces)
+    lines, functions = _summed(traces, "lines"), _summed(traces, "functions")
+    unattributed = queries.rows(connection, "unattributed")[0]
+    has_calls = have_calls(info.events for info in infos)
+    device_peak_bytes = add_devices(connection, has_calls, lines, functions, unattributed)
+    has_gpu = any(info.events["gpu"] is not None for info in infos)
+    gpu_peak_bytes = add_gpu(connection, has_gpu, lines, functions, unattributed)
+    lengths = [window_s(info, selection) for info in infos]
+    return Sums(
+        infos=infos,
+        window_s=sum(lengths),
+        longest_s=max(lengths),
+        memory=_memory(traces, infos, selection),
+        lines=_by_key(lines, line_key),
+        functions=_by_key(functions, function_key),
+        unattributed=unattributed,
+        growth=_growth(queries.run(connection, "line_trends")),
+        leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
+        libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
+        sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
+        gpu_peak_bytes=gpu_peak_bytes,
+        device_peak_bytes=device_peak_bytes,
+    )
+
+
+def _summed(traces: Traces, query: str) -> list[Row]:
+    """The rows of lines.sql or functions.sql, those of several traces added up."""
+    if len(traces.files) == 1:
+        return queries.rows(traces.connection, query)
+    return queries.dicts(traces.connection.execute(_SUMS[query]))
+
+
+def _memory(traces: Traces, infos: Sequence[TraceInfo], selection: Selection) -> Memory | None:
+    merged: Memory | None = None
+    if all(info.events["memory"] is None for info in infos):
+        return None
+    for info, memory in zip(infos, memory_over_time(traces.connection, selection, len(infos)), strict=True):
+        if info.events["memory"] is not None:
+            merged = _merged(merged, memory)
+    return merged
+
+
+def window_s(info: TraceInfo, selection: Selection) -> float:
+    """Seconds of the recording that the selection covers; 0 where its length is not known."""
+    wall_s = info.wall_s or 0.0
+    to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)
+    return max(to_s - max(selection.from_s or 0.0, 0.0), 0.0)
+
+
+def line_key(row: Row) -> Key:
+    return row["file"], row["line"]
+
+
+def function_key(row: Row) -> Key:
+    return row["file"], row["function"], row["first_line"]
+
+
+def _library_key(row: Row) -> Key:
+    return *line_key(row), *function_key(row)[1:], row["library"], row["class"], row["path"], row["symbol"]
+
+
+def _by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
+    return {key(row): row for row in rows}
+
+
+def _growth(rows: Iterable[tuple[Any, ...]]) -> dict[Key, list[Event]]:
+    """Growth so far at each sample, by line and by function; ``rows`` are those of line_trends.sql."""
+    growth: dict[Key, list[Event]] = {}
+    for file, line, function, first_line, of_line, of_function, t_ns, net_bytes in rows:
+        keys = ((file, line) if of_line else None, (file, function, first_line) if of_function else None)
+        for key in filter(None, keys):
+            points = growth.setdefault(key, [])
+            points.append((t_ns, net_bytes + (points[-1][1] if points else 0)))
+    return growth

@@ -1,0 +1,198 @@
+"""The report: what every line and function costs, over one trace or several."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from ..leaks.leaks import merged_leaks
+from ..results.records import Function, Leak, Line, Report, Totals, sorted_rows
+from ..results.trend import Point, classify
+from ..trace.selection import Selection
+from ..trace.sources import source_line
+from .cuda import asked_of_devices, have_calls
+from .libraries import library_times
+from .reduction import Key, Sums, function_key, line_key, sums_of
+from .rows import Row
+from .threads import waited
+
+#: A line whose growth moved by less of the peak than this is called flat.
+TREND_SHARE = 0.01
+
+_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
+
+
+def build_report(
+    paths: Sequence[Path], selection: Selection, sort: str | None = None, limit: int | None = None
+) -> Report:
+    """The report over the traces at ``paths``.
+
+    ``sort`` names a field of :class:`Line`, by default CPU time, then growth; ``limit`` cuts lines and functions.
+    Raises the errors of :func:`open_traces`.
+    """
+    return _report(sums_of(paths, selection), query_of(selection, sort, limit), sort, limit)
+
+
+def query_of(selection: Selection, sort: str | None = None, limit: int | None = None) -> dict[str, Any]:
+    """The ``query`` part of the JSON: what was asked."""
+    return {
+        "include": list(selection.include),
+        "exclude": list(selection.exclude),
+        "all": selection.all_files,
+        "from_s": selection.from_s,
+        "to_s": selection.to_s,
+        "process": list(selection.processes),
+        "thread": list(selection.threads),
+        "sort": sort,
+        "limit": limit,
+    }
+
+
+def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | None) -> Report:
+    maker = _Maker(sums, query["from_s"] or 0.0)
+    lines = [maker.line(key, row) for key, row in sums.lines.items()]
+    functions = [maker.function(key, row) for key, row in sums.functions.items()]
+    return Report(
+        query=query,
+        traces=sums.infos,
+        totals=maker.totals,
+        timeline=maker.timeline(),
+        lines=_in_order(lines, sort)[:limit],
+        unattributed=maker.unattributed(sums.unattributed),
+        leaks=maker.leaks if maker.has_allocations else None,
+        functions=_in_order(functions, sort)[:limit],
+        sources=sums.sources,
+    )
+
+
+class _Maker:
+    """Makes results of merged rows; knows the totals and which samplers were on."""
+
+    def __init__(self, sums: Sums, start_s: float = 0.0) -> None:
+        self._sums = sums
+        self.has_cpu = sums.has("cpu")
+        self.has_waits = sums.has("wait")
+        self.has_tasks = sums.has("task")
+        self.has_memory = sums.memory is not None
+        self.has_allocations = sums.has("alloc")
+        self.has_peak = sums.memory is not None and sums.memory.peak_bytes > 0
+        self.has_copies = sums.has("copy")
+        self.has_gpu = sums.has("gpu")
+        self._has_calls = have_calls(info.events for info in sums.infos)
+        self._window = start_s, start_s + sums.longest_s
+        self.leaks = merged_leaks(sums.leaks, sums.sources)
+        self.totals = self._totals()
+        keys = (lambda row: line_key(row) if row["file"] else (), function_key)
+        self._libraries = library_times(list(sums.libraries.values()), keys)
+
+    def _totals(self) -> Totals:
+        """Sums over all samples, attributed or not; the highest of the peaks."""
+        rows = [*self._sums.lines.values(), self._sums.unattributed]
+        names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
+        cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
+        memory = self._sums.memory
+        return Totals(
+            **cpu,
+            **waited(rows, self.has_waits),
+            suspended_s=sum(row["suspended_s"] for row in rows) if self.has_tasks else None,
+            peak_bytes=memory.peak_bytes if memory else None,
+            python_peak_bytes=memory.python_peak_bytes if memory else None,
+            peak_rss_bytes=memory.peak_rss_bytes if memory else None,
+            alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
+            copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
+            gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
+            gpu_peak_bytes=self._sums.gpu_peak_bytes,
+            **asked_of_devices(rows, self._has_calls),
+            device_peak_bytes=self._sums.device_peak_bytes,
+        )
+
+    def timeline(self) -> list[Point] | None:
+        """That of the trace with the highest peak."""
+        return self._sums.memory.timeline() if self._sums.memory else None
+
+    def line(self, key: Key, row: Row) -> Line:
+        source = source_line(self._sums.sources, row["file"], row["line"])
+        leaks = [leak for leak in self.leaks if (leak.file, leak.line) == key]
+        names = (row["file"], row["line"], row["function"], row["first_line"], source)
+        return Line(*names, **self._figures(row, key, leaks))
+
+    def function(self, key: Key, row: Row) -> Function:
+        source = source_line(self._sums.sources, row["file"], row["first_line"])
+        leaks = [leak for leak in self.leaks if (leak.file, leak.function, leak.first_line) == key]
+        names = (row["file"], row["first_line"], row["function"], row["first_line"], source)
+        cumulative = row["cumulative_cpu_s"] if self.has_cpu else None
+        return Function(*names, **self._figures(row, key, leaks), cumulative_cpu_s=cumulative)
+
+    def unattributed(self, row: Row) -> Line:
+        return Line(None, None, None, None, **self._figures(row, (), []))
+
+    def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
+        figures: Row = waited([row], self.has_waits)
+        figures["suspended_s"] = row["suspended_s"] if self.has_tasks else None
+        if self.has_cpu:
+            figures |= {name: row[name] for name in _CPU}
+            figures["native_libraries"] = self._libraries.get(key, [])
+            figures["cpu_percent"] = 100 * row["cpu_s"] / self.totals.cpu_s if self.totals.cpu_s else 0.0
+        if self.has_memory:
+            allocated = row["allocated_bytes"]
+            figures["growth_bytes"] = row["growth_bytes"]
+            figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
+            figures["trend"] = self._sums.trend(key)
+            figures["trend_class"] = self._trend_class(figures["trend"])
+        figures |= self._on_gpu(row) | self._asked_of_devices(row)
+        return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
+
+    def _allocated(self, row: Row) -> Row:
+        if not self.has_allocations:
+            return {}
+        return {
+            "alloc_bytes": round(row["alloc_bytes"]),
+            "alloc_error_bytes": round(math.sqrt(row["alloc_variance"])),
+            "live_at_peak_bytes": round(row["live_at_peak_bytes"]) if self.has_peak else None,
+            "live_at_end_bytes": round(row["live_at_end_bytes"]),
+        }
+
+    def _copied(self, row: Row) -> Row:
+        if not self.has_copies:
+            return {}
+        rate = row["copy_bytes"] / self._sums.window_s if self._sums.window_s else None
+        return {"copy_bytes": row["copy_bytes"], "copy_bytes_per_s": rate}
+
+    def _on_gpu(self, row: Row) -> Row:
+        if not self.has_gpu:
+            return {}
+        share = 100 * row["gpu_s"] / self.totals.gpu_s if self.totals.gpu_s else 0.0
+        names = ("gpu_s", "gpu_peak_bytes", "gpu_short")
+        return {"gpu_percent": share} | {name: row[name] for name in names}
+
+    def _asked_of_devices(self, row: Row) -> Row:
+        asked = asked_of_devices([row], self._has_calls)
+        return asked | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if asked else {}
+
+    def _leaking(self, leaks: list[Leak]) -> Row:
+        """Probability and rate of these leaks together; 0 for none."""
+        if not self.has_allocations:
+            return {}
+        rate = sum(leak.bytes_per_s for leak in leaks)
+        return {"leak_probability": max((leak.probability for leak in leaks), default=0.0), "leak_bytes_per_s": rate}
+
+    def _trend_class(self, trend: list[Point]) -> str | None:
+        """What it looks like over the longest of the recordings; less than 1 % of the peak is flat."""
+        if not trend:
+            return None
+        start_s, end_s = self._window
+        return classify(trend, start_s, end_s, TREND_SHARE * (self.totals.peak_bytes or 0))
+
+
+def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
+    is_field = sort is not None and all(hasattr(row, sort) for row in rows)  # cumulative_cpu_s is none of lines
+    return sorted_rows(rows, sort) if sort and is_field else sorted(rows, key=_default_order)
+
+
+def _default_order(row: Line) -> tuple[Any, ...]:
+    cumulative = row.cumulative_cpu_s if isinstance(row, Function) else 0
+    names = (row.file or "", row.line or 0, row.function or "")
+    costs = (row.cpu_s, cumulative, row.growth_bytes, row.alloc_bytes, row.wait_s, row.gpu_s)
+    return *(-(cost or 0) for cost in costs), *names

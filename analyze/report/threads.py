@@ -1,0 +1,56 @@
+"""Waiting time: what rows of queries with one column for each class become, and the table of threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..results.records import Table, ThreadInfo, TraceInfo, Waits, sorted_rows
+from ..trace import queries
+from ..trace.info import trace_info
+from ..trace.selection import Selection
+from ..trace.traces import Traces, open_traces
+
+CLASSES = ("sleep_s", "disk_s", "runnable_s", "gil_s")
+_CPU = ("python_s", "native_s", "system_s")
+
+Row = dict[str, Any]
+
+
+def waited(rows: Iterable[Row], is_recorded: bool) -> Row:
+    """The fields ``wait_s`` and ``waits`` of these rows together; None where waits were not recorded."""
+    if not is_recorded:
+        return {"wait_s": None, "waits": Waits()}
+    sums = dict.fromkeys(CLASSES, 0.0)
+    for row in rows:
+        for name in CLASSES:
+            sums[name] += row[name]
+    return {"wait_s": sum(sums.values()), "waits": Waits(**sums)}
+
+
+def build_threads(
+    paths: Sequence[Path], selection: Selection, query: Row, sort: str | None = None, limit: int | None = None
+) -> Table:
+    """The threads of the traces at ``paths``. Raises the errors of :func:`open_traces`."""
+    infos: list[TraceInfo] = []
+    found: list[ThreadInfo] = []
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path], selection) as traces:
+            infos.append(trace_info(traces))
+            found += thread_infos(traces, infos[-1], index)
+    found = sorted_rows(found, sort) if sort else found
+    return Table("threads", query, infos, found[:limit])
+
+
+def thread_infos(traces: Traces, info: TraceInfo, trace: int) -> list[ThreadInfo]:
+    """The threads of the one opened trace; ``trace`` is the number to show for it."""
+    return [_thread(row | {"trace": trace}, info.events) for row in queries.rows(traces.connection, "thread_list")]
+
+
+def _thread(row: Row, events: dict[str, int | None]) -> ThreadInfo:
+    has_cpu = events["cpu"] is not None
+    cpu: Row = {name: row[name] if has_cpu else None for name in _CPU}
+    cpu["cpu_s"] = sum(row[name] for name in _CPU) if has_cpu else None
+    kept = {name: row[name] for name in ("trace", "process", "thread", "tid", "name", "start_s", "end_s")}
+    return ThreadInfo(**kept, **cpu, **waited([row], events["wait"] is not None))

@@ -1,0 +1,1 @@
+"""What the analysis returns: records, amounts and curves."""

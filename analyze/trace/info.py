@@ -1,0 +1,164 @@
+"""What a trace says of itself: settings, losses, processes, how much it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..results.records import Loss, MarkInfo, ProcessInfo, TraceInfo
+from . import queries
+from .traces import TraceFile, Traces
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+#: Samplers of the format, by the kind of their records; those that this version does not record count as None.
+SAMPLERS = (
+    "cpu",
+    "wait",
+    "task",
+    "memory",
+    "alloc",
+    "copy",
+    "gpu",
+    "rss",
+    "device_copy",
+    "device_sync",
+    "device_alloc",
+)
+
+#: Of a whole number among the settings: as many as 64 bits always hold.
+_MOST_DIGITS = 18
+
+
+def settings(connection: Connection) -> dict[str, str]:
+    """The settings of the one opened trace, by name."""
+    return _settings_by_trace(connection).get(1, {})
+
+
+def _settings_by_trace(connection: Connection) -> dict[int, dict[str, str]]:
+    found: dict[int, dict[str, str]] = {}
+    query = "SELECT trace, name, value FROM settings WHERE name IS NOT NULL AND value IS NOT NULL ORDER BY name"
+    for trace, name, value in connection.execute(query).fetchall():
+        found.setdefault(trace, {})[name] = value
+    return found
+
+
+def trace_info(traces: Traces) -> TraceInfo:
+    """What the one opened trace says of itself."""
+    (info,) = trace_infos(traces)
+    return info
+
+
+def trace_infos(traces: Traces) -> list[TraceInfo]:
+    """What each of the opened traces says of itself."""
+    connection = traces.connection
+    counts, pythons, values = _record_counts(connection), _python_versions(connection), _settings_by_trace(connection)
+    losses: dict[int, list[Loss]] = {}
+    for row in queries.rows(connection, "losses_list"):
+        losses.setdefault(row.pop("trace"), []).append(Loss(**row))
+    return [
+        _trace_info(file, values.get(trace, {}), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
+        for trace, file in enumerate(traces.files, start=1)
+    ]
+
+
+def _trace_info(
+    file: TraceFile, values: dict[str, str], counts: dict[str, int], python: str | None, losses: list[Loss]
+) -> TraceInfo:
+    wall_ns = whole_number(values.get("wall_ns"))
+    command = _parsed(values.get("command"))
+    return TraceInfo(
+        path=str(file.path),
+        trace_id=file.header.trace_id,
+        format_version=file.header.version,
+        started_at=values.get("started_at"),
+        wall_s=None if wall_ns is None else wall_ns / 1e9,
+        command=[str(word) for word in command] if isinstance(command, list) else None,
+        python=python,
+        processes=counts.get("process", 0),
+        threads=counts.get("thread", 0),
+        events=_events(values, counts),
+        losses=losses,
+    )
+
+
+def _record_counts(connection: Connection) -> dict[int, dict[str, int]]:
+    """Records by trace and kind."""
+    found: dict[int, dict[str, int]] = {}
+    for trace, kind, records in connection.execute("SELECT trace, kind, records FROM event_counts").fetchall():
+        found.setdefault(trace, {})[kind] = records
+    return found
+
+
+def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
+    """The processes of the one opened trace as a tree: each after its parent, those of one parent by their start.
+
+    ``trace`` is the number to show for it.
+    """
+    counts = _record_counts(traces.connection).get(1, {})
+    off = _not_recorded(_events(settings(traces.connection), counts))
+    rows = [row | off | {"trace": trace} for row in queries.rows(traces.connection, "process_list")]
+    return [ProcessInfo(**row, depth=depth) for row, depth in tree_order(rows)]
+
+
+def tree_order(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
+    """``rows`` (by start; with ``process`` and ``parent``) each after its parent, with its depth from 0.
+
+    Rows whose parent is not there are roots; those of a cycle (a damaged trace) too.
+    """
+    children: dict[Any, list[dict[str, Any]]] = {}
+    for row in rows:
+        children.setdefault(row["parent"], []).append(row)
+    known, done = {row["process"] for row in rows}, set[int]()
+    roots = [row for row in rows if row["parent"] not in known]
+    for root in (*roots, *rows):
+        waiting = [(root, 0)]
+        while waiting:
+            row, depth = waiting.pop()
+            if row["process"] not in done:
+                done.add(row["process"])
+                yield row, depth
+                waiting += [(child, depth + 1) for child in reversed(children.get(row["process"], []))]
+
+
+def _not_recorded(events: dict[str, int | None]) -> dict[str, None]:
+    """None for the figures of a process whose sampler was off."""
+    names = ["python_s", "native_s", "system_s"] if events["cpu"] is None else []
+    return dict.fromkeys(names + (["growth_bytes", "peak_bytes"] if events["memory"] is None else []))
+
+
+def mark_infos(traces: Traces, trace: int) -> list[MarkInfo]:
+    """What was said during the one opened recording, by time; ``trace`` is the number to show for it."""
+    return [MarkInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "mark_list")]
+
+
+def _python_versions(connection: Connection) -> dict[int, str]:
+    """By trace, the version of the first interpreter that the recording met."""
+    found = "SELECT trace, first(python_version ORDER BY t_ns, process) FROM processes WHERE python_version IS NOT NULL"
+    return dict(connection.execute(f"{found} GROUP BY trace").fetchall())
+
+
+def _events(values: dict[str, str], counts: dict[str, int]) -> dict[str, int | None]:
+    features = _parsed(values.get("features"))
+    events: dict[str, int | None] = {}
+    for name in SAMPLERS:
+        count = counts.get(name, 0)
+        is_on = isinstance(features, list) and name in features and name != "rss"
+        events[name] = count if is_on or count else None
+    return events
+
+
+def whole_number(text: str | None) -> int | None:
+    """The number that a setting is, from 0 to what 64 bits hold; None for what is absent or none."""
+    is_one = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if text is not None and is_one else None
+
+
+def _parsed(text: str | None) -> Any:
+    """The JSON value of a setting; None for what is absent or none, or nested more deeply than any of ours."""
+    try:
+        return json.loads(text) if text is not None else None
+    except (ValueError, RecursionError):
+        return None

@@ -1,0 +1,273 @@
+"""Opens traces: checks every byte, then shows them as views in a DuckDB that can reach nothing else.
+
+A trace may be a stranger's. Nothing in it is ever executed, and DuckDB is told to open no file but the traces, to load
+no extension, to see no Python variable, and to let nobody change that. Where somebody else's SQL is to run (``sealed``),
+what it names is loaded first and then DuckDB may open no file at all: reading the traces by name would also allow
+writing them, and a COPY inside a WITH clause passes for a SELECT (docs/design/analysis.md).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from ...formats.errors import TraceDamaged
+from ...formats.trace import schema
+from ...formats.trace.integrity import TraceHeader, check_trace
+from . import queries, views
+from .connection import Connection
+from .selection import Selection, user_files
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: What reports and other answers read more than once. Those that none of their queries names are not made.
+REPORT_TABLES = frozenset(
+    {
+        "memory_samples",
+        "processes",
+        "threads",
+        "settings",
+        "opcode_calls",
+        "stack_ticks",
+        "thread_ticks",
+        "thread_scale",
+        "library_threads",
+        "named_modules",
+        "native_ticks",
+        "exact_traces",
+        "footprint_events",
+        "rss_events",
+        "process_moments",
+        "allocation_figures",
+        "user_locations",
+        "user_frames",
+        "stack_owners",
+        "location_figures",
+        "owner_figures",
+        "steady_lines",
+        "steady_imports",
+        "leak_candidates",
+    }
+)
+#: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
+_NO_ID = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class TraceFile:
+    """An opened file: the path as given, and what its metadata says."""
+
+    path: Path
+    header: TraceHeader
+
+
+@dataclass(frozen=True)
+class Traces:
+    """Opened traces. ``connection`` has the views of :mod:`views`; close it, or use it as a context manager."""
+
+    files: tuple[TraceFile, ...]
+    connection: Connection
+    temporary: Path
+
+    def literals(self) -> list[str]:
+        """The names under which DuckDB reads the files, as SQL strings."""
+        return [views.literal(_names(file.path, self.temporary, index)[1]) for index, file in enumerate(self.files)]
+
+    def close(self) -> None:
+        self.connection.close()
+        shutil.rmtree(self.temporary, ignore_errors=True)
+
+    def __enter__(self) -> Traces:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+        if error is not None:
+            _raise_damage(self.files[0].path, error)
+
+
+def open_traces(
+    paths: Sequence[Path], selection: Selection | None = None, tables: Iterable[str] = (), threads: int | None = None
+) -> Traces:
+    """Opens the traces at ``paths`` with what ``selection`` asks for; views named in ``tables`` are computed once.
+
+    ``threads``: how many DuckDB may use; None = one for each core.
+
+    Raises the errors of :func:`scalene_trace.formats.trace.integrity.check_trace`, and TraceDamaged when a file passes that
+    check but is no table of ours.
+    """
+    return _open(paths, selection or Selection(), frozenset(tables), is_sealed=False, threads=threads)
+
+
+def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = None, is_whole: bool = True) -> Traces:
+    """Opens the traces for a query that somebody else wrote: what ``sql`` names is loaded, then no file can be opened.
+
+    Views that it does not name are there if ``is_whole``; who asks for them, or mistypes one, needs that.
+    """
+    words = frozenset(word.lower() for word in re.findall(r"\w+", sql))
+    return _open(paths, selection or Selection(), words, is_sealed=True, is_whole=is_whole)
+
+
+def _open(
+    paths: Sequence[Path],
+    selection: Selection,
+    tables: frozenset[str],
+    is_sealed: bool,
+    threads: int | None = None,
+    is_whole: bool = False,
+) -> Traces:
+    files = tuple(TraceFile(path, check_trace(path)) for path in paths)
+    temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
+    try:
+        connection = _connect(files, temporary, is_sealed)
+        if threads is not None:
+            connection.execute(f"SET threads = {threads:d}")
+        traces = Traces(files, Connection(connection), temporary)
+        _define(traces, selection, _with_inputs(tables) if is_sealed else tables)
+        if is_sealed:
+            traces.connection.make_all() if is_whole else traces.connection.make(tables)
+        _lock(connection, is_sealed)
+    except BaseException as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        _raise_damage(files[0].path, error)
+        raise
+    return traces
+
+
+def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> DuckDBPyConnection:
+    import duckdb
+
+    connection = duckdb.connect(":memory:")
+    for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"):
+        connection.execute(f"SET {setting} = false")
+    connection.execute("SET allow_community_extensions = false")
+    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
+    # A statement may read and write DuckDB's own temporary directory, so where somebody else's SQL runs there is none.
+    connection.execute(f"SET temp_directory = {views.literal('' if is_sealed else str(temporary))}")
+    if not is_sealed:
+        names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
+        connection.execute(f"SET allowed_paths = [{', '.join(map(views.literal, names))}]")
+        connection.execute("SET enable_external_access = false")
+    return connection
+
+
+def _lock(connection: DuckDBPyConnection, is_sealed: bool) -> None:
+    if is_sealed:
+        connection.execute("SET enable_external_access = false")
+    connection.execute("SET lock_configuration = true")
+
+
+def _names(path: Path, temporary: Path, index: int) -> tuple[str, str]:
+    """The file's resolved name and the same with glob characters escaped: DuckDB checks the one and reads the other."""
+    resolved = os.path.realpath(path)
+    if not resolved.isprintable():
+        link = temporary / f"{index}.parquet"
+        if not link.is_symlink():
+            link.symlink_to(resolved)
+        resolved = str(link)
+    return resolved, escaped(resolved)
+
+
+def escaped(name: str) -> str:
+    """``name`` with the characters escaped that DuckDB reads as a pattern."""
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
+    """Defines the views, those in ``tables`` as tables, and says what is asked for."""
+    connection = traces.connection
+    files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
+    for file, (_, columns) in zip(traces.files, files, strict=True):
+        if columns.get("kind") != "VARCHAR":
+            raise TraceDamaged(file.path, "its column kind holds no text")
+    _check_times(traces, files)
+    for name, query in views.SELECTION_TABLES.items():
+        connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+    definitions = dict(views.definitions(files))
+    simpler = {name: (empty, definitions[query]) for name, (empty, query) in views.SIMPLER.items()}
+    connection.define(definitions.items(), tables | {"event_counts"}, simpler)
+    found = connection.execute("SELECT trace, kind FROM event_counts").fetchall()
+    for trace, kind in found:
+        _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
+    kinds = {kind for _, kind in found}
+    absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
+    connection.redefine(absent)
+    _select(connection, selection)
+
+
+def _check_times(traces: Traces, files: list[tuple[str, views.FileColumns]]) -> None:
+    """Raises TraceDamaged when a row has no time that has to have one. (Statistics answer that, where all have.)"""
+    found = traces.connection.raw.execute(views.rows_without_time(files)).fetchall()
+    for trace, count in found:
+        raise TraceDamaged(traces.files[trace - 1].path, f"{count} of its rows have no time")
+
+
+def _check_columns(path: Path, kind: str, columns: views.FileColumns) -> None:
+    """Raises TraceDamaged when rows of a kind that we know have nowhere to hold what they say."""
+    known = schema.kind(kind) if kind in views.KIND_VIEWS else None
+    if known is not None and known.columns and known.struct not in columns:
+        raise TraceDamaged(path, f"it has rows of the kind {kind}, but no column for them")
+
+
+def selected(selection: Selection) -> dict[str, int | list[int] | None]:
+    """The row of the table ``selection``."""
+    processes, threads = (
+        [min(max(each, 0), _NO_ID) for each in ids] or None for ids in (selection.processes, selection.threads)
+    )
+    return {"from_ns": selection.from_ns, "to_ns": selection.to_ns, "process_ids": processes, "thread_ids": threads}
+
+
+def _select(connection: Connection, selection: Selection) -> None:
+    values = selected(selection)
+    connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
+    found = [
+        file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None
+    ]
+    connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (user_files(found, selection),))
+
+
+def _with_inputs(names: frozenset[str]) -> frozenset[str]:
+    """The views among ``names`` and all that they read, but for mere parts that are not named."""
+    wanted: set[str] = set()
+    pending = set(names)
+    while pending:
+        name = pending.pop()
+        if name in views.KIND_VIEWS.values() or (name == views.RECORDS_VIEW and name in names):
+            wanted.add(name)
+        elif name in views.DERIVED_VIEWS and name not in wanted:
+            wanted.add(name)
+            pending |= set(re.findall(r"\w+", queries.body(name)))
+    return frozenset(wanted - (views.PARTS - names))
+
+
+def _raise_damage(path: Path, error: BaseException) -> None:
+    """Raises TraceDamaged if ``error`` is DuckDB's, or Python's on DuckDB's answer, about the contents of the file."""
+    import duckdb
+
+    about_contents = (
+        duckdb.IOException,
+        duckdb.InvalidInputException,
+        duckdb.ConversionException,
+        duckdb.BinderException,
+        duckdb.OutOfRangeException,
+        duckdb.SerializationException,
+        duckdb.NotImplementedException,
+        duckdb.InvalidTypeException,
+        duckdb.TypeMismatchException,
+        duckdb.InternalException,
+        UnicodeDecodeError,  # a name that is no text, on its way to Python
+    )
+    # Without a class of their own: what the readers of Thrift and of zstd throw, and names that become no text.
+    is_unnamed = type(error) in (duckdb.Error, RuntimeError)
+    if is_unnamed or isinstance(error, about_contents):
+        raise TraceDamaged(path, f"DuckDB cannot read it ({str(error).splitlines()[0]})") from error

@@ -1,0 +1,282 @@
+"""The views of a trace: one per kind of record, and those that the queries build on them.
+
+The views of a kind follow the schema of this version, whatever the file holds: a column that the file lacks (it was
+written by an older recorder) is NULL of the schema's type. Every view starts with ``trace``, which counts the opened
+files from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...formats.trace import schema
+from . import queries
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+#: View of each kind, in the order in which they are documented.
+KIND_VIEWS: dict[str, str] = {
+    "cpu": "cpu_rows",
+    "wait": "waits",
+    "task": "task_waits",
+    "memory": "memory_samples",
+    "alloc": "alloc_rows",
+    "copy": "copies",
+    "device_copy": "device_copies",
+    "device_sync": "device_syncs",
+    "device_alloc": "device_allocations",
+    "gc": "collections",
+    "heap": "heap_samples",
+    "rss": "rss_samples",
+    "process": "processes",
+    "thread": "threads",
+    "location": "locations",
+    "stack": "stacks",
+    "code": "codes",
+    "module": "modules",
+    "symbol": "symbols",
+    "source": "sources",
+    "mark": "marks",
+    "setting": "settings",
+    "loss": "losses",
+    "gpu": "gpu_ticks",
+}
+
+#: View of the kinds of all records, for counting them.
+RECORDS_VIEW = "records"
+
+#: Views made of queries, each after those it reads.
+DERIVED_VIEWS: tuple[str, ...] = (
+    "event_counts",
+    "opcode_calls",
+    "stack_ticks",
+    "thread_ticks",
+    "thread_scale",
+    "classified_ticks",
+    "cpu_ticks",
+    "library_threads",
+    "native_spans",
+    "own_ticks",
+    "helper_ticks",
+    "charged_ticks",
+    "own_cpu",
+    "stack_cpu",
+    "named_modules",
+    "libraries",
+    "allocations",
+    "exact_traces",
+    "counted_footprint",
+    "exact_footprint",
+    "footprint_events",
+    "memory_peaks",
+    "process_moments",
+    "rss_events",
+    "allocation_figures",
+    "user_locations",
+    "user_frames",
+    "stack_frames",
+    "stack_owners",
+    "native_ticks",
+    "own_figures",
+    "helper_figures",
+    "tick_figures",
+    "own_places",
+    "native_places",
+    "native_figures",
+    "import_stacks",
+    "steady_lines",
+    "steady_imports",
+    "leak_candidates",
+    "allocation_lives",
+    "allocation_counts",
+    "selected_waits",
+    "selected_task_waits",
+    "device_moments",
+    "device_figures",
+    "location_figures",
+    "owner_figures",
+    "sampled_values",
+    "lines",
+    "cumulative_figures",
+    "functions",
+    "gpu_moments",
+    "gpu_states",
+    "gpu_charges",
+)
+
+#: Views that another one is put together from: not worth a table of their own.
+PARTS: frozenset[str] = frozenset(
+    {"own_ticks", "helper_ticks", "own_figures", "helper_figures", "own_places", "own_cpu"}
+)
+
+#: View: (another one, the query that gives the same where that one is empty).
+SIMPLER: dict[str, tuple[str, str]] = {
+    "charged_ticks": ("library_threads", "own_ticks"),
+    "footprint_events": ("exact_traces", "counted_footprint"),
+    "tick_figures": ("library_threads", "own_figures"),
+    "native_places": ("library_threads", "own_places"),
+    "stack_cpu": ("library_threads", "own_cpu"),
+}
+
+#: Tables that say what was asked for.
+SELECTION_TABLES: dict[str, str] = {
+    "selection": "SELECT NULL::BIGINT AS from_ns, NULL::BIGINT AS to_ns, NULL::INTEGER[] AS process_ids, NULL::INTEGER[] AS thread_ids",
+    "user_files": "SELECT NULL::VARCHAR AS file WHERE false",
+}
+
+_SQL_TYPES = {
+    "string": "VARCHAR",
+    "int32": "INTEGER",
+    "int64": "BIGINT",
+    "bool": "BOOLEAN",
+    "binary": "BLOB",
+    "list<string>": "VARCHAR[]",
+    "list<int32>": "INTEGER[]",
+}
+
+#: Names and DuckDB types of a file's columns; a struct column has those of its fields as a mapping.
+FileColumns = Mapping[str, "str | Mapping[str, str]"]
+
+
+@dataclass(frozen=True)
+class ViewColumn:
+    """A column of a view: name, DuckDB type, unit ("" = none), what it means."""
+
+    name: str
+    type: str
+    unit: str
+    text: str
+
+
+_TRACE = ViewColumn("trace", "INTEGER", "", "which trace, from 1")
+
+
+def file_columns(connection: DuckDBPyConnection, literal: str) -> FileColumns:
+    """The columns of the Parquet file whose (quoted) name is ``literal``."""
+    relation = connection.sql(f"SELECT * FROM read_parquet({literal})")
+    columns: dict[str, str | Mapping[str, str]] = {}
+    for name, column_type in zip(relation.columns, relation.types, strict=True):
+        is_struct = column_type.id == "struct"
+        columns[name] = {field: str(each) for field, each in column_type.children} if is_struct else str(column_type)
+    return columns
+
+
+@dataclass(frozen=True)
+class _Alike:
+    """Files with the same columns, which one scan reads: numbers of the traces, quoted names."""
+
+    columns: FileColumns
+    traces: list[int]
+    literals: list[str]
+
+    @property
+    def trace(self) -> str:
+        """The expression for the number of a row's trace."""
+        if len(self.traces) == 1:
+            return f"{self.traces[0]}"
+        return f"({self.traces})[file_index::INTEGER + 1]"
+
+    @property
+    def scan(self) -> str:
+        """What follows FROM."""
+        return f"read_parquet([{', '.join(self.literals)}])"
+
+
+def _alike(files: list[tuple[str, FileColumns]]) -> list[_Alike]:
+    found: list[_Alike] = []
+    for trace, (name, columns) in enumerate(files, start=1):
+        is_plain = all(column.lower() != "file_index" for column in columns)  # DuckDB's own, unless a file has it
+        same = next((each for each in found if is_plain and each.columns == columns), None)
+        if same is None:
+            found.append(same := _Alike(columns, [], []))
+        same.traces.append(trace)
+        same.literals.append(name)
+    return found
+
+
+def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
+    """The query behind the view of ``kind`` over ``files``: (quoted name, columns) each. Files alike are read as one, so
+    that a hundred of them are planned like one."""
+    return "\nUNION ALL\n".join(_kind_select(kind, each) for each in _alike(files))
+
+
+def no_rows(kind: schema.Kind) -> str:
+    """The query behind the view of a kind that no file has: DuckDB plans nothing for it."""
+    columns = _kind_columns(kind)
+    return f"SELECT {', '.join(f'NULL::{each.type} AS {quoted(each.name)}' for each in columns)} WHERE false"
+
+
+def _records_view(files: list[tuple[str, FileColumns]]) -> str:
+    return "\nUNION ALL\n".join(f"SELECT {each.trace} AS trace, kind FROM {each.scan}" for each in _alike(files))
+
+
+def rows_without_time(files: list[tuple[str, FileColumns]]) -> str:
+    """The query for how many rows of each trace lack the time that their kind has; none where there are none."""
+    kinds = ", ".join(literal(kind.name) for kind in schema.KINDS if "t_ns" in kind.common)
+    rows = (
+        f"SELECT {each.trace} AS trace FROM {each.scan} WHERE t_ns IS NULL AND kind IN ({kinds})"
+        for each in _alike(files)
+    )
+    return f"SELECT trace, count(*) FROM ({' UNION ALL '.join(rows)}) GROUP BY trace ORDER BY trace"
+
+
+def _kind_select(kind: schema.Kind, files: _Alike) -> str:
+    columns = files.columns
+    common = [column for column in schema.COMMON if column.name in kind.common]
+    struct = columns.get(kind.struct)
+    fields = struct if isinstance(struct, Mapping) else {}
+    outputs = [f"{files.trace} AS trace"]
+    outputs += [_output(column, columns.get(column.name), quoted(column.name)) for column in common]
+    outputs += [_output(c, fields.get(c.name), f"{quoted(kind.struct)}.{quoted(c.name)}") for c in kind.columns]
+    return f"SELECT {', '.join(outputs)}\nFROM {files.scan} WHERE kind = '{kind.name}'"
+
+
+def _output(column: schema.Column, found: str | Mapping[str, str] | None, expression: str) -> str:
+    wanted = _SQL_TYPES[column.type]
+    if found is None:
+        expression = f"NULL::{wanted}"
+    elif found != wanted:
+        expression = f"{expression}::{wanted}"
+    return f"{expression} AS {quoted(column.name)}"
+
+
+def quoted(name: str) -> str:
+    """``name`` as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """``text`` as an SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str]]:
+    """(name, query) of every view, each after those it reads. SELECTION_TABLES must be there."""
+    yield RECORDS_VIEW, _records_view(files)
+    for name, view in KIND_VIEWS.items():
+        yield view, kind_view(schema.kind(name), files)
+    for view in DERIVED_VIEWS:
+        yield view, queries.body(view)
+
+
+def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
+    """(name, what it holds, columns) of every view, without a trace."""
+    columns = [_TRACE, ViewColumn("kind", "VARCHAR", "", "kind of record")]
+    yield RECORDS_VIEW, "which kinds of record does the trace hold, a row for each record?", columns
+    for name, view in KIND_VIEWS.items():
+        yield view, schema.kind(name).text, _kind_columns(schema.kind(name))
+    for view in DERIVED_VIEWS:
+        header = queries.header(view)
+        yield view, header.answers, [ViewColumn(c.name, "", c.unit, c.text) for c in header.columns]
+
+
+def _kind_columns(kind: schema.Kind) -> list[ViewColumn]:
+    columns = [column for column in schema.COMMON if column.name in kind.common] + list(kind.columns)
+    return [_TRACE] + [ViewColumn(c.name, _SQL_TYPES[c.type], c.unit, _column_text(c)) for c in columns]
+
+
+def _column_text(column: schema.Column) -> str:
+    return f"{column.text}; NULL = {column.null}" if column.null else column.text

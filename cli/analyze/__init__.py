@@ -1,0 +1,1 @@
+"""scalene-analyze: a module for each group of commands."""

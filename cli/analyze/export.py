@@ -1,0 +1,96 @@
+"""``scalene-analyze export``: a trace in the format of another program."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ...analyze.trace.selection import Selection
+from .options import EVERYTHING, Paths, UsageError, given_paths, selecting
+from .output import check_output, save
+
+if TYPE_CHECKING:
+    from ...analyze.exports.export import Format
+
+FORMAT_NAMES = ("collapsed", "speedscope", "pprof", "firefox", "scalene", "chrome")
+METRIC_NAMES = ("cpu", "wait", "allocated", "live-at-peak", "copies")
+
+
+def _complete(names: Sequence[str]) -> list[str]:
+    return list(names)
+
+
+FormatName = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="NAME", help=f"One of {', '.join(FORMAT_NAMES)}.",
+        autocompletion=lambda: _complete(FORMAT_NAMES), show_default=False,
+    ),
+]  # fmt: skip
+Metrics = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric", metavar="NAME", help=f"One of {', '.join(METRIC_NAMES)}; pprof and speedscope take several.",
+        autocompletion=lambda: _complete(METRIC_NAMES), show_default=False,
+    ),
+]  # fmt: skip
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is stdout.", show_default="stdout")
+]
+
+
+@selecting()
+def export(
+    paths: Paths,
+    format_: FormatName,
+    output: Output = "-",
+    metric: Metrics = None,
+    selection: Selection = EVERYTHING,
+) -> None:
+    """Writes the trace in the format of another program.
+
+    collapsed is for flame graph scripts, speedscope for speedscope.app, pprof for `go tool pprof`, firefox for
+    profiler.firefox.com, scalene for `scalene view`, chrome for Perfetto. Stacks are whole, library code too;
+    --include, --exclude and --all say whose lines scalene lists.
+
+    Examples:
+
+        scalene-analyze export trace.parquet --format collapsed | flamegraph.pl > cpu.svg
+
+        scalene-analyze export trace.parquet --format speedscope -o trace.speedscope.json
+
+        scalene-analyze export trace.parquet --format pprof --metric allocated -o trace.pb.gz
+
+        scalene-analyze export trace.parquet --format firefox --from 10 --to 20 -o trace.firefox.json
+    """
+    from ...analyze.exports.export import FORMATS, Asked
+
+    _check_name("format", format_, FORMATS)
+    _check_metrics(format_, FORMATS[format_], metric or ())
+    traces = given_paths(paths)
+    check_output(output, traces, FORMATS[format_].is_binary)
+    result = FORMATS[format_].make(Asked(traces, selection, tuple(dict.fromkeys(metric)) if metric else None))
+    for name in result.missing:
+        print(f"scalene-analyze: {name} was not recorded, so there is none of it in the export.", file=sys.stderr)
+    save(result.contents, output)
+
+
+def _check_name(what: str, name: str, names: Iterable[str]) -> None:
+    known = list(names)
+    if name not in known:
+        close = difflib.get_close_matches(name, known, 1)
+        hint = f"Did you mean {close[0]}?" if close else f"Use {', '.join(known[:-1])} or {known[-1]}."
+        raise UsageError(f"--{what} {name} is not known. {hint}")
+
+
+def _check_metrics(name: str, format_: Format, metrics: Sequence[str]) -> None:
+    for metric in metrics:
+        _check_name("metric", metric, METRIC_NAMES)
+    if metrics and format_.metrics == "none":
+        raise UsageError(f"--metric does not apply to {name}: it holds what was recorded.")
+    if len(set(metrics)) > 1 and format_.metrics == "one":
+        raise UsageError(f"A {name} file holds one metric. Write a file for each --metric.")

@@ -1,0 +1,164 @@
+"""``scalene-analyze sql``: somebody's own questions, as a table, CSV, JSON or Parquet."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ...analyze.trace.selection import Selection
+from .options import EVERYTHING, Json, Limit, NoColor, UsageError, exists, given_paths, selecting
+from .output import check_output, print_json, print_lines, save, screen, write
+
+FORMS = ("table", "csv", "json", "parquet")
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="TRACE... [SQL]", help="Traces, then a SELECT; without it, SQL is read from stdin.", show_default=False
+    ),
+]
+Form = Annotated[
+    str,
+    typer.Option(
+        "--format", metavar="|".join(FORMS), help="How to print the rows.", autocompletion=lambda: list(FORMS)
+    ),
+]
+Schema = Annotated[bool, typer.Option("--schema", help="List the views with their columns and units.")]
+Init = Annotated[bool, typer.Option("--init", help="Print the views as statements for a plain DuckDB shell.")]
+Output = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the rows.", show_default="stdout")
+]
+
+
+@selecting()
+def sql(
+    words: Words = None,
+    form: Form = "table",
+    json_: Json = False,
+    output: Output = "-",
+    schema: Schema = False,
+    init: Init = False,
+    limit: Limit = None,
+    selection: Selection = EVERYTHING,
+    no_color: NoColor = False,
+) -> None:
+    """Runs SQL over the views of the traces. The options that select samples apply to lines and functions.
+
+    Several traces are in the same views; the column trace counts them from 1. Only SELECT and EXPLAIN are run, and they
+    can read nothing but the views and write nothing.
+
+    Examples:
+
+        scalene-analyze sql --schema
+
+        scalene-analyze sql trace.parquet "SELECT file, line, cpu_s FROM lines LIMIT 5"
+
+        scalene-analyze sql before.parquet after.parquet "SELECT trace, sum(user_s) FROM cpu_ticks GROUP BY trace"
+
+        scalene-analyze sql trace.parquet --format parquet -o ticks.parquet < question.sql
+    """
+    form = "json" if json_ else form
+    if form not in FORMS:
+        raise UsageError(f"--format {form} is not known. Use {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
+    if schema:
+        return _print_schema(form, no_color)
+    if not words:
+        raise UsageError("Name a trace: scalene-analyze sql TRACE... 'SELECT ...'.")
+    if init:
+        from ...analyze.user_sql.run import init_script
+
+        return write(init_script(given_paths(words), selection))
+    paths, text = _split(words)
+    check_output(output, paths, form == "parquet")
+    if form == "parquet":
+        return save(_parquet(paths, text, selection, limit), output)
+    return _print_rows(paths, text, selection, form, limit, output, no_color)
+
+
+def _split(words: list[str]) -> tuple[list[Path], str]:
+    """Traces and SQL: the last word is SQL unless it is the only one or names a file."""
+    if len(words) > 1 and not exists(words[-1]):
+        return given_paths(words[:-1]), words[-1]
+    paths = given_paths(words)
+    if sys.stdin.isatty():
+        raise UsageError("There is no SQL to run. Give it as the last argument or on stdin; --schema lists the views.")
+    return paths, sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+
+
+def _parquet(paths: list[Path], text: str, selection: Selection, limit: int | None) -> bytes:
+    from ...analyze.user_sql.run import sql_arrow
+    from ...formats.trace.arrow import parquet_bytes
+
+    return parquet_bytes(sql_arrow(paths, text, selection, limit))
+
+
+def _print_rows(
+    paths: list[Path], text: str, selection: Selection, form: str, limit: int | None, output: str, no_color: bool
+) -> None:
+    from ...analyze.user_sql.run import run_sql
+
+    names, rows = run_sql(paths, text, selection, limit)
+    is_screen = output == "-"
+    if form == "csv":
+        from ..render.tables import csv_text
+
+        return _put(csv_text(names, rows, is_screen and sys.stdout.isatty()), output)
+    if form == "json":
+        document = _document(paths, text, limit, names, rows)
+        return print_json(document) if is_screen else save(_json_bytes(document), output)
+    from ..render.tables import sql_text
+    from ..render.text import Screen
+
+    lines = sql_text(names, rows, screen(no_color) if is_screen else Screen())
+    return print_lines(lines) if is_screen else _put("".join(line + "\n" for line in lines), output)
+
+
+def _put(text: str, output: str) -> None:
+    return write(text) if output == "-" else save(text.encode("utf-8", "backslashreplace"), output)
+
+
+def _json_bytes(document: dict[str, Any]) -> bytes:
+    import json
+
+    return json.dumps(document, allow_nan=False).encode("ascii") + b"\n"
+
+
+def _document(
+    paths: list[Path], text: str, limit: int | None, names: list[str], rows: list[tuple[Any, ...]]
+) -> dict[str, Any]:
+    values = [dict(zip(names, map(_json_value, row), strict=True)) for row in rows]
+    return {
+        "schema": "scalene-trace/sql/1",
+        "query": {"sql": text, "limit": limit},
+        "traces": [{"path": str(path)} for path in paths],
+        "rows": values,
+    }
+
+
+def _json_value(value: Any) -> Any:
+    """A value of DuckDB as JSON can hold it: bytes as hex, what is not a number as null, the rest as text."""
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if value - value == 0 else None
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, (list, tuple)):
+        return [_json_value(each) for each in value]
+    if isinstance(value, dict):
+        return {str(key): _json_value(each) for key, each in value.items()}
+    return str(value)
+
+
+def _print_schema(form: str, no_color: bool) -> None:
+    from ...analyze.results.records import to_json
+    from ...analyze.trace.views import describe
+    from ..render.tables import schema_text
+
+    if form == "json":
+        views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in describe()]
+        return print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
+    return print_lines(schema_text(describe(), screen(no_color)))

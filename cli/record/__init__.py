@@ -1,0 +1,1 @@
+"""scalene-record: options, messages, exit codes."""

@@ -1,0 +1,210 @@
+"""A comparison as text: one sentence, totals, the lines that changed, then what is neither better nor worse, new or gone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from ...analyze.diff.results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange
+from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
+from ...analyze.results.records import TraceInfo
+from .report import trace_lines, wrap
+from .text import Screen, cells, clean, fit, fit_left, megabytes, seconds
+
+#: Lines of what did not change for sure, of what is new and of what is gone.
+_MOST_ROWS = 12
+#: Share of a total that makes such a line worth showing.
+_LEAST_SHARE = 0.01
+_STYLES = {BETTER: "memory", WORSE: "system"}
+
+
+def diff_text(diff: Diff, screen: Screen) -> Iterator[str]:
+    """The lines of the text."""
+    for name, traces in zip(("Before", "After"), diff.sides, strict=True):
+        yield from _side(name, traces, screen)
+    yield ""
+    yield from (screen.paint(line, "bold") for line in wrap(plain(diff.summary, screen), screen.width))
+    if diff.advice:
+        yield from wrap(clean(diff.advice[0]), screen.width)
+        yield from (f"  {clean(command)}" for command in diff.advice[1:])
+    yield ""
+    yield from _totals(diff, screen)
+    yield from _changed(diff, screen)
+    yield from _others(diff, screen)
+    if diff.gates:
+        yield ""
+    for gate in diff.gates:
+        yield screen.paint(fit(clean(gate.text), screen.width, screen), "error" if gate.failed else "bold")
+
+
+def plain(text: str, screen: Screen) -> str:
+    """A sentence of ours with text of a trace in it, made harmless."""
+    return clean(text).replace("×", screen.glyph("×", "x"))
+
+
+def _side(name: str, traces: Sequence[TraceInfo], screen: Screen) -> Iterator[str]:
+    runs = f": {len(traces)} runs; the first" if len(traces) > 1 else ""
+    yield screen.paint(name, "dim") + runs
+    yield from trace_lines(traces[0], screen)
+    others = sum(bool(trace.losses) for trace in traces[1:])
+    if others:
+        yield f"  {others} of the other runs have losses too; `info` lists them."
+
+
+def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
+    yield screen.paint(_titles("all of it"), "dim")
+    for name, change in diff.totals.items():
+        if change is not None and (change.before or change.after):
+            yield _row(MEASURES[name], change, diff, screen)
+    counts = diff.statistics.runs_before, diff.statistics.runs_after
+    means = "means of the runs; " if max(counts) > 1 else ""
+    rates = "figures are by the second of the run; " if diff.query["per_second"] else ""
+    text = f"{means}{rates}range: 95 %, of this figure alone; verdict: adjusted for the {diff.statistics.tests} that were tested"
+    yield from (screen.paint(line, "dim") for line in wrap(text, screen.width))
+
+
+def _titles(name: str) -> str:
+    return f"{name:9} {'before':>10} {'after':>10} {'change':>9} {'range':>18}  verdict"
+
+
+def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
+    per_second = diff.query["per_second"]
+    before, after = shown_figures(measure, change, per_second)
+    name = f"  {measure.title}" if measure.part_of else measure.title
+    text = f"{name:9} {before:>10} {after:>10} {shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
+    return (text + screen.paint(change.verdict or "", _STYLES.get(change.verdict or "", "dim"))).rstrip()
+
+
+def shown_figures(measure: Measure, change: Change, per_second: bool) -> tuple[str, str]:
+    """Both figures as text, "" where a side has none."""
+    values = change.compared(per_second)
+    ending = "/s" if per_second and not measure.is_level else ""
+    texts = [(seconds(value) if measure.is_time else megabytes(value)) for value in values]
+    return tuple(f"{text}{ending}" if text else "" for text in texts)  # type: ignore[return-value]
+
+
+def shown_change(change: Change, per_second: bool = False) -> str:
+    """The change in percent, as a factor from ten on, or, without a ratio, in bytes (by the second)."""
+    if change.difference is None:
+        return ""
+    if change.ratio is None:
+        moved, unit = change.moved(per_second), "MB/s" if per_second else "MB"
+        return f"{moved / 1e6:+,.1f} {unit}" if change.before and abs(moved) >= 1e4 else ""
+    return f"{100 * (change.ratio - 1):+.1f} %" if change.ratio < 10 else f"x{change.ratio:,.1f}"
+
+
+def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str:
+    """The interval in percent, or, of what may be negative, in bytes (by the second)."""
+    if change.low is None or change.high is None:
+        return ""
+    if change.ratio is None:
+        is_bytes = change.low < 0 or change.high > 1e4
+        unit = "MB/s" if per_second else "MB"
+        digits = int(per_second and max(abs(change.low), abs(change.high)) < 1e7)
+        ends = f"{change.low / 1e6:+,.{digits}f} to {change.high / 1e6:+,.{digits}f}"
+        return f"{ends} {unit}" if is_bytes and change.before else ""
+    low, high = (100 * (end - 1) for end in (change.low, change.high))
+    return f"{low:+.0f} to {high:+.0f} %" if high < 1000 else f"from {low:+.0f} %"
+
+
+def judged_lines(diff: Diff) -> list[LineChange]:
+    """The lines of which something is better or worse."""
+    return [line for line in diff.lines if _judged(line)]
+
+
+def _judged(line: LineChange) -> list[Measure]:
+    return [each for each in LINE_MEASURES if line.change(each.name).verdict in (BETTER, WORSE)]
+
+
+def _changed(diff: Diff, screen: Screen) -> Iterator[str]:
+    lines = judged_lines(diff)
+    yield ""
+    if not lines:
+        yield "No line changed by more than noise explains."
+        return
+    yield screen.paint("Lines that changed", "bold")
+    for line in lines:
+        yield _place(line, screen)
+        if line.status == "edited":
+            was = clean((line.before_source or "").strip())
+            yield screen.paint(fit(f"  {'was':9} {was}", screen.width, screen), "dim")
+        for measure in _judged(line):
+            yield f"  {_row(measure, line.change(measure.name), diff, screen)}"
+            if measure.name == "cpu_s":
+                yield from _split(line, diff, screen)
+
+
+def _split(line: LineChange, diff: Diff, screen: Screen) -> Iterator[str]:
+    """Where the CPU time went, before and after."""
+    parts = []
+    for measure in LINE_MEASURES:
+        change = line.change(measure.name)
+        if measure.part_of == "cpu_s" and (change.before or change.after):
+            before, after = shown_figures(measure, change, diff.query["per_second"])
+            parts.append(f"{measure.title} {before} {screen.glyph('→', '->')} {after}")
+    if len(parts) > 1:
+        yield screen.paint(fit(f"  {'':9} {', '.join(parts)}", screen.width, screen), "dim")
+
+
+def _place(line: LineChange, screen: Screen) -> str:
+    """Where it is, where it was if that is elsewhere, and its text."""
+    file, number = line.place
+    place = f"{clean(file)}:{number}"
+    is_moved = line.before_line is not None and line.file is not None
+    if is_moved and (line.before_line != line.line or line.before_file != line.file):
+        was = "" if line.before_file == line.file else f"{clean(line.before_file or '')}:"
+        place += f" (was {was}{line.before_line})"
+    if line.status == "edited":
+        place += " edited"
+    place = fit_left(place, screen.width * 3 // 5, screen)
+    source = line.source if line.source is not None else line.before_source
+    text = fit(clean((source or "").strip()), screen.width - cells(place) - 2, screen)
+    return f"{screen.paint(place, 'bold')}  {text}".rstrip()
+
+
+def _others(diff: Diff, screen: Screen) -> Iterator[str]:
+    """What did not change for sure, is new, and is gone: the largest of each."""
+    same = [line for line in diff.lines if line.status in ("same", "edited") and not _judged(line)]
+    yield from _list("Neither better nor worse", worth_showing(same, diff.totals), diff, screen)
+    for status, title in (("added", "New lines"), ("removed", "Lines that are gone")):
+        lines = [line for line in diff.lines if line.status == status]
+        yield from _list(title, worth_showing(lines, diff.totals), diff, screen)
+
+
+def worth_showing(lines: Iterable[LineChange], totals: Changes) -> list[LineChange]:
+    """The lines with 1 % of a total on either side, the largest differences first (as they are)."""
+    return [line for line in lines if main_measure(line, totals) is not None]
+
+
+def main_measure(line: LineChange, totals: Changes) -> Measure | None:
+    """The first measure of which the line has 1 % of the total; None = of none."""
+    for measure in LINE_MEASURES:
+        change = line.change(measure.name)
+        total = totals.get(measure.name) or (totals.get("peak_bytes") if measure.name == "live_at_peak_bytes" else None)
+        if total is None or measure.part_of:
+            continue
+        if any(
+            part and whole and abs(part) >= _LEAST_SHARE * abs(whole)
+            for part, whole in ((change.before, total.before), (change.after, total.after))
+        ):
+            return measure
+    return None
+
+
+def _list(title: str, lines: list[LineChange], diff: Diff, screen: Screen) -> Iterator[str]:
+    if not lines:
+        return
+    per_second = diff.query["per_second"]
+    yield ""
+    yield screen.paint(title, "bold") + (f"  the first {_MOST_ROWS} of {len(lines)}" if len(lines) > _MOST_ROWS else "")
+    for line in lines[:_MOST_ROWS]:
+        measure = main_measure(line, diff.totals) or LINE_MEASURES[0]
+        change = line.change(measure.name)
+        before, after = shown_figures(measure, change, per_second)
+        columns = f"  {measure.title:9} {before:>10} {after:>10} "
+        if change.verdict == NOISE:
+            columns += f"{shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
+        file, number = line.place
+        place = fit_left(f"{clean(file)}:{number}", max((screen.width - cells(columns)) * 3 // 5, 12), screen)
+        source = line.source if line.source is not None else line.before_source
+        text = fit(clean((source or "").strip()), screen.width - cells(columns) - cells(place) - 2, screen)
+        yield f"{columns}{place}  {screen.paint(text, 'dim')}".rstrip()

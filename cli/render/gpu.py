@@ -1,0 +1,66 @@
+"""GPU time and memory in the report; nothing at all where there was no GPU, or it was not used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...analyze.results.records import GpuPoint, Line, Report
+from .text import Screen, fit, megabytes, percent, seconds, sparkline
+
+_LEGEND = "GPU %: share of all GPU time, ~ where the line was shorter than what the driver averages over"
+_MEMORY_LEGEND = "; GPU mem: most memory on the GPU while the line was at it"
+
+
+def gpu_widths(report: Report, width: int) -> tuple[int, ...]:
+    """Widths of the columns; none without GPU time and GPU memory, or where the screen is narrow."""
+    has_gpu = bool(report.totals.gpu_s or report.totals.gpu_peak_bytes)
+    return (6, 8) if has_gpu and width >= 80 else (6,) if has_gpu else ()
+
+
+def gpu_legend(widths: tuple[int, ...]) -> list[str]:
+    """What the columns mean."""
+    return [_LEGEND + _MEMORY_LEGEND * (len(widths) > 1) + "."] if widths else []
+
+
+def gpu_titles(widths: tuple[int, ...]) -> list[str]:
+    """Titles of the columns."""
+    return [f"{title:>{width}}" for title, width in zip(("GPU %", "GPU mem"), widths, strict=False)]
+
+
+def gpu_columns(figures: Line | None, widths: tuple[int, ...]) -> list[str]:
+    """The columns of a line or function (None = a neighbour without samples)."""
+    share, peak = "", ""
+    if figures and figures.gpu_s:
+        share = f"{'~' * bool(figures.gpu_short)}{figures.gpu_percent:.1f}"
+    if figures and figures.gpu_peak_bytes:
+        peak = megabytes(figures.gpu_peak_bytes)
+    return [f"{text:>{width}}" for text, width in zip((share, peak), widths, strict=False)]
+
+
+def gpu_summary(report: Report, screen: Screen) -> Iterator[str]:
+    """One line beside the totals: GPU time, how busy that is, and the peak of memory."""
+    totals = report.totals
+    if not (totals.gpu_s or totals.gpu_peak_bytes):
+        return
+    is_whole = report.query["from_s"] is None and report.query["to_s"] is None
+    wall_s = sum(trace.wall_s or 0.0 for trace in report.traces) if is_whole else 0.0
+    facts = [f"{percent(totals.gpu_s or 0.0, wall_s):.0f} % of the time" if wall_s else ""]
+    facts += [f"GPU memory {megabytes(totals.gpu_peak_bytes)} at most"]
+    yield fit(f"GPU      {seconds(totals.gpu_s or 0.0):>9}  {', '.join(filter(None, facts))}", screen.width, screen)
+
+
+def gpu_track(points: list[GpuPoint], wall_s: float, screen: Screen) -> Iterator[str]:
+    """How busy the GPUs were and their memory over time, each as one row of blocks; nothing where they were not used."""
+    tracks = {
+        "GPU busy": [(each.t_s, each.gpu_percent or 0.0) for each in points],
+        "GPU memory": [(each.t_s, float(each.gpu_memory_bytes or 0)) for each in points],
+    }
+    width = min(screen.width - 30, 100)
+    for name, track in tracks.items():
+        top = max((value for _, value in track), default=0.0)
+        if top > 0:
+            most = f"{top:.0f} % at most" if name == "GPU busy" else f"{megabytes(top)} at most"
+            shown = sparkline(screen, track, track[0][0], max(wall_s, track[-1][0]), width)
+            yield f"{name:>10} {screen.paint(shown, 'memory')}  {most}"
+    if points:
+        yield ""

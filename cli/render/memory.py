@@ -1,0 +1,175 @@
+"""Leaks, and who allocates what, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analyze.results.records import MemoryReport, MemoryRow, Reconciliation, Table
+from .leaks import leak_table, place
+from .report import trace_lines, wrap
+from .text import Screen, clean, fit, megabytes, pad, percent, seconds
+
+_MOST_ROWS = 40
+_LEAST_SHARE = 0.01
+_PART_NAMES = {
+    "python_pools": "Python's small objects (pools)",
+    "python_malloc": "Python's larger blocks",
+    "native_malloc": "native blocks",
+    "mappings": "mappings by libraries",
+    "arenas_unused": "unused in Python's arenas",
+    "shared": "files and shared memory",
+    "other": "everything else",
+}
+_PART_WIDTH = 32
+
+_NO_LEAK = (
+    "No leak was found. (A leak must show in at least 18 sampled allocations that stayed, spread over the recording,"
+    " in processes of at least 4 s; docs/design/leaks.md.)"
+)
+_NOT_RECORDED = "Allocations were not recorded (--alloc-interval 0 or --no-memory)."
+
+
+def leaks_text(table: Table, screen: Screen) -> Iterator[str]:
+    """The leaks, two lines each: figures and place, then the source."""
+    for trace in table.traces:
+        yield from trace_lines(trace, screen)
+    yield ""
+    if all(trace.events["alloc"] is None for trace in table.traces):
+        yield _NOT_RECORDED
+    elif not table.rows:
+        yield from wrap(_NO_LEAK, screen.width)
+    else:
+        yield from leak_table(table.rows, screen, has_source=True)
+
+
+@dataclass(frozen=True)
+class _Column:
+    """A column of numbers, shown on screens from ``least_width`` on."""
+
+    title: str
+    width: int
+    text: Callable[[MemoryRow], str]
+    least_width: int = 0
+
+
+def _share(part: float | None, whole: float) -> str:
+    return f"{percent(part, whole):.0f} %" if part is not None and whole else ""
+
+
+_COLUMNS = (
+    _Column("allocated", 9, lambda row: megabytes(row.alloc_bytes)),
+    _Column("±", 6, lambda row: f"{percent(row.alloc_error_bytes, row.alloc_bytes):.1f} %"),
+    _Column("count", 13, lambda row: f"{row.allocations:,}", 100),
+    _Column("at peak", 8, lambda row: megabytes(row.live_at_peak_bytes)),
+    _Column("at end", 8, lambda row: megabytes(row.live_at_end_bytes)),
+    _Column("temp.", 6, lambda row: _share(row.temporary_bytes, row.alloc_bytes)),
+    _Column("young", 6, lambda row: _share(row.died_young, row.allocations), 110),
+    _Column("lived", 7, lambda row: seconds(row.mean_lifetime_s), 110),
+)
+
+
+def memory_text(report: MemoryReport, screen: Screen) -> Iterator[str]:
+    """The peak, what the resident set consists of, and a line for each row."""
+    for trace in report.traces:
+        yield from trace_lines(trace, screen)
+    yield ""
+    for peak in report.peaks:
+        name = f" of {clean(Path(report.traces[peak.trace - 1].path).name)}" * (len(report.traces) > 1)
+        yield f"Peak{name}: {megabytes(peak.footprint_bytes)} after {seconds(peak.t_s)}"
+    yield from _reconciliations(report, screen)
+    yield ""
+    if all(trace.events["alloc"] is None for trace in report.traces):
+        yield _NOT_RECORDED
+    else:
+        yield from _rows(report, screen)
+
+
+def _reconciliations(report: MemoryReport, screen: Screen) -> Iterator[str]:
+    for trace in sorted({each.trace for each in report.reconciliation}):
+        found = [each for each in report.reconciliation if each.trace == trace]
+        yield ""
+        yield from _reconciliation(found, screen)
+    if any(each.processes > 1 for each in report.reconciliation):
+        yield "Pages that processes share (code, files, memory before a fork) count in each of them."
+    if any(part.name == "other" and (part.bytes or 0) < 0 for each in report.reconciliation for part in each.parts):
+        yield from wrap(
+            "Less than nothing is left where more was allocated than touched, or where it changed between two readings.",
+            screen.width,
+        )
+
+
+def _reconciliation(moments: list[Reconciliation], screen: Screen) -> Iterator[str]:
+    names = {"peak": "at its peak", "end": "at the end"}
+    heads = "".join(f"{f'{names[each.moment]}, {seconds(each.t_s)}':>23}" for each in moments)
+    head = fit(pad("Resident set", _PART_WIDTH) + heads, screen.width, screen)
+    yield screen.paint(head[:_PART_WIDTH], "bold") + screen.paint(head[_PART_WIDTH:], "dim")
+    rows = [(_PART_NAMES[part.name], [each.parts[i] for each in moments]) for i, part in enumerate(moments[0].parts)]
+    for name, parts in rows:
+        shares = [f"{100 * part.share:.1f} %" if part.share is not None else "" for part in parts]
+        yield _part_line(name, [(megabytes(p.bytes), share) for p, share in zip(parts, shares, strict=True)], screen)
+    yield _part_line("in all", [(megabytes(each.rss_bytes), "100.0 %") for each in moments], screen)
+    if any(each.reserved_bytes for each in moments):
+        sizes = [(megabytes(each.reserved_bytes), "") for each in moments]
+        yield screen.paint(_part_line("reserved, not resident", sizes, screen), "dim")
+
+
+def _part_line(name: str, cells: list[tuple[str, str]], screen: Screen) -> str:
+    texts = "".join(f"{size:>14}{share:>9}" for size, share in cells)
+    return fit((pad(f"  {name}", _PART_WIDTH) + texts).rstrip(), screen.width, screen)
+
+
+def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
+    columns = [column for column in _COLUMNS if screen.width >= column.least_width]
+    by = report.query["by"]
+    error = screen.glyph("±", "+-")
+    titles = " ".join(f"{column.title:>{column.width}}" for column in columns)
+    yield from wrap(
+        f"By {by}. {error}: standard error of what was allocated; temp.: freed by the line that allocated it"
+        f"{_limits(report)}; young: freed before a garbage collection; lived: mean lifetime of what was freed.",
+        screen.width,
+    )
+    yield screen.paint(f"{titles.replace(' ±', error.rjust(2))}  {by}", "dim")
+    shown = _shown(report)
+    for row in shown:
+        yield _row(row, _name(row, by, columns, screen), columns, screen)
+    if by in ("line", "function"):
+        yield _row(report.unattributed, "(no line of the program's own code)", columns, screen)
+    if report.imports.samples:
+        yield _row(report.imports, "(while importing: a part of the above)", columns, screen)
+    yield _row(report.totals, "in all", columns, screen)
+    if len(shown) < len(report.memory):
+        yield ""
+        yield f"{len(shown)} of {len(report.memory):,} rows are shown, those with 1 %; --limit {len(report.memory)} shows all."
+
+
+def _limits(report: MemoryReport) -> str:
+    within_s, within = report.query["temporary_s"], report.query["temporary_allocations"]
+    text = f", or within {within_s:g} s" if within_s is not None else ""
+    return text + (f", or within {within:,} other allocations" if within is not None else "")
+
+
+def _shown(report: MemoryReport) -> list[MemoryRow]:
+    if report.query["limit"] is not None:
+        return report.memory
+    names = ("alloc_bytes", "live_at_peak_bytes", "live_at_end_bytes", "temporary_bytes")
+    least = {name: _LEAST_SHARE * (getattr(report.totals, name) or 0) for name in names}
+    matter = [r for r in report.memory if any((getattr(r, n) or 0) >= least[n] > 0 for n in names)]
+    return matter[:_MOST_ROWS]
+
+
+def _name(row: MemoryRow, by: str, columns: Sequence[_Column], screen: Screen) -> str:
+    if by == "type":
+        return clean(row.type or "(no Python object, or not known)")
+    if by == "allocator":
+        return f"{clean(row.allocator or '')}, {clean(row.family or '')}"
+    used = sum(column.width + 1 for column in columns)
+    said = row.function if by == "function" else (row.source or "").strip()
+    return place(row.file or "", row.line, said or "", used, screen)
+
+
+def _row(row: MemoryRow, name: str, columns: Sequence[_Column], screen: Screen) -> str:
+    texts = " ".join(f"{column.text(row):>{column.width}}" for column in columns)
+    name = fit(name, screen.width - len(texts) - 2, screen)
+    return f"{texts}  {name}" if name[:1] != "(" else f"{texts}  {screen.paint(name, 'dim')}"

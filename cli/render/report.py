@@ -1,0 +1,458 @@
+"""The report as text: what was recorded, totals, every line that matters with its source, files, functions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...analyze.report.shown import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
+from ...analyze.results.records import Function, Line, Report, TraceInfo
+from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
+from .cuda import device_facts, device_table
+from .gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths
+from .leaks import leak_table
+from .notes import NOTES_LEGEND, line_note
+from .text import Screen, bar, cells, clean, fit, fit_left, megabytes, pad, per_second, percent, seconds, sparkline
+
+_MOST_ROWS = 20  #: of the tables by file and by function
+_LINE = 6  #: width of a line number
+#: Trends that are named beside their sparkline: what is flat needs no word.
+_TOLD = (GROWING, SAWTOOTH, SPIKE)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Widths of the columns; 0 = the column is left out."""
+
+    bar: int
+    split: int
+    growth: int
+    python: int
+    trend: int
+    peak: int = 0
+    alloc: int = 0
+    copy: int = 0
+    leak: int = 0
+    wait: int = 0
+    trend_class: int = 0
+    gpu: tuple[int, ...] = ()
+
+    @property
+    def cpu(self) -> int:
+        return 6 if self.bar else 0
+
+    @property
+    def memory(self) -> tuple[int, ...]:
+        """Widths of the columns about memory, in their order."""
+        return self.growth, self.peak, self.alloc, self.copy, self.leak, self.python, self.trend, self.trend_class
+
+
+def layout_for(screen: Screen, report: Report) -> Layout:
+    """Columns that fit the screen, for what was recorded and is worth a column."""
+    width, totals = screen.width, report.totals
+    has_memory, has_allocations = totals.peak_bytes is not None, totals.alloc_bytes is not None
+    least = 140 if has_allocations else 110
+    bar_width, trend = (24, 16) if width >= 150 else (16, 12) if width >= least else (10, 7)
+    has_copies = any(reaches(line.copy_bytes, totals.copy_bytes) for line in report.lines)
+    return Layout(
+        bar=bar_width * (totals.cpu_s is not None),
+        split=21 if width >= 150 and totals.cpu_s is not None else 0,
+        growth=(8 if has_allocations else 9) * has_memory,
+        python=4 * (has_memory and (width >= 100 or not has_allocations)),
+        trend=trend * has_memory,
+        peak=8 * (has_allocations and has_memory),
+        alloc=9 * (has_allocations and width >= 100),
+        copy=9 * (has_copies and width >= 110),
+        leak=9 * (bool(report.leaks) and width >= 130),
+        trend_class=8 * (has_memory and width >= 150 and any(line.trend_class in _TOLD for line in report.lines)),
+        wait=8 * (width >= 80 and any(reaches(line.wait_s, totals.wait_s) for line in report.lines)),
+        gpu=gpu_widths(report, width),
+    )
+
+
+def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iterator[str]:
+    """The lines of the report."""
+    layout = layout_for(screen, report)
+    files = shown_files(report, all_lines)
+    yield from header(report, screen)
+    yield from _line_tables(report, files, layout, screen)
+    if report.leaks:
+        yield ""
+        yield from leak_table(report.leaks[:_MOST_ROWS], screen)
+    yield from device_table(report, screen)
+    yield from _file_table(report, files, layout, screen)
+    yield from function_table(report.functions, report, screen)
+    yield from _notes(report, files, all_lines, screen)
+
+
+def header(report: Report, screen: Screen) -> Iterator[str]:
+    """Traces, losses, totals and the footprint over time."""
+    for trace in report.traces:
+        yield from trace_lines(trace, screen)
+    yield ""
+    yield from _totals(report, screen)
+    yield from _waiting(report, screen)
+    yield from gpu_summary(report, screen)
+    yield from _memory(report, screen)
+    yield from device_facts(report, screen)
+
+
+def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
+    """Two lines on what was recorded, then its losses."""
+    command = " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
+    yield screen.paint(fit(command, screen.width, screen), "bold")
+    facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
+    facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
+    facts += [_count(trace.processes, "process", "processes"), _count(trace.threads, "thread", "threads")]
+    facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
+    separator = screen.glyph(" · ", " | ")
+    yield fit(separator.join(fact for fact in facts if fact), screen.width, screen)
+    for loss in trace.losses:
+        text = f"{clean(loss.severity)}: {clean(loss.name)} ×{loss.count:,}: {clean(loss.text)}".replace(
+            "×", screen.glyph("×", "x")
+        )
+        style = loss.severity if loss.severity in ("error", "loss") else "info"
+        yield from (screen.paint(line, style) for line in wrap(text, screen.width, indent="  "))
+
+
+def wrap(text: str, width: int, indent: str = "") -> list[str]:
+    """``text`` in lines of at most ``width`` columns, the later ones indented; long words are not broken."""
+    lines: list[str] = []
+    current = ""
+    for word in text.split(" "):
+        if current and cells(current) + 1 + cells(word) > width:
+            lines.append(current)
+            current = indent + word
+        else:
+            current = f"{current} {word}" if current else word
+    return [*lines, current]
+
+
+def _wall(trace: TraceInfo) -> str:
+    return f"{seconds(trace.wall_s)} long" if trace.wall_s is not None else "length unknown"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _file_size(path: str) -> str:
+    try:
+        size = Path(path).stat().st_size
+    except OSError:
+        return ""
+    return f"({size / 1e3:,.0f} KB)" if size < 1e6 else f"({size / 1e6:,.1f} MB)"
+
+
+def _totals(report: Report, screen: Screen) -> Iterator[str]:
+    totals = report.totals
+    if totals.cpu_s is None:
+        yield "CPU      not recorded"
+        return
+    parts = (totals.python_s or 0.0, totals.native_s or 0.0, totals.system_s or 0.0)
+    names = [screen.paint(name, name.lower()) for name in ("Python", "native", "system")]
+    shares = [f"{name} {percent(part, totals.cpu_s):.0f} %" for name, part in zip(names, parts, strict=True)]
+    if totals.gc_s and screen.width >= 110:
+        shares.append(f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)")
+    shown = bar(screen, parts, totals.cpu_s, _headline(screen)) + "  " * (_headline(screen) > 0)
+    yield f"CPU      {seconds(totals.cpu_s):>9}  {shown}{'  '.join(shares)}"
+
+
+def _waiting(report: Report, screen: Screen) -> Iterator[str]:
+    """The sum over all threads, and what they waited for."""
+    totals, waits = report.totals, report.totals.waits
+    if totals.wait_s is None:
+        return
+    named = {"asleep": waits.sleep_s, "disk": waits.disk_s, "CPU": waits.runnable_s, "GIL": waits.gil_s}
+    parts = [f"{name} {percent(part, totals.wait_s):.0f} %" for name, part in named.items() if part]
+    facts = "  ".join(["all threads: " * bool(parts) + ", ".join(parts)])
+    yield fit(f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip(), screen.width, screen)
+
+
+def _headline(screen: Screen) -> int:
+    """Width of the bar and the sparkline beside the totals."""
+    return 30 if screen.width >= 110 else 16 if screen.width >= 80 else 0
+
+
+def _memory(report: Report, screen: Screen) -> Iterator[str]:
+    totals = report.totals
+    resident = [f"RSS {megabytes(totals.peak_rss_bytes)}"] if totals.peak_rss_bytes else []
+    if totals.peak_bytes is None:
+        yield "; ".join(["Memory   not recorded", *resident])
+        return
+    width = _headline(screen)
+    shown = screen.paint(sparkline(screen, report.timeline or [], *time_range(report), width), "memory") + "  " * (
+        width > 0
+    )
+    facts = "; ".join([f"peak; Python's peak {megabytes(totals.python_peak_bytes)}", *resident])
+    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{fit(facts, screen.width - 22 - width, screen)}"
+    yield from _volumes(report, screen)
+
+
+def _volumes(report: Report, screen: Screen) -> Iterator[str]:
+    """What was allocated and copied in all."""
+    totals, facts = report.totals, []
+    if totals.alloc_bytes is not None:
+        parts = (*report.lines, report.unattributed)
+        facts.append(f"{megabytes(totals.alloc_bytes)} allocated")
+        facts.append(f"{megabytes(sum(line.live_at_end_bytes or 0 for line in parts))} alive at the end")
+    if totals.copy_bytes:
+        facts.append(f"{megabytes(totals.copy_bytes)} copied")
+    if facts:
+        yield fit(" " * 20 + ", ".join(facts), screen.width, screen)
+
+
+def time_range(report: Report) -> tuple[float, float]:
+    """Start and end of what the sparklines show, in seconds from the start of the recording."""
+    points = report.timeline or []
+    end_s = max([trace.wall_s or 0.0 for trace in report.traces] + [point[0] for point in points], default=0.0)
+    return report.query["from_s"] or 0.0, report.query["to_s"] or end_s
+
+
+def _line_tables(report: Report, files: list[ShownFile], layout: Layout, screen: Screen) -> Iterator[str]:
+    if not files:
+        return
+    yield ""
+    has_notes = any(_note(line.figures, "", screen.width, report, screen) for file in files for line in file.lines)
+    yield from _legend(layout, has_notes, screen)
+    longest_s = max((line.figures.cpu_s or 0.0 for file in files for line in file.lines if line.figures), default=0.0)
+    for file in files:
+        yield ""
+        yield _file_title(file, report, screen)
+        yield screen.paint(_column_titles(layout), "dim")
+        before = 0
+        for line in file.lines:
+            if before and line.number > before + 1:
+                yield screen.paint(f"{screen.glyph('⋮', ':'):>{_LINE}}", "dim")
+            before = line.number
+            yield _line_row(line, report, layout, longest_s, screen)
+
+
+def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
+    glyphs = screen.glyph("█▓░", "#=-")
+    texts = []
+    if layout.bar:
+        texts.append(
+            f"CPU % is the share of all CPU time; its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins and"
+            f" extensions), {glyphs[2]} kernel; the longest bar is the busiest line."
+        )
+    if has_notes:
+        texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
+    if layout.wait:
+        texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over threads.")
+    texts += gpu_legend(layout.gpu)
+    if layout.growth:
+        texts.append(
+            "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
+            + "at peak: what it had allocated of the memory alive at the peak; " * bool(layout.peak)
+            + "py: how much of what it allocated was Python's; " * bool(layout.python)
+            + "trend: its growth over time."
+        )
+    for line in (line for text in texts for line in wrap(text, screen.width)):
+        for glyph, style in zip(glyphs, ("python", "native", "system"), strict=True):
+            line = line.replace(f" {glyph} ", f" {screen.paint(glyph, style)} ")
+        yield line
+
+
+def _file_title(file: ShownFile, report: Report, screen: Screen) -> str:
+    facts = []
+    if file.cpu_s is not None:
+        facts.append(f"{percent(file.cpu_s, report.totals.cpu_s):.1f} % of CPU time")
+    if file.growth_bytes:
+        facts.append(f"grew {megabytes(file.growth_bytes)}")
+    tail = "  " + ", ".join(facts)
+    name = clean(file.file)
+    return screen.paint(fit_left(name, screen.width - cells(tail), screen), "bold") + tail
+
+
+def _column_titles(layout: Layout) -> str:
+    titles = [f"{'line':>{_LINE}}"]
+    titles += [f"{'CPU %':>{layout.cpu}}", f"{'':{layout.bar}}"] if layout.bar else []
+    titles += [f"{'Python':>7}{'native':>7}{'system':>7}"] if layout.split else []
+    titles += [f"{'wait':>{layout.wait}}"] if layout.wait else []
+    titles += gpu_titles(layout.gpu)
+    names = ("growth", "at peak", "allocated", "copied", "leaks", "py")
+    titles += [f"{name:>{width}}" for name, width in zip(names, layout.memory, strict=False) if width]
+    titles += (
+        [f"{'trend':{layout.trend + bool(layout.trend_class) * (layout.trend_class + 1)}}"] if layout.trend else []
+    )
+    return " ".join(titles) + "  source"
+
+
+def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float, screen: Screen) -> str:
+    figures, columns = line.figures, [f"{line.number:>{_LINE}}"]
+    if layout.bar:
+        columns += _cpu_columns(figures, report, layout, longest_s, screen)
+    if layout.wait:
+        columns.append(f"{seconds(figures.wait_s) if figures and figures.wait_s else '':>{layout.wait}}")
+    columns += gpu_columns(figures, layout.gpu)
+    columns += _memory_columns(figures, report, layout, screen)
+    text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
+    plain = _LINE + sum(
+        1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.gpu, *layout.memory) if width
+    )
+    room = screen.width - plain - 2
+    note = _note(figures, text, room, report, screen)
+    source = fit(text, room - cells(note), screen)
+    shown = source if figures and line.source is not None else screen.paint(source, "dim")
+    return " ".join(columns) + "  " + shown + screen.paint(note, "native")
+
+
+def _note(figures: Line | None, source: str, room: int, report: Report, screen: Screen) -> str:
+    """What is said of native code behind the source, for lines that spend 1 % of all CPU time in it."""
+    if figures is None or not reaches(figures.native_s, report.totals.cpu_s):
+        return ""
+    return line_note(figures, source, room, screen)
+
+
+def _cpu_columns(figures: Line | None, report: Report, layout: Layout, longest_s: float, screen: Screen) -> list[str]:
+    if figures is None or not figures.cpu_s:
+        return [" " * layout.cpu, " " * layout.bar] + [" " * layout.split] * bool(layout.split)
+    parts = (figures.python_s or 0.0, figures.native_s or 0.0, figures.system_s or 0.0)
+    share = percent(figures.cpu_s, report.totals.cpu_s)
+    number = f"{share:>{layout.cpu}.1f}"
+    columns = [screen.paint(number, "bold") if share >= 10 else number, bar(screen, parts, longest_s, layout.bar)]
+    if layout.split:
+        columns.append("".join(f"{percent(part, report.totals.cpu_s):7.1f}" for part in parts))
+    return columns
+
+
+def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen: Screen) -> list[str]:
+    if figures is None:
+        return [" " * width for width in layout.memory if width]
+    fraction = figures.python_alloc_fraction
+    texts = (
+        megabytes(figures.growth_bytes) if figures.trend else "",
+        megabytes(figures.live_at_peak_bytes or None),
+        megabytes(figures.alloc_bytes or None),
+        per_second(figures.copy_bytes_per_s) if figures.copy_bytes_per_s else "",
+        per_second(figures.leak_bytes_per_s) if figures.leak_bytes_per_s else "",
+        f"{100 * fraction:.0f}%" if fraction is not None else "",
+    )
+    columns = [f"{text:>{width}}" for text, width in zip(texts, layout.memory, strict=False) if width]
+    if layout.trend:
+        columns.append(
+            screen.paint(sparkline(screen, figures.trend or [], *time_range(report), layout.trend), "memory")
+        )
+    if layout.trend_class:
+        told = figures.trend_class if figures.trend_class in _TOLD else ""
+        columns.append(f"{told:{layout.trend_class}}")
+    return columns
+
+
+def _file_table(report: Report, files: list[ShownFile], layout: Layout, screen: Screen) -> Iterator[str]:
+    if len(files) < 2:
+        return
+    width = layout.bar or 10
+    longest_s = max(file.cpu_s or 0.0 for file in files)
+    yield ""
+    yield screen.paint("Files", "bold")
+    for file in files[:_MOST_ROWS]:
+        own = [line for line in report.lines if line.file == file.file]
+        parts = [sum(getattr(line, name) or 0.0 for line in own) for name in ("python_s", "native_s", "system_s")]
+        yield _summary_row(clean(file.file), file.cpu_s, parts, file.growth_bytes, report, longest_s, width, screen)
+
+
+def _summary_row(
+    name: str,
+    cpu_s: float | None,
+    parts: list[float],
+    growth: int | None,
+    report: Report,
+    longest_s: float,
+    width: int,
+    screen: Screen,
+) -> str:
+    columns = (
+        [f"{percent(cpu_s, report.totals.cpu_s):6.1f} {bar(screen, parts, longest_s, width)}"]
+        if cpu_s is not None
+        else []
+    )
+    columns += [f"{megabytes(growth) if growth else '':>10}"] if growth is not None else []
+    plain = (7 + width) * (cpu_s is not None) + 12 * (growth is not None)
+    return " ".join(columns) + "  " + fit_left(name, screen.width - plain - 2, screen)
+
+
+def function_table(
+    functions: list[Function], report: Report, screen: Screen, everything: bool = False
+) -> Iterator[str]:
+    """Functions with 1 % of the CPU time (with all that they call) or of memory, at most 20; ``everything``: all."""
+    shown = functions if everything else [each for each in functions if _function_matters(each, report)][:_MOST_ROWS]
+    if not shown:
+        return
+    has_cpu, has_memory = report.totals.cpu_s is not None, report.totals.peak_bytes is not None
+    titles = f"{'self %':>6} {'all %':>6} " * has_cpu + f"{'':10}" * has_cpu + f"{'growth':>11}" * has_memory
+    titles += f"{'at peak':>10}{'allocated':>11}" * _has_volumes(report, screen)
+    gpu = gpu_widths(report, screen.width)
+    titles += " " * bool(gpu) + " ".join(gpu_titles(gpu))
+    yield ""
+    yield screen.paint("Functions", "bold") + "  self: its own lines; all: with all it calls" * has_cpu
+    yield screen.paint(titles + "  function", "dim")
+    longest_s = max((each.cpu_s or 0.0 for each in shown), default=0.0)
+    for each in shown:
+        yield _function_row(each, report, longest_s, screen)
+
+
+def _has_volumes(report: Report, screen: Screen) -> bool:
+    return report.totals.alloc_bytes is not None and screen.width >= 100
+
+
+def _function_matters(function: Function, report: Report) -> bool:
+    return matters(function, report) or reaches(function.cumulative_cpu_s, report.totals.cpu_s)
+
+
+def _function_row(each: Function, report: Report, longest_s: float, screen: Screen) -> str:
+    text, width = "", 0
+    if report.totals.cpu_s is not None:
+        parts = (each.python_s or 0.0, each.native_s or 0.0, each.system_s or 0.0)
+        own, cumulative = (percent(part, report.totals.cpu_s) for part in (each.cpu_s, each.cumulative_cpu_s))
+        text, width = f"{own:6.1f} {cumulative:6.1f} {bar(screen, parts, longest_s, 10)}", 24
+    if report.totals.peak_bytes is not None:
+        text, width = text + f"{megabytes(each.growth_bytes) if each.growth_bytes else '':>11}", width + 11
+    if _has_volumes(report, screen):
+        text += f"{megabytes(each.live_at_peak_bytes or None):>10}{megabytes(each.alloc_bytes or None):>11}"
+        width += 21
+    if gpu := gpu_widths(report, screen.width):
+        text += " " + " ".join(gpu_columns(each, gpu))
+        width += sum(gpu) + len(gpu)
+    name, place = clean(each.function or ""), f"  {clean(each.file or '')}:{each.first_line}"
+    if screen.is_cut:
+        room = screen.width - width - 2
+        name = fit(name, room, screen)
+        place = "  " + fit_left(place.strip(), room - cells(name) - 2, screen) if room - cells(name) >= 12 else ""
+    return f"{text}  {name}{screen.paint(place, 'dim')}"
+
+
+def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
+    """What is not shown, and how to see it."""
+    notes = []
+    has_samples = any(
+        trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy")
+    )
+    if not has_samples:
+        notes.append("The trace holds no samples: the program was too short, or nothing was recorded.")
+    outside_s = report.unattributed.cpu_s or 0.0
+    if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
+        hint = "" if report.query["all"] else " --all shows library code too."
+        notes.append(
+            f"{percent(outside_s, report.totals.cpu_s):.1f} % of the CPU time belongs to no line of the program's own code.{hint}"
+        )
+    hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
+    if has_samples and hidden > 0 and not all_lines:
+        notes.append(f"{hidden:,} lines under 1 % are not shown; --all-lines shows them.")
+    yield from ([""] if notes else [])
+    for note in notes:
+        yield from wrap(note, screen.width)
+
+
+def columns_text(names: list[str], rows: list[list[str]], screen: Screen, right: set[int]) -> Iterator[str]:
+    """A table: names, then rows, columns as wide as they need; ``right`` lists the columns that are numbers."""
+    widths = [max(map(cells, column)) for column in zip(names, *rows, strict=True)]
+    for index, row in enumerate([names, *rows]):
+        texts = [
+            " " * (w - cells(t)) + t if i in right else pad(t, w)
+            for i, (t, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        line = fit("  ".join(texts).rstrip(), screen.width, screen)
+        yield screen.paint(line, "dim") if index == 0 else line

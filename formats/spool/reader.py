@@ -1,0 +1,333 @@
+"""Reads a spool: the records that processes published, whatever became of those processes.
+
+A spool is written by programs that crash, so nothing in it is trusted: every length and offset is checked, and what does
+not fit is counted in :attr:`Records.damaged` and left out. The protocol is described in ``spool.h``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import NotASpool, SpoolMissing, SpoolVersion
+from .chunks import CHUNK_BYTES, Chunk, read_chunks
+from .layout import constants, record_kinds, struct_dtype
+
+if TYPE_CHECKING:
+    from .chunks import Lines
+
+_C = constants()
+#: Chunks that are read at a time: bounds the memory that a long recording takes.
+BATCH_CHUNKS = 64
+_LAST_ID = 2**31 - 1
+
+_BULK_KINDS = (
+    *("process_end", "thread_start", "thread_end", "tick", "memory", "node"),
+    *("alloc", "free", "note", "copy", "gc", "heap", "wait", "task", "device_call", "device_block"),
+)
+_PAYLOAD_KINDS = ("process_start", "code", "module", "type")
+
+
+@dataclass(frozen=True)
+class Bulk:
+    """All records of one one-line kind, by time where they have one. ``records``: structured array of the kind's dtype;
+    ``process``: int32, the process id of each."""
+
+    records: npt.NDArray[np.void]
+    process: npt.NDArray[np.int32]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def where(self, chosen: npt.NDArray[np.bool_]) -> Bulk:
+        """The records that are ``chosen`` (bool, one for each)."""
+        return Bulk(self.records[chosen], self.process[chosen])
+
+
+def by_time(bulk: Bulk) -> Bulk:
+    """The same records in the order of time; equal times stay as they were."""
+    times = bulk.records["t_ns"]
+    if not (times[1:] < times[:-1]).any():
+        return bulk
+    order = np.argsort(times, kind="stable")
+    return Bulk(bulk.records[order], bulk.process[order])
+
+
+def joined(*parts: Bulk) -> Bulk:
+    """The records of all parts, one after the other."""
+    return Bulk(np.concatenate([each.records for each in parts]), np.concatenate([each.process for each in parts]))
+
+
+@dataclass(frozen=True)
+class WithPayload:
+    """One record and the bytes that follow it (whole lines: longer than the lengths in the record say)."""
+
+    process: int
+    record: np.void
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class CodeObject:
+    """A code object. bytecode: empty when it was too large to store; line_table: empty when it did not survive."""
+
+    hash: int
+    python_version: int
+    first_line: int
+    flags: int
+    file: str
+    name: str
+    line_table: bytes
+    bytecode: bytes
+
+
+@dataclass(frozen=True)
+class Records:
+    """The records of some chunks. ``last``: no more follow; ``bulk``: by kind ("tick", "memory", …); ``codes``: parts of code objects; ``types``:
+    names of Python types by hash; ``damaged``: records that were unfinished or did not fit."""
+
+    last: bool
+    bulk: dict[str, Bulk]
+    process_starts: list[WithPayload]
+    modules: list[WithPayload]
+    codes: list[WithPayload]
+    types: dict[int, str]
+    damaged: int
+
+
+class CodeObjects:
+    """Code objects as their parts are met. ``whole``: those that are complete, by hash."""
+
+    def __init__(self) -> None:
+        self.whole: dict[int, CodeObject] = {}
+        self._parts: dict[int, dict[int, list[WithPayload]]] = defaultdict(lambda: defaultdict(list))
+
+    def add(self, parts: list[WithPayload]) -> None:
+        """Takes the parts of one batch. Every process writes its own; the first whole one is kept."""
+        for part in parts:
+            if (code := int(part.record["code"])) not in self.whole:
+                self._parts[code][part.process].append(part)
+        for code in {int(part.record["code"]) for part in parts} & self._parts.keys():
+            found, complete = _best(self._parts[code])
+            if found and complete:
+                self.whole[code] = found
+                del self._parts[code]
+
+    def all(self) -> tuple[dict[int, CodeObject], int]:
+        """Every code object that has at least its names, by hash, and how many did not survive whole."""
+        partial = {code: _best(processes)[0] for code, processes in self._parts.items()}
+        return self.whole | {code: found for code, found in partial.items() if found}, len(partial)
+
+
+@dataclass
+class _Reading:
+    """Records met so far."""
+
+    bulk: dict[str, list[tuple[Lines, npt.NDArray[np.int32]]]] = field(default_factory=lambda: defaultdict(list))
+    payload: dict[str, list[WithPayload]] = field(default_factory=lambda: defaultdict(list))
+    damaged: int = 0
+
+
+def read_header(path: Path) -> np.void:
+    """The header of the spool file at ``path``. Raises SpoolMissing, NotASpool or SpoolVersion."""
+    dtype = struct_dtype("spool_header")
+    try:
+        with path.open("rb") as file:
+            data = file.read(dtype.itemsize)
+    except OSError as error:
+        raise SpoolMissing(path, (error.strerror or "unknown error").lower()) from error
+    if len(data) < dtype.itemsize:
+        raise NotASpool(path, "it is too short")
+    header: np.void = np.frombuffer(data, dtype)[0]
+    _check_header(path, header)
+    return header
+
+
+class Spool:
+    """The spool file at ``path`` and the part files beside it, to be read as often as one likes; with ``until_ns``, what
+    happened up to that moment of the recording.
+
+    Raises SpoolMissing, NotASpool or SpoolVersion.
+    """
+
+    def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS, until_ns: int | None = None) -> None:
+        self.path = path
+        self.header = read_header(path)
+        self._batch_chunks = batch_chunks
+        self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
+        self._only: list[Records] = []
+
+    def batches(self) -> Iterator[Records]:
+        """Every published record, ``batch_chunks`` chunks at a time; at least one batch. A batch is ordered by time,
+        successive ones are so nearly. A recording of a single batch is read once."""
+        if self._only:
+            yield from self._only
+            return
+        chunks = read_chunks(self.path, int(self.header["slots_used"]))
+        first = True
+        following = next(chunks, None)
+        while first or following is not None:
+            found = _records(
+                itertools.islice(itertools.chain([following], chunks), self._batch_chunks) if following else []
+            )
+            following = next(chunks, None)
+            batch = [replace(found, last=following is None)]
+            del found
+            if self._last_ns is not None:
+                batch = [_up_to(batch.pop(), self._last_ns)]
+            if first and following is None:
+                self._only = batch[:]
+            first = False
+            yield batch.pop()  # kept by whoever asked for it alone: not two at a time
+
+
+def _up_to(records: Records, last_ns: int) -> Records:
+    """What happened up to a moment: writers go on while the spool is read."""
+    bulk = {
+        kind: each.where(each.records["t_ns"] <= last_ns) if "t_ns" in (each.records.dtype.names or ()) else each
+        for kind, each in records.bulk.items()
+    }
+    starts = [each for each in records.process_starts if int(each.record["t_ns"]) <= last_ns]
+    return replace(records, bulk=bulk, process_starts=starts)
+
+
+def _check_header(path: Path, header: np.void) -> None:
+    if header["magic"] != _C["SPOOL_MAGIC"]:
+        raise NotASpool(path, "it does not begin as one")
+    if header["version"] != _C["SPOOL_VERSION"]:
+        raise SpoolVersion(path, f"{header['version']}, and this program reads version {_C['SPOOL_VERSION']}")
+    if header["chunk_bytes"] != CHUNK_BYTES or header["ring_entries"] != _C["SPOOL_RING"]:
+        raise NotASpool(path, "its chunk size or its ring size is wrong")
+
+
+def _records(chunks: Iterable[Chunk]) -> Records:
+    """The records of ``chunks``, as if more of them followed."""
+    reading = _Reading()
+    for chunk in chunks:
+        _read_records(chunk, reading)
+    bulk = {name: _bulk(name, reading.bulk.pop(name, [])) for name in _BULK_KINDS}
+    types, cut = _types(reading.payload["type"])
+    payload = reading.payload
+    return Records(
+        False, bulk, payload["process_start"], payload["module"], payload["code"], types, reading.damaged + cut
+    )
+
+
+def _read_records(chunk: Chunk, reading: _Reading) -> None:
+    lines, process = chunk.lines, chunk.process
+    if process > _LAST_ID:
+        reading.damaged += 1
+        return
+    heads = lines[:, :4].copy().view("<u4").ravel()
+    starts, long_starts, damaged = _record_starts(heads)
+    reading.damaged += damaged
+    kinds = heads & 0xFFFF
+    for number, name in record_kinds().items():
+        short = name.removeprefix("record_")
+        if short in _BULK_KINDS:
+            found = np.flatnonzero(starts & (kinds == number))
+            if len(found):
+                reading.bulk[short].append((lines[found], np.full(len(found), process, np.int32)))
+    for at in long_starts:
+        name = record_kinds().get(int(kinds[at]), "").removeprefix("record_")
+        if name in _PAYLOAD_KINDS:
+            reading.payload[name].append(_with_payload(name, process, lines[at : at + (int(heads[at]) >> 16)]))
+
+
+def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], list[int], int]:
+    """Which lines begin a record, those of them that may have a payload, and how many records are damaged."""
+    kinds, counts = heads & 0xFFFF, heads >> 16
+    starts = counts > 0
+    damaged = int(np.count_nonzero(kinds[counts == 0]))
+    end, long_starts = 0, []
+    payload_kinds = [
+        number for number, name in record_kinds().items() if name.removeprefix("record_") in _PAYLOAD_KINDS
+    ]
+    for at in np.flatnonzero(starts & ((counts > 1) | np.isin(kinds, payload_kinds))).tolist():
+        if at < end:
+            continue
+        end = at + int(counts[at])
+        damaged -= int(np.count_nonzero(kinds[at + 1 : end][counts[at + 1 : end] == 0]))  # payload, not heads
+        starts[at + 1 : end] = False
+        if end > len(heads):
+            starts[at] = False
+            damaged += 1
+        elif kinds[at]:
+            long_starts.append(at)
+    unknown = starts & ~np.isin(kinds, [*record_kinds(), _C["SPOOL_PAD"]])
+    return starts & ~unknown, long_starts, damaged + int(np.count_nonzero(unknown))
+
+
+def _with_payload(name: str, process: int, lines: Lines) -> WithPayload:
+    record = lines[0].view(struct_dtype(f"record_{name}"))[0]
+    return WithPayload(process, record.copy(), lines[1:].tobytes())
+
+
+def _bulk(name: str, parts: list[tuple[Lines, npt.NDArray[np.int32]]]) -> Bulk:
+    dtype = struct_dtype(f"record_{name}")
+    if not parts:
+        return Bulk(np.empty(0, dtype), np.empty(0, np.int32))
+    records = np.concatenate([lines for lines, _ in parts]).view(dtype).ravel()
+    process = np.concatenate([process for _, process in parts])
+    parts.clear()  # exact allocation samples are many: not all of them twice in memory
+    found = Bulk(records, process)
+    return by_time(found) if "t_ns" in (dtype.names or ()) else found
+
+
+def _types(found: list[WithPayload]) -> tuple[dict[int, str], int]:
+    """Names of types by hash (bytes that are not UTF-8 as escapes), and how many records did not hold their name."""
+    whole = [each for each in found if int(each.record["name_bytes"]) <= len(each.payload)]
+    names = {int(each.record["type"]): each.payload[: int(each.record["name_bytes"])] for each in whole}
+    return {key: name.decode("utf-8", "backslashreplace") for key, name in names.items()}, len(found) - len(whole)
+
+
+def _best(processes: dict[int, list[WithPayload]]) -> tuple[CodeObject | None, bool]:
+    """The code object from the process that wrote most of it, None without its names; and whether it is whole."""
+    wholes = [_join(found) for found in processes.values()]
+    return _code_object(*max(wholes, key=lambda each: len(each[1]) / max(1, int(each[0]["total_bytes"]))))
+
+
+def _join(parts: list[WithPayload]) -> tuple[np.void, bytes]:
+    """The payload of one code object from the parts that one process wrote, up to the first gap."""
+    whole, records = bytearray(), sorted(parts, key=lambda part: int(part.record["part_offset"]))
+    for part in records:
+        offset, size = int(part.record["part_offset"]), int(part.record["part_bytes"])
+        if offset <= len(whole) < offset + size <= offset + len(part.payload):
+            whole += part.payload[len(whole) - offset : size]
+    return records[0].record, bytes(whole)
+
+
+def _code_object(record: np.void, whole: bytes) -> tuple[CodeObject | None, bool]:
+    """The code object, None without its names; and whether it is whole."""
+    sizes = [int(record[name]) for name in ("file_bytes", "name_bytes", "line_table_bytes", "bytecode_bytes")]
+    ends = [sum(sizes[: n + 1]) for n in range(4)]
+    if len(whole) < ends[1]:
+        return None, False
+    complete = len(whole) >= ends[3]
+    code = CodeObject(
+        hash=int(record["code"]),
+        python_version=int(record["python_version"]),
+        first_line=int(record["first_line"]),
+        flags=int(record["code_flags"]),
+        file=_text(whole[: ends[0]], int(record["file_kind"])),
+        name=_text(whole[ends[0] : ends[1]], int(record["name_kind"])),
+        line_table=whole[ends[1] : ends[2]] if len(whole) >= ends[2] else b"",
+        bytecode=whole[ends[2] : ends[3]] if complete else b"",
+    )
+    return code, complete
+
+
+def _text(data: bytes, kind: int) -> str:
+    """A string of CPython's: 1, 2 or 4 bytes a character. Lone surrogates (undecodable file names) are kept."""
+    encoding = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}.get(kind, "latin-1")
+    try:
+        return data.decode(encoding, "surrogatepass" if kind > 1 else "strict")
+    except UnicodeDecodeError:
+        return data.decode(encoding, "replace")

@@ -1,0 +1,544 @@
+/* The layout of a spool: what the shim writes into shared memory and the recorder reads.
+ *
+ * This header is the only description of it. C compiles it; Python hands it to cffi (formats/spool/layout.py), which
+ * understands declarations and "#define NAME number" lines. Keep to those two, and to plain C11 types.
+ *
+ * A recording has one spool file, shared by every recorded process:
+ *
+ *   spool_header | ring: uint32_t slot[SPOOL_RING] | board: board_entry[SPOOL_BOARD] | chunk 0 | chunk 1 | ...
+ *
+ * The recorder allocates chunks ahead of use (so that a full disk is never a signal in the program) and offers
+ * them: ring[n % SPOOL_RING] names the slot of offer n, and header.offered counts the offers. A process takes the
+ * next offer by raising header.taken; when taken == offered the event is lost and counted.
+ *
+ * A chunk belongs to one process. It is a line for chunk_header and then records, each a whole number of 64-byte
+ * lines. A writer claims lines by raising chunk.cursor, stores head with kind 0 and its line count, fills the rest,
+ * and publishes by storing head again with its kind (release). A reader meets, line by line: head.kind != 0: a
+ * record; kind 0 with lines > 0: a record that was never finished, skip its lines; all zero: skip one line.
+ *
+ * A closed chunk in which every line belongs to a published record is finished: the recorder copies it into a part
+ * file and offers its slot again. A writer that was held up since long before may still believe in such a chunk: it
+ * finds the cursor at the end while the slot is free, and when the slot is in use again it sees after its claim that
+ * the chunk is not its process's own, and publishes SPOOL_PAD over the lines that it has claimed.
+ *
+ * The board lists the threads that live, for the watcher: a thread of the recorder that looks from outside who waits.
+ * It writes its records like a process, under the id PROCESS_WATCHER, with one liberty: it goes on changing the end of
+ * a wait that it has published, as long as the chunk of that record is open. */
+#ifndef SCALENE_TRACE_SPOOL_H
+#define SCALENE_TRACE_SPOOL_H
+
+#include <stdint.h>
+
+#define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
+#define SPOOL_VERSION 3
+#define SPOOL_LINE_BYTES 64
+#define SPOOL_CHUNK_BYTES 65536
+#define SPOOL_CHUNK_LINES 1024
+#define SPOOL_RING 16384
+#define SPOOL_HEADER_BYTES 4096
+#define SPOOL_BOARD 4096
+#define SPOOL_BOARD_OFFSET 69632   /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
+#define SPOOL_BOARD_BYTES 524288   /* SPOOL_BOARD entries of 128 bytes */
+#define SPOOL_CHUNKS_OFFSET 593920 /* SPOOL_BOARD_OFFSET + SPOOL_BOARD_BYTES */
+#define SPOOL_LOSSES 64
+#define SPOOL_EXECS 128
+
+/* header.features: what is recorded. Set by the recorder before the program starts. */
+#define FEATURE_CPU 1
+#define FEATURE_MEMORY 2
+#define FEATURE_CHILDREN 4     /* follow fork, spawn and exec */
+#define FEATURE_ARGV 8         /* command lines may be stored */
+#define FEATURE_POSIX_ONLY 16  /* do not try perf_event_open (tests, and --cpu-engine posix) */
+#define FEATURE_PLAIN_READS 32 /* behave as where process_vm_readv is refused (tests) */
+#define FEATURE_COPY 64        /* count what memcpy and memmove copy */
+#define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is where each process begins; it adapts from there */
+#define FEATURE_WAIT 256       /* threads are put on the board, so that their waits are recorded */
+
+/* header.alloc_control: one word, so that a process never sees one half of a change. */
+#define CONTROL_ALLOC_SET 0x4000000000000000
+#define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is where each process begins; it adapts from there */
+
+struct spool_header {
+  uint64_t magic;           /* SPOOL_MAGIC */
+  uint32_t version;         /* SPOOL_VERSION */
+  uint32_t chunk_bytes;     /* SPOOL_CHUNK_BYTES */
+  uint32_t ring_entries;    /* SPOOL_RING */
+  uint32_t chunk_slots;     /* slots that fit the mapping: file size = SPOOL_CHUNKS_OFFSET + slots * chunk_bytes */
+  int64_t start_mono_ns;    /* CLOCK_MONOTONIC at the start of the recording; trace times count from here */
+  int64_t start_real_ns;    /* CLOCK_REALTIME at the same moment */
+  uint32_t recorder_pid;    /* who drains this spool */
+  uint32_t features;        /* FEATURE_* */
+  uint32_t paused;          /* control: 1 = samplers stand still, counters go on. Written at any time */
+  uint32_t ended;           /* control: 1 = the recording is over, processes stop their timers at the next tick */
+  uint64_t cpu_interval_ns; /* control: mean CPU time between two ticks of a thread */
+  uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
+  uint64_t offered;                /* recorder: chunks offered so far */
+  uint64_t taken;                  /* processes: chunks taken so far; taken <= offered */
+  uint64_t alloc_interval_bytes;   /* mean bytes between two allocation samples at the start; 1 = every one, 0 = none */
+  uint64_t copy_threshold_bytes;   /* control: bytes copied between two copy samples of a thread */
+  uint32_t processes;              /* process ids handed out so far; ids count from 1 */
+  uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
+  uint32_t board_end;              /* one past the highest entry of the board that was ever used */
+  uint32_t board_changes;          /* raised after each change of the board: who reads it looks again */
+  uint32_t slots_used;             /* recorder: slots that were ever offered are those below */
+  uint32_t pad;
+  uint64_t alloc_control; /* control: 0 = as it began; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
+  uint64_t reserved[11];
+  uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
+  uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
+};
+
+struct chunk_header {
+  uint32_t process;       /* 0 = free, else the id of the process that writes here */
+  uint32_t cursor;        /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
+  uint32_t closed;        /* 1 = no writer will claim another line */
+  int32_t pid;            /* of the process, as it sees itself */
+  uint64_t offer;         /* which offer this was: chunks of a process are in time order of their offers */
+  int64_t opened_ns;      /* CLOCK_MONOTONIC */
+  uint64_t pid_namespace; /* inode of its /proc/self/ns/pid; 0 = not known */
+  uint64_t reserved[3];
+};
+
+#define BOARD_FREE 0
+#define BOARD_FILLING 1 /* somebody's, not to be read yet */
+#define BOARD_LIVE 2
+#define BOARD_ENDED                                                                                                    \
+  3 /* the thread is over: end_ns and cpu_end_ns stand. Freed by the watcher, or taken again when full */
+
+/* A thread that lives, as the watcher needs to know it. Filled by the thread itself. */
+struct board_entry {
+  uint32_t state;   /* BOARD_* */
+  uint32_t process; /* id of its process */
+  uint32_t thread;  /* its id */
+  int32_t pid;
+  int32_t tid;
+  uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python whose stacks can be read */
+  uint64_t runtime;        /* address of _PyRuntime, 0 = not known */
+  uint64_t runtime_bytes;
+  uint64_t code_type;   /* address of PyCode_Type */
+  uint64_t pthread;     /* pthread_self(): what Python calls the thread's ident */
+  int64_t start_ns;     /* CLOCK_MONOTONIC, when it was put here, and */
+  int64_t cpu_start_ns; /* its CPU clock then */
+  int64_t end_ns;       /* the same at its end */
+  int64_t cpu_end_ns;
+  uint64_t pid_namespace; /* that pid and tid are of, as in chunk_header; 0 = not known */
+  uint64_t reserved[4];
+};
+
+#define PROCESS_WATCHER 2147483647 /* owner of the watcher's chunks; no process has this id */
+
+/* head = kind | lines << 16 */
+#define RECORD_PROCESS_START 1
+#define RECORD_PROCESS_END 2
+#define RECORD_THREAD_START 3
+#define RECORD_THREAD_END 4
+#define RECORD_TICK 5
+#define RECORD_MEMORY 6
+#define RECORD_NODE 7
+#define RECORD_CODE 8
+#define RECORD_MODULE 9
+#define RECORD_ALLOC 10
+#define RECORD_FREE 11
+#define RECORD_NOTE 12
+#define RECORD_TYPE 13
+#define RECORD_COPY 14
+#define RECORD_GC 15
+#define RECORD_HEAP 16
+#define SPOOL_PAD 17 /* no record: lines that nobody uses */
+#define RECORD_WAIT 18
+#define RECORD_TASK 19
+#define RECORD_DEVICE_CALL 20
+#define RECORD_DEVICE_BLOCK 21
+
+#define CAUSE_ROOT 1  /* the command that scalene-record started */
+#define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
+#define CAUSE_EXEC 3  /* a new image in the same process */
+#define CAUSE_SPAWN 4 /* a new process whose first image seen is this one (vfork + exec, posix_spawn) */
+
+/* A process (an image: exec starts a new one). Payload: exe path, then the command line with NULs. */
+struct record_process_start {
+  uint32_t head;
+  uint32_t thread; /* its main thread */
+  int64_t t_ns;    /* CLOCK_MONOTONIC, as every t_ns of the spool */
+  int32_t pid;
+  int32_t parent_pid;
+  uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = not known */
+  uint32_t cause;          /* CAUSE_* */
+  uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python in this image */
+  uint32_t stacks;         /* 1 = Python stacks can be read */
+  uint32_t exe_bytes;
+  uint32_t argv_bytes;     /* 0 under --no-argv */
+  int64_t footprint_bytes; /* memory counted at the start: a forked child inherits its parent's */
+  int64_t python_footprint_bytes;
+};
+
+#define END_EXIT 1  /* exit(), return from main */
+#define END_QUICK 2 /* _exit(), quick_exit() */
+#define END_EXEC 3  /* replaced by another image */
+#define END_NONE 4  /* was not: takes back the END_EXEC before, and that end of the thread */
+
+struct record_process_end {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t user_ns; /* getrusage(RUSAGE_SELF), less what the process had used when the image began */
+  int64_t system_ns;
+  int64_t peak_rss_bytes;
+  uint32_t how;         /* END_* */
+  uint32_t exit_status; /* argument of _exit, where known */
+  int64_t footprint_bytes;
+  int64_t python_footprint_bytes;
+};
+
+#define ENGINE_NONE 0
+#define ENGINE_PERF 1
+#define ENGINE_POSIX 2
+
+struct record_thread_start {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t cpu_start_ns; /* the thread's CPU clock when recording began (exec does not reset it) */
+  uint32_t engine;      /* ENGINE_* */
+  int32_t tid;
+  uint64_t reserved[4];
+};
+
+struct record_thread_end {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  int64_t cpu_ns;  /* CPU time of the thread since its start record, exact; less what it used while paused */
+  int64_t user_ns; /* the kernel's split of it (RUSAGE_THREAD), which may be tick-based */
+  int64_t system_ns;
+  char name[16]; /* as the kernel has it, zero padded */
+  uint64_t reserved;
+};
+
+/* tick flags */
+#define TICK_GC 1          /* a garbage collection was running in the thread's interpreter */
+#define TICK_EVAL_FOUND 2  /* the scan met the eval loop on the native stack */
+#define TICK_VECTORCALL 4  /* ... and before it a word in PyObject_Vectorcall or PyObject_Call* */
+#define TICK_TPCALL 8      /* ... or in _PyObject_MakeTpCall */
+#define TICK_PYFRAME 16    /* ... or in code that sets up or clears a Python frame (3.10) */
+#define TICK_TORN 32       /* the frames could not be read consistently: stack 0 */
+#define TICK_SYSTEM 64     /* came from the timer that carries kernel time only (engine perf) */
+#define TICK_NO_PYTHON 128 /* the thread has no Python state */
+#define TICK_SYSCALL 256   /* the interrupted instruction follows a syscall instruction */
+#define TICK_PC_SHIFT 12   /* bits 12..14: PC_* of the interrupted instruction */
+
+#define PC_UNKNOWN 0     /* in no image: JIT code, trampolines */
+#define PC_EVAL 1        /* in the bytecode loop */
+#define PC_INTERPRETER 2 /* elsewhere in the interpreter */
+#define PC_SUPPORT 3     /* libc, libm, ld.so, vdso, libgcc, libstdc++, a preloaded allocator */
+#define PC_EXTENSION 4   /* any other image */
+#define PC_SHIM 5        /* ours */
+
+#define TICK_OPCODES 6
+
+struct record_tick {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;        /* hash of the innermost node; 0 = no Python stack */
+  uint64_t pc;           /* the interrupted instruction */
+  uint64_t extension_pc; /* first return address on the native stack in an extension, before the eval loop; 0 = none */
+  int64_t cpu_ns;        /* the thread's CPU clock, less what it used while paused */
+  uint32_t user_ns;      /* weight: user CPU time this tick stands for */
+  uint32_t system_ns;    /* weight: kernel CPU time this tick stands for */
+  uint8_t opcodes[TICK_OPCODES]; /* [0] = opcode byte at the innermost frame's instruction, [k] = k units before it.
+                                    255 = not read. An instruction pointer inside inline caches finds its start here */
+  uint16_t flags;                /* TICK_* */
+};
+
+/* A footprint sample: |allocated - freed| since the last one reached the threshold. */
+struct record_memory {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;
+  int64_t net_bytes;               /* allocated - freed since the last sample */
+  int64_t footprint_bytes;         /* allocated - freed since the process began, this sample included */
+  int64_t python_footprint_bytes;  /* the part of it that went through Python's allocators */
+  uint64_t allocated_bytes;        /* allocated since the last sample, gross */
+  uint64_t python_allocated_bytes; /* the part of it that went through Python's allocators */
+};
+
+/* One frame of a stack. hash = mix(parent, code, instruction); records may repeat, equal hash = equal node. */
+struct record_node {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t hash;
+  uint64_t parent;     /* hash of the calling frame's node; 0 = outermost */
+  uint64_t code;       /* hash of a code record */
+  int32_t instruction; /* index in 2-byte units into the bytecode */
+  uint32_t truncated;  /* 1 on an outermost node whose callers were beyond the depth limit */
+  uint64_t reserved[3];
+};
+
+/* A code object, cut into parts of at most one chunk. Payload of the whole: file name, qualified name, line table,
+ * bytecode; this part carries part_bytes of it from part_offset on. Strings are in CPython's own width (kind 1:
+ * Latin-1, 2: UCS-2, 4: UCS-4). */
+struct record_code {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t code;           /* hash over names, first line, line table */
+  uint32_t python_version; /* PY_VERSION_HEX: how to read line table and bytecode */
+  int32_t first_line;
+  uint32_t total_bytes;
+  uint32_t part_offset;
+  uint32_t part_bytes;
+  uint32_t file_bytes;
+  uint32_t name_bytes;
+  uint32_t line_table_bytes;
+  uint32_t bytecode_bytes;
+  uint32_t code_flags; /* co_flags */
+  uint8_t file_kind;
+  uint8_t name_kind;
+  uint16_t reserved;
+  uint32_t reserved2;
+};
+
+/* An executable segment of a loaded image. Payload: path. A process inherits its forking parent's modules. */
+struct record_module {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t start; /* addresses [start, end) */
+  uint64_t end;
+  uint64_t bias; /* load address: ELF virtual address = address - bias */
+  uint32_t path_bytes;
+  uint32_t pc_class; /* PC_INTERPRETER, PC_SUPPORT, PC_EXTENSION or PC_SHIM */
+  uint64_t reserved[2];
+};
+
+/* ---- allocation samples ---- */
+
+/* alloc.source: the function that gave the block. A block that realloc or mremap resized, in place or not, is a free of
+ * the old block and an allocation of the new one. */
+#define ALLOC_MALLOC 1
+#define ALLOC_CALLOC 2
+#define ALLOC_REALLOC 3
+#define ALLOC_REALLOCARRAY 4
+#define ALLOC_MEMALIGN 5
+#define ALLOC_POSIX_MEMALIGN 6
+#define ALLOC_ALIGNED_ALLOC 7
+#define ALLOC_VALLOC 8
+#define ALLOC_PVALLOC 9
+#define ALLOC_MMAP 10
+#define ALLOC_MREMAP 11
+#define ALLOC_MPROTECT 12 /* a reservation that became accessible */
+#define ALLOC_PYMALLOC 13 /* a block of one of pymalloc's pools */
+#define ALLOC_CHUNK 14    /* a chunk of the interpreter's frame stack */
+
+/* alloc.flags */
+#define ALLOC_PYTHON 1     /* through one of Python's allocators */
+#define ALLOC_MAXIMUM 2    /* the footprint reached a new maximum with it: followed whatever the sampler says */
+#define ALLOC_UNFOLLOWED 4 /* the table of live samples was full: no free record will come */
+
+/* An allocation that was sampled, or that set a new maximum. A block of `usable` bytes is sampled with the chance
+ * 1 - exp(-usable / interval). */
+struct record_alloc {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t id;             /* of the sample, unique in its process, rising from 1 */
+  uint64_t size_bytes;     /* as requested */
+  uint64_t usable_bytes;   /* as the allocator gave it */
+  uint64_t interval_bytes; /* in force for it; 1 = every allocation is recorded; 0 = not sampled (ALLOC_MAXIMUM) */
+  uint32_t collections;    /* garbage collections so far, of all generations */
+  uint16_t source;         /* ALLOC_MALLOC ... */
+  uint16_t flags;          /* ALLOC_PYTHON ... */
+};
+
+#define FREE_PART 1       /* `bytes` of it were unmapped, the rest lives on */
+#define FREE_FINALIZING 2 /* the interpreter was taking itself apart */
+#define FREE_RESIZED 4    /* by realloc or mremap: the new block is an allocation of its own */
+
+/* The end of a followed allocation, or of a part of it. */
+struct record_free {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack; /* who freed it */
+  uint64_t id;    /* of the alloc record in this process; a child does not free its parent's */
+  uint64_t bytes; /* usable bytes that were given back */
+  uint64_t type;  /* hash of a type record, if it was a Python object; 0 = none or not known */
+  uint32_t collections;
+  uint32_t flags; /* FREE_* */
+  uint64_t reserved;
+};
+
+#define NOTE_TYPE 1    /* `type` is known now */
+#define NOTE_THINNED 2 /* the table was thinned: the sample stands for `interval_bytes` from the start of its life */
+#define NOTE_DROPPED 4 /* ... and this one was left out: its life is not known. No free record will come */
+
+/* What became known of a followed allocation. */
+struct record_note {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t id;
+  uint64_t type;
+  uint64_t interval_bytes;
+  uint32_t flags; /* NOTE_* */
+  uint32_t pad;
+  uint64_t reserved[3];
+};
+
+/* A name: of a Python type (tp_name), or of tasks. Payload: UTF-8. Records may repeat. */
+struct record_type {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t type; /* hash over the name */
+  uint32_t name_bytes;
+  uint32_t pad;
+  uint64_t reserved[5];
+};
+
+/* A copy sample: memcpy and memmove of the thread have copied this much since its last one. */
+struct record_copy {
+  uint32_t head;
+  uint32_t thread; /* 0 = what was left over at the end of the process */
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t bytes;
+  uint64_t reserved[4];
+};
+
+/* Garbage collections so far, written when it is noticed that there were more. */
+struct record_gc {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t collections[3]; /* by generation, 0 = youngest, since the interpreter began */
+  uint64_t collected;      /* objects, all generations */
+  uint64_t uncollectable;
+  uint64_t reserved;
+};
+
+/* What the process's memory consists of at a moment: now and then, at each new maximum, and at its end. */
+struct record_heap {
+  uint32_t head;
+  uint32_t untouched_pages; /* of 4 KiB, of mapped_bytes: not resident; estimated where there is very much of it */
+  int64_t t_ns;
+  int64_t footprint_bytes; /* usable bytes of all live blocks and mappings */
+  int64_t python_bytes;    /* the part of it that went through Python's allocators */
+  int64_t mapped_bytes;    /* the part of it in anonymous mappings that libraries made */
+  int64_t reserved_bytes;  /* mapped without access or without reserve: not memory, not in the footprint */
+  int64_t arena_bytes;     /* arenas of pymalloc */
+  int64_t pool_bytes;      /* live blocks in them: arena_bytes - pool_bytes is held but not used */
+};
+
+#define WAIT_SLEEP 1    /* blocked in a system call: a lock, a socket, sleep, poll, a child */
+#define WAIT_DISK 2     /* uninterruptible: a disk, a page */
+#define WAIT_RUNNABLE 3 /* wants the CPU and does not get it */
+#define WAIT_GIL 4      /* blocked on a futex of the interpreter: the GIL */
+
+/* A thread that waited, seen from outside. While its chunk is open, end, waited and looks grow.
+ * waited_ns <= end_ns - t_ns: the thread may have run for moments in between (a waiter for the GIL wakes every 5 ms). */
+struct record_wait {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns; /* start */
+  int64_t end_ns;
+  int64_t waited_ns;
+  uint64_t stack;
+  uint32_t process;    /* of the thread: the chunk is the watcher's */
+  uint16_t wait_class; /* WAIT_* */
+  uint16_t pad;
+  int32_t syscall; /* number of the system call when it was met; -1 = none */
+  uint32_t looks;  /* how often the thread was found waiting there */
+  uint64_t reserved;
+};
+
+/* A task of asyncio that was suspended, seen from outside. While its chunk is open, end and suspended grow.
+ * suspended_ns >= end_ns - t_ns: where there are more tasks than can be looked at, one stands for several. */
+struct record_task {
+  uint32_t head;
+  uint32_t thread; /* runs its event loop */
+  int64_t t_ns;    /* start */
+  int64_t end_ns;
+  int64_t suspended_ns;
+  uint64_t stack;   /* from the task's coroutine inwards to what is awaited */
+  uint32_t process; /* of the thread: the chunk is the watcher's */
+  uint32_t task;    /* counts the tasks that were met in this recording, from 1 */
+  uint64_t name;    /* hash of a type record: its name up to the number; 0 = not known */
+  int64_t number;   /* at the end of its name; -1 = none */
+};
+
+/* ---- GPUs: calls of the CUDA libraries ---- */
+
+/* device_call.direction: host and device are what the call says they are. */
+#define DEVICE_H2H 1
+#define DEVICE_H2D 2
+#define DEVICE_D2H 3
+#define DEVICE_D2D 4
+#define DEVICE_UNIFIED 5 /* the library finds out by the addresses */
+#define DEVICE_SYNC 6    /* no copy: the thread waited for the device */
+
+/* Calls that copied, or waited, from one stack in one direction: one, or those of up to 10 ms. */
+struct record_device_call {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;        /* the first began */
+  int64_t end_ns;      /* the last was over */
+  int64_t duration_ns; /* inside the calls, together; an asynchronous one returns before the copy is done */
+  uint64_t stack;
+  uint64_t bytes; /* copied; 0 with DEVICE_SYNC */
+  uint32_t calls;
+  uint16_t direction; /* DEVICE_* */
+  uint16_t pad;
+  uint64_t reserved;
+};
+
+#define BLOCK_ALLOCATED 1 /* t_ns: behind the call */
+#define BLOCK_FREED 2     /* t_ns: before the call. No stack */
+#define BLOCK_NOT_FREED 3 /* the thread's last BLOCK_FREED of that address was refused */
+
+/* device_block.source: which function gave it. */
+#define GIVEN_BY_MALLOC 1  /* cudaMalloc, cudaMallocPitch, cuMemAlloc, cuMemAllocPitch */
+#define GIVEN_BY_MANAGED 2 /* cudaMallocManaged, cuMemAllocManaged: lives on the device and the host in turns */
+#define GIVEN_BY_ASYNC 3   /* cudaMallocAsync, cuMemAllocAsync and those of a pool */
+
+/* A block of device memory came or went. Of one address, records are in order of t_ns. */
+struct record_device_block {
+  uint32_t head;
+  uint32_t thread;
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t address;
+  uint64_t bytes;  /* 0 but for BLOCK_ALLOCATED */
+  uint16_t what;   /* BLOCK_* */
+  uint16_t source; /* GIVEN_BY_*; 0 but for BLOCK_ALLOCATED */
+  uint32_t pad;
+  uint64_t reserved[2];
+};
+
+#ifndef SCALENE_TRACE_CFFI
+_Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
+_Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
+_Static_assert(sizeof(struct record_process_start) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_process_end) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_thread_start) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_thread_end) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_tick) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_memory) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_node) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_code) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_module) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_alloc) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_free) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_note) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_type) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_copy) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_gc) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_heap) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_wait) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_task) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_device_call) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct record_device_block) == SPOOL_LINE_BYTES, "one line");
+_Static_assert(sizeof(struct board_entry) * SPOOL_BOARD == SPOOL_BOARD_BYTES, "the board fits its place");
+#endif
+
+#endif

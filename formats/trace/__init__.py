@@ -1,0 +1,1 @@
+"""The trace: the columns of its one Parquet file, how it is written and how it is checked."""

@@ -1,0 +1,173 @@
+"""Writes a trace: one Parquet file, one table (the columns are those of :mod:`schema`).
+
+Layout: every kind of few rows shares the first row group, ordered by kind, then time; a larger kind has row groups of its
+own, sorted by time. Recordings that are larger than memory come in parts: their rows are joined into row groups
+(:mod:`row_groups`), sorted by time within each part, and successive parts are nearly in order. Times and ids are
+delta-coded, the rest is dictionary-coded; only ``kind`` and ``t_ns`` have statistics, and there is no Arrow schema in the
+footer: each of these was measured to make small traces smaller (docs/trace-format.md). The file metadata holds a CRC-32
+of the whole file, see :mod:`integrity`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ..errors import TraceWriteError
+from . import integrity, schema
+from .row_groups import TYPES, Block, Tables, row_groups
+
+#: Whole numbers of few distinct values, smaller as a dictionary than as deltas.
+_DICTIONARY_NUMBERS = frozenset(
+    {
+        *("process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.system_ns"),
+        *("alloc.size_bytes", "alloc.usable_bytes", "alloc.interval_bytes", "alloc.life_interval_bytes"),
+        *("alloc.free_stack", "alloc.survived"),
+    }
+)
+#: Texts and bytes that do not repeat: a dictionary would only add a page.
+_PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
+
+
+def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
+    """Writes the trace at ``path``, atomically: a complete file or none.
+
+    ``parts``: sets of tables that are written one after the other. ``tables[kind][column]`` holds the common columns that
+    the kind fills (t_ns, process, thread, stack) and the kind's own columns, all of equal length; columns left out are
+    null. The file is created 0600.
+
+    Raises TraceWriteError when the system refuses, ValueError for tables that do not fit the schema.
+    """
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    try:
+        _write_file(temporary, trace_id, parts)
+        temporary.replace(path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise TraceWriteError(path, os.strerror(error.errno or errno.EIO)) from error
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def arrow_schema() -> pa.Schema:
+    """The whole table's Arrow schema: the common columns, then one struct per kind."""
+    common = [pa.field(column.name, TYPES[column.type]) for column in schema.COMMON]
+    return pa.schema(common + [pa.field(kind.struct, _struct_type(kind)) for kind in schema.KINDS])
+
+
+def _struct_type(kind: schema.Kind) -> pa.StructType:
+    return pa.struct([pa.field(column.name, TYPES[column.type]) for column in kind.columns])
+
+
+def _group_table(trace_id: str, blocks: list[Block], wanted: pa.Schema) -> pa.Table:
+    rows = sum(block.rows for block in blocks)
+    arrays = [_repeat(trace_id, rows), _concat([_repeat(block.kind.name, block.rows) for block in blocks], pa.string())]
+    for column in schema.COMMON[2:]:
+        null = TYPES[column.type]
+        arrays.append(_concat([b.arrays.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
+    # The nulls of one array share one buffer, however many columns it has.
+    nulls = pa.nulls(rows, pa.struct([wanted.field(kind.struct) for kind in schema.KINDS]))
+    arrays += [_struct_column(kind, blocks, nulls.field(kind.struct)) for kind in schema.KINDS]
+    return pa.Table.from_arrays(arrays, schema=wanted)
+
+
+def _repeat(text: str, rows: int) -> pa.Array:
+    return pa.repeat(pa.scalar(text, pa.string()), rows)
+
+
+def _concat(arrays: list[pa.Array], wanted: pa.DataType) -> pa.Array:
+    return pa.concat_arrays(arrays) if arrays else pa.nulls(0, wanted)
+
+
+def _struct_column(kind: schema.Kind, blocks: list[Block], nulls: pa.Array) -> pa.Array:
+    before = 0
+    for block in blocks:
+        if block.kind is kind:
+            return _padded(_struct(block), before, nulls)
+        before += block.rows
+    return nulls
+
+
+def _struct(block: Block) -> pa.Array:
+    columns = [block.arrays.get(c.name, pa.nulls(block.rows, TYPES[c.type])) for c in block.kind.columns]
+    return pa.StructArray.from_arrays(columns, fields=list(_struct_type(block.kind)))
+
+
+def _padded(struct: pa.Array, before: int, nulls: pa.Array) -> pa.Array:
+    """``struct`` behind ``before`` nulls, as long as ``nulls``."""
+    end = before + len(struct)
+    return struct if len(struct) == len(nulls) else pa.concat_arrays([nulls[:before], struct, nulls[end:]])
+
+
+def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        wanted = arrow_schema()
+        with pq.ParquetWriter(file, wanted, **_writer_options()) as writer:
+            frames = 0
+            for group in row_groups(parts):
+                frames += sum(_frames(block) for block in group)
+                table = _group_table(trace_id, group, wanted)
+                writer.write_table(table, row_group_size=max(len(table), 1))
+                del group, table  # not two at a time
+                # What the footer will say of the group stays, in small pieces between what is free now: libc would keep
+                # all of that.
+                pa.default_memory_pool().release_unused()
+            writer.add_key_value_metadata(_metadata(trace_id, frames))
+        file.flush()
+        integrity.seal(file.fileno())
+
+
+def _frames(block: Block) -> int:
+    """Frames of the stacks in it."""
+    locations = block.arrays.get("locations") if block.kind.name == "stack" else None
+    if locations is None:
+        return 0
+    offsets = locations.offsets  # flatten() would load pyarrow.compute
+    return int(offsets[-1].as_py() - offsets[0].as_py())
+
+
+def _metadata(trace_id: str, frames: int) -> dict[str, str]:
+    return {
+        schema.METADATA_VERSION: schema.FORMAT_VERSION,
+        schema.METADATA_TRACE_ID: trace_id,
+        schema.METADATA_FRAMES: str(frames),
+        schema.METADATA_CRC32: integrity.PLACEHOLDER.decode(),
+    }
+
+
+def _writer_options() -> dict[str, Any]:
+    leaves = [(column.name, column.name, column.type) for column in schema.COMMON]
+    for kind in schema.KINDS:
+        leaves += [(f"{kind.struct}.{c.name}", _leaf(f"{kind.struct}.{c.name}", c.type), c.type) for c in kind.columns]
+    encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
+    return {
+        "compression": "zstd",
+        "compression_level": 9,
+        "use_dictionary": [leaf for leaf, encoding in encodings.items() if encoding == "DICTIONARY"],
+        "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
+        "write_statistics": ["kind", "t_ns"],
+        "store_schema": False,
+    }
+
+
+def _leaf(name: str, column_type: str) -> str:
+    return f"{name}.list.element" if column_type.startswith("list<") else name
+
+
+def _encoding(name: str, column_type: str) -> str:
+    if column_type == "bool":
+        return "RLE"
+    if name in _PLAIN_TEXTS:
+        return "PLAIN"
+    if column_type in ("int32", "int64") and name not in _DICTIONARY_NUMBERS:
+        return "DELTA_BINARY_PACKED"
+    return "DICTIONARY"

@@ -1,0 +1,214 @@
+"""The recorder's end of the control socket: JSON lines in, JSON lines out, in a thread of its own.
+
+Whoever may connect (the folder is 0700, and the peer's user is checked) is still not trusted to be sane: lines are
+bounded, answers that nobody reads and clients that say nothing are dropped, and of too many clients the one that has been
+quiet longest goes. Nothing of it reaches the thread that waits for the program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import socket
+import struct
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..api import with_socket_name
+
+Answer = dict[str, Any]
+Reply = Callable[[Answer], None]
+#: Serves one request: the request, the peer's pid, and where the answer goes, at once or later, from any thread.
+Handler = Callable[[dict[str, Any], int, Reply], None]
+
+LONGEST_LINE_BYTES = 65_536
+MOST_CLIENTS = 64
+_PATIENCE_S = 10.0
+_TURN_S = 1.0
+_CREDENTIALS = struct.Struct("3i")
+
+
+def listen(folder: Path) -> socket.socket | None:
+    """A listening socket in the recording's folder; None where there can be none (then nobody can control it)."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        os.fchmod(listener.fileno(), 0o600)  # what bind makes has the mode of the socket
+        with_socket_name(str(folder), listener.bind)
+        listener.listen(128)
+    except OSError:
+        listener.close()
+        return None
+    listener.setblocking(False)
+    return listener
+
+
+@dataclass(eq=False)
+class _Client:
+    """``awaited``: requests that have no answer yet; ``is_done``: it will send no more."""
+
+    connection: socket.socket
+    pid: int
+    heard_s: float
+    received: bytearray = field(default_factory=bytearray)
+    awaited: int = 0
+    is_done: bool = False
+
+
+class ControlServer:
+    """Serves ``listener`` from :meth:`start` to :meth:`stop`."""
+
+    def __init__(self, listener: socket.socket, handle: Handler) -> None:
+        self._listener = listener
+        self._handle = handle
+        self._clients: list[_Client] = []
+        self._answers: deque[tuple[_Client, Answer]] = deque()
+        self._selector = selectors.DefaultSelector()
+        self._bell, self._ringer = socket.socketpair()
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="control", daemon=True)
+
+    def start(self) -> None:
+        for each in (self._listener, self._bell, self._ringer):
+            each.setblocking(False)
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._bell, selectors.EVENT_READ, self._hear_bell)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Answers what can be answered, and ends. Answers that come later are dropped."""
+        self._stopping = True
+        self._ring()
+        self._thread.join()
+
+    def _ring(self) -> None:
+        with suppress(OSError):  # full: it rings already
+            self._ringer.send(b".")
+
+    def _hear_bell(self) -> None:
+        with suppress(OSError):
+            self._bell.recv(4096)
+
+    def _run(self) -> None:
+        while not self._stopping:
+            for key, _ in self._selector.select(_TURN_S if self._clients else None):
+                with suppress(OSError):
+                    key.data()
+            self._send_answers()
+            self._drop_silent()
+        for client in list(self._clients):
+            self._drop(client)
+        for each in (self._listener, self._bell, self._ringer, self._selector):
+            each.close()
+
+    # ---- clients
+
+    def _accept(self) -> None:
+        try:
+            connection, _ = self._listener.accept()
+        except BlockingIOError:
+            return
+        except OSError:  # no descriptor is left: later, perhaps
+            time.sleep(0.1)
+            return
+        pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if not is_trusted(uid):
+            connection.close()
+            return
+        while len(self._clients) >= MOST_CLIENTS:
+            self._drop(min(self._clients, key=lambda each: (each.awaited > 0, each.heard_s)))
+        client = _Client(connection, pid, time.monotonic())
+        connection.setblocking(False)
+        self._clients.append(client)
+        self._selector.register(connection, selectors.EVENT_READ, lambda: self._receive(client))
+
+    def _drop(self, client: _Client) -> None:
+        if client not in self._clients:
+            return
+        self._clients.remove(client)
+        if not client.is_done:
+            self._selector.unregister(client.connection)
+        client.connection.close()
+
+    def _drop_silent(self) -> None:
+        limit_s = time.monotonic() - _PATIENCE_S
+        for client in [each for each in self._clients if each.heard_s < limit_s and not each.awaited]:
+            self._drop(client)
+
+    # ---- what they say
+
+    def _receive(self, client: _Client) -> None:
+        try:
+            data = client.connection.recv(LONGEST_LINE_BYTES)
+        except BlockingIOError:
+            return
+        except OSError:
+            self._drop(client)
+            return
+        client.heard_s = time.monotonic()
+        client.received += data
+        *lines, rest = client.received.split(b"\n")
+        client.received = rest
+        is_sane = all(self._serve(client, bytes(line)) for line in lines)
+        if not is_sane or len(rest) > LONGEST_LINE_BYTES:
+            self._answer(client, {"error": "That is not a command: one JSON object a line, of at most 64 KiB."})
+            self._send_answers()
+            self._drop(client)
+        elif not data:
+            self._hang_up(client)
+
+    def _hang_up(self, client: _Client) -> None:
+        """It says no more, but may wait for an answer."""
+        if not client.awaited:
+            self._drop(client)
+            return
+        client.is_done = True
+        self._selector.unregister(client.connection)
+
+    def _serve(self, client: _Client, line: bytes) -> bool:
+        """False: this is none of ours."""
+        try:
+            request = json.loads(line)
+        except (ValueError, RecursionError):
+            return False
+        if not isinstance(request, dict):
+            return False
+        client.awaited += 1
+        try:
+            self._handle(request, client.pid, lambda answer: self._answer(client, answer))
+        except Exception as error:  # whatever it is: the program is not to suffer
+            self._answer(client, {"error": f"The recorder could not do that: {error!r}."})
+        return True
+
+    # ---- answers
+
+    def _answer(self, client: _Client, answer: Answer) -> None:
+        """From any thread."""
+        self._answers.append((client, answer))
+        if threading.current_thread() is not self._thread:
+            self._ring()
+
+    def _send_answers(self) -> None:
+        while self._answers:
+            client, answer = self._answers.popleft()
+            client.awaited = max(0, client.awaited - 1)
+            if client not in self._clients:
+                continue
+            data = json.dumps(answer).encode() + b"\n"
+            try:
+                is_sent = client.connection.send(data, socket.MSG_NOSIGNAL) == len(data)
+            except OSError:
+                is_sent = False
+            if not is_sent or (client.is_done and not client.awaited):
+                self._drop(client)
+
+
+def is_trusted(uid: int) -> bool:
+    """May this user control the recording? Its own and root, who may do so anyway."""
+    return uid in (0, os.geteuid())

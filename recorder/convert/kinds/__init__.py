@@ -1,0 +1,1 @@
+"""From records of each kind to the rows of the trace."""

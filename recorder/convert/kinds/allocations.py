@@ -1,0 +1,281 @@
+"""From allocation, free and note records to the ``alloc`` table: one row for each sample, with its life.
+
+Exact mode makes millions of records, so everything here is per column, but for mappings that were unmapped in parts.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....formats.spool.layout import constants, names_of
+from ....formats.spool.reader import Bulk, Records, by_time, joined
+from ....formats.trace.columns import Coded
+from ...folder.text import storable
+from ..stacks import Stacks
+from ..survey import Survey
+from .memory import Ints, Masked, possible, rows_by_process, thread_ids
+
+_C = constants()
+_FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED")
+_ALLOCATORS = names_of("ALLOC_", without=_FLAGS)
+_UNKNOWN_ALLOCATOR = 0
+_TYPE_CHARACTERS = 200
+#: Records whose allocation is not known may be ahead of it by a few chunks; older ones will not find it any more.
+_MOST_UNMATCHED = 65_536
+
+Bools = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Lives:
+    """What became of each allocation. ``end``: row of the free record, -1 = none; ``parts``: rows of the free records
+    of its parts by its own row, in the order of time; ``type``: hash of a type, 0 = not known."""
+
+    followed: Bools
+    interval: Ints
+    type: npt.NDArray[np.uint64]
+    end: Ints
+    parts: Mapping[int, list[int]]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The rows of the table. ``alloc``: row of the allocation; ``end``: as in _Lives; ``block``: bytes of the whole
+    block, 0 = this row is all of it. Invariant: the rows of one allocation add up to its size and usable bytes."""
+
+    alloc: Ints
+    end: Ints
+    size: Ints
+    usable: Ints
+    block: Ints
+
+
+class Allocations:
+    """Makes the rows of the ``alloc`` table, a batch of records at a time. A sample whose end is not known is held back
+    until a later batch knows it, or the last one has come.
+
+    ``damaged``: records that were left out because their sizes cannot be.
+    """
+
+    def __init__(self, survey: Survey, stacks: Stacks) -> None:
+        self.damaged = 0
+        self._survey = survey
+        self._stacks = stacks
+        self._held: dict[str, Bulk] = {}
+
+    def rows(self, batch: Records) -> dict[str, Any]:
+        """The rows that are known now, by time."""
+        allocs, impossible = _possible_allocations(batch.bulk["alloc"])
+        notes, impossible_notes = possible(batch.bulk["note"], "interval_bytes")
+        self.damaged += impossible + impossible_notes
+        met = {"alloc": allocs, "note": notes, "free": batch.bulk["free"]}
+        met = {kind: joined(self._held[kind], bulk) if self._held else bulk for kind, bulk in met.items()}
+        if not batch.last:
+            met["alloc"] = self._hold_back(met)
+        met["alloc"] = by_time(met["alloc"])
+        lives = _lives(met["alloc"], met["free"], met["note"])
+        return self._table(met["alloc"], met["free"], lives)
+
+    def _hold_back(self, met: dict[str, Bulk]) -> Bulk:
+        """Holds the samples without an end and what is said of them; returns the others."""
+        allocs = met["alloc"]
+        lives = _lives(allocs, met["free"], met["note"])
+        open_rows = lives.followed & (lives.end < 0)
+        self._held = {"alloc": allocs.where(open_rows)}
+        for kind in ("note", "free"):
+            named = _named_rows(allocs, met[kind])
+            recent = np.arange(len(named)) >= len(named) - _MOST_UNMATCHED
+            waits = np.where(named < 0, recent, False)
+            waits[named >= 0] = open_rows[named[named >= 0]]
+            self._held[kind] = met[kind].where(waits)
+        return allocs.where(~open_rows)
+
+    def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives) -> dict[str, Any]:
+        stacks, survey = self._stacks, self._survey
+        rows = _rows(allocs, frees, lives)
+        records = allocs.records[rows.alloc] if lives.parts else allocs.records
+        process = allocs.process[rows.alloc]
+        flags = records["flags"]
+        interval = records["interval_bytes"].astype(np.int64)
+        followed = lives.followed[rows.alloc]
+        survived = _survived(survey, records["collections"], process, frees, rows.end)
+        return {
+            "t_ns": records["t_ns"] - survey.start_ns,
+            "process": process,
+            "thread": thread_ids(records),
+            "stack": stacks.id_of(records["stack"]),
+            "size_bytes": rows.size,
+            "usable_bytes": rows.usable,
+            "block_bytes": _masked_where(rows.block == 0, rows.block),
+            "interval_bytes": _masked_where(interval == 0, interval),
+            "life_interval_bytes": _masked_where(~followed | (interval == 0), lives.interval[rows.alloc]),
+            "lifetime_ns": _lifetimes(records["t_ns"], frees, rows.end),
+            "free_stack": stacks.id_of(_at_end(frees.records["stack"], rows.end)),
+            "survived": _masked_where(~followed | ~_has_python(survey, process), survived),
+            "at_exit": (_at_end(frees.records["flags"], rows.end) & _C["FREE_FINALIZING"]) != 0,
+            "allocator": _allocators(records["source"]),
+            "python": (flags & _C["ALLOC_PYTHON"]) != 0,
+            "type": _types(survey.types, _at_end(frees.records["type"], rows.end), lives.type[rows.alloc]),
+            "maximum": (flags & _C["ALLOC_MAXIMUM"]) != 0,
+        }
+
+
+def _possible_allocations(allocs: Bulk) -> tuple[Bulk, int]:
+    """The allocations that can be, and the number of others. A block of no bytes is never sampled: its weight is not
+    finite."""
+    fitting, too_large = possible(allocs, "size_bytes", "usable_bytes", "interval_bytes")
+    never = (fitting.records["usable_bytes"] == 0) & (fitting.records["interval_bytes"] > 1)
+    if not never.any():
+        return fitting, too_large
+    return Bulk(fitting.records[~never], fitting.process[~never]), too_large + int(np.count_nonzero(never))
+
+
+def _lives(allocs: Bulk, frees: Bulk, notes: Bulk) -> _Lives:
+    records, flags = notes.records, notes.records["flags"]
+    named = _named_rows(allocs, notes)
+    followed = (allocs.records["flags"] & _C["ALLOC_UNFOLLOWED"]) == 0
+    followed[named[(named >= 0) & (flags & _C["NOTE_DROPPED"] != 0)]] = False
+    thinned = (named >= 0) & (flags & _C["NOTE_THINNED"] != 0)
+    interval = allocs.records["interval_bytes"].astype(np.int64)
+    np.maximum.at(interval, named[thinned], records["interval_bytes"][thinned].astype(np.int64))
+    types = np.zeros(len(allocs), np.uint64)
+    typed = (named >= 0) & (flags & _C["NOTE_TYPE"] != 0)
+    types[named[typed]] = records["type"][typed]
+    return _Lives(followed, interval, types, *_ends(allocs, frees, followed))
+
+
+def _ends(allocs: Bulk, frees: Bulk, followed: Bools) -> tuple[Ints, Mapping[int, list[int]]]:
+    """Row of the first free record of each followed allocation (-1 = none), and of those of parts before it."""
+    named = _named_rows(allocs, frees)
+    named[np.isin(named, np.flatnonzero(~followed))] = -1
+    is_part = frees.records["flags"] & _C["FREE_PART"] != 0
+    end = np.full(len(allocs), -1, np.int64)
+    whole = np.flatnonzero((named >= 0) & ~is_part)[::-1]
+    end[named[whole]] = whole  # the last one written is the first in time
+    parts: dict[int, list[int]] = defaultdict(list)
+    for free in np.flatnonzero((named >= 0) & is_part).tolist():
+        alloc = int(named[free])
+        if end[alloc] < 0 or free < end[alloc]:
+            parts[alloc].append(free)
+    return end, parts
+
+
+def _named_rows(allocs: Bulk, others: Bulk) -> Ints:
+    """Row of ``allocs`` that each record of ``others`` names by its process and id, -1 = none. Of several with one id
+    (a damaged spool) it is the first."""
+    named = np.full(len(others), -1, np.int64)
+    candidates = dict(rows_by_process(allocs.process))
+    for process, rows in rows_by_process(others.process):
+        if (found := candidates.get(process)) is None:
+            continue
+        ids = allocs.records["id"][found]
+        order = np.argsort(ids, kind="stable")
+        ids, wanted = ids[order], others.records["id"][rows]
+        at = np.minimum(np.searchsorted(ids, wanted), len(ids) - 1)
+        named[rows] = np.where(ids[at] == wanted, found[order[at]], -1)
+    return named
+
+
+def _rows(allocs: Bulk, frees: Bulk, lives: _Lives) -> _Rows:
+    size, usable = (allocs.records[name].astype(np.int64) for name in ("size_bytes", "usable_bytes"))
+    alloc = np.arange(len(allocs))
+    rows = _Rows(alloc, lives.end, size, usable, np.zeros(len(allocs), np.int64))
+    if not lives.parts:
+        return rows
+    whole = np.ones(len(allocs), np.bool_)
+    whole[list(lives.parts)] = False
+    parts = [row for each in lives.parts for row in _part_rows(each, size[each], usable[each], frees, lives)]
+    columns = zip((alloc, lives.end, size, usable, rows.block), np.array(parts, np.int64).T, strict=True)
+    joined = [np.concatenate([column[whole], added]) for column, added in columns]
+    order = np.argsort(joined[0], kind="stable")
+    return _Rows(*(column[order] for column in joined))
+
+
+def _part_rows(
+    alloc: int, size: np.int64, usable: np.int64, frees: Bulk, lives: _Lives
+) -> list[tuple[int, int, int, int, int]]:
+    """The parts of one block in the order in which they were freed, then the rest, each as in _Rows. Earlier parts take
+    what they can of the requested bytes, the last one what is left."""
+    whole = rest = int(usable)
+    pieces: list[tuple[int, int]] = []
+    for free in lives.parts[alloc]:
+        taken = min(int(frees.records["bytes"][free]), rest)
+        rest -= taken
+        if taken:
+            pieces.append((free, taken))
+    if rest or not pieces:
+        pieces.append((int(lives.end[alloc]), rest))
+    reached = [min(bytes_so_far, int(size)) for bytes_so_far in accumulate((each for _, each in pieces), initial=0)]
+    reached[-1] = int(size)
+    block = whole if len(pieces) > 1 else 0
+    requested = (after - before for before, after in pairwise(reached))
+    return [(alloc, end, own, taken, block) for (end, taken), own in zip(pieces, requested, strict=True)]
+
+
+def _at_end(values: npt.NDArray[Any], end: Ints) -> npt.NDArray[Any]:
+    """``values`` of the free records, 0 where there is none."""
+    taken = np.zeros(len(end), values.dtype)
+    freed = end >= 0
+    taken[freed] = values[end[freed]]
+    return taken
+
+
+def _masked_where(mask: Bools, values: npt.NDArray[Any]) -> Masked:
+    return np.ma.masked_array(values, mask=mask)
+
+
+def _lifetimes(allocated_ns: Ints, frees: Bulk, end: Ints) -> Masked:
+    lifetimes = np.maximum(_at_end(frees.records["t_ns"], end) - allocated_ns, 0)
+    return _masked_where(end < 0, lifetimes)
+
+
+def _survived(
+    survey: Survey, before: npt.NDArray[np.uint32], process: npt.NDArray[np.int32], frees: Bulk, end: Ints
+) -> Ints:
+    """Collections between each allocation and its free, or the last that is known of its process."""
+    after = _per_process(survey.collections, process, np.uint32)
+    freed = end >= 0
+    after[freed] = frees.records["collections"][end[freed]]
+    return np.maximum((after - before).view(np.int32).astype(np.int64), 0)  # the counter may have wrapped
+
+
+def _has_python(survey: Survey, process: npt.NDArray[np.int32]) -> Bools:
+    versions = {each.process: int(each.record["python_version"] != 0) for each in survey.process_starts}
+    return _per_process(versions, process, np.bool_)
+
+
+def _per_process(values: Mapping[int, int], process: npt.NDArray[np.int32], dtype: Any) -> npt.NDArray[Any]:
+    """The value of each row's process, 0 where there is none."""
+    found = np.zeros(len(process), dtype)
+    for each, rows in rows_by_process(process):
+        found[rows] = values.get(each, 0)
+    return found
+
+
+def _allocators(sources: npt.NDArray[np.uint16]) -> Coded:
+    names = {_UNKNOWN_ALLOCATOR: "unknown"} | _ALLOCATORS
+    known = np.isin(sources, list(_ALLOCATORS))
+    codes = np.searchsorted(list(names), np.where(known, sources, _UNKNOWN_ALLOCATOR))
+    return Coded(codes.astype(np.int32), list(names.values()))
+
+
+def _types(names: Mapping[int, str], freed: npt.NDArray[np.uint64], noted: npt.NDArray[np.uint64]) -> Coded:
+    """Names of types: those of the free records, else those of the notes."""
+    known = {key: storable(name[:_TYPE_CHARACTERS]) for key, name in sorted(names.items()) if key and name}
+    hashes = np.array(list(known), np.uint64)
+    codes = _codes_of(hashes, freed)
+    return Coded(np.where(codes >= 0, codes, _codes_of(hashes, noted)), list(known.values()))
+
+
+def _codes_of(hashes: npt.NDArray[np.uint64], wanted: npt.NDArray[np.uint64]) -> npt.NDArray[np.int32]:
+    if not len(hashes):
+        return np.full(len(wanted), -1, np.int32)
+    at = np.minimum(np.searchsorted(hashes, wanted), len(hashes) - 1)
+    return np.where(hashes[at] == wanted, at, -1).astype(np.int32)

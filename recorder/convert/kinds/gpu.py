@@ -1,0 +1,122 @@
+"""From a recording's file of GPU ticks to the ``gpu`` table. Everything here is per column."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from ....formats.spool.regular import open_regular, stored_bytes
+from ....formats.trace.columns import Coded
+from ...folder.contents import GPU_DEVICES_NAME, GPU_NAME
+
+#: As GPU_STRUCT has it.
+_DTYPE = np.dtype(
+    [
+        *((name, "<i8") for name in ("t_ns", "duration_ns", "busy_ns", "memory_bytes")),
+        *(("process", "<i4"), ("device", "<i2"), ("whole", "?"), ("charged", "?")),
+    ]
+)
+_BATCH_ROWS = 100_000
+#: No device has more memory, and nothing lasts longer: what says so is damaged.
+_MOST_BYTES = 1 << 57
+_LONGEST_NS = 1 << 40
+_MOST_DEVICES = 1024
+
+Rows = npt.NDArray[np.void]
+
+
+class GpuRows:
+    """The GPU ticks of the recording in ``folder``, up to ``until_ns``. ``devices``: JSON list of the devices, None where
+    there was none; ``damaged``: rows that cannot be true, ``whole``: devices that are charged as a whole, both known when all
+    tables have been made."""
+
+    def __init__(self, folder: Path, until_ns: int | None) -> None:
+        self.damaged = 0
+        self.whole: set[int] = set()
+        self.devices = _devices(folder / GPU_DEVICES_NAME)
+        self._path, self._until_ns = folder / GPU_NAME, until_ns
+        self._told: set[tuple[int, bool]] = set()
+        if self.devices is not None:
+            for rows in self._batches():
+                self._told |= _told(rows)
+
+    def tables(self) -> Iterator[dict[str, Any]]:
+        """The ``gpu`` table, in pieces."""
+        if self.devices is None:
+            return
+        self.damaged = 0
+        for rows in self._batches():
+            charged = rows["charged"] & ~(rows["whole"] & _is_told(rows, self._told))
+            used = charged & rows["whole"] & ((rows["busy_ns"] > 0) | (rows["memory_bytes"] > 0))
+            self.whole |= set(rows["device"][used].tolist())
+            yield _table(rows, charged)
+
+    def _batches(self) -> Iterator[Rows]:
+        file = open_regular(self._path)
+        if file is None:
+            return
+        with file:
+            while len(rows := _read(file)):
+                fits = _is_possible(rows)
+                self.damaged += len(rows) - int(np.count_nonzero(fits))
+                if self._until_ns is not None:
+                    fits &= rows["t_ns"] + rows["duration_ns"] <= self._until_ns
+                yield rows[fits]
+
+
+def _read(file: BinaryIO) -> Rows:
+    try:
+        data = file.read(_BATCH_ROWS * _DTYPE.itemsize)
+    except OSError:  # the disk has lost the rest
+        data = b""
+    return np.frombuffer(data[: len(data) // _DTYPE.itemsize * _DTYPE.itemsize], _DTYPE)
+
+
+def _is_possible(rows: Rows) -> npt.NDArray[np.bool_]:
+    is_busy = (rows["busy_ns"] >= 0) & (rows["busy_ns"] <= rows["duration_ns"]) & (rows["memory_bytes"] == -1)
+    is_memory = (rows["busy_ns"] == -1) & (rows["memory_bytes"] >= 0) & (rows["memory_bytes"] < _MOST_BYTES)
+    fits: npt.NDArray[np.bool_] = is_busy | is_memory
+    fits &= (rows["t_ns"] >= 0) & (rows["t_ns"] < 1 << 62) & (rows["duration_ns"] >= 0)
+    fits &= (rows["duration_ns"] < _LONGEST_NS) & (rows["process"] >= 0)
+    return fits & (rows["device"] >= 0) & (rows["device"] < _MOST_DEVICES)
+
+
+def _told(rows: Rows) -> set[tuple[int, bool]]:
+    """What the driver has told by process: (device, is it memory?)."""
+    parts = rows[~rows["whole"]]
+    return set(zip(parts["device"].tolist(), (parts["busy_ns"] < 0).tolist(), strict=True))
+
+
+def _is_told(rows: Rows, told: set[tuple[int, bool]]) -> npt.NDArray[np.bool_]:
+    """Is there the same by process? A whole device does not count then, even before: pids may be those of another
+    namespace until one of them is known."""
+    is_told = np.zeros(len(rows), np.bool_)
+    for device, is_memory in told:
+        is_told |= (rows["device"] == device) & ((rows["busy_ns"] < 0) == is_memory)
+    return is_told
+
+
+def _table(rows: Rows, charged: npt.NDArray[np.bool_]) -> dict[str, Any]:
+    return {
+        "t_ns": rows["t_ns"],
+        "process": np.ma.masked_array(rows["process"], mask=rows["process"] == 0),
+        "device": rows["device"].astype(np.int32),
+        "scope": Coded(rows["whole"].astype(np.int32), ["process", "device"]),
+        "duration_ns": rows["duration_ns"],
+        "busy_ns": np.ma.masked_array(rows["busy_ns"], mask=rows["busy_ns"] < 0),
+        "memory_bytes": np.ma.masked_array(rows["memory_bytes"], mask=rows["memory_bytes"] < 0),
+        "charged": charged,
+    }
+
+
+def _devices(path: Path) -> str | None:
+    data = stored_bytes(path)
+    try:
+        return json.dumps(json.loads(data)) if data else None
+    except (ValueError, RecursionError):
+        return "[]"

@@ -1,0 +1,168 @@
+"""From tick records to the ``cpu`` and ``code`` tables. Everything here is per column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....formats.cpython.opcodes import NOT_READ, InstructionSet, instruction_set, instruction_starts
+from ....formats.spool.layout import constants, names_of
+from ....formats.spool.reader import Bulk, CodeObject
+from ....formats.trace.columns import Coded
+from ..native.addresses import ModuleIds, Resolved, Segment, resolve
+from ..stacks import UNKNOWN_CODE, Nodes, Stacks, python_version_text
+
+_C = constants()
+_FLAG_COLUMNS = {
+    "eval_found": _C["TICK_EVAL_FOUND"],
+    "vectorcall": _C["TICK_VECTORCALL"],
+    "tp_call": _C["TICK_TPCALL"],
+    "frame_setup": _C["TICK_PYFRAME"],
+    "gc": _C["TICK_GC"],
+    "torn": _C["TICK_TORN"],
+    "system_only": _C["TICK_SYSTEM"],
+}
+_OPCODE_NAMES_PER_VERSION = 256
+
+Ints = npt.NDArray[np.int64]
+
+
+def cpu_table(
+    ticks: Bulk,
+    start_mono_ns: int,
+    cpu_start_ns: Mapping[int, int],
+    nodes: Nodes,
+    stacks: Stacks,
+    segments: Mapping[int, list[Segment]],
+    modules: ModuleIds,
+) -> dict[str, Any]:
+    """The ``cpu`` table. ``cpu_start_ns``: each thread's CPU clock when its recording began."""
+    records = ticks.records
+    flags = records["flags"].astype(np.int32)
+    pc = _resolve_by_process(ticks.process, records["pc"], segments, modules)
+    extension = _resolve_by_process(ticks.process, records["extension_pc"], segments, modules)
+    table = {
+        "t_ns": records["t_ns"] - start_mono_ns,
+        "process": ticks.process,
+        "thread": records["thread"].astype(np.int32),
+        "stack": stacks.id_of(records["stack"]),
+        "user_ns": records["user_ns"].astype(np.int64),
+        "system_ns": records["system_ns"].astype(np.int64),
+        "clock_ns": records["cpu_ns"] - _per_thread(records["thread"].astype(np.int32), cpu_start_ns),
+        "pc_class": _pc_class(flags),
+        "opcode": _opcodes(ticks, nodes),
+        "has_python": (flags & _C["TICK_NO_PYTHON"]) == 0,
+    }
+    table |= {name: (flags & bit) != 0 for name, bit in _FLAG_COLUMNS.items()}
+    return table | _address_columns("pc", pc) | _address_columns("extension", extension)
+
+
+def code_table(tick_stacks: npt.NDArray[np.uint64], nodes: Nodes) -> dict[str, Any]:
+    """The ``code`` table: code objects that were innermost in a tick, one row for equal ones. ``tick_stacks``: distinct
+    hashes of the ticks' stacks."""
+    index = nodes.index_of(tick_stacks)
+    codes = [nodes.codes[each] for each in np.unique(nodes.code[index[index >= 0]]).tolist()]
+    distinct = {(c.file, c.name, c.first_line, c.python_version, c.bytecode): c for c in codes if c is not UNKNOWN_CODE}
+    found = list(distinct.values())
+    return {
+        "file": [code.file for code in found],
+        "function": [code.name for code in found],
+        "first_line": [code.first_line for code in found],
+        "python_version": [python_version_text(code.python_version) for code in found],
+        "bytecode": [code.bytecode or None for code in found],
+    }
+
+
+def _per_thread(threads: npt.NDArray[np.int32], values: Mapping[int, int]) -> Ints:
+    distinct, of_row = np.unique(threads, return_inverse=True)
+    return np.array([values.get(thread, 0) for thread in distinct.tolist()], np.int64)[of_row]
+
+
+def _pc_class(flags: npt.NDArray[np.int32]) -> Coded:
+    names = names_of("PC_")
+    codes = flags >> _C["TICK_PC_SHIFT"] & 7
+    return Coded(np.where(codes < len(names), codes, _C["PC_UNKNOWN"]).astype(np.int32), list(names.values()))
+
+
+def _address_columns(prefix: str, resolved: Resolved) -> dict[str, Any]:
+    nowhere = resolved.module == 0
+    return {
+        f"{prefix}_module": np.ma.masked_array(resolved.module, mask=nowhere),
+        f"{prefix}_offset": np.ma.masked_array(resolved.offset, mask=nowhere),
+    }
+
+
+def _resolve_by_process(
+    process: npt.NDArray[np.int32],
+    addresses: npt.NDArray[np.uint64],
+    segments: Mapping[int, list[Segment]],
+    modules: ModuleIds,
+) -> Resolved:
+    module = np.zeros(len(addresses), np.int32)
+    offset = np.zeros(len(addresses), np.int64)
+    order = np.argsort(process, kind="stable")
+    distinct, starts = np.unique(process[order], return_index=True)
+    for each, rows in zip(distinct.tolist(), np.split(order, starts[1:]), strict=False):
+        found = resolve(addresses[rows], segments.get(each, []), modules)
+        module[rows], offset[rows] = found.module, found.offset
+    return Resolved(module, offset)
+
+
+def _opcodes(ticks: Bulk, nodes: Nodes) -> Coded:
+    """The instruction that the innermost frame was executing, by name."""
+    hashes, of_tick = np.unique(ticks.records["stack"], return_inverse=True)
+    index = nodes.index_of(hashes)
+    back, stored, version = _innermost_instructions(nodes, index)
+    back, stored, version = back[of_tick], stored[of_tick], version[of_tick]
+    bytes_read = ticks.records["opcodes"]
+    in_reach = (back >= 0) & (back < bytes_read.shape[1])
+    number = np.where(in_reach, bytes_read[np.arange(len(ticks)), np.where(in_reach, back, 0)], NOT_READ).astype(
+        np.int64
+    )
+    number = np.where(number == NOT_READ, stored, number)
+    return _opcode_names(version, number)
+
+
+def _innermost_instructions(nodes: Nodes, index: Ints) -> tuple[Ints, Ints, Ints]:
+    """Per node (index -1 = none): code units back to the start of its instruction (-1 = not known), the opcode stored
+    there (NOT_READ = none), and the Python version (0 = none)."""
+    back = np.full(len(index), -1, np.int64)
+    stored = np.full(len(index), NOT_READ, np.int64)
+    version = np.zeros(len(index), np.int64)
+    found = np.flatnonzero(index >= 0)
+    codes = nodes.code[index[found]]
+    order = np.argsort(codes, kind="stable")
+    distinct, starts = np.unique(codes[order], return_index=True)
+    for each, rows in zip(distinct.tolist(), np.split(found[order], starts[1:]), strict=False):
+        code, units = nodes.codes[each], nodes.instruction[index[rows]]
+        version[rows] = code.python_version
+        if (instructions := instruction_set(code.python_version)) is not None:
+            back[rows], stored[rows] = _starts(instructions, code, units)
+    return back, stored, version
+
+
+def _starts(instructions: InstructionSet, code: CodeObject, units: Ints) -> tuple[Ints, Ints]:
+    starts = instruction_starts(instructions, code.bytecode)
+    inside = (units >= 0) & (units < len(starts))
+    if not inside.any():
+        without_caches = np.where((units >= 0) & (not instructions.has_caches), 0, -1)
+        return without_caches, np.full(len(units), NOT_READ, np.int64)
+    start = starts[np.where(inside, units, 0)].astype(np.int64)
+    opcode = np.frombuffer(code.bytecode, np.uint8)[2 * start].astype(np.int64)
+    return np.where(inside, units - start, -1), np.where(inside, opcode, NOT_READ)
+
+
+def _opcode_names(version: Ints, number: Ints) -> Coded:
+    distinct, of_tick = np.unique(version * _OPCODE_NAMES_PER_VERSION + number, return_inverse=True)
+    names = [_opcode_name(*divmod(each, _OPCODE_NAMES_PER_VERSION)) for each in distinct.tolist()]
+    values = sorted({name for name in names if name})
+    codes = np.array([values.index(name) if name else -1 for name in names], np.int32)
+    return Coded(codes[of_tick] if len(codes) else np.empty(0, np.int32), values)
+
+
+def _opcode_name(version: int, number: int) -> str:
+    instructions = instruction_set(version)
+    return instructions.names[number] if instructions and number != NOT_READ else ""

@@ -1,0 +1,43 @@
+"""From wait records to the ``wait`` table. Everything here is per column."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ....formats.spool.layout import names_of
+from ....formats.spool.reader import Bulk
+from ....formats.trace.columns import Coded
+from ..stacks import Stacks
+
+_CLASSES = names_of("WAIT_")
+_LAST_ID = 2**31 - 1
+
+
+def possible_waits(waits: Bulk) -> tuple[Bulk, int]:
+    """The records that can be true, and how many others there were."""
+    records = waits.records
+    fits = np.isin(records["wait_class"], list(_CLASSES)) & (records["t_ns"] >= 0) & (records["waited_ns"] >= 0)
+    fits &= (records["t_ns"] <= records["end_ns"]) & (records["waited_ns"] <= records["end_ns"] - records["t_ns"])
+    fits &= (records["process"] <= _LAST_ID) & (records["thread"] <= _LAST_ID)
+    left_out = len(waits) - int(np.count_nonzero(fits))
+    return (Bulk(records[fits], waits.process[fits]) if left_out else waits), left_out
+
+
+def wait_table(waits: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any]:
+    """The ``wait`` table; ``waits`` hold only possible ones. The chunk is the watcher's: the process is in the record."""
+    records = waits.records
+    call = records["syscall"].astype(np.int32)
+    numbers = list(_CLASSES)
+    return {
+        "t_ns": records["t_ns"] - start_mono_ns,
+        "process": records["process"].astype(np.int32),
+        "thread": records["thread"].astype(np.int32),
+        "stack": stacks.id_of(records["stack"]),
+        "duration_ns": records["waited_ns"],
+        "span_ns": records["end_ns"] - records["t_ns"],
+        "class": Coded((records["wait_class"].astype(np.int32) - numbers[0]), list(_CLASSES.values())),
+        "syscall": np.ma.masked_array(call, mask=call < 0),
+        "looks": records["looks"].astype(np.int64),
+    }

@@ -1,0 +1,1 @@
+"""From addresses to images and from images to function names."""

@@ -1,0 +1,187 @@
+"""From the spool's parent-linked nodes to the trace's locations, stacks and code rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...formats.cpython.linetable import line_table, supported
+from ...formats.spool.reader import CodeObject
+from ...formats.trace.columns import Lists
+
+Ints = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+Location = tuple[str, str, int, int]  #: file, function, first line, line
+
+#: Stands for a frame whose code object is not in the spool.
+UNKNOWN_CODE = CodeObject(0, 0, 0, 0, "<not recorded>", "<not recorded>", b"", b"")
+
+_NO_PARENT = -1
+_LOST_PARENT = -2
+#: Deeper chains than this are cycles of a damaged spool (the shim's own limit is far below).
+_DEEPEST = 8192
+_STACKS_AT_A_TIME = 4096
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """The distinct nodes, sorted by hash. ``parent``: index of the parent node, -1 = outermost, -2 = not in the spool;
+    ``code``: index into ``codes``; ``instruction``: code unit; ``location``: index into ``locations``."""
+
+    hashes: Hashes
+    parent: Ints
+    code: Ints
+    instruction: Ints
+    truncated: npt.NDArray[np.bool_]
+    location: Ints
+    codes: list[CodeObject]
+    locations: list[Location]
+
+    def index_of(self, hashes: Hashes) -> Ints:
+        """Index of the node of each hash, -1 where there is none."""
+        return _index_of(self.hashes, hashes)
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Stack ids of the wanted node hashes (``hashes`` sorted, ``ids`` from 1, 0 = the node is not in the spool), the
+    ``stack`` table, the innermost location of each stack id, and how many stacks lack frames that were not recorded."""
+
+    hashes: Hashes
+    ids: Ints
+    table: dict[str, Any]
+    innermost: Ints
+    unresolved: int
+
+    def id_of(self, hashes: Hashes) -> np.ma.MaskedArray[Any, Any]:
+        """Stack id of each node hash, masked where there is none."""
+        at = _index_of(self.hashes, hashes)
+        ids = np.where(at >= 0, self.ids[at] if len(self.ids) else 0, 0).astype(np.int32)
+        return np.ma.masked_array(ids, mask=ids == 0)
+
+
+def _index_of(sorted_hashes: Hashes, wanted: Hashes) -> Ints:
+    if not len(sorted_hashes):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(sorted_hashes, wanted), len(sorted_hashes) - 1)
+    return np.where(sorted_hashes[at] == wanted, at, -1)
+
+
+def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> Nodes:
+    """Nodes with their lines. ``records``: distinct ones, sorted by hash."""
+    hashes = records["hash"]
+    parents = records["parent"]
+    parent = np.where(parents == 0, _NO_PARENT, _index_of(hashes, parents))
+    parent[(parents != 0) & (parent < 0)] = _LOST_PARENT
+    code_hashes, code = np.unique(records["code"], return_inverse=True)
+    objects = [codes.get(int(each), UNKNOWN_CODE) for each in code_hashes]
+    instruction = records["instruction"].astype(np.int64)
+    lines = _lines(objects, code, instruction)
+    location, locations = _locations(objects, code, lines)
+    truncated = records["truncated"] != 0
+    return Nodes(hashes, parent, code, instruction, truncated, location, objects, locations)
+
+
+def _lines(objects: list[CodeObject], code: Ints, instruction: Ints) -> Ints:
+    """The line of each node, decoding each code object's line table once."""
+    lines = np.zeros(len(code), np.int64)
+    order = np.argsort(code, kind="stable")
+    bounds = np.searchsorted(code[order], np.arange(len(objects) + 1))
+    for number, each in enumerate(objects):
+        rows = order[bounds[number] : bounds[number + 1]]
+        table = line_table(each.python_version, each.first_line, each.line_table)
+        known = np.array([each.first_line, *table.lines], np.int64)
+        lines[rows] = known[np.searchsorted(np.array(table.starts, np.int64), instruction[rows], "right")]
+    return lines
+
+
+def _locations(objects: list[CodeObject], code: Ints, lines: Ints) -> tuple[Ints, list[Location]]:
+    """Index of each node's location, and the distinct locations (two code objects may share one)."""
+    pairs, of_node = np.unique(np.stack([code, lines]), axis=1, return_inverse=True)
+    ids: dict[Location, int] = {}
+    of_pair = np.empty(pairs.shape[1], np.int64)
+    for number, (code_index, line) in enumerate(pairs.T.tolist()):
+        each = objects[code_index]
+        of_pair[number] = ids.setdefault((each.file, each.name, each.first_line, line), len(ids))
+    return of_pair[of_node.ravel()], list(ids)
+
+
+def unknown_line_tables(nodes: Nodes) -> int:
+    """How many code objects come from a Python whose line tables are not known."""
+    return sum(not supported(each.python_version) for each in nodes.codes if each is not UNKNOWN_CODE)
+
+
+def resolve_stacks(nodes: Nodes, wanted: Hashes) -> Stacks:
+    """The stacks of the distinct node hashes ``wanted``, equal chains of locations merged into one."""
+    hashes = np.unique(wanted)
+    index = nodes.index_of(hashes)
+    ids = np.zeros(len(hashes), np.int64)
+    known: dict[tuple[bytes, bool], int] = {}
+    unresolved = int(np.count_nonzero(index < 0))
+    for at in range(0, len(hashes), _STACKS_AT_A_TIME):
+        block = index[at : at + _STACKS_AT_A_TIME]
+        chains, truncated, lost = _chains(nodes, block)
+        unresolved += lost
+        for row in np.flatnonzero(block >= 0).tolist():
+            ids[at + row] = known.setdefault((chains[row], bool(truncated[row])), len(known) + 1)
+    return _stack_table(nodes, hashes, ids, known, unresolved)
+
+
+def _chains(nodes: Nodes, start: Ints) -> tuple[list[bytes], npt.NDArray[np.bool_], int]:
+    """For each node of ``start``: its locations innermost first (int32 as bytes), whether outer frames are missing,
+    and for how many of them because they are not in the spool."""
+    current = start.copy()
+    columns: list[npt.NDArray[np.int32]] = []
+    truncated = np.zeros(len(start), np.bool_)
+    lost = np.zeros(len(start), np.bool_)
+    while (current >= 0).any() and len(columns) < _DEEPEST:
+        active = current >= 0
+        columns.append(np.where(active, nodes.location[current], -1).astype(np.int32))
+        truncated |= active & nodes.truncated[current]
+        current = np.where(active, nodes.parent[current], _NO_PARENT)
+        lost |= current == _LOST_PARENT
+    lost |= current >= 0
+    matrix = np.stack(columns, axis=1) if columns else np.empty((len(start), 0), np.int32)
+    depth = (matrix >= 0).sum(axis=1).tolist()
+    return [row[:n].tobytes() for row, n in zip(matrix, depth, strict=True)], truncated | lost, int(lost.sum())
+
+
+def _stack_table(
+    nodes: Nodes, hashes: Hashes, ids: Ints, known: dict[tuple[bytes, bool], int], unresolved: int
+) -> Stacks:
+    chains = [np.frombuffer(chain, np.int32) for chain, _ in known]
+    parts = [_location_bytes(location) for location in nodes.locations]
+    digests = [blake2b(b"".join([parts[n] for n in chain.tolist()]), digest_size=8).digest() for chain in chains]
+    lengths = np.array([len(chain) for chain in chains], np.int64)
+    table = {
+        "stack": np.arange(1, len(chains) + 1, dtype=np.int32),
+        "hash": np.frombuffer(b"".join(digests), "<i8"),
+        "locations": Lists(
+            np.concatenate([*chains, np.empty(0, np.int32)]), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+        ),
+        "truncated": [truncated for _, truncated in known],
+    }
+    innermost = np.array([chain[0] for chain in chains], np.int64)
+    return Stacks(hashes, ids, table, innermost, unresolved)
+
+
+def _location_bytes(location: Location) -> bytes:
+    file, function, first_line, line = location
+    return f"{file}\0{function}\0{first_line}\0{line}\n".encode("utf-8", "surrogatepass")
+
+
+def python_version_text(version: int) -> str:
+    """PY_VERSION_HEX as text: 0x030b07f0 → "3.11.7"."""
+    major, minor, micro, level, serial = (
+        version >> 24,
+        version >> 16 & 255,
+        version >> 8 & 255,
+        version >> 4 & 15,
+        version & 15,
+    )
+    suffix = {0xA: "a", 0xB: "b", 0xC: "rc"}.get(level)
+    return f"{major}.{minor}.{micro}" + (f"{suffix}{serial}" if suffix else "")

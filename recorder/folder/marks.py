@@ -1,0 +1,103 @@
+"""Marks, pauses and changed settings of a recording: a file of JSON lines while it runs, a table at its end.
+
+One line for each thing that happened, so that a killed recorder leaves them all: ``mark`` (text, id, pid), ``end`` of
+the mark with that id, ``pause``, ``resume``, ``set`` (text).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...formats.spool.regular import stored_bytes
+from .contents import append_whole
+from .text import storable
+
+#: Lines that a recording keeps: a program may mark every turn of a loop.
+MOST_LINES = 200_000
+_COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")
+
+
+class MarkFile:
+    """Appends to the file at ``path``. ``left_out`` counts what found no room. Raises OSError when it cannot be made."""
+
+    def __init__(self, path: Path) -> None:
+        self.left_out = 0
+        self._lines = 0
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def add(self, what: str, t_ns: int, **more: Any) -> bool:
+        """Appends one line; False when it was left out."""
+        line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
+        is_written = self._lines < MOST_LINES and append_whole(self._file, line)
+        self._lines += 1
+        self.left_out += not is_written
+        return is_written
+
+    def close(self) -> None:
+        os.close(self._file)
+
+
+@dataclass
+class Mark:
+    """``what``: mark, pause or set; times in ns from the start of the recording; ``end_ns``: None = a moment, or not
+    ended; ``pid``: of the program's process that set it, None = from outside."""
+
+    t_ns: int
+    what: str
+    text: str
+    end_ns: int | None = None
+    pid: int | None = None
+
+
+def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
+    """The marks in the file at ``path``, up to a moment; none where there is no such file."""
+    found: list[Mark] = []
+    open_marks: dict[Any, Mark] = {}
+    for line in _lines(path):
+        t_ns, what, pid = line["t_ns"], line["what"], _number(line.get("pid"))
+        key = (pid, _number(line.get("id")))
+        if until_ns is not None and t_ns > until_ns:
+            continue
+        if what in ("end", "resume"):
+            ended = open_marks.pop("pause" if what == "resume" else key, None)
+            if ended:
+                ended.end_ns = max(t_ns, ended.t_ns)
+        elif what in ("mark", "pause", "set"):
+            found.append(Mark(t_ns, what, storable(str(line.get("text", ""))), None, pid))
+            open_marks["pause" if what == "pause" else key] = found[-1]
+    return found
+
+
+def mark_table(marks: list[Mark]) -> dict[str, list[Any]]:
+    """The ``mark`` table, by time."""
+    ordered = sorted(marks, key=lambda mark: mark.t_ns)
+    return {name: [getattr(mark, name) for mark in ordered] for name in _COLUMNS}
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """What is whole: the last line may be cut, and disks go bad."""
+    for text in stored_bytes(path).splitlines():
+        try:
+            line = json.loads(text)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(line, dict) and _is_possible(line):
+            yield line
+
+
+def _is_possible(line: dict[str, Any]) -> bool:
+    return _is_time(line.get("t_ns")) and type(line.get("what")) is str
+
+
+def _is_time(value: Any) -> bool:
+    return _number(value) is not None and 0 <= value < 2**62
+
+
+def _number(value: Any) -> int | None:
+    """A whole number that a trace can hold, else None."""
+    return value if type(value) is int and -(2**63) <= value < 2**63 else None

@@ -1,0 +1,1 @@
+"""Runs a program and records it: launch, supervision, draining of the spool, GPU samples, commands."""

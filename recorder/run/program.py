@@ -1,0 +1,116 @@
+"""Which program do the words of the command line mean, and with which arguments is it started?"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..errors import NotExecutable, NotFound, UsageError
+
+SCRIPT_SUFFIXES = (".py", ".pyw", ".pyz")
+
+
+@dataclass(frozen=True)
+class Program:
+    """``executable``: path to run; ``argv``: its argument vector; ``code``: the code of ``-c``, else None."""
+
+    executable: str
+    argv: list[str]
+    code: str | None = None
+
+
+def resolve_program(words: list[str], python: str | None) -> Program:
+    """The program that ``words`` mean: ``app.py …``, ``-m MODULE …``, ``-c CODE …`` or any command.
+
+    Scripts, modules and code run under ``python``, else that of the active virtual environment, else our own.
+    Raises UsageError, NotFound, NotExecutable.
+    """
+    if words[0] in ("-m", "-c"):
+        if len(words) < 2:
+            raise UsageError(f"{words[0]} needs {'a module name' if words[0] == '-m' else 'code'} behind it.")
+        return _python_program(words, python, words[1] if words[0] == "-c" else None)
+    if _is_script(words[0]):
+        return _python_program(words, python, None)
+    return Program(_find(words[0]), words)
+
+
+def start(program: Program, environment: dict[bytes, bytes], mask: set[int], defaults: list[int]) -> int:
+    """Starts the program and returns its pid. ``mask``: signals that it starts with blocked; ``defaults``: signals
+    whose dispositions are reset. A script without a ``#!`` line runs under sh, as the shell and env(1) do it.
+
+    Raises NotFound, NotExecutable.
+    """
+    try:
+        return os.posix_spawn(program.executable, program.argv, environment, setsigmask=mask, setsigdef=defaults)
+    except OSError as error:
+        if error.errno != errno.ENOEXEC or _is_binary(program.executable):
+            raise _start_error(program.executable, error) from error
+    argv = ["/bin/sh", program.executable, *program.argv[1:]]
+    return os.posix_spawn(argv[0], argv, environment, setsigmask=mask, setsigdef=defaults)
+
+
+def _is_binary(path: str) -> bool:
+    """Does the file look like something else than text, as shells judge it: a NUL in the first line?"""
+    try:
+        with Path(path).open("rb") as file:
+            return b"\0" in file.read(128).partition(b"\n")[0]
+    except OSError:
+        return True
+
+
+def _start_error(path: str, error: OSError) -> NotFound | NotExecutable:
+    reason = (error.strerror or "unknown error").lower()
+    if error.errno == errno.ENOENT:  # a script whose interpreter is gone: the file itself was found
+        return NotFound(f"{path} cannot be started: it, or the interpreter that it names, does not exist.")
+    return NotExecutable(f"{path} cannot be executed: {reason}.")
+
+
+def _is_script(word: str) -> bool:
+    path = Path(word)
+    return (path.is_file() and path.suffix in SCRIPT_SUFFIXES) or (path / "__main__.py").is_file()
+
+
+def _python_program(words: list[str], python: str | None, code: str | None) -> Program:
+    typed = python or _environment_python() or sys.executable
+    return Program(_find(typed), [typed, *words], code)
+
+
+def _environment_python() -> str | None:
+    folder = os.environ.get("VIRTUAL_ENV")
+    path = Path(folder, "bin", "python") if folder else None
+    return str(path) if path and path.exists() else None
+
+
+def _find(word: str) -> str:
+    """The path that a shell would run for ``word``. Raises NotFound, NotExecutable."""
+    if not word:
+        raise NotFound("The command is an empty word. Name a script, -m MODULE, -c CODE or a command.")
+    if "/" in word:
+        candidates = [Path(word)]
+    else:
+        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+        candidates = [Path(folder or ".", word) for folder in folders]
+    existing = [path for path in candidates if os.path.lexists(path) and not (path.is_dir() and "/" not in word)]
+    for path in existing:
+        if path.is_file() and os.access(path, os.X_OK):
+            return word if "/" in word else str(path)
+    if existing:
+        raise _not_runnable(existing[0])
+    raise NotFound(_not_found_text(word))
+
+
+def _not_runnable(path: Path) -> NotExecutable | NotFound:
+    if not path.exists():
+        return NotFound(f"{path} points to a file that does not exist.")
+    if path.is_dir():
+        return NotExecutable(f"{path} is a directory without a __main__.py, so it cannot be run.")
+    return NotExecutable(f"{path} is not executable. Make it so with chmod +x, or name a Python script ending in .py.")
+
+
+def _not_found_text(word: str) -> str:
+    if "/" in word or word.endswith(SCRIPT_SUFFIXES):
+        return f"There is no file {word}. Check the path, or the folder that you are in."
+    return f"There is no command {word} on PATH, and no script of that name. Check the spelling."

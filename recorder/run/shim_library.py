@@ -1,0 +1,82 @@
+"""Where the shim is, and under which path the loader can be told of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ..errors import SetupError
+
+LIBRARY_NAME = "libscalene_shim.so"
+#: Names another shim, for example a debug build.
+OVERRIDE_VARIABLE = "SCALENE_TRACE_SHIM"
+#: LD_PRELOAD splits at spaces and colons; the loader expands "$"; ";" is kept out because shells split there.
+_UNUSABLE = frozenset(" :;$\\")
+
+
+def find_shim() -> Path:
+    """Path of the shim library. Raises SetupError."""
+    override = os.environ.get(OVERRIDE_VARIABLE)
+    candidates = [Path(override)] if override else _candidates()
+    for path in candidates:
+        if path.is_file():
+            return path.resolve()
+    raise SetupError(f"The recording library {LIBRARY_NAME} is not installed. Install scalene-trace again.")
+
+
+@contextmanager
+def preloadable_shim(output_folder: Path) -> Iterator[Path]:
+    """The shim under a path that LD_PRELOAD can hold: its own, or a private copy that is removed at the end.
+
+    Raises SetupError.
+    """
+    shim = find_shim()
+    if usable(shim):
+        yield shim
+        return
+    folder = _private_folder(output_folder)
+    try:
+        copy = folder / LIBRARY_NAME
+        shutil.copyfile(shim, copy)
+        yield copy
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def usable(path: Path) -> bool:
+    """Can LD_PRELOAD hold this path?"""
+    return not any(char in _UNUSABLE or ord(char) < 32 or ord(char) == 127 for char in str(path))
+
+
+def _candidates() -> list[Path]:
+    package = sys.modules[__name__.partition(".")[0]]
+    roots = [*package.__path__, *(str(Path(entry, "scalene_trace")) for entry in sys.path)]
+    return [Path(root, "shim", LIBRARY_NAME) for root in roots]
+
+
+def _private_folder(output_folder: Path) -> Path:
+    runtime = os.environ.get("XDG_RUNTIME_DIR")
+    places = [Path(runtime)] if runtime else []
+    for place in [*places, Path("/dev/shm"), Path("/tmp"), Path("/var/tmp"), output_folder]:
+        if usable(place) and _runs_libraries(place):
+            try:
+                return Path(tempfile.mkdtemp(prefix="scalene-shim-", dir=place))
+            except OSError:
+                continue
+    raise SetupError(
+        f"LD_PRELOAD cannot hold the path {find_shim()}, and no folder takes a copy of it. "
+        "Set XDG_RUNTIME_DIR to a writable folder without spaces or colons in its path."
+    )
+
+
+def _runs_libraries(folder: Path) -> bool:
+    """A file system mounted noexec refuses to map a library."""
+    try:
+        return not os.statvfs(folder).f_flag & os.ST_NOEXEC
+    except OSError:
+        return False

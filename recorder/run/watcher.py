@@ -1,0 +1,53 @@
+"""The watcher: a thread of the recorder that sees from outside who waits. It is C (shim/watch) and holds no GIL."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import resource
+import threading
+from contextlib import suppress
+from pathlib import Path
+
+from .shim_library import find_shim
+
+LIBRARY_NAME = "libscalene_watch.so"
+_JOIN_S = 10.0
+
+
+class Watcher:
+    """Watches the threads on the board of ``spool`` from :meth:`start` to :meth:`stop`. ``failures``: 1 when it could
+    not."""
+
+    def __init__(self, spool: Path) -> None:
+        self.failures = 0
+        self._path = os.fsencode(spool)
+        self._library: ctypes.CDLL | None = None
+        self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
+
+    def start(self) -> None:
+        """Begins to watch; the program has been started, so that nothing of this is its own."""
+        try:
+            self._library = ctypes.CDLL(str(find_shim().with_name(LIBRARY_NAME)))
+            _open_many_files()
+            self._thread.start()
+        except (OSError, RuntimeError):
+            self.failures = 1
+
+    def stop(self) -> None:
+        """Ends it after a last look."""
+        if self._library is not None and self._thread.ident is not None:
+            self._library.scalene_watch_stop()
+            self._thread.join(_JOIN_S)
+
+    def _run(self) -> None:
+        assert self._library is not None
+        if self._library.scalene_watch(self._path) != 0:
+            self.failures = 1
+
+
+def _open_many_files() -> None:
+    """A descriptor is kept open for each thread of the program."""
+    with suppress(OSError, ValueError):
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
