@@ -1,7 +1,7 @@
 """Writes the generated pages: ``docs/trace-format.md`` from the schema, ``docs/cli.md`` from the commands' own help.
 
 ``python docs/generate.py`` writes both; ``--check`` writes nothing and fails when one is stale. ``--demo`` records
-``examples/catalogue.py`` and puts what the report says into the README (figures differ from run to run, so no check);
+``examples/catalogue.py`` and writes the report into ``docs/demo.md`` (figures differ from run to run, so there is no check);
 ``--cases`` does the same for ``docs/case-studies.md``.
 """
 
@@ -97,7 +97,7 @@ def cli() -> str:
     return "\n".join(parts)
 
 
-README = DOCS.parent / "README.md"
+DEMO = DOCS / "demo.md"
 DEMO_SLOT = re.compile(r"(<!-- output: make demo -->\n)(?:```text\n.*?```\n)?", re.DOTALL)
 
 
@@ -117,10 +117,10 @@ def demo() -> str:
 
 
 def write_demo() -> None:
-    """Puts the output of the demo into the README."""
+    """Writes the output of the demo into docs/demo.md."""
     output = demo()
-    README.write_text(DEMO_SLOT.sub(lambda slot: f"{slot[1]}```text\n{output}\n```\n", README.read_text()))
-    print("written: README.md, the output of the demo")
+    DEMO.write_text(DEMO_SLOT.sub(lambda slot: f"{slot[1]}```text\n{output}\n```\n", DEMO.read_text()))
+    print("written: docs/demo.md, the output of the demo")
 
 
 PAGES = {DOCS / "trace-format.md": trace_format, DOCS / "cli.md": cli}
