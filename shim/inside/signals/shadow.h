@@ -10,7 +10,8 @@
 #pragma GCC visibility push(hidden)
 
 /* Context: signal, but for signals_wait, which is called by the program. */
-uint64_t signals_set_word(const sigset_t *set);         /* bit n - 1 = signal n */
+uint64_t signals_set_word(const sigset_t *set); /* bit n - 1 = signal n */
+void signals_set_store(sigset_t *set, uint64_t word);
 bool signals_strip(sigset_t *to, const sigset_t *from); /* copies without our signal; true = it was a member */
 void signals_report(sigset_t *set, bool member);        /* makes our signal a member, or none */
 bool signals_swap_block(bool blocked);                  /* sets the block; returns the one before */
