@@ -13,7 +13,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 #include "watch/stack.h"
 
 #define LEAST_WAIT_NS 100000      /* shorter ones stay owed */

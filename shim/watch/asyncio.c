@@ -6,7 +6,7 @@
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
 

@@ -3,7 +3,7 @@
 #define SCALENE_TRACE_WATCH_ASYNCIO_H
 
 #include "shared/base.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 
 #pragma GCC visibility push(hidden)
 

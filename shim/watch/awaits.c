@@ -13,9 +13,8 @@
 #include "shared/stacks/scratch.h"
 #include "shared/words.h"
 #include "watch/asyncio.h"
-#include "watch/proc.h"
-#include "watch/remote.h"
-#include "watch/stack.h"
+#include "watch/reading/proc.h"
+#include "watch/reading/remote.h"
 #include "watch/threads.h"
 
 #define OBJECT_BYTES 208 /* of a generator: with its frame and some of its slots, from 3.11 on */

@@ -8,8 +8,7 @@
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
-#include "watch/remote.h"
-#include "watch/stack.h"
+#include "watch/reading/remote.h"
 #include "watch/threads.h"
 
 #define MOST_CHARACTERS 200

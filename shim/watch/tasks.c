@@ -15,7 +15,7 @@
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
 #include "watch/asyncio.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
 

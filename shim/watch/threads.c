@@ -8,7 +8,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 #include "watch/tasks.h"
 
 #define MAX_PROCESSES 1024

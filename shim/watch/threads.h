@@ -11,7 +11,7 @@
 #include "shared/loss.h"
 #include "shared/stacks/pylayout.h"
 #include "watch/asyncio.h"
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -15,6 +15,7 @@
 #undef _FORTIFY_SOURCE
 #include "inside/signals/signals.h"
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/syscall.h>

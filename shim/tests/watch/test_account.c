@@ -9,7 +9,7 @@
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "tests/check.h"
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
 

@@ -10,7 +10,7 @@
 #include "shared/stacks/target.h"
 #include "tests/check.h"
 #include "watch/asyncio.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/tasks.h"
 #include "watch/threads.h"

@@ -1,5 +1,5 @@
 /* The kernel's view of a thread, from /proc. */
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 
 #include <fcntl.h>
 #include <stdio.h>

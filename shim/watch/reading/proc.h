@@ -1,6 +1,6 @@
 /* What the kernel tells of a thread of another process. */
-#ifndef SCALENE_TRACE_WATCH_PROC_H
-#define SCALENE_TRACE_WATCH_PROC_H
+#ifndef SCALENE_TRACE_WATCH_READING_PROC_H
+#define SCALENE_TRACE_WATCH_READING_PROC_H
 
 #include <sys/types.h>
 
