@@ -16,7 +16,7 @@ import pytest
 
 from interpreters import Interpreter
 from recording import record, run, target, tool
-from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNK_LINES, CHUNKS_OFFSET, LINE_BYTES
+from scalene_trace.formats.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET, SLOT_BYTES
 from scalene_trace.formats.layout import constants, ffi, struct_dtype
 from scalene_trace.formats.spool import Spool
 from scalene_trace.formats.writer import write_trace
@@ -49,11 +49,11 @@ class Writer:
         header.taken += 1
         return slot
 
-    def fill(self, count: int = CHUNK_LINES - 1, closed: bool = True, unfinished: int = -1) -> int:
+    def fill(self, count: int = CHUNK_SLOTS - 1, closed: bool = True, unfinished: int = -1) -> int:
         """A chunk of ``count`` ticks, the one at ``unfinished`` not published; returns its slot."""
         offer, slot = int(self.space.header.taken), self.take()
         head = {"process": self.process, "pid": self.pid, "pid_namespace": self.namespace, "offer": offer}
-        cursor = CHUNK_LINES + 1 if closed else 1 + count
+        cursor = CHUNK_SLOTS + 1 if closed else 1 + count
         header = ffi().new("struct chunk_header *", head | {"cursor": cursor, "closed": closed})
         ticks = np.zeros(count, struct_dtype("record_tick"))
         ticks["head"] = C["RECORD_TICK"] | 1 << 16
@@ -67,7 +67,7 @@ class Writer:
     def publish(self, slot: int, line: int) -> None:
         """Publishes the tick that was left unfinished."""
         head = (C["RECORD_TICK"] | 1 << 16).to_bytes(4, "little")
-        os.pwrite(self.space.descriptor, head, self.offset(slot) + (1 + line) * LINE_BYTES)
+        os.pwrite(self.space.descriptor, head, self.offset(slot) + (1 + line) * SLOT_BYTES)
 
     @staticmethod
     def offset(slot: int) -> int:
@@ -108,10 +108,10 @@ def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, t
             writer.fill()
         while len(space.in_use) > 0 or space.header.offered - space.header.taken < 100:
             turn(space, drain)
-    assert space.header.offered >= 1_200 and space.header.slots_used < 2 * FULL_AHEAD
+    assert space.header.offered >= 1_200 and space.header.chunks_used < 2 * FULL_AHEAD
     assert space.failures == 0
     drain.close()
-    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_SLOTS - 1)))
     size = sum(path.stat().st_size for path in tmp_path.glob("spool.part*"))
     assert 0 < size < 1_200 * CHUNK_BYTES / 3
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
@@ -139,7 +139,7 @@ def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolSpace, drain
     for _ in range(3):
         turn(space, drain)
     assert set(space.in_use) == {other} and drain.parts == 1
-    assert ticks_of(space, tmp_path) == list(range(CHUNK_LINES - 1 + 10))
+    assert ticks_of(space, tmp_path) == list(range(CHUNK_SLOTS - 1 + 10))
 
 
 def dead_pid() -> int:
@@ -180,11 +180,11 @@ def test_a_full_disk_loses_nothing_that_was_written(
     for _ in range(100):
         turn(space, drain)
     assert 0 < len(space.in_use) < 50
-    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
     room = 10**9
     while space.in_use:
         turn(space, drain)
-    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
 
 
 # ---- conversion in batches ----

@@ -73,7 +73,7 @@ static void wait_add(struct wait *wait, int64_t waited_ns, int64_t end_ns) {
 
 /* Waiting time that no wait has yet. Negative after a look that had to guess. */
 static int64_t owed_ns(const struct watched *thread, const struct schedule *now, int64_t t_ns) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   int64_t run_ns = now->run_ns - entry->cpu_start_ns, delay_ns = now->delay_ns - thread->base_delay_ns;
   return t_ns - entry->start_ns - run_ns - delay_ns - thread->charged_ns;
 }
@@ -130,7 +130,7 @@ static void look_at_delay(struct watched *thread, const struct schedule *now, bo
 
 /* ---- what it waits for ---- */
 
-static bool in_runtime(const struct board_entry *entry, uint64_t address) {
+static bool in_runtime(const struct thread_entry *entry, uint64_t address) {
   return address - entry->runtime < entry->runtime_bytes;
 }
 
@@ -150,7 +150,7 @@ static bool is_asleep(int32_t number) {
 
 /* WAIT_*; 0 = it is stopped, which is no waiting. */
 static uint32_t class_of(const struct watched *thread, const struct system_call *call) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   if (call->number == SYS_futex && in_runtime(entry, call->arguments)) return WAIT_GIL;
   if (is_asleep(call->number)) return WAIT_SLEEP;
   char state = proc_state(entry->pid, entry->tid);
@@ -175,7 +175,7 @@ static bool same_schedule(const struct schedule *a, const struct schedule *b) {
 /* Where the thread waits: consistent, because it was blocked before the walk and has not got the CPU until after it (the
  * count in schedstat rises at that moment, and is never stale). */
 static enum answer read_wait(struct watched *thread, struct look *look) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
     struct schedule later;
     enum answer answer = proc_call(entry->pid, entry->tid, &look->call);
@@ -259,7 +259,7 @@ static bool look_closely(struct watched *thread, struct look *look) {
 }
 
 void account_begin(struct watched *thread, int64_t since_ns) {
-  struct board_entry *entry = &thread->entry;
+  struct thread_entry *entry = &thread->entry;
   struct schedule now;
   bool known = proc_schedule(thread->schedule_fd, &now);
   if (known && entry->start_ns < since_ns) {
@@ -307,7 +307,7 @@ void account_gone(struct watched *thread, int64_t until_ns) {
 
 /* What no look has met has no stack. */
 void account_ended(struct watched *thread) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   struct schedule end = {entry->cpu_end_ns, thread->seen.delay_ns, 0};
   if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
   int64_t owed = owed_ns(thread, &end, entry->end_ns);

@@ -36,7 +36,7 @@ static struct {
 
 static void know_layout(struct watched *thread) {
   struct process *process = thread->process;
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   char runtime[RUNTIME_BYTES];
   process->layout_known = true;
   if (!entry->python_version || !entry->runtime || !entry->code_type) return;

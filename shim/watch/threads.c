@@ -24,19 +24,19 @@
 #define REFRESH_MOST_THREAD_NS 5000000
 #define LONGEST_REST_NS 1000000000
 
-static struct watched watched[SPOOL_BOARD];
+static struct watched watched[SPOOL_THREAD_TABLE];
 static struct process processes[MAX_PROCESSES];
 static uint32_t process_end; /* one past the highest that was ever used */
 static uint32_t seen_changes;
 static int64_t resumed_ns; /* the recording was paused before that */
 
-static struct board_entry *board(void) { return (struct board_entry *)((char *)spool + SPOOL_BOARD_OFFSET); }
+static struct thread_entry *board(void) { return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET); }
 
-static _Atomic uint32_t *state_of(struct board_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
+static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
 
 /* ---- processes ---- */
 
-static struct process *find_process(const struct board_entry *entry, int64_t now_ns) {
+static struct process *find_process(const struct thread_entry *entry, int64_t now_ns) {
   struct process *free = NULL;
   for (uint32_t i = 0; i < process_end; i++) {
     if (processes[i].id == entry->process) return &processes[i];
@@ -77,16 +77,16 @@ static void forget(struct watched *thread) {
 
 /* The entry is given back, unless the thread has just done something to it itself. */
 static void release(uint32_t index, uint32_t state) {
-  atomic_compare_exchange_strong(state_of(&board()[index]), &state, BOARD_FREE);
+  atomic_compare_exchange_strong(state_of(&board()[index]), &state, ENTRY_FREE);
 }
 
 bool threads_left(const struct watched *thread) {
-  struct board_entry *place = &board()[thread - watched];
-  return atomic_load(state_of(place)) != BOARD_LIVE || place->thread != thread->entry.thread;
+  struct thread_entry *place = &board()[thread - watched];
+  return atomic_load(state_of(place)) != ENTRY_LIVE || place->thread != thread->entry.thread;
 }
 
 /* Its pid is that of another process here, or of none. */
-static bool is_elsewhere(const struct board_entry *entry) {
+static bool is_elsewhere(const struct thread_entry *entry) {
   return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
 }
 
@@ -114,7 +114,7 @@ static void watch(struct watched *thread, int64_t now_ns) {
   }
 }
 
-static void begin(uint32_t index, const struct board_entry *entry, int64_t now_ns) {
+static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_ns) {
   struct watched *thread = &watched[index];
   bool elsewhere = is_elsewhere(entry);
   int fd = elsewhere ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
@@ -125,12 +125,12 @@ static void begin(uint32_t index, const struct board_entry *entry, int64_t now_n
     loss_add(LOSS_waits_crowded);
   } else { /* gone already */
     forget(thread);
-    release(index, BOARD_LIVE);
+    release(index, ENTRY_LIVE);
   }
 }
 
 /* Of a thread that was never watched nothing is known but how long it lived. */
-static void finish(uint32_t index, const struct board_entry *entry) {
+static void finish(uint32_t index, const struct thread_entry *entry) {
   struct watched *thread = &watched[index];
   if (thread->entry.thread == entry->thread && thread->process && thread->process->refusals < REFUSED) {
     thread->entry.end_ns = entry->end_ns;
@@ -138,39 +138,39 @@ static void finish(uint32_t index, const struct board_entry *entry) {
     account_ended(thread);
   }
   if (thread->entry.thread) forget(thread);
-  release(index, BOARD_ENDED);
+  release(index, ENTRY_ENDED);
 }
 
 static void update(uint32_t index, int64_t now_ns) {
-  struct board_entry *place = &board()[index], entry;
+  struct thread_entry *place = &board()[index], entry;
   uint32_t state = atomic_load_explicit(state_of(place), memory_order_acquire);
-  if (state == BOARD_LIVE && watched[index].entry.thread == place->thread) return;
+  if (state == ENTRY_LIVE && watched[index].entry.thread == place->thread) return;
   memcpy(&entry, place, sizeof entry);
   if (atomic_load(state_of(place)) != state || entry.state != state) return; /* being changed: seen next time */
   if (watched[index].entry.thread && watched[index].entry.thread != entry.thread) forget(&watched[index]);
-  if (state == BOARD_LIVE) begin(index, &entry, now_ns);
-  if (state == BOARD_ENDED) finish(index, &entry);
+  if (state == ENTRY_LIVE) begin(index, &entry, now_ns);
+  if (state == ENTRY_ENDED) finish(index, &entry);
 }
 
 void threads_update(int64_t now_ns) {
-  uint32_t changes = atomic_load((_Atomic uint32_t *)&spool->board_changes);
-  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->board_end);
+  uint32_t changes = atomic_load((_Atomic uint32_t *)&spool->table_changes);
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
   if (changes == seen_changes) return;
   seen_changes = changes;
-  for (uint32_t i = 0; i < end && i < SPOOL_BOARD; i++) update(i, now_ns);
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) update(i, now_ns);
 }
 
 void threads_pause(int64_t now_ns) {
   threads_update(now_ns);
   threads_look(now_ns, true);
-  for (uint32_t i = 0; i < SPOOL_BOARD; i++) {
+  for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
     if (watched[i].entry.thread) forget(&watched[i]);
   }
 }
 
 void threads_resume(int64_t now_ns) {
   resumed_ns = now_ns;
-  seen_changes = atomic_load((_Atomic uint32_t *)&spool->board_changes) - 1;
+  seen_changes = atomic_load((_Atomic uint32_t *)&spool->table_changes) - 1;
 }
 
 /* ---- looks ---- */
@@ -178,10 +178,10 @@ void threads_resume(int64_t now_ns) {
 static void look_at(struct watched *thread) {
   if (account_look(thread, PERIOD_NS)) return;
   uint32_t index = (uint32_t)(thread - watched);
-  if (atomic_load(state_of(&board()[index])) == BOARD_ENDED) return; /* its entry says more: threads_update */
+  if (atomic_load(state_of(&board()[index])) == ENTRY_ENDED) return; /* its entry says more: threads_update */
   account_gone(thread, thread->process->quiet_ns);
   forget(thread);
-  release(index, BOARD_LIVE);
+  release(index, ENTRY_LIVE);
 }
 
 /* Nothing of the process has run since the last pass, and nothing was about to. */

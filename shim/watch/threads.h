@@ -26,7 +26,7 @@ enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
 /* A thread, at the place of its entry on the board. Invariant, at a look that finds it blocked: charged_ns == time since
  * base_ns - time on the CPU - delay. So what no look has met is owed, and goes to the next wait that is met. */
 struct watched {
-  struct board_entry entry; /* a copy; thread 0 = nothing is watched here */
+  struct thread_entry entry; /* a copy; thread 0 = nothing is watched here */
   struct process *process;
   struct watched *next; /* of the same process */
   int schedule_fd;

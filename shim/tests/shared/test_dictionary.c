@@ -32,16 +32,16 @@ static int reads_left = 1 << 20;
 
 void loss_add(enum loss loss) { (void)loss; }
 
-void *spool_claim(unsigned lines) {
-  check(lines <= sizeof records / SPOOL_LINE_BYTES);
+void *spool_claim(unsigned slots) {
+  check(slots <= sizeof records / SPOOL_SLOT_BYTES);
   memset(records, 0, sizeof records);
   claims++;
   return records;
 }
 
-void spool_publish(void *record, unsigned kind, unsigned lines) {
+void spool_publish(void *record, unsigned kind, unsigned slots) {
   publications++;
-  ((struct record_code *)record)->head = kind | lines << 16;
+  ((struct record_code *)record)->head = kind | slots << 16;
 }
 
 bool safe_read(void *to, const void *from, size_t size) {

@@ -47,9 +47,9 @@ bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
 }
 int64_t clock_now_ns(void) { return clock_ns; }
 void loss_add(enum loss loss) { (void)loss; }
-void *spool_claim(unsigned lines) { return lines == 1 && count < 64 ? &records[count++] : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  ((struct record_wait *)record)->head = kind | lines << 16;
+void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[count++] : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  ((struct record_wait *)record)->head = kind | slots << 16;
 }
 bool spool_holds(const void *record) { return record && !is_closed; }
 
@@ -61,7 +61,7 @@ static struct watched thread;
 static void begin(int64_t since_ms) {
   schedule = (struct schedule){1000, 0, 1};
   thread = (struct watched){.process = &process, .schedule_fd = 0};
-  thread.entry = (struct board_entry){.process = 7, .thread = 3, .cpu_start_ns = 1000};
+  thread.entry = (struct thread_entry){.process = 7, .thread = 3, .cpu_start_ns = 1000};
   thread.entry.runtime = 4096;
   thread.entry.runtime_bytes = 64;
   count = 0;

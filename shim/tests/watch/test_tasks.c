@@ -77,9 +77,9 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 int64_t clock_now_ns(void) { return clock_ns; }
 int64_t clock_thread_cpu_ns(void) { return cpu_ns += cost_ns; }
 void loss_add(enum loss loss) { losses[loss]++; }
-void *spool_claim(unsigned lines) { return lines == 1 && count < 32768 ? &records[count++] : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  ((struct record_task *)record)->head = kind | lines << 16;
+void *spool_claim(unsigned slots) { return slots == 1 && count < 32768 ? &records[count++] : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  ((struct record_task *)record)->head = kind | slots << 16;
 }
 bool spool_holds(const void *record) { return record && !is_closed; }
 
