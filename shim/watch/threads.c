@@ -1,4 +1,4 @@
-/* Which threads are watched: those on the board, by process. */
+/* Which threads are watched: those in the thread table, by process. */
 #include "watch/threads.h"
 
 #include <unistd.h>
@@ -30,7 +30,9 @@ static uint32_t process_end; /* one past the highest that was ever used */
 static uint32_t seen_changes;
 static int64_t resumed_ns; /* the recording was paused before that */
 
-static struct thread_entry *board(void) { return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET); }
+static struct thread_entry *thread_table(void) {
+  return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET);
+}
 
 static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
 
@@ -77,11 +79,11 @@ static void forget(struct watched *thread) {
 
 /* The entry is given back, unless the thread has just done something to it itself. */
 static void release(uint32_t index, uint32_t state) {
-  atomic_compare_exchange_strong(state_of(&board()[index]), &state, ENTRY_FREE);
+  atomic_compare_exchange_strong(state_of(&thread_table()[index]), &state, ENTRY_FREE);
 }
 
 bool threads_left(const struct watched *thread) {
-  struct thread_entry *place = &board()[thread - watched];
+  struct thread_entry *place = &thread_table()[thread - watched];
   return atomic_load(state_of(place)) != ENTRY_LIVE || place->thread != thread->entry.thread;
 }
 
@@ -90,7 +92,7 @@ static bool is_elsewhere(const struct thread_entry *entry) {
   return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
 }
 
-/* The board can be written by whoever is recorded, also after it has given up its rights: what root's recorder looks at must
+/* The thread table can be written by whoever is recorded, also after it has given up its rights: what root's recorder looks at must
  * be of the recording. Others may look at no more than the program itself. */
 static bool is_of_recording(const struct watched *thread, const struct process *process) {
   if (thread->schedule_fd < 0 || thread->entry.pid != process->pid) return false;
@@ -142,7 +144,7 @@ static void finish(uint32_t index, const struct thread_entry *entry) {
 }
 
 static void update(uint32_t index, int64_t now_ns) {
-  struct thread_entry *place = &board()[index], entry;
+  struct thread_entry *place = &thread_table()[index], entry;
   uint32_t state = atomic_load_explicit(state_of(place), memory_order_acquire);
   if (state == ENTRY_LIVE && watched[index].entry.thread == place->thread) return;
   memcpy(&entry, place, sizeof entry);
@@ -162,7 +164,7 @@ void threads_update(int64_t now_ns) {
 
 void threads_pause(int64_t now_ns) {
   threads_update(now_ns);
-  threads_look(now_ns, true);
+  threads_poll(now_ns, true);
   for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
     if (watched[i].entry.thread) forget(&watched[i]);
   }
@@ -175,10 +177,10 @@ void threads_resume(int64_t now_ns) {
 
 /* ---- looks ---- */
 
-static void look_at(struct watched *thread) {
-  if (account_look(thread, PERIOD_NS)) return;
+static void poll_thread(struct watched *thread) {
+  if (account_observe(thread, PERIOD_NS)) return;
   uint32_t index = (uint32_t)(thread - watched);
-  if (atomic_load(state_of(&board()[index])) == ENTRY_ENDED) return; /* its entry says more: threads_update */
+  if (atomic_load(state_of(&thread_table()[index])) == ENTRY_ENDED) return; /* its entry says more: threads_update */
   account_gone(thread, thread->process->quiet_ns);
   forget(thread);
   release(index, ENTRY_LIVE);
@@ -212,30 +214,30 @@ static void refresh(struct process *process, int64_t now_ns) {
   plan_refresh(process, now_ns);
 }
 
-static void look_at_process(struct process *process, int64_t now_ns, bool all) {
+static void poll_process(struct process *process, int64_t now_ns, bool all) {
   if (process->refusals >= REFUSED) return;
   if (rests(process, now_ns) && !all) {
     refresh(process, now_ns);
-    tasks_look(process, now_ns, true, false);
+    tasks_poll(process, now_ns, true, false);
     return;
   }
   bool resting = true;
   for (struct watched *thread = process->threads, *next; thread; thread = next) {
     next = thread->next;
-    if (all || thread->due_ns <= now_ns) look_at(thread);
+    if (all || thread->due_ns <= now_ns) poll_thread(thread);
     resting = resting && thread->condition == CONDITION_BLOCKED;
   }
   process->resting = resting;
   plan_refresh(process, now_ns);
-  tasks_look(process, now_ns, false, all);
+  tasks_poll(process, now_ns, false, all);
   if (all) tasks_end(process, now_ns);
 }
 
-void threads_look(int64_t now_ns, bool all) {
+void threads_poll(int64_t now_ns, bool all) {
   for (uint32_t i = 0; i < process_end; i++) {
     struct process *process = &processes[i];
     int64_t pause_ns = rest_pause(process, CLOCK_SHARE, CLOCK_THREAD_NS, CLOCK_MOST_THREAD_NS);
-    if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) look_at_process(process, now_ns, all);
+    if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) poll_process(process, now_ns, all);
   }
 }
 

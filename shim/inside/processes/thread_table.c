@@ -1,4 +1,4 @@
-/* The board: which threads live, told to the watcher (formats/spool.h has the layout).
+/* The thread table: which threads live, for the watcher (formats/spool.h has the layout).
  *
  * An entry is taken by a compare-and-swap of its state and filled by its own thread. Threads of killed processes cannot
  * take themselves off: the watcher finds that they are gone. */
@@ -22,7 +22,7 @@ static struct thread_entry *entry_at(uint32_t index) {
 
 static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
 
-static void tell_change(void) { atomic_fetch_add((_Atomic uint32_t *)&spool->table_changes, 1); }
+static void count_change(void) { atomic_fetch_add((_Atomic uint32_t *)&spool->table_changes, 1); }
 
 /* The first entry in that state, made FILLING; SPOOL_THREAD_TABLE = none. */
 static uint32_t take(uint32_t wanted) {
@@ -68,7 +68,7 @@ void thread_table_begin(void) {
   this_thread.table_entry = index + 1;
   raise_end(index + 1);
   atomic_store(state_of(entry_at(index)), ENTRY_LIVE);
-  tell_change();
+  count_change();
 }
 
 void thread_table_end(void) {
@@ -79,5 +79,5 @@ void thread_table_end(void) {
   if (entry->thread != this_thread.id) return;
   entry->cpu_end_ns = clock_thread_cpu_ns();
   entry->end_ns = clock_now_ns();
-  if (atomic_compare_exchange_strong(state_of(entry), &live, ENTRY_ENDED)) tell_change();
+  if (atomic_compare_exchange_strong(state_of(entry), &live, ENTRY_ENDED)) count_change();
 }

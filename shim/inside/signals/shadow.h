@@ -23,7 +23,7 @@ void signals_begin_call(struct signals_call *outer, bool blocked);
 void signals_end_call(const struct signals_call *outer);
 bool signals_held(void);  /* a signal waits that this thread would get if open */
 bool signals_guest(void); /* in a vfork child */
-int signals_wish_action(const struct sigaction *action, struct sigaction *before);      /* sigaction of our signal */
+int signals_shadow_action(const struct sigaction *action, struct sigaction *before);    /* sigaction of our signal */
 int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout); /* sigtimedwait */
 
 #pragma GCC visibility pop

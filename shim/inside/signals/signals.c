@@ -1,17 +1,17 @@
-/* The tick signal: a real-time signal that is ours, in a process whose program believes it is its own.
+/* The tick signal: a real-time signal of ours, in a process whose program must not notice it.
  *
- * Really, our handler is installed and the signal is open in every thread, always. The program is told another story,
- * kept here: the *wished* action (what sigaction would report without us), and for each thread the *wished* block (what
- * its mask would say). sigexports.c stands in front of every call that reads or writes one of the two.
+ * Our handler is always installed, and the signal is unblocked in every thread. For the program we keep a *shadow*: the
+ * shadow action (what sigaction would report without us) and, for each thread, the shadow block (what its mask would
+ * say). sigexports.c stands in front of every call that reads or writes one of the two.
  *
- * A signal of our number that is not a tick is the program's: it gets what the program wished for (its handler, death,
- * nothing), and if it is wished blocked, it waits in held.c.
+ * A signal of our number that is not a tick belongs to the program: it gets the shadow action (the program's handler, the
+ * default action or nothing), and while the shadow block is set, it waits in held.c.
  *
- * A vfork child runs in its parent's memory, with a mask and actions of its own and no ticks. It is a *guest* of the
- * thread that it runs on: it gets its own wished block beside the thread's, and its actions are set for real.
+ * A vfork child runs in its parent's memory, with a mask and actions of its own and without ticks. It is a *guest* of the
+ * thread that it runs on: it has a shadow block of its own, and its actions are really set.
  *
- * Known limits: a handler whose sa_mask holds our signal runs with it open; siglongjmp and sigreturn do not bring back
- * an older wished block; foreign signals of our number cannot be read from a signalfd. */
+ * Known limits: a handler whose sa_mask holds our signal runs with the signal unblocked; siglongjmp and sigreturn do not
+ * restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/signals.h"
 
@@ -35,7 +35,7 @@
 #define LISTENERS 64
 
 /* The story that one thread is told. */
-struct thread_wishes {
+struct thread_shadow {
   int32_t owner; /* thread that `blocked` speaks of; 0 = never looked */
   int32_t guest; /* vfork child that `guest_blocked` speaks of; 0 = none yet */
   bool blocked;
@@ -50,7 +50,7 @@ struct thread_wishes {
   struct timespec timeout;
 };
 
-static THREAD_LOCAL struct thread_wishes self;
+static THREAD_LOCAL struct thread_shadow self;
 static int number; /* 0 = not installed: every interposed call is only forwarded */
 static signals_handler *tick_handler;
 static _Atomic int real_flags;
@@ -114,8 +114,8 @@ static int install_real(int flags) {
 }
 
 /* A program that handles our number and wants system calls to end with EINTR gets that from the real action. */
-static int flags_for(const struct sigaction *wished) {
-  bool interrupts = shadow_is_function(wished) && !(wished->sa_flags & SA_RESTART);
+static int flags_for(const struct sigaction *shadow) {
+  bool interrupts = shadow_is_function(shadow) && !(shadow->sa_flags & SA_RESTART);
   return SA_SIGINFO | SA_ONSTACK | (interrupts ? 0 : SA_RESTART);
 }
 
@@ -123,7 +123,7 @@ static bool really_ours(struct sigaction *real) {
   return next.sigaction(number, NULL, real) == 0 && real->sa_sigaction == on_signal;
 }
 
-/* ---- the wished block ---- */
+/* ---- the shadow block ---- */
 
 static void become_listener(int32_t thread) {
   if (atomic_load(&listeners[self.listener % LISTENERS]) == thread) return;
@@ -293,7 +293,7 @@ static void call_masked(const struct sigaction *action, siginfo_t *info, void *c
   *blocked = self.in_call ? self.after_call : before;
 }
 
-static void wished_action(siginfo_t *info, void *context) {
+static void deliver_to_program(siginfo_t *info, void *context) {
   struct sigaction action, before;
   shadow_action_read(&action);
   if (action.sa_handler == SIG_IGN) return;
@@ -325,7 +325,7 @@ static SLOW_PATH void foreign_signal(siginfo_t *info, void *context) {
   else if (*block_of(thread) || waits_for_handled())
     hold(info, thread);
   else
-    wished_action(info, context);
+    deliver_to_program(info, context);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
@@ -342,28 +342,28 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
 
 /* The child's actions are the kernel's business: no tick can reach it. */
 static int guest_action(const struct sigaction *action, struct sigaction *before) {
-  struct sigaction real, wished;
+  struct sigaction real, shadow;
   int result = next.sigaction(number, action, &real);
   if (result != 0) return result;
   if (real.sa_sigaction == on_signal) {
-    shadow_action_read(&wished);
-    real = wished;
+    shadow_action_read(&shadow);
+    real = shadow;
   }
   if (before != NULL) shadow_action_report(before, &real);
   return 0;
 }
 
-int signals_wish_action(const struct sigaction *action, struct sigaction *before) {
-  struct sigaction wished, old;
+int signals_shadow_action(const struct sigaction *action, struct sigaction *before) {
+  struct sigaction shadow, old;
   if (is_guest(current_thread())) return guest_action(action, before);
   if (action == NULL) {
     shadow_action_read(&old);
   } else {
-    wished = *action;
-    shadow_action_normalize(&wished);
-    shadow_action_write(&wished, &old);
-    if (wished.sa_handler == SIG_IGN) held_discard();
-    if (flags_for(&wished) != atomic_load(&real_flags)) install_real(flags_for(&wished));
+    shadow = *action;
+    shadow_action_normalize(&shadow);
+    shadow_action_write(&shadow, &old);
+    if (shadow.sa_handler == SIG_IGN) held_discard();
+    if (flags_for(&shadow) != atomic_load(&real_flags)) install_real(flags_for(&shadow));
   }
   if (before != NULL) shadow_action_report(before, &old);
   return 0;
@@ -459,10 +459,10 @@ void signals_postfork_child(void) {
 }
 
 /* exec keeps "ignored", the mask and what is pending; it resets functions by itself. */
-static void ignore_as_wished(void) {
-  struct sigaction wished, real;
-  shadow_action_read(&wished);
-  if (wished.sa_handler == SIG_IGN && really_ours(&real)) next.sigaction(number, &wished, NULL);
+static void ignore_as_shadowed(void) {
+  struct sigaction shadow, real;
+  shadow_action_read(&shadow);
+  if (shadow.sa_handler == SIG_IGN && really_ours(&real)) next.sigaction(number, &shadow, NULL);
 }
 
 void signals_before_exec(void) {
@@ -474,16 +474,16 @@ void signals_before_exec(void) {
     really_mask(SIG_BLOCK);
     while (!is_guest(thread) && held_take(thread, &info)) send_to(thread, &info);
   }
-  ignore_as_wished();
+  ignore_as_shadowed();
   errno = error;
 }
 
 void signals_after_failed_exec(void) {
-  struct sigaction wished;
+  struct sigaction shadow;
   if (number == 0) return;
   int error = errno;
-  shadow_action_read(&wished);
-  if (wished.sa_handler == SIG_IGN && !signals_guest()) install_real(atomic_load(&real_flags));
+  shadow_action_read(&shadow);
+  if (shadow.sa_handler == SIG_IGN && !signals_guest()) install_real(atomic_load(&real_flags));
   if (signals_shadow_blocked()) really_mask(SIG_UNBLOCK);
   errno = error;
 }
