@@ -31,7 +31,7 @@ $(VENV)/.stamp-tools: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/*/*.[ch] shim/inside/*/*.[ch]) $(wildcard formats/spool/*.h) \
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) $(wildcard formats/spool/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'

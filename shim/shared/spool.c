@@ -1,7 +1,7 @@
 /* The spool: a file shared by every recorded process and the recorder. Layout and protocol: formats/spool/spool.h.
  *
- * Writers are lock-free and re-entrant: a tick may land inside a memory sample's claim. Invariant: every line below
- * min(cursor, SPOOL_CHUNK_LINES) of a chunk was claimed by exactly one claim, or is the unusable tail of the chunk. */
+ * Writers are lock-free and re-entrant: a tick may land inside a memory sample's claim. Invariant: every slot below
+ * min(cursor, SPOOL_CHUNK_SLOTS) of a chunk was claimed by exactly one claim, or is the unusable tail of the chunk. */
 #include "shared/spool.h"
 
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 
 struct spool_header *spool;
 static size_t mapped_bytes;
-static uint32_t mapped_slots;
+static uint32_t mapped_chunks;
 static uint32_t own_process;
 static int32_t own_pid;
 static uint64_t own_pid_namespace;
@@ -44,7 +44,7 @@ static void *map_file(int fd, size_t size) {
     void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base != MAP_FAILED) {
       mapped_bytes = size;
-      mapped_slots = (uint32_t)((size - SPOOL_CHUNKS_OFFSET) / SPOOL_CHUNK_BYTES);
+      mapped_chunks = (uint32_t)((size - SPOOL_CHUNKS_OFFSET) / SPOOL_CHUNK_BYTES);
       return base;
     }
     size = SPOOL_CHUNKS_OFFSET + (size - SPOOL_CHUNKS_OFFSET) / 2 / SPOOL_CHUNK_BYTES * SPOOL_CHUNK_BYTES;
@@ -94,30 +94,31 @@ uint32_t spool_process(void) { return own_process; }
 
 uint64_t spool_pid_namespace(void) { return own_pid_namespace; }
 
-/* Words lie at pid % SPOOL_EXECS or a few places on, when pids that far apart call exec at once. */
-#define WORD_PLACES 8
+/* Handoffs lie at pid % SPOOL_HANDOFFS or a few places on, when pids that far apart call exec at once. */
+#define HANDOFF_PLACES 8
 
 static _Atomic uint64_t *handoff_at(pid_t pid, unsigned place) {
-  return (_Atomic uint64_t *)&spool->execs[((uint32_t)pid + place) % SPOOL_EXECS];
+  return (_Atomic uint64_t *)&spool->handoffs[((uint32_t)pid + place) % SPOOL_HANDOFFS];
 }
 
-void spool_leave_word(pid_t pid, uint32_t process) {
+void spool_leave_handoff(pid_t pid, uint32_t process) {
   if (!process) {
-    spool_take_word(pid);
+    spool_take_handoff(pid);
     return;
   }
-  for (unsigned place = 0; place < WORD_PLACES; place++) {
-    uint64_t word = atomic_load(handoff_at(pid, place));
-    if (word && (uint32_t)word != (uint32_t)pid) continue;
-    if (atomic_compare_exchange_strong(handoff_at(pid, place), &word, (uint32_t)pid | (uint64_t)process << 32)) return;
+  for (unsigned place = 0; place < HANDOFF_PLACES; place++) {
+    uint64_t handoff = atomic_load(handoff_at(pid, place));
+    if (handoff && (uint32_t)handoff != (uint32_t)pid) continue;
+    if (atomic_compare_exchange_strong(handoff_at(pid, place), &handoff, (uint32_t)pid | (uint64_t)process << 32))
+      return;
   }
 }
 
-uint32_t spool_take_word(pid_t pid) {
-  for (unsigned place = 0; place < WORD_PLACES; place++) {
-    uint64_t word = atomic_load(handoff_at(pid, place));
-    if ((uint32_t)word != (uint32_t)pid) continue;
-    if (atomic_compare_exchange_strong(handoff_at(pid, place), &word, 0)) return (uint32_t)(word >> 32);
+uint32_t spool_take_handoff(pid_t pid) {
+  for (unsigned place = 0; place < HANDOFF_PLACES; place++) {
+    uint64_t handoff = atomic_load(handoff_at(pid, place));
+    if ((uint32_t)handoff != (uint32_t)pid) continue;
+    if (atomic_compare_exchange_strong(handoff_at(pid, place), &handoff, 0)) return (uint32_t)(handoff >> 32);
   }
   return 0;
 }
@@ -133,13 +134,13 @@ static bool take_offer(uint64_t *offer) {
 
 static struct chunk_header *open_chunk(uint64_t offer) {
   const uint32_t *ring = (const uint32_t *)((const char *)spool + SPOOL_HEADER_BYTES);
-  uint32_t slot = ring[offer % SPOOL_RING];
-  if (slot >= mapped_slots) {
+  uint32_t number = ring[offer % SPOOL_RING];
+  if (number >= mapped_chunks) {
     loss_add(LOSS_unmapped_chunk);
     return NULL;
   }
   struct chunk_header *chunk =
-      (struct chunk_header *)((char *)spool + SPOOL_CHUNKS_OFFSET + (size_t)slot * SPOOL_CHUNK_BYTES);
+      (struct chunk_header *)((char *)spool + SPOOL_CHUNKS_OFFSET + (size_t)number * SPOOL_CHUNK_BYTES);
   chunk->offer = offer;
   chunk->opened_ns = clock_now_ns();
   chunk->pid = own_pid;
@@ -171,28 +172,28 @@ static SLOW_PATH bool next_chunk(struct chunk_header *full) {
   return true;
 }
 
-static void *line_of(struct chunk_header *chunk, uint32_t at) { return (char *)chunk + (size_t)at * SPOOL_LINE_BYTES; }
+static void *slot_at(struct chunk_header *chunk, uint32_t at) { return (char *)chunk + (size_t)at * SPOOL_SLOT_BYTES; }
 
-/* Claims lines of the chunk; NULL when they do not fit, or when the chunk is no longer this process's own. What was
+/* Claims slots of the chunk; NULL when they do not fit, or when the chunk is no longer this process's own. What was
  * claimed and cannot be used is published as nothing, so that the chunk can be finished. */
-static void *claim_in(struct chunk_header *chunk, uint32_t lines) {
+static void *claim_in(struct chunk_header *chunk, uint32_t slots) {
   _Atomic uint32_t *cursor = (_Atomic uint32_t *)&chunk->cursor;
-  if (atomic_load(cursor) >= SPOOL_CHUNK_LINES) return NULL;
-  uint32_t at = atomic_fetch_add(cursor, lines);
-  if (at >= SPOOL_CHUNK_LINES) return NULL;
-  bool fits = lines <= SPOOL_CHUNK_LINES - at;
+  if (atomic_load(cursor) >= SPOOL_CHUNK_SLOTS) return NULL;
+  uint32_t at = atomic_fetch_add(cursor, slots);
+  if (at >= SPOOL_CHUNK_SLOTS) return NULL;
+  bool fits = slots <= SPOOL_CHUNK_SLOTS - at;
   if (unlikely(!fits || atomic_load(&current) != chunk)) {
-    spool_publish(line_of(chunk, at), SPOOL_PAD, fits ? lines : SPOOL_CHUNK_LINES - at);
+    spool_publish(slot_at(chunk, at), SPOOL_PAD, fits ? slots : SPOOL_CHUNK_SLOTS - at);
     return NULL;
   }
-  atomic_store_explicit((_Atomic uint32_t *)line_of(chunk, at), lines << 16, memory_order_relaxed);
-  return line_of(chunk, at);
+  atomic_store_explicit((_Atomic uint32_t *)slot_at(chunk, at), slots << 16, memory_order_relaxed);
+  return slot_at(chunk, at);
 }
 
-void *spool_claim(unsigned lines) {
-  for (int attempt = 0; spool && lines < SPOOL_CHUNK_LINES && attempt < 16; attempt++) {
+void *spool_claim(unsigned slots) {
+  for (int attempt = 0; spool && slots < SPOOL_CHUNK_SLOTS && attempt < 16; attempt++) {
     struct chunk_header *chunk = atomic_load(&current);
-    void *record = chunk ? claim_in(chunk, lines) : NULL;
+    void *record = chunk ? claim_in(chunk, slots) : NULL;
     if (record) return record;
     if (!next_chunk(chunk)) break;
   }
@@ -200,16 +201,16 @@ void *spool_claim(unsigned lines) {
   return NULL;
 }
 
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  atomic_store_explicit((_Atomic uint32_t *)record, kind | lines << 16, memory_order_release);
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  atomic_store_explicit((_Atomic uint32_t *)record, kind | slots << 16, memory_order_release);
 }
 
 /* What is written after this goes into another chunk. */
 void spool_finish_chunk(void) {
   struct chunk_header *chunk = atomic_exchange(&current, NULL);
   if (!chunk) return;
-  uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, SPOOL_CHUNK_LINES);
-  if (at < SPOOL_CHUNK_LINES) spool_publish(line_of(chunk, at), SPOOL_PAD, SPOOL_CHUNK_LINES - at);
+  uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, SPOOL_CHUNK_SLOTS);
+  if (at < SPOOL_CHUNK_SLOTS) spool_publish(slot_at(chunk, at), SPOOL_PAD, SPOOL_CHUNK_SLOTS - at);
   close_chunk(chunk);
 }
 

@@ -6,7 +6,7 @@
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
 
@@ -56,7 +56,7 @@ bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   if (asyncio->tasks) return true;
   int64_t pause_ns = (clock_thread_cpu_ns() - started_ns) * SEARCH_SHARE;
   asyncio->due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
-  asyncio->looked_ns = now_ns; /* what is found next time has come since */
+  asyncio->polled_ns = now_ns; /* what is found next time has come since */
   return false;
 }
 

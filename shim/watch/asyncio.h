@@ -3,7 +3,7 @@
 #define SCALENE_TRACE_WATCH_ASYNCIO_H
 
 #include "shared/base.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -23,10 +23,10 @@ struct asyncio {
   int coroutine_at;                                  /* offset in a task; 0 = not known yet */
   uint32_t shift;                                    /* one task in 1 << shift is looked at, */
   double weight;                                     /* and stands for so many */
-  bool sampled, met;                                 /* was shift ever above 0; did the last look meet tasks */
+  bool sampled, observed;                            /* was shift ever above 0; did the last look meet tasks */
   uint32_t pass;                                     /* counts looks */
   uint32_t unread, unread_now, crowded, crowded_now; /* the most of a look so far, and of this one */
-  int64_t looked_ns, due_ns;
+  int64_t polled_ns, due_ns;
   bool behind; /* the process has run since the last look */
 };
 

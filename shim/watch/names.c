@@ -8,8 +8,7 @@
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
-#include "watch/remote.h"
-#include "watch/stack.h"
+#include "watch/reading/remote.h"
 #include "watch/threads.h"
 
 #define MOST_CHARACTERS 200
@@ -91,15 +90,15 @@ static uint32_t digits_at_end(const char *data, uint32_t kind, uint32_t length) 
 /* ---- the part before the number ---- */
 
 static void write_prefix(uint64_t hash, const char *text, size_t bytes) {
-  unsigned lines = 1 + (unsigned)((bytes + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES);
+  unsigned slots = 1 + (unsigned)((bytes + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
   if (known[hash % KNOWN] == hash) return;
-  struct record_type *record = spool_claim(lines);
+  struct record_type *record = spool_claim(slots);
   if (!record) return;
   record->thread = target.thread;
   record->type = hash;
   record->name_bytes = (uint32_t)bytes;
   __builtin_memcpy(record + 1, text, bytes);
-  spool_publish(record, RECORD_TYPE, lines);
+  spool_publish(record, RECORD_TYPE, slots);
   known[hash % KNOWN] = hash;
 }
 

@@ -14,7 +14,7 @@
 #include "shared/stacks/scratch.h"
 #include "shared/stacks/target.h"
 #include "shared/words.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 #include "watch/threads.h"
 
 #define MAX_INTERPRETERS 64
@@ -25,7 +25,6 @@
 #define SEARCH_NS 5000000 /* between two searches of one process */
 #define MAX_TRIES 64
 
-struct stack_target target;
 static struct scratch scratch;
 static struct {
   uintptr_t start;
@@ -37,7 +36,7 @@ static struct {
 
 static void know_layout(struct watched *thread) {
   struct process *process = thread->process;
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   char runtime[RUNTIME_BYTES];
   process->layout_known = true;
   if (!entry->python_version || !entry->runtime || !entry->code_type) return;

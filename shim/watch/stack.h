@@ -8,9 +8,6 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The process whose memory is read, and the thread that the records name: set by stack_aim. */
-extern struct stack_target target;
-
 /* Hash of its innermost node, 0 = none; false = torn. The caller sees to it that the thread does not run meanwhile;
  * `moving`: it may, so the innermost frame must be the same before and after. */
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash);

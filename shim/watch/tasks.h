@@ -10,24 +10,25 @@
 /* ---- awaits.c: where tasks are suspended ---- */
 
 #define AWAITS_BLOCK 256
-enum sighting {
-  SIGHT_GONE,   /* there is none, or its loop does not run */
-  SIGHT_UNREAD, /* one that is not understood */
-  SIGHT_MOVING, /* it ran while it was read */
-  SIGHT_RUNNING,
-  SIGHT_SUSPENDED
+enum task_state {
+  TASK_GONE,   /* there is none, or its loop does not run */
+  TASK_UNREAD, /* one that is not understood */
+  TASK_MOVING, /* it ran while it was read */
+  TASK_RUNNING,
+  TASK_SUSPENDED
 };
 /* A task as it was met. */
-struct sight {
+struct task_observation {
   uintptr_t task, coroutine, name_object;
   uint64_t name_check; /* of a suspended one: differs where the name does */
   uint64_t stack;
   uint32_t thread;
-  enum sighting state;
+  enum task_state state;
   bool truncated;
 };
 /* Looks at the tasks behind at most AWAITS_BLOCK weak references. */
-void awaits_read(struct process *process, const uintptr_t *references, struct sight *sights, int count, int64_t now_ns);
+void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
+                 int64_t now_ns);
 
 /* ---- names.c: names of tasks ---- */
 
@@ -44,7 +45,7 @@ bool names_read(struct process *process, uintptr_t object, struct task_name *out
 /* ---- tasks.c: how long tasks are suspended ---- */
 
 /* Looks at the tasks of the process if that is due; `all`: anyway. still: nothing of it has run since the last call. */
-void tasks_look(struct process *process, int64_t now_ns, bool still, bool all);
+void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all);
 /* No more looks: what is known is written. */
 void tasks_end(struct process *process, int64_t now_ns);
 

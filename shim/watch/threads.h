@@ -11,7 +11,7 @@
 #include "shared/loss.h"
 #include "shared/stacks/pylayout.h"
 #include "watch/asyncio.h"
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -23,16 +23,16 @@ struct wait {
 
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
 
-/* A thread, at the place of its entry on the board. Invariant, at a look that finds it blocked: charged_ns == time since
+/* A thread, at the place of its entry on the thread table. Invariant, at a look that finds it blocked: charged_ns == time since
  * base_ns - time on the CPU - delay. So what no look has met is owed, and goes to the next wait that is met. */
 struct watched {
-  struct board_entry entry; /* a copy; thread 0 = nothing is watched here */
+  struct thread_entry entry; /* a copy; thread 0 = nothing is watched here */
   struct process *process;
   struct watched *next; /* of the same process */
   int schedule_fd;
   enum condition condition; /* at the last look */
   struct schedule seen;     /* then */
-  int64_t looked_ns;        /* when that was */
+  int64_t polled_ns;        /* when that was */
   int64_t due_ns;           /* when to look again */
   int64_t blocked_ns;       /* since when it has not run */
   int64_t base_delay_ns;
@@ -74,10 +74,10 @@ static inline void process_give_up(struct watched *thread) {
  * what is read there. */
 bool threads_left(const struct watched *thread);
 
-/* Takes in what has changed on the board. */
+/* Takes in what has changed on the thread table. */
 void threads_update(int64_t now_ns);
 /* Looks at every thread that is due; `all`: at all of them. */
-void threads_look(int64_t now_ns, bool all);
+void threads_poll(int64_t now_ns, bool all);
 /* Takes a last look, and watches nobody until threads_resume; what passed in between is nobody's. */
 void threads_pause(int64_t now_ns);
 void threads_resume(int64_t now_ns);
@@ -90,7 +90,7 @@ int64_t threads_idle_since(int64_t now_ns);
 /* Time counts from the thread's start, or from `since_ns` if that is later. */
 void account_begin(struct watched *thread, int64_t since_ns);
 /* One look. false = the thread is gone. */
-bool account_look(struct watched *thread, int64_t period_ns);
+bool account_observe(struct watched *thread, int64_t period_ns);
 /* The thread was blocked at the last look, and has not run since. */
 void account_rest(struct watched *thread, int64_t t_ns);
 /* The thread was blocked until `until_ns`, or ended as its entry says. */

@@ -67,14 +67,14 @@ static void run(void) {
     if (wait_out_pause()) continue;
     int64_t now_ns = clock_now_ns();
     threads_update(now_ns);
-    threads_look(now_ns, false);
+    threads_poll(now_ns, false);
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
   threads_update(clock_now_ns());
-  threads_look(clock_now_ns(), true);
+  threads_poll(clock_now_ns(), true);
 }
 
-/* Watches the threads on the board of the spool at `path`, until scalene_watch_stop. 0 = ok. Once in a process. */
+/* Watches the threads on the thread table of the spool at `path`, until scalene_watch_stop. 0 = ok. Once in a process. */
 EXPORT int scalene_watch(const char *path) {
   pthread_condattr_t attributes;
   if (spool_open(path)) return -1;

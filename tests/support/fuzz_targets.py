@@ -35,7 +35,7 @@ from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.formats.cpython.linetable import line_table
 from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
 from scalene_trace.formats.errors import TraceError
-from scalene_trace.formats.spool.chunks import LINE_BYTES, frame_of, part_path
+from scalene_trace.formats.spool.chunks import SLOT_BYTES, frame_of, part_path
 from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace import schema
@@ -63,11 +63,11 @@ GOOD_HEADER = {
     "version": _C["SPOOL_VERSION"],
     "chunk_bytes": _C["SPOOL_CHUNK_BYTES"],
     "ring_entries": _C["SPOOL_RING"],
-    "chunk_slots": 2,
+    "chunk_count": 2,
     "start_mono_ns": 10**9,
     "start_real_ns": 1_700_000_000 * 10**9,
     "offered": 2,
-    "slots_used": 2,
+    "chunks_used": 2,
     "taken": 1,
     "cpu_interval_ns": 10**7,
 }
@@ -125,8 +125,8 @@ def frames_of(data: bytes) -> bytes:
 
 def frame(way: int, data: bytes) -> bytes:
     """A frame with ``data`` as its lines; in its head, exclusive-ored; as what its checksum is of; or as all of it."""
-    lines = max(1, -(-len(data) // LINE_BYTES))
-    honest = frame_of(1 + way % 7, way // 4, data.ljust(lines * LINE_BYTES, b"\0"))
+    lines = max(1, -(-len(data) // SLOT_BYTES))
+    honest = frame_of(1 + way % 7, way // 4, data.ljust(lines * SLOT_BYTES, b"\0"))
     if way % 4 == 0:
         return honest
     if way % 4 == 1:
@@ -146,7 +146,7 @@ def fuzz_parts(data: bytes, folder: Path) -> None:
     """What ``--recover`` does with part files of which the second one has these frames."""
     path = folder / "spool"
     path.write_bytes(kept("spool", "one-of-each"))
-    part_path(path, 1).write_bytes(frame(0, bytes(LINE_BYTES)))
+    part_path(path, 1).write_bytes(frame(0, bytes(SLOT_BYTES)))
     part_path(path, 2).write_bytes(frames_of(data))
     convert(path)
 

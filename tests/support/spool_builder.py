@@ -11,8 +11,8 @@ from scalene_trace.formats.spool.chunks import frame_of, part_path
 from scalene_trace.formats.spool.layout import constants, record_kinds, struct_dtype
 
 C = constants()
-LINE = C["SPOOL_LINE_BYTES"]
-CHUNK_LINES = C["SPOOL_CHUNK_LINES"]
+LINE = C["SPOOL_SLOT_BYTES"]
+CHUNK_SLOTS = C["SPOOL_CHUNK_SLOTS"]
 PYTHON_311 = 0x030B07F0
 #: Start of every spool built here: the records' t_ns are absolute, those of a trace count from this.
 START_MONO_NS = 5_000_000_000
@@ -30,7 +30,7 @@ class SpoolBuilder:
             "version": C["SPOOL_VERSION"],
             "chunk_bytes": C["SPOOL_CHUNK_BYTES"],
             "ring_entries": C["SPOOL_RING"],
-            "chunk_slots": 64,
+            "chunk_count": 64,
             "start_mono_ns": START_MONO_NS,
             "start_real_ns": START_REAL_NS,
             "cpu_interval_ns": 10_000_000,
@@ -65,7 +65,7 @@ class SpoolBuilder:
         """Whole lines, as they are."""
         assert len(data) % LINE == 0
         chunk = self._open.get(process)
-        if chunk is None or len(chunk) + len(data) > (CHUNK_LINES - 1) * LINE:
+        if chunk is None or len(chunk) + len(data) > (CHUNK_SLOTS - 1) * LINE:
             chunk = self._open[process] = bytearray()
             self._chunks.append((process, chunk))
         chunk += data
@@ -75,7 +75,7 @@ class SpoolBuilder:
         """Many one-line records (dtype of ``record_KIND``; their heads are filled here)."""
         records["head"] = _KIND_NUMBERS[f"record_{kind}"] | 1 << 16
         data = records.tobytes()
-        step = (CHUNK_LINES - 1) * LINE
+        step = (CHUNK_SLOTS - 1) * LINE
         for at in range(0, len(data), step):
             self.new_chunk(process).raw(data[at : at + step], process)
         return self
@@ -168,7 +168,7 @@ class SpoolBuilder:
         """The bytes of the spool file, up to the last chunk. The ``drained`` first chunks are empty."""
         header = np.zeros(1, struct_dtype("spool_header"))
         count = len(self._chunks)
-        for name, value in ({"offered": count, "taken": count, "slots_used": count} | self.header).items():
+        for name, value in ({"offered": count, "taken": count, "chunks_used": count} | self.header).items():
             header[name] = value
         for number, lost in self.losses.items():
             header["losses"][0, number] = lost

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_LINES, CHUNKS_OFFSET, LINE_BYTES
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET, SLOT_BYTES
 from scalene_trace.formats.spool.layout import constants, ffi, struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.recorder.run.drain import Drain
@@ -33,11 +33,11 @@ class Writer:
         header.taken += 1
         return slot
 
-    def fill(self, count: int = CHUNK_LINES - 1, closed: bool = True, unfinished: int = -1) -> int:
+    def fill(self, count: int = CHUNK_SLOTS - 1, closed: bool = True, unfinished: int = -1) -> int:
         """A chunk of ``count`` ticks, the one at ``unfinished`` not published; returns its slot."""
         offer, slot = int(self.space.header.taken), self.take()
         head = {"process": self.process, "pid": self.pid, "pid_namespace": self.namespace, "offer": offer}
-        cursor = CHUNK_LINES + 1 if closed else 1 + count
+        cursor = CHUNK_SLOTS + 1 if closed else 1 + count
         header = ffi().new("struct chunk_header *", head | {"cursor": cursor, "closed": closed})
         ticks = np.zeros(count, struct_dtype("record_tick"))
         ticks["head"] = C["RECORD_TICK"] | 1 << 16
@@ -51,7 +51,7 @@ class Writer:
     def publish(self, slot: int, line: int) -> None:
         """Publishes the tick that was left unfinished."""
         head = (C["RECORD_TICK"] | 1 << 16).to_bytes(4, "little")
-        os.pwrite(self.space.descriptor, head, self.offset(slot) + (1 + line) * LINE_BYTES)
+        os.pwrite(self.space.descriptor, head, self.offset(slot) + (1 + line) * SLOT_BYTES)
 
     @staticmethod
     def offset(slot: int) -> int:

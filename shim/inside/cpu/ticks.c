@@ -31,7 +31,7 @@ static _Atomic bool sub_interpreters_seen;
 /* ---- pause ----
  *
  * A thread notices at its next tick or look. From then on its timers are not set again, but for the kernel timer, which
- * looks every PAUSED_LOOK_NS of CPU time whether the recording goes on. What the thread uses meanwhile is kept apart from
+ * looks every PAUSED_POLL_NS of CPU time whether the recording goes on. What the thread uses meanwhile is kept apart from
  * its exact CPU time, to which the analysis scales the ticks. */
 
 void ticks_count_unseen(int64_t sign) {
@@ -46,7 +46,7 @@ void ticks_count_unseen(int64_t sign) {
 static void stand_still(void) {
   this_thread.standing = true;
   ticks_count_unseen(-1);
-  timers_set_kernel(PAUSED_LOOK_NS);
+  timers_set_kernel(PAUSED_POLL_NS);
 }
 
 static void go_on(void) {
@@ -58,7 +58,7 @@ static void go_on(void) {
   t->user_system_seen_ns = t->system_seen_ns;
   t->user_carry_ns = 0;
   t->perf_user_ns = -1;
-  timers_set_kernel(KERNEL_LOOK_NS);
+  timers_set_kernel(KERNEL_POLL_NS);
   if (t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_first_ns());
   if (t->user_spent && t->user_timer >= 0) timers_begin_user_schedule();
   t->perf_spent = t->user_spent = false;
@@ -148,7 +148,7 @@ static void on_perf(const void *context) {
   struct thread_state *t = &this_thread;
   if (stands_still()) {
     t->perf_spent = t->kernel_timer >= 0;
-    if (!t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_LOOK_NS);
+    if (!t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_POLL_NS);
     return;
   }
   sample(context, t->mean_ns, 0, 0);
@@ -171,7 +171,7 @@ static void watch_perf(int64_t user_ns) {
 }
 
 /* True when this scheduler tick fell into the kernel. */
-static bool on_kernel_look(const void *context) {
+static bool on_kernel_timer(const void *context) {
   struct thread_state *t = &this_thread;
   int64_t user_ns, system_ns;
   if (stands_still()) return false;
@@ -201,12 +201,12 @@ static void on_user_timer(const void *context) {
   struct thread_state *t = &this_thread;
   if (stands_still()) {
     t->user_spent = t->kernel_timer >= 0;
-    t->next_user_ns = clock_thread_cpu_ns() + PAUSED_LOOK_NS;
+    t->next_user_ns = clock_thread_cpu_ns() + PAUSED_POLL_NS;
     if (!t->user_spent) timers_set_user();
     return;
   }
   int64_t user_ns, system_ns, weight = due_ns() + t->user_carry_ns;
-  bool in_kernel = on_kernel_look(context);
+  bool in_kernel = on_kernel_timer(context);
   clock_thread_usage(&user_ns, &system_ns);
   weight -= system_ns - t->user_system_seen_ns;
   t->user_system_seen_ns = system_ns;
@@ -230,7 +230,7 @@ bool ticks_handle(siginfo_t *info, void *context) {
   } else if (signal == SIGNAL_USER) {
     if (this_thread.user_timer >= 0) on_user_timer(context);
   } else if (this_thread.kernel_timer >= 0) {
-    on_kernel_look(context);
+    on_kernel_timer(context);
   }
   return true;
 }

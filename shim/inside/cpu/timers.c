@@ -209,15 +209,15 @@ void timers_arm_user(void) {
   if (this_thread.user_timer >= 0) timers_begin_user_schedule();
 }
 
-void timers_set_kernel(int64_t look_ns) {
+void timers_set_kernel(int64_t period_ns) {
   if (this_thread.kernel_timer < 0) return;
-  struct itimerspec every = {.it_interval = as_timespec(look_ns), .it_value = as_timespec(look_ns)};
+  struct itimerspec every = {.it_interval = as_timespec(period_ns), .it_value = as_timespec(period_ns)};
   syscall(SYS_timer_settime, this_thread.kernel_timer, 0, &every, NULL);
 }
 
 static void arm_kernel_timer(void) {
   this_thread.kernel_timer = create_timer(&kernel_cookie);
-  timers_set_kernel(this_thread.standing ? PAUSED_LOOK_NS : KERNEL_LOOK_NS);
+  timers_set_kernel(this_thread.standing ? PAUSED_POLL_NS : KERNEL_POLL_NS);
 }
 
 /* ---- arming ---- */

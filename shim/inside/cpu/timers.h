@@ -8,8 +8,8 @@
 
 #pragma GCC visibility push(hidden)
 
-#define KERNEL_LOOK_NS 2000000  /* at most the scheduler's tick (1 to 10 ms); finer only costs */
-#define PAUSED_LOOK_NS 10000000 /* while the recording is paused: whether it goes on */
+#define KERNEL_POLL_NS 2000000  /* at most the scheduler's tick (1 to 10 ms); finer only costs */
+#define PAUSED_POLL_NS 10000000 /* while the recording is paused: whether it goes on */
 
 /* Arms / disarms the calling thread. Context: signal. */
 void timers_arm(void);

@@ -1,7 +1,7 @@
 /* What calls of the CUDA libraries copy, allocate and wait, exactly: every call counts.
  *
  * A program may make a hundred thousand calls a second. So a thread adds up what it does from one stack in one direction,
- * and tells it when the last telling was TELL_NS ago: at the next call, at a tick, at its end, or when its process ends
+ * and tells it when the last telling was FLUSH_NS ago: at the next call, at a tick, at its end, or when its process ends
  * with the thread still there. A call that comes alone is told at once. */
 #include "inside/cuda/calls.h"
 
@@ -15,7 +15,7 @@
 #include "shared/saferead.h"
 #include "shared/spool.h"
 
-#define TELL_NS 10000000
+#define FLUSH_NS 10000000
 #define SUMS 8
 #define PLACES 64
 
@@ -31,7 +31,7 @@ struct sum {
 struct place {
   _Atomic uint32_t thread; /* 0 = free */
   _Atomic bool busy;       /* being changed, or told: nobody waits for that */
-  _Atomic int64_t told_ns;
+  _Atomic int64_t flushed_ns;
   struct sum sum[SUMS];
 };
 static struct place places[PLACES];
@@ -41,7 +41,7 @@ static THREAD_LOCAL uintptr_t
 
 /* ---- telling ---- */
 
-static void tell(const struct sum *sum, uint32_t thread) {
+static void write_sum(const struct sum *sum, uint32_t thread) {
   struct record_device_call *record = sum->calls ? spool_claim(1) : NULL;
   if (!record) return;
   *record = (struct record_device_call){.head = record->head,
@@ -56,16 +56,16 @@ static void tell(const struct sum *sum, uint32_t thread) {
   spool_publish(record, RECORD_DEVICE_CALL, 1);
 }
 
-static void tell_all(struct place *place) {
+static void write_sums(struct place *place) {
   for (int i = 0; i < SUMS; i++) {
-    tell(&place->sum[i], atomic_load(&place->thread));
+    write_sum(&place->sum[i], atomic_load(&place->thread));
     place->sum[i].calls = 0;
   }
 }
 
 static void flush(struct place *place) {
   if (!recording() || atomic_exchange(&place->busy, true)) return;
-  tell_all(place);
+  write_sums(place);
   atomic_store(&place->busy, false);
 }
 
@@ -87,8 +87,8 @@ void cuda_calls_tick(void) {
   struct place *place = this_place;
   if (likely(!place)) return;
   int64_t now_ns = clock_now_ns();
-  if (now_ns - atomic_load(&place->told_ns) < TELL_NS) return;
-  atomic_store(&place->told_ns, now_ns);
+  if (now_ns - atomic_load(&place->flushed_ns) < FLUSH_NS) return;
+  atomic_store(&place->flushed_ns, now_ns);
   flush(place);
 }
 
@@ -121,7 +121,7 @@ static struct sum *sum_for(struct place *place, uint64_t stack, uint16_t directi
     if (sum->calls && sum->stack == stack && sum->direction == direction) return sum;
     if (found->calls && (!sum->calls || sum->end_ns < found->end_ns)) found = sum;
   }
-  tell(found, atomic_load(&place->thread));
+  write_sum(found, atomic_load(&place->thread));
   found->calls = 0;
   return found;
 }
@@ -142,13 +142,13 @@ static void note_call(uint16_t direction, uint64_t bytes, int64_t t_ns) {
   call.stack = frames_current();
   struct place *place = own_place();
   if (!place || atomic_exchange(&place->busy, true)) {
-    tell(&call, this_thread.id);
+    write_sum(&call, this_thread.id);
     return;
   }
   add(place, &call);
-  if (call.end_ns - atomic_load(&place->told_ns) >= TELL_NS) {
-    atomic_store(&place->told_ns, call.end_ns);
-    tell_all(place);
+  if (call.end_ns - atomic_load(&place->flushed_ns) >= FLUSH_NS) {
+    atomic_store(&place->flushed_ns, call.end_ns);
+    write_sums(place);
   }
   atomic_store(&place->busy, false);
 }

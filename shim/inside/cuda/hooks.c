@@ -261,7 +261,7 @@ static void note_end_of_list(void) {
 }
 
 /* Where a library was unloaded, another may lie. */
-static void begin_look(const struct dl_phdr_info *info) {
+static void begin_scan(const struct dl_phdr_info *info) {
   if (info->dlpi_subs != subs_then) known_count = 0;
   subs_then = info->dlpi_subs;
   found = atomic_load(&providers) == &tables[0] ? &tables[1] : &tables[0];
@@ -271,7 +271,7 @@ static void begin_look(const struct dl_phdr_info *info) {
 
 static int find_provider(struct dl_phdr_info *info, size_t size, void *first) {
   (void)size;
-  if (*(bool *)first) begin_look(info);
+  if (*(bool *)first) begin_scan(info);
   *(bool *)first = false;
   if (found->count == MAX_PROVIDERS || !is_provider(info->dlpi_name)) return 0;
   if (read_library(info, &found->library[found->count])) found->count++;
@@ -290,7 +290,7 @@ static int take_library(struct dl_phdr_info *info, size_t size, void *unused) {
   return 0;
 }
 
-static void look(void) {
+static void scan_libraries(void) {
   bool first = true;
   is_whole = true;
   uint32_t closed = images_closed_count();
@@ -322,7 +322,7 @@ void cuda_hooks_refresh(void) {
   if (!recording() || !(spool->features & (FEATURE_COPY | FEATURE_MEMORY)) || nothing_came()) return;
   int saved_errno = errno;
   if (take_turn()) {
-    look();
+    scan_libraries();
     atomic_store(&busy, 0);
   }
   errno = saved_errno;

@@ -28,8 +28,8 @@ _Alignas(4096) static _Atomic uint32_t followed_near[LIVE_PIECES];
 static _Atomic uintptr_t *keys;
 /* Fields are looked at while another thread may fill the slot for another block: each is read and written whole. */
 static struct live_sample *samples;
-#define LOOK(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-#define PUT(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
+#define FIELD_READ(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define FIELD_WRITE(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
 static size_t slots;
 static _Atomic int64_t count;
 
@@ -127,11 +127,11 @@ static int taken_slots(uintptr_t address, int first) {
 }
 
 static void copy_sample(struct live_sample *to, const struct live_sample *from) {
-  PUT(to->id, LOOK(from->id));
-  PUT(to->usable, LOOK(from->usable));
-  PUT(to->interval, LOOK(from->interval));
-  PUT(to->type, LOOK(from->type));
-  PUT(to->python, LOOK(from->python));
+  FIELD_WRITE(to->id, FIELD_READ(from->id));
+  FIELD_WRITE(to->usable, FIELD_READ(from->usable));
+  FIELD_WRITE(to->interval, FIELD_READ(from->interval));
+  FIELD_WRITE(to->type, FIELD_READ(from->type));
+  FIELD_WRITE(to->python, FIELD_READ(from->python));
 }
 
 /* Into the emptier of the two buckets: then hardly ever are both full while half of the table is free. */
@@ -175,7 +175,7 @@ bool live_take(uintptr_t address, struct live_sample *out) {
 static struct live_sample *find(uintptr_t address, uint64_t id) {
   for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
     size_t at = slot_of(address, i);
-    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && LOOK(samples[at].id) == id)
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && FIELD_READ(samples[at].id) == id)
       return &samples[at];
   }
   return NULL;
@@ -183,13 +183,13 @@ static struct live_sample *find(uintptr_t address, uint64_t id) {
 
 bool live_find(uintptr_t address, uint64_t id, uint64_t *usable) {
   const struct live_sample *sample = find(address, id);
-  if (sample) *usable = LOOK(sample->usable);
-  return sample && LOOK(sample->id) == id;
+  if (sample) *usable = FIELD_READ(sample->usable);
+  return sample && FIELD_READ(sample->id) == id;
 }
 
 bool live_set_type(uintptr_t address, uint64_t id, uint64_t type) {
   struct live_sample *sample = find(address, id);
-  if (sample) PUT(sample->type, type);
+  if (sample) FIELD_WRITE(sample->type, type);
   return sample != NULL;
 }
 
@@ -204,7 +204,7 @@ void live_thin(bool (*keep)(struct live_sample *sample)) {
     if (address <= CLAIMED) continue;
     copy_sample(&sample, &samples[at]);
     bool kept = keep(&sample);
-    if (kept && LOOK(samples[at].id) == sample.id) PUT(samples[at].interval, sample.interval);
+    if (kept && FIELD_READ(samples[at].id) == sample.id) FIELD_WRITE(samples[at].interval, sample.interval);
     if (kept || !empty_slot(at, address, &gone)) continue;
     if (gone.id != sample.id) live_add(address, &gone); /* meanwhile freed, given out and sampled again */
   }

@@ -188,7 +188,7 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint
 /* ---- what of it is resident ---- */
 
 #define PIECE_PAGES 1024
-#define LOOKED_AT 65536 /* pages in all: of more, every n-th piece */
+#define EXAMINED_PAGES 65536 /* pages in all: of more, every n-th piece */
 
 static unsigned untouched_in(uintptr_t start, size_t pages) {
   static unsigned char resident[PIECE_PAGES]; /* under the lock */
@@ -199,7 +199,7 @@ static unsigned untouched_in(uintptr_t start, size_t pages) {
 }
 
 static uint64_t count_untouched(void) {
-  uint64_t every = (uint64_t)atomic_load(&mapped) / PAGE / LOOKED_AT + 1, piece = 0, count = 0;
+  uint64_t every = (uint64_t)atomic_load(&mapped) / PAGE / EXAMINED_PAGES + 1, piece = 0, count = 0;
   for (size_t at = 0; at < range_count; at++) {
     for (uintptr_t start = ranges[at].start; ranges[at].memory && start < ranges[at].end; start += PIECE_PAGES * PAGE) {
       size_t pages = (ranges[at].end - start) / PAGE;

@@ -8,7 +8,7 @@
 
 /* Context: malloc. */
 void mappings_sizes(int64_t *mapped, int64_t *reserved);
-/* Pages of 4 KiB that are mapped and not resident, looked up for at most LOOKED_AT of them. Context: malloc. */
+/* Pages of 4 KiB that are mapped and not resident, looked up for at most EXAMINED_PAGES of them. Context: malloc. */
 uint32_t mappings_untouched_pages(void);
 void mappings_postfork_child(void);
 

@@ -39,7 +39,7 @@ static _Atomic int64_t highest; /* of the footprints in samples */
 
 #define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
-#define LOOK_BYTES (32 << 10)
+#define CHECK_BYTES (32 << 10)
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -94,7 +94,7 @@ static void write_peak(void) {
 }
 
 /* Notes a new maximum, and writes what there is when it is time. */
-static void look_at_heap(void) {
+static void note_heap(void) {
   int64_t now = atomic_load_explicit(&footprint, memory_order_relaxed);
   if (now > atomic_load_explicit(&peak_bytes, memory_order_relaxed) && !atomic_exchange(&peak_busy, 1)) {
     atomic_store(&peak_bytes, now);
@@ -316,8 +316,8 @@ static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
-    int64_t look_at = sampler_adapts() ? allocated_in(s) + LOOK_BYTES : NEVER;
-    set_room(s, least(least(s->sample_at, look_at), limit) - 1, limit - 1);
+    int64_t check_at = sampler_adapts() ? allocated_in(s) + CHECK_BYTES : NEVER;
+    set_room(s, least(least(s->sample_at, check_at), limit) - 1, limit - 1);
   }
 }
 
@@ -350,7 +350,7 @@ static uint64_t pass(struct memory_state *m, const struct block *block, int64_t 
   if (flush) sample_if_moved(&passage, moved);
   if (interval || passage.maximum)
     id = sampler_write(block, interval, passage.maximum, stack_of(&passage), passage.t_ns);
-  if (flush && !spool->paused) look_at_heap(); /* last: what makes the peak was allocated before it */
+  if (flush && !spool->paused) note_heap(); /* last: what makes the peak was allocated before it */
   set_stops(m);
   return id;
 }

@@ -83,7 +83,7 @@ static bool lies_in_arena(uintptr_t address) {
   return (here && offset >= here - 1) || (before && offset < before - 1);
 }
 
-static SLOW_PATH uint32_t look_at_piece(const void *block) {
+static SLOW_PATH uint32_t classify_piece(const void *block) {
   return live_note_piece(block, lies_in_arena((uintptr_t)block));
 }
 
@@ -91,7 +91,7 @@ static SLOW_PATH uint32_t look_at_piece(const void *block) {
  * others. */
 static inline uint32_t piece_of(const void *block) {
   uint32_t piece = live_piece(block);
-  return likely(live_piece_known(piece)) ? piece : look_at_piece(block);
+  return likely(live_piece_known(piece)) ? piece : classify_piece(block);
 }
 
 static inline size_t pool_size_class(const void *block) {
@@ -181,7 +181,7 @@ static inline void free_counted(struct py_allocator *below, void *block) {
 }
 
 /* A block that may be followed, one that is in no pool, or one of which nothing is known yet. */
-static APART void free_looked_at(struct py_allocator *below, void *block) {
+static APART void free_checked(struct py_allocator *below, void *block) {
   if (!block || piece_of(block) == PIECE_OUTSIDE) {
     free_outside_pools(below, block);
     return;
@@ -196,7 +196,7 @@ static APART void free_otherwise(struct py_allocator *below, void *block, uint32
   } else if (piece == PIECE_QUIET || (piece == PIECE_WATCHED && !live_maybe(block))) {
     free_counted(below, block);
   } else {
-    free_looked_at(below, block);
+    free_checked(below, block);
   }
 }
 

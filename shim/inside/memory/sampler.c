@@ -247,7 +247,7 @@ bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) 
 /* ---- records ---- */
 
 /* An object's type stands in it only some time after the allocation: it is read at the thread's next sample. */
-static void tell_type(struct memory_state *m) {
+static void write_type(struct memory_state *m) {
   uint64_t usable = 0;
   uintptr_t block = m->untyped;
   m->untyped = 0;
@@ -289,7 +289,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
   struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean, .python = block->python};
-  tell_type(m);
+  write_type(m);
   if (mean) atomic_fetch_add(&in_window, 1);
   if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);

@@ -82,7 +82,7 @@ static bool judge(const struct exec_call *call) {
 }
 
 /* The new image gets the mask that the program believes in; of an exec, the old image is told. */
-static int run_told(const struct exec_call *call, char *const *environment) {
+static int run_announced(const struct exec_call *call, char *const *environment) {
   if (!spawns(call)) process_before_exec(); /* no tick may come between the real mask and the new image */
   signals_before_exec();
   int result = run(call, environment);
@@ -107,8 +107,8 @@ static int run_changed(const struct exec_call *call, const struct environment *f
   size_t bytes = environment_bytes(found);
   bool large = bytes > STACK_LIMIT_BYTES;
   void *memory = large ? map_block(bytes) : alloca(bytes);
-  if (memory == NULL) return run_told(call, call->environment);
-  int result = run_told(call, environment_build(found, wanted, memory));
+  if (memory == NULL) return run_announced(call, call->environment);
+  int result = run_announced(call, environment_build(found, wanted, memory));
   int error = errno;
   if (large) syscall(SYS_munmap, memory, bytes);
   errno = error;
@@ -124,7 +124,7 @@ static int make_image(const struct exec_call *call) {
   if (!runs && !spawns(call)) return run(call, call->environment); /* a spawn may change its directory first */
   struct environment found = environment_read(call->environment);
   enum wanted wanted = environment_wanted(&found);
-  return wanted == AS_IT_IS ? run_told(call, call->environment) : run_changed(call, &found, wanted);
+  return wanted == AS_IT_IS ? run_announced(call, call->environment) : run_changed(call, &found, wanted);
 }
 
 /* ---- exported ---- */

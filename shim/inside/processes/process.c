@@ -73,8 +73,8 @@ static void write_start(uint32_t cause, uint32_t parent) {
   ssize_t length = readlink("/proc/self/exe", text, PATH_LENGTH);
   uint32_t exe = length > 0 ? (uint32_t)length : 0;
   uint32_t command = read_command(text + exe, MAX_COMMAND);
-  unsigned lines = 1 + (exe + command + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES;
-  struct record_process_start *record = spool_claim(lines);
+  unsigned slots = 1 + (exe + command + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES;
+  struct record_process_start *record = spool_claim(slots);
   if (!record) return;
   record->thread = this_thread.id;
   record->t_ns = clock_now_ns();
@@ -88,7 +88,7 @@ static void write_start(uint32_t cause, uint32_t parent) {
   record->argv_bytes = command;
   memory_footprint(&record->footprint_bytes, &record->python_footprint_bytes);
   memcpy(record + 1, text, exe + command);
-  spool_publish(record, RECORD_PROCESS_START, lines);
+  spool_publish(record, RECORD_PROCESS_START, slots);
 }
 
 static void write_end(uint32_t how, int status) {
@@ -171,13 +171,13 @@ void process_before_exec(void) {
   thread_table_end();
   write_end(END_EXEC, 0);
   spool_finish_chunk();
-  spool_leave_word(fork_own_pid(), spool_process());
+  spool_leave_handoff(fork_own_pid(), spool_process());
 }
 
 /* The records of the end are taken back: what ends this process may not leave any. */
 void process_after_failed_exec(void) {
   if (!recording() || !fork_is_recorded_process()) return;
-  spool_leave_word(fork_own_pid(), 0);
+  spool_leave_handoff(fork_own_pid(), 0);
   write_end(END_NONE, 0);
   if (!this_thread.id || this_thread.ended) return;
   timers_arm();
@@ -213,7 +213,7 @@ __attribute__((destructor)) static void at_exit(void) { end_process(END_EXIT, 0)
 /* ---- load ---- */
 
 static uint32_t find_cause(uint32_t *parent) {
-  *parent = spool_take_word((pid_t)syscall(SYS_getpid));
+  *parent = spool_take_handoff((pid_t)syscall(SYS_getpid));
   if (*parent) return CAUSE_EXEC;
   return spool->processes == 0 ? CAUSE_ROOT : CAUSE_SPAWN;
 }

@@ -6,7 +6,7 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Puts the calling thread on the board, or takes it off. Context: malloc. */
+/* Puts the calling thread on the thread table, or takes it off. Context: malloc. */
 void thread_table_begin(void);
 void thread_table_end(void);
 

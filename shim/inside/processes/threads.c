@@ -133,7 +133,7 @@ struct start {
   void *(*run)(void *);
   int (*run_c11)(void *);
   void *argument;
-  bool blocked; /* the creator's wish for our signal: masks are inherited */
+  bool blocked; /* the creator's shadow block: masks are inherited */
 };
 
 static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {

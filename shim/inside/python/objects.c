@@ -36,15 +36,15 @@ static uint64_t hash_of(const char *name, size_t length) {
 }
 
 static bool write_name(uint64_t hash, const char *name, size_t length) {
-  unsigned lines = 1 + (unsigned)((length + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES);
-  struct record_type *record = spool_claim(lines);
+  unsigned slots = 1 + (unsigned)((length + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
+  struct record_type *record = spool_claim(slots);
   if (!record) return false;
   record->thread = this_thread.id;
   record->type = hash;
   record->name_bytes = (uint32_t)length;
   record->pad = 0;
   memcpy(record + 1, name, length);
-  spool_publish(record, RECORD_TYPE, lines);
+  spool_publish(record, RECORD_TYPE, slots);
   return true;
 }
 

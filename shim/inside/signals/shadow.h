@@ -10,7 +10,8 @@
 #pragma GCC visibility push(hidden)
 
 /* Context: signal, but for signals_wait, which is called by the program. */
-uint64_t signals_set_word(const sigset_t *set);         /* bit n - 1 = signal n */
+uint64_t signals_set_word(const sigset_t *set); /* bit n - 1 = signal n */
+void signals_set_store(sigset_t *set, uint64_t word);
 bool signals_strip(sigset_t *to, const sigset_t *from); /* copies without our signal; true = it was a member */
 void signals_report(sigset_t *set, bool member);        /* makes our signal a member, or none */
 bool signals_swap_block(bool blocked);                  /* sets the block; returns the one before */
@@ -22,7 +23,7 @@ void signals_begin_call(struct signals_call *outer, bool blocked);
 void signals_end_call(const struct signals_call *outer);
 bool signals_held(void);  /* a signal waits that this thread would get if open */
 bool signals_guest(void); /* in a vfork child */
-int signals_wish_action(const struct sigaction *action, struct sigaction *before);      /* sigaction of our signal */
+int signals_shadow_action(const struct sigaction *action, struct sigaction *before);    /* sigaction of our signal */
 int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout); /* sigtimedwait */
 
 #pragma GCC visibility pop

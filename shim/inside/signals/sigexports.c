@@ -1,7 +1,7 @@
-/* The calls by which a program can meet our signal, each in the place of libc's. They strip our signal from what is
- * really done and put it back into what is reported; what the program wished for is kept in signals.c.
+/* The calls by which a program could notice our signal, each in the place of libc's. They remove our signal from what is
+ * really done and add it to what is reported; signals.c keeps the program's own action and block (the shadow).
  *
- * Null pointers that libc and the kernel refuse are handed on as they are, so that they are refused alike. */
+ * Null pointers that libc and the kernel refuse are handed on unchanged, so that they are refused in the same way. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/shadow.h"
 
@@ -62,7 +62,7 @@ static int other_action(int signal, const struct sigaction *action, struct sigac
 
 static int any_action(int signal, const struct sigaction *action, struct sigaction *before) {
   if (!installed()) return next.sigaction(signal, action, before);
-  if (is_ours(signal)) return signals_wish_action(action, before);
+  if (is_ours(signal)) return signals_shadow_action(action, before);
   return other_action(signal, action, before);
 }
 
@@ -77,18 +77,18 @@ EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigact
 
 static bool our_handlers_interrupt; /* siginterrupt of our signal */
 
-static sighandler_t wish_handler(sighandler_t handler, int flags, bool masked) {
+static sighandler_t shadow_handler(sighandler_t handler, int flags, bool masked) {
   struct sigaction action, before;
   memset(&action, 0, sizeof action);
   action.sa_handler = handler;
   action.sa_flags = flags;
   if (masked) sigaddset(&action.sa_mask, signals_number());
-  return signals_wish_action(&action, &before) == 0 ? before.sa_handler : SIG_ERR;
+  return signals_shadow_action(&action, &before) == 0 ? before.sa_handler : SIG_ERR;
 }
 
 static sighandler_t bsd_action(int signal, sighandler_t handler) {
   if (!is_ours(signal) || handler == SIG_ERR) return next.signal(signal, handler);
-  return wish_handler(handler, our_handlers_interrupt ? 0 : SA_RESTART, true);
+  return shadow_handler(handler, our_handlers_interrupt ? 0 : SA_RESTART, true);
 }
 
 EXPORT sighandler_t signal(int signal, sighandler_t handler) { return bsd_action(signal, handler); }
@@ -98,7 +98,7 @@ EXPORT sighandler_t ssignal(int signal, sighandler_t handler) { return bsd_actio
 
 static sighandler_t sysv_action(int signal, sighandler_t handler) {
   if (!is_ours(signal) || handler == SIG_ERR) return next.__sysv_signal(signal, handler);
-  return wish_handler(handler, (int)SA_RESETHAND | SA_NODEFER, false);
+  return shadow_handler(handler, (int)SA_RESETHAND | SA_NODEFER, false);
 }
 
 EXPORT sighandler_t __sysv_signal(int signal, sighandler_t handler) { return sysv_action(signal, handler); }
@@ -108,19 +108,19 @@ EXPORT int siginterrupt(int signal, int interrupt) {
   struct sigaction action;
   if (!is_ours(signal)) return next.siginterrupt(signal, interrupt);
   our_handlers_interrupt = interrupt != 0;
-  signals_wish_action(NULL, &action);
+  signals_shadow_action(NULL, &action);
   action.sa_flags = interrupt ? action.sa_flags & ~SA_RESTART : action.sa_flags | SA_RESTART;
-  return signals_wish_action(&action, NULL);
+  return signals_shadow_action(&action, NULL);
 }
 
 EXPORT sighandler_t sigset(int signal, sighandler_t handler) {
   struct sigaction before;
   if (!is_ours(signal)) return next.sigset(signal, handler);
   if (handler == SIG_HOLD) {
-    signals_wish_action(NULL, &before);
+    signals_shadow_action(NULL, &before);
     return signals_swap_block(true) ? SIG_HOLD : before.sa_handler;
   }
-  sighandler_t old = wish_handler(handler, 0, false);
+  sighandler_t old = shadow_handler(handler, 0, false);
   if (old == SIG_ERR) return SIG_ERR;
   return signals_swap_block(false) ? SIG_HOLD : old;
 }
@@ -139,7 +139,7 @@ EXPORT int sigrelse(int signal) {
 
 EXPORT int sigignore(int signal) {
   if (!is_ours(signal)) return next.sigignore(signal);
-  return wish_handler(SIG_IGN, 0, false) == SIG_ERR ? -1 : 0;
+  return shadow_handler(SIG_IGN, 0, false) == SIG_ERR ? -1 : 0;
 }
 
 /* ---- masks ---- */

@@ -1,17 +1,17 @@
-/* The tick signal: a real-time signal that is ours, in a process whose program believes it is its own.
+/* The tick signal: a real-time signal of ours, in a process whose program must not notice it.
  *
- * Really, our handler is installed and the signal is open in every thread, always. The program is told another story,
- * kept here: the *wished* action (what sigaction would report without us), and for each thread the *wished* block (what
- * its mask would say). sigexports.c stands in front of every call that reads or writes one of the two.
+ * Our handler is always installed, and the signal is unblocked in every thread. For the program we keep a *shadow*: the
+ * shadow action (what sigaction would report without us) and, for each thread, the shadow block (what its mask would
+ * say). sigexports.c stands in front of every call that reads or writes one of the two.
  *
- * A signal of our number that is not a tick is the program's: it gets what the program wished for (its handler, death,
- * nothing), and if it is wished blocked, it waits in held.c.
+ * A signal of our number that is not a tick belongs to the program: it gets the shadow action (the program's handler, the
+ * default action or nothing), and while the shadow block is set, it waits in held.c.
  *
- * A vfork child runs in its parent's memory, with a mask and actions of its own and no ticks. It is a *guest* of the
- * thread that it runs on: it gets its own wished block beside the thread's, and its actions are set for real.
+ * A vfork child runs in its parent's memory, with a mask and actions of its own and without ticks. It is a *guest* of the
+ * thread that it runs on: it has a shadow block of its own, and its actions are really set.
  *
- * Known limits: a handler whose sa_mask holds our signal runs with it open; siglongjmp and sigreturn do not bring back
- * an older wished block; foreign signals of our number cannot be read from a signalfd. */
+ * Known limits: a handler whose sa_mask holds our signal runs with the signal unblocked; siglongjmp and sigreturn do not
+ * restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/signals.h"
 
@@ -25,18 +25,17 @@
 
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
+#include "inside/signals/deadline.h"
 #include "inside/signals/held.h"
 #include "inside/signals/shadow.h"
+#include "inside/signals/shadow_action.h"
 #include "shared/base.h"
 
 #define BELOW_SIGRTMAX 3
-#define RESTORER_FLAG 0x04000000 /* SA_RESTORER: libc adds it and reports it */
-#define REPORTED_FLAGS                                                                                                 \
-  (SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER | (int)SA_RESETHAND | 0x800)
 #define LISTENERS 64
 
 /* The story that one thread is told. */
-struct thread_wishes {
+struct thread_shadow {
   int32_t owner; /* thread that `blocked` speaks of; 0 = never looked */
   int32_t guest; /* vfork child that `guest_blocked` speaks of; 0 = none yet */
   bool blocked;
@@ -51,11 +50,10 @@ struct thread_wishes {
   struct timespec timeout;
 };
 
-static THREAD_LOCAL struct thread_wishes self;
+static THREAD_LOCAL struct thread_shadow self;
 static int number; /* 0 = not installed: every interposed call is only forwarded */
 static signals_handler *tick_handler;
 static _Atomic int real_flags;
-static struct sigaction restorer;            /* sa_restorer and its flag as libc reports them */
 static _Atomic int32_t listeners[LISTENERS]; /* threads that lately had our signal open, or waited for it */
 static _Atomic uint32_t listeners_used;
 
@@ -73,68 +71,28 @@ uint64_t signals_set_word(const sigset_t *set) {
   return word;
 }
 
-static void set_store(sigset_t *set, uint64_t word) { memcpy(set, &word, sizeof word); }
+void signals_set_store(sigset_t *set, uint64_t word) { memcpy(set, &word, sizeof word); }
 
 bool signals_strip(sigset_t *to, const sigset_t *from) {
   uint64_t word = signals_set_word(from);
   memset(to, 0, sizeof *to);
-  set_store(to, word & ~our_bit());
+  signals_set_store(to, word & ~our_bit());
   return (word & our_bit()) != 0;
 }
 
 void signals_report(sigset_t *set, bool member) {
   uint64_t word = signals_set_word(set) & ~our_bit();
-  set_store(set, member ? word | our_bit() : word);
+  signals_set_store(set, member ? word | our_bit() : word);
 }
 
 static void really_mask(int how) {
   sigset_t ours;
   memset(&ours, 0, sizeof ours);
-  set_store(&ours, our_bit());
+  signals_set_store(&ours, our_bit());
   next.pthread_sigmask(how, &ours, NULL);
 }
 
-/* ---- the wished action ---- */
-
-/* Writers take a fresh slot and then point `action_current` at it, so that a handler or another thread always finds a
- * whole action. A slot is used again ACTIONS writes later. */
-#define ACTIONS 16
-static struct sigaction actions[ACTIONS];
-static _Atomic uint32_t action_claimed, action_current;
-
-static void action_read(struct sigaction *out) {
-  for (int tries = 0; tries < 4; tries++) {
-    uint32_t at = atomic_load(&action_current);
-    *out = actions[at % ACTIONS];
-    if (atomic_load(&action_claimed) - at < ACTIONS) return;
-  }
-}
-
-static void action_write(const struct sigaction *action, struct sigaction *before) {
-  uint32_t at = atomic_fetch_add(&action_claimed, 1) + 1;
-  actions[at % ACTIONS] = *action;
-  *before = actions[atomic_exchange(&action_current, at) % ACTIONS];
-}
-
-/* What the kernel and libc would report after this action was set. */
-static void action_normalize(struct sigaction *action) {
-  const uint64_t unblockable = UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1);
-  set_store(&action->sa_mask, signals_set_word(&action->sa_mask) & ~unblockable);
-  action->sa_flags = (action->sa_flags & REPORTED_FLAGS) | restorer.sa_flags;
-  action->sa_restorer = restorer.sa_restorer;
-}
-
-/* libc fills these fields and only the kernel's part of the mask. */
-static void action_report(struct sigaction *out, const struct sigaction *action) {
-  out->sa_handler = action->sa_handler;
-  out->sa_flags = action->sa_flags;
-  out->sa_restorer = action->sa_restorer;
-  set_store(&out->sa_mask, signals_set_word(&action->sa_mask));
-}
-
-static bool is_function(const struct sigaction *action) {
-  return action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN;
-}
+/* ---- the real action ---- */
 
 static void on_signal(int signal, siginfo_t *info, void *context);
 
@@ -156,8 +114,8 @@ static int install_real(int flags) {
 }
 
 /* A program that handles our number and wants system calls to end with EINTR gets that from the real action. */
-static int flags_for(const struct sigaction *wished) {
-  bool interrupts = is_function(wished) && !(wished->sa_flags & SA_RESTART);
+static int flags_for(const struct sigaction *shadow) {
+  bool interrupts = shadow_is_function(shadow) && !(shadow->sa_flags & SA_RESTART);
   return SA_SIGINFO | SA_ONSTACK | (interrupts ? 0 : SA_RESTART);
 }
 
@@ -165,7 +123,7 @@ static bool really_ours(struct sigaction *real) {
   return next.sigaction(number, NULL, real) == 0 && real->sa_sigaction == on_signal;
 }
 
-/* ---- the wished block ---- */
+/* ---- the shadow block ---- */
 
 static void become_listener(int32_t thread) {
   if (atomic_load(&listeners[self.listener % LISTENERS]) == thread) return;
@@ -327,7 +285,7 @@ static void call_masked(const struct sigaction *action, siginfo_t *info, void *c
   sigset_t mask, ours;
   bool *blocked = block_of(current_thread()), before = *blocked;
   bool named = signals_strip(&mask, &action->sa_mask);
-  set_store(&mask, signals_set_word(&mask) | signals_set_word(&interrupted->uc_sigmask));
+  signals_set_store(&mask, signals_set_word(&mask) | signals_set_word(&interrupted->uc_sigmask));
   *blocked = before || named || !(action->sa_flags & SA_NODEFER);
   next.pthread_sigmask(SIG_SETMASK, &mask, &ours);
   call_function(action, info, context);
@@ -335,9 +293,9 @@ static void call_masked(const struct sigaction *action, siginfo_t *info, void *c
   *blocked = self.in_call ? self.after_call : before;
 }
 
-static void wished_action(siginfo_t *info, void *context) {
+static void deliver_to_program(siginfo_t *info, void *context) {
   struct sigaction action, before;
-  action_read(&action);
+  shadow_action_read(&action);
   if (action.sa_handler == SIG_IGN) return;
   if (action.sa_handler == SIG_DFL) {
     default_action(info);
@@ -346,7 +304,7 @@ static void wished_action(siginfo_t *info, void *context) {
   if (action.sa_flags & (int)SA_RESETHAND) {
     struct sigaction reset = action;
     reset.sa_handler = SIG_DFL;
-    action_write(&reset, &before);
+    shadow_action_write(&reset, &before);
   }
   call_masked(&action, info, context);
   release_held(current_thread());
@@ -356,8 +314,8 @@ static void wished_action(siginfo_t *info, void *context) {
 static bool waits_for_handled(void) {
   struct sigaction action;
   if (!self.waiting) return false;
-  action_read(&action);
-  return is_function(&action);
+  shadow_action_read(&action);
+  return shadow_is_function(&action);
 }
 
 static SLOW_PATH void foreign_signal(siginfo_t *info, void *context) {
@@ -367,7 +325,7 @@ static SLOW_PATH void foreign_signal(siginfo_t *info, void *context) {
   else if (*block_of(thread) || waits_for_handled())
     hold(info, thread);
   else
-    wished_action(info, context);
+    deliver_to_program(info, context);
 }
 
 static void on_signal(int signal, siginfo_t *info, void *context) {
@@ -384,63 +342,40 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
 
 /* The child's actions are the kernel's business: no tick can reach it. */
 static int guest_action(const struct sigaction *action, struct sigaction *before) {
-  struct sigaction real, wished;
+  struct sigaction real, shadow;
   int result = next.sigaction(number, action, &real);
   if (result != 0) return result;
   if (real.sa_sigaction == on_signal) {
-    action_read(&wished);
-    real = wished;
+    shadow_action_read(&shadow);
+    real = shadow;
   }
-  if (before != NULL) action_report(before, &real);
+  if (before != NULL) shadow_action_report(before, &real);
   return 0;
 }
 
-int signals_wish_action(const struct sigaction *action, struct sigaction *before) {
-  struct sigaction wished, old;
+int signals_shadow_action(const struct sigaction *action, struct sigaction *before) {
+  struct sigaction shadow, old;
   if (is_guest(current_thread())) return guest_action(action, before);
   if (action == NULL) {
-    action_read(&old);
+    shadow_action_read(&old);
   } else {
-    wished = *action;
-    action_normalize(&wished);
-    action_write(&wished, &old);
-    if (wished.sa_handler == SIG_IGN) held_discard();
-    if (flags_for(&wished) != atomic_load(&real_flags)) install_real(flags_for(&wished));
+    shadow = *action;
+    shadow_action_normalize(&shadow);
+    shadow_action_write(&shadow, &old);
+    if (shadow.sa_handler == SIG_IGN) held_discard();
+    if (flags_for(&shadow) != atomic_load(&real_flags)) install_real(flags_for(&shadow));
   }
-  if (before != NULL) action_report(before, &old);
+  if (before != NULL) shadow_action_report(before, &old);
   return 0;
 }
 
 bool signals_guest(void) { return is_guest(current_thread()); }
 
-static struct timespec time_left(const struct timespec *deadline) {
-  struct timespec now, left;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  left.tv_sec = deadline->tv_sec - now.tv_sec;
-  left.tv_nsec = deadline->tv_nsec - now.tv_nsec;
-  if (left.tv_nsec < 0) {
-    left.tv_sec--;
-    left.tv_nsec += 1000000000;
-  }
-  return left.tv_sec < 0 ? (struct timespec){0, 0} : left;
-}
-
-static void deadline_after(struct timespec *deadline, const struct timespec *timeout) {
-  const time_t forever_s = INT32_MAX;
-  clock_gettime(CLOCK_MONOTONIC, deadline);
-  deadline->tv_sec += timeout == NULL || timeout->tv_sec > forever_s ? forever_s : timeout->tv_sec;
-  deadline->tv_nsec += timeout == NULL ? 0 : timeout->tv_nsec;
-  if (deadline->tv_nsec >= 1000000000) {
-    deadline->tv_sec++;
-    deadline->tv_nsec -= 1000000000;
-  }
-}
-
 /* One wait for the other signals of the set. Whatever is held, or comes before the kernel reads the timeout, makes it
  * a look instead of a wait; so other signals still come first, as they do in the kernel (ours is among the last). */
 static int wait_once(const sigset_t *others, siginfo_t *info, const struct timespec *deadline, bool wanted) {
   self.ticked = false;
-  self.timeout = time_left(deadline);
+  self.timeout = deadline_left(deadline);
   self.waiting = wanted;
   if (wanted && signals_held()) self.timeout = (struct timespec){0, 0};
   int result = next.sigtimedwait(others, info, &self.timeout);
@@ -456,7 +391,7 @@ static int report_taken(siginfo_t *to, const siginfo_t *taken) {
 }
 
 static bool passed(const struct timespec *deadline) {
-  struct timespec left = time_left(deadline);
+  struct timespec left = deadline_left(deadline);
   return left.tv_sec == 0 && left.tv_nsec == 0;
 }
 
@@ -479,26 +414,19 @@ int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *ti
 
 /* ---- life ---- */
 
-static void note_restorer(void) {
-  struct sigaction real;
-  next.sigaction(number, NULL, &real);
-  restorer.sa_flags = real.sa_flags & RESTORER_FLAG;
-  restorer.sa_restorer = restorer.sa_flags != 0 ? real.sa_restorer : NULL;
-}
-
 int signals_install(signals_handler *handler) {
   struct sigaction found, before;
   next_ensure();
   int wanted = SIGRTMAX - BELOW_SIGRTMAX;
   if (next.sigaction(wanted, NULL, &found) != 0) return errno;
-  action_write(&found, &before);
+  shadow_action_write(&found, &before);
   tick_handler = handler;
   number = wanted;
   if (install_real(flags_for(&found)) != 0) {
     number = 0;
     return errno;
   }
-  note_restorer();
+  shadow_note_restorer();
   signals_thread_start();
   return 0;
 }
@@ -524,17 +452,17 @@ void signals_postfork_child(void) {
   self.owner = thread;
   self.guest = 0;
   if (!really_ours(&real)) {
-    action_write(&real, &before);
+    shadow_action_write(&real, &before);
     install_real(flags_for(&real));
   }
   if (!self.blocked) become_listener(thread);
 }
 
 /* exec keeps "ignored", the mask and what is pending; it resets functions by itself. */
-static void ignore_as_wished(void) {
-  struct sigaction wished, real;
-  action_read(&wished);
-  if (wished.sa_handler == SIG_IGN && really_ours(&real)) next.sigaction(number, &wished, NULL);
+static void ignore_as_shadowed(void) {
+  struct sigaction shadow, real;
+  shadow_action_read(&shadow);
+  if (shadow.sa_handler == SIG_IGN && really_ours(&real)) next.sigaction(number, &shadow, NULL);
 }
 
 void signals_before_exec(void) {
@@ -546,16 +474,16 @@ void signals_before_exec(void) {
     really_mask(SIG_BLOCK);
     while (!is_guest(thread) && held_take(thread, &info)) send_to(thread, &info);
   }
-  ignore_as_wished();
+  ignore_as_shadowed();
   errno = error;
 }
 
 void signals_after_failed_exec(void) {
-  struct sigaction wished;
+  struct sigaction shadow;
   if (number == 0) return;
   int error = errno;
-  action_read(&wished);
-  if (wished.sa_handler == SIG_IGN && !signals_guest()) install_real(atomic_load(&real_flags));
+  shadow_action_read(&shadow);
+  if (shadow.sa_handler == SIG_IGN && !signals_guest()) install_real(atomic_load(&real_flags));
   if (signals_shadow_blocked()) really_mask(SIG_UNBLOCK);
   errno = error;
 }

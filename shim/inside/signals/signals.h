@@ -15,15 +15,15 @@ typedef bool signals_handler(siginfo_t *info, void *context);
 /* Installs the handler for our signal, remembering what was there as the program's. 0 = ok. Context: normal. */
 int signals_install(signals_handler *handler);
 int signals_number(void);
-/* Called at the start of a thread (and at load for the main thread): notes whether our signal is blocked in the
- * inherited mask as the program's own wish, and unblocks it really. Context: normal. */
+/* Called at the start of a thread (and at load for the main thread): takes the inherited block of our signal as the
+ * thread's shadow block, and unblocks the signal. Context: normal. */
 void signals_thread_start(void);
 /* Before and after a failed exec: the mask that the new image inherits is the one the program asked for.
  * Context: signal (vfork child). */
 void signals_before_exec(void);
 void signals_after_failed_exec(void);
-/* Whether the program believes our signal blocked in the calling thread; a new thread starts with what the creator
- * believes, or with the mask that its attributes name (null = none). Context: signal. */
+/* The shadow block of the calling thread. A new thread starts with that of its creator, or with the mask that its
+ * attributes name (null = none). Context: signal. */
 bool signals_shadow_blocked(void);
 void signals_set_shadow_blocked(bool blocked);
 bool signals_inherited_blocked(const pthread_attr_t *attributes);

@@ -91,8 +91,8 @@ static const struct image *find_in(const struct image_table *table, uintptr_t ad
 
 static void write_module(const struct image *image, const char *path) {
   size_t length = strlen(path);
-  unsigned lines = (unsigned)(1 + (length + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES);
-  struct record_module *record = spool_claim(lines);
+  unsigned slots = (unsigned)(1 + (length + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
+  struct record_module *record = spool_claim(slots);
   if (!record) return;
   record->thread = this_thread.id;
   record->t_ns = clock_now_ns();
@@ -102,7 +102,7 @@ static void write_module(const struct image *image, const char *path) {
   record->path_bytes = (uint32_t)length;
   record->pc_class = image->pc_class;
   memcpy(record + 1, path, length);
-  spool_publish(record, RECORD_MODULE, lines);
+  spool_publish(record, RECORD_MODULE, slots);
 }
 
 static bool same_image(const struct image *a, const struct image *b) {

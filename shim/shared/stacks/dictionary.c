@@ -18,7 +18,7 @@
 #define NODE_CACHE 32768
 #define MAX_TEXT_BYTES 16384
 #define MAX_TABLE_BYTES (1 << 20)
-#define PART_BYTES ((SPOOL_CHUNK_LINES / 4 - 1) * SPOOL_LINE_BYTES)
+#define PART_BYTES ((SPOOL_CHUNK_SLOTS / 4 - 1) * SPOOL_SLOT_BYTES)
 
 #define WAYS 4
 
@@ -143,8 +143,8 @@ static bool copy_pieces(char *to, const struct piece *piece, int count, uint32_t
 static bool write_part(const struct stack_target *target, uint64_t hash, const struct code_parts *parts,
                        const struct piece piece[4], uint32_t total, uint32_t offset) {
   uint32_t size = total - offset < PART_BYTES ? total - offset : PART_BYTES;
-  unsigned lines = 1 + (size + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES;
-  struct record_code *record = spool_claim(lines);
+  unsigned slots = 1 + (size + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES;
+  struct record_code *record = spool_claim(slots);
   if (!record) return false;
   record->thread = target->thread;
   record->code = hash;
@@ -162,7 +162,7 @@ static bool write_part(const struct stack_target *target, uint64_t hash, const s
   record->name_kind = parts->name.kind;
   /* What is read may go in between, as the memory of another process that execs. That is no damage, and holds up no chunk. */
   bool whole = copy_pieces((char *)(record + 1), piece, 4, offset, size);
-  spool_publish(record, whole ? RECORD_CODE : SPOOL_PAD, lines);
+  spool_publish(record, whole ? RECORD_CODE : SPOOL_PAD, slots);
   return whole;
 }
 

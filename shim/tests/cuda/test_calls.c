@@ -41,17 +41,17 @@ size_t safe_read_some(void *to, const void *from, size_t size) {
   memcpy(to, from, length);
   return length;
 }
-void *spool_claim(unsigned lines) {
+void *spool_claim(unsigned slots) {
   static union {
     struct record_device_call call;
     struct record_device_block block;
   } line;
-  check(lines == 1);
+  check(slots == 1);
   line.call.head = 1 << 16;
   return spool_full ? NULL : &line;
 }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  check(lines == 1 && (kind == RECORD_DEVICE_CALL || kind == RECORD_DEVICE_BLOCK));
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  check(slots == 1 && (kind == RECORD_DEVICE_CALL || kind == RECORD_DEVICE_BLOCK));
   if (kind == RECORD_DEVICE_BLOCK) {
     check(block_count < 64);
     blocks[block_count++] = *(struct record_device_block *)record;

@@ -22,9 +22,9 @@ static int64_t volume, samples, last_bytes;
 static bool may_resolve;
 
 void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned lines) { return lines == 1 ? &line : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  check(record == &line && kind == RECORD_COPY && lines == 1);
+void *spool_claim(unsigned slots) { return slots == 1 ? &line : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  check(record == &line && kind == RECORD_COPY && slots == 1);
   volume += (int64_t)line.bytes;
   last_bytes = (int64_t)line.bytes;
   samples++;

@@ -23,14 +23,14 @@ static struct spool_header header = {.memory_threshold_bytes = 1000003, .feature
 struct spool_header *spool;
 THREAD_LOCAL struct thread_state this_thread;
 static struct record_memory caught[64];
-static char elsewhere[SPOOL_LINE_BYTES]; /* records of other kinds */
+static char elsewhere[SPOOL_SLOT_BYTES]; /* records of other kinds */
 static int samples;
 static _Atomic int live = 1;
 
 void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned lines) { return lines == 1 ? elsewhere : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  check(record == elsewhere && lines == 1);
+void *spool_claim(unsigned slots) { return slots == 1 ? elsewhere : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  check(record == elsewhere && slots == 1);
   if (kind == RECORD_MEMORY) __builtin_memcpy(&caught[samples++ % 64], record, sizeof caught[0]);
 }
 uint64_t frames_current(void) { return 0; }

@@ -37,18 +37,18 @@ THREAD_LOCAL struct thread_state this_thread;
 static struct record_alloc allocs[MAX_CAUGHT];
 static struct record_free frees[MAX_CAUGHT];
 static struct record_note notes[MAX_CAUGHT];
-static THREAD_LOCAL char line[SPOOL_LINE_BYTES];
+static THREAD_LOCAL char line[SPOOL_SLOT_BYTES];
 static _Atomic int alloc_count, free_count, note_count;
 static int64_t now_ns = 1000000000;
 
 int64_t clock_now_ns(void) { return now_ns; }
 void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned lines) { return lines == 1 ? line : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  check(record == line && lines == 1);
-  if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_LINE_BYTES);
-  if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_LINE_BYTES);
-  if (kind == RECORD_NOTE) __builtin_memcpy(&notes[note_count++ % MAX_CAUGHT], record, SPOOL_LINE_BYTES);
+void *spool_claim(unsigned slots) { return slots == 1 ? line : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  check(record == line && slots == 1);
+  if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
+  if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
+  if (kind == RECORD_NOTE) __builtin_memcpy(&notes[note_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
 }
 uint64_t frames_current(void) { return 0; }
 void *python_thread_state(void) { return NULL; }

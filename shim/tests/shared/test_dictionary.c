@@ -32,16 +32,16 @@ static int reads_left = 1 << 20;
 
 void loss_add(enum loss loss) { (void)loss; }
 
-void *spool_claim(unsigned lines) {
-  check(lines <= sizeof records / SPOOL_LINE_BYTES);
+void *spool_claim(unsigned slots) {
+  check(slots <= sizeof records / SPOOL_SLOT_BYTES);
   memset(records, 0, sizeof records);
   claims++;
   return records;
 }
 
-void spool_publish(void *record, unsigned kind, unsigned lines) {
+void spool_publish(void *record, unsigned kind, unsigned slots) {
   publications++;
-  ((struct record_code *)record)->head = kind | lines << 16;
+  ((struct record_code *)record)->head = kind | slots << 16;
 }
 
 bool safe_read(void *to, const void *from, size_t size) {
@@ -77,7 +77,7 @@ static void make_code(struct object *code, int32_t first_line, uint32_t version)
   code->words[8] = (uintptr_t)&line_table;
 }
 
-static uint64_t look(struct object *code) {
+static uint64_t hash_of(struct object *code) {
   return dictionary_code(&target, (uintptr_t)code, (const char *)code, (const char *)&name).hash;
 }
 
@@ -86,11 +86,11 @@ static uint64_t look(struct object *code) {
 static void a_code_object_is_written_once(void) {
   static struct object code;
   make_code(&code, 7, 1);
-  uint64_t hash = look(&code);
+  uint64_t hash = hash_of(&code);
   check(hash && claims == 1 && publications == 1);
   check((records[0].head & 0xffff) == RECORD_CODE && records[0].code == hash && records[0].first_line == 7);
   check(memcmp(records + 1, "app.pywork", 10) == 0);
-  check(look(&code) == hash && claims == 1);
+  check(hash_of(&code) == hash && claims == 1);
 }
 
 /* Whichever read is refused: what was claimed is published, and written again at the next look. */
@@ -101,14 +101,14 @@ static void what_cannot_be_read_is_published_as_nothing(void) {
     make_code(&codes[reads], 100 + reads, 100 + (uint32_t)reads);
     claims = publications = 0;
     reads_left = reads;
-    uint64_t hash = look(&codes[reads]);
+    uint64_t hash = hash_of(&codes[reads]);
     reads_left = 1 << 20;
     check(claims == publications);
     if (!hash && claims) {
       padded++;
       check((records[0].head & 0xffff) == SPOOL_PAD && records[0].head >> 16 > 1);
     }
-    check(look(&codes[reads]) && (hash != 0 || (records[0].head & 0xffff) == RECORD_CODE));
+    check(hash_of(&codes[reads]) && (hash != 0 || (records[0].head & 0xffff) == RECORD_CODE));
   }
   check(padded == 4); /* as many reads as a code object has parts */
 }

@@ -33,7 +33,7 @@ static void make_file(uint32_t offered) {
                                 .version = SPOOL_VERSION,
                                 .chunk_bytes = SPOOL_CHUNK_BYTES,
                                 .ring_entries = SPOOL_RING,
-                                .chunk_slots = SLOTS,
+                                .chunk_count = SLOTS,
                                 .offered = offered};
   uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
   for (uint32_t i = 0; i < offered; i++) ring[i] = SLOTS - 1 - i; /* slots in any order */
@@ -52,21 +52,21 @@ static struct chunk_header *chunk_of(uint32_t slot) {
 }
 
 static void count(uint32_t process, const struct record_thread_start *record) {
-  unsigned kind = record->head & 0xffff, lines = record->head >> 16;
-  check(kind == RECORD_THREAD_START && lines >= 1 && lines <= 3 && process < 8 && record->thread <= WRITERS);
+  unsigned kind = record->head & 0xffff, slots = record->head >> 16;
+  check(kind == RECORD_THREAD_START && slots >= 1 && slots <= 3 && process < 8 && record->thread <= WRITERS);
   seen[process][record->thread][record->t_ns]++;
 }
 
 static unsigned read_chunk(struct chunk_header *chunk) {
   unsigned records = 0;
-  for (unsigned line = 1; chunk->process && line < SPOOL_CHUNK_LINES;) {
-    const struct record_thread_start *record = (void *)((char *)chunk + (size_t)line * SPOOL_LINE_BYTES);
-    unsigned kind = record->head & 0xffff, lines = record->head >> 16;
+  for (unsigned line = 1; chunk->process && line < SPOOL_CHUNK_SLOTS;) {
+    const struct record_thread_start *record = (void *)((char *)chunk + (size_t)line * SPOOL_SLOT_BYTES);
+    unsigned kind = record->head & 0xffff, slots = record->head >> 16;
     if (kind && kind != SPOOL_PAD) {
       count(chunk->process, record);
       records++;
     }
-    line += lines ? lines : 1;
+    line += slots ? slots : 1;
   }
   return records;
 }
@@ -81,15 +81,15 @@ static unsigned read_back(void) {
 static unsigned write_records(uint32_t thread, unsigned count) {
   unsigned lost = 0;
   for (unsigned i = 0; i < count; i++) {
-    unsigned lines = 1 + i % 3;
-    struct record_thread_start *record = spool_claim(lines);
+    unsigned slots = 1 + i % 3;
+    struct record_thread_start *record = spool_claim(slots);
     if (!record) {
       lost++;
       continue;
     }
     record->thread = thread;
     record->t_ns = i;
-    if (i % 97 != 5) spool_publish(record, RECORD_THREAD_START, lines); /* some die before they publish */
+    if (i % 97 != 5) spool_publish(record, RECORD_THREAD_START, slots); /* some die before they publish */
   }
   return lost;
 }
@@ -142,8 +142,8 @@ static bool finished(struct chunk_header *chunk) {
   unsigned line = 1;
   if (!atomic_load((_Atomic uint32_t *)&chunk->closed)) return false;
   unsigned used = atomic_load((_Atomic uint32_t *)&chunk->cursor); /* 1: its writer lost the race for a fresh chunk */
-  while (line < used && line < SPOOL_CHUNK_LINES) {
-    uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)line * SPOOL_LINE_BYTES));
+  while (line < used && line < SPOOL_CHUNK_SLOTS) {
+    uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)line * SPOOL_SLOT_BYTES));
     if (!(head & 0xffff)) return false;
     line += head >> 16;
   }
@@ -159,7 +159,7 @@ static unsigned drain(void) {
     if (!atomic_load((_Atomic uint32_t *)&chunk->process) || !finished(chunk)) continue;
     records += read_chunk(chunk);
     atomic_store((_Atomic uint32_t *)&chunk->process, 0);
-    memset((char *)chunk + SPOOL_LINE_BYTES, 0, SPOOL_CHUNK_BYTES - SPOOL_LINE_BYTES);
+    memset((char *)chunk + SPOOL_SLOT_BYTES, 0, SPOOL_CHUNK_BYTES - SPOOL_SLOT_BYTES);
     ring[file->offered % SPOOL_RING] = slot;
     atomic_fetch_add((_Atomic uint64_t *)&file->offered, 1);
   }
@@ -168,12 +168,12 @@ static unsigned drain(void) {
 
 static void *patient_writer(void *number) {
   for (unsigned i = 0; i < RECORDS; i++) {
-    unsigned lines = 1 + i % 3;
+    unsigned slots = 1 + i % 3;
     struct record_thread_start *record;
-    while (!(record = spool_claim(lines))) sched_yield();
+    while (!(record = spool_claim(slots))) sched_yield();
     record->thread = (uint32_t)(uintptr_t)number;
     record->t_ns = i;
-    spool_publish(record, RECORD_THREAD_START, lines);
+    spool_publish(record, RECORD_THREAD_START, slots);
   }
   return NULL;
 }
@@ -215,7 +215,7 @@ static void test_what_does_not_fit_is_counted(void) {
   unsigned lost = run_writers();
   check(lost > 0 && file->losses[LOSS_spool_full] == lost);
   check(file->taken == 3 && read_back() > 0);
-  check(spool_claim(SPOOL_CHUNK_LINES) == NULL); /* larger than any chunk */
+  check(spool_claim(SPOOL_CHUNK_SLOTS) == NULL); /* larger than any chunk */
   drop_file();
 }
 
@@ -244,11 +244,11 @@ static void test_losses_before_the_spool_are_kept(void) {
 static void test_word_for_the_next_image(void) {
   make_file(1);
   check(spool_open(path) == 0);
-  spool_leave_word(4711, 9);
-  check(spool_take_word(4712) == 0 && spool_take_word(4711) == 9 && spool_take_word(4711) == 0);
-  spool_leave_word(4711, 9);
-  spool_leave_word(4711, 0);
-  check(spool_take_word(4711) == 0);
+  spool_leave_handoff(4711, 9);
+  check(spool_take_handoff(4712) == 0 && spool_take_handoff(4711) == 9 && spool_take_handoff(4711) == 0);
+  spool_leave_handoff(4711, 9);
+  spool_leave_handoff(4711, 0);
+  check(spool_take_handoff(4711) == 0);
   drop_file();
 }
 

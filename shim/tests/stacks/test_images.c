@@ -23,8 +23,8 @@ struct next_functions next;
 THREAD_LOCAL struct thread_state this_thread;
 struct python_symbols python_symbols;
 uint32_t python_version = 0x030c0000;
-void *spool_claim(unsigned lines) { return (void)lines, NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) { (void)record, (void)kind, (void)lines; }
+void *spool_claim(unsigned slots) { return (void)slots, NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
 int64_t clock_now_ns(void) { return 1; }
 void next_resolve(void) {}
 

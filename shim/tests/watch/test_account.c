@@ -9,7 +9,7 @@
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "tests/check.h"
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
 
@@ -18,7 +18,7 @@
 /* ---- stand-ins: the kernel's answers, and a spool of one chunk ---- */
 
 static struct schedule schedule = {1000, 0, 1};
-static enum answer answer;
+static enum call_state call_state;
 static struct system_call blocked_in = {SYS_read, 0};
 static char state = 'S';
 static uint64_t stack;
@@ -32,10 +32,10 @@ bool proc_schedule(int fd, struct schedule *out) {
   *out = schedule;
   return !is_gone;
 }
-enum answer proc_call(pid_t pid, pid_t tid, struct system_call *out) {
+enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   (void)pid, (void)tid;
   *out = blocked_in;
-  return answer;
+  return call_state;
 }
 char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
 bool proc_ended(pid_t pid) { return (void)pid, false; }
@@ -47,9 +47,9 @@ bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
 }
 int64_t clock_now_ns(void) { return clock_ns; }
 void loss_add(enum loss loss) { (void)loss; }
-void *spool_claim(unsigned lines) { return lines == 1 && count < 64 ? &records[count++] : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  ((struct record_wait *)record)->head = kind | lines << 16;
+void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[count++] : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  ((struct record_wait *)record)->head = kind | slots << 16;
 }
 bool spool_holds(const void *record) { return record && !is_closed; }
 
@@ -61,7 +61,7 @@ static struct watched thread;
 static void begin(int64_t since_ms) {
   schedule = (struct schedule){1000, 0, 1};
   thread = (struct watched){.process = &process, .schedule_fd = 0};
-  thread.entry = (struct board_entry){.process = 7, .thread = 3, .cpu_start_ns = 1000};
+  thread.entry = (struct thread_entry){.process = 7, .thread = 3, .cpu_start_ns = 1000};
   thread.entry.runtime = 4096;
   thread.entry.runtime_bytes = 64;
   count = 0;
@@ -74,14 +74,14 @@ static void begin(int64_t since_ms) {
 static void be_born(void) { begin(0); }
 
 /* The thread ran for so long since the last look, was delayed, and is blocked there, or runs (where 0). */
-static void look(int64_t at_ms, int64_t run_ms, int64_t delay_ms, uint64_t where) {
+static void poll_at(int64_t at_ms, int64_t run_ms, int64_t delay_ms, uint64_t where) {
   clock_ns = at_ms * MS;
   schedule.run_ns += run_ms * MS;
   schedule.delay_ns += delay_ms * MS;
   schedule.count += run_ms != 0;
-  answer = where ? ANSWER_BLOCKED : ANSWER_RUNNING;
+  call_state = where ? CALL_BLOCKED : CALL_RUNNING;
   stack = where;
-  check(account_look(&thread, 10 * MS));
+  check(account_observe(&thread, 10 * MS));
 }
 
 static int64_t waited_ms(uint64_t where, unsigned class) {
@@ -95,46 +95,46 @@ static int64_t waited_ms(uint64_t where, unsigned class) {
 
 static void test_one_long_wait_is_one_record(void) {
   be_born();
-  for (int64_t at = 10; at <= 500; at += 10) look(at, 0, 0, 11);
+  for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 0, 0, 11);
   check(count == 1 && waited_ms(11, WAIT_SLEEP) == 500);
   check(records[0].t_ns == 0 && records[0].looks == 50 && records[0].head == (RECORD_WAIT | 1 << 16));
 }
 
 static void test_what_was_before_a_pause_is_nobodys(void) {
   begin(300);
-  look(400, 10, 0, 11);
-  look(500, 0, 0, 11);
+  poll_at(400, 10, 0, 11);
+  poll_at(500, 0, 0, 11);
   check(waited_ms(11, WAIT_SLEEP) == 190);
 }
 
 static void test_between_two_waits_the_time_is_halved(void) {
   be_born();
-  look(100, 0, 0, 11);
-  look(120, 4, 0, 12); /* 16 ms of waiting between the looks */
+  poll_at(100, 0, 0, 11);
+  poll_at(120, 4, 0, 12); /* 16 ms of waiting between the looks */
   check(waited_ms(11, WAIT_SLEEP) == 108 && waited_ms(12, WAIT_SLEEP) == 8);
 }
 
 static void test_a_thread_that_is_met_running_closes_its_wait(void) {
   be_born();
-  look(100, 0, 0, 11);
-  look(110, 3, 0, 0);
-  look(120, 10, 0, 0);
+  poll_at(100, 0, 0, 11);
+  poll_at(110, 3, 0, 0);
+  poll_at(120, 10, 0, 0);
   check(waited_ms(11, WAIT_SLEEP) == 107);
 }
 
 static void test_what_no_look_has_met_goes_to_the_next_wait(void) {
   be_born();
-  look(10, 2, 0, 0);
-  look(20, 2, 0, 0);
-  look(30, 2, 0, 11);
+  poll_at(10, 2, 0, 0);
+  poll_at(20, 2, 0, 0);
+  poll_at(30, 2, 0, 11);
   check(waited_ms(11, WAIT_SLEEP) == 24);
 }
 
 static void test_a_woken_thread_gives_back_what_was_delay(void) {
   be_born();
-  look(100, 0, 0, 11);
-  look(140, 0, 0, 11); /* it was woken at 110, and nothing shows that */
-  look(150, 5, 35, 12);
+  poll_at(100, 0, 0, 11);
+  poll_at(140, 0, 0, 11); /* it was woken at 110, and nothing shows that */
+  poll_at(150, 5, 35, 12);
   check(waited_ms(11, WAIT_SLEEP) == 110 && waited_ms(12, WAIT_SLEEP) == 0);
   check(waited_ms(12, WAIT_RUNNABLE) == 35);
 }
@@ -142,17 +142,17 @@ static void test_a_woken_thread_gives_back_what_was_delay(void) {
 static void test_classes(void) {
   be_born();
   blocked_in = (struct system_call){SYS_futex, 4096 + 63};
-  look(10, 0, 0, 11);
+  poll_at(10, 0, 0, 11);
   blocked_in.arguments = 4096 + 64;
-  look(20, 0, 0, 0);
-  look(30, 5, 0, 12);
+  poll_at(20, 0, 0, 0);
+  poll_at(30, 5, 0, 12);
   blocked_in.number = SYS_fsync;
   state = 'D';
-  look(40, 10, 0, 13);
-  look(60, 0, 0, 13);
+  poll_at(40, 10, 0, 13);
+  poll_at(60, 0, 0, 13);
   blocked_in.number = SYS_vfork;
-  look(70, 10, 0, 14);
-  look(90, 0, 0, 14);
+  poll_at(70, 10, 0, 14);
+  poll_at(90, 0, 0, 14);
   check(waited_ms(11, WAIT_GIL) >= 10 && waited_ms(12, WAIT_SLEEP) > 0);
   check(waited_ms(13, WAIT_DISK) == 20 && waited_ms(14, WAIT_SLEEP) == 20);
 }
@@ -160,33 +160,33 @@ static void test_classes(void) {
 static void test_a_stopped_thread_does_not_wait(void) {
   be_born();
   state = 'T';
-  look(100, 0, 0, 11);
+  poll_at(100, 0, 0, 11);
   check(count == 0);
   state = 'S';
-  look(110, 1, 0, 12);
+  poll_at(110, 1, 0, 12);
   check(waited_ms(12, WAIT_SLEEP) == 9);
 }
 
 static void test_a_wait_goes_on_in_a_new_record_when_its_chunk_is_closed(void) {
   be_born();
-  look(100, 0, 0, 11);
+  poll_at(100, 0, 0, 11);
   is_closed = true;
-  look(130, 0, 0, 11);
+  poll_at(130, 0, 0, 11);
   is_closed = false;
-  look(150, 0, 0, 11);
+  poll_at(150, 0, 0, 11);
   check(count == 2 && records[0].end_ns == 100 * MS && records[1].t_ns == 100 * MS);
   check(waited_ms(11, WAIT_SLEEP) == 150);
 }
 
 static void test_an_end_that_was_told_settles_the_rest(void) {
   be_born();
-  look(100, 0, 0, 11);
+  poll_at(100, 0, 0, 11);
   thread.entry.end_ns = 130 * MS;
   thread.entry.cpu_end_ns = 1000 + 5 * MS;
   account_ended(&thread);
   check(waited_ms(11, WAIT_SLEEP) == 125);
   be_born();
-  look(100, 100, 0, 0);
+  poll_at(100, 100, 0, 0);
   thread.entry.end_ns = 130 * MS;
   thread.entry.cpu_end_ns = 1000 + 110 * MS;
   account_ended(&thread);
@@ -203,10 +203,10 @@ static void test_random_lives_add_up(void) {
       at += 1 + ran + delayed + rand() % 30;
       run += ran;
       delay += delayed;
-      look(at, ran, delayed,
-           ran                       ? 11 + (uint64_t)(rand() % 3)
-           : thread.wait.facts.stack ? thread.wait.facts.stack
-                                     : 11);
+      poll_at(at, ran, delayed,
+              ran                       ? 11 + (uint64_t)(rand() % 3)
+              : thread.wait.facts.stack ? thread.wait.facts.stack
+                                        : 11);
     }
     for (unsigned i = 0; i < count; i++) sum += records[i].wait_class == WAIT_RUNNABLE ? 0 : records[i].waited_ns;
     check(sum == (at - run - delay) * MS && thread.charged_ns == sum);
@@ -217,17 +217,17 @@ static void test_a_kernel_that_does_not_count_is_refused(void) {
   be_born();
   schedule = (struct schedule){0, 0, 0};
   process.refusals = 0;
-  for (int i = 0; i < REFUSED; i++) check(account_look(&thread, 10 * MS));
+  for (int i = 0; i < REFUSED; i++) check(account_observe(&thread, 10 * MS));
   check(process.refusals == REFUSED && count == 0);
 }
 
 static void test_what_is_given_up_during_a_look_stays_so(void) {
   be_born();
   process.refusals = 1;
-  look(100, 0, 0, 11);
+  poll_at(100, 0, 0, 11);
   check(process.refusals == 0);
   is_given_up = true;
-  look(130, 1, 0, 12);
+  poll_at(130, 1, 0, 12);
   is_given_up = false;
   check(process.refusals == REFUSED);
   process.refusals = 0;

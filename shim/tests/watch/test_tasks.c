@@ -10,7 +10,7 @@
 #include "shared/stacks/target.h"
 #include "tests/check.h"
 #include "watch/asyncio.h"
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/tasks.h"
 #include "watch/threads.h"
@@ -24,7 +24,7 @@ struct stack_target target = {.layout = &layout};
 #define MOST 4000
 #define SET_ADDRESS 65536
 #define TABLE_ADDRESS 131072
-static struct sight now_there[MOST]; /* what a look finds at reference 8 * (65536 + index) */
+static struct task_observation now_there[MOST]; /* what a look finds at reference 8 * (65536 + index) */
 static int tasks_there;
 static int64_t clock_ns, cpu_ns, cost_ns;
 static bool is_closed, is_no_set;
@@ -61,9 +61,10 @@ enum kind remote_kind(struct kinds *kinds, uintptr_t type) {
   (void)kinds;
   return type && !is_no_set ? KIND_SET : KIND_OTHER;
 }
-void awaits_read(struct process *process, const uintptr_t *references, struct sight *sights, int many, int64_t now_ns) {
+void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int many,
+                 int64_t now_ns) {
   (void)process, (void)now_ns;
-  for (int i = 0; i < many; i++) sights[i] = now_there[references[i] / 8 - 65536];
+  for (int i = 0; i < many; i++) observations[i] = now_there[references[i] / 8 - 65536];
 }
 bool names_read(struct process *process, uintptr_t object, struct task_name *out) {
   (void)process;
@@ -77,9 +78,9 @@ uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instructio
 int64_t clock_now_ns(void) { return clock_ns; }
 int64_t clock_thread_cpu_ns(void) { return cpu_ns += cost_ns; }
 void loss_add(enum loss loss) { losses[loss]++; }
-void *spool_claim(unsigned lines) { return lines == 1 && count < 32768 ? &records[count++] : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned lines) {
-  ((struct record_task *)record)->head = kind | lines << 16;
+void *spool_claim(unsigned slots) { return slots == 1 && count < 32768 ? &records[count++] : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  ((struct record_task *)record)->head = kind | slots << 16;
 }
 bool spool_holds(const void *record) { return record && !is_closed; }
 
@@ -103,19 +104,20 @@ static void begin(int tasks) {
 
 /* The task waits at `stack`; 0: it runs. */
 static void put(int index, uint64_t stack) {
-  now_there[index] = (struct sight){.task = 8 * (uintptr_t)(index + 1000), .coroutine = 8, .thread = 3, .stack = stack};
-  now_there[index].state = stack ? SIGHT_SUSPENDED : SIGHT_RUNNING;
+  now_there[index] =
+      (struct task_observation){.task = 8 * (uintptr_t)(index + 1000), .coroutine = 8, .thread = 3, .stack = stack};
+  now_there[index].state = stack ? TASK_SUSPENDED : TASK_RUNNING;
   now_there[index].name_object = now_there[index].name_check = (uint64_t)index + 1;
 }
 
-static void look_at(int64_t at_ms) {
+static void poll_at(int64_t at_ms) {
   clock_ns = at_ms * MS;
-  tasks_look(&process, clock_ns, false, true);
+  tasks_poll(&process, clock_ns, false, true);
 }
 
 static void rest_at(int64_t at_ms) {
   clock_ns = process.quiet_ns = at_ms * MS;
-  tasks_look(&process, clock_ns, true, false);
+  tasks_poll(&process, clock_ns, true, false);
 }
 
 static int64_t suspended_ms(uint64_t stack) {
@@ -143,7 +145,7 @@ static void end_at(int64_t at_ms) {
 
 static void test_one_long_suspension_is_one_record(void) {
   start(1);
-  for (int64_t at = 0; at <= 500; at += 20) look_at(start_ms + at);
+  for (int64_t at = 0; at <= 500; at += 20) poll_at(start_ms + at);
   end_at(500);
   check(count == 1 && suspended_ms(11) == 500 && records[0].head == (RECORD_TASK | 1 << 16));
   check(records[0].t_ns == start_ms * MS && records[0].thread == 3 && records[0].name == 1 && records[0].number == 2);
@@ -151,20 +153,20 @@ static void test_one_long_suspension_is_one_record(void) {
 
 static void test_between_two_places_the_time_is_halved(void) {
   start(1);
-  look_at(start_ms), look_at(start_ms + 100);
+  poll_at(start_ms), poll_at(start_ms + 100);
   put(0, 12);
-  look_at(start_ms + 140), look_at(start_ms + 200);
+  poll_at(start_ms + 140), poll_at(start_ms + 200);
   end_at(200);
   check(suspended_ms(11) == 120 && suspended_ms(12) == 80);
 }
 
 static void test_a_task_that_runs_is_not_suspended(void) {
   start(1);
-  look_at(start_ms), look_at(start_ms + 100);
+  poll_at(start_ms), poll_at(start_ms + 100);
   put(0, 0);
-  look_at(start_ms + 120), look_at(start_ms + 200);
+  poll_at(start_ms + 120), poll_at(start_ms + 200);
   put(0, 11);
-  look_at(start_ms + 220), look_at(start_ms + 300);
+  poll_at(start_ms + 220), poll_at(start_ms + 300);
   end_at(300);
   check(suspended_ms(11) == 110 + 90);
 }
@@ -172,30 +174,30 @@ static void test_a_task_that_runs_is_not_suspended(void) {
 static void test_who_comes_and_goes_between_looks_has_half_of_the_time(void) {
   start(1);
   tasks_there = 0;
-  look_at(start_ms);
+  poll_at(start_ms);
   tasks_there = 1;
-  look_at(start_ms + 40);
+  poll_at(start_ms + 40);
   tasks_there = 0;
-  look_at(start_ms + 80);
+  poll_at(start_ms + 80);
   check(suspended_ms(11) == 40);
 }
 
 static void test_a_task_that_moves_is_left_to_the_next_look(void) {
   start(1);
-  look_at(start_ms), look_at(start_ms + 100);
-  now_there[0].state = SIGHT_MOVING;
-  look_at(start_ms + 120);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  now_there[0].state = TASK_MOVING;
+  poll_at(start_ms + 120);
   put(0, 12);
-  look_at(start_ms + 140);
+  poll_at(start_ms + 140);
   end_at(140);
   check(suspended_ms(11) == 120 && suspended_ms(12) == 20);
 }
 
 static void test_another_task_at_the_same_address_is_another(void) {
   start(1);
-  look_at(start_ms), look_at(start_ms + 100);
+  poll_at(start_ms), poll_at(start_ms + 100);
   now_there[0].name_check = now_there[0].name_object = 77;
-  look_at(start_ms + 120);
+  poll_at(start_ms + 120);
   end_at(120);
   check(count == 2 && records[0].name == 1 && records[1].name == 77 && records[0].task != records[1].task);
   check(suspended_ms(11) == 120);
@@ -204,10 +206,10 @@ static void test_another_task_at_the_same_address_is_another(void) {
 /* What rests is not looked at: it stays where the last look after it ran has met it. */
 static void test_a_process_that_rests_stays_as_it_is(void) {
   start(1);
-  look_at(start_ms);
+  poll_at(start_ms);
   rest_at(start_ms + 400), rest_at(start_ms + 900);
   put(0, 12);
-  look_at(start_ms + 940);
+  poll_at(start_ms + 940);
   end_at(940);
   check(suspended_ms(11) == 920 && suspended_ms(12) == 20);
 }
@@ -215,9 +217,9 @@ static void test_a_process_that_rests_stays_as_it_is(void) {
 /* It ran after the last look and rests since: only a look says how. */
 static void test_a_process_that_ran_before_it_rests_is_looked_at_first(void) {
   start(1);
-  look_at(start_ms);
+  poll_at(start_ms);
   clock_ns = (start_ms + 10) * MS;
-  tasks_look(&process, clock_ns, false, false); /* not due yet */
+  tasks_poll(&process, clock_ns, false, false); /* not due yet */
   put(0, 12);
   rest_at(start_ms + 40), rest_at(start_ms + 500);
   end_at(500);
@@ -227,7 +229,7 @@ static void test_a_process_that_ran_before_it_rests_is_looked_at_first(void) {
 static void test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed(void) {
   start(1);
   for (int64_t at = 0; at <= 4000; at += 20) {
-    look_at(start_ms + at);
+    poll_at(start_ms + at);
     is_closed = true;
   }
   end_at(4000);
@@ -237,7 +239,7 @@ static void test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed(
 
 static void test_of_very_many_some_stand_for_all(void) {
   start(MOST);
-  look_at(start_ms), look_at(start_ms + 1000);
+  poll_at(start_ms), poll_at(start_ms + 1000);
   end_at(1000);
   check(count < 1100 && count > 700 && losses[LOSS_tasks_sampled] == 1);
   check(suspended_ms(11) > 999 * MOST && suspended_ms(11) < 1001 * MOST);
@@ -245,16 +247,16 @@ static void test_of_very_many_some_stand_for_all(void) {
 
 static void test_what_is_no_set_any_more_is_searched_for_again(void) {
   start(1);
-  look_at(start_ms), look_at(start_ms + 100);
+  poll_at(start_ms), poll_at(start_ms + 100);
   is_no_set = true;
-  look_at(start_ms + 200);
+  poll_at(start_ms + 200);
   check(process.asyncio.tasks == 0 && suspended_ms(11) == 150);
 }
 
 static void test_the_most_that_could_not_be_read_at_once_is_lost(void) {
   start(3);
-  now_there[0].state = now_there[1].state = SIGHT_UNREAD;
-  for (int64_t at = 0; at <= 100; at += 20) look_at(start_ms + at);
+  now_there[0].state = now_there[1].state = TASK_UNREAD;
+  for (int64_t at = 0; at <= 100; at += 20) poll_at(start_ms + at);
   end_at(100);
   check(losses[LOSS_tasks_unread] == 2 && suspended_ms(11) == 100);
 }
@@ -262,10 +264,10 @@ static void test_the_most_that_could_not_be_read_at_once_is_lost(void) {
 /* A look may cost one part in 400: after one of 10 ms the next is due in 4 s. */
 static void test_costly_looks_are_seldom(void) {
   start(1);
-  look_at(start_ms);
+  poll_at(start_ms);
   check(process.asyncio.due_ns == clock_ns + 20 * MS);
   cost_ns = 10 * MS;
-  look_at(start_ms + 100);
+  poll_at(start_ms + 100);
   check(process.asyncio.due_ns == clock_ns + 4000 * (int64_t)MS);
 }
 
@@ -276,7 +278,7 @@ static void test_rows_keep_within_their_budget(void) {
     for (int i = 0; i < 900; i++) put(i, 11 + (uint64_t)(at / 20 % 2));
     clock_ns = (start_ms + at) * MS;
     uint32_t before = process.asyncio.pass;
-    tasks_look(&process, clock_ns, false, false);
+    tasks_poll(&process, clock_ns, false, false);
     looks += process.asyncio.pass != before;
   }
   end_at(60000);

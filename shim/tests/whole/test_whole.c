@@ -35,7 +35,7 @@ static void fill_header(struct spool_header *header) {
   *header = (struct spool_header){.version = SPOOL_VERSION,
                                   .chunk_bytes = SPOOL_CHUNK_BYTES,
                                   .ring_entries = SPOOL_RING,
-                                  .chunk_slots = SLOTS,
+                                  .chunk_count = SLOTS,
                                   .features = FEATURE_CPU | FEATURE_MEMORY | FEATURE_CHILDREN | FEATURE_COPY |
                                               FEATURE_WAIT | FEATURE_ALLOC_AUTO,
                                   .cpu_interval_ns = 200000,
@@ -43,7 +43,7 @@ static void fill_header(struct spool_header *header) {
                                   .alloc_interval_bytes = 4096,
                                   .copy_threshold_bytes = 65537,
                                   .offered = SLOTS,
-                                  .slots_used = SLOTS,
+                                  .chunks_used = SLOTS,
                                   .magic = SPOOL_MAGIC};
   header->start_mono_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
@@ -81,11 +81,11 @@ static int run_under(const char *program, const char *path) {
 static unsigned met[32];
 
 static void count_records(const char *chunk) {
-  for (uint32_t line = 1; line < SPOOL_CHUNK_LINES;) {
-    uint32_t head = *(const uint32_t *)(chunk + line * SPOOL_LINE_BYTES), lines = head >> 16;
-    check((head & 0xffff) < 32 && line + lines <= SPOOL_CHUNK_LINES);
+  for (uint32_t line = 1; line < SPOOL_CHUNK_SLOTS;) {
+    uint32_t head = *(const uint32_t *)(chunk + line * SPOOL_SLOT_BYTES), slots = head >> 16;
+    check((head & 0xffff) < 32 && line + slots <= SPOOL_CHUNK_SLOTS);
     if ((head & 0xffff) != 0) met[head & 0xffff]++;
-    line += lines ? lines : 1;
+    line += slots ? slots : 1;
   }
 }
 

@@ -14,7 +14,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_LINES
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS
 from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
@@ -54,10 +54,10 @@ def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, t
             writer.fill()
         while len(space.in_use) > 0 or space.header.offered - space.header.taken < 100:
             turn(space, drain)
-    assert space.header.offered >= 1_200 and space.header.slots_used < 2 * FULL_AHEAD
+    assert space.header.offered >= 1_200 and space.header.chunks_used < 2 * FULL_AHEAD
     assert space.failures == 0
     drain.close()
-    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_SLOTS - 1)))
     size = sum(path.stat().st_size for path in tmp_path.glob("spool.part*"))
     assert 0 < size < 1_200 * CHUNK_BYTES / 3
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
@@ -85,7 +85,7 @@ def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolSpace, drain
     for _ in range(3):
         turn(space, drain)
     assert set(space.in_use) == {other} and drain.parts == 1
-    assert ticks_of(space, tmp_path) == list(range(CHUNK_LINES - 1 + 10))
+    assert ticks_of(space, tmp_path) == list(range(CHUNK_SLOTS - 1 + 10))
 
 
 def dead_pid() -> int:
@@ -126,11 +126,11 @@ def test_a_full_disk_loses_nothing_that_was_written(
     for _ in range(100):
         turn(space, drain)
     assert 0 < len(space.in_use) < 50
-    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
     room = 10**9
     while space.in_use:
         turn(space, drain)
-    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
 
 
 # ---- conversion in batches ----

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.formats.errors import TraceWriteError
-from scalene_trace.formats.spool.chunks import LINE_BYTES, part_path, read_chunks
+from scalene_trace.formats.spool.chunks import SLOT_BYTES, part_path, read_chunks
 from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.recorder.control.client import ask
 from scalene_trace.recorder.convert import finish
@@ -211,7 +211,7 @@ def test_offers_that_the_program_has_overwritten_are_those_that_were_made(tmp_pa
     space.header.taken = 3
     assert space.notice_taken() == [0, 1, 2]
     space.header.offered = space.header.taken = MANY
-    space.header.slots_used = 2**32 - 1
+    space.header.chunks_used = 2**32 - 1
     for wrong in (MANY, 2, 0):
         space.header.taken = wrong
         assert space.notice_taken() == []
@@ -220,7 +220,7 @@ def test_offers_that_the_program_has_overwritten_are_those_that_were_made(tmp_pa
     assert space.notice_taken() == list(range(3, FULL_AHEAD))
     for _ in range(5):
         space.offer_ahead()
-    assert space.header.slots_used == 2 * FULL_AHEAD and space.header.offered == 2 * FULL_AHEAD
+    assert space.header.chunks_used == 2 * FULL_AHEAD and space.header.offered == 2 * FULL_AHEAD
 
 
 # ---- hardly any descriptors ----
@@ -310,7 +310,7 @@ def test_resident_sets_are_read_by_pids_of_our_own_namespace(namespace: int, lef
     slot = Writer(space, namespace=namespace).fill(count=1, closed=False)
     start = np.zeros(1, struct_dtype("record_process_start"))
     start["head"], start["pid"] = constants()["RECORD_PROCESS_START"] | 1 << 16, os.getpid()
-    os.pwrite(space.descriptor, start.tobytes(), Writer.offset(slot) + LINE_BYTES)
+    os.pwrite(space.descriptor, start.tobytes(), Writer.offset(slot) + SLOT_BYTES)
     residents = Residents(space, tmp_path / "rss")
     residents.notice(space.notice_taken())
     residents.sample_if_due()
@@ -393,9 +393,9 @@ def test_a_process_that_is_not_recorded_is_not_looked_at(
     if os.geteuid() != 0 and not (namespace or looked_at):
         pytest.skip("who is not root may look at whatever the program may look at")
     header = struct_dtype("spool_header").fields
-    assert header is not None and header["board_changes"][1] == header["board_end"][1] + 4
+    assert header is not None and header["table_changes"][1] == header["table_end"][1] + 4
     sleep = ["-c", "import time; time.sleep(60)"]
-    forged = [str(namespace), str(constants()["SPOOL_BOARD_OFFSET"]), str(header["board_end"][1])]
+    forged = [str(namespace), str(constants()["SPOOL_THREAD_TABLE_OFFSET"]), str(header["table_end"][1])]
     code = (
         "import subprocess, sys\n"
         f"victim = subprocess.Popen([sys.executable, *{sleep!r}])\n"

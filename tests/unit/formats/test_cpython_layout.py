@@ -77,7 +77,7 @@ FROM_311 = {
     "frame_depth": ("_PyInterpreterFrame", "stacktop"),
     "frame_values": ("_PyInterpreterFrame", "localsplus"),
 }
-#: What the watcher reads of containers and types (shim/watch/remote.c, tasks.c): the same in every version.
+#: What the watcher reads of containers and types (shim/watch/reading/remote.c, shim/watch/tasks.c): the same in every version.
 WATCHED = {
     "TYPE_NAME_AT": ("PyTypeObject", "tp_name"),
     "TYPE_BASIC_SIZE": ("PyTypeObject", "tp_basicsize"),
@@ -125,7 +125,7 @@ def our_constants() -> dict[str, int]:
 
 def watched_constants() -> dict[str, int]:
     """The offsets that the watcher's files define."""
-    text = "".join(path.read_text() for path in sorted((SHIM / "watch").glob("*.c")))
+    text = "".join(path.read_text() for path in sorted((SHIM / "watch").rglob("*.c")))
     return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)\b", text)}
 
 

@@ -1,6 +1,6 @@
 /* What the kernel tells of a thread of another process. */
-#ifndef SCALENE_TRACE_WATCH_PROC_H
-#define SCALENE_TRACE_WATCH_PROC_H
+#ifndef SCALENE_TRACE_WATCH_READING_PROC_H
+#define SCALENE_TRACE_WATCH_READING_PROC_H
 
 #include <sys/types.h>
 
@@ -19,11 +19,11 @@ struct system_call {
   int32_t number;     /* -1 = blocked outside of system calls (a page fault) */
   uint64_t arguments; /* the first of them */
 };
-enum answer { ANSWER_GONE, ANSWER_REFUSED, ANSWER_RUNNING, ANSWER_BLOCKED };
+enum call_state { CALL_GONE, CALL_REFUSED, CALL_RUNNING, CALL_BLOCKED };
 
 int proc_open_schedule(pid_t pid, pid_t tid); /* -1 = gone, or no descriptor to be had */
 bool proc_schedule(int fd, struct schedule *out);
-enum answer proc_call(pid_t pid, pid_t tid, struct system_call *out);
+enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out);
 char proc_state(pid_t pid, pid_t tid); /* as in /proc/PID/stat; 0 = not known */
 bool proc_ended(pid_t pid);            /* or is just ending */
 /* CPU time of the whole process, without asking its threads one by one. -1 = gone. */

@@ -1,5 +1,5 @@
 /* The kernel's view of a thread, from /proc. */
-#include "watch/proc.h"
+#include "watch/reading/proc.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,14 +54,14 @@ bool proc_schedule(int fd, struct schedule *out) {
 }
 
 /* "running", or number and arguments, or "-1 SP PC". */
-enum answer proc_call(pid_t pid, pid_t tid, struct system_call *out) {
+enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   char text[256], *at = text;
   if (read_file(pid, tid, "syscall", text, sizeof text) <= 0)
-    return errno == EPERM || errno == EACCES ? ANSWER_REFUSED : ANSWER_GONE;
-  if (text[0] == 'r') return ANSWER_RUNNING;
+    return errno == EPERM || errno == EACCES ? CALL_REFUSED : CALL_GONE;
+  if (text[0] == 'r') return CALL_RUNNING;
   out->number = (int32_t)strtol(at, &at, 10);
   out->arguments = out->number < 0 ? 0 : strtoull(at, &at, 16);
-  return ANSWER_BLOCKED;
+  return CALL_BLOCKED;
 }
 
 /* The name before it may hold anything, a closing parenthesis too. */

@@ -1,10 +1,14 @@
 /* Python objects of another process: the one that stack_aim aimed at. */
-#ifndef SCALENE_TRACE_WATCH_REMOTE_H
-#define SCALENE_TRACE_WATCH_REMOTE_H
+#ifndef SCALENE_TRACE_WATCH_READING_REMOTE_H
+#define SCALENE_TRACE_WATCH_READING_REMOTE_H
 
 #include "shared/base.h"
+#include "shared/stacks/target.h"
 
 #pragma GCC visibility push(hidden)
+
+/* The process whose memory is read, and the thread that the records name: set by stack_aim. */
+extern struct stack_target target;
 
 enum kind {
   KIND_OTHER,

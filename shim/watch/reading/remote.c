@@ -1,15 +1,15 @@
 /* Python objects of another process: their types, what is in a dict, an attribute.
  *
  * Nothing there is trusted: each object is known by its type, each type by its name, loops are bounded. */
-#include "watch/remote.h"
+#include "watch/reading/remote.h"
 
 #include <sys/uio.h>
 
 #include "shared/base.h"
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
+#include "shared/stacks/target.h"
 #include "shared/words.h"
-#include "watch/stack.h"
 
 #define PIECES 256
 #define TYPE_BYTES 264
@@ -27,6 +27,8 @@
 #define KEY_BYTES 80 /* of a str that is a key: those of more than 32 characters are none of ours */
 #define MAX_INTERPRETERS 64
 #define SPLIT_HEADER_313 8 /* 3.13: before the values of an instance */
+
+struct stack_target target;
 
 uintptr_t remote_word(uintptr_t address) {
   uintptr_t value;
