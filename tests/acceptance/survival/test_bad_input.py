@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.packages import needed
 from tests.support.paths import ROOT
 from tests.support.recording import (
     Finished,
@@ -172,17 +173,15 @@ def test_interpreter_flags_and_foreign_allocators(name: str, python: Interpreter
     assert is_python or losses(found)["python_malloc"] >= 1
 
 
-#: Library: what it reserves for 512,000,000 bytes (jemalloc rounds up to a size class, and that is counted).
-ALLOCATORS = {"libjemalloc.so.2": 536_870_912, "libtcmalloc_minimal.so.4": 512_000_000}
+#: Allocator: what it reserves for 512,000,000 bytes (jemalloc rounds up to a size class, and that is counted).
+ALLOCATORS = {"jemalloc": 536_870_912, "tcmalloc": 512_000_000}
 
 
 @pytest.mark.parametrize("allocator", ALLOCATORS)
 def test_a_preloaded_allocator_keeps_working_underneath(allocator: str, python: Interpreter, tmp_path: Path) -> None:
-    found = [path for folder in ("/usr/lib", "/usr/lib64") for path in Path(folder).glob(f"**/{allocator}")]
-    if not found:
-        pytest.skip(f"{allocator} is not installed")
+    library = needed(allocator)
     trace = tmp_path / "t.parquet"
-    done = record(trace, [target("touched_array")], python, env={"LD_PRELOAD": str(found[0])})
+    done = record(trace, [target("touched_array")], python, env={"LD_PRELOAD": library})
     assert done.status == 0 and done.stderr == b""
     lines = lines_of(report(trace), target("touched_array"))
     for mark in ("touched_0", "touched_50", "touched_100"):

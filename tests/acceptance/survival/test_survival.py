@@ -22,6 +22,7 @@ from tests.support import fuzz_targets
 from tests.support.gunicorn_load import WORKERS, clients, free_port, gunicorn, serving
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.native import build
+from tests.support.packages import needed
 from tests.support.recording import (
     Finished,
     Recording,
@@ -428,7 +429,7 @@ def test_nothing_is_left_in_the_folder_for_temporary_files(any_python: Interpret
 
 def test_memcheck_finds_nothing_in_a_recorded_program(tmp_path: Path) -> None:
     program = build(tmp_path, "forking.c")
-    checked = ["valgrind", "-q", "--error-exitcode=9", "--trace-children=yes", program]
+    checked = [needed("valgrind"), "-q", "--error-exitcode=9", "--trace-children=yes", program]
     done = record(tmp_path / "t.parquet", checked, None, FAST)
     assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
     found = report(tmp_path / "t.parquet")
@@ -438,7 +439,7 @@ def test_memcheck_finds_nothing_in_a_recorded_program(tmp_path: Path) -> None:
 def test_memcheck_finds_in_a_recorded_interpreter_what_it_finds_bare(any_python: Interpreter, tmp_path: Path) -> None:
     """Stacks of 20 calls are walked; what memcheck says of the interpreter itself stays the same."""
     code = "def f(n): return f(n - 1) if n else [str(i) * 20 for i in range(2000)]\nfor _ in range(9): f(20)"
-    checked = ["valgrind", any_python.path, "-c", code]
+    checked = [needed("valgrind"), any_python.path, "-c", code]
     alone = run(checked, env=environment({"PYTHONMALLOC": "malloc"}))
     done = record(tmp_path / "t.parquet", checked, env={"PYTHONMALLOC": "malloc"})
     assert (done.status, done.stdout) == (0, b"") == (alone.status, alone.stdout)
