@@ -67,7 +67,10 @@ def chromium() -> str:
 
 
 def _skip(package: Package) -> NoReturn:
-    pytest.skip(f"{REASON}{package.debian}")
+    message = f"{REASON}{package.debian}"
+    if os.environ.get("CI") == "true" and shutil.which("apt-get") and not os.environ.get(WITHOUT):
+        pytest.fail(f"{message}: continuous integration must skip nothing that apt-get can install")
+    pytest.skip(message)
 
 
 def advice(reasons: list[str]) -> list[str]:
@@ -80,6 +83,7 @@ def advice(reasons: list[str]) -> list[str]:
     if not missing:
         return []
     lines = [
-        f"{count} tests were skipped because {package} is not installed" for package, count in sorted(missing.items())
+        f"{count} {'test was' if count == 1 else 'tests were'} skipped because {package} is not installed"
+        for package, count in sorted(missing.items())
     ]
     return [*lines, f"to run them on Debian or Ubuntu: apt-get install {' '.join(sorted(missing))}"]

@@ -3,17 +3,18 @@
 # Otherwise it says what is missing and succeeds: tests that need a missing package are skipped by name (tests/support/packages.py).
 set -euo pipefail
 
-wanted=(libjemalloc2 libtcmalloc-minimal4 valgrind chromium)
+wanted=()
+is_wanted() { [[ ",${SCALENE_TEST_WITHOUT:-}," != *",$1,"* ]]; }
+is_wanted jemalloc && wanted+=(libjemalloc2)
+is_wanted tcmalloc && wanted+=(libtcmalloc-minimal4)
+is_wanted valgrind && wanted+=(valgrind)
+# A browser that is not Debian's serves as well.
+is_wanted chromium && ! command -v chromium-browser google-chrome >/dev/null && wanted+=(chromium)
 command -v make >/dev/null || wanted+=(make)
 command -v cc >/dev/null || wanted+=(gcc libc6-dev)
-# A browser that is not Debian's serves as well.
-for name in chromium-browser google-chrome; do
-  command -v "$name" >/dev/null && wanted=("${wanted[@]/#chromium/}")
-done
 
 missing=()
 for package in ${wanted[@]+"${wanted[@]}"}; do
-  [[ -z $package || ",${SCALENE_TEST_WITHOUT:-}," == *",${package},"* ]] && continue
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing+=("$package")
 done
 [[ ${#missing[@]} -eq 0 ]] && exit 0
