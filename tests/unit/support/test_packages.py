@@ -15,7 +15,6 @@ from tests.support.closing_line import closing_line, read_counts
 from tests.support.paths import ROOT
 
 NEEDS = """
-from tests.conftest import *  # noqa: F403
 from tests.support.packages import needed
 
 def test_page():
@@ -75,6 +74,8 @@ def test_a_run_without_skipped_packages_gives_no_advice() -> None:
 
 def test_the_closing_line_is_the_sum_of_all_runs(tmp_path: Path) -> None:
     path = tmp_path / "counts"
-    path.write_text('{"passed": 2000, "skipped": 1, "failed": 0, "seconds": 500.25}\n{"passed": 200, "failed": 0, "error": 0, "seconds": 300}\n')
+    path.write_text(
+        '{"passed": 2000, "skipped": 1, "failed": 0, "seconds": 500.25}\n{"passed": 200, "failed": 0, "error": 0, "seconds": 300}\n'
+    )
     assert closing_line(read_counts(path)).strip("=") == " 2200 passed, 1 skipped in 800.25s "
     assert closing_line(Counter(passed=3, failed=2, error=1)).strip("=") == " 2 failed, 3 passed, 1 errors in 0.00s "
