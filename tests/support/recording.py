@@ -53,7 +53,9 @@ class Recording(Finished):
 def tool(name: str) -> list[str]:
     """The command line that starts ``scalene-record`` or ``scalene-analyze``."""
     script = Path(sys.executable).parent / name
-    return [str(script)] if script.exists() else [sys.executable, "-m", f"scalene_trace.cli.{name.split('-')[1]}"]
+    return (
+        [str(script)] if script.exists() else [sys.executable, "-m", f"scalene_trace.cli.{name.split('-')[1]}.command"]
+    )
 
 
 def run(command: Sequence[str | Path], timeout_s: float = 180, **options: Any) -> Finished:

@@ -28,28 +28,37 @@ from tests.support.recording import (
     tool,
 )
 
-pytestmark = [pytest.mark.samples, pytest.mark.two_interpreters]
+pytestmark = pytest.mark.two_interpreters
 
 DEATHS = ("SIGKILL", "_exit", "exit", "segfault", "SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "exception")
 
 
 @pytest.mark.parametrize("how", DEATHS)
-def test_a_death_loses_nothing(how: str, python: Interpreter, tmp_path: Path) -> None:
+def test_a_program_ends_as_it_does_bare_and_what_it_did_is_in_the_trace(
+    how: str, python: Interpreter, tmp_path: Path
+) -> None:
+    alone = bare([target("dying"), how, "0.1"], python, cwd=tmp_path)
+    options = ["--cpu-interval", "1ms"]
+    done = record(tmp_path / "t.parquet", [target("dying"), how, "0.6"], python, options, cwd=tmp_path)
+    assert (done.status, done.stderr) == (alone.status, alone.stderr)
+    lines = lines_of(report(tmp_path / "t.parquet"), target("dying"))
+    assert lines[line_of("dying", "work")]["cpu_s"] > 0.3, "of 0.6 s"
+    assert lines[line_of("dying", "kept")]["growth_bytes"] == pytest.approx(30_000_000, abs=11_000_000)
+
+
+@pytest.mark.samples
+@pytest.mark.parametrize("how", DEATHS)
+def test_a_death_loses_no_cpu_time(how: str, python: Interpreter, tmp_path: Path) -> None:
     before_s = children_s()
     alone = bare([target("dying"), how, "0.1"], python, cwd=tmp_path)
     after_s = children_s() - before_s - alone.facts["cpu_s"]
     done = record(
         tmp_path / "t.parquet", [target("dying"), how, "0.6"], python, ["--cpu-interval", "1ms"], cwd=tmp_path
     )
-    assert done.status == alone.status
-    assert done.stderr == alone.stderr
     found = report(tmp_path / "t.parquet")
     ratio = found["totals"]["cpu_s"] / truth_s(tmp_path / "t.parquet", done.facts["cpu_s"], after_s)
     figure(f"CPU time in the trace after {how}", python, 100 * (ratio - 1), 5, "percent")
     assert ratio == pytest.approx(1, abs=0.05)
-    lines = lines_of(found, target("dying"))
-    assert lines[line_of("dying", "work")]["cpu_s"] > 0.4
-    assert lines[line_of("dying", "kept")]["growth_bytes"] == pytest.approx(30_000_000, abs=11_000_000)
 
 
 def children_s() -> float:

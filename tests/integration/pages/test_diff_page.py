@@ -15,7 +15,7 @@ from scalene_trace.analyze.diff.results import Diff
 from scalene_trace.analyze.html import comparison
 from scalene_trace.analyze.html.comparison import build_comparison, comparison_document
 from scalene_trace.cli.analyze.command import EXIT_USAGE, run
-from tests.support.browser import Browser, Page
+from tests.support.browser import Browser, Page, running_browser
 from tests.support.page_traces import COLUMN, empty_traces, hostile_page_trace, unpacked
 from tests.support.trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 
@@ -79,7 +79,7 @@ def report(sides: tuple[Path, Path]) -> tuple[Diff, Path]:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with Browser() as found:
+    with running_browser() as found:
         yield found
 
 
@@ -189,7 +189,7 @@ def test_the_flame_graph_is_driven_by_keys(page: Page) -> None:
 
 def test_filter_tabs_and_address_work_by_keyboard(page: Page, browser: Browser, report: tuple[Diff, Path]) -> None:
     page.press("/")
-    page.call("Input.insertText", text="store")
+    page.type("store")
     assert column(page, "source") == ["tool.store(rows)"]
     page.press("Escape")
     page.press("4")
@@ -230,7 +230,7 @@ def test_a_comparison_of_next_to_nothing_is_a_sensible_page(
             assert not [word for word in ("NaN", "undefined", "null", "Infinity") if word in text]
 
 
-def test_hostile_page_traces_are_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
+def test_hostile_traces_are_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
     first, evil = hostile_page_trace(tmp_path / "a.parquet")
     second, _ = hostile_page_trace(tmp_path / "b.parquet")
     page_path = tmp_path / "p.html"

@@ -11,14 +11,14 @@ import pytest
 from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
-from tests.support.browser import Browser, Page
+from tests.support.browser import Browser, Page, running_browser
 from tests.support.page_traces import COLUMN, busy_trace, device_trace, empty_traces, hostile_page_trace
 from tests.support.trace_builder import MS, SECOND, TraceBuilder, write_wide_trace
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with Browser() as found:
+    with running_browser() as found:
         yield found
 
 
@@ -72,7 +72,7 @@ def type_window(page: Page, from_s: str, to_s: str) -> None:
     for name, text in (("from", from_s), ("to", to_s)):
         page.value(f"document.querySelector('[data-field={name}]').select()")
         page.value(f"document.querySelector('[data-field={name}]').focus()")
-        page.call("Input.insertText", text=text)
+        page.type(text)
         page.press("Enter")
     page.value("document.activeElement.blur()")
 
@@ -154,7 +154,7 @@ def test_the_keyboard_does_what_the_mouse_does(page: Page) -> None:
     page.value("document.querySelector('.timeline').focus()")
     page.press("ArrowRight")
     assert page.value("document.querySelector('[data-field=to]').value") == "1"
-    page.press("ArrowRight", shift=True)
+    page.press("Shift+ArrowRight")
     assert float(page.value("document.querySelector('[data-field=to]').value")) == pytest.approx(1.1)
 
 
@@ -252,13 +252,13 @@ def test_a_page_without_a_gpu_has_no_word_of_one(page: Page) -> None:
 
 def test_the_filter_leaves_what_matches(page: Page) -> None:
     page.press("/")
-    page.call("Input.insertText", text="app.py:8")
+    page.type("app.py:8")
     assert column(page, "place") == ["app.py:8"]
     page.press("Escape")
     page.press("6")
     assert column(page, "thread") == []
     page.press("/")
-    page.call("Input.insertText", text="thread-2")
+    page.type("thread-2")
     assert column(page, "thread") == ["2"]
 
 
@@ -269,7 +269,7 @@ def test_pointing_at_the_chart_says_what_was_there(browser: Browser, tmp_path: P
     builder.add("mark", t_ns=4 * SECOND, end_ns=6 * SECOND, what="mark", text="<b>load</b>")
     with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
         left, top, width, height = page.box(".timeline .u-over")
-        page.call("Input.dispatchMouseEvent", type="mouseMoved", x=left + width / 2, y=top + height / 2)
+        page.point(left + width / 2, top + height / 2)
         page.wait("document.querySelector('.reading').textContent.startsWith('mark <b>load</b> · at ')")
         assert page.value("document.querySelector('.reading').textContent").endswith(" s · footprint 10.5 MB")
         assert page.complaints() == []
@@ -314,7 +314,7 @@ def test_ten_thousand_lines_and_a_million_ticks_fit_into_ten_megabytes_and_a_tab
         assert page.complaints() == []
 
 
-def test_a_hostile_page_trace_is_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
+def test_a_hostile_trace_is_text_and_nothing_else(browser: Browser, tmp_path: Path) -> None:
     trace, evil = hostile_page_trace(tmp_path / "t.parquet")
     path = written(trace)
     with browser.page(path) as page:

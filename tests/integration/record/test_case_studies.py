@@ -69,6 +69,7 @@ def top_line(found: Json) -> Json:
     return line
 
 
+@pytest.mark.samples
 def test_the_report_points_at_the_line_and_says_why(case: Case, pair: tuple[Path, Path]) -> None:
     found = report(pair[0])
     line = top_line(found)
@@ -82,6 +83,7 @@ def test_the_report_points_at_the_line_and_says_why(case: Case, pair: tuple[Path
         assert line["copy_bytes"] > 0.5 * found["totals"]["copy_bytes"]
 
 
+@pytest.mark.samples
 def test_the_comparison_names_the_gain(case: Case, pair: tuple[Path, Path]) -> None:
     found = report(pair[1], str(pair[0]), command="diff")
     (line,) = [row for row in found["lines"] if case.text in (row["before_source"] or "")]

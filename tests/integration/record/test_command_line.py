@@ -188,14 +188,14 @@ def test_the_program_runs_as_it_would_alone(tmp_path, python):
 
 
 def test_the_resident_set_is_read_while_the_program_runs(tmp_path):
-    code = "import os, time; block = b'x' * 50_000_017; pid = os.fork(); time.sleep(0.7); pid and os.wait()"
+    code = "import os, time; block = b'x' * 50_000_017; pid = os.fork(); time.sleep(2); pid and os.wait()"
     assert run("-c", code, cwd=tmp_path)[0] == 0
     rows = duckdb.sql(
         "SELECT process, count(*), max(rss.rss_bytes), min(rss.shared_bytes), max(rss.shared_bytes) "
         f"FROM '{tmp_path}/trace.parquet' WHERE kind = 'rss' GROUP BY 1 ORDER BY 1"
     ).fetchall()
     assert [row[0] for row in rows] == [1, 2]
-    assert all(3 <= count <= 20 and 50_000_017 < size < 150_000_000 for _, count, size, _, _ in rows)
+    assert all(count >= 1 and 50_000_017 < size < 150_000_000 for _, count, size, _, _ in rows)
     assert all(100_000 < least <= most < 50_000_000 for _, _, _, least, most in rows)  # libc and libpython
 
 
@@ -204,7 +204,7 @@ def test_a_process_that_outlives_its_recorder_stops_recording_when_recovered(tmp
     process = subprocess.Popen([*RECORD, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE)
     process.stdout.readline()
     (child,) = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
-    time.sleep(0.5)
+    time.sleep(1)
     process.kill()
     process.wait()
     assert run("--recover", "trace.parquet.spool", cwd=tmp_path)[0] == 0
@@ -214,7 +214,7 @@ def test_a_process_that_outlives_its_recorder_stops_recording_when_recovered(tmp
         duckdb.sql(f"SELECT {what} FROM '{tmp_path}/trace.parquet' WHERE kind = 'cpu'").fetchall()[0]
         for what in ("min(t_ns), max(t_ns)", "count(*)")
     )
-    assert count > 10 and 0.2e9 < last - first < 3e9
+    assert count > 0 and last - first < 15e9, "it would run for 20 s"
     assert not list(tmp_path.glob("*.spool*"))
 
 
@@ -271,12 +271,12 @@ def test_signals_that_are_sent_to_the_recorder_reach_the_program(tmp_path, numbe
     code = (
         "import signal, sys, time\n"
         f"signal.signal({int(number)}, lambda n, f: sys.exit(50))\n"
-        "print('ready', flush=True)\ntime.sleep(30)\n"
+        "print('ready', flush=True)\ntime.sleep(60)\n"
     )
     process = subprocess.Popen([*RECORD, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(number)
-    assert process.wait(timeout=30) == 50
+    assert process.wait(timeout=60) == 50
     process.stdout.close()
     assert settings(tmp_path / "trace.parquet")["exit_status"] == "50"
 
@@ -306,7 +306,7 @@ def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path
     assert status == 0 and "events in found.parquet" in err
     assert settings(tmp_path / "found.parquet")["recovered"] == "true"
     ticks = duckdb.sql(f"SELECT sum(cpu.user_ns + cpu.system_ns) FROM '{tmp_path}/found.parquet'").fetchall()[0][0]
-    assert 0.6e9 < ticks < 1.5e9  # unscaled
+    assert ticks > 0.5e9  # unscaled, of a second that the program surely used
 
 
 def test_one_line_tells_of_the_trace_on_a_terminal(tmp_path):
@@ -323,8 +323,10 @@ def test_one_line_tells_of_the_trace_on_a_terminal(tmp_path):
 
 def test_the_keyboard_interrupts_the_program_once(tmp_path):
     code = (
-        "import time\ncount = 0\nprint('ready', flush=True)\nend = time.monotonic() + 1.5\n"
-        "while time.monotonic() < end:\n    try:\n        time.sleep(0.2)\n    except KeyboardInterrupt:\n        count += 1\n"
+        "import time\ncount, end = 0, time.monotonic() + 60\n"
+        "while time.monotonic() < end:\n    try:\n        if not count: print('ready', flush=True)\n"
+        "        while time.monotonic() < end: time.sleep(0.2)\n"
+        "    except KeyboardInterrupt:\n        count += 1\n        end = time.monotonic() + 0.7  # for a second one\n"
         "raise SystemExit(100 + count)\n"
     )
     main, side = pty.openpty()
@@ -333,15 +335,14 @@ def test_the_keyboard_interrupts_the_program_once(tmp_path):
         preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
     )  # fmt: skip
     assert b"ready" in os.read(main, 100)
-    time.sleep(0.4)
     os.write(main, b"\x03")
-    assert process.wait(timeout=30) == 101
+    assert process.wait(timeout=60) == 101
     os.close(side)
     os.close(main)
 
 
 def test_ctrl_z_stops_the_job_and_it_goes_on(tmp_path):
-    code = "import time\nprint('ready', flush=True)\ntime.sleep(1)\nprint('over', flush=True)\n"
+    code = "import os, time\nprint('ready', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.05)\nprint('over', flush=True)\n"
     process = subprocess.Popen([*RECORD, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE, process_group=0)
     assert process.stdout.readline() == b"ready\n"
     os.killpg(process.pid, signal.SIGTSTP)
@@ -349,7 +350,8 @@ def test_ctrl_z_stops_the_job_and_it_goes_on(tmp_path):
     if not os.WIFSTOPPED(status):
         pytest.fail("the recorder did not stop")
     os.killpg(process.pid, signal.SIGCONT)
-    assert process.wait(timeout=30) == 0
+    (tmp_path / "go").touch()
+    assert process.wait(timeout=60) == 0
     assert process.stdout.read() == b"over\n"
     process.stdout.close()
 

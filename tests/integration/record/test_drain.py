@@ -233,7 +233,7 @@ def test_a_trace_of_many_parts_is_one_table(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from scalene_trace.recorder import convert, finish
+from scalene_trace.recorder.convert import convert, finish
 
 def tables(self, real=convert.Conversion.tables):
     for number, each in enumerate(real(self)):

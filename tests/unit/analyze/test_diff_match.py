@@ -172,6 +172,7 @@ def test_a_text_is_matched_with_itself_line_by_line(lines: list[str]) -> None:
     assert pairs == {(APP, number): (APP, number) for number in range(1, len(lines) + 1)}
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize("line", ["x = 1", "", "}" * 300, "def f():", "    " * 2_000 + "pass"])
 def test_a_text_of_one_line_over_and_over_takes_no_square_of_its_length(line: str) -> None:
     before = [line] * 10_000

@@ -32,6 +32,7 @@ NOISES = [(0.0, 0.0), (0.03, 0.0), (0.0, 0.03), (0.02, 0.02)]
 SHARED_MACHINE = (0.02, 0.08)
 
 
+@pytest.mark.measures
 def test_twenty_times_the_lines_take_no_hundred_times_as_long() -> None:
     def cpu_s(lines: int) -> float:
         """CPU time of a comparison of so many lines."""

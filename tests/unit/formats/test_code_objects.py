@@ -110,6 +110,7 @@ def test_a_damaged_line_table_is_read_as_far_as_it_goes(version):
     assert line_table(version, 1, b"\xff\x80\xff\x80").line_of(0) in (NO_LINE, 1)
 
 
+@pytest.mark.measures
 @pytest.mark.parametrize(
     ("first", "rest"), [(b"", bytes([0x80 | 13 << 3, 2])), (b"\xf0", b"\x7e\x7e")], ids=["whole", "endless varint"]
 )
