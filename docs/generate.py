@@ -43,7 +43,7 @@ as zeros.
 
 
 def cell(text: str) -> str:
-    """Text that is safe inside a table."""
+    """``text``, escaped for a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -73,7 +73,7 @@ def trace_format() -> str:
 
 
 def help_text(command: list[str]) -> str:
-    """What a command prints under --help, at a fixed width and without styles."""
+    """The help text of a command, at a fixed width and without styles."""
     plain = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
     script = [str(Path(sys.executable).parent / command[0]), *command[1:], "--help"]
     done = subprocess.run(script, capture_output=True, text=True, check=True, env=os.environ | plain)
@@ -102,7 +102,7 @@ DEMO_SLOT = re.compile(r"(<!-- output: make demo -->\n)(?:```text\n.*?```\n)?", 
 
 
 def demo() -> str:
-    """What `make demo` prints, without colours and with paths as seen from the project's folder."""
+    """The output of `make demo`, without colours and with paths relative to the project's folder."""
     plain = os.environ | {"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}
     tools = Path(sys.executable).parent
     with TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ PAGES = {DOCS / "trace-format.md": trace_format, DOCS / "cli.md": cli}
 
 
 def main() -> int:
-    """Writes the pages, or with --check names the stale ones and returns 1."""
+    """Writes the pages. With --check, names the stale ones and returns 1."""
     if "--demo" in sys.argv:
         write_demo()
         return 0
