@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PACKAGES := formats recorder analyze cli
-C_FILES := $(wildcard shim/src/*.[ch] shim/watch/*.[ch] shim/tests/*.[ch]) formats/spool/spool.h
+C_FILES := $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) formats/spool/spool.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
@@ -15,7 +15,7 @@ DEMO := build/demo.parquet
 PYTEST_ARGS ?= -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check format test test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
+.PHONY: help dev demo check format test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -31,7 +31,7 @@ $(VENV)/.stamp-tools: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/src/*.[ch] shim/watch/*.[ch]) $(wildcard formats/spool/*.h) \
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) $(wildcard formats/spool/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'
@@ -58,7 +58,7 @@ check: $(VENV)/.stamp-install $(TREE)/scalene_trace ## ruff, mypy --strict, clan
 	$(BIN)/ruff format --check $(PY_FILES)
 	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases $(PACKAGES:%=-p scalene_trace.%)
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	$(BIN)/pytest -q tests/test_house.py -k "not wheel and not generated" # which take longer, and are among the tests
+	$(BIN)/pytest -q tests/unit/source_rules -k "not wheel and not generated" # which take longer, and are among the tests
 
 format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants it
 	$(BIN)/ruff format $(PY_FILES)
@@ -66,12 +66,15 @@ format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants 
 	$(BIN)/clang-format -i $(C_FILES)
 
 # Environments with numpy, pandas and greenlet, and with servers and event loops, for each interpreter of the tests.
-build/targets/.stamp: tests/targets_env.py tests/interpreters.py $(VENV)/.stamp-install
-	$(BIN)/python tests/targets_env.py
+build/targets/.stamp: tests/support/target_environments.py tests/support/interpreters.py $(VENV)/.stamp-install
+	$(BIN)/python -m tests.support.target_environments
 	@touch $@
 
-test: build/targets/.stamp ## all tests, on every interpreter from 3.10 to 3.13 that is here
-	$(BIN)/python tests/whole.py $(PYTEST_ARGS)
+test: build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.13 that is here
+	$(BIN)/pytest -m "not long and not figures" $(PYTEST_ARGS)
+
+measure: build/targets/.stamp ## tests that hold figures against clocks and random samples; what misses is measured again
+	$(BIN)/python -m tests.support.measure $(PYTEST_ARGS)
 
 test-units: $(UNITS) ## unit tests of the shim: plain, with ASan + UBSan, with TSan
 
@@ -86,7 +89,7 @@ test-stress-undefined: build/targets/.stamp
 	@echo "== the shim as a whole, sanitizer: undefined"
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-undefined -G Ninja -DSHIM_SANITIZE=undefined >/dev/null
 	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-undefined
-	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python tests/stress.py --ticks 5000 --print-only
+	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python -m tests.long.stress --ticks 5000 --print-only
 
 test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of the shim under stress
 
@@ -94,12 +97,12 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 
 stress: build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
-	$(BIN)/pytest --hypothesis-profile=long tests/test_analyze_random*.py tests/test_recorder_devices.py
-	$(BIN)/python tests/stress.py --ticks 2000000
-	$(BIN)/python tests/regression.py
-	$(BIN)/python tests/kills.py
-	$(BIN)/python tests/consumers.py
-	$(BIN)/python tests/fuzz.py
+	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/recorder/test_convert_cuda_calls.py
+	$(BIN)/python -m tests.long.stress --ticks 2000000
+	$(BIN)/python -m tests.long.regression
+	$(BIN)/python -m tests.long.kills
+	$(BIN)/python -m tests.long.consumers
+	$(BIN)/python -m tests.long.fuzz
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py

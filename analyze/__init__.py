@@ -1,4 +1,4 @@
-"""Questions about traces. From Python, start at :func:`open`:
+"""Analyzes traces. From Python, start at :func:`open`:
 
 import scalene_trace.analyze
 

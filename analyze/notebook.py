@@ -1,4 +1,4 @@
-"""Traces from Python: what the commands answer, as rows, Arrow tables and pandas frames. Start at :func:`open`."""
+"""Traces from Python: the results of the commands as rows, Arrow tables and pandas frames. Start at :func:`open`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, overload
 from .trace.selection import Selection
 
 if TYPE_CHECKING:
-    from .results.records import Report
+    from .results.report import Report
 
 PathLike = str | os.PathLike[str]
 
 
 class Rows(Sequence[Any]):
-    """Rows of an answer: a sequence of records (see :mod:`results`, docs/json.md), or the same as a table.
+    """Rows of a result: a sequence of records (see :mod:`results` and docs/json.md), which can also be had as a table.
 
-    A table needs pyarrow, a frame pandas; neither is imported before.
+    :meth:`arrow` needs pyarrow and :meth:`df` pandas. They are imported on first use.
     """
 
     def __init__(self, rows: Sequence[Any], row: type) -> None:
@@ -40,20 +40,20 @@ class Rows(Sequence[Any]):
 
     @property
     def columns(self) -> list[str]:
-        """The names of the fields."""
+        """The names of the fields, in order."""
         return list(self._row.__dataclass_fields__)  # type: ignore[attr-defined]
 
     def arrow(self) -> Any:
-        """A pyarrow.Table; fields that hold lists or records have columns of those."""
+        """The rows as a pyarrow.Table. Fields with lists or records become columns of lists or structs."""
         from ..formats.trace.arrow import table_of
-        from .results.records import to_json
+        from .results.base import to_json
 
         fields = self._row.__dataclass_fields__  # type: ignore[attr-defined]
         types = {name: str(each.type).removesuffix(" | None") for name, each in fields.items()}
         return table_of([to_json(row) for row in self._rows], types)
 
     def df(self) -> Any:
-        """A pandas.DataFrame."""
+        """The rows as a pandas.DataFrame."""
         return self.arrow().to_pandas()
 
     def _repr_html_(self) -> str:
@@ -63,18 +63,20 @@ class Rows(Sequence[Any]):
 
 @dataclass(frozen=True)
 class Answer:
-    """The rows of a statement, as a pyarrow.Table (``arrow``), a pandas.DataFrame (``df``) or tuples (``rows``)."""
+    """The result of an SQL statement."""
 
     _table: Any
 
     def arrow(self) -> Any:
+        """The result as a pyarrow.Table."""
         return self._table
 
     def df(self) -> Any:
+        """The result as a pandas.DataFrame; needs pandas."""
         return self._table.to_pandas()
 
     def rows(self) -> list[tuple[Any, ...]]:
-        """The rows as tuples of Python's own values."""
+        """The result as tuples of Python values."""
         return list(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
 
     def _repr_html_(self) -> str:
@@ -84,95 +86,102 @@ class Answer:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Traces and what of them is looked at. Each call reads them anew, and keeps nothing open."""
+    """Traces with a selection of their samples. Each call reads the traces again and keeps no file open."""
 
     paths: tuple[Path, ...]
     selection: Selection = field(default_factory=Selection)
 
     def report(self) -> Report:
-        """The whole report: totals, lines, functions, leaks, timeline, as plain records."""
+        """The whole report: totals, lines, functions, leaks and timeline."""
         from .report.report import build_report
 
         return build_report(self.paths, self.selection)
 
     def lines(self) -> Rows:
-        """What each line costs, the most CPU time first."""
-        from .results.records import Line
+        """Rows of :class:`results.report.Line`: the cost of each line, the most CPU time first."""
+        from .results.report import Line
 
         return Rows(self.report().lines, Line)
 
     def functions(self) -> Rows:
-        """What each function costs, alone and with all that it calls."""
-        from .results.records import Function
+        """Rows of :class:`results.report.Function`: the cost of each function, by itself and with its callees."""
+        from .results.report import Function
 
         return Rows(self.report().functions, Function)
 
     def leaks(self) -> Rows:
-        """The lines that leak; none where allocations were not sampled."""
-        from .results.records import Leak
+        """Rows of :class:`results.report.Leak`: the lines that leak; empty if allocations were not sampled."""
+        from .results.report import Leak
 
         return Rows(self.report().leaks or [], Leak)
 
     def memory(
         self, by: str = "line", temporary_s: float | None = None, temporary_allocations: int | None = None
     ) -> Rows:
-        """Who allocated what. ``by``: line, function, type or allocator; raises ValueError for another."""
+        """Rows of :class:`results.memory.MemoryRow`: allocations by line, function, type or allocator, the largest first.
+
+        Allocations count as temporary if their own line freed them, if they lived at most ``temporary_s`` seconds, or if they
+        were freed before more than ``temporary_allocations`` other allocations. Raises ValueError for another ``by``.
+        """
         from .report.memory import BY, MemoryQuery, build_memory
-        from .results.records import MemoryRow
+        from .results.memory import MemoryRow
 
         if by not in BY:
-            raise ValueError(f"by is one of {', '.join(BY)}, not {by}")
+            raise ValueError(f"by must be one of {', '.join(BY)}, not {by}")
         asked = MemoryQuery(by, temporary_s, temporary_allocations)
         return Rows(build_memory(self.paths, self.selection, asked, {}, "alloc_bytes", None).memory, MemoryRow)
 
     def timeline(self, points: int = 100) -> Rows:
-        """Memory of the process tree over time, at most so many points a trace."""
+        """Rows of :class:`results.timeline.TimelinePoint`: memory of the process tree, at most ``points`` rows per trace."""
         from .report.timeline import build_timeline
-        from .results.records import TimelinePoint
+        from .results.timeline import TimelinePoint
 
         return Rows(build_timeline(self.paths, self.selection, {}, points).rows, TimelinePoint)
 
     def threads(self) -> Rows:
-        """What each thread spent its time on."""
+        """Rows of :class:`results.threads.ThreadInfo`: CPU and waiting time of each thread."""
         from .report.threads import build_threads
-        from .results.records import ThreadInfo
+        from .results.threads import ThreadInfo
 
         return Rows(build_threads(self.paths, self.selection, {}).rows, ThreadInfo)
 
     def processes(self) -> Rows:
-        """The process tree."""
-        from .results.records import ProcessInfo
-        from .user_sql.run import build_processes
+        """Rows of :class:`results.trace.ProcessInfo`: the process tree, each process after its parent."""
+        from .report.processes import build_processes
+        from .results.trace import ProcessInfo
 
         return Rows(build_processes(self.paths, self.selection.processes, {}, None, None).rows, ProcessInfo)
 
     def libraries(self) -> Rows:
-        """Native time by library and by function."""
+        """Rows of :class:`results.libraries.LibraryRow`: native time by library and function."""
         from .report.libraries import build_libraries
-        from .results.records import LibraryRow
+        from .results.libraries import LibraryRow
 
         return Rows(build_libraries(self.paths, self.selection, {}, None, None).rows, LibraryRow)
 
     def sql(self, statement: str) -> Answer:
-        """The rows of a SELECT over the views of the traces (``scalene-analyze sql --schema`` lists them).
+        """Runs a SELECT over the views of the traces (``scalene-analyze sql --schema`` lists them).
 
-        It can read nothing else and write nothing; raises QueryRefused where it is refused or does not run.
+        The statement can read nothing else and write nothing. Raises QueryRefused if it is not allowed or fails.
         """
         from .user_sql.run import sql_arrow
 
         return Answer(sql_arrow(self.paths, statement, self.selection))
 
     def export(self, name: str, metrics: Sequence[str] | None = None) -> bytes:
-        """The traces as a file of another program (docs/exports.md). Raises ValueError for a format not known."""
+        """The contents of a file in the format ``name`` (docs/exports.md).
+
+        ``metrics``: the metrics to export; None = all that were recorded. Raises ValueError for an unknown format.
+        """
         from .exports.export import FORMATS, Asked
 
         if name not in FORMATS:
-            raise ValueError(f"the format is one of {', '.join(FORMATS)}, not {name}")
+            raise ValueError(f"the format must be one of {', '.join(FORMATS)}, not {name}")
         asked = Asked(self.paths, self.selection, tuple(metrics) if metrics is not None else None)
         return FORMATS[name].make(asked).contents
 
 
-def open(  # noqa: A001 (scalene_trace.analyze.open reads as what it does)
+def open(  # noqa: A001 (scalene_trace.analyze.open is the public name)
     *paths: PathLike,
     from_s: float | None = None,
     to_s: float | None = None,
@@ -182,12 +191,14 @@ def open(  # noqa: A001 (scalene_trace.analyze.open reads as what it does)
     exclude: Sequence[str] = (),
     all_files: bool = False,
 ) -> Analysis:
-    """The traces at ``paths``, several of them added up. The rest selects samples as the options of the commands do.
+    """Opens the traces at ``paths`` for analysis; figures of several traces are added up.
 
-    Raises the errors of :mod:`scalene_trace.formats.errors` where one cannot be read, and ValueError without any.
+    The other arguments select samples like the command-line options of the same names; times are seconds from the start of
+    the recording. Raises ValueError without paths, and the errors of :mod:`scalene_trace.formats.errors` if a trace cannot be
+    read.
     """
     if not paths:
-        raise ValueError("name at least one trace")
+        raise ValueError("open() needs the path of at least one trace")
     from ..formats.trace.integrity import check_trace
 
     found = tuple(Path(path) for path in paths)

@@ -1,6 +1,6 @@
 """What looking at GPUs costs: CPU time of the recorder beside a program that rests, at several intervals and without.
 
-The driver is a scripted one (tests/standins/scripted_nvml.c) that is loaded by the real pynvml: what a real driver's calls take is
+The driver is a scripted one (tests/support/standins/scripted_nvml.c) that is loaded by the real pynvml: what a real driver's calls take is
 not in these figures, and what the script takes to answer is. The devices are busy all the time and hold memory that changes, so
 that every look has something to tell. The program (tests/targets/idle_threads.py) says what the threads of the recorder took.
 """
@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 from environments import environment, save
 from watching import TARGETS, measure
 
-STANDIN = TARGETS.parent / "standins" / "scripted_nvml.c"
+STANDIN = TARGETS.parent / "support" / "standins" / "scripted_nvml.c"
 INTERVALS = ("0", "10ms", "50ms", "1s")
 ROUNDS = 3
 

@@ -67,9 +67,9 @@ def measure(arguments: list[str]) -> float:
 
 def make_hour(path: Path, allocations: int) -> None:
     """An hour of a program by the tests' builder, in a process of its own."""
-    code = f"import trace_builder, pathlib; trace_builder.write_large_trace(pathlib.Path({str(path)!r}), allocations={allocations})"
+    code = f"import pathlib; from tests.support.trace_builder import write_large_trace; write_large_trace(pathlib.Path({str(path)!r}), allocations={allocations})"
     if not path.exists():
-        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT / "tests")
+        subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def measure_many(trace: Path) -> tuple[float, int]:

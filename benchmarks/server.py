@@ -21,9 +21,9 @@ from tempfile import TemporaryDirectory
 
 from environments import ROOT, save, spread, tool, version_of
 
-sys.path.insert(0, str(ROOT / "tests"))
+sys.path.insert(0, str(ROOT))
 
-from gunicorn_load import clients, free_port, gunicorn, serving
+from tests.support.gunicorn_load import clients, free_port, gunicorn, serving
 
 APPLICATIONS = ("shop", "web")
 

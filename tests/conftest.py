@@ -1,8 +1,7 @@
-"""Fixtures of all tests: the interpreters that are recorded, and the proof that nothing is left behind.
+"""Fixtures of all tests: the interpreters that are recorded, and the check that nothing is left behind.
 
-With several workers (pytest-xdist), the tests that compare times run first: those whose truth the program's own clocks
-tell two or three at a time, then, one by one, those that any company would disturb. All others wait for them. What they
-miss is measured again by ``whole.py``.
+With several workers (pytest-xdist), tests that hold figures against clocks run first: those of ``measures`` and
+``measures_busy`` beside each other, then those of ``measures_alone`` one by one. All other tests wait for them.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ import fcntl
 import os
 import re
 import signal
-import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -23,80 +22,24 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
+from tests.support.command_line import Ran
+from tests.support.interpreters import Interpreter
+from tests.support.paths import ROOT
+from tests.support.target_environments import recorded_interpreters
 
-from command_line import Ran
-from interpreters import Interpreter, interpreters
-from targets_env import environment_python
-
-#: Inherited by every process that a test starts, so that one left behind is recognised.
+#: Inherited by every process that a test starts, so that one that is left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
-#: Modules whose tests compare CPU or waiting time with the program's own clocks, or need a core for some seconds: others of
-#: them may run beside.
-TOGETHER = {
-    "test_must_gpu.py",
-    "test_must_size.py",
-    "test_must_split.py",
-    "test_must_tasks.py",
-    "test_must_time.py",
-    "test_must_waits.py",
-}
-#: Those of them whose programs keep a core busy from beginning to end; the others mostly wait.
-BUSY = {"test_must_size.py", "test_must_split.py", "test_must_time.py"}
-#: Modules whose tests compare times: nothing else may run beside them.
-ALONE = {"test_must_kernel.py", "test_must_native.py"}
-MEASURING = TOGETHER | ALONE
-#: Modules that hold figures of random samples, or of a CPU clock, against exact ones; others may run beside them.
-SAMPLING = {
-    "test_must_deaths.py",
-    "test_must_leaks.py",
-    "test_must_processes.py",
-    "test_must_reconcile.py",
-    "test_must_sampling.py",
-}
-#: Modules whose tests are costly and hold on each interpreter for the same reasons: the short form runs each test on two of
-#: four, drawn by its name, so that every interpreter meets half of them; `make stress` runs the other half (marked long).
-HALVED = {
-    "test_control.py",
-    "test_drain.py",
-    "test_exec.py",
-    "test_memory_edges.py",
-    "test_must_bad_input.py",
-    "test_must_deaths.py",
-    "test_must_devices.py",
-    "test_must_exact.py",
-    "test_must_gpu.py",
-    "test_must_kernel.py",
-    "test_must_memory.py",
-    "test_must_memory_harm.py",
-    "test_must_native.py",
-    "test_must_processes.py",
-    "test_must_reconcile.py",
-    "test_must_size.py",
-    "test_must_split.py",
-    "test_must_stress.py",
-    "test_must_survival.py",
-    "test_must_tasks.py",
-    "test_must_time.py",
-    "test_must_waits.py",
-    "test_never_harm.py",
-    "test_real_programs.py",
-    "test_signals.py",
-}
-#: Tests that measure take a seat while they run, or two where they are busy, or all to be alone.
+#: Seats that a test of each kind takes while it runs: of SEATS seats, a test that needs the machine for itself takes all.
 SEATS = 4
-#: How many tests of this run measure. Those that do not wait for them, but not for ever: a worker may have crashed.
-MEASURERS = pytest.StashKey[int]()
+SEATS_TAKEN = {"measures": 1, "measures_busy": 2, "measures_alone": SEATS}
+#: Tests with one of these markers get the marker ``figures`` too, by which `make test` and `make measure` choose.
+FIGURES = (*SEATS_TAKEN, "samples")
+#: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
+MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
 
 
-def recorded_interpreters() -> list[Interpreter]:
-    """The interpreters of the target environments where they were made, else the bare ones."""
-    made = {each: environment_python(each) for each in interpreters()}
-    return [Interpreter(path if path.exists() else each.path, each.version) for each, path in made.items()]
-
-
-#: Random inputs of each test: few in the short form, many in `make stress`.
+#: Random inputs of each test: few in `make test`, many in `make stress`.
 hypothesis.settings.register_profile("short", max_examples=8, deadline=None)
 hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
 
@@ -108,32 +51,48 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup
     if not config.getoption("hypothesis_profile", None):
         hypothesis.settings.load_profile("short")
-    config.addinivalue_line("markers", "leaves_spool: the test leaves a spool behind on purpose")
 
 
-def module_of(nodeid: str) -> str:
-    """File name of the module that a test is in."""
-    return Path(nodeid.partition("::")[0]).name
+def seats_of(item: pytest.Item) -> int:
+    """How many seats a test takes: 0 if it does not measure."""
+    return max((SEATS_TAKEN[each.name] for each in item.iter_markers() if each.name in SEATS_TAKEN), default=0)
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Marks the half of the tests of HALVED that is not run in the short form: by the test's name alone, so that it is the same
-    half whichever tests are collected."""
+    if any(each.name in FIGURES for each in item.iter_markers()):
+        item.add_marker("figures")
+    if item.get_closest_marker("two_interpreters") and not is_drawn(item):
+        item.add_marker("long")
+
+
+def is_drawn(item: pytest.Item) -> bool:
+    """Whether `make test` and `make measure` run a test of ``two_interpreters``.
+
+    Each such test runs on two of four interpreters, drawn by its name, so that every interpreter gets half of them;
+    `make stress` runs the other half.
+    """
     params = getattr(getattr(item, "callspec", None), "params", {})
     python = params.get("python") or params.get("server_python")
-    if module_of(item.nodeid) in HALVED and python is not None:
-        turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-        if (turn + python.version[1]) % 2:
-            item.add_marker("long")
+    if python is None:
+        return True
+    turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
+    return (turn + python.version[1]) % 2 == 0
+
+
+@cache
+def has_tests_that_run_alone(module: str) -> bool:
+    """Whether a test file, given relative to the checkout, uses the marker ``measures_alone``."""
+    return "mark.measures_alone" in (ROOT / module).read_text()
 
 
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]
     """Sends tests that share costly fixtures to one worker: a module's tests on one interpreter, and all that run
-    alone."""
+    alone. The scheduler knows the names of the tests only, so it looks for the marker in their source."""
 
     def _split_scope(self, nodeid: str) -> str:
+        module = nodeid.partition("::")[0]
         version = re.search(r"\[(3\.\d+)", nodeid)
-        return "alone" if module_of(nodeid) in ALONE else nodeid.partition("::")[0] + (version[1] if version else "")
+        return "alone" if has_tests_that_run_alone(module) else module + (version[1] if version else "")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -144,8 +103,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: (module_of(item.nodeid) not in TOGETHER, module_of(item.nodeid) not in ALONE))
-    config.stash[MEASURERS] = sum(module_of(item.nodeid) in MEASURING for item in items)
+    items.sort(key=lambda item: (seats_of(item) == 0, seats_of(item) == SEATS))
+    config.stash[MEASURING_TESTS] = sum(seats_of(item) > 0 for item in items)
 
 
 def shared_file(config: pytest.Config, name: str) -> IO[bytes]:
@@ -155,7 +114,7 @@ def shared_file(config: pytest.Config, name: str) -> IO[bytes]:
 
 
 def take_any(files: list[IO[bytes]], wanted: int) -> None:
-    """Locks so many of the files, whichever are free, as soon as there are as many."""
+    """Locks ``wanted`` of the files, whichever are free, as soon as there are as many."""
     while True:
         taken: list[IO[bytes]] = []
         for file in files:
@@ -170,27 +129,27 @@ def take_any(files: list[IO[bytes]], wanted: int) -> None:
 
 
 @contextmanager
-def turn_to_measure(config: pytest.Config, module: str) -> Iterator[None]:
-    """Holds the seats that a test of ``module`` takes. ``turns`` grows by a byte for each test that has measured."""
+def turn_to_measure(config: pytest.Config, wanted: int) -> Iterator[None]:
+    """Holds ``wanted`` seats. The file ``turns`` grows by a byte for each test that has measured."""
     with ExitStack() as stack:
         seats = [stack.enter_context(shared_file(config, f"seat{number}")) for number in range(SEATS)]
         turns = stack.enter_context(shared_file(config, "turns"))
-        if module in ALONE:
+        if wanted == SEATS:
             for seat in seats:
                 fcntl.flock(seat, fcntl.LOCK_EX)
         else:
-            take_any(seats, 2 if module in BUSY else 1)
+            take_any(seats, wanted)
         try:
             yield
         finally:
             turns.write(b".")
 
 
-def wait_for_measurers(config: pytest.Config) -> None:
-    """Waits until all tests that measure have done so."""
+def wait_for_measuring_tests(config: pytest.Config) -> None:
+    """Waits until all tests that measure have finished."""
     deadline = time.monotonic() + PATIENCE_S
     with shared_file(config, "turns") as file:
-        while os.fstat(file.fileno()).st_size < config.stash[MEASURERS] and time.monotonic() < deadline:
+        while os.fstat(file.fileno()).st_size < config.stash[MEASURING_TESTS] and time.monotonic() < deadline:
             time.sleep(0.2)
 
 
@@ -198,10 +157,10 @@ def wait_for_measurers(config: pytest.Config) -> None:
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
     if "PYTEST_XDIST_WORKER" not in os.environ:
         return (yield)
-    if (module := module_of(item.nodeid)) in MEASURING:
-        with turn_to_measure(item.config, module):
+    if seats := seats_of(item):
+        with turn_to_measure(item.config, seats):
             return (yield)
-    wait_for_measurers(item.config)
+    wait_for_measuring_tests(item.config)
     return (yield)
 
 

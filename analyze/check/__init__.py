@@ -1,1 +1,1 @@
-"""Does a recording keep to a budget?"""
+"""Checks recordings against a budget of limits."""

@@ -1,4 +1,4 @@
-"""The budget file of ``check``: limits on the program, its files, functions and lines, and on SQL. TOML (docs/check.md)."""
+"""Reads the budget file of ``check``: limits on the program, files, functions, lines and SQL. TOML (docs/check.md)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ..results.quantities import amount
 
 
 class BudgetError(Exception):
-    """A budget that makes no sense, or that the traces cannot answer; ``str()`` is a sentence or two."""
+    """A budget that is not valid, or that the traces cannot answer; ``str()`` is one or two sentences."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """At most so much. ``field``: of the rows of the report; ``unit``: percent (of the program), s, bytes or bytes/s."""
+    """An upper limit. ``field``: field of a row of the report; ``unit``: percent (of the program), s, bytes or bytes/s."""
 
     name: str
     field: str
@@ -31,7 +31,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class Rule:
-    """Limits on all (``kind`` total), or on each file, function or line that matches; None = any."""
+    """Limits on the whole program (``kind`` total), or on each file, function or line that matches; None = any."""
 
     kind: str
     limits: tuple[Limit, ...]
@@ -42,7 +42,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Query:
-    """A SELECT of one number, and what it may be."""
+    """A SELECT that returns one number, with its lower and upper limit (None = no limit)."""
 
     name: str
     query: str
@@ -52,13 +52,13 @@ class Query:
 
 @dataclass(frozen=True)
 class Budget:
-    """All that a budget file asks for."""
+    """The contents of a budget file."""
 
     rules: tuple[Rule, ...]
     queries: tuple[Query, ...]
 
 
-#: What may be limited: name -> unit -> field of a row of the report.
+#: Figures that can be limited: name -> unit -> field of a row of the report.
 LIMITS: Mapping[str, Mapping[str, str]] = {
     "cpu": {"percent": "cpu_s", "s": "cpu_s"},
     "python": {"percent": "python_s", "s": "python_s"},
@@ -74,7 +74,7 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
     "leak": {"bytes/s": "leak_bytes_per_s"},
     "copy": {"bytes": "copy_bytes", "bytes/s": "copy_bytes_per_s"},
 }
-#: Of the program as a whole alone.
+#: Figures that can be limited for the whole program only.
 _TOTAL_ONLY = ("wall", "rss")
 _EXAMPLES = {"percent": "20 %", "s": "1.5 s", "bytes": "50 MB", "bytes/s": "1 MB/s"}
 _NAMES = {"total": (), "file": ("file",), "function": ("file", "function"), "line": ("file", "function", "line")}
@@ -83,15 +83,15 @@ _PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s*%")
 
 
 def read_budget(path: Path) -> Budget:
-    """The budget in the file at ``path``. Raises BudgetError."""
+    """Reads and checks the budget file at ``path``. Raises BudgetError."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise BudgetError(f"{path} cannot be read: {(error.strerror or 'unknown error').lower()}.") from error
+        raise BudgetError(f"Cannot read {path}: {(error.strerror or 'unknown error').lower()}.") from error
     except UnicodeDecodeError as error:
-        raise BudgetError(f"{path} is not text in UTF-8, so it is no budget.") from error
-    except (ValueError, RecursionError) as error:  # TOMLDecodeError, and numbers of thousands of digits
-        raise BudgetError(f"{path} is not valid TOML: {error}.") from error
+        raise BudgetError(f"Cannot read {path}: it is not text in UTF-8. A budget is a TOML file.") from error
+    except (ValueError, RecursionError) as error:  # TOMLDecodeError, or numbers with thousands of digits
+        raise BudgetError(f"Cannot read {path}: it is not valid TOML ({error}).") from error
     try:
         return _budget(document)
     except BudgetError as error:
@@ -103,14 +103,14 @@ def _budget(document: Mapping[str, Any]) -> Budget:
     rules = tuple(_rule(kind, table) for kind in _NAMES for table in _tables(kind, document.get(kind, [])))
     queries = tuple(_query(table) for table in _tables("sql", document.get("sql", [])))
     if not rules and not queries:
-        raise BudgetError('It has no limits. Write, for example, [total] and below it peak = "500 MB".')
+        raise BudgetError('The budget has no limits. Write, for example, [total] and below it peak = "500 MB".')
     return Budget(rules, queries)
 
 
 def _tables(kind: str, found: Any) -> list[Mapping[str, Any]]:
     tables = found if isinstance(found, list) else [found]
     if not all(isinstance(table, dict) for table in tables):
-        raise BudgetError(f"{kind} is a table: write [{kind}] or [[{kind}]] and its limits below it.")
+        raise BudgetError(f"{kind} must be a table. Write [{kind}] or [[{kind}]], and the limits below it.")
     return tables
 
 
@@ -118,7 +118,7 @@ def _known(given: Iterable[str], names: Iterable[str], what: str) -> None:
     for name in given:
         if name not in names:
             close = difflib.get_close_matches(name, names, 1)
-            hint = f"Did you mean {close[0]}?" if close else f"It can be {', '.join(names)}."
+            hint = f"Did you mean {close[0]}?" if close else f"Use one of {', '.join(names)}."
             raise BudgetError(f"There is no {what} {name!r}. {hint}")
 
 
@@ -128,11 +128,13 @@ def _rule(kind: str, table: Mapping[str, Any]) -> Rule:
     _known(table, (*names, *limits), f"key of [{kind}]")
     found = tuple(_limit(name, value) for name, value in table.items() if name not in names)
     if not found:
-        raise BudgetError(f"A table [{kind}] has no limit. Limits are {', '.join(limits)}.")
+        raise BudgetError(f"A table [{kind}] has no limits. Add at least one of {', '.join(limits)}.")
     places = {name: table[name] for name in names if name in table}
     for name, value in places.items():
         if not isinstance(value, int if name == "line" else str) or isinstance(value, bool):
-            raise BudgetError(f"{name} of [{kind}] is {'a number' if name == 'line' else 'text'}, not {value!r}.")
+            raise BudgetError(
+                f"{name} of [{kind}] must be {'an integer' if name == 'line' else 'text'}, not {value!r}."
+            )
     return Rule(kind, found, **places)
 
 
@@ -144,11 +146,11 @@ def _limit(name: str, value: Any) -> Limit:
             if number is not None:
                 return Limit(name, field, unit, number, value.strip())
     examples = " or ".join(f'"{_EXAMPLES[unit]}"' for unit in units)
-    raise BudgetError(f"{name} = {value!r} is no limit. Write it like {name} = {examples}.")
+    raise BudgetError(f"{name} = {value!r} is not a limit. Write, for example, {name} = {examples}.")
 
 
 def _number(text: str, unit: str) -> float | None:
-    """The number in ``unit`` that ``text`` means; None = it means none."""
+    """The value of ``text`` in ``unit``; None if it is not an amount of that unit."""
     if unit == "percent":
         found = _PERCENT.fullmatch(text.strip())
         return float(found[1]) if found else None
@@ -163,7 +165,7 @@ def _number(text: str, unit: str) -> float | None:
 
 
 def _is_number(value: Any) -> bool:
-    """Is it one, and no whole number beyond what a float holds?"""
+    """Is it a number that fits into a float? False for NaN and bool."""
     if isinstance(value, float):
         return not math.isnan(value)
     return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**300
@@ -173,11 +175,11 @@ def _query(table: Mapping[str, Any]) -> Query:
     _known(table, _QUERY_KEYS, "key of [[sql]]")
     query, least, most = table.get("query"), table.get("min"), table.get("max")
     if not isinstance(query, str):
-        raise BudgetError('A table [[sql]] needs query = "SELECT ...", which gives one number.')
+        raise BudgetError('A table [[sql]] needs query = "SELECT ...", which must return one number.')
     if least is None and most is None:
-        raise BudgetError("A table [[sql]] needs min or max, a number.")
+        raise BudgetError("A table [[sql]] needs min or max. Both are numbers.")
     for number in (least, most):
         if number is not None and not _is_number(number):
-            raise BudgetError(f"min and max of [[sql]] are numbers, not {number!r}.")
+            raise BudgetError(f"min and max of [[sql]] must be numbers, not {number!r}.")
     name = table.get("name", " ".join(query.split()))
     return Query(str(name), query, least, most)

@@ -1,4 +1,4 @@
-"""Does a recording keep to a budget? Every limit against every row that it is about."""
+"""Checks recordings against a budget: every limit is compared with every row that it applies to."""
 
 from __future__ import annotations
 
@@ -9,23 +9,28 @@ from pathlib import Path
 from typing import Any
 
 from ..report.report import build_report
+from ..results.base import Table
 from ..results.quantities import amount_text
-from ..results.records import Line, Report, Table
+from ..results.report import Line, Report
 from ..trace.selection import Selection
 from ..user_sql.run import QueryRefused, run_sql
 from .budget import Budget, BudgetError, Limit, Query, Rule
 
-#: What adding up floating-point numbers may do to a figure that just keeps its limit.
+#: Relative tolerance: rounding errors of a sum must not exceed a limit that is just kept.
 _ROUNDING = 1e-9
 
-#: A figure of a place: where, how much; None = not recorded.
+#: The figure of a place: name of the place, value (None = not recorded).
 Found = tuple[str, float | None]
 
 
 @dataclass(frozen=True)
 class Check:
-    """One limit. ``kind``: total, file, function, line or sql; ``what``: what it is about; ``where``: the place with the
-    highest figure (None = no sample there); ``value`` and ``limit`` in ``unit`` (percent, s, bytes, bytes/s, number)."""
+    """The result of one limit.
+
+    ``kind``: total, file, function, line or sql. ``what``: the subject of the limit, for the reader. ``where``: the place with
+    the highest figure; None = no samples. ``value`` and ``limit`` are in ``unit`` (percent, s, bytes, bytes/s or number).
+    ``text``: a phrase for the reader.
+    """
 
     kind: str
     what: str
@@ -39,8 +44,10 @@ class Check:
 
 
 def build_check(paths: Sequence[Path], budget: Budget, selection: Selection, query: dict[str, Any]) -> Table:
-    """Rows of :class:`Check`, what failed first; several traces are added up. Raises BudgetError, and the errors of
-    ``open_traces``."""
+    """Rows of :class:`Check`, failed ones first. Several traces are added up.
+
+    Raises BudgetError if a limit needs a figure that was not recorded or a query fails, and the errors of ``open_traces``.
+    """
     report = build_report(paths, selection)
     rows = [_checked(rule, limit, report) for rule in budget.rules for limit in rule.limits]
     rows += [row for each in budget.queries for row in _asked(each, paths, selection)]
@@ -49,7 +56,7 @@ def build_check(paths: Sequence[Path], budget: Budget, selection: Selection, que
 
 def _checked(rule: Rule, limit: Limit, report: Report) -> Check:
     if _is_missing(rule, limit, report):
-        raise BudgetError(f"The limit on {limit.name} of [{rule.kind}] cannot be checked: that was not recorded.")
+        raise BudgetError(f"Cannot check the limit {limit.name} of [{rule.kind}]: the figure was not recorded.")
     found = [(where, value) for where, value in _figures(rule, limit, report) if value is not None]
     where, value = max(found, key=lambda each: each[1], default=(None, 0.0))
     passed = value <= limit.value * (1 + _ROUNDING)
@@ -60,7 +67,7 @@ def _checked(rule: Rule, limit: Limit, report: Report) -> Check:
 
 
 def _subject(rule: Rule) -> str:
-    """What a rule is about, in words."""
+    """The subject of a rule, for the reader."""
     if rule.kind == "total":
         return "the program"
     place = f"{rule.file or 'any file'}{f':{rule.line}' if rule.line is not None else ''}"
@@ -68,7 +75,7 @@ def _subject(rule: Rule) -> str:
 
 
 def _is_missing(rule: Rule, limit: Limit, report: Report) -> bool:
-    """Was nothing of the kind recorded? (A row without a figure tells nothing where there are no rows.)"""
+    """Was the figure not recorded? Looks at the unattributed row too, because there may be no other rows."""
     if rule.kind == "total":
         return _total(limit, report) is None
     whole = report.unattributed
@@ -80,7 +87,7 @@ def _is_missing(rule: Rule, limit: Limit, report: Report) -> bool:
 
 
 def _figures(rule: Rule, limit: Limit, report: Report) -> Iterable[Found]:
-    """The figure of each place that the rule is about."""
+    """The figure of each place that the rule applies to."""
     if rule.kind == "total":
         return [("", _total(limit, report))]
     rows: Sequence[Line] = report.functions if rule.kind == "function" else report.lines
@@ -118,7 +125,7 @@ def _sum(limit: Limit, rows: Sequence[Line], report: Report) -> float:
 
 
 def _share(value: float, report: Report) -> float:
-    """CPU time in percent of all."""
+    """A CPU time in percent of all CPU time."""
     return 100 * value / report.totals.cpu_s if report.totals.cpu_s else 0.0
 
 
@@ -140,7 +147,7 @@ def _total(limit: Limit, report: Report) -> float | None:
 
 
 def _sum_known(values: Iterable[float | None]) -> float | None:
-    """The sum of what is known; None where nothing is."""
+    """The sum of the known values; None if there are none."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 
@@ -168,15 +175,15 @@ def _answer(query: Query, paths: Sequence[Path], selection: Selection) -> float:
     try:
         _, rows = run_sql(paths, query.query, selection, limit=2)
     except QueryRefused as error:
-        raise BudgetError(f"The query of [[sql]] {query.name!r} does not run: {str(error).splitlines()[0]}") from error
+        raise BudgetError(f"Cannot run the query {query.name!r} of [[sql]]: {str(error).splitlines()[0]}") from error
     if len(rows) != 1 or len(rows[0]) != 1:
         raise BudgetError(
-            f"The query of [[sql]] {query.name!r} gives no single number: one row of one column is needed."
+            f"The query {query.name!r} of [[sql]] must return one row with one column, which is a number."
         )
     try:
         value = float(rows[0][0])
     except (TypeError, ValueError):
         value = float("nan")
     if not abs(value) < float("inf"):
-        raise BudgetError(f"The query of [[sql]] {query.name!r} gives no number: {rows[0][0]!r}.")
+        raise BudgetError(f"The query {query.name!r} of [[sql]] must return a number, not {rows[0][0]!r}.")
     return value

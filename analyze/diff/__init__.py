@@ -1,1 +1,1 @@
-"""What changed between two versions of a program, and whether noise explains it."""
+"""Compares two versions of a program: the change of each line, and whether it is larger than noise."""

@@ -1,4 +1,4 @@
-"""What changed between two versions of a program, line by line, and whether noise explains it (docs/design/diff.md)."""
+"""Compares two versions of a program line by line and judges whether noise explains each change (docs/design/diff.md)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from .runs import (
     same_places,
     version_of,
 )
-from .sentences import advice_on, summary_of
 from .shared_change import PRIOR_SIGMA_OF_MACHINE, SharedChange
 from .significance import (
     ALPHA,
@@ -44,18 +43,19 @@ from .significance import (
     spread_of,
     spread_test,
 )
+from .summary import advice_on, summary_of
 
-#: A line is tested from this share of its measure on, both sides together: testing more would blunt every test.
+#: A line is tested if it has this share of its measure, both sides together. More tests would make each less powerful.
 LEAST_SHARE = 0.01
-#: A line that stands out from the others must by itself have changed so surely too: it may be the others that changed.
-LEAST_SURE = 0.2
+#: A line that differs from the others must also have changed by itself with p below this: maybe the others changed instead.
+MAX_OWN_P = 0.2
 
 Sides = tuple[Side, Side]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What is wanted. ``per_second``: compare by the seconds of the runs. ``sort``: a measure."""
+    """The request. ``per_second``: compare figures per second of the runs. ``sort``: name of a measure."""
 
     selection: Selection = field(default_factory=Selection)
     per_second: bool = False
@@ -64,29 +64,26 @@ class Asked:
     limit: int | None = None
 
 
-def build_diff(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> Diff:
-    """The traces at ``before`` against those at ``after``; one at a time is open. Raises the errors of ``open_traces``."""
-    return compare(*read_sides(before, after, asked), asked)
-
-
 def read_sides(before: Sequence[Path], after: Sequence[Path], asked: Asked) -> tuple[list[Run], list[Run]]:
-    """The runs of both sides, for :func:`compare`. Raises the errors of ``open_traces``."""
+    """The runs of both sides for :func:`compare`, one for each path. Raises the errors of ``open_traces``."""
     old, new = ([read_run(path, asked.selection) for path in paths] for paths in (before, after))
     return old, new
 
 
 class LengthError(ValueError):
-    """A run of no known length, where runs are compared by the second; ``str()`` is a sentence."""
+    """Runs cannot be compared per second because a run has no known duration; ``str()`` is one sentence."""
 
 
 def compare(before: Sequence[Run], after: Sequence[Run], asked: Asked) -> Diff:
-    """Reduced runs, at least one on each side. Raises LengthError, and GateError of a condition that has no answer."""
+    """Compares runs, at least one on each side.
+
+    Raises LengthError if figures per second are wanted and a run has no known duration, and GateError if a condition asks for
+    a figure that was not recorded.
+    """
     runs = aligned(before), aligned(after)
     endless = [run.info.path for side in runs for run in side if not run.window_s and run.holds_anything]
     if asked.per_second and endless:
-        raise LengthError(
-            f"By the second cannot be compared: how long {endless[0]} is, of what was asked for, is not known."
-        )
+        raise LengthError(f"Cannot compare per second: the window of {endless[0]} has no known duration.")
     versions = version_of(runs[0]), version_of(runs[1])
     rows = [_Row(*places) for places in _places(*versions)]
     work = _Comparison(runs, asked.per_second)
@@ -124,7 +121,7 @@ def _places(before: Version, after: Version) -> Iterable[tuple[Place | None, Pla
 
 
 class _Comparison:
-    """Collects all figures, tests those that matter, and adjusts the tests for their number."""
+    """Collects all figures, tests the relevant ones, and adjusts the tests for their number."""
 
     def __init__(self, runs: tuple[list[Run], list[Run]], per_second: bool) -> None:
         self._seconds = [[run.window_s for run in side] for side in runs]
@@ -145,13 +142,13 @@ class _Comparison:
         self.spreads: dict[str, RunSpread] = {}
         self.shared_ratio: dict[str, float] = {}
         self.assumed: list[str] = []
-        self._beside: dict[int, tuple[RunSpread, float]] = {}
+        self._relative: dict[int, tuple[RunSpread, float]] = {}
         self._grains: dict[str, float] = {}
         self.tests = 0
         self.detectable_ratio: float | None = None
 
     def row(self, parts: Sequence[Sequence[RunRow | None]], measures: Sequence[Measure]) -> dict[str, int]:
-        """Takes in the runs of both sides; returns by measure the number under which its change will be."""
+        """Adds a row with the runs of both sides. Returns by measure the index of its change for :meth:`changes`."""
         found = {}
         for measure in measures:
             if any(measure.name not in known for known in self._known):
@@ -176,7 +173,7 @@ class _Comparison:
         return (used[0], used[1]), change, has_both
 
     def judge(self) -> None:
-        """Tests what matters; afterwards changes can be had."""
+        """Runs the tests. Call it after all rows were added and before :meth:`changes`."""
         by_name: dict[str, list[Sides]] = {}
         for measure, sides, _, _ in self._figures:
             by_name.setdefault(measure.name, []).append(sides)
@@ -188,13 +185,13 @@ class _Comparison:
         adjusted = dict(zip(tested, holm([test.p for test in tested.values()]), strict=True))
         self.tests = len(tested)
         for index, (measure, sides, change, has_both) in enumerate(self._figures):
-            is_told = has_both and not measure.part_of and any(side.mean for side in sides)
-            test = tested.get(index) or (self._test(index) if is_told else None)
+            is_testable = has_both and not measure.part_of and any(side.mean for side in sides)
+            test = tested.get(index) or (self._test(index) if is_testable else None)
             self._made.append(self._change(measure, sides, change, has_both, test, adjusted.get(index)))
         self.detectable_ratio = self._detectable()
 
     def _chosen(self, name: str) -> list[int]:
-        """The numbers of the figures of a measure that are worth a test, the total's first."""
+        """Indices of the figures of a measure that are large enough to be tested, the total first."""
         found = [
             i for i, (m, _, _, has_both) in enumerate(self._figures) if m.name == name and not m.part_of and has_both
         ]
@@ -203,10 +200,10 @@ class _Comparison:
         return [index for index in found if sums[index] >= least and sums[index] > 0]
 
     def _tested(self, name: str, chosen: list[int]) -> dict[int, Tested]:
-        """The tests of a measure, by the figures' numbers."""
+        """The tests of a measure, by index of the figure."""
         if not chosen:
             return {}
-        lines = chosen[1:]  # not the total, in which what differs by line cancels
+        lines = chosen[1:]  # not the total, in which differences of single lines cancel out
         rows = [self._figures[index][1] for index in lines or chosen]
         self.spreads[name] = spread_of(rows, MEASURES[name].prior_sigma)
         self.assumed += [name] if max(self.counts) == 1 else []
@@ -214,17 +211,18 @@ class _Comparison:
             return {index: self._test(index) for index in chosen}
         shared = SharedChange(rows, self.spreads[name])
         self.spreads[name] = shared.runs
-        return self._beside_the_others(name, shared, {index: self._test(index) for index in chosen})
+        return self._relative_to_others(name, shared, {index: self._test(index) for index in chosen})
 
-    def _beside_the_others(self, name: str, shared: SharedChange, tested: dict[int, Tested]) -> dict[int, Tested]:
-        """Lines held against what the others share, where they share something; their ranges stay those of the lines alone.
-        Of single runs whose lines share something for sure, the total may be the machine's."""
+    def _relative_to_others(self, name: str, shared: SharedChange, tested: dict[int, Tested]) -> dict[int, Tested]:
+        """Tests each line relative to the change that the others share, if they share one; intervals stay those of the line
+        alone. If the lines of single runs share a significant change, the machine may explain the total, which is then tested
+        with the spread of machines."""
         total, *lines = tested
         found = dict(tested)
-        for index, beside in zip(lines, shared.beside, strict=True):
-            if beside is not None:
-                found[index] = replace(tested[index], p=beside.p if tested[index].p < LEAST_SURE else 1.0)
-                self._beside[index] = shared.own, beside.variance
+        for index, relative in zip(lines, shared.relative, strict=True):
+            if relative is not None:
+                found[index] = replace(tested[index], p=relative.p if tested[index].p < MAX_OWN_P else 1.0)
+                self._relative[index] = shared.own, relative.variance
         if shared.ratio is not None:
             self.shared_ratio[name] = shared.ratio
             if max(self.counts) == 1:
@@ -258,7 +256,7 @@ class _Comparison:
         return replace(change, low=low, high=high, p=p, verdict=verdict)
 
     def _matters(self, measure: Measure, sides: Sides) -> bool:
-        """Is the effect 5 % or more?"""
+        """Is the effect LEAST_EFFECT (5 %) or more?"""
         before, after = (side.mean for side in sides)
         if measure.is_signed:
             return abs(after - before) >= LEAST_EFFECT * max(abs(before), abs(after))
@@ -266,38 +264,38 @@ class _Comparison:
 
     def _detectable(self) -> float | None:
         own = [i for i, (measure, _, _, has_both) in enumerate(self._figures) if measure.name == "cpu_s" and has_both]
-        if len(own) < 3:  # the total, what belongs to no line, and no line
+        if len(own) < 3:  # the total and the samples without a line, but no line
             return None
         busiest = max(own[2:], key=lambda index: self._figures[index][1][0].mean)
         before = self._figures[busiest][1][0]
         if before.mean <= 0:
             return None
         alone = self.spreads["cpu_s"]
-        runs, shared = self._beside.get(busiest, (alone, 0.0))
-        beside = least_ratio(before, runs, self.counts, ALPHA / max(self.tests, 1), shared)
-        return max(beside, least_ratio(before, alone, self.counts, LEAST_SURE))
+        runs, shared = self._relative.get(busiest, (alone, 0.0))
+        relative = least_ratio(before, runs, self.counts, ALPHA / max(self.tests, 1), shared)
+        return max(relative, least_ratio(before, alone, self.counts, MAX_OWN_P))
 
     def median_ratio(self, number: int | None) -> float | None:
-        """After / before of the medians of the runs, of the figure with this number."""
+        """After / before of the medians of the runs, for the figure with this index."""
         if number is None:
             return None
         before, after = (median(figure.value for figure in side.figures) for side in self._figures[number][1])
         return after / before if before > 0 else None
 
     def changes(self, numbers: dict[str, int]) -> Changes:
-        """The changes under these numbers; None for what was not recorded."""
+        """The changes with these indices by measure; None if not recorded on both sides."""
         return {name: self._made[numbers[name]] if name in numbers else None for name in MEASURES}
 
 
 def _grain(sides: Sequence[Side]) -> float:
-    """What one sample of a measure stands for, on average; at least a five-hundredth of the largest figure."""
+    """The mean weight of one sample of a measure; at least 1/500 of the largest figure."""
     values = math.fsum(side.mean for side in sides)
     variances = math.fsum(side.variance * len(side.figures) for side in sides)
     return max(variances / values if values > 0 else 0.0, 0.002 * max(side.mean for side in sides))
 
 
 def _direction(measure: Measure, sides: Sides) -> str | None:
-    """Better or worse. To give back more, or less, of what other lines allocated (below zero) is neither: None."""
+    """Better or worse; None if only the negative part changed: freeing more of what other lines allocated is neither."""
     before, after = (side.mean for side in sides)
     if measure.is_signed and abs(max(after, 0) - max(before, 0)) < LEAST_EFFECT * max(abs(before), abs(after)):
         return None
@@ -317,7 +315,7 @@ def _line(row: _Row, versions: tuple[Version, Version], work: _Comparison) -> Li
 
 
 def _said(place: Place | None, version: Version) -> tuple[str | None, int | None, str | None, str | None]:
-    """File, line, function and text; the function is None where no sample named it."""
+    """File, line, function and text; the function is None if no sample names it."""
     if place is None:
         return None, None, None, None
     row = version.rows.get(place)
@@ -333,7 +331,7 @@ def _diff(
     outside: Changes,
     asked: Asked,
 ) -> Diff:
-    """``total``: the number of CPU time as a whole."""
+    """``total``: index of the total CPU time."""
     sigma = {name: spread.sigma for name, spread in work.spreads.items()}
     statistics = Statistics(*work.counts, work.tests, sigma, work.assumed, work.detectable_ratio, work.shared_ratio)
     totals = {measure.name: totals[measure.name] for measure in TOTAL_MEASURES}
@@ -357,11 +355,11 @@ def _query(runs: tuple[list[Run], list[Run]], asked: Asked) -> dict[str, Any]:
 
 
 def _in_order(lines: list[LineChange], asked: Asked) -> list[LineChange]:
-    """What was judged better or worse first, then by the size of the difference, of CPU time before all else."""
+    """Lines judged better or worse first, then by the size of the difference, CPU time before the other measures."""
     names = (asked.sort,) if asked.sort else tuple(measure.name for measure in LINE_MEASURES if not measure.part_of)
 
     def key(line: LineChange) -> tuple[Any, ...]:
-        sizes = (-round(abs(line.change(name).moved(asked.per_second)), 9) for name in names)  # last digits differ
+        sizes = (-round(abs(line.change(name).moved(asked.per_second)), 9) for name in names)  # ignores rounding errors
         is_judged = any(change and change.verdict in (BETTER, WORSE) for change in line.changes.values())
         return (not is_judged and asked.sort is None, *sizes, *line.place)
 

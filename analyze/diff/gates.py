@@ -1,4 +1,4 @@
-"""Conditions of ``diff --fail-on``: "cpu>+5%", "peak>+50MB"."""
+"""Conditions of ``diff --fail-on``, such as "cpu>+5%" and "peak>+50MB"."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ..results.quantities import amount, amount_text
 from .results import WORSE, Change, Changes, GateResult, LineChange
 
-#: What a condition may be about: the field of the totals.
+#: The names that a condition can use, with their fields of the totals.
 NAMES = {
     "cpu": "cpu_s",
     "python": "python_s",
@@ -25,7 +25,7 @@ NAMES = {
     "gpu-copy": "device_copy_bytes",
     "gpu-wait": "device_sync_s",
 }
-#: The condition that is met when anything at all, of the totals or of a line, was judged worse.
+#: The condition that is met if any total or any line was judged worse.
 ANY = "worse"
 
 _FORM = re.compile(r"\s*([a-z]+(?:-[a-z]+)?)\s*>\s*(.*?)\s*", re.DOTALL)
@@ -33,12 +33,12 @@ _PERCENT = re.compile(r"([+-]?\s*\d{1,12}(?:\.\d{1,12})?)\s*%")
 
 
 class GateError(ValueError):
-    """A condition that makes no sense, or that these traces cannot answer; ``str()`` is a sentence or two."""
+    """A condition that cannot be parsed, or that these traces cannot answer; ``str()`` is one or two sentences."""
 
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition: the total ``name`` rose by more than ``limit`` (percent, or in its own unit)."""
+    """A condition: the total ``name`` rose by more than ``limit`` (percent, or seconds or bytes)."""
 
     text: str
     name: str = ANY
@@ -47,14 +47,14 @@ class Gate:
 
 
 def parsed(text: str) -> Gate:
-    """The condition that ``text`` means. Raises GateError."""
+    """Parses the text of a condition. Raises GateError."""
     if text.strip() == ANY:
         return Gate(text)
     form = _FORM.fullmatch(text)
     if form is None or form[1] not in NAMES:
         known = ", ".join(NAMES)
         raise GateError(
-            f"--fail-on {text!r} is not understood. Write it like cpu>+5% or peak>+50MB, of {known}; or {ANY}."
+            f"--fail-on {text!r} is not a condition. Write NAME>LIMIT, such as cpu>+5% or peak>+50MB, or {ANY}. Names are {known}."
         )
     name, limit = NAMES[form[1]], form[2]
     if percent := _PERCENT.fullmatch(limit):
@@ -66,21 +66,22 @@ def parsed(text: str) -> Gate:
 
 
 def judged(gate: Gate, totals: Changes, lines: Sequence[LineChange], per_second: bool = False) -> GateResult:
-    """Whether the condition is met: exceeded, and by more than noise explains. Raises GateError.
+    """Whether the condition is met, which means: exceeded, and by more than noise explains.
 
-    Noise excuses a rise whose 95 % interval holds no rise at all. It does not excuse too small an improvement.
+    A rise does not count if its 95 % interval includes no rise at all. A demanded improvement (a negative limit) has no such
+    excuse. Raises GateError if the figure was not recorded on both sides.
     """
     if gate.name == ANY:
         return _anything(gate, totals, lines)
     change = totals.get(gate.name)
     if change is None or change.before is None or change.after is None:
-        raise GateError(f"--fail-on {gate.text!r} cannot be answered: that was not recorded on both sides.")
+        raise GateError(f"Cannot check --fail-on {gate.text!r}: the figure was not recorded on both sides.")
     rise = _rise(gate, change, per_second)
     is_exceeded, is_sure = rise > gate.limit, gate.limit < 0 or _is_sure(gate, change)
     unit = "s" if gate.name.endswith("_s") else "bytes"
     shown = f"{rise:+.1f} %" if gate.is_percent else f"{'+' * (rise >= 0)}{amount_text(rise, unit)}"
     verdict = (
-        "within it" if not is_exceeded else "exceeded" if is_sure else "exceeded, but noise can do that: not failed"
+        "within the limit" if not is_exceeded else "exceeded" if is_sure else "exceeded, but within noise: not failed"
     )
     return GateResult(gate.text, is_exceeded and is_sure, f"{gate.text}: {shown}, {verdict}")
 
@@ -95,7 +96,7 @@ def _rise(gate: Gate, change: Change, per_second: bool) -> float:
 
 
 def _is_sure(gate: Gate, change: Change) -> bool:
-    if change.low is None:  # a part of CPU time, which is not tested by itself
+    if change.low is None:  # a part of CPU time: only the whole is tested
         return True
     return change.low > (0 if gate.name == "growth_bytes" else 1)
 

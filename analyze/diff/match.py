@@ -1,7 +1,7 @@
-"""Which line of one version of a program is which of another, wherever it went.
+"""Pairs the lines of two versions of a program, including lines that moved.
 
-difflib alone does not follow a block that moved. So functions are paired first (by name, then by what is in them), then
-the lines within each pair, then what is left over and unique; last, edited lines are paired with what stands in their place
+difflib alone does not follow a block that moved. So functions are paired first (by name, then by content), then the lines
+within each pair, then remaining lines whose text is unique; last, edited lines are paired with those in their place
 (docs/design/diff.md).
 """
 
@@ -13,24 +13,24 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..trace.sources import Sources
-from .blocks import Block, blocks_of
+from .code_blocks import Block, blocks_of
 
 Place = tuple[str, int]  #: (file, line from 1)
 Pairs = dict[Place, Place]
 
-#: Share of equal lines from which on two functions of the same name are the same, and two of different names.
+#: Least share of equal lines of two functions that are taken for one: with the same name, and with different names.
 _SAME_NAME, _OTHER_NAME = 0.3, 0.5
-#: How alike an edited line is to what it was; longer lines are not looked at that closely.
+#: Least similarity (difflib's ratio) of an edited line to the original, and the longest line that is compared this way.
 _EDITED, _LONGEST_EDITED = 0.6, 400
-#: Shorter texts are too common to be told by themselves.
+#: Shorter texts are too common to identify a line.
 _SHORTEST_UNIQUE = 8
-#: What is affordable: comparisons of equal lines within a pair of blocks, pairs of files, and, to find edited lines,
-#: comparisons of characters.
+#: Limits of the work: comparisons of equal lines within a pair of blocks, pairs of files, and comparisons of characters to
+#: find edited lines.
 _MOST_EQUAL, _MOST_PAIRS, _MOST_CHARACTERS = 2_000_000, 200_000, 5_000_000
 
 
 def match_files(before: Iterable[str], after: Iterable[str], sources: tuple[Sources, Sources]) -> dict[str, str]:
-    """Which file is which: by path, by the end of the path (at least the file name), then by equal lines."""
+    """File before -> the same file after: by path, by the end of the path (at least the file name), then by equal lines."""
     left, right = sorted(before), sorted(after)
     same = set(left) & set(right)
     found = {file: file for file in same}
@@ -46,13 +46,13 @@ def match_files(before: Iterable[str], after: Iterable[str], sources: tuple[Sour
 
 
 def _common_end(a: str, b: str) -> int:
-    """How many parts at the ends of two paths are equal."""
+    """The number of equal parts at the ends of two paths."""
     pairs = zip(reversed(a.split("/")), reversed(b.split("/")), strict=False)
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _take_best(found: dict[str, str], scores: list[tuple[float, str, str]]) -> None:
-    """Adds the pairs with the highest scores, each file once."""
+    """Adds the pairs with the highest scores; each file is used once."""
     taken = set(found.values())
     for _, a, b in sorted(scores, key=lambda score: (-score[0], score[1:])):
         if a not in found and b not in taken:
@@ -61,7 +61,7 @@ def _take_best(found: dict[str, str], scores: list[tuple[float, str, str]]) -> N
 
 
 def match_lines(before: Sources, after: Sources) -> Pairs:
-    """Line of ``before`` -> the same line in ``after``, for those that are there still, moved or edited."""
+    """Line of ``before`` -> the same line in ``after``, unchanged, moved or edited; removed lines are absent."""
     files = match_files(before, after, (before, after))
     same = {file: other for file, other in files.items() if before[file] == after[other]}
     pairs = {(file, n): (other, n) for file, other in same.items() for n in range(1, len(before[file]) + 1)}
@@ -72,7 +72,7 @@ def match_lines(before: Sources, after: Sources) -> Pairs:
 
 
 class _Matcher:
-    """Pairs the lines of blocks; what is found is added to ``pairs``."""
+    """Pairs the lines of blocks and adds them to ``pairs``."""
 
     def __init__(self, files: dict[str, str], left: list[Block], right: list[Block], pairs: Pairs) -> None:
         self._files, self._left, self._right, self._pairs = files, left, right, pairs
@@ -85,17 +85,17 @@ class _Matcher:
             self._within(one, other)
         for key in (self._file_and_text, self._text):
             self._unique(key)
-        self._beside(str.__eq__)
+        self._adjacent(str.__eq__)
         for old, new in self._edited:
             self._similar(old, new)
-        self._beside(self._is_edited)
+        self._adjacent(self._is_edited)
 
     def _add(self, one: Place, other: Place) -> None:
         self._pairs[one] = other
         self._taken.add(other)
 
     def _within(self, one: Block, other: Block) -> None:
-        """Lines in the same order within two blocks that are the same function."""
+        """Pairs lines in the same order within two blocks that are the same function."""
         for kind, i, i_end, j, j_end in _compared(one.texts, other.texts):
             if kind == "equal":
                 for number, new in zip(one.numbers[i:i_end], other.numbers[j:j_end], strict=True):
@@ -104,7 +104,7 @@ class _Matcher:
                 old = [((one.file, number), text) for number, text in _numbered(one, i, i_end)]
                 self._edited.append((old, [((other.file, n), text) for n, text in _numbered(other, j, j_end)]))
 
-    def _left_over(self) -> tuple[list[tuple[Place, str]], list[tuple[Place, str]]]:
+    def _remaining(self) -> tuple[list[tuple[Place, str]], list[tuple[Place, str]]]:
         old = [((b.file, n), text) for b in self._left for n, text in zip(b.numbers, b.texts, strict=True)]
         new = [((b.file, n), text) for b in self._right for n, text in zip(b.numbers, b.texts, strict=True)]
         return [each for each in old if each[0] not in self._pairs], [e for e in new if e[0] not in self._taken]
@@ -116,17 +116,17 @@ class _Matcher:
         return "", text
 
     def _unique(self, key: Callable[[Place, str, bool], tuple[str, str]]) -> None:
-        """Lines that are left over and whose text there is once on either side."""
+        """Pairs remaining lines whose text occurs exactly once on each side."""
         old, new = (
             _by_key((key(place, text, is_old), place) for place, text in lines if len(text) >= _SHORTEST_UNIQUE)
-            for lines, is_old in zip(self._left_over(), (True, False), strict=True)
+            for lines, is_old in zip(self._remaining(), (True, False), strict=True)
         )
         for name, places in old.items():
             if len(places) == 1 and len(new.get(name, [])) == 1:
                 self._add(places[0], new[name][0])
 
-    def _beside(self, is_same: Callable[[str, str], bool]) -> None:
-        """Lines above and below those that are paired, as far as they are the same."""
+    def _adjacent(self, is_same: Callable[[str, str], bool]) -> None:
+        """Pairs lines above and below paired lines for as long as they are the same."""
         old, new = self._neighbours(self._left), self._neighbours(self._right)
         for step in (1, -1):
             waiting = list(self._pairs.items())
@@ -142,7 +142,7 @@ class _Matcher:
 
     @staticmethod
     def _neighbours(blocks: list[Block]) -> dict[tuple[Place, int], tuple[Place, str]]:
-        """Place and text of the line after (1) and before (-1) each line of the blocks, empty ones left out."""
+        """Place and text of the line after (1) and before (-1) each line of the blocks; empty lines are ignored."""
         lines = sorted(((b.file, n), text) for b in blocks for n, text in zip(b.numbers, b.texts, strict=True))
         found = {}
         for first, second in itertools.pairwise(lines):
@@ -151,7 +151,7 @@ class _Matcher:
         return found
 
     def _similar(self, old: list[tuple[Place, str]], new: list[tuple[Place, str]]) -> None:
-        """Lines that one edit replaced by similar ones, in their order."""
+        """Pairs lines that one edit replaced by similar lines, in their order."""
         waiting = [each for each in new if each[0] not in self._taken]
         for place, text in old:
             if place in self._pairs or len(text) > _LONGEST_EDITED:
@@ -181,17 +181,17 @@ def _by_key(items: Iterable[tuple[tuple[str, str], Place]]) -> dict[tuple[str, s
 
 
 def _compared(old: Sequence[str], new: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    """difflib's opcodes. Where the same lines come again and again, those that do are not looked at (autojunk)."""
+    """difflib's opcodes. If comparing repeated lines would cost too much, difflib ignores those lines (autojunk)."""
     counts = Counter(new)
     is_costly = sum(counts[text] for text in old) > _MOST_EQUAL
     return difflib.SequenceMatcher(None, old, new, autojunk=is_costly).get_opcodes()
 
 
 def match_blocks(files: dict[str, str], left: list[Block], right: list[Block]) -> list[tuple[Block, Block]]:
-    """The blocks that are the same function, class or file.
+    """Pairs of blocks that are the same function, class or file.
 
-    First those of the same name with something in common; then, wherever they went and whatever they are called now,
-    those with the same lines, and those with half of their lines; last, those of the same name that were written anew.
+    First come blocks of the same name with common lines; then, regardless of place and name, blocks with the same lines, and
+    those with half of their lines in common; last, blocks of the same name that were rewritten.
     """
     finder = _Finder(files, left, right)
     finder.by_key(lambda block, file: (file, block.name), _SAME_NAME)
@@ -202,7 +202,7 @@ def match_blocks(files: dict[str, str], left: list[Block], right: list[Block]) -
 
 
 class _Finder:
-    """Pairs blocks; each is used once."""
+    """Pairs blocks; each block is used once."""
 
     def __init__(self, files: dict[str, str], left: list[Block], right: list[Block]) -> None:
         self._files, self._left, self._right = files, list(left), list(right)
@@ -210,7 +210,7 @@ class _Finder:
         self.pairs: list[tuple[Block, Block]] = []
 
     def by_key(self, key: Callable[[Block, str], object], least: float = 0.0) -> None:
-        """Blocks with the same key (of the block and its file as ``after`` calls it), in their order; None = no key."""
+        """Pairs blocks with the same key in their order. ``key`` takes the block and the name of its file in ``after``; None = no key."""
         waiting: dict[object, list[Block]] = defaultdict(list)
         for block in self._right:
             waiting[key(block, block.file)].append(block)
@@ -223,7 +223,7 @@ class _Finder:
         self._pair(found)
 
     def by_likeness(self) -> None:
-        """The most alike first; among equals those of the same name."""
+        """Pairs the most similar blocks first; among equals those of the same name."""
         holding: dict[str, list[Block]] = defaultdict(list)
         for block in self._right:
             for text in self._counts[id(block)]:
@@ -255,6 +255,6 @@ class _Finder:
 
 
 def _dice(one: Counter[str], other: Counter[str]) -> float:
-    """Share of lines that two texts have in common, 0 to 1."""
+    """Share of lines that two texts have in common, 0 to 1 (the coefficient of Dice 1945)."""
     whole = one.total() + other.total()
     return 2 * (one & other).total() / whole if whole else 0.0

@@ -1,4 +1,4 @@
-"""What a comparison returns: plain frozen records, named as in the JSON output (docs/json.md)."""
+"""Results of a comparison: plain frozen records, named as in the JSON output (docs/json.md)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ..results.records import TraceInfo, to_json
+from ..results.base import to_json
+from ..results.trace import TraceInfo
 
 BETTER, WORSE, NOISE = "better", "worse", "noise"
 
 
 @dataclass(frozen=True)
 class Change:
-    """A figure on both sides: means of the runs, and of the runs by their seconds (None of what does not grow with them).
+    """One figure on both sides: the means of the runs, and the same per second (None for figures that do not grow with time).
 
-    ``ratio`` is after / before; None where there is none to speak of. ``low`` and ``high``: 95 % interval of the ratio,
-    or, where figures may be negative (growth_bytes), of the difference; all three of the figures by the second where those
-    were compared. ``p``: chance of so large a difference by noise alone, adjusted for all that was tested; None = not
-    tested, ``verdict`` (better, worse, noise) None = not judged.
+    ``ratio``: after / before; None if before is zero or figures may be negative. ``low`` and ``high``: 95 % interval of the
+    ratio, or of the difference if figures may be negative (growth_bytes). These three are of the figures per second if those
+    were compared. ``p``: probability of a difference at least as large by noise alone, adjusted for the number of tests;
+    None = not tested. ``verdict``: better, worse or noise; None = not judged.
     """
 
     before: float | None = None
@@ -33,12 +34,12 @@ class Change:
     verdict: str | None = None
 
     def compared(self, per_second: bool) -> tuple[float | None, float | None]:
-        """The figures that were compared: before, after. ``per_second``: those by the second, where there are any."""
+        """The figures that were compared: before, after. ``per_second`` selects the figures per second if they exist."""
         has_rate = per_second and (self.before_per_s is not None or self.after_per_s is not None)
         return (self.before_per_s, self.after_per_s) if has_rate else (self.before, self.after)
 
     def moved(self, per_second: bool) -> float:
-        """By how much what was compared differs; what a side lacks is 0."""
+        """The difference of the compared figures; a missing side counts as 0."""
         before, after = self.compared(per_second)
         return (after or 0.0) - (before or 0.0)
 
@@ -48,7 +49,7 @@ Changes = dict[str, Change | None]  #: by measure; None = not recorded on both s
 
 @dataclass(frozen=True)
 class LineChange:
-    """A line on both sides. ``status``: same, edited, added, removed; what a side lacks is None."""
+    """A line on both sides. ``status``: same, edited, added or removed; fields of a side without the line are None."""
 
     status: str
     file: str | None
@@ -62,24 +63,24 @@ class LineChange:
     changes: Changes
 
     def change(self, name: str) -> Change:
-        """The change of a measure, empty where it was not recorded."""
+        """The change of a measure; an empty one if it was not recorded."""
         return self.changes.get(name) or Change()
 
     @property
     def place(self) -> tuple[str, int]:
-        """Where it is, or was."""
+        """File and line number after, or before if the line was removed."""
         file, line = (self.file, self.line) if self.file is not None else (self.before_file, self.before_line)
         return file or "", line or 0
 
     @property
     def name(self) -> str:
-        """The function that it is in, or was."""
+        """The function after, or before if the line was removed."""
         return (self.function if self.file is not None else self.before_function) or ""
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """A condition of --fail-on and whether it was met; ``text`` says so in words."""
+    """A condition of --fail-on and whether it was met; ``text`` is a phrase for the reader."""
 
     gate: str
     failed: bool
@@ -88,10 +89,13 @@ class GateResult:
 
 @dataclass(frozen=True)
 class Statistics:
-    """How the verdicts came about. ``sigma``: relative standard deviation from run to run by measure; ``assumed``: where
-    it could not be told from the runs. ``detectable_ratio``: of the busiest line, the smallest that would be told from
-    noise; None without CPU samples. ``shared_ratio``: by measure, the ratio that most lines have in common, which counts
-    as the machine's (:mod:`shared_change`); absent where they have none for sure."""
+    """The basis of the verdicts.
+
+    ``sigma``: relative standard deviation between runs, by measure; ``assumed``: measures for which it was assumed because
+    no side has two runs. ``detectable_ratio``: the smallest increase of the busiest line that would be distinguished from
+    noise; None without CPU samples. ``shared_ratio``: by measure, the ratio that most lines have in common, which is
+    attributed to the machine (:mod:`shared_change`); absent if no such ratio is significant.
+    """
 
     runs_before: int
     runs_after: int
@@ -104,7 +108,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class Diff:
-    """A comparison. ``traces``: those of before, then those of after. ``advice``: what would tell more; None = nothing."""
+    """A comparison. ``traces``: those of before, then those of after. ``advice``: how to get a clearer result; may be empty."""
 
     query: dict[str, Any]
     traces: list[TraceInfo]
@@ -118,7 +122,7 @@ class Diff:
 
     @property
     def sides(self) -> tuple[Sequence[TraceInfo], Sequence[TraceInfo]]:
-        """The traces of before and of after."""
+        """The traces before, and those after."""
         count = self.statistics.runs_before
         return self.traces[:count], self.traces[count:]
 

@@ -1,4 +1,4 @@
-"""One run for a comparison: what its lines cost, and how sure that is. A trace is reduced to this, then closed."""
+"""Reads one run for a comparison: the cost of its lines with variances. A trace is reduced to this, then closed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..report.gpu import add_gpu
 from ..report.reduction import window_s
 from ..report.threads import CLASSES
 from ..report.timeline import memory_over_time
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import settings, trace_info, whole_number
 from ..trace.selection import Selection
@@ -33,14 +33,15 @@ _TABLES = REPORT_TABLES | {"selected_waits"}
 
 @dataclass(frozen=True)
 class Measure:
-    """Something that is compared. ``sampler``: what recorded it; ``part_of``: shown with another one, not judged itself.
+    """A figure that is compared.
 
-    ``seen_by``: sampler whose rows tell that it was recorded, whatever the other one says; where no run has any, there is
-    nothing to compare.
+    ``sampler``: the sampler that records it. ``part_of``: the measure that it is a part of; parts are shown but not judged.
+    ``seen_by``: a sampler whose samples prove that the measure was recorded, even if ``sampler`` was off; if no run has such
+    samples, the measure is not compared.
 
-    ``is_signed``: may be negative; ``is_sampled``: comes with the variance of its sampling; ``prior_sigma``: relative
-    standard deviation from run to run that is assumed where it cannot be told. ``is_speed``: a slower machine has more of it
-    on every line. ``is_level``: a longer run has no more of it, so there is none by the second.
+    ``is_signed``: may be negative. ``is_sampled``: has a sampling variance. ``prior_sigma``: relative standard deviation
+    between runs that is assumed if no side has two runs. ``is_speed``: a slower machine increases it on every line.
+    ``is_level``: does not grow with the duration of the run, so it has no value per second.
     """
 
     name: str
@@ -59,11 +60,11 @@ class Measure:
         return self.name.endswith("_s")
 
     def is_recorded(self, info: TraceInfo) -> bool:
-        """Is a figure of the run known, 0 included?"""
+        """Does the run have a figure, which may be 0?"""
         return any(info.events.get(name) is not None for name in (self.sampler, self.seen_by))
 
 
-#: What is compared of each line, in order; the first that changed names the row.
+#: The measures of a line in order; the first one that changed gives the row its verdict.
 LINE_MEASURES = (
     Measure("cpu_s", "CPU", "cpu", is_speed=True),
     Measure("python_s", "Python", "cpu", part_of="cpu_s"),
@@ -80,19 +81,19 @@ LINE_MEASURES = (
         "device_sync_s", "GPU wait", "copy", is_sampled=False, seen_by="device_sync", prior_sigma=PRIOR_SIGMA_OF_WAITING
     ),
 )
-#: What is compared of whole runs.
+#: The measures of whole runs.
 TOTAL_MEASURES = (
     Measure("wall_s", "wall time", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING, is_level=True),
     *(measure for measure in LINE_MEASURES if measure.name != "live_at_peak_bytes"),
     Measure("peak_bytes", "peak", "memory", is_sampled=False, is_level=True),
 )
-#: All of them by name, in the order in which they are shown.
+#: All measures by name, in the order of the output.
 MEASURES = {measure.name: measure for measure in (*TOTAL_MEASURES, *LINE_MEASURES)}
 
 
 @dataclass(frozen=True)
 class RunRow:
-    """A line of one run, or all of it; a measure that was not recorded is absent from ``figures``."""
+    """A line of one run, or a whole run; measures that were not recorded are absent from ``figures``."""
 
     function: str | None = None
     first_line: int | None = None
@@ -101,7 +102,7 @@ class RunRow:
 
 @dataclass(frozen=True)
 class Run:
-    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's."""
+    """A reduced trace. ``rows`` by place; ``outside``: samples without a line of the user's; ``window_s``: selected duration."""
 
     info: TraceInfo
     window_s: float
@@ -112,12 +113,12 @@ class Run:
 
     @property
     def holds_anything(self) -> bool:
-        """Whether any of its totals is not 0."""
+        """Is any total of the run other than 0?"""
         return any(figure.value for figure in self.totals.figures.values())
 
 
 def read_run(path: Path, selection: Selection) -> Run:
-    """The trace at ``path``. Raises the errors of :func:`open_traces`."""
+    """Reads and reduces the trace at ``path``. Raises the errors of :func:`open_traces`."""
     with open_traces([path], selection, _TABLES) as traces:
         return _reduced(traces, selection)
 
@@ -144,12 +145,12 @@ def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> Ru
     v = variances or dict.fromkeys(_VARIANCES, 0)
     wait_s = math.fsum(row[name] for name in CLASSES)
     share = v["growth_gross"] / gross if gross else 0.0
-    # the footprint is known: only which line moved it is a matter of chance, and by how much the last sample passed it
+    # The footprint is exact. Chance decides which line a sample is charged to, and by how much it crosses the threshold.
     growth_variance = (1 - share) * v["growth_squares"] + v["growth_largest"] ** 2 / 12
     figures = {
         "cpu_s": Figure(row["cpu_s"], v["cpu_variance"]),
         **{name: Figure(row[name]) for name in ("python_s", "native_s", "system_s")},
-        # how long it was kept off the CPU is what others did there: as uncertain as it is long
+        # Other programs cause the time spent runnable but off the CPU, so its standard deviation is as large as the time.
         "wait_s": Figure(wait_s, v["wait_variance"], row["runnable_s"] ** 2),
         "growth_bytes": Figure(row["growth_bytes"], growth_variance),
         "live_at_peak_bytes": Figure(v["live_at_peak_bytes"], v["live_at_peak_variance"]),
@@ -179,7 +180,7 @@ _VARIANCES = (
 def _totals(
     connection: Connection, rows: Sequence[RunRow], length_s: float, info: TraceInfo, selection: Selection
 ) -> RunRow:
-    """Sums over all rows, the peak of the process tree, and the length of the run."""
+    """Sums over all rows, the peak of the process tree, and the duration of the run."""
     figures = {"wall_s": Figure(length_s)} if info.wall_s is not None else {}
     for measure in LINE_MEASURES:
         parts = [row.figures[measure.name] for row in rows if measure.name in row.figures]
@@ -197,7 +198,7 @@ def _totals(
 
 @dataclass(frozen=True)
 class Version:
-    """A version of the program: its lines with samples, and its text."""
+    """A version of the program: its lines with samples, and its source text."""
 
     rows: Mapping[Place, RunRow]
     sources: Mapping[str, list[str]]
@@ -208,7 +209,7 @@ class Version:
 
 
 def version_of(runs: Sequence[Run]) -> Version:
-    """The version that the runs of a side have in common; of several texts of a file, that of the first."""
+    """The version that the runs of a side have in common. If the text of a file differs between runs, the first run's is used."""
     rows: dict[Place, RunRow] = {}
     sources: dict[str, list[str]] = {}
     for run in runs:
@@ -217,8 +218,10 @@ def version_of(runs: Sequence[Run]) -> Version:
 
 
 def aligned(runs: Sequence[Run]) -> list[Run]:
-    """The runs of a side with the lines that the first has: runs of several versions of a file are one version's. Lines
-    that it does not have have no place there, and are counted with what is outside of all lines."""
+    """The runs of a side, with the lines of later runs mapped to the source text of the first run that has the file.
+
+    Lines that this text lacks are counted with the samples outside of all lines.
+    """
     found: list[Run] = []
     sources: dict[str, list[str]] = {}
     for run in runs:
@@ -230,7 +233,7 @@ def aligned(runs: Sequence[Run]) -> list[Run]:
 
 
 def _as_in(run: Run, version: Version) -> Run:
-    """The run with the lines of ``version``; what is not in its text is outside, its number there is another line's."""
+    """The run with its lines mapped to ``version``. Lines missing there move to ``outside``: their number is another line's."""
     pairs = same_places(Version(run.rows, run.sources), version)
     texts = run.sources.keys() & version.sources.keys()
     taken = set(pairs.values())
@@ -240,13 +243,13 @@ def _as_in(run: Run, version: Version) -> Run:
 
 
 def _together(rows: Sequence[RunRow]) -> RunRow:
-    """Rows added up, without a name."""
+    """The sum of rows, without a function."""
     names = dict.fromkeys(name for row in rows for name in row.figures)
     return RunRow(figures={name: sum_of([row.figures[name] for row in rows if name in row.figures]) for name in names})
 
 
 def same_places(before: Version, after: Version) -> dict[Place, Place]:
-    """Place in ``before`` -> the same line in ``after``: by text where both traces hold it, else by function and line."""
+    """Place in ``before`` -> the same line in ``after``: by text if both traces hold it, else by function and line offset."""
     pairs = match_lines(before.sources, after.sources)
     files = match_files(before.files, after.files, (before.sources, after.sources))
     taken = set(pairs.values())

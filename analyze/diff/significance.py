@@ -1,8 +1,8 @@
-"""Is a difference between two sides more than noise? (docs/design/diff.md)
+"""Tests whether a difference between two sides is more than noise (docs/design/diff.md).
 
-A side is one run or several. A figure of a run is a sum of weights (ticks, sampled bytes) and comes with the variance
-that the sampling gives it: the sum of the squares of the weights. To that comes what differs from run to run, as one
-relative variance for all rows of a measure. Both together: an over-dispersed (quasi-Poisson) log-ratio.
+A side is one run or several. A figure of a run is a sum of weights (ticks, sampled bytes). Its sampling variance is the sum
+of the squared weights. The variance between runs is added as one relative variance for all rows of a measure. The result is an
+over-dispersed (quasi-Poisson) log-ratio (McCullagh and Nelder, Generalized Linear Models, 1989, section 6.2).
 """
 
 from __future__ import annotations
@@ -11,40 +11,40 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-#: Chance that a comparison of a program with itself has a false alarm in it, and effects that are never called one.
+#: Probability of any false alarm when a program is compared with itself, and the smallest relative effect that is reported.
 ALPHA, LEAST_EFFECT = 0.01, 0.05
-#: Relative standard deviation from run to run: assumed where no side has two runs, and never taken to be less than.
+#: Relative standard deviation between runs: the one assumed if no side has two runs, and the lower bound of estimates.
 PRIOR_SIGMA, LEAST_SIGMA = 0.03, 0.01
-#: As much as that assumption counts where runs tell something.
+#: Weight of that assumption beside an estimate from runs, in degrees of freedom.
 PRIOR_FREEDOM = 4.0
-#: The same of wall time and waiting, which depend on what else the machine does.
+#: The assumed deviation of wall time and waiting time, which depend on the machine's other load.
 PRIOR_SIGMA_OF_WAITING = 0.35
-#: Where the normal distribution is as good as Student's, and its 97.5 % quantile.
+#: Degrees of freedom from which on the normal distribution replaces Student's t, and its 97.5 % quantile.
 _MANY, _Z_95 = 300, 1.959964
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of one run, the variance that sampling gives it, and the one that other programs on the machine do."""
+    """A figure of one run, its sampling variance, and the variance that other programs on the machine cause."""
 
     value: float
     variance: float = 0.0
     by_others: float = 0.0
 
     def scaled(self, divisor: float) -> Figure:
-        """The figure over ``divisor``."""
+        """The figure divided by ``divisor``."""
         return Figure(self.value / divisor, self.variance / divisor**2, self.by_others / divisor**2)
 
 
 def sum_of(figures: Sequence[Figure]) -> Figure:
-    """Figures of one run added up. What others do, they do to all of them at once."""
+    """The sum of figures of one run. Other programs affect all of them together, so those deviations add up, not the variances."""
     by_others = math.fsum(math.sqrt(each.by_others) for each in figures) ** 2
     return Figure(math.fsum(each.value for each in figures), math.fsum(each.variance for each in figures), by_others)
 
 
 @dataclass(frozen=True)
 class Side:
-    """The figures of the runs of a side."""
+    """The figures of one side, one for each run."""
 
     figures: tuple[Figure, ...]
 
@@ -54,21 +54,22 @@ class Side:
 
     @property
     def variance(self) -> float:
-        """Variance of the mean but for what differs from run to run."""
+        """Variance of the mean, without the differences between runs."""
         return math.fsum(each.variance + each.by_others for each in self.figures) / len(self.figures) ** 2
 
     @property
     def spread(self) -> float:
-        """Variance of the runs as they are; two runs or more."""
+        """Sample variance of the runs; needs two runs or more."""
         mean = self.mean
         return math.fsum((figure.value - mean) ** 2 for figure in self.figures) / (len(self.figures) - 1)
 
 
 @dataclass(frozen=True)
 class Tested:
-    """A difference: what there is of it, in which interval it lies (95 %), how likely noise alone does as much.
+    """The result of a test: estimate, 95 % interval from ``low`` to ``high``, and p-value.
 
-    Of a ratio (after / before), or where figures may be negative of a difference; ``p`` is of this test alone.
+    The estimate is a ratio (after / before), or a difference if figures may be negative. ``p``: probability of an effect at
+    least as large by noise alone, not adjusted for other tests.
     """
 
     estimate: float
@@ -79,17 +80,17 @@ class Tested:
 
 @dataclass(frozen=True)
 class RunSpread:
-    """Relative standard deviation from run to run, and the degrees of freedom that it is known with (inf: assumed)."""
+    """Relative standard deviation between runs and its degrees of freedom (inf: assumed, not estimated)."""
 
     sigma: float
     freedom: float = math.inf
 
 
 def spread_of(rows: Iterable[tuple[Side, Side]], prior: float = PRIOR_SIGMA) -> RunSpread:
-    """The spread from run to run, pooled over rows: that of the runs less what sampling explains.
+    """The spread between runs, pooled over rows: the variance of the runs minus the sampling variance (method of moments).
 
-    Rows with many samples count for more. The assumed ``prior`` counts like PRIOR_FREEDOM degrees of freedom beside it,
-    and is all there is where no side has two runs. Never below LEAST_SIGMA.
+    Rows with many samples have a larger weight. The assumed ``prior`` is blended in with PRIOR_FREEDOM degrees of freedom,
+    and is returned alone if no side has two runs. The result is never below LEAST_SIGMA.
     """
     sides = [side for row in rows for side in row if len(side.figures) > 1 and side.mean > 0]
     if not sides:
@@ -98,7 +99,7 @@ def spread_of(rows: Iterable[tuple[Side, Side]], prior: float = PRIOR_SIGMA) -> 
     excess = [side.spread / side.mean**2 - own for side, own in zip(sides, sampling, strict=True)]
     variance = found = prior**2
     weights: list[float] = []
-    for _ in range(3):  # the weights depend on what is looked for
+    for _ in range(3):  # the weights depend on the variance that is estimated
         weights = [(len(side.figures) - 1) / (own + variance) ** 2 for side, own in zip(sides, sampling, strict=True)]
         found = math.fsum(w * each for w, each in zip(weights, excess, strict=True)) / math.fsum(weights)
         variance = max(found, prior**2)
@@ -108,11 +109,11 @@ def spread_of(rows: Iterable[tuple[Side, Side]], prior: float = PRIOR_SIGMA) -> 
 
 
 def ratio_test(before: Side, after: Side, runs: RunSpread, grain: float) -> Tested:
-    """The ratio after / before of figures that are never negative.
+    """Tests the ratio after / before of figures that are never negative.
 
-    z = ln(B / A) / sqrt(V_A / A² + V_B / B² + sigma² (1 / n_A + 1 / n_B)), V being the variance of a mean by sampling;
-    Student's t, with the degrees of freedom of the whole after Satterthwaite. Where a side is zero, half a sample (of
-    ``grain``) is added to both.
+    z = ln(B / A) / sqrt(V_A / A² + V_B / B² + sigma² (1 / n_A + 1 / n_B)), where V is the sampling variance of a mean. z is
+    compared with Student's t, with the degrees of freedom of the denominator after Satterthwaite (1946). If a side is zero,
+    half a sample (of weight ``grain``) is added to both sides.
     """
     sides = (before, after)
     half = grain / 2 if min(side.mean for side in sides) <= 0 else 0.0
@@ -130,7 +131,7 @@ def ratio_test(before: Side, after: Side, runs: RunSpread, grain: float) -> Test
 
 
 def difference_test(before: Side, after: Side, runs: RunSpread) -> Tested:
-    """The difference after - before of figures that may be negative, with the same variances."""
+    """Tests the difference after - before of figures that may be negative, with the variances of :func:`ratio_test`."""
     of_samples = before.variance + after.variance
     of_runs = sum(runs.sigma**2 * side.mean**2 / len(side.figures) for side in (before, after))
     difference = after.mean - before.mean
@@ -139,7 +140,7 @@ def difference_test(before: Side, after: Side, runs: RunSpread) -> Tested:
 
 
 def _error_and_p(effect: float, of_samples: float, of_runs: float, freedom: float) -> tuple[float, float]:
-    """Half the width of the 95 % interval, and the chance of an effect that large, from the two variances."""
+    """Half the width of the 95 % interval, and the p-value of the effect, from the variances by sampling and between runs."""
     variance = of_samples + of_runs
     if not variance:
         return 0.0, float(effect == 0)
@@ -149,9 +150,9 @@ def _error_and_p(effect: float, of_samples: float, of_runs: float, freedom: floa
 
 
 def spread_test(before: Side, after: Side) -> Tested:
-    """The ratio of figures without a sampling error, two runs or more on each side: Student's t on their logarithms.
+    """Tests the ratio of figures without a sampling error: Student's t on their logarithms. Needs two runs on each side.
 
-    Their spread is taken to be no less than what others may have done to them.
+    The variance is never taken to be less than the one that other programs cause.
     """
     logs = [[math.log(max(figure.value, 1e-9)) for figure in side.figures] for side in (before, after)]
     sides = [Side(tuple(map(Figure, values))) for values in logs]
@@ -171,12 +172,12 @@ def _exp(value: float) -> float:
 
 
 def two_sided(t: float, freedom: float = math.inf) -> float:
-    """Chance that a deviate is at least that far from 0: of Student's t, from many degrees of freedom on of the normal."""
+    """Two-sided p-value of ``t``: of Student's t, or of the normal distribution if there are many degrees of freedom."""
     return math.erfc(abs(t) / math.sqrt(2)) if freedom >= _MANY else student(t, max(int(freedom), 1))
 
 
 def student(t: float, freedom: int) -> float:
-    """Chance that Student's t is at least that far from 0, with a whole number of degrees of freedom (Abramowitz and Stegun 26.7.3 and 26.7.4)."""
+    """Two-sided p-value of Student's t for integer degrees of freedom (Abramowitz and Stegun 1964, 26.7.3 and 26.7.4)."""
     angle = math.atan(abs(t) / math.sqrt(freedom))
     cosine, term, total = math.cos(angle), 1.0, 0.0
     first = 1 + freedom % 2
@@ -191,12 +192,12 @@ def student(t: float, freedom: int) -> float:
 
 
 def _quantile_95(freedom: float) -> float:
-    """How far from 0 a deviate is with a chance of 5 %."""
+    """The value that a deviate exceeds, in either direction, with a probability of 5 %."""
     return _Z_95 if freedom >= _MANY else _quantile(0.05, freedom)
 
 
 def _quantile(p: float, freedom: float) -> float:
-    """How far from 0 a deviate is with the chance ``p``, by bisection."""
+    """The value that a deviate exceeds, in either direction, with probability ``p``; by bisection."""
     low, high = 0.0, 1e4
     for _ in range(80):
         middle = (low + high) / 2
@@ -205,7 +206,7 @@ def _quantile(p: float, freedom: float) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p-values adjusted by Holm's method: the chance of one false alarm among all of them stays below any of them."""
+    """The p-values adjusted by Holm's method (1979), which bounds the probability of any false alarm among them; same order."""
     order = sorted(range(len(p_values)), key=lambda index: p_values[index])
     adjusted, highest = [1.0] * len(p_values), 0.0
     for rank, index in enumerate(order):
@@ -215,9 +216,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def least_ratio(before: Side, runs: RunSpread, counts: tuple[int, int], alpha: float, shared: float = 0.0) -> float:
-    """The smallest increase, as a ratio, that would be told from noise with p < ``alpha`` on a row like ``before``.
+    """The smallest increase, as a ratio, that would be distinguished from noise with p < ``alpha`` on a row like ``before``.
 
-    ``shared``: variance of what it is held against.
+    ``counts``: runs on each side. ``shared``: variance of the shared change that the row is compared with.
     """
     sampling = before.variance * len(before.figures) / before.mean**2 if before.mean > 0 else 0.0
     shares = sum(1 / count for count in counts)

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
-from .moments import ExportedThread, Moments, Row, read_moments
 from .profile import TABLES, Stacks, TraceStacks
 from .text import json_bytes, plain
+from .timed_events import ExportedThread, Row, TimedEvents, read_timed_events
 
 Event = dict[str, Any]
 
@@ -45,7 +45,7 @@ class _Events:
 
     def __init__(self, traces: Traces, number: int, several: bool, info: TraceInfo) -> None:
         self._connection = traces.connection
-        self._moments: Moments = read_moments(traces.connection, number, several)
+        self._moments: TimedEvents = read_timed_events(traces.connection, number, several)
         self._stacks = Stacks()
         self._trace_stacks = TraceStacks(traces.connection, self._stacks)
         self._pids = _pids(self._moments, number)
@@ -157,7 +157,7 @@ class _Events:
         return [f"{f.function} ({f.file}:{f.line})" if f.file else f.function for f in reversed(frames)]
 
 
-def _pids(moments: Moments, number: int) -> dict[int, int]:
+def _pids(moments: TimedEvents, number: int) -> dict[int, int]:
     """A pid for each image: its own, or one made from it where another image or trace has that already."""
     found: dict[int, int] = {}
     for process in moments.processes.values():

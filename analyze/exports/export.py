@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace.selection import Selection
 from .chrome import chrome
 from .collapsed import collapsed

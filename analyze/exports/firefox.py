@@ -12,16 +12,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import settings, trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
 from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables, gpu_display
-from .moments import ExportedProcess, ExportedThread, GpuTrack, Moments, read_moments
 from .profile import METRICS, TABLES, Profile, Stacks, TraceStacks, Whole, trace_values
 from .speedscope import title
 from .text import json_bytes, plain
+from .timed_events import ExportedProcess, ExportedThread, GpuTrack, TimedEvents, read_timed_events
 
 FORMAT_VERSION = 60
 _GECKO_VERSION = 32
@@ -57,7 +57,7 @@ class Writer:
         self.profile.traces.append(trace_info(traces))
         trace, connection = len(self.profile.traces), traces.connection
         self._interval_ns = _interval_ns(settings(connection)) or self._interval_ns
-        moments = read_moments(connection, trace, self._several)
+        moments = read_timed_events(connection, trace, self._several)
         stacks = TraceStacks(connection, self.profile.stacks)
         tables = _thread_tables(moments, self._window_ns(self.profile.traces[-1]))
         self._add_samples(traces, stacks, tables, trace)
@@ -97,7 +97,7 @@ class Writer:
             free_stack = self._shared.stack(stacks.index(row["free_stack"], None, None, None))
             table.block(row["t_ns"], stack, size, freed, free_stack)
 
-    def _add_markers(self, moments: Moments, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
+    def _add_markers(self, moments: TimedEvents, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
         for row in moments.waits:
             stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
             what = _WAITS.get(row["class"], plain(str(row["class"])))
@@ -111,7 +111,7 @@ class Writer:
         self._add_marks(moments, tables)
         self._add_calls(moments, stacks, tables)
 
-    def _add_calls(self, moments: Moments, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
+    def _add_calls(self, moments: TimedEvents, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
         """Copies and waits that CUDA libraries were asked for."""
         for row in moments.calls:
             stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
@@ -124,7 +124,7 @@ class Writer:
             end_ns = max(row["end_ns"], row["t_ns"])
             _table_of(tables, row["thread"]).marker(name, row["t_ns"], end_ns, data | {"cause": {"stack": stack}})
 
-    def _add_marks(self, moments: Moments, tables: dict[int, ThreadTables]) -> None:
+    def _add_marks(self, moments: TimedEvents, tables: dict[int, ThreadTables]) -> None:
         for row in moments.marks:
             data = {"type": "mark", "text": plain(row["text"])}
             start_ns, end_s = round(row["t_s"] * 1e9), row["end_s"]
@@ -147,7 +147,7 @@ def _interval_ns(values: dict[str, str]) -> int | None:
     return int(text) if text.isdecimal() and 0 < int(text) < 10**15 else None
 
 
-def _thread_tables(moments: Moments, window_ns: tuple[int, int]) -> dict[int, ThreadTables]:
+def _thread_tables(moments: TimedEvents, window_ns: tuple[int, int]) -> dict[int, ThreadTables]:
     from_ns, to_ns = window_ns
     tables = {}
     for id_, thread in moments.threads.items():
@@ -161,7 +161,7 @@ def _table_of(tables: dict[int, ThreadTables], thread: int | None) -> ThreadTabl
     return tables[thread] if thread in tables else next(iter(tables.values()))
 
 
-def _counters(moments: Moments, tables: dict[int, ThreadTables], first: int) -> list[Table]:
+def _counters(moments: TimedEvents, tables: dict[int, ThreadTables], first: int) -> list[Table]:
     """A memory track for each series of each process."""
     main = {each.thread.process.id: first + at for at, each in reversed(list(enumerate(tables.values())))}
     names = {"footprint": "allocated minus freed", "rss": "resident set"}

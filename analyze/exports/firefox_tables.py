@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from .moments import ExportedThread
 from .profile import Frame, Stacks
+from .timed_events import ExportedThread
 
 _MS = 1_000_000
 _INSTANT, _INTERVAL = 0, 1

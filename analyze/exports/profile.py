@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -122,7 +122,7 @@ class TraceStacks:
             id_: Frame(plain(function or "?"), plain(file or "?"), first_line or 0, line or 0, "python")
             for id_, function, file, first_line, line in queries.run(connection, "location_list")
         }
-        rows = queries.run(connection, "whole_stacks")
+        rows = queries.run(connection, "stack_list")
         self._whole = {stack: (truncated, locations or []) for stack, truncated, locations in rows}
         self._known: dict[tuple[object, ...], int] = {}
 
@@ -174,9 +174,6 @@ class Profile:
     traces: list[TraceInfo]
     stacks: Stacks
     values: dict[str, list[Value]]
-
-    def total(self, metric: str) -> int:
-        return sum(each.value for each in self.values[metric])
 
 
 def read_profile(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ..report.report import build_report
-from ..results.records import Line, Report
+from ..results.report import Line, Report
 from ..trace.selection import Selection
 from .profile import NO_STACK, Frame, Profile, Whole, read_profile
 from .scalene_figures import Beside, figures_beside

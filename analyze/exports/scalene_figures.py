@@ -9,7 +9,8 @@ from typing import Any
 
 from ..report.memory import MemoryQuery, build_memory
 from ..report.tasks import build_tasks
-from ..results.records import Function, Line, Report, TaskRow
+from ..results.report import Function, Line, Report
+from ..results.threads import TaskRow
 from ..trace import queries
 from ..trace.info import settings
 from ..trace.selection import Selection

@@ -14,7 +14,7 @@ from typing import Any
 from ..diff.match import Pairs
 from ..diff.results import Change, Changes, Diff, LineChange
 from ..diff.runs import MEASURES, Run, Version, aligned, same_places, version_of
-from ..results.records import to_json
+from ..results.base import to_json
 from ..trace.selection import Selection
 from ..trace.traces import REPORT_TABLES, open_traces
 from . import texts

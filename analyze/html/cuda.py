@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..report import cuda
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from .bins import Bins
-from .facts import Facts, read_facts
+from .series import BinnedFigures, read_figures
 
 if TYPE_CHECKING:
     from ..trace.connection import Connection
@@ -21,26 +21,26 @@ CALLS = (*COPIES, "device_copy_us", "device_sync_us")
 
 
 @dataclass(frozen=True)
-class DeviceFacts:
+class DeviceFigures:
     """``sums`` and ``peaks`` (most memory: a sum of it means nothing) by stack and piece of time; ``track``: GPUs by piece,
     None = no GPU was used."""
 
-    sums: list[Facts] = field(default_factory=list)
-    peaks: list[Facts] = field(default_factory=list)
+    sums: list[BinnedFigures] = field(default_factory=list)
+    peaks: list[BinnedFigures] = field(default_factory=list)
     track: Json | None = None
 
 
-def device_facts(connection: Connection, trace: TraceInfo, bins: Bins) -> DeviceFacts:
+def device_figures(connection: Connection, trace: TraceInfo, bins: Bins) -> DeviceFigures:
     """Nothing of what no sampler saw, so that a page without a GPU holds nothing about one."""
     track = _track(connection, bins) if trace.events["gpu"] else None
     sums, peaks = [], []
     if track is not None:
-        charged = read_facts(connection, "binned_gpu_charges", ("gpu_us", "gpu_peak_bytes"), bins)
+        charged = read_figures(connection, "binned_gpu_charges", ("gpu_us", "gpu_peak_bytes"), bins)
         sums.append(charged.only("gpu_us"))
         peaks.append(charged.only("gpu_peak_bytes"))
     if any(trace.events[name] for name in cuda.SAMPLERS):
-        sums.append(read_facts(connection, "binned_devices", CALLS, bins))
-    return DeviceFacts(sums, peaks, track)
+        sums.append(read_figures(connection, "binned_devices", CALLS, bins))
+    return DeviceFigures(sums, peaks, track)
 
 
 def _track(connection: Connection, bins: Bins) -> Json | None:

@@ -18,12 +18,14 @@ from ..report.reduction import line_key
 from ..report.report import query_of
 from ..report.threads import thread_infos
 from ..report.timeline import footprint_events
-from ..results.records import ThreadInfo, TraceInfo, to_json
+from ..results.base import to_json
+from ..results.threads import ThreadInfo
+from ..results.trace import TraceInfo
 from ..trace import info, queries
 from ..trace.selection import Selection
 from ..trace.sources import sources_of
 from ..trace.traces import REPORT_TABLES, Traces, open_traces
-from . import cuda, facts, texts
+from . import cuda, series, texts
 from .bins import MAX_BINS, Bins, bins_for, highest
 
 if TYPE_CHECKING:
@@ -40,9 +42,9 @@ Json = dict[str, Any]
 class _Figures:
     """Figures by piece of time: packed series, memory, and the calls that the series are about."""
 
-    series: Json
+    packed: Json
     memory: Json
-    calls: facts.Calls
+    calls: series.Calls
     threads: list[Json]
     gpu: Json | None
 
@@ -76,9 +78,9 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         **texts.places(figures.calls.locations),
         "user_files": sorted(lines.keys() & user_files),
         "sources": texts.source_pieces(sources, lines),
-        "nodes": facts.packed_calls(figures.calls),
+        "nodes": series.packed_calls(figures.calls),
         "short_stacks": figures.calls.short,
-        **figures.series,
+        **figures.packed,
         "memory": figures.memory,
         **({"gpu": figures.gpu | {"short": cuda.short_places(connection)}} if figures.gpu else {}),
         "threads": figures.threads,
@@ -91,7 +93,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
 
 def _libraries(connection: Connection) -> Json:
     """By file and line, the libraries that most of the line's native time went to: name (None = no known file), seconds."""
-    times = library_times(queries.rows(connection, "library_rows"), [line_key])
+    times = library_times(queries.rows(connection, "library_figures"), [line_key])
     found: Json = {}
     for (file, line), libraries in times.items():
         if file is not None:
@@ -116,7 +118,7 @@ def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int], most
     while True:
         bins = bins_for(*time_range, most)
         figures = _figures(traces, trace, bins)
-        if len(json.dumps(figures.series)) <= MAX_FIGURES or most < 20:
+        if len(json.dumps(figures.packed)) <= MAX_FIGURES or most < 20:
             return bins, figures
         most //= 2
 
@@ -124,31 +126,31 @@ def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int], most
 def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
     connection = traces.connection
     memory, peaks_ns = _memory(connection, trace, bins)
-    by_stack, by_thread = facts.stack_and_thread_facts(connection, bins)
-    by_stack.append(facts.memory_facts(connection, bins))
-    found = cuda.device_facts(connection, trace, bins)
+    by_stack, by_thread = series.cpu_and_wait_figures(connection, bins)
+    by_stack.append(series.memory_figures(connection, bins))
+    found = cuda.device_figures(connection, trace, bins)
     by_stack += found.sums
-    allocations = facts.allocation_facts(connection, bins, peaks_ns)
-    calls = facts.calls_of(connection, [*by_stack, allocations], _user_files(connection))
+    allocations = series.allocation_figures(connection, bins, peaks_ns)
+    calls = series.calls_of(connection, [*by_stack, allocations], _user_files(connection))
     threads, index = _threads(thread_infos(traces, trace, 1))
-    series = {
-        "series": facts.series(by_stack, calls.nodes),
-        "halves": facts.series([allocations], calls.nodes),
-        "thread_series": facts.series(by_thread, index, other=facts.MAX_THREADS),
+    packed = {
+        "series": series.packed_by_name(by_stack, calls.nodes),
+        "halves": series.packed_by_name([allocations], calls.nodes),
+        "thread_series": series.packed_by_name(by_thread, index, other=series.MAX_THREADS),
     }
     if found.peaks:
-        series["peaks"] = facts.peak_series(found.peaks, calls.nodes)
-    return _Figures(series, memory, calls, threads, found.track)
+        packed["peaks"] = series.packed_peaks(found.peaks, calls.nodes)
+    return _Figures(packed, memory, calls, threads, found.track)
 
 
 def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
     """The threads with most time, the rest as one, and the place of each among them by its id."""
     by_time = sorted(infos, key=lambda each: -((each.cpu_s or 0) + (each.wait_s or 0)))
-    index = {each.thread: place for place, each in enumerate(by_time[: facts.MAX_THREADS])}
+    index = {each.thread: place for place, each in enumerate(by_time[: series.MAX_THREADS])}
     names = ("process", "thread", "tid", "name", "start_s", "end_s")
-    rows: list[Json] = [{name: getattr(each, name) for name in names} for each in by_time[: facts.MAX_THREADS]]
-    if len(by_time) > facts.MAX_THREADS:
-        rows.append(dict.fromkeys(names) | {"name": f"{len(by_time) - facts.MAX_THREADS} others"})
+    rows: list[Json] = [{name: getattr(each, name) for name in names} for each in by_time[: series.MAX_THREADS]]
+    if len(by_time) > series.MAX_THREADS:
+        rows.append(dict.fromkeys(names) | {"name": f"{len(by_time) - series.MAX_THREADS} others"})
     return rows, index
 
 

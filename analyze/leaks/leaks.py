@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import Leak, Table, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.report import Leak
 from ..results.trend import Point, reduce_points
 from ..trace import queries
 from ..trace.info import trace_info

@@ -1,1 +1,1 @@
-"""The tables of a report: lines, functions, libraries, threads, tasks, memory, timeline."""
+"""The report and its tables: lines, functions, libraries, threads, processes, tasks, memory, timeline."""

@@ -1,4 +1,7 @@
-"""Which of many traces are reduced together: enough to be worth planning the questions, and no more than memory holds."""
+"""Groups many traces into batches that are reduced together.
+
+A batch is large enough to be worth planning its queries, and small enough for memory.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,22 @@ from pathlib import Path
 
 from ...formats.trace.integrity import frames_told
 
-#: What batches may weigh that are reduced at one moment, but for a single trace that weighs more: a report takes about 100 MiB,
-#: and 2 for each MB of this.
+#: The most weight that is reduced at the same time, except for a single trace that weighs more. A report takes about 100 MiB
+#: of memory, and about 2 MiB for each MB of weight.
 HELD_BYTES = 180_000_000
-#: A batch that weighs less than this costs more planning than it saves.
+#: Planning the queries of a lighter batch costs more than reducing it in parallel saves.
 LEAST_BYTES = 15_000_000
-#: What a trace weighs beside its file, and each frame of its stacks: those are unpacked, and a stack has dozens.
+#: Weight of a trace in addition to the size of its file, and of each frame of its stacks, which are unpacked in memory.
 TRACE_BYTES, FRAME_BYTES = 1_000_000, 6
-#: Times its size, a trace weighs that does not tell its frames: what recorded ones with deep stacks do. (Those of format 1.5 tell.)
-UNTOLD_FACTOR = 5
+#: Weight per byte of a trace whose number of frames is unknown (formats before 1.5); measured on traces with deep stacks.
+UNKNOWN_FRAMES_FACTOR = 5
 
 
 def batches_of(paths: Sequence[Path], cores: int) -> tuple[list[list[Path]], int]:
-    """The paths in their order, cut into batches as even as can be, and how many of them to reduce at one moment."""
+    """The paths in their order, grouped into batches of similar weight, and the number of batches to reduce at the same time.
+
+    ``cores``: the most batches at the same time.
+    """
     weights = [_weight(path) for path in paths]
     total, heaviest = sum(weights), max(weights)
     at_once = max(min(cores, HELD_BYTES // max(heaviest, LEAST_BYTES), total // LEAST_BYTES), 1)
@@ -34,7 +40,7 @@ def batches_of(paths: Sequence[Path], cores: int) -> tuple[list[list[Path]], int
 
 
 def _cut(weights: Sequence[int], limit: int) -> list[int]:
-    """How many follow each other in batches that weigh no more than the limit, which none of the weights exceeds."""
+    """The number of consecutive items in each batch, if none weighs more than ``limit`` (at least the largest weight)."""
     counts, room = list[int](), 0
     for weight in weights:
         if weight > room or not counts:
@@ -48,8 +54,8 @@ def _cut(weights: Sequence[int], limit: int) -> list[int]:
 def _weight(path: Path) -> int:
     try:
         size = path.stat().st_size
-    except OSError:  # who opens it will say so
+    except OSError:  # opening the trace reports the error
         return TRACE_BYTES
     frames = frames_told(path)
-    weight = TRACE_BYTES + (UNTOLD_FACTOR * size if frames is None else size + FRAME_BYTES * frames)
-    return min(weight, HELD_BYTES)  # whatever a file says of itself
+    weight = TRACE_BYTES + (UNKNOWN_FRAMES_FACTOR * size if frames is None else size + FRAME_BYTES * frames)
+    return min(weight, HELD_BYTES)  # a damaged file may claim any number of frames

@@ -1,33 +1,35 @@
-"""GPU time and GPU memory of lines and functions, for traces that have any (docs/design/gpu.md)."""
+"""GPU time and GPU memory of lines and functions (docs/design/gpu.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..results.records import GpuPoint
+from ..results.timeline import GpuPoint
 from ..trace import queries
-from .rows import FUNCTION, LINE, Row, Rows
+from .row_index import FUNCTION, LINE, Row, RowIndex
 
 if TYPE_CHECKING:
-    from ..results.records import TraceInfo
+    from ..results.trace import TraceInfo
     from ..trace.connection import Connection
     from ..trace.selection import Selection
 
-#: What a row without GPU samples has.
+#: The columns of a row without GPU samples.
 NO_GPU: Row = {"gpu_s": 0.0, "gpu_variance": 0.0, "gpu_peak_bytes": None, "gpu_short": False}
 
 
 def add_gpu(connection: Connection, has_gpu: bool, lines: list[Row], functions: list[Row], rest: Row) -> int | None:
-    """Adds gpu_s, gpu_variance, gpu_peak_bytes and gpu_short to rows of lines.sql and functions.sql, and to the one of
-    unattributed.sql; a line that only the GPU knows becomes a row. Returns the peak of the process tree; None = no
-    sampler was on."""
+    """Adds gpu_s, gpu_variance, gpu_peak_bytes and gpu_short to rows of lines.sql and functions.sql, and to the row of
+    unattributed.sql (``rest``). A line with GPU samples only becomes a new row.
+
+    Returns the peak GPU memory of the process tree in bytes; None if no sampler was on.
+    """
     for row in (*lines, *functions, rest):
         row |= NO_GPU
     if not has_gpu:
         return None
     peak: int = queries.rows(connection, "gpu_peak")[0]["gpu_peak_bytes"]
-    tables = {"line": Rows(lines, LINE, rest), "function": Rows(functions, FUNCTION, rest)}
+    tables = {"line": RowIndex(lines, LINE, rest), "function": RowIndex(functions, FUNCTION, rest)}
     for each in queries.rows(connection, "gpu_figures"):
         row = rest if each["file"] is None else tables[each["level"]].at(each)
         row.update({name: each[name] for name in NO_GPU})
@@ -38,7 +40,7 @@ def add_gpu(connection: Connection, has_gpu: bool, lines: list[Row], functions: 
 
 
 def merged_gpu(rows: Iterable[Row]) -> Row:
-    """The figures of rows of several traces together."""
+    """The GPU figures of the same row in several traces, merged."""
     known = list(rows)
     peaks = [row["gpu_peak_bytes"] for row in known if row["gpu_peak_bytes"] is not None]
     busy = [row for row in known if row["gpu_s"]]
@@ -50,18 +52,20 @@ def merged_gpu(rows: Iterable[Row]) -> Row:
     }
 
 
-#: Pieces of the time that a track is made of.
-_PIECES = 100
+#: Time bins of a GPU track.
+_BINS = 100
 
 
 def gpu_points(connection: Connection, info: TraceInfo, selection: Selection, trace: int) -> list[GpuPoint]:
-    """How busy the GPUs of the one opened trace were, and their memory: in a hundred pieces of the selection, less those
-    that nothing tells of. ``trace``: its number."""
+    """Utilization and memory of the GPUs of the one opened trace in a hundred time bins of the selection.
+
+    Bins without samples are absent. ``trace`` becomes the trace number of the points.
+    """
     if not info.events["gpu"]:
         return []
     origin_ns = max(selection.from_ns or 0, 0)
     end_ns = round((info.wall_s or 0.0) * 1e9)
     end_ns = end_ns if selection.to_ns is None else min(selection.to_ns, end_ns)
-    width_ns = max(-(-(end_ns - origin_ns) // _PIECES), 1)
-    rows = queries.run(connection, "binned_gpu", origin_ns=origin_ns, bin_ns=width_ns, bins=_PIECES)
-    return [GpuPoint(trace, (origin_ns + piece * width_ns) / 1e9, share, size) for piece, share, size in rows]
+    width_ns = max(-(-(end_ns - origin_ns) // _BINS), 1)
+    rows = queries.run(connection, "binned_gpu", origin_ns=origin_ns, bin_ns=width_ns, bins=_BINS)
+    return [GpuPoint(trace, (origin_ns + bin_ * width_ns) / 1e9, share, size) for bin_, share, size in rows]

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import LibraryRow, LibraryTime, SymbolTime, Table, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.libraries import LibraryRow, LibraryTime, SymbolTime
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -16,12 +17,15 @@ from ..trace.traces import REPORT_TABLES, open_traces
 Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-#: How many libraries are named with a line, and how many functions with each of them.
+#: The number of libraries that a line names, and of functions that each library names.
 MOST_NAMED = 3
 
 
 def library_times(rows: Sequence[Row], keys: Iterable[Callable[[Row], Key]]) -> dict[Key, list[LibraryTime]]:
-    """The libraries with most native time under each key; ``rows`` are those of library_rows.sql."""
+    """The libraries with the most native time by key.
+
+    ``rows``: rows of library_figures.sql. Each function of ``keys`` maps a row to a key that the row counts for.
+    """
     groups: dict[Key, list[Row]] = defaultdict(list)
     for key in keys:
         for row in rows:
@@ -52,16 +56,16 @@ def _symbols(rows: list[Row]) -> list[SymbolTime]:
 def build_libraries(
     paths: Sequence[Path], selection: Selection, query: dict[str, Any], sort: str | None, limit: int | None
 ) -> Table:
-    """Native time of the traces at ``paths`` by library and function, of each library in one piece.
+    """Rows of :class:`LibraryRow`: native time of the traces at ``paths`` by library and function.
 
-    Libraries and functions are in the order of their native time, or all rows in that of ``sort``, a field of
-    :class:`LibraryRow`. Raises the errors of :func:`open_traces`.
+    By default libraries are ordered by native time, and the functions of each library stay together. ``sort`` names a field
+    of LibraryRow and orders all rows by it. ``query`` is copied into the result. Raises the errors of :func:`open_traces`.
     """
     infos, rows = [], []
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
-            rows += queries.rows(traces.connection, "library_rows")
+            rows += queries.rows(traces.connection, "library_figures")
     made = _rows(rows)
     return Table("libraries", query, infos, (sorted_rows(made, sort) if sort else _in_pieces(made))[:limit])
 

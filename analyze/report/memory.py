@@ -1,4 +1,4 @@
-"""Who allocated what, how long it lived, and what the resident set consists of."""
+"""Allocations by line, function, type or allocator with their lifetimes, and the parts of the resident set."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation, sorted_rows
+from ..results.base import sorted_rows
+from ..results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -20,9 +21,9 @@ if TYPE_CHECKING:
 
 Row = dict[str, Any]
 
-#: What a row can stand for.
+#: The subjects that rows can be grouped by.
 BY = ("line", "function", "type", "allocator")
-#: Parts of a resident set: name, column of reconciliation.sql. What is left over is called ``other``.
+#: Parts of a resident set: name, column of reconciliation.sql. The rest is called ``other``.
 PARTS = (
     ("python_pools", "pool_bytes"),
     ("python_malloc", "python_bytes"),
@@ -36,10 +37,10 @@ _NAMES = ("file", "line", "function", "first_line", "type", "allocator", "family
 
 @dataclass(frozen=True)
 class MemoryQuery:
-    """What rows stand for (one of :data:`BY`), and what counts as temporary beside what its own line freed.
+    """How rows are grouped (``by``, one of :data:`BY`), and which allocations count as temporary.
 
-    That is what lived at most ``temporary_s`` seconds, and what was freed before more than ``temporary_allocations``
-    other allocations of its process were made; None = no such limit.
+    Temporary are allocations freed by their own line, those that lived at most ``temporary_s`` seconds, and those freed before
+    their process made more than ``temporary_allocations`` other allocations; None = no such limit.
     """
 
     by: str = "line"
@@ -48,7 +49,7 @@ class MemoryQuery:
 
     @property
     def parameters(self) -> dict[str, Any]:
-        """The parameters of memory_rows.sql."""
+        """The parameters of memory_figures.sql."""
         limit_ns = None if self.temporary_s is None else round(self.temporary_s * 1e9)
         return {"by": self.by, "temporary_ns": limit_ns, "temporary_allocations": self.temporary_allocations}
 
@@ -61,16 +62,17 @@ def build_memory(
     sort: str = "alloc_bytes",
     limit: int | None = None,
 ) -> MemoryReport:
-    """Who allocated what in the traces at ``paths``; ``query`` is what to say was asked for.
+    """The allocations of the traces at ``paths``, grouped as ``asked``.
 
-    ``sort`` names a field of :class:`MemoryRow`. Raises the errors of :func:`open_traces`.
+    ``query`` is copied into the result. ``sort`` names a field of :class:`MemoryRow`; ``limit`` cuts the rows, not the totals.
+    Raises the errors of :func:`open_traces`.
     """
     infos, rows, peaks, found = [], [], [], []
     sources: dict[str, list[str]] = {}
     for trace, path in enumerate(paths, start=1):
         with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
-            rows += queries.rows(traces.connection, "memory_rows", **asked.parameters)
+            rows += queries.rows(traces.connection, "memory_figures", **asked.parameters)
             peaks += _peaks(traces.connection, trace)
             found += _reconciliations(traces.connection, trace)
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"]}) | sources
@@ -88,7 +90,7 @@ def build_memory(
 
 
 class _Maker:
-    """Makes results of the rows of memory_rows.sql, of one trace or several."""
+    """Builds results from rows of memory_figures.sql of one trace or several."""
 
     def __init__(self, by: str, sources: Sources, has_peak: bool) -> None:
         self._by = by
@@ -96,15 +98,17 @@ class _Maker:
         self._has_peak = has_peak
 
     def is_outside(self, row: Row) -> bool:
-        """Has the row no place among the rows: is it no line of the user's?"""
+        """Does the row count as unattributed because it has no line of the user's?"""
         return self._by in ("line", "function") and row["file"] is None
 
     def rows(self, rows: Iterable[Row]) -> list[MemoryRow]:
-        """A result for each name, the largest first."""
+        """One result for each group, the largest first."""
         groups: dict[tuple[Any, ...], list[Row]] = {}
         for row in rows:
             if not self.is_outside(row):
-                function = row["function"] if self._by == "function" else None  # on a line, it only describes
+                function = (
+                    row["function"] if self._by == "function" else None
+                )  # by line, the function is only a description
                 names = (row[name] for name in ("file", "line", "type", "allocator", "family"))
                 groups.setdefault((function, *names), []).append(row)
         made = [self._row(group) for group in groups.values()]
@@ -117,7 +121,7 @@ class _Maker:
         return MemoryRow(**names, source=source, **self._figures(group))
 
     def sum_of(self, rows: list[Row]) -> MemoryRow:
-        """All of ``rows`` together, under no name."""
+        """The sum of ``rows``, without names."""
         return MemoryRow(**self._figures(rows))
 
     def _figures(self, rows: list[Row]) -> Row:
@@ -141,7 +145,7 @@ _ESTIMATES = (
     "temporary_bytes",
     "temporary_allocations",
 )
-#: Standard error of an estimate: the column with its square.
+#: Field with the standard error of an estimate -> column with the variance.
 _ERRORS = {
     "alloc_error_bytes": "alloc_variance",
     "allocations_error": "allocations_variance",

@@ -1,7 +1,7 @@
-"""Traces, reduced to what a report needs of them, and the sums over several.
+"""Reduces traces to the rows that a report needs, and adds up several traces.
 
-Several traces are reduced beside each other and added up one after the other: a hundred of them need hardly more memory
-than one, but for what is said of each.
+Batches of traces are reduced in parallel and added to the sums one after the other. So a hundred traces need hardly more
+memory than one, apart from the metadata of each.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from ...formats.errors import TraceDamaged
 from ..leaks.leaks import Grown, find_leaks
-from ..results.records import TraceInfo
+from ..results.trace import TraceInfo
 from ..results.trend import Point, reduce_points, steps
 from ..trace import queries
 from ..trace.info import trace_infos
@@ -25,7 +25,7 @@ from .batches import batches_of
 from .cuda import SUMMED as _SUMMED_OF_DEVICES
 from .cuda import add_devices, have_calls
 from .gpu import add_gpu, merged_gpu
-from .rows import Row
+from .row_index import Row
 from .threads import CLASSES
 from .timeline import Event, Memory, memory_over_time
 
@@ -36,7 +36,7 @@ _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocate
 _ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
 _SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
-#: The rows of several traces added up, in the order in which the traces have them; a line's function is the first one's.
+#: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.
 _SUMS = {
     "lines": """
         SELECT file, line, arg_min_null(function, trace) AS function, arg_min_null(first_line, trace) AS first_line,
@@ -54,11 +54,11 @@ _SUMS = {
 
 @dataclass
 class Sums:
-    """Traces added up: rows by key with the columns of lines.sql, functions.sql and library_rows.sql.
+    """Sums over traces: rows by key with the columns of lines.sql, functions.sql and library_figures.sql.
 
-    ``infos`` has one for each trace, in their order; ``leaks`` those of each that has any; ``growth``, by key, when (ns)
-    the growth so far was how much (bytes), of the trace in which it is largest. ``window_s`` is the length of all,
-    ``longest_s`` that of the longest; ``memory`` has the highest peaks.
+    ``infos``: one for each trace, in their order. ``leaks``: one dict for each trace with leaks. ``growth``: by key, the
+    cumulative growth (time in ns, bytes) in the trace where it ends largest. ``window_s``: selected duration of all traces;
+    ``longest_s``: that of the longest one. ``memory``: the highest peaks.
     """
 
     infos: list[TraceInfo]
@@ -76,15 +76,15 @@ class Sums:
     device_peak_bytes: int | None
 
     def has(self, sampler: str) -> bool:
-        """Whether any of the traces was recorded with it."""
+        """Was the sampler on in any of the traces?"""
         return any(info.events[sampler] is not None for info in self.infos)
 
     def trend(self, key: Key) -> list[Point]:
-        """The growth so far at each sample ([s, bytes], reduced)."""
+        """The cumulative growth at each sample ([s, bytes], reduced to few points)."""
         return reduce_points(steps(self.growth.get(key, [])))
 
     def add(self, other: Sums) -> None:
-        """Adds the traces that follow."""
+        """Adds the sums of the traces that follow; may take over their rows."""
         has_gpu = self.has("gpu") or other.has("gpu")
         self.infos += other.infos
         self.leaks += other.leaks
@@ -102,7 +102,7 @@ class Sums:
 
 
 def _add(mine: dict[Key, Row], others: dict[Key, Row], has_gpu: bool = False) -> None:
-    """Adds rows with the same columns up by key."""
+    """Adds the rows of ``others`` to those of ``mine`` with the same key."""
     names: list[str] = []
     for key, row in others.items():
         if (sums := mine.setdefault(key, row)) is row:
@@ -127,14 +127,12 @@ def _highest(*values: int | None) -> int | None:
 
 
 def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
-    """The traces at ``paths``, added up. Several small ones are reduced together, and as many batches at once as there are
-    cores.
+    """The sums over the traces at ``paths``. Small traces are reduced in batches, one batch per core at the same time.
 
     Raises the errors of :func:`open_traces`.
     """
-
     batches, at_once = batches_of(paths, len(os.sched_getaffinity(0)))
-    threads = 1 if at_once > 1 else None  # they share the cores
+    threads = 1 if at_once > 1 else None  # parallel batches share the cores
 
     def reduced(batch: Sequence[Path]) -> Sums:
         try:
@@ -142,12 +140,12 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
                 return reduce_traces(traces, selection)
         except TraceDamaged:
             for path in batch if len(batch) > 1 else ():
-                reduced([path])  # says which of them it is
+                reduced([path])  # raises for the damaged one, by name
             raise
 
     if len(batches) == 1:
         return reduced(batches[0])
-    from concurrent.futures import ThreadPoolExecutor  # 13 ms that one trace need not pay
+    from concurrent.futures import ThreadPoolExecutor  # the import takes 13 ms, which a single trace does not need
 
     with ThreadPoolExecutor(at_once) as pool:
         parts = pool.map(reduced, batches)
@@ -158,7 +156,7 @@ def sums_of(paths: Sequence[Path], selection: Selection) -> Sums:
 
 
 def reduce_traces(traces: Traces, selection: Selection) -> Sums:
-    """The opened traces, reduced to rows by line and by function."""
+    """The sums of the opened traces."""
     connection, infos = traces.connection, trace_infos(traces)
     lines, functions = _summed(traces, "lines"), _summed(traces, "functions")
     unattributed = queries.rows(connection, "unattributed")[0]
@@ -177,7 +175,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         unattributed=unattributed,
         growth=_growth(queries.run(connection, "line_trends")),
         leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
-        libraries=_by_key(queries.rows(connection, "library_rows"), _library_key),
+        libraries=_by_key(queries.rows(connection, "library_figures"), _library_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak_bytes,
@@ -185,7 +183,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
 
 
 def _summed(traces: Traces, query: str) -> list[Row]:
-    """The rows of lines.sql or functions.sql, those of several traces added up."""
+    """The rows of lines.sql or functions.sql, added up over the opened traces."""
     if len(traces.files) == 1:
         return queries.rows(traces.connection, query)
     return queries.dicts(traces.connection.execute(_SUMS[query]))
@@ -202,7 +200,7 @@ def _memory(traces: Traces, infos: Sequence[TraceInfo], selection: Selection) ->
 
 
 def window_s(info: TraceInfo, selection: Selection) -> float:
-    """Seconds of the recording that the selection covers; 0 where its length is not known."""
+    """The duration in seconds of the part of the recording that is selected; 0 if the recording's duration is unknown."""
     wall_s = info.wall_s or 0.0
     to_s = wall_s if selection.to_s is None else min(selection.to_s, wall_s)
     return max(to_s - max(selection.from_s or 0.0, 0.0), 0.0)
@@ -225,7 +223,7 @@ def _by_key(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, Row]:
 
 
 def _growth(rows: Iterable[tuple[Any, ...]]) -> dict[Key, list[Event]]:
-    """Growth so far at each sample, by line and by function; ``rows`` are those of line_trends.sql."""
+    """Cumulative growth at each sample, by line and by function. ``rows``: rows of line_trends.sql."""
     growth: dict[Key, list[Event]] = {}
     for file, line, function, first_line, of_line, of_function, t_ns, net_bytes in rows:
         keys = ((file, line) if of_line else None, (file, function, first_line) if of_function else None)

@@ -1,4 +1,4 @@
-"""The report: what every line and function costs, over one trace or several."""
+"""Builds the report: the cost of every line and function over one trace or several."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ..leaks.leaks import merged_leaks
-from ..results.records import Function, Leak, Line, Report, Totals, sorted_rows
+from ..results.base import sorted_rows
+from ..results.report import Function, Leak, Line, Report, Totals
 from ..results.trend import Point, classify
 from ..trace.selection import Selection
 from ..trace.sources import source_line
-from .cuda import asked_of_devices, have_calls
+from .cuda import device_fields, have_calls
 from .libraries import library_times
 from .reduction import Key, Sums, function_key, line_key, sums_of
-from .rows import Row
-from .threads import waited
+from .row_index import Row
+from .threads import wait_fields
 
-#: A line whose growth moved by less of the peak than this is called flat.
+#: A line whose growth changes by less than this share of the peak is called flat.
 TREND_SHARE = 0.01
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
@@ -27,16 +28,16 @@ _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_
 def build_report(
     paths: Sequence[Path], selection: Selection, sort: str | None = None, limit: int | None = None
 ) -> Report:
-    """The report over the traces at ``paths``.
+    """The report over the traces at ``paths``; figures of several traces are added up, peaks are the highest.
 
-    ``sort`` names a field of :class:`Line`, by default CPU time, then growth; ``limit`` cuts lines and functions.
-    Raises the errors of :func:`open_traces`.
+    ``sort`` names a field of :class:`Line` or :class:`Function`; by default rows are sorted by CPU time, then growth.
+    ``limit`` cuts lines and functions, not the totals. Raises the errors of :func:`open_traces`.
     """
     return _report(sums_of(paths, selection), query_of(selection, sort, limit), sort, limit)
 
 
 def query_of(selection: Selection, sort: str | None = None, limit: int | None = None) -> dict[str, Any]:
-    """The ``query`` part of the JSON: what was asked."""
+    """The ``query`` part of the JSON: the options of the request."""
     return {
         "include": list(selection.include),
         "exclude": list(selection.exclude),
@@ -68,7 +69,7 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
 
 
 class _Maker:
-    """Makes results of merged rows; knows the totals and which samplers were on."""
+    """Builds results from sums of rows; holds the totals and which samplers were on."""
 
     def __init__(self, sums: Sums, start_s: float = 0.0) -> None:
         self._sums = sums
@@ -88,14 +89,14 @@ class _Maker:
         self._libraries = library_times(list(sums.libraries.values()), keys)
 
     def _totals(self) -> Totals:
-        """Sums over all samples, attributed or not; the highest of the peaks."""
+        """Sums over all samples, attributed or not; the highest of each peak."""
         rows = [*self._sums.lines.values(), self._sums.unattributed]
         names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
         cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
         memory = self._sums.memory
         return Totals(
             **cpu,
-            **waited(rows, self.has_waits),
+            **wait_fields(rows, self.has_waits),
             suspended_s=sum(row["suspended_s"] for row in rows) if self.has_tasks else None,
             peak_bytes=memory.peak_bytes if memory else None,
             python_peak_bytes=memory.python_peak_bytes if memory else None,
@@ -104,12 +105,12 @@ class _Maker:
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
             gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
             gpu_peak_bytes=self._sums.gpu_peak_bytes,
-            **asked_of_devices(rows, self._has_calls),
+            **device_fields(rows, self._has_calls),
             device_peak_bytes=self._sums.device_peak_bytes,
         )
 
     def timeline(self) -> list[Point] | None:
-        """That of the trace with the highest peak."""
+        """The timeline of the trace with the highest peak."""
         return self._sums.memory.timeline() if self._sums.memory else None
 
     def line(self, key: Key, row: Row) -> Line:
@@ -129,7 +130,7 @@ class _Maker:
         return Line(None, None, None, None, **self._figures(row, (), []))
 
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
-        figures: Row = waited([row], self.has_waits)
+        figures: Row = wait_fields([row], self.has_waits)
         figures["suspended_s"] = row["suspended_s"] if self.has_tasks else None
         if self.has_cpu:
             figures |= {name: row[name] for name in _CPU}
@@ -141,7 +142,7 @@ class _Maker:
             figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._sums.trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
-        figures |= self._on_gpu(row) | self._asked_of_devices(row)
+        figures |= self._on_gpu(row) | self._on_devices(row)
         return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
 
     def _allocated(self, row: Row) -> Row:
@@ -167,19 +168,19 @@ class _Maker:
         names = ("gpu_s", "gpu_peak_bytes", "gpu_short")
         return {"gpu_percent": share} | {name: row[name] for name in names}
 
-    def _asked_of_devices(self, row: Row) -> Row:
-        asked = asked_of_devices([row], self._has_calls)
-        return asked | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if asked else {}
+    def _on_devices(self, row: Row) -> Row:
+        fields = device_fields([row], self._has_calls)
+        return fields | {"device_live_at_peak_bytes": row["device_live_at_peak_bytes"]} if fields else {}
 
     def _leaking(self, leaks: list[Leak]) -> Row:
-        """Probability and rate of these leaks together; 0 for none."""
+        """Highest probability and total rate of these leaks; 0 without leaks."""
         if not self.has_allocations:
             return {}
         rate = sum(leak.bytes_per_s for leak in leaks)
         return {"leak_probability": max((leak.probability for leak in leaks), default=0.0), "leak_bytes_per_s": rate}
 
     def _trend_class(self, trend: list[Point]) -> str | None:
-        """What it looks like over the longest of the recordings; less than 1 % of the peak is flat."""
+        """The shape of a trend over the longest of the recordings; changes below 1 % of the peak count as flat."""
         if not trend:
             return None
         start_s, end_s = self._window
@@ -187,7 +188,7 @@ class _Maker:
 
 
 def _in_order(rows: list[Any], sort: str | None) -> list[Any]:
-    is_field = sort is not None and all(hasattr(row, sort) for row in rows)  # cumulative_cpu_s is none of lines
+    is_field = sort is not None and all(hasattr(row, sort) for row in rows)  # lines have no cumulative_cpu_s
     return sorted_rows(rows, sort) if sort and is_field else sorted(rows, key=_default_order)
 
 

@@ -1,4 +1,4 @@
-"""Tasks of asyncio: where they were suspended, by name, coroutine and line."""
+"""asyncio tasks: where they were suspended, by name, coroutine and line."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import Table, TaskRow, TraceInfo, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.threads import TaskRow
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -19,16 +21,17 @@ Row = dict[str, Any]
 def build_tasks(
     paths: Sequence[Path], selection: Selection, query: Row, sort: str | None = None, limit: int | None = None
 ) -> Table:
-    """The suspended tasks of the traces at ``paths``; ``sort`` names a field of TaskRow, by default suspended time.
+    """Rows of :class:`TaskRow`: the suspended tasks of the traces at ``paths``.
 
-    Raises the errors of :func:`open_traces`.
+    ``sort`` names a field of TaskRow, by default the suspended time. ``query`` is copied into the result. Raises the errors
+    of :func:`open_traces`.
     """
     infos: list[TraceInfo] = []
     found: list[TaskRow] = []
     for index, path in enumerate(paths, start=1):
         with open_traces([path], selection, REPORT_TABLES) as traces:
             infos.append(trace_info(traces))
-            rows = queries.rows(traces.connection, "task_list")
+            rows = queries.rows(traces.connection, "task_figures")
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"] is not None})
             found += [_task(row, index, sources) for row in rows]
     return Table("tasks", query, infos, sorted_rows(found, sort or "suspended_s")[:limit])

@@ -1,4 +1,4 @@
-"""Waiting time: what rows of queries with one column for each class become, and the table of threads."""
+"""The table of threads, and the fields of results for waiting time."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..results.records import Table, ThreadInfo, TraceInfo, Waits, sorted_rows
+from ..results.base import Table, sorted_rows
+from ..results.report import Waits
+from ..results.threads import ThreadInfo
+from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -18,8 +21,8 @@ _CPU = ("python_s", "native_s", "system_s")
 Row = dict[str, Any]
 
 
-def waited(rows: Iterable[Row], is_recorded: bool) -> Row:
-    """The fields ``wait_s`` and ``waits`` of these rows together; None where waits were not recorded."""
+def wait_fields(rows: Iterable[Row], is_recorded: bool) -> Row:
+    """The fields ``wait_s`` and ``waits`` for the sum of ``rows``; None if waits were not recorded."""
     if not is_recorded:
         return {"wait_s": None, "waits": Waits()}
     sums = dict.fromkeys(CLASSES, 0.0)
@@ -32,7 +35,10 @@ def waited(rows: Iterable[Row], is_recorded: bool) -> Row:
 def build_threads(
     paths: Sequence[Path], selection: Selection, query: Row, sort: str | None = None, limit: int | None = None
 ) -> Table:
-    """The threads of the traces at ``paths``. Raises the errors of :func:`open_traces`."""
+    """Rows of :class:`ThreadInfo`: the threads of the traces at ``paths``.
+
+    ``sort`` names a field of ThreadInfo. ``query`` is copied into the result. Raises the errors of :func:`open_traces`.
+    """
     infos: list[TraceInfo] = []
     found: list[ThreadInfo] = []
     for index, path in enumerate(paths, start=1):
@@ -44,7 +50,7 @@ def build_threads(
 
 
 def thread_infos(traces: Traces, info: TraceInfo, trace: int) -> list[ThreadInfo]:
-    """The threads of the one opened trace; ``trace`` is the number to show for it."""
+    """The threads of the one opened trace; ``trace`` becomes the trace number of the rows."""
     return [_thread(row | {"trace": trace}, info.events) for row in queries.rows(traces.connection, "thread_list")]
 
 
@@ -53,4 +59,4 @@ def _thread(row: Row, events: dict[str, int | None]) -> ThreadInfo:
     cpu: Row = {name: row[name] if has_cpu else None for name in _CPU}
     cpu["cpu_s"] = sum(row[name] for name in _CPU) if has_cpu else None
     kept = {name: row[name] for name in ("trace", "process", "thread", "tid", "name", "start_s", "end_s")}
-    return ThreadInfo(**kept, **cpu, **waited([row], events["wait"] is not None))
+    return ThreadInfo(**kept, **cpu, **wait_fields([row], events["wait"] is not None))

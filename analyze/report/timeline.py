@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import GpuPoint, Mark, MarkInfo, Timeline, TimelinePoint
+from ..results.timeline import GcEvent, GpuPoint, Timeline, TimelinePoint
+from ..results.trace import MarkInfo
 from ..results.trend import MAX_POINTS, Point, reduce_points, steps
 from ..trace import queries
 from ..trace.info import mark_infos, trace_info
@@ -25,7 +26,7 @@ Event = tuple[int, int]  #: (time in ns, bytes from then on)
 
 @dataclass(frozen=True)
 class Memory:
-    """Peaks of the process tree, and its footprint over time."""
+    """Memory of the process tree in bytes: its peaks, and its footprint over time."""
 
     peak_bytes: int
     python_peak_bytes: int
@@ -33,11 +34,11 @@ class Memory:
     footprint: list[Event]
 
     def timeline(self) -> list[Point]:
-        """The footprint over time as [s, bytes], at most 100 points."""
+        """The footprint over time as (s, bytes), at most 100 points."""
         return reduce_points(steps(self.footprint))
 
     def merged(self, other: Memory) -> Memory:
-        """Of two traces: the higher of each peak, and the footprint of the one with the higher."""
+        """Two traces merged: the higher of each peak, and the footprint of the trace with the higher peak."""
         higher = self if self.peak_bytes >= other.peak_bytes else other
         resident = [each.peak_rss_bytes for each in (self, other) if each.peak_rss_bytes is not None]
         python = max(self.python_peak_bytes, other.python_peak_bytes)
@@ -45,7 +46,7 @@ class Memory:
 
 
 def memory_over_time(connection: Connection, selection: Selection, traces: int = 1) -> list[Memory]:
-    """The memory of each opened trace within the selection's time window; ``traces``: how many are open."""
+    """The memory of each opened trace within the selection's time window; ``traces``: the number of opened traces."""
     footprints, resident = footprint_events(connection), peak_rss(connection, selection)
     return [_memory(footprints[trace], resident.get(trace), selection) for trace in range(1, traces + 1)]
 
@@ -62,17 +63,17 @@ def _memory(rows: list[tuple[int, int, int]], peak_rss_bytes: int | None, select
 
 
 def footprint_events(connection: Connection) -> defaultdict[int, list[tuple[int, int, int]]]:
-    """(time in ns, footprint, Python's part in bytes) of the process trees of the opened traces, by trace, in order of time."""
+    """Footprints of the process trees by trace: (time in ns, bytes, Python's part in bytes) in order of time."""
     found = "SELECT trace, t_ns, footprint_bytes, python_footprint_bytes FROM footprint_events"
     rows = connection.execute(f"{found} ORDER BY trace, t_ns, is_gone").fetchall()
     return _by_trace(rows)
 
 
 def peak_rss(connection: Connection, selection: Selection) -> dict[int, int]:
-    """Highest resident sets of the process trees in bytes, by trace; those of which nothing is told are absent.
+    """The highest resident sets of the process trees in bytes by trace; traces without a known one are absent.
 
-    The sum over the processes as the recorder read it, or the kernel's own high-water mark of one process if that is
-    higher. A high-water mark has no time, so it counts only where the selection has no restriction.
+    The figure is the sum over the processes as the recorder polled it, or the kernel's high-water mark of a single process if
+    that is higher. A high-water mark has no time, so it is used only if the selection restricts neither time nor processes.
     """
     peaks: dict[int, int] = {}
     for trace, events in _rss_events(connection).items():
@@ -92,7 +93,7 @@ def _rss_events(connection: Connection) -> defaultdict[int, list[Event]]:
 
 
 def _by_trace(rows: list[tuple[Any, ...]]) -> defaultdict[int, list[Any]]:
-    """The rows without the trace that each begins with."""
+    """The rows by trace, without the trace number in their first column."""
     found: defaultdict[int, list[Any]] = defaultdict(list)
     for row in rows:
         found[row[0]].append(row[1:])
@@ -100,7 +101,7 @@ def _by_trace(rows: list[tuple[Any, ...]]) -> defaultdict[int, list[Any]]:
 
 
 def _window(events: list[Event], selection: Selection) -> list[Event]:
-    """The events within the window; the last one before it is moved to its start."""
+    """The events within the time window; the last event before the window is moved to its start."""
     from_ns, to_ns = selection.from_ns, selection.to_ns
     if to_ns is not None:
         events = [event for event in events if event[0] < to_ns]
@@ -113,12 +114,12 @@ def _window(events: list[Event], selection: Selection) -> list[Event]:
 def build_timeline(
     paths: Sequence[Path], selection: Selection, query: dict[str, object], limit: int = MAX_POINTS
 ) -> Timeline:
-    """Rows of :class:`TimelinePoint`, at most ``limit`` a trace, in order of trace and time, garbage collections and GPUs.
+    """Rows of :class:`TimelinePoint` in order of trace and time, with garbage collections, marks and GPUs.
 
-    Raises the errors of :func:`open_traces`.
+    ``limit``: the most rows per trace. ``query`` is copied into the result. Raises the errors of :func:`open_traces`.
     """
     infos, rows = [], []
-    collections: list[list[Mark]] = []
+    collections: list[list[GcEvent]] = []
     marks: list[MarkInfo] = []
     gpu: list[GpuPoint] = []
     for index, path in enumerate(paths, start=1):
@@ -139,13 +140,15 @@ def _timeline_points(connection: Connection, selection: Selection, trace: int, l
     if not any(value for _, value in footprint):
         footprint, python = [], []
     points = reduce_points(steps(footprint or resident), max(limit, 3))
-    times_s = sorted(t_s for t_s, _ in sorted(points, key=lambda point: -point[1])[:limit])  # at most two: the highest
+    times_s = sorted(
+        t_s for t_s, _ in sorted(points, key=lambda point: -point[1])[:limit]
+    )  # a limit below 3 keeps the highest
     series = [_Held(events) for events in (footprint, python, resident)]
     return [TimelinePoint(trace, t_s, *(held.at(round(t_s * 1e9)) for held in series)) for t_s in times_s]
 
 
 class _Held:
-    """Values that hold until the next."""
+    """A step function: values that hold until the next one."""
 
     def __init__(self, events: list[Event]) -> None:
         self._times = [t_ns for t_ns, _ in events]

@@ -1,1 +1,1 @@
-"""What the analysis returns: records, amounts and curves."""
+"""Results of the analysis: frozen records by subject, and the reduction of curves."""

@@ -1,4 +1,4 @@
-"""Fewer points for a line that looks the same (Ramer-Douglas-Peucker with a budget of points), and what it looks like."""
+"""Reduces curves to few points (Ramer-Douglas-Peucker with a budget of points) and classifies their shapes."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from collections.abc import Sequence
 
 Point = tuple[float, float]  #: (time in s, bytes)
 
-#: Points of a timeline or a trend, at most.
+#: The most points of a timeline or a trend.
 MAX_POINTS = 100
-#: A peak that stands out by this share of the range is kept, and shown to within as much.
+#: A peak that rises by this share of the range is kept, with at most this error.
 PEAK_SHARE = 0.01
-#: What a trend may look like (:func:`classify`), and what makes it so, in shares of the range.
+#: The shapes of a trend (:func:`classify`), and their thresholds in shares of the range.
 FLAT, GROWING, SAWTOOTH, SPIKE = "flat", "growing", "sawtooth", "spike"
 _FALL, _VALLEYS_RISE, _LATE_RISE = 0.25, 0.5, 0.2
-#: Longer series are first cut into this many pieces, of which the lowest and the highest point stay.
+#: Longer series are first divided into this number of pieces, of which the extremes are kept.
 _PIECES = 1_000
 
 
 def steps(events: Sequence[tuple[int, int]]) -> list[Point]:
-    """Values (time in ns, bytes) that hold until the next, as points (s, bytes) to be joined by straight lines.
+    """Turns values that hold until the next one (time in ns, bytes) into points (s, bytes) for straight lines between them.
 
-    A change gets a second point, one nanosecond before, with the old value.
+    Each change is preceded by a point with the old value, one nanosecond earlier.
     """
     points: list[Point] = []
     before_ns, before = 0, 0
@@ -36,12 +36,12 @@ def steps(events: Sequence[tuple[int, int]]) -> list[Point]:
 
 
 def reduce_points(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Point]:
-    """At most ``limit`` (3 or more) of ``points`` (in order of time), among them the first, the last and the highest.
+    """At most ``limit`` (3 or more) of ``points`` (in order of time), including the first, the last and the highest.
 
-    Points are added where the line so far is furthest from the series, which is the algorithm of Ramer, Douglas and
-    Peucker run until the budget is spent. The distance is taken along the bytes: time and bytes have no common unit.
-    Where a peak is missed by more than 1 % of the range that way, the tops come first: as many as there is room for,
-    the highest.
+    Points are added where the current line is furthest from the series, which is the algorithm of Ramer (1972), Douglas and
+    Peucker (1973), run until the budget is spent. Distances are measured along the bytes only, because time and bytes have no
+    common unit. If the result misses a peak by more than 1 % of the range, the highest peaks are chosen first, as many as the
+    budget allows.
     """
     if len(points) <= limit:
         return list(points)
@@ -56,7 +56,7 @@ def reduce_points(points: Sequence[Point], limit: int = MAX_POINTS) -> list[Poin
 
 
 def _refined(points: Sequence[Point], chosen: set[int], limit: int) -> set[int]:
-    """``chosen``, and the points that are furthest from the line, until there are ``limit``."""
+    """``chosen`` and the points furthest from the line, up to ``limit`` points (indices)."""
     kept = set(chosen)
     ends = sorted(kept)
     heap = [_furthest(points, *pair) for pair in itertools.pairwise(ends)]
@@ -72,7 +72,7 @@ def _refined(points: Sequence[Point], chosen: set[int], limit: int) -> set[int]:
 
 
 def _shows(points: Sequence[Point], kept: set[int], tops: Sequence[int]) -> bool:
-    """Is the line through ``kept`` within 1 % of the range at every top?"""
+    """Is the line through ``kept`` within 1 % of the range of every top?"""
     least = PEAK_SHARE * _range([y for _, y in points])
     order = sorted(kept)
     for top in tops:
@@ -91,8 +91,10 @@ def _range(values: Sequence[float]) -> float:
 
 
 def peaks(points: Sequence[Point], least_share: float) -> list[int]:
-    """The tops from which the series falls by more than ``least_share`` of its range before it rises above them, and to
-    which it rose as much; the highest of them last. Of a plateau, its first point.
+    """Indices of the peaks of the series in order of height.
+
+    The series rises to a peak, and falls from it, by more than ``least_share`` of its range. A plateau counts at its first
+    point.
     """
     values = [y for _, y in points]
     tops, _ = turns(values, least_share * _range(values))
@@ -100,7 +102,7 @@ def peaks(points: Sequence[Point], least_share: float) -> list[int]:
 
 
 def turns(values: Sequence[float], least: float) -> tuple[list[int], list[int]]:
-    """Tops and valleys that are more than ``least`` apart, in turn, a top first; a rise at the end ends in a top."""
+    """Indices of alternating tops and valleys that differ by more than ``least``, a top first; a final rise ends in a top."""
     tops: list[int] = []
     valleys: list[int] = []
     extreme, is_rising = 0, True
@@ -116,12 +118,15 @@ def turns(values: Sequence[float], least: float) -> tuple[list[int], list[int]]:
 
 
 def classify(points: Sequence[Point], start_s: float, end_s: float, least_bytes: float) -> str:
-    """What a trend looks like: flat, growing, sawtooth or spike.
+    """The shape of a line's growth from ``start_s`` to ``end_s``: flat, growing, sawtooth or spike.
 
-    Of the growth of a line, 0 before the first of ``points`` and held after the last, from start_s to end_s. Flat: moves
-    by less than ``least_bytes``, or does not rise in the second half of the time: also what is taken once and kept, and
-    what only shrinks. Sawtooth: falls by a quarter of its range, or more, twice. Spike: does so once, and ends in the lower
-    half. Growing: rises by a fifth of its range in the second half; a saw whose valleys rise by half of it, too.
+    The growth is 0 before the first of ``points`` and constant after the last.
+
+    - Flat: changes by less than ``least_bytes``, or does not rise in the second half of the time. This includes memory that is
+      allocated once and kept, and growth that only falls.
+    - Sawtooth: falls by at least a quarter of its range twice or more.
+    - Spike: falls like that once, and ends in the lower half of its range.
+    - Growing: rises by at least a fifth of its range in the second half; also a sawtooth whose valleys rise by half of it.
     """
     first_s = points[0][0]
     series = [(min(start_s, first_s), 0.0), (first_s, 0.0), *points, (max(end_s, points[-1][0]), points[-1][1])]
@@ -130,7 +135,7 @@ def classify(points: Sequence[Point], start_s: float, end_s: float, least_bytes:
     if whole <= 0 or whole < least_bytes:
         return FLAT
     tops, valleys = turns(values, _FALL * whole)
-    falls = len(valleys) - (tops[0] == 0)  # from the start, nothing can be given back
+    falls = len(valleys) - (tops[0] == 0)  # memory cannot be freed before it is allocated
     if falls >= 2 and values[valleys[-1]] - values[valleys[0]] < _VALLEYS_RISE * whole:
         return SAWTOOTH
     if falls == 1 and values[-1] < low + whole / 2:
@@ -140,7 +145,7 @@ def classify(points: Sequence[Point], start_s: float, end_s: float, least_bytes:
 
 
 def _value_at(points: Sequence[Point], t_s: float) -> float:
-    """The value at a moment within the series."""
+    """The value at a time within the series, by linear interpolation."""
     after = bisect.bisect_right(points, t_s, key=lambda point: point[0])
     (t_0, y_0), (t_1, y_1) = points[after - 1], points[min(after, len(points) - 1)]
     return y_0 + (y_1 - y_0) * (t_s - t_0) / (t_1 - t_0) if t_1 > t_0 else y_0
@@ -157,7 +162,7 @@ def _furthest(points: Sequence[Point], start: int, end: int) -> tuple[float, int
 
 
 def _extremes(points: Sequence[Point]) -> list[Point]:
-    """First, last, lowest and highest point of each of _PIECES pieces."""
+    """The first, last, lowest and highest point of each of _PIECES pieces."""
     size = -(-len(points) // _PIECES)
     kept: list[Point] = []
     for at in range(0, len(points), size):

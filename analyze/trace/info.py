@@ -1,19 +1,20 @@
-"""What a trace says of itself: settings, losses, processes, how much it holds."""
+"""The metadata of a trace: settings, losses, processes, marks, and the number of records."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..results.records import Loss, MarkInfo, ProcessInfo, TraceInfo
+from ..results.trace import Info, Loss, MarkInfo, ProcessInfo, TraceInfo
 from . import queries
-from .traces import TraceFile, Traces
+from .traces import TraceFile, Traces, open_traces
 
 if TYPE_CHECKING:
     from .connection import Connection
 
-#: Samplers of the format, by the kind of their records; those that this version does not record count as None.
+#: Samplers of the format, by the kind of their records.
 SAMPLERS = (
     "cpu",
     "wait",
@@ -28,8 +29,25 @@ SAMPLERS = (
     "device_alloc",
 )
 
-#: Of a whole number among the settings: as many as 64 bits always hold.
+#: The most digits of an integer setting, so that it fits into 64 bits.
 _MOST_DIGITS = 18
+
+
+def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
+    """The metadata of each trace: settings, losses, counts, marks, and its processes as rows.
+
+    ``query`` is copied into the result. Raises the errors of :func:`open_traces`.
+    """
+    described: list[dict[str, Any]] = []
+    rows: list[ProcessInfo] = []
+    marks: list[MarkInfo] = []
+    for index, path in enumerate(paths, start=1):
+        with open_traces([path]) as traces:
+            found = {"size_bytes": path.stat().st_size, "settings": settings(traces.connection)}
+            described.append(vars(trace_info(traces)) | found)
+            rows += process_infos(traces, index)
+            marks += mark_infos(traces, index)
+    return Info("info", query, described, rows, "processes", marks)
 
 
 def settings(connection: Connection) -> dict[str, str]:
@@ -46,17 +64,17 @@ def _settings_by_trace(connection: Connection) -> dict[int, dict[str, str]]:
 
 
 def trace_info(traces: Traces) -> TraceInfo:
-    """What the one opened trace says of itself."""
+    """The metadata of the one opened trace."""
     (info,) = trace_infos(traces)
     return info
 
 
 def trace_infos(traces: Traces) -> list[TraceInfo]:
-    """What each of the opened traces says of itself."""
+    """The metadata of each opened trace, in their order."""
     connection = traces.connection
     counts, pythons, values = _record_counts(connection), _python_versions(connection), _settings_by_trace(connection)
     losses: dict[int, list[Loss]] = {}
-    for row in queries.rows(connection, "losses_list"):
+    for row in queries.rows(connection, "loss_list"):
         losses.setdefault(row.pop("trace"), []).append(Loss(**row))
     return [
         _trace_info(file, values.get(trace, {}), counts.get(trace, {}), pythons.get(trace), losses.get(trace, []))
@@ -85,7 +103,7 @@ def _trace_info(
 
 
 def _record_counts(connection: Connection) -> dict[int, dict[str, int]]:
-    """Records by trace and kind."""
+    """The number of records by trace and kind."""
     found: dict[int, dict[str, int]] = {}
     for trace, kind, records in connection.execute("SELECT trace, kind, records FROM event_counts").fetchall():
         found.setdefault(trace, {})[kind] = records
@@ -93,9 +111,9 @@ def _record_counts(connection: Connection) -> dict[int, dict[str, int]]:
 
 
 def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
-    """The processes of the one opened trace as a tree: each after its parent, those of one parent by their start.
+    """The processes of the one opened trace as a tree: each after its parent, siblings by their start.
 
-    ``trace`` is the number to show for it.
+    ``trace`` becomes the trace number of the rows.
     """
     counts = _record_counts(traces.connection).get(1, {})
     off = _not_recorded(_events(settings(traces.connection), counts))
@@ -104,9 +122,9 @@ def process_infos(traces: Traces, trace: int) -> list[ProcessInfo]:
 
 
 def tree_order(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], int]]:
-    """``rows`` (by start; with ``process`` and ``parent``) each after its parent, with its depth from 0.
+    """``rows`` (by start; with the keys ``process`` and ``parent``), each after its parent, with its depth from 0.
 
-    Rows whose parent is not there are roots; those of a cycle (a damaged trace) too.
+    Rows without a known parent are roots; so are rows of a cycle, which a damaged trace may have.
     """
     children: dict[Any, list[dict[str, Any]]] = {}
     for row in rows:
@@ -124,18 +142,18 @@ def tree_order(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any],
 
 
 def _not_recorded(events: dict[str, int | None]) -> dict[str, None]:
-    """None for the figures of a process whose sampler was off."""
+    """None for the figures of a process whose samplers were off."""
     names = ["python_s", "native_s", "system_s"] if events["cpu"] is None else []
     return dict.fromkeys(names + (["growth_bytes", "peak_bytes"] if events["memory"] is None else []))
 
 
 def mark_infos(traces: Traces, trace: int) -> list[MarkInfo]:
-    """What was said during the one opened recording, by time; ``trace`` is the number to show for it."""
+    """The user's marks in the one opened trace, by time; ``trace`` becomes the trace number of the rows."""
     return [MarkInfo(**(row | {"trace": trace})) for row in queries.rows(traces.connection, "mark_list")]
 
 
 def _python_versions(connection: Connection) -> dict[int, str]:
-    """By trace, the version of the first interpreter that the recording met."""
+    """By trace, the version of the first Python interpreter in the recording."""
     found = "SELECT trace, first(python_version ORDER BY t_ns, process) FROM processes WHERE python_version IS NOT NULL"
     return dict(connection.execute(f"{found} GROUP BY trace").fetchall())
 
@@ -151,13 +169,13 @@ def _events(values: dict[str, str], counts: dict[str, int]) -> dict[str, int | N
 
 
 def whole_number(text: str | None) -> int | None:
-    """The number that a setting is, from 0 to what 64 bits hold; None for what is absent or none."""
+    """A setting as a non-negative 64-bit integer; None if it is absent or not such a number."""
     is_one = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if text is not None and is_one else None
 
 
 def _parsed(text: str | None) -> Any:
-    """The JSON value of a setting; None for what is absent or none, or nested more deeply than any of ours."""
+    """The JSON value of a setting; None if it is absent, not JSON, or nested too deeply to parse."""
     try:
         return json.loads(text) if text is not None else None
     except (ValueError, RecursionError):

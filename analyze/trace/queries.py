@@ -1,4 +1,5 @@
-"""The queries: one ``.sql`` file each, opened by a header that says what it answers."""
+"""The queries: one ``.sql`` file each, opened by a header that says what it answers. ``analyze/sql/README.md`` has the
+rules of folders, names and headers."""
 
 from __future__ import annotations
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from .connection import Connection
 
 SQL_DIRECTORY = Path(__file__).parent.parent / "sql"
+#: Folders of files that define views, and of files that are run as they are; below them, one folder for each subject.
+VIEWS, STATEMENTS = "views", "statements"
 
 _COLUMN = re.compile(r"(?P<name>\w+)(?: \[(?P<unit>[^\]]+)\])?: (?P<text>.*)")
 
@@ -38,9 +41,16 @@ class Header:
 
 
 @cache
+def paths(folder: str) -> dict[str, Path]:
+    """The files below one of the two folders by the name of the query, which occurs once in both."""
+    subjects = [subject for subject in (SQL_DIRECTORY / folder).iterdir() if subject.is_dir()]
+    return {path.stem: path for subject in subjects for path in subject.iterdir() if path.suffix == ".sql"}
+
+
+@cache
 def sql(name: str) -> str:
     """The text of the query ``name``, header included."""
-    return (SQL_DIRECTORY / f"{name}.sql").read_text(encoding="utf-8")
+    return (paths(VIEWS).get(name) or paths(STATEMENTS)[name]).read_text(encoding="utf-8")
 
 
 def body(name: str) -> str:

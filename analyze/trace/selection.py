@@ -1,4 +1,4 @@
-"""What was asked for: a time window, processes and threads, and whose code counts as the user's."""
+"""The selection: a time window, processes and threads, and the files that count as the user's code."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-#: Files of an installation rather than of the user's: the standard library and installed packages.
+#: Files of a Python installation: the standard library and installed packages.
 _INSTALLED = re.compile(
     r"(^|/)lib(64)?/python3(\.\d+)?t?/"
     r"|(^|/)(site|dist)-packages/"
@@ -18,11 +18,11 @@ _INSTALLED = re.compile(
 
 @dataclass(frozen=True)
 class Selection:
-    """What a report is about.
+    """The samples that a report uses.
 
-    ``from_s`` and ``to_s`` (seconds from the start of the recording, to_s exclusive) and ``processes`` and ``threads``
-    (ids of the trace) restrict the samples; empty or None means no restriction. ``include`` and ``exclude`` (globs) and
-    ``all_files`` say which files count as the user's.
+    ``from_s`` and ``to_s`` (seconds from the start of the recording, ``to_s`` exclusive) and ``processes`` and ``threads``
+    (ids of the trace) restrict the samples; None or empty means no restriction. ``include`` and ``exclude`` (globs) and
+    ``all_files`` determine which files count as the user's code.
     """
 
     from_s: float | None = None
@@ -43,10 +43,10 @@ class Selection:
 
 
 def user_files(files: Iterable[str], selection: Selection) -> list[str]:
-    """Those of ``files`` whose frames samples may be charged to.
+    """Those of ``files`` that count as the user's code: samples are charged to their lines.
 
-    Not the standard library, installed packages or frozen modules. ``all_files`` admits every file, ``include`` those
-    that match in addition, and ``exclude`` wins over both.
+    By default these are all files outside of the standard library, installed packages and frozen modules. ``all_files``
+    adds every file, ``include`` adds matching files, and ``exclude`` takes precedence over both.
     """
     included, excluded = _matcher(selection.include), _matcher(selection.exclude)
     return [
@@ -57,7 +57,7 @@ def user_files(files: Iterable[str], selection: Selection) -> list[str]:
 
 
 class _matcher:  # noqa: N801 (used as a function)
-    """Does a file match one of the globs? A glob without a slash is held against the last part of the path."""
+    """Does a file match any of the globs? A glob without a slash is compared with the last part of the path."""
 
     def __init__(self, globs: Iterable[str]) -> None:
         self._globs = [(re.compile(fnmatch.translate(glob)), "/" in glob) for glob in globs]

@@ -1,4 +1,4 @@
-"""Text of source files as the trace holds it."""
+"""The text of source files as stored in traces."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 def sources_of(connection: Connection, files: Iterable[str]) -> dict[str, list[str]]:
-    """The lines of those of ``files`` that the traces hold, as the first of them has them. Lines end as Python ends them,
-    not at form feeds."""
+    """The lines of those of ``files`` whose text is stored, from the first trace that has it.
+
+    Lines end as in Python's tokenizer: at line feeds and carriage returns, but not at form feeds.
+    """
     texts: dict[str, str] = {}
     for _, file, text, _ in queries.run(connection, "sources_of", files=sorted(files)):
         if text is not None:
@@ -27,6 +29,6 @@ def sources_of(connection: Connection, files: Iterable[str]) -> dict[str, list[s
 
 
 def source_line(sources: Sources, file: str, line: int) -> str | None:
-    """The text of a line, which counts from 1; None if it is not in the trace."""
+    """The text of a line (from 1); None if it is not stored."""
     lines = sources.get(file, [])
     return lines[line - 1] if 0 < line <= len(lines) else None

@@ -1,1 +1,1 @@
-"""SQL that a user brings: what is run, what is refused, and the same views for a plain DuckDB."""
+"""Runs SQL of users over the views of traces, and writes the same views for a plain DuckDB."""

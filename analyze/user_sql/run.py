@@ -1,4 +1,4 @@
-"""The smaller answers: functions, info, and other people's SQL."""
+"""Runs SQL that a user wrote over the views of the traces, and refuses everything that does not only read."""
 
 from __future__ import annotations
 
@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..report.report import build_report
-from ..results.records import Info, MarkInfo, Table, TraceInfo, sorted_rows
-from ..trace import info, views
+from ..trace import views
 from ..trace.selection import Selection
 from ..trace.traces import escaped, open_sealed, open_traces, selected
 
@@ -18,59 +16,25 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-#: What tells which views there are.
+#: Statements that list views: all of them must exist for these.
 _LISTS = re.compile(r"(?i)\b(show|describe|summarize|duckdb_|pragma_|pg_|sqlite_|information_schema)|\(\s*desc\s*\)")
 _UNKNOWN_TABLE = "Catalog Error: Table"
 
-#: More than any answer has, and what DuckDB and Arrow take.
+#: A limit of rows that DuckDB and Arrow accept, beyond any result.
 _MOST_ROWS = 2**62
 
 
-class QueryRefused(Exception):  # noqa: N818 (the name says what happened)
-    """SQL that will not be run, or cannot be; ``str()`` says why in one or two sentences."""
-
-
-def build_functions(paths: Sequence[Path], selection: Selection, sort: str | None, limit: int | None) -> Table:
-    """The functions of the report."""
-    report = build_report(paths, selection, sort, limit)
-    return Table("functions", report.query, report.traces, report.functions)
-
-
-def build_info(paths: Sequence[Path], query: dict[str, Any]) -> Info:
-    """What each trace says of itself: settings beside the usual, and its processes as rows."""
-    traces_json, rows = [], []
-    marks: list[MarkInfo] = []
-    for index, path in enumerate(paths, start=1):
-        with open_traces([path]) as traces:
-            traces_json.append(_described(info.trace_info(traces), info.settings(traces.connection), path))
-            rows += info.process_infos(traces, index)
-            marks += info.mark_infos(traces, index)
-    return Info("info", query, traces_json, rows, "processes", marks)
-
-
-def build_processes(
-    paths: Sequence[Path], processes: Sequence[int], query: dict[str, Any], sort: str | None, limit: int | None
-) -> Table:
-    """The process trees of the traces, or of ``processes`` (ids) alone; ``sort`` names a field of ProcessInfo."""
-    infos, rows = [], []
-    for index, path in enumerate(paths, start=1):
-        with open_traces([path]) as traces:
-            infos.append(info.trace_info(traces))
-            rows += info.process_infos(traces, index)
-    wanted = [row for row in rows if not processes or row.process in processes]
-    return Table("processes", query, infos, (sorted_rows(wanted, sort) if sort else wanted)[:limit])
-
-
-def _described(trace: TraceInfo, settings: dict[str, str], path: Path) -> dict[str, Any]:
-    return vars(trace) | {"size_bytes": path.stat().st_size, "settings": settings}
+class QueryRefused(Exception):  # noqa: N818 (the public name)
+    """SQL that is not allowed or fails; ``str()`` gives the reason in one or two sentences."""
 
 
 def run_sql(
     paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Column names and rows of one SELECT or EXPLAIN over the views of the traces.
+    """Runs one SELECT or EXPLAIN over the views of the traces. Returns column names and at most ``limit`` rows.
 
-    Raises QueryRefused for anything else and for SQL that does not run, and the errors of :func:`open_traces`.
+    ``selection`` applies to the views that the report uses (``lines``, ``functions`` and others). Raises QueryRefused for
+    other statements and for SQL that fails, and the errors of :func:`open_traces`.
     """
 
     def ask(connection: DuckDBPyConnection, statement: Statement) -> tuple[list[str], list[tuple[Any, ...]]]:
@@ -82,7 +46,7 @@ def run_sql(
 
 
 def sql_arrow(paths: Sequence[Path], sql: str, selection: Selection, limit: int | None = None) -> Any:
-    """The same as a pyarrow.Table; raises the same."""
+    """Like :func:`run_sql`, but returns a pyarrow.Table."""
     table = _answer(paths, sql, selection, lambda connection, statement: connection.sql(statement).to_arrow_table())
     return table.slice(0, None if limit is None else min(limit, _MOST_ROWS)).rename_columns(
         _distinct(table.column_names)
@@ -96,15 +60,15 @@ def _answer(
     ask: Callable[[DuckDBPyConnection, Statement], T],
     is_whole: bool = False,
 ) -> T:
-    """What ``ask`` says of the one statement of ``sql``; what DuckDB refuses becomes QueryRefused.
+    """The result of ``ask`` for the one statement of ``sql``; DuckDB's errors become QueryRefused.
 
-    Views that it does not name are made if ``is_whole``, or it may look at a list of them, or DuckDB finds a name unknown:
-    then it says which one was meant.
+    Only the views that the statement names are made. All views are made if ``is_whole``, if the statement may list views, or
+    if DuckDB does not know a name: then its message suggests the right one.
     """
     import duckdb
 
     if not sql.isascii() and sql.encode("utf-8", "replace").decode() != sql:
-        raise QueryRefused("The SQL is not text in UTF-8.")
+        raise QueryRefused("Cannot run the SQL: it is not valid UTF-8.")
     is_whole = is_whole or _LISTS.search(sql) is not None
     with open_sealed(paths, sql, selection, is_whole) as traces:
         try:
@@ -116,18 +80,22 @@ def _answer(
 
 
 def _refused(error: Exception) -> QueryRefused:
-    if "pytz" in str(error):  # which DuckDB's moments with a time zone need in Python, and nothing else of ours
-        return QueryRefused("Times with a time zone cannot be shown: cast them, as in now()::VARCHAR.")
+    if "pytz" in str(error):  # DuckDB needs pytz to return times with a time zone, and nothing else here does
+        return QueryRefused("Cannot return times with a time zone. Cast them to text, as in now()::VARCHAR.")
     return QueryRefused(str(error).strip())
 
 
 def _checked(connection: Any, sql: str) -> Any:
-    """The one statement of ``sql``, if it only reads."""
+    """The single statement of ``sql``. Raises QueryRefused unless it only reads."""
     statements = connection.extract_statements(sql)
     if len(statements) != 1:
-        raise QueryRefused("Give one SQL statement." if statements else "The SQL is empty. Give a SELECT statement.")
+        raise QueryRefused(
+            "Only one SQL statement can be run at a time."
+            if statements
+            else "The SQL is empty. Give a SELECT statement."
+        )
     if not _only_reads(connection, statements[0]):
-        raise QueryRefused("Only SELECT and EXPLAIN are run here: a trace is never changed.")
+        raise QueryRefused("Only SELECT and EXPLAIN are allowed, because traces are never changed.")
     return statements[0]
 
 
@@ -140,7 +108,7 @@ def _only_reads(connection: Any, statement: Any) -> bool:
 
 
 def _distinct(names: list[str]) -> list[str]:
-    """The names, repeated ones numbered: JSON objects need distinct keys."""
+    """The names, with repeated ones numbered, because the keys of JSON objects must be distinct."""
     taken = set(names)
     result: list[str] = []
     for name in names:
@@ -151,7 +119,7 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def init_script(paths: Sequence[Path], selection: Selection) -> str:
-    """The statements that build the same views in a plain DuckDB shell. Raises the errors of :func:`open_traces`."""
+    """SQL statements that create the same views in a plain DuckDB shell. Raises the errors of :func:`open_traces`."""
     with open_traces(paths, selection) as traces:
         connection = traces.connection
         literals = [views.literal(escaped(str(file.path.resolve()))) for file in traces.files]

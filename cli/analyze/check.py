@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ...analyze.results.records import Table
+from ...analyze.results.base import Table
 from ...analyze.trace.selection import Selection
 from ..render.report import wrap
 from ..render.text import Screen, clean
@@ -45,7 +45,7 @@ def check(
     from ...analyze.check.budget import BudgetError, read_budget
     from ...analyze.check.check import build_check
     from ...analyze.report.report import query_of
-    from ...analyze.results.records import table_json
+    from ...analyze.results.base import table_json
 
     if budget is None:
         raise UsageError("Name a budget: scalene-analyze check --budget budget.toml TRACE...")

@@ -86,7 +86,7 @@ def report(
 ) -> None:
     """Which lines take the time and the memory, with their source."""
     from ...analyze.report.report import build_report
-    from ...analyze.results.records import Line, report_json
+    from ...analyze.results.report import Line, report_json
 
     result = build_report(given_paths(paths), selection, checked_sort(sort, Line), limit)
     if json_:
@@ -107,7 +107,8 @@ def functions(
 ) -> None:
     """Which functions take the time and the memory, alone and with all that they call."""
     from ...analyze.report.report import build_report
-    from ...analyze.results.records import Function, Table, table_json
+    from ...analyze.results.base import Table, table_json
+    from ...analyze.results.report import Function
 
     result = build_report(given_paths(paths), selection, checked_sort(sort, Function), limit)
     if json_:
@@ -129,7 +130,8 @@ def leaks(
     """Which lines leak, how sure that is, and how fast."""
     from ...analyze.leaks.leaks import build_leaks
     from ...analyze.report.report import query_of
-    from ...analyze.results.records import Leak, table_json
+    from ...analyze.results.base import table_json
+    from ...analyze.results.report import Leak
 
     asked = query_of(selection, sort, limit)
     table = build_leaks(given_paths(paths), selection, asked, checked_sort(sort, Leak), limit)
@@ -155,7 +157,7 @@ def memory(
     """Who allocates, what is alive when, what is temporary; and what the resident set consists of."""
     from ...analyze.report.memory import BY, MemoryQuery, build_memory
     from ...analyze.report.report import query_of
-    from ...analyze.results.records import MemoryRow, memory_json
+    from ...analyze.results.memory import MemoryRow, memory_json
 
     if by not in BY:
         raise UsageError(f"--by {by} is not known. Use {', '.join(BY[:-1])} or {BY[-1]}.")
@@ -183,7 +185,7 @@ def timeline(
     """Memory of the program over time. --limit says how many points (100)."""
     from ...analyze.report.report import query_of
     from ...analyze.report.timeline import build_timeline
-    from ...analyze.results.records import timeline_json
+    from ...analyze.results.timeline import timeline_json
 
     table = build_timeline(
         given_paths(paths), selection, query_of(selection, None, limit), 100 if limit is None else limit
@@ -198,8 +200,8 @@ def timeline(
 def info(paths: Paths, json_: Json = False, no_color: NoColor = False) -> None:
     """What was recorded, how, on what host; processes and losses."""
     from ...analyze.report.report import query_of
-    from ...analyze.results.records import info_json
-    from ...analyze.user_sql.run import build_info
+    from ...analyze.results.trace import info_json
+    from ...analyze.trace.info import build_info
 
     table = build_info(given_paths(paths), query_of(Selection()))
     if json_:

@@ -31,7 +31,8 @@ def libraries(
     """
     from ...analyze.report.libraries import build_libraries
     from ...analyze.report.report import query_of
-    from ...analyze.results.records import LibraryRow, table_json
+    from ...analyze.results.base import table_json
+    from ...analyze.results.libraries import LibraryRow
 
     order = checked_sort(sort, LibraryRow)
     table = build_libraries(given_paths(paths), selection, query_of(selection, sort, limit), order, limit)
@@ -64,9 +65,10 @@ def processes(
 
         scalene-analyze report --process 3 trace.parquet
     """
+    from ...analyze.report.processes import build_processes
     from ...analyze.report.report import query_of
-    from ...analyze.results.records import ProcessInfo, table_json
-    from ...analyze.user_sql.run import build_processes
+    from ...analyze.results.base import table_json
+    from ...analyze.results.trace import ProcessInfo
 
     query = query_of(selection, sort, limit)
     table = build_processes(given_paths(paths), selection.processes, query, checked_sort(sort, ProcessInfo), limit)

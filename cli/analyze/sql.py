@@ -154,7 +154,7 @@ def _json_value(value: Any) -> Any:
 
 
 def _print_schema(form: str, no_color: bool) -> None:
-    from ...analyze.results.records import to_json
+    from ...analyze.results.base import to_json
     from ...analyze.trace.views import describe
     from ..render.tables import schema_text
 

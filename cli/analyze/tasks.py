@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from ...analyze.results.records import Table, TaskRow, TraceInfo
+from ...analyze.results.base import Table
+from ...analyze.results.threads import TaskRow
+from ...analyze.results.trace import TraceInfo
 from ...analyze.trace.selection import Selection
 from ..render.report import columns_text, trace_lines
 from ..render.text import Screen, clean, seconds
@@ -31,7 +33,7 @@ def tasks(
     """
     from ...analyze.report.report import query_of
     from ...analyze.report.tasks import build_tasks
-    from ...analyze.results.records import table_json
+    from ...analyze.results.base import table_json
 
     query = query_of(selection, sort, limit)
     table = build_tasks(given_paths(paths), selection, query, checked_sort(sort, TaskRow), limit)

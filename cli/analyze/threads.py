@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.results.records import Table, ThreadInfo
+from ...analyze.results.base import Table
+from ...analyze.results.threads import ThreadInfo
 from ...analyze.trace.selection import Selection
 from ..render.report import columns_text, trace_lines
 from ..render.text import Screen, clean, seconds
@@ -28,7 +29,7 @@ def threads(
     """What each thread spent its time on: CPU, and waiting by what it waited for."""
     from ...analyze.report.report import query_of
     from ...analyze.report.threads import build_threads
-    from ...analyze.results.records import table_json
+    from ...analyze.results.base import table_json
 
     query = query_of(selection, sort, limit)
     table = build_threads(given_paths(paths), selection, query, checked_sort(sort, ThreadInfo), limit)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.report.shown import reaches
-from ...analyze.results.records import DeviceCopies, Line, Report
+from ...analyze.report.line_filter import reaches
+from ...analyze.results.report import DeviceCopies, Line, Report
 from .leaks import place
 from .text import Screen, fit, megabytes, seconds
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ...analyze.diff.results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange
 from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
-from ...analyze.results.records import TraceInfo
+from ...analyze.results.trace import TraceInfo
 from .report import trace_lines, wrap
 from .text import Screen, cells, clean, fit, fit_left, megabytes, seconds
 

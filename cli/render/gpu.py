@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.results.records import GpuPoint, Line, Report
+from ...analyze.results.report import Line, Report
+from ...analyze.results.timeline import GpuPoint
 from .text import Screen, fit, megabytes, percent, seconds, sparkline
 
 _LEGEND = "GPU %: share of all GPU time, ~ where the line was shorter than what the driver averages over"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ...analyze.results.records import Leak
+from ...analyze.results.report import Leak
 from .text import Screen, cells, clean, fit, fit_left, megabytes, per_second, percent, seconds, sparkline
 
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analyze.results.records import MemoryReport, MemoryRow, Reconciliation, Table
+from ...analyze.results.base import Table
+from ...analyze.results.memory import MemoryReport, MemoryRow, Reconciliation
 from .leaks import leak_table, place
 from .report import trace_lines, wrap
 from .text import Screen, clean, fit, megabytes, pad, percent, seconds

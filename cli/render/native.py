@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from ...analyze.results.records import LibraryRow, ProcessInfo, Table
+from ...analyze.results.base import Table
+from ...analyze.results.libraries import LibraryRow
+from ...analyze.results.trace import ProcessInfo
 from .report import trace_lines, wrap
 from .text import Screen, bar, cells, clean, fit, fit_left, megabytes, seconds
 

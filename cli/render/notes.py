@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...analyze.results.records import Line
+from ...analyze.results.report import Line
 from .text import Screen, cells, clean, percent
 
 #: A library is named from this share of the line's CPU time on, cores from this share of its native time.

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...analyze.report.shown import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
-from ...analyze.results.records import Function, Line, Report, TraceInfo
+from ...analyze.report.line_filter import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
+from ...analyze.results.report import Function, Line, Report
+from ...analyze.results.trace import TraceInfo
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
 from .cuda import device_facts, device_table
 from .gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths

@@ -8,7 +8,9 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ...analyze.results.records import Info, Mark, MarkInfo, Report, Timeline, TimelinePoint
+from ...analyze.results.report import Report
+from ...analyze.results.timeline import GcEvent, Timeline, TimelinePoint
+from ...analyze.results.trace import Info, MarkInfo
 from ...analyze.trace.views import ViewColumn
 from .gpu import gpu_track
 from .native import process_table
@@ -71,7 +73,7 @@ def _timeline_row(point: TimelinePoint) -> list[str]:
     return [f"{point.t_s:.3f} s", *map(megabytes, sizes)]
 
 
-def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, marks: list[Mark]) -> Iterator[str]:
+def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, marks: list[GcEvent]) -> Iterator[str]:
     values = [(p.t_s, p.footprint_bytes if p.footprint_bytes is not None else p.rss_bytes or 0) for p in points]
     top = max((value for _, value in values), default=0)
     if top <= 0:
@@ -91,7 +93,7 @@ def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, marks: li
     yield ""
 
 
-def _collections(marks: list[Mark], start_s: float, end_s: float, width: int, screen: Screen) -> Iterator[str]:
+def _collections(marks: list[GcEvent], start_s: float, end_s: float, width: int, screen: Screen) -> Iterator[str]:
     """A line with a mark where there were full garbage collections, and one that counts all of them."""
     counts = [sum(count for _, generation, count in marks if generation == each) for each in range(3)]
     if not any(counts) or not width:

@@ -170,7 +170,7 @@ class Spool:
         if self._only:
             yield from self._only
             return
-        chunks = read_chunks(self.path, int(self.header["slots_used"]))
+        chunks = read_chunks(self.path, int(self.header["chunks_used"]))
         first = True
         following = next(chunks, None)
         while first or following is not None:

@@ -5,25 +5,26 @@
  *
  * A recording has one spool file, shared by every recorded process:
  *
- *   spool_header | ring: uint32_t slot[SPOOL_RING] | board: board_entry[SPOOL_BOARD] | chunk 0 | chunk 1 | ...
+ *   spool_header | ring: uint32_t chunk[SPOOL_RING] | thread table: thread_entry[SPOOL_THREAD_TABLE] | chunk 0 | ...
  *
- * The recorder allocates chunks ahead of use (so that a full disk is never a signal in the program) and offers
- * them: ring[n % SPOOL_RING] names the slot of offer n, and header.offered counts the offers. A process takes the
+ * The recorder allocates chunks ahead of use, so that a full disk never raises a signal in the program, and offers them:
+ * ring[n % SPOOL_RING] is the number of the chunk of offer n, and header.offered counts the offers. A process takes the
  * next offer by raising header.taken; when taken == offered the event is lost and counted.
  *
- * A chunk belongs to one process. It is a line for chunk_header and then records, each a whole number of 64-byte
- * lines. A writer claims lines by raising chunk.cursor, stores head with kind 0 and its line count, fills the rest,
- * and publishes by storing head again with its kind (release). A reader meets, line by line: head.kind != 0: a
- * record; kind 0 with lines > 0: a record that was never finished, skip its lines; all zero: skip one line.
+ * A chunk belongs to one process. It consists of slots of 64 bytes: one for chunk_header, then records of a whole number
+ * of slots each. A writer claims slots by raising chunk.cursor, stores head with kind 0 and the number of slots, fills
+ * the rest, and publishes the record by storing head again with its kind (release). A reader goes from slot to slot:
+ * head.kind != 0 is a record; kind 0 with slots > 0 is a record that was never finished, whose slots it skips; where all
+ * is zero it skips one slot.
  *
- * A closed chunk in which every line belongs to a published record is finished: the recorder copies it into a part
- * file and offers its slot again. A writer that was held up since long before may still believe in such a chunk: it
- * finds the cursor at the end while the slot is free, and when the slot is in use again it sees after its claim that
- * the chunk is not its process's own, and publishes SPOOL_PAD over the lines that it has claimed.
+ * A closed chunk in which every slot belongs to a published record is finished: the recorder copies it into a part
+ * file and offers its number again. A writer that was interrupted long before may still hold a pointer to that chunk. It
+ * finds the cursor at the end while the chunk is free; when the chunk is in use again, it sees after its claim that the
+ * chunk does not belong to its process, and publishes SPOOL_PAD over the slots that it has claimed.
  *
- * The board lists the threads that live, for the watcher: a thread of the recorder that looks from outside who waits.
- * It writes its records like a process, under the id PROCESS_WATCHER, with one liberty: it goes on changing the end of
- * a wait that it has published, as long as the chunk of that record is open. */
+ * The thread table lists the live threads for the watcher, a thread of the recorder that observes from outside which
+ * threads wait. The watcher writes its records like a process, under the id PROCESS_WATCHER, with one exception: it may
+ * change the end of a wait after publishing it, as long as the chunk of that record is open. */
 #ifndef SCALENE_TRACE_SPOOL_H
 #define SCALENE_TRACE_SPOOL_H
 
@@ -31,17 +32,17 @@
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
 #define SPOOL_VERSION 3
-#define SPOOL_LINE_BYTES 64
+#define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
-#define SPOOL_CHUNK_LINES 1024
+#define SPOOL_CHUNK_SLOTS 1024
 #define SPOOL_RING 16384
 #define SPOOL_HEADER_BYTES 4096
-#define SPOOL_BOARD 4096
-#define SPOOL_BOARD_OFFSET 69632   /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
-#define SPOOL_BOARD_BYTES 524288   /* SPOOL_BOARD entries of 128 bytes */
-#define SPOOL_CHUNKS_OFFSET 593920 /* SPOOL_BOARD_OFFSET + SPOOL_BOARD_BYTES */
+#define SPOOL_THREAD_TABLE 4096
+#define SPOOL_THREAD_TABLE_OFFSET 69632 /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
+#define SPOOL_THREAD_TABLE_BYTES 524288 /* SPOOL_THREAD_TABLE entries of 128 bytes */
+#define SPOOL_CHUNKS_OFFSET 593920      /* SPOOL_THREAD_TABLE_OFFSET + SPOOL_THREAD_TABLE_BYTES */
 #define SPOOL_LOSSES 64
-#define SPOOL_EXECS 128
+#define SPOOL_HANDOFFS 128
 
 /* header.features: what is recorded. Set by the recorder before the program starts. */
 #define FEATURE_CPU 1
@@ -52,25 +53,25 @@
 #define FEATURE_PLAIN_READS 32 /* behave as where process_vm_readv is refused (tests) */
 #define FEATURE_COPY 64        /* count what memcpy and memmove copy */
 #define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is where each process begins; it adapts from there */
-#define FEATURE_WAIT 256       /* threads are put on the board, so that their waits are recorded */
+#define FEATURE_WAIT 256       /* threads enter themselves in the thread table, so that their waits are recorded */
 
 /* header.alloc_control: one word, so that a process never sees one half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
 #define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is where each process begins; it adapts from there */
 
 struct spool_header {
-  uint64_t magic;           /* SPOOL_MAGIC */
-  uint32_t version;         /* SPOOL_VERSION */
-  uint32_t chunk_bytes;     /* SPOOL_CHUNK_BYTES */
-  uint32_t ring_entries;    /* SPOOL_RING */
-  uint32_t chunk_slots;     /* slots that fit the mapping: file size = SPOOL_CHUNKS_OFFSET + slots * chunk_bytes */
-  int64_t start_mono_ns;    /* CLOCK_MONOTONIC at the start of the recording; trace times count from here */
-  int64_t start_real_ns;    /* CLOCK_REALTIME at the same moment */
-  uint32_t recorder_pid;    /* who drains this spool */
-  uint32_t features;        /* FEATURE_* */
-  uint32_t paused;          /* control: 1 = samplers stand still, counters go on. Written at any time */
-  uint32_t ended;           /* control: 1 = the recording is over, processes stop their timers at the next tick */
-  uint64_t cpu_interval_ns; /* control: mean CPU time between two ticks of a thread */
+  uint64_t magic;        /* SPOOL_MAGIC */
+  uint32_t version;      /* SPOOL_VERSION */
+  uint32_t chunk_bytes;  /* SPOOL_CHUNK_BYTES */
+  uint32_t ring_entries; /* SPOOL_RING */
+  uint32_t chunk_count;  /* chunks that fit the mapping: file size = SPOOL_CHUNKS_OFFSET + chunk_count * chunk_bytes */
+  int64_t start_mono_ns; /* CLOCK_MONOTONIC at the start of the recording; trace times count from here */
+  int64_t start_real_ns; /* CLOCK_REALTIME at the same moment */
+  uint32_t recorder_pid; /* who drains this spool */
+  uint32_t features;     /* FEATURE_* */
+  uint32_t paused;       /* control: 1 = samplers stand still, counters go on. Written at any time */
+  uint32_t ended;        /* control: 1 = the recording is over, processes stop their timers at the next tick */
+  uint64_t cpu_interval_ns;        /* control: mean CPU time between two ticks of a thread */
   uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
   uint64_t offered;                /* recorder: chunks offered so far */
   uint64_t taken;                  /* processes: chunks taken so far; taken <= offered */
@@ -78,20 +79,21 @@ struct spool_header {
   uint64_t copy_threshold_bytes;   /* control: bytes copied between two copy samples of a thread */
   uint32_t processes;              /* process ids handed out so far; ids count from 1 */
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
-  uint32_t board_end;              /* one past the highest entry of the board that was ever used */
-  uint32_t board_changes;          /* raised after each change of the board: who reads it looks again */
-  uint32_t slots_used;             /* recorder: slots that were ever offered are those below */
+  uint32_t table_end;              /* one past the highest entry of the thread table that was ever used */
+  uint32_t table_changes;          /* raised after each change of the thread table: readers read it again */
+  uint32_t chunks_used;            /* recorder: the chunks with lower numbers have been offered at least once */
   uint32_t pad;
   uint64_t alloc_control; /* control: 0 = as it began; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
   uint64_t reserved[11];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
-  uint64_t execs[SPOOL_EXECS];   /* from pid % SPOOL_EXECS on: pid | process << 32 of an image that is calling exec */
+  uint64_t handoffs
+      [SPOOL_HANDOFFS]; /* exec handoffs, from pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec */
 };
 
 struct chunk_header {
   uint32_t process;       /* 0 = free, else the id of the process that writes here */
-  uint32_t cursor;        /* next free line; may pass SPOOL_CHUNK_LINES when the chunk is full */
-  uint32_t closed;        /* 1 = no writer will claim another line */
+  uint32_t cursor;        /* next free slot; may pass SPOOL_CHUNK_SLOTS when the chunk is full */
+  uint32_t closed;        /* 1 = no writer will claim another slot */
   int32_t pid;            /* of the process, as it sees itself */
   uint64_t offer;         /* which offer this was: chunks of a process are in time order of their offers */
   int64_t opened_ns;      /* CLOCK_MONOTONIC */
@@ -99,14 +101,14 @@ struct chunk_header {
   uint64_t reserved[3];
 };
 
-#define BOARD_FREE 0
-#define BOARD_FILLING 1 /* somebody's, not to be read yet */
-#define BOARD_LIVE 2
-#define BOARD_ENDED                                                                                                    \
+#define ENTRY_FREE 0
+#define ENTRY_FILLING 1 /* somebody's, not to be read yet */
+#define ENTRY_LIVE 2
+#define ENTRY_ENDED                                                                                                    \
   3 /* the thread is over: end_ns and cpu_end_ns stand. Freed by the watcher, or taken again when full */
 
 /* A thread that lives, as the watcher needs to know it. Filled by the thread itself. */
-struct board_entry {
+struct thread_entry {
   uint32_t state;   /* BOARD_* */
   uint32_t process; /* id of its process */
   uint32_t thread;  /* its id */
@@ -127,7 +129,7 @@ struct board_entry {
 
 #define PROCESS_WATCHER 2147483647 /* owner of the watcher's chunks; no process has this id */
 
-/* head = kind | lines << 16 */
+/* head = kind | slots << 16 */
 #define RECORD_PROCESS_START 1
 #define RECORD_PROCESS_END 2
 #define RECORD_THREAD_START 3
@@ -144,7 +146,7 @@ struct board_entry {
 #define RECORD_COPY 14
 #define RECORD_GC 15
 #define RECORD_HEAP 16
-#define SPOOL_PAD 17 /* no record: lines that nobody uses */
+#define SPOOL_PAD 17 /* not a record: slots that nobody uses */
 #define RECORD_WAIT 18
 #define RECORD_TASK 19
 #define RECORD_DEVICE_CALL 20
@@ -517,28 +519,29 @@ struct record_device_block {
 
 #ifndef SCALENE_TRACE_CFFI
 _Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits its page");
-_Static_assert(sizeof(struct chunk_header) == SPOOL_LINE_BYTES, "chunk header is one line");
-_Static_assert(sizeof(struct record_process_start) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_process_end) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_thread_start) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_thread_end) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_tick) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_memory) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_node) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_code) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_module) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_alloc) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_free) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_note) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_type) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_copy) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_gc) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_heap) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_wait) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_task) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_device_call) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct record_device_block) == SPOOL_LINE_BYTES, "one line");
-_Static_assert(sizeof(struct board_entry) * SPOOL_BOARD == SPOOL_BOARD_BYTES, "the board fits its place");
+_Static_assert(sizeof(struct chunk_header) == SPOOL_SLOT_BYTES, "chunk header is one slot");
+_Static_assert(sizeof(struct record_process_start) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_process_end) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_thread_start) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_thread_end) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_tick) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_memory) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_node) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_code) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_module) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_alloc) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_free) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_note) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_type) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_copy) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_gc) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_heap) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_wait) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_task) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_device_call) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_device_block) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct thread_entry) * SPOOL_THREAD_TABLE == SPOOL_THREAD_TABLE_BYTES,
+               "the thread table fits its place");
 #endif
 
 #endif

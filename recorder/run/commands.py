@@ -149,7 +149,7 @@ class Control:
             "paused": bool(header.paused),
             "processes": int(header.processes),
             "threads": int(header.threads),
-            "spool_bytes": int(header.slots_used) * CHUNK_BYTES,
+            "spool_bytes": int(header.chunks_used) * CHUNK_BYTES,
             "settings": self._settings(),
         }
 

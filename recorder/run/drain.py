@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_LINES, LINE_BYTES, frame_of, part_path
+from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, frame_of, part_path
 from ...formats.spool.layout import ffi
 from .space import SpoolSpace, own_pid_namespace
 
@@ -84,14 +84,14 @@ class Drain:
         """Drains the chunk if it is finished; False when the disk takes nothing."""
         if slot in self._stored:
             return self._release(slot)
-        header = _header(self._space.first_bytes(slot, LINE_BYTES))
+        header = _header(self._space.first_bytes(slot, SLOT_BYTES))
         if header.process == 0 or not (header.closed or self._is_dead(header)):
             return True
         data = self._space.first_bytes(slot, CHUNK_BYTES)
-        used = min(max(1, int(header.cursor)), CHUNK_LINES) * LINE_BYTES
-        if not _is_finished(data, used // LINE_BYTES) and not self._is_dead(header):
+        used = min(max(1, int(header.cursor)), CHUNK_SLOTS) * SLOT_BYTES
+        if not _is_finished(data, used // SLOT_BYTES) and not self._is_dead(header):
             return True
-        if used > LINE_BYTES and not self._store(int(header.process), int(header.offer), data[LINE_BYTES:used]):
+        if used > SLOT_BYTES and not self._store(int(header.process), int(header.offer), data[SLOT_BYTES:used]):
             return False
         return self._release(slot)
 
@@ -145,7 +145,7 @@ def _header(data: bytes) -> Any:
 
 def _is_finished(data: bytes, used: int) -> bool:
     """Does each of the ``used`` lines of a closed chunk belong to a record that was published?"""
-    heads = memoryview(data).cast("I")[:: LINE_BYTES // 4].tolist()
+    heads = memoryview(data).cast("I")[:: SLOT_BYTES // 4].tolist()
     line = 1
     while line < used and heads[line] & 0xFFFF and heads[line] >> 16:
         line += heads[line] >> 16

@@ -13,7 +13,7 @@ from ..folder.contents import RSS_STRUCT, append_whole
 from .space import SpoolSpace, own_pid_namespace
 
 _C = constants()
-_LINE_BYTES = _C["SPOOL_LINE_BYTES"]
+_SLOT_BYTES = _C["SPOOL_SLOT_BYTES"]
 #: A process begins its first chunk with its start record, or nearly so.
 _HEAD_LINES = 16
 _FIRST_INTERVAL_S = 0.1
@@ -76,11 +76,11 @@ class Residents:
 
     def _look_at(self, slot: int) -> None:
         """Looks for a start record among the first records of a chunk, again later if those are not written yet."""
-        data = self._space.first_bytes(slot, _HEAD_LINES * _LINE_BYTES)
+        data = self._space.first_bytes(slot, _HEAD_LINES * _SLOT_BYTES)
         chunk = ffi().from_buffer("struct chunk_header *", data)
         process, line = int(chunk.process), 1
         while process and line < _HEAD_LINES:
-            record = ffi().from_buffer("struct record_process_start *", data[line * _LINE_BYTES :])
+            record = ffi().from_buffer("struct record_process_start *", data[line * _SLOT_BYTES :])
             kind, lines = record.head & 0xFFFF, record.head >> 16
             if kind == _C["RECORD_PROCESS_START"]:
                 self._watch(int(record.pid), process, int(chunk.pid_namespace))

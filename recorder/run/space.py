@@ -32,7 +32,7 @@ class SpoolSpace:
 
     ``in_use``: slots whose offers were taken, by slot the offer; ``failures``: how often space could not be had. What was
     offered is remembered here: a program that writes where it should not may hit the spool.
-    Invariants: taken <= offered; every slot below ``header.slots_used`` has disk space of its own and is offered, in use
+    Invariants: taken <= offered; every slot below ``header.chunks_used`` has disk space of its own and is offered, in use
     or free.
     """
 
@@ -79,7 +79,7 @@ class SpoolSpace:
     def release(self, slot: int) -> None:
         """Empties a chunk that nobody writes to any more, to be offered again. Its header says first that it is
         nobody's, with the cursor at the end, where a writer that was held up long ago finds no room. Raises OSError."""
-        header = ffi().new("struct chunk_header *", {"cursor": _C["SPOOL_CHUNK_LINES"], "closed": 1})
+        header = ffi().new("struct chunk_header *", {"cursor": _C["SPOOL_CHUNK_SLOTS"], "closed": 1})
         empty = bytes(ffi().buffer(header)).ljust(CHUNK_BYTES, b"\0")
         if os.pwrite(self.descriptor, empty, CHUNKS_OFFSET + slot * CHUNK_BYTES) != CHUNK_BYTES:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
@@ -99,7 +99,7 @@ class SpoolSpace:
         header.version = _C["SPOOL_VERSION"]
         header.chunk_bytes = CHUNK_BYTES
         header.ring_entries = _C["SPOOL_RING"]
-        header.chunk_slots = self.slots
+        header.chunk_count = self.slots
         header.recorder_pid = os.getpid()
         header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
@@ -132,7 +132,7 @@ class SpoolSpace:
             for _ in range(count):
                 self._offer(self._used)
                 self._used += 1
-                self.header.slots_used = self._used
+                self.header.chunks_used = self._used
         return self._used < self.slots or self._ahead() > 0
 
     def _offer(self, slot: int) -> None:

@@ -4,9 +4,17 @@
  * time among the stacks and classes that they meet: what passed between two looks that met the same wait is that wait's;
  * between two different ones, half each; and what no look has met stays owed and goes to the next wait that is met. So
  * the sum is exact, and short waits get their share because they are met as often as they deserve. */
+#include "watch/threads.h"
+
 #include <sys/syscall.h>
 
-#include "watch.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "watch/reading/proc.h"
+#include "watch/stack.h"
 
 #define LEAST_WAIT_NS 100000      /* shorter ones stay owed */
 #define DELAY_PORTION_NS 20000000 /* delays are given to a stack in portions of this, */
@@ -65,7 +73,7 @@ static void wait_add(struct wait *wait, int64_t waited_ns, int64_t end_ns) {
 
 /* Waiting time that no wait has yet. Negative after a look that had to guess. */
 static int64_t owed_ns(const struct watched *thread, const struct schedule *now, int64_t t_ns) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   int64_t run_ns = now->run_ns - entry->cpu_start_ns, delay_ns = now->delay_ns - thread->base_delay_ns;
   return t_ns - entry->start_ns - run_ns - delay_ns - thread->charged_ns;
 }
@@ -112,7 +120,7 @@ static int64_t delay_owed(const struct watched *thread, const struct schedule *n
 }
 
 /* A thread on the CPU may move while its stack is read: then the next look does. */
-static void look_at_delay(struct watched *thread, const struct schedule *now, bool moving, int64_t t_ns) {
+static void observe_delay(struct watched *thread, const struct schedule *now, bool moving, int64_t t_ns) {
   int64_t delay_ns = delay_owed(thread, now);
   if (delay_ns < DELAY_PORTION_NS || delay_ns < thread->delay_charged_ns / DELAY_SHARE) return;
   uint64_t stack = thread->stack;
@@ -122,7 +130,7 @@ static void look_at_delay(struct watched *thread, const struct schedule *now, bo
 
 /* ---- what it waits for ---- */
 
-static bool in_runtime(const struct board_entry *entry, uint64_t address) {
+static bool in_runtime(const struct thread_entry *entry, uint64_t address) {
   return address - entry->runtime < entry->runtime_bytes;
 }
 
@@ -142,7 +150,7 @@ static bool is_asleep(int32_t number) {
 
 /* WAIT_*; 0 = it is stopped, which is no waiting. */
 static uint32_t class_of(const struct watched *thread, const struct system_call *call) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   if (call->number == SYS_futex && in_runtime(entry, call->arguments)) return WAIT_GIL;
   if (is_asleep(call->number)) return WAIT_SLEEP;
   char state = proc_state(entry->pid, entry->tid);
@@ -152,7 +160,7 @@ static uint32_t class_of(const struct watched *thread, const struct system_call 
 
 /* ---- looks ---- */
 
-struct look {
+struct poll {
   struct schedule schedule;
   int64_t t_ns;
   struct system_call call;
@@ -166,59 +174,59 @@ static bool same_schedule(const struct schedule *a, const struct schedule *b) {
 
 /* Where the thread waits: consistent, because it was blocked before the walk and has not got the CPU until after it (the
  * count in schedstat rises at that moment, and is never stale). */
-static enum answer read_wait(struct watched *thread, struct look *look) {
-  const struct board_entry *entry = &thread->entry;
+static enum call_state read_wait(struct watched *thread, struct poll *poll) {
+  const struct thread_entry *entry = &thread->entry;
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
     struct schedule later;
-    enum answer answer = proc_call(entry->pid, entry->tid, &look->call);
-    if (answer != ANSWER_BLOCKED) return answer;
-    look->class = class_of(thread, &look->call);
-    bool whole = stack_read(thread, false, &look->stack);
-    if (!proc_schedule(thread->schedule_fd, &later)) return ANSWER_GONE;
-    if (same_schedule(&look->schedule, &later)) {
+    enum call_state state = proc_call(entry->pid, entry->tid, &poll->call);
+    if (state != CALL_BLOCKED) return state;
+    poll->class = class_of(thread, &poll->call);
+    bool whole = stack_read(thread, false, &poll->stack);
+    if (!proc_schedule(thread->schedule_fd, &later)) return CALL_GONE;
+    if (same_schedule(&poll->schedule, &later)) {
       if (!whole) loss_add(LOSS_waits_torn);
-      return ANSWER_BLOCKED;
+      return CALL_BLOCKED;
     }
-    look->schedule = later;
-    look->t_ns = clock_now_ns();
+    poll->schedule = later;
+    poll->t_ns = clock_now_ns();
   }
-  return ANSWER_RUNNING;
+  return CALL_RUNNING;
 }
 
-static bool continues(const struct watched *thread, const struct look *look) {
-  int64_t run_ns = look->schedule.run_ns - thread->seen.run_ns;
-  return thread->condition == CONDITION_BLOCKED && is_same(&thread->wait, look->class, look->stack) &&
-         run_ns <= (look->t_ns - thread->looked_ns) / LITTLE;
+static bool continues(const struct watched *thread, const struct poll *poll) {
+  int64_t run_ns = poll->schedule.run_ns - thread->seen.run_ns;
+  return thread->condition == CONDITION_BLOCKED && is_same(&thread->wait, poll->class, poll->stack) &&
+         run_ns <= (poll->t_ns - thread->polled_ns) / LITTLE;
 }
 
-static void met_waiting(struct watched *thread, const struct look *look) {
-  int64_t owed = owed_ns(thread, &look->schedule, look->t_ns);
-  thread->stack = look->stack;
-  if (!look->class) {
+static void observed_waiting(struct watched *thread, const struct poll *poll) {
+  int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
+  thread->stack = poll->stack;
+  if (!poll->class) {
     thread->charged_ns += owed;
     thread->wait.facts.wait_class = 0;
     return;
   }
   give_back(thread, owed);
-  if (!continues(thread, look)) {
+  if (!continues(thread, poll)) {
     if (thread->condition == CONDITION_BLOCKED && owed > 0) {
       charge(thread, owed / 2, thread->wait.facts.end_ns + owed / 2);
       owed -= owed / 2;
     }
-    wait_open(&thread->wait, thread, look->class, look->stack, look->t_ns - (owed > 0 ? owed : 0));
-    thread->wait.facts.syscall = look->call.number;
-    thread->blocked_ns = look->t_ns;
+    wait_open(&thread->wait, thread, poll->class, poll->stack, poll->t_ns - (owed > 0 ? owed : 0));
+    thread->wait.facts.syscall = poll->call.number;
+    thread->blocked_ns = poll->t_ns;
   }
   thread->wait.facts.looks++;
-  charge(thread, owed, look->t_ns);
+  charge(thread, owed, poll->t_ns);
 }
 
 /* The longer a wait lasts, and the more threads there are, the more seldom is it looked at. */
-static int64_t next_look(const struct watched *thread, int64_t period_ns) {
-  int64_t length_ns = thread->looked_ns - thread->blocked_ns, crowd = thread->process->count;
+static int64_t next_poll(const struct watched *thread, int64_t period_ns) {
+  int64_t length_ns = thread->polled_ns - thread->blocked_ns, crowd = thread->process->count;
   int64_t pause_ns = length_ns / BACK_OFF * (crowd < CROWD ? crowd : CROWD) / CROWD;
   if (thread->condition != CONDITION_BLOCKED || pause_ns < period_ns) pause_ns = 0;
-  return thread->looked_ns + (pause_ns < LONGEST_NS ? pause_ns : LONGEST_NS);
+  return thread->polled_ns + (pause_ns < LONGEST_NS ? pause_ns : LONGEST_NS);
 }
 
 /* What it waits for now is not known: the wait that it was last met in goes on no longer. */
@@ -233,55 +241,55 @@ static bool refuse(struct watched *thread) {
   return true;
 }
 
-static bool look_closely(struct watched *thread, struct look *look) {
-  enum answer answer = read_wait(thread, look);
-  if (answer == ANSWER_GONE) return false;
-  if (answer == ANSWER_REFUSED) return refuse(thread);
+static bool observe_closely(struct watched *thread, struct poll *poll) {
+  enum call_state state = read_wait(thread, poll);
+  if (state == CALL_GONE) return false;
+  if (state == CALL_REFUSED) return refuse(thread);
   if (thread->process->refusals < REFUSED) thread->process->refusals = 0; /* given up meanwhile: for good */
-  if (answer == ANSWER_BLOCKED) {
-    met_waiting(thread, look);
+  if (state == CALL_BLOCKED) {
+    observed_waiting(thread, poll);
   } else {
-    close_wait(thread, owed_ns(thread, &look->schedule, look->t_ns), look->t_ns);
+    close_wait(thread, owed_ns(thread, &poll->schedule, poll->t_ns), poll->t_ns);
     thread->wait.facts.wait_class = 0;
   }
-  look_at_delay(thread, &look->schedule, answer != ANSWER_BLOCKED, look->t_ns);
-  bool waits = answer == ANSWER_BLOCKED && look->class;
+  observe_delay(thread, &poll->schedule, state != CALL_BLOCKED, poll->t_ns);
+  bool waits = state == CALL_BLOCKED && poll->class;
   thread->condition = waits ? CONDITION_BLOCKED : CONDITION_RUNNING;
   return true;
 }
 
 void account_begin(struct watched *thread, int64_t since_ns) {
-  struct board_entry *entry = &thread->entry;
+  struct thread_entry *entry = &thread->entry;
   struct schedule now;
   bool known = proc_schedule(thread->schedule_fd, &now);
   if (known && entry->start_ns < since_ns) {
     entry->start_ns = since_ns;
     entry->cpu_start_ns = now.run_ns;
   }
-  thread->looked_ns = entry->start_ns;
+  thread->polled_ns = entry->start_ns;
   if (known) thread->base_delay_ns = now.delay_ns;
 }
 
-bool account_look(struct watched *thread, int64_t period_ns) {
-  struct look look = {.stack = 0};
-  if (!proc_schedule(thread->schedule_fd, &look.schedule)) return false;
-  if (!look.schedule.count) return refuse(thread); /* a kernel that does not count */
-  look.t_ns = clock_now_ns();
-  if (thread->condition == CONDITION_BLOCKED && same_schedule(&look.schedule, &thread->seen)) {
+bool account_observe(struct watched *thread, int64_t period_ns) {
+  struct poll poll = {.stack = 0};
+  if (!proc_schedule(thread->schedule_fd, &poll.schedule)) return false;
+  if (!poll.schedule.count) return refuse(thread); /* a kernel that does not count */
+  poll.t_ns = clock_now_ns();
+  if (thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen)) {
     thread->wait.facts.looks++;
-    charge(thread, owed_ns(thread, &look.schedule, look.t_ns), look.t_ns);
-  } else if (!look_closely(thread, &look)) {
+    charge(thread, owed_ns(thread, &poll.schedule, poll.t_ns), poll.t_ns);
+  } else if (!observe_closely(thread, &poll)) {
     return false;
   }
-  thread->seen = look.schedule;
-  thread->looked_ns = look.t_ns;
-  thread->due_ns = next_look(thread, period_ns);
+  thread->seen = poll.schedule;
+  thread->polled_ns = poll.t_ns;
+  thread->due_ns = next_poll(thread, period_ns);
   return true;
 }
 
 void account_rest(struct watched *thread, int64_t t_ns) {
   charge(thread, owed_ns(thread, &thread->seen, t_ns), t_ns);
-  thread->looked_ns = t_ns;
+  thread->polled_ns = t_ns;
 }
 
 /* ---- ends ---- */
@@ -292,14 +300,14 @@ static void leave_delay(struct watched *thread, int64_t t_ns) {
 }
 
 void account_gone(struct watched *thread, int64_t until_ns) {
-  if (thread->condition == CONDITION_BLOCKED && until_ns > thread->looked_ns)
+  if (thread->condition == CONDITION_BLOCKED && until_ns > thread->polled_ns)
     charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
-  if (thread->condition != CONDITION_NEW) leave_delay(thread, thread->looked_ns);
+  if (thread->condition != CONDITION_NEW) leave_delay(thread, thread->polled_ns);
 }
 
 /* What no look has met has no stack. */
 void account_ended(struct watched *thread) {
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   struct schedule end = {entry->cpu_end_ns, thread->seen.delay_ns, 0};
   if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
   int64_t owed = owed_ns(thread, &end, entry->end_ns);

@@ -1,7 +1,14 @@
 /* Where a process keeps its tasks of asyncio: the weak set in asyncio.tasks, and which thread runs which event loop. */
-#include "watch.h"
+#include "watch/asyncio.h"
 
-#include "python.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/saferead.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+#include "watch/reading/remote.h"
+#include "watch/stack.h"
+#include "watch/threads.h"
 
 #define SEARCH_NS 15000000          /* between two looks whether asyncio was imported; */
 #define SEARCH_SHARE 100            /* they may take one part in so many of one core */
@@ -36,7 +43,7 @@ static uintptr_t find_set(struct asyncio *asyncio) {
 static void search(struct process *process, uintptr_t runtime, int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
   uintptr_t interpreter = asyncio->modules ? 0 : remote_main_interpreter(runtime);
-  if (interpreter) asyncio->modules = remote_word(interpreter + (uintptr_t)python_layout->interp_modules);
+  if (interpreter) asyncio->modules = remote_word(interpreter + (uintptr_t)target.layout->interp_modules);
   if (asyncio->modules && !asyncio->module) asyncio->module = find_module(asyncio, now_ns);
   if (asyncio->module) asyncio->tasks = find_set(asyncio);
 }
@@ -49,7 +56,7 @@ bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   if (asyncio->tasks) return true;
   int64_t pause_ns = (clock_thread_cpu_ns() - started_ns) * SEARCH_SHARE;
   asyncio->due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
-  asyncio->looked_ns = now_ns; /* what is found next time has come since */
+  asyncio->polled_ns = now_ns; /* what is found next time has come since */
   return false;
 }
 
@@ -59,13 +66,13 @@ static uintptr_t loop_of_holder(struct process *process, uintptr_t holder) {
   char bytes[32];
   int32_t pid;
   if (!holder || !safe_read(bytes, (void *)holder, sizeof bytes)) return 0;
-  if (remote_kind(&process->asyncio.kinds, remote_at(bytes, OBJECT_TYPE)) != KIND_HOLDER) return holder; /* 3.12 */
+  if (remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE)) != KIND_HOLDER) return holder; /* 3.12 */
   memcpy(&pid, bytes + HOLDER_PID, sizeof pid);
-  return pid == process->pid ? remote_at(bytes, HOLDER_LOOP) : 0; /* a forked child has its parent's */
+  return pid == process->pid ? word_at(bytes, HOLDER_LOOP) : 0; /* a forked child has its parent's */
 }
 
 static uintptr_t loop_of(struct process *process, uintptr_t state) {
-  const struct python_layout *layout = python_layout;
+  const struct python_layout *layout = target.layout;
   if (layout->tstate_loop >= 0) return remote_word(state + (uintptr_t)layout->tstate_loop);
   uintptr_t dict = remote_word(state + (uintptr_t)layout->tstate_dict);
   if (!dict) return 0;
@@ -126,7 +133,7 @@ int asyncio_coroutine_at(struct process *process, uintptr_t task) {
   size_t size = remote_instance_bytes(remote_word(task + OBJECT_TYPE));
   if (size > sizeof bytes || !safe_read(bytes, (void *)task, size)) return 0;
   for (int at = FIRST_COROUTINE; at + 16 <= (int)size && !asyncio->coroutine_at; at += 8) {
-    if (is_coroutine(asyncio, remote_at(bytes, at))) asyncio->coroutine_at = at;
+    if (is_coroutine(asyncio, word_at(bytes, at))) asyncio->coroutine_at = at;
   }
   return asyncio->coroutine_at;
 }

@@ -2,11 +2,20 @@
  *
  * Many tasks are read at once, level by level. A process that has run meanwhile is read twice: a task counts when it is
  * the same both times, for then it was so in between. */
-#include "watch.h"
+#include "watch/tasks.h"
 
-#include "chain.h"
-#include "dictionary.h"
-#include "python.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/stacks/chain.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
+#include "shared/words.h"
+#include "watch/asyncio.h"
+#include "watch/reading/proc.h"
+#include "watch/reading/remote.h"
+#include "watch/threads.h"
 
 #define OBJECT_BYTES 208 /* of a generator: with its frame and some of its slots, from 3.11 on */
 #define LEAST_OBJECT_BYTES 152
@@ -46,13 +55,7 @@ static struct {
 
 static uint64_t mixed(uint64_t hash, uint64_t value) { return dictionary_node_hash(hash, value, 0); }
 
-static int32_t int_at(const char *bytes, int offset) {
-  int32_t value;
-  memcpy(&value, bytes + offset, sizeof value);
-  return value;
-}
-
-static bool is_310(void) { return python_layout->frame_owner < 0; }
+static bool is_310(void) { return target.layout->frame_owner < 0; }
 
 /* ---- one generator ---- */
 
@@ -61,18 +64,18 @@ enum generator { SUSPENDED_AT_YIELD, SUSPENDED_IN_AWAIT, NOT_SUSPENDED };
 /* 3.10: the instruction after the last is YIELD_FROM. 3.11, 3.12: it is a RESUME that says so. */
 static bool awaits_by_bytecode(const char *frame) {
   enum { YIELD_FROM = 72, RESUMED_IN_YIELD_FROM = 2 };
-  uintptr_t instruction = remote_at(frame, python_layout->frame_instruction) + 2;
+  uintptr_t instruction = word_at(frame, target.layout->frame_instruction) + 2;
   unsigned char unit[2] = {0, 0};
   if (!is_310()) return safe_read(unit, (void *)instruction, 2) && (unit[1] & 3) >= RESUMED_IN_YIELD_FROM;
-  uintptr_t code = remote_at(frame, python_layout->frame_code);
-  uintptr_t bytes = remote_word(code + (uintptr_t)python_layout->code_bytecode);
-  intptr_t index = int_at(frame, python_layout->frame_instruction) + 1;
+  uintptr_t code = word_at(frame, target.layout->frame_code);
+  uintptr_t bytes = remote_word(code + (uintptr_t)target.layout->code_bytecode);
+  intptr_t index = int_at(frame, target.layout->frame_instruction) + 1;
   return bytes && safe_read(unit, (void *)(bytes + BYTES_DATA + (uintptr_t)(2 * index)), 2) && unit[0] == YIELD_FROM;
 }
 
 /* `state`: of the generator; from 3.13 on it says both. */
 static enum generator state_of(int state, const char *frame, enum kind kind) {
-  if (python_layout->version >= 0x30d) {
+  if (target.layout->version >= 0x30d) {
     return state == -1 ? SUSPENDED_IN_AWAIT : state == -2 ? SUSPENDED_AT_YIELD : NOT_SUSPENDED;
   }
   if (state != -1) return NOT_SUSPENDED;
@@ -82,17 +85,17 @@ static enum generator state_of(int state, const char *frame, enum kind kind) {
 
 /* What is on top of the frame's stack: what it awaits. `frame` holds `size` bytes from `address` on. */
 static uintptr_t top_of(uintptr_t address, const char *frame, size_t size) {
-  const struct python_layout *layout = python_layout;
+  const struct python_layout *layout = target.layout;
   int32_t depth = int_at(frame, layout->frame_depth);
   if (depth <= 0 || depth > MAX_SLOTS) return 0;
-  uintptr_t values = is_310() ? remote_at(frame, layout->frame_values) : address + (uintptr_t)layout->frame_values;
+  uintptr_t values = is_310() ? word_at(frame, layout->frame_values) : address + (uintptr_t)layout->frame_values;
   uintptr_t top = values + 8 * (uintptr_t)(depth - 1);
-  return top >= address && top - address + 8 <= size ? remote_at(frame, (int)(top - address)) : remote_word(top);
+  return top >= address && top - address + 8 <= size ? word_at(frame, (int)(top - address)) : remote_word(top);
 }
 
 static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {
   scratch.frames = 0;
-  if (step_count >= STEPS || !chain_add(&scratch, address, frame) || !scratch.frames) return false;
+  if (step_count >= STEPS || !chain_add(&target, &scratch, address, frame) || !scratch.frames) return false;
   steps[step_count] = (struct step){scratch.entry[0], walk->last};
   walk->last = step_count++;
   walk->identity =
@@ -102,29 +105,29 @@ static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {
 }
 
 /* One step inwards. An outermost coroutine that is not suspended runs, or has not begun; an inner one has moved. */
-static void step_in(struct sight *sight, struct walk *walk, enum kind kind, int state, uintptr_t address,
-                    const char *frame, size_t size) {
+static void step_in(struct task_observation *observation, struct walk *walk, enum kind kind, int state,
+                    uintptr_t address, const char *frame, size_t size) {
   enum generator generator = state_of(state, frame, kind);
   walk->at = 0;
   if (generator == NOT_SUSPENDED) {
-    sight->state = walk->last < 0 ? SIGHT_RUNNING : SIGHT_MOVING;
+    observation->state = walk->last < 0 ? TASK_RUNNING : TASK_MOVING;
     return;
   }
   if (!add_step(walk, address, frame)) {
-    sight->state = SIGHT_MOVING;
+    observation->state = TASK_MOVING;
     return;
   }
-  sight->state = SIGHT_SUSPENDED;
+  observation->state = TASK_SUSPENDED;
   if (generator == SUSPENDED_IN_AWAIT) walk->at = top_of(address, frame, size);
   walk->identity = mixed(walk->identity, walk->at);
 }
 
 /* ---- a level: the next object of each task ---- */
 
-static int gather(const struct sight *sights, int count, uintptr_t *from) {
+static int gather(const struct task_observation *observations, int count, uintptr_t *from) {
   int active = 0;
   for (int i = 0; i < count; i++) {
-    from[i] = sights[i].state == SIGHT_GONE || sights[i].state == SIGHT_MOVING ? 0 : walks[i].at;
+    from[i] = observations[i].state == TASK_GONE || observations[i].state == TASK_MOVING ? 0 : walks[i].at;
     active += from[i] != 0;
   }
   return active;
@@ -135,7 +138,7 @@ static void read_whole(char *to, const uintptr_t *from, int count, size_t size, 
   remote_read_each(to, from, count, size);
   for (int i = 0; i < count; i++) {
     char *bytes = to + (size_t)i * size;
-    if (from[i] && !remote_at(bytes, OBJECT_TYPE)) (void)!safe_read(bytes, (void *)from[i], least);
+    if (from[i] && !word_at(bytes, OBJECT_TYPE)) (void)!safe_read(bytes, (void *)from[i], least);
   }
 }
 
@@ -143,110 +146,113 @@ static bool is_generator(enum kind kind) {
   return kind == KIND_COROUTINE || kind == KIND_GENERATOR || kind == KIND_ASYNC_GENERATOR;
 }
 
-static void step_in_310(struct process *process, struct sight *sights, int count) {
+static void step_in_310(struct process *process, struct task_observation *observations, int count) {
   uintptr_t from[AWAITS_BLOCK];
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
-    from[i] = walks[i].at && is_generator(kind) ? remote_at(object, python_layout->generator_frame) : 0;
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
+    from[i] = walks[i].at && is_generator(kind) ? word_at(object, target.layout->generator_frame) : 0;
   }
   read_whole(frames, from, count, FRAME_BYTES, LEAST_FRAME_BYTES);
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES, *frame = frames + (size_t)i * FRAME_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || !is_generator(kind)) continue;
-    int state = from[i] ? (signed char)frame[python_layout->generator_state] : 0; /* without a frame: it is over */
-    step_in(&sights[i], &walks[i], kind, state, from[i], frame, FRAME_BYTES);
+    int state = from[i] ? (signed char)frame[target.layout->generator_state] : 0; /* without a frame: it is over */
+    step_in(&observations[i], &walks[i], kind, state, from[i], frame, FRAME_BYTES);
   }
 }
 
-static void step_in_all(struct process *process, struct sight *sights, int count) {
-  int at = python_layout->generator_frame;
+static void step_in_all(struct process *process, struct task_observation *observations, int count) {
+  int at = target.layout->generator_frame;
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || !is_generator(kind)) continue;
-    int state = (signed char)object[python_layout->generator_state];
-    step_in(&sights[i], &walks[i], kind, state, walks[i].at + (uintptr_t)at, object + at, OBJECT_BYTES - (size_t)at);
+    int state = (signed char)object[target.layout->generator_state];
+    step_in(&observations[i], &walks[i], kind, state, walks[i].at + (uintptr_t)at, object + at,
+            OBJECT_BYTES - (size_t)at);
   }
 }
 
 /* Everything but generators: through what stands for one, or the end of the way. */
-static void pass_others(struct process *process, struct sight *sights, int count) {
+static void pass_others(struct process *process, struct task_observation *observations, int count) {
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(object, OBJECT_TYPE));
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || is_generator(kind)) continue;
-    walks[i].at = kind == KIND_WRAPPER ? remote_at(object, WRAPPED) : 0;
+    walks[i].at = kind == KIND_WRAPPER ? word_at(object, WRAPPED) : 0;
     walks[i].identity = mixed(walks[i].identity, walks[i].at);
-    if (walks[i].last < 0 && kind != KIND_WRAPPER) sights[i].state = SIGHT_UNREAD; /* a coroutine of native code */
+    if (walks[i].last < 0 && kind != KIND_WRAPPER) observations[i].state = TASK_UNREAD; /* a coroutine of native code */
   }
 }
 
-static void walk_in(struct process *process, struct sight *sights, int count) {
+static void walk_in(struct process *process, struct task_observation *observations, int count) {
   uintptr_t from[AWAITS_BLOCK];
   step_count = 0;
-  for (int depth = 0; depth < MAX_DEPTH && gather(sights, count, from); depth++) {
+  for (int depth = 0; depth < MAX_DEPTH && gather(observations, count, from); depth++) {
     for (int i = 0; i < count; i++) walks[i].at = from[i];
     read_whole(objects, from, count, OBJECT_BYTES, is_310() ? WRAPPED + 8 : LEAST_OBJECT_BYTES);
-    pass_others(process, sights, count);
+    pass_others(process, observations, count);
     if (is_310()) {
-      step_in_310(process, sights, count);
+      step_in_310(process, observations, count);
     } else {
-      step_in_all(process, sights, count);
+      step_in_all(process, observations, count);
     }
   }
-  for (int i = 0; i < count; i++) sights[i].truncated = walks[i].at != 0;
+  for (int i = 0; i < count; i++) observations[i].truncated = walks[i].at != 0;
 }
 
 /* ---- the tasks themselves ---- */
 
-static void read_references(struct process *process, const uintptr_t *references, struct sight *sights, int count) {
+static void read_references(struct process *process, const uintptr_t *references, struct task_observation *observations,
+                            int count) {
   char *bytes = objects;
   remote_read_each(bytes, references, count, REFERENCE_BYTES);
   for (int i = 0; i < count; i++, bytes += REFERENCE_BYTES) {
-    enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(bytes, OBJECT_TYPE));
-    uintptr_t task = kind == KIND_REFERENCE ? remote_at(bytes, REFERENCE_OBJECT) : 0;
-    sights[i] = (struct sight){.task = task & 7 ? 0 : task, .state = SIGHT_GONE};
+    enum kind kind = remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE));
+    uintptr_t task = kind == KIND_REFERENCE ? word_at(bytes, REFERENCE_OBJECT) : 0;
+    observations[i] = (struct task_observation){.task = task & 7 ? 0 : task, .state = TASK_GONE};
   }
 }
 
 /* `bytes`: null where it could not be read. */
-static void know_task(struct process *process, struct sight *sight, const char *bytes, int64_t now_ns) {
+static void know_task(struct process *process, struct task_observation *observation, const char *bytes,
+                      int64_t now_ns) {
   int at = process->asyncio.coroutine_at;
-  enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(bytes, OBJECT_TYPE));
-  if (!sight->task || kind != KIND_TASK || !at) {
-    if (sight->task && remote_at(bytes, OBJECT_TYPE)) sight->state = SIGHT_UNREAD;
+  enum kind kind = remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE));
+  if (!observation->task || kind != KIND_TASK || !at) {
+    if (observation->task && word_at(bytes, OBJECT_TYPE)) observation->state = TASK_UNREAD;
     return;
   }
-  sight->thread = asyncio_thread(process, remote_at(bytes, TASK_LOOP), now_ns);
-  if (!sight->thread) return; /* a task of a loop that does not run */
-  sight->coroutine = remote_at(bytes, at);
-  sight->name_object = remote_at(bytes, at + 8);
-  sight->state = SIGHT_RUNNING;
+  observation->thread = asyncio_thread(process, word_at(bytes, TASK_LOOP), now_ns);
+  if (!observation->thread) return; /* a task of a loop that does not run */
+  observation->coroutine = word_at(bytes, at);
+  observation->name_object = word_at(bytes, at + 8);
+  observation->state = TASK_RUNNING;
 }
 
-static void read_tasks(struct process *process, struct sight *sights, int count, int64_t now_ns) {
+static void read_tasks(struct process *process, struct task_observation *observations, int count, int64_t now_ns) {
   uintptr_t from[AWAITS_BLOCK];
   for (int i = 0; i < count; i++) {
-    from[i] = sights[i].task;
+    from[i] = observations[i].task;
     if (from[i] && !process->asyncio.coroutine_at) asyncio_coroutine_at(process, from[i]);
   }
   size_t size = (size_t)process->asyncio.coroutine_at + 16;
-  if (size > TASK_BYTES) return;
+  if (size > TASK_BYTES || count <= 0) return;
   remote_read_each(frames, from, count, size);
   for (int i = 0; i < count; i++) {
-    know_task(process, &sights[i], frames + (size_t)i * size, now_ns);
-    walks[i] = (struct walk){.at = sights[i].coroutine, .last = -1, .place = process->id};
-    walks[i].identity = mixed(sights[i].task, sights[i].coroutine);
+    know_task(process, &observations[i], frames + (size_t)i * size, now_ns);
+    walks[i] = (struct walk){.at = observations[i].coroutine, .last = -1, .place = process->id};
+    walks[i].identity = mixed(observations[i].task, observations[i].coroutine);
   }
 }
 
-static void check_names(struct sight *sights, int count) {
+static void check_names(struct task_observation *observations, int count) {
   uintptr_t from[AWAITS_BLOCK];
-  for (int i = 0; i < count; i++) from[i] = sights[i].state == SIGHT_SUSPENDED ? sights[i].name_object : 0;
+  for (int i = 0; i < count; i++) from[i] = observations[i].state == TASK_SUSPENDED ? observations[i].name_object : 0;
   remote_read_each(frames, from, count, NAME_PEEK);
-  for (int i = 0; i < count; i++) sights[i].name_check = names_check(from[i], frames + (size_t)i * NAME_PEEK);
+  for (int i = 0; i < count; i++) observations[i].name_check = names_check(from[i], frames + (size_t)i * NAME_PEEK);
 }
 
 /* ---- stacks ---- */
@@ -255,51 +261,52 @@ static bool intern(const struct walk *walk, bool truncated, uint64_t *stack) {
   scratch.frames = 0;
   for (int32_t at = walk->last; at >= 0 && scratch.frames < MAX_FRAMES; at = steps[at].outer)
     scratch.entry[scratch.frames++] = steps[at].entry;
-  if (!chain_verify(&scratch)) return false;
+  if (!chain_verify(&target, &scratch)) return false;
   if (truncated) loss_add(LOSS_deep_stack);
-  *stack = scratch.frames ? chain_intern(&scratch, truncated) : 0;
+  *stack = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
   return true;
 }
 
-static void find_stack(struct sight *sight, const struct walk *walk) {
+static void find_stack(struct task_observation *observation, const struct walk *walk) {
   size_t at = walk->place % PLACES;
   if (places[at].place == walk->place && ++places[at].uses % AGAIN) {
-    sight->stack = places[at].stack;
+    observation->stack = places[at].stack;
     return;
   }
   places[at].place = 0;
-  if (!intern(walk, sight->truncated, &sight->stack)) {
+  if (!intern(walk, observation->truncated, &observation->stack)) {
     loss_add(LOSS_tasks_torn);
     return;
   }
-  if (!sight->stack) return;
-  places[at].stack = sight->stack;
+  if (!observation->stack) return;
+  places[at].stack = observation->stack;
   places[at].place = walk->place;
 }
 
-static void look(struct process *process, const uintptr_t *references, struct sight *sights, int count,
-                 int64_t now_ns) {
-  read_references(process, references, sights, count);
-  read_tasks(process, sights, count, now_ns);
-  walk_in(process, sights, count);
+static void observe_all(struct process *process, const uintptr_t *references, struct task_observation *observations,
+                        int count, int64_t now_ns) {
+  read_references(process, references, observations, count);
+  read_tasks(process, observations, count, now_ns);
+  walk_in(process, observations, count);
 }
 
-void awaits_read(struct process *process, const uintptr_t *references, struct sight *sights, int count,
+void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
                  int64_t now_ns) {
   uint64_t before[AWAITS_BLOCK];
   int64_t clock_ns = proc_clock_ns(process->pid);
-  look(process, references, sights, count, now_ns);
+  observe_all(process, references, observations, count, now_ns);
   bool has_run = proc_clock_ns(process->pid) != clock_ns;
   for (int i = 0; i < count; i++) before[i] = walks[i].identity;
-  if (has_run) look(process, references, sights, count, now_ns);
-  check_names(sights, count);
+  if (has_run) observe_all(process, references, observations, count, now_ns);
+  check_names(observations, count);
   for (int i = 0; i < count; i++) {
-    if (sights[i].state == SIGHT_SUSPENDED && has_run && before[i] != walks[i].identity) sights[i].state = SIGHT_MOVING;
-    if (sights[i].state == SIGHT_MOVING && !has_run) {
-      sights[i].state = SIGHT_SUSPENDED;
+    if (observations[i].state == TASK_SUSPENDED && has_run && before[i] != walks[i].identity)
+      observations[i].state = TASK_MOVING;
+    if (observations[i].state == TASK_MOVING && !has_run) {
+      observations[i].state = TASK_SUSPENDED;
       loss_add(LOSS_tasks_torn);
-    } else if (sights[i].state == SIGHT_SUSPENDED) {
-      find_stack(&sights[i], &walks[i]);
+    } else if (observations[i].state == TASK_SUSPENDED) {
+      find_stack(&observations[i], &walks[i]);
     }
   }
 }

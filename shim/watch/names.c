@@ -1,8 +1,15 @@
 /* Names of tasks: what is before the number at their end is written once, since most differ in that alone. */
-#include "watch.h"
+#include "watch/tasks.h"
 
-#include "dictionary.h"
-#include "python.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+#include "watch/reading/remote.h"
+#include "watch/threads.h"
 
 #define MOST_CHARACTERS 200
 #define MOST_DIGITS 18
@@ -31,9 +38,9 @@ struct text {
 };
 
 static struct text text_of(const char *object) {
-  uint32_t state = (uint32_t)remote_at(object, STR_STATE);
-  uintptr_t length = remote_at(object, STR_LENGTH);
-  int data = state & 64 ? python_layout->ascii_data : python_layout->compact_data;
+  uint32_t state = (uint32_t)word_at(object, STR_STATE);
+  uintptr_t length = word_at(object, STR_LENGTH);
+  int data = state & 64 ? target.layout->ascii_data : target.layout->compact_data;
   bool compact = state & 32;
   return (struct text){length < MOST_CHARACTERS ? (uint32_t)length : MOST_CHARACTERS, compact ? state >> 2 & 7 : 0,
                        data};
@@ -42,9 +49,9 @@ static struct text text_of(const char *object) {
 uint64_t names_check(uintptr_t object, const char *bytes) {
   struct text text = text_of(bytes);
   size_t size = (size_t)text.length * text.kind, room = NAME_PEEK - (size_t)text.data;
-  uint64_t check = dictionary_node_hash(object, remote_at(bytes, LONG_TAG), 0);
+  uint64_t check = dictionary_node_hash(object, word_at(bytes, LONG_TAG), 0);
   if (!object || text.kind > 4) return check;
-  check = dictionary_node_hash(check, text.kind ? 0 : remote_at(bytes, LONG_DIGITS), 1);
+  check = dictionary_node_hash(check, text.kind ? 0 : word_at(bytes, LONG_DIGITS), 1);
   return hash_bytes(check, bytes + text.data, size < room ? size : room);
 }
 
@@ -83,15 +90,15 @@ static uint32_t digits_at_end(const char *data, uint32_t kind, uint32_t length) 
 /* ---- the part before the number ---- */
 
 static void write_prefix(uint64_t hash, const char *text, size_t bytes) {
-  unsigned lines = 1 + (unsigned)((bytes + SPOOL_LINE_BYTES - 1) / SPOOL_LINE_BYTES);
+  unsigned slots = 1 + (unsigned)((bytes + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
   if (known[hash % KNOWN] == hash) return;
-  struct record_type *record = spool_claim(lines);
+  struct record_type *record = spool_claim(slots);
   if (!record) return;
-  record->thread = this_thread.id;
+  record->thread = target.thread;
   record->type = hash;
   record->name_bytes = (uint32_t)bytes;
   __builtin_memcpy(record + 1, text, bytes);
-  spool_publish(record, RECORD_TYPE, lines);
+  spool_publish(record, RECORD_TYPE, slots);
   known[hash % KNOWN] = hash;
 }
 
@@ -113,7 +120,7 @@ static struct task_name named(const char *data, uint32_t kind, uint32_t length) 
 static struct task_name numbered(const char *object) {
   static const char prefix[] = "Task-";
   struct task_name name = named(prefix, 1, sizeof prefix - 1);
-  uint64_t digits = remote_at(object, LONG_TAG) >> 3, value = remote_at(object, LONG_DIGITS);
+  uint64_t digits = word_at(object, LONG_TAG) >> 3, value = word_at(object, LONG_DIGITS);
   uint64_t low = value & 0xffffffff, high = digits > 1 ? value >> 32 : 0;
   name.number = digits <= 2 ? (int64_t)(low | high << DIGIT_BITS) : -1;
   return name;
@@ -123,7 +130,7 @@ bool names_read(struct process *process, uintptr_t object, struct task_name *out
   char head[NAME_HEAD], data[4 * MOST_CHARACTERS];
   *out = (struct task_name){0, -1};
   if (!object || !safe_read(head, (void *)object, sizeof head)) return false;
-  enum kind kind = remote_kind(&process->asyncio.kinds, remote_at(head, OBJECT_TYPE));
+  enum kind kind = remote_kind(&process->asyncio.kinds, word_at(head, OBJECT_TYPE));
   if (kind == KIND_INT) *out = numbered(head);
   if (kind == KIND_INT) return true;
   struct text text = text_of(head);

@@ -2,10 +2,20 @@
  *
  * Nothing there is trusted: every address may be garbage by the time it is read. Reads are safe reads of that process,
  * loops are bounded, and a stack counts only when each of its frames leads to a code object (chain.c). */
-#include "chain.h"
-#include "dictionary.h"
-#include "python.h"
-#include "watch.h"
+#include "watch/stack.h"
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/stacks/chain.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
+#include "shared/stacks/target.h"
+#include "shared/words.h"
+#include "watch/reading/remote.h"
+#include "watch/threads.h"
 
 #define MAX_INTERPRETERS 64
 #define MAX_STATES 16384
@@ -22,22 +32,11 @@ static struct {
   char data[CHUNK_BYTES];
 } chunk;
 
-static uintptr_t word_at(const char *bytes, int offset) {
-  uintptr_t value;
-  memcpy(&value, bytes + offset, sizeof value);
-  return value;
-}
-
-static uintptr_t read_word(uintptr_t address) {
-  uintptr_t value;
-  return safe_read(&value, (void *)address, sizeof value) ? value : 0;
-}
-
 /* ---- which interpreter ---- */
 
 static void know_layout(struct watched *thread) {
   struct process *process = thread->process;
-  const struct board_entry *entry = &thread->entry;
+  const struct thread_entry *entry = &thread->entry;
   char runtime[RUNTIME_BYTES];
   process->layout_known = true;
   if (!entry->python_version || !entry->runtime || !entry->code_type) return;
@@ -49,17 +48,13 @@ static void know_layout(struct watched *thread) {
   if (process->layout && process->layout->interp_threads < 0) process->layout = NULL;
 }
 
-/* All that the shim's code reads of "this process" is that of the target from now on. */
 bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process->pid);
   if (!process->layout_known) know_layout(thread);
-  python_layout = process->layout;
-  python_version = thread->entry.python_version;
-  python_symbols.code_type = thread->entry.code_type;
-  dictionary_salt = process->id;
-  this_thread.id = thread->entry.thread;
-  return python_layout != NULL;
+  target = (struct stack_target){process->layout, thread->entry.code_type, process->id, thread->entry.python_version,
+                                 thread->entry.thread};
+  return target.layout != NULL;
 }
 
 /* ---- which thread state ---- */
@@ -85,7 +80,7 @@ static uint32_t give_state(struct process *process, uintptr_t state, uint64_t id
 static uint32_t search_interpreter(struct process *process, uintptr_t interpreter, uint32_t missing) {
   const struct python_layout *layout = process->layout;
   char state[STATE_BYTES];
-  uintptr_t at = read_word(interpreter + (uintptr_t)layout->interp_threads);
+  uintptr_t at = remote_word(interpreter + (uintptr_t)layout->interp_threads);
   for (int i = 0; at && missing && i < MAX_STATES; i++) {
     if (!safe_read(state, (void *)at, (size_t)layout->tstate_thread + 8)) break;
     missing -= give_state(process, at, word_at(state, layout->tstate_thread));
@@ -95,11 +90,11 @@ static uint32_t search_interpreter(struct process *process, uintptr_t interprete
 }
 
 static void search_states(struct process *process, uintptr_t runtime) {
-  uintptr_t at = read_word(runtime + (uintptr_t)process->layout->runtime_interpreters);
+  uintptr_t at = remote_word(runtime + (uintptr_t)process->layout->runtime_interpreters);
   uint32_t missing = count_missing(process);
   for (int i = 0; at && missing && i < MAX_INTERPRETERS; i++) {
     missing = search_interpreter(process, at, missing);
-    at = read_word(at + (uintptr_t)process->layout->interp_next);
+    at = remote_word(at + (uintptr_t)process->layout->interp_next);
   }
 }
 
@@ -126,24 +121,24 @@ static const char *frame_at(uintptr_t address) {
   if (address < 65536 || (address & 7)) return NULL;
   if (address >= chunk.start && address - chunk.start + FRAME_ROOM <= chunk.bytes)
     return chunk.data + (address - chunk.start);
-  return safe_read(scratch.copy, (void *)address, (size_t)python_layout->frame_bytes) ? scratch.copy : NULL;
+  return safe_read(scratch.copy, (void *)address, (size_t)target.layout->frame_bytes) ? scratch.copy : NULL;
 }
 
 /* Up to the innermost frame, which is the last in it. */
 static void read_chunk(const char *state, uintptr_t frame) {
   chunk.bytes = 0;
-  if (python_layout->tstate_chunk < 0) return;
-  chunk.start = word_at(state, python_layout->tstate_chunk);
+  if (target.layout->tstate_chunk < 0) return;
+  chunk.start = word_at(state, target.layout->tstate_chunk);
   size_t used = frame - chunk.start + FRAME_ROOM;
   if (used > sizeof chunk.data) used = sizeof chunk.data;
   chunk.bytes = safe_read_some(chunk.data, (void *)chunk.start, used);
 }
 
 static uintptr_t innermost(const char *state) {
-  const struct python_layout *layout = python_layout;
+  const struct python_layout *layout = target.layout;
   if (layout->tstate_frame >= 0) return word_at(state, layout->tstate_frame);
   uintptr_t frame = word_at(state, layout->tstate_cframe);
-  return frame ? read_word(frame + (uintptr_t)layout->cframe_frame) : 0;
+  return frame ? remote_word(frame + (uintptr_t)layout->cframe_frame) : 0;
 }
 
 static bool collect(uintptr_t address, bool *truncated) {
@@ -152,8 +147,8 @@ static bool collect(uintptr_t address, bool *truncated) {
     *truncated = scratch.frames >= MAX_FRAMES || seen >= 2 * MAX_FRAMES;
     if (*truncated) return true;
     const char *frame = frame_at(address);
-    if (!frame || !chain_add(&scratch, address, frame)) return false;
-    address = word_at(frame, python_layout->frame_previous);
+    if (!frame || !chain_add(&target, &scratch, address, frame)) return false;
+    address = word_at(frame, target.layout->frame_previous);
   }
   return true;
 }
@@ -161,7 +156,7 @@ static bool collect(uintptr_t address, bool *truncated) {
 /* false = it is not this thread's any more. */
 static bool read_state(struct watched *thread, char *state) {
   if (safe_read(state, (void *)thread->state, STATE_BYTES) &&
-      word_at(state, python_layout->tstate_thread) == thread->entry.pthread)
+      word_at(state, target.layout->tstate_thread) == thread->entry.pthread)
     return true;
   thread->state = 0;
   return false;
@@ -173,10 +168,10 @@ static bool walk(struct watched *thread, bool moving, uint64_t *hash) {
   if (!read_state(thread, state)) return false;
   uintptr_t frame = innermost(state);
   read_chunk(state, frame);
-  if (!collect(frame, &truncated) || !chain_verify(&scratch)) return false;
+  if (!collect(frame, &truncated) || !chain_verify(&target, &scratch)) return false;
   if (moving && (!read_state(thread, after) || innermost(after) != frame)) return false;
   if (truncated) loss_add(LOSS_deep_stack);
-  *hash = scratch.frames ? chain_intern(&scratch, truncated) : 0;
+  *hash = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
   return true;
 }
 

@@ -3,17 +3,28 @@
  * A look at a process meets all of its tasks, or a part of them that stands for all. What passed between two looks that met
  * a task at the same place is that place's; between two different ones, half each; a task that came or went between two
  * looks has half of that time. So the sums are right on average, however seldom the looks are. */
-#include "watch.h"
+#include "watch/tasks.h"
 
-#include "dictionary.h"
-#include "python.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+#include "watch/asyncio.h"
+#include "watch/reading/remote.h"
+#include "watch/stack.h"
+#include "watch/threads.h"
 
 #define LEAST_PAUSE_NS 20000000
 #define MOST_PAUSE_NS 5000000000
 #define COST_SHARE 400       /* a look may take one part in so many of one core */
 #define ROWS_FREE 4096       /* records that may be written at once, and */
 #define ROW_PAUSE_NS 5000000 /* in the long run: one in this time */
-#define MOST_LOOKED 1024     /* tasks of a process: with more of them, one stands for several */
+#define MOST_OBSERVED 1024   /* tasks of a process: with more of them, one stands for several */
 #define MOST_TABLE 4194304   /* slots of the set */
 #define FOLLOWED 32768       /* tasks of all processes */
 #define BUCKETS 16384
@@ -35,10 +46,10 @@ struct task {
   uintptr_t address, coroutine;
   uint64_t name_check;
   struct record_task facts;
-  struct record_task *record;   /* where it is published; null = not yet */
-  int64_t seen_ns;              /* when it was last met */
-  int64_t since_ns;             /* since when it is suspended there */
-  int64_t told_ns, told_end_ns; /* suspended_ns and end_ns as published */
+  struct record_task *record;             /* where it is published; null = not yet */
+  int64_t seen_ns;                        /* when it was last met */
+  int64_t since_ns;                       /* since when it is suspended there */
+  int64_t published_ns, published_end_ns; /* suspended_ns and end_ns as published */
   uint32_t id, pass, next;
   bool suspended;
 };
@@ -46,8 +57,8 @@ static struct task tasks[FOLLOWED];
 static uint32_t buckets[BUCKETS], free_list = NONE, task_end, last_id;
 static bool prepared;
 static int64_t rows_until_ns; /* up to when the records so far have used what they may */
-static uintptr_t references[MOST_LOOKED];
-static struct sight sights[AWAITS_BLOCK];
+static uintptr_t references[MOST_OBSERVED];
+static struct task_observation observations[AWAITS_BLOCK];
 
 static void prepare(void) {
   if (prepared) return;
@@ -61,22 +72,22 @@ static uint32_t *bucket_of(uint32_t process, uintptr_t address) {
   return &buckets[dictionary_node_hash(process, address, 0) % BUCKETS];
 }
 
-static struct task *find_task(uint32_t process, const struct sight *sight) {
-  for (uint32_t at = *bucket_of(process, sight->task); at != NONE; at = tasks[at].next) {
-    if (tasks[at].address == sight->task && tasks[at].facts.process == process) return &tasks[at];
+static struct task *find_task(uint32_t process, const struct task_observation *observation) {
+  for (uint32_t at = *bucket_of(process, observation->task); at != NONE; at = tasks[at].next) {
+    if (tasks[at].address == observation->task && tasks[at].facts.process == process) return &tasks[at];
   }
   return NULL;
 }
 
-static struct task *new_task(uint32_t process, const struct sight *sight) {
-  uint32_t at = free_list != NONE ? free_list : task_end, *bucket = bucket_of(process, sight->task);
+static struct task *new_task(uint32_t process, const struct task_observation *observation) {
+  uint32_t at = free_list != NONE ? free_list : task_end, *bucket = bucket_of(process, observation->task);
   if (at >= FOLLOWED) return NULL;
   if (at == free_list) {
     free_list = tasks[at].next;
   } else {
     task_end++;
   }
-  tasks[at] = (struct task){.address = sight->task, .id = ++last_id, .next = *bucket};
+  tasks[at] = (struct task){.address = observation->task, .id = ++last_id, .next = *bucket};
   tasks[at].facts.process = process;
   *bucket = at;
   return &tasks[at];
@@ -100,8 +111,8 @@ static void count_row(int64_t now_ns) {
 static void publish(struct task *task) {
   struct record_task *record = task->record, *facts = &task->facts;
   if (record && !spool_holds(record)) { /* its chunk is closed: what has come since goes into a new one */
-    facts->t_ns = task->told_end_ns;
-    facts->suspended_ns -= task->told_ns;
+    facts->t_ns = task->published_end_ns;
+    facts->suspended_ns -= task->published_ns;
     record = task->record = NULL;
   }
   if (!facts->suspended_ns) return;
@@ -114,13 +125,13 @@ static void publish(struct task *task) {
     count_row(facts->end_ns);
   }
   task->record = record;
-  task->told_ns = facts->suspended_ns;
-  task->told_end_ns = facts->end_ns;
+  task->published_ns = facts->suspended_ns;
+  task->published_end_ns = facts->end_ns;
 }
 
 /* So that little is lost should the recorder be killed. */
 static bool is_due(const struct task *task, int64_t now_ns) {
-  int64_t passed_ns = now_ns - task->told_end_ns, length_ns = now_ns - task->since_ns;
+  int64_t passed_ns = now_ns - task->published_end_ns, length_ns = now_ns - task->since_ns;
   if (task->record && spool_holds(task->record))
     return passed_ns >= PUBLISH_LEAST_NS && passed_ns >= length_ns / PUBLISH_SHARE;
   return passed_ns >= RENEW_LEAST_NS && passed_ns >= length_ns / RENEW_SHARE && rows_until_ns < now_ns;
@@ -133,14 +144,14 @@ static void suspended_until(struct task *task, int64_t from_ns, int64_t until_ns
   task->facts.end_ns = until_ns;
 }
 
-static void begin(struct task *task, const struct sight *sight, int64_t t_ns) {
-  task->suspended = sight->state == SIGHT_SUSPENDED;
+static void begin(struct task *task, const struct task_observation *observation, int64_t t_ns) {
+  task->suspended = observation->state == TASK_SUSPENDED;
   task->record = NULL;
-  task->since_ns = task->told_end_ns = task->facts.t_ns = task->facts.end_ns = task->seen_ns = t_ns;
-  task->told_ns = 0;
+  task->since_ns = task->published_end_ns = task->facts.t_ns = task->facts.end_ns = task->seen_ns = t_ns;
+  task->published_ns = 0;
   task->facts.suspended_ns = 0;
-  task->facts.stack = sight->stack;
-  task->facts.thread = sight->thread;
+  task->facts.stack = observation->stack;
+  task->facts.thread = observation->thread;
 }
 
 static void close_at(struct task *task, int64_t t_ns, double weight) {
@@ -150,46 +161,46 @@ static void close_at(struct task *task, int64_t t_ns, double weight) {
 
 /* ---- looks ---- */
 
-static bool is_same(const struct task *task, const struct sight *sight) {
-  return task->suspended == (sight->state == SIGHT_SUSPENDED) && task->facts.stack == sight->stack;
+static bool is_same(const struct task *task, const struct task_observation *observation) {
+  return task->suspended == (observation->state == TASK_SUSPENDED) && task->facts.stack == observation->stack;
 }
 
-static void name_task(struct process *process, struct task *task, const struct sight *sight) {
+static void name_task(struct process *process, struct task *task, const struct task_observation *observation) {
   struct task_name name;
-  names_read(process, sight->name_object, &name);
-  task->name_check = sight->name_check;
+  names_read(process, observation->name_object, &name);
+  task->name_check = observation->name_check;
   task->facts.task = task->id;
   task->facts.name = name.prefix;
   task->facts.number = name.number;
 }
 
 /* An address that another task has now, by its coroutine or its name: the one before is gone. */
-static bool is_another(const struct task *task, const struct sight *sight) {
-  if (task->coroutine != sight->coroutine) return true;
-  return sight->state == SIGHT_SUSPENDED && task->name_check && task->name_check != sight->name_check;
+static bool is_another(const struct task *task, const struct task_observation *observation) {
+  if (task->coroutine != observation->coroutine) return true;
+  return observation->state == TASK_SUSPENDED && task->name_check && task->name_check != observation->name_check;
 }
 
 /* The same name in another object: 3.13 makes a text of a number when it is asked. */
-static bool is_renamed(struct process *process, struct task *task, const struct sight *sight) {
+static bool is_renamed(struct process *process, struct task *task, const struct task_observation *observation) {
   struct task_name name;
-  if (task->coroutine != sight->coroutine || !names_read(process, sight->name_object, &name)) return false;
+  if (task->coroutine != observation->coroutine || !names_read(process, observation->name_object, &name)) return false;
   if (name.prefix != task->facts.name || name.number != task->facts.number) return false;
-  task->name_check = sight->name_check;
+  task->name_check = observation->name_check;
   return true;
 }
 
-static void forget_if_another(struct process *process, const struct sight *sight, int64_t now_ns) {
-  struct task *task = find_task(process->id, sight);
-  if (!task || !is_another(task, sight) || is_renamed(process, task, sight)) return;
+static void forget_if_another(struct process *process, const struct task_observation *observation, int64_t now_ns) {
+  struct task *task = find_task(process->id, observation);
+  if (!task || !is_another(task, observation) || is_renamed(process, task, observation)) return;
   close_at(task, task->seen_ns + (now_ns - task->seen_ns) / 2, process->asyncio.weight);
   drop_task(task);
 }
 
-static void meet_again(struct task *task, const struct sight *sight, double weight, int64_t now_ns) {
-  if (!is_same(task, sight)) {
+static void update_task(struct task *task, const struct task_observation *observation, double weight, int64_t now_ns) {
+  if (!is_same(task, observation)) {
     int64_t middle_ns = task->seen_ns + (now_ns - task->seen_ns) / 2;
     close_at(task, middle_ns, weight);
-    begin(task, sight, middle_ns);
+    begin(task, observation, middle_ns);
   }
   suspended_until(task, task->seen_ns, now_ns, weight);
   task->seen_ns = now_ns;
@@ -197,22 +208,23 @@ static void meet_again(struct task *task, const struct sight *sight, double weig
 }
 
 /* `before_ns`: since when a task that is new has been there, as far as is known. */
-static void meet(struct process *process, const struct sight *sight, int64_t before_ns, int64_t now_ns) {
+static void observe_task(struct process *process, const struct task_observation *observation, int64_t before_ns,
+                         int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
-  forget_if_another(process, sight, now_ns);
-  struct task *task = find_task(process->id, sight);
-  bool moves = sight->state == SIGHT_MOVING; /* the next look says what it is at */
+  forget_if_another(process, observation, now_ns);
+  struct task *task = find_task(process->id, observation);
+  bool moves = observation->state == TASK_MOVING; /* the next look says what it is at */
   if (!task && moves) return;
-  if (!task && (task = new_task(process->id, sight))) {
-    task->coroutine = sight->coroutine;
-    begin(task, sight, before_ns);
+  if (!task && (task = new_task(process->id, observation))) {
+    task->coroutine = observation->coroutine;
+    begin(task, observation, before_ns);
   }
   asyncio->crowded_now += !task;
   if (!task) return;
   task->pass = asyncio->pass;
   if (moves) return;
-  if (sight->state == SIGHT_SUSPENDED && !task->name_check) name_task(process, task, sight);
-  meet_again(task, sight, asyncio->weight, now_ns);
+  if (observation->state == TASK_SUSPENDED && !task->name_check) name_task(process, task, observation);
+  update_task(task, observation, asyncio->weight, now_ns);
 }
 
 /* Tasks of the process that this look has not met. */
@@ -225,13 +237,13 @@ static void sweep(struct process *process, int64_t now_ns) {
   }
 }
 
-static void look_at_block(struct process *process, int from, int count, int64_t before_ns) {
+static void observe_block(struct process *process, int from, int count, int64_t before_ns) {
   int64_t now_ns = clock_now_ns();
-  awaits_read(process, references + from, sights, count, now_ns);
+  awaits_read(process, references + from, observations, count, now_ns);
   for (int i = 0; i < count; i++) {
-    process->asyncio.unread_now += sights[i].state == SIGHT_UNREAD;
-    if (sights[i].state == SIGHT_GONE || sights[i].state == SIGHT_UNREAD) continue;
-    meet(process, &sights[i], before_ns, now_ns);
+    process->asyncio.unread_now += observations[i].state == TASK_UNREAD;
+    if (observations[i].state == TASK_GONE || observations[i].state == TASK_UNREAD) continue;
+    observe_task(process, &observations[i], before_ns, now_ns);
   }
 }
 
@@ -241,7 +253,7 @@ static bool is_chosen(uintptr_t reference, uint32_t shift) {
   return (dictionary_node_hash(1, reference, 1) & ((1u << shift) - 1)) == 0;
 }
 
-/* How many references of the set's table were chosen; -1 = it cannot be read, more than MOST_LOOKED = too many. */
+/* How many references of the set's table were chosen; -1 = it cannot be read, more than MOST_OBSERVED = too many. */
 static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
   static char block[1024 * SLOT_BYTES];
   int chosen = 0;
@@ -249,9 +261,9 @@ static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
     uint64_t count = slots - at < 1024 ? slots - at : 1024;
     if (!safe_read(block, (void *)(table + at * SLOT_BYTES), count * SLOT_BYTES)) return -1;
     for (uint64_t i = 0; i < count; i++) {
-      uintptr_t reference = remote_at(block, (int)(i * SLOT_BYTES));
+      uintptr_t reference = word_at(block, (int)(i * SLOT_BYTES));
       if (reference < 65536 || (reference & 7) || !is_chosen(reference, shift)) continue;
-      if (chosen == MOST_LOOKED) return MOST_LOOKED + 1;
+      if (chosen == MOST_OBSERVED) return MOST_OBSERVED + 1;
       references[chosen++] = reference;
     }
   }
@@ -263,16 +275,16 @@ static int choose_tasks(struct process *process) {
   struct asyncio *asyncio = &process->asyncio;
   char set[SET_BYTES];
   if (!safe_read(set, (void *)asyncio->tasks, sizeof set)) return -1;
-  uint64_t used = remote_at(set, SET_USED), slots = remote_at(set, SET_MASK) + 1;
-  if (remote_kind(&asyncio->kinds, remote_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
-  if (asyncio->shift && used >> asyncio->shift < MOST_LOOKED / 4) asyncio->shift--;
-  int chosen = choose(remote_at(set, SET_TABLE), slots, asyncio->shift);
-  for (; chosen > MOST_LOOKED && asyncio->shift < 20; asyncio->shift++)
-    chosen = choose(remote_at(set, SET_TABLE), slots, asyncio->shift + 1);
+  uint64_t used = word_at(set, SET_USED), slots = word_at(set, SET_MASK) + 1;
+  if (remote_kind(&asyncio->kinds, word_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
+  if (asyncio->shift && used >> asyncio->shift < MOST_OBSERVED / 4) asyncio->shift--;
+  int chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift);
+  for (; chosen > MOST_OBSERVED && asyncio->shift < 20; asyncio->shift++)
+    chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift + 1);
   if (asyncio->shift && !asyncio->sampled) loss_add(LOSS_tasks_sampled);
   asyncio->sampled = asyncio->sampled || asyncio->shift;
   asyncio->weight = asyncio->shift && chosen > 0 ? (double)used / chosen : 1;
-  return chosen > MOST_LOOKED ? -1 : chosen;
+  return chosen > MOST_OBSERVED ? -1 : chosen;
 }
 
 /* ---- a look at a process ---- */
@@ -298,13 +310,13 @@ static void rest_all(struct process *process, int64_t now_ns) {
     task->seen_ns = now_ns;
     if (task->suspended && is_due(task, now_ns)) publish(task);
   }
-  process->asyncio.looked_ns = now_ns;
+  process->asyncio.polled_ns = now_ns;
 }
 
-static void look(struct process *process, int64_t now_ns) {
+static void poll_tasks(struct process *process, int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
-  if (!asyncio->behind && process->quiet_ns > asyncio->looked_ns) rest_all(process, process->quiet_ns);
-  int64_t before_ns = asyncio->looked_ns ? asyncio->looked_ns + (now_ns - asyncio->looked_ns) / 2 : now_ns;
+  if (!asyncio->behind && process->quiet_ns > asyncio->polled_ns) rest_all(process, process->quiet_ns);
+  int64_t before_ns = asyncio->polled_ns ? asyncio->polled_ns + (now_ns - asyncio->polled_ns) / 2 : now_ns;
   int chosen = choose_tasks(process);
   if (chosen < 0) {
     asyncio->tasks = asyncio->module = 0;
@@ -313,17 +325,17 @@ static void look(struct process *process, int64_t now_ns) {
   asyncio->pass++;
   asyncio->unread_now = asyncio->crowded_now = 0;
   for (int at = 0; at < chosen; at += AWAITS_BLOCK)
-    look_at_block(process, at, chosen - at < AWAITS_BLOCK ? chosen - at : AWAITS_BLOCK, before_ns);
-  if (chosen || asyncio->met) sweep(process, now_ns);
+    observe_block(process, at, chosen - at < AWAITS_BLOCK ? chosen - at : AWAITS_BLOCK, before_ns);
+  if (chosen || asyncio->observed) sweep(process, now_ns);
   count_most(&asyncio->unread, asyncio->unread_now, LOSS_tasks_unread);
   count_most(&asyncio->crowded, asyncio->crowded_now, LOSS_tasks_crowded);
-  asyncio->met = chosen > 0;
-  asyncio->looked_ns = now_ns;
+  asyncio->observed = chosen > 0;
+  asyncio->polled_ns = now_ns;
 }
 
-static bool may_look(struct process *process) {
+static bool may_poll(struct process *process) {
   return process->threads && process->refusals < REFUSED && stack_aim(process->threads) &&
-         python_layout->interp_modules >= 0;
+         target.layout->interp_modules >= 0;
 }
 
 static void rest(struct process *process, int64_t now_ns) {
@@ -333,17 +345,17 @@ static void rest(struct process *process, int64_t now_ns) {
 }
 
 /* The first look after the process has run finds how it rests now. */
-void tasks_look(struct process *process, int64_t now_ns, bool still, bool all) {
+void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all) {
   struct asyncio *asyncio = &process->asyncio;
   bool is_due = all || now_ns >= asyncio->due_ns;
   if (is_due && still && !asyncio->behind) {
     rest(process, now_ns);
-  } else if (!is_due || !may_look(process)) {
+  } else if (!is_due || !may_poll(process)) {
     asyncio->behind = asyncio->behind || !still;
   } else if (asyncio_find(process, process->threads->entry.runtime, now_ns)) {
     prepare();
     int64_t started_ns = clock_thread_cpu_ns();
-    look(process, now_ns);
+    poll_tasks(process, now_ns);
     asyncio->due_ns = now_ns + next_pause(now_ns, clock_thread_cpu_ns() - started_ns);
     asyncio->behind = false;
   } else {
@@ -354,9 +366,9 @@ void tasks_look(struct process *process, int64_t now_ns, bool still, bool all) {
 /* Of what has passed since the last look half is theirs, unless nothing has run. */
 void tasks_end(struct process *process, int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
-  if (!asyncio->met) return;
-  if (!asyncio->behind && process->quiet_ns > asyncio->looked_ns) rest_all(process, process->quiet_ns);
+  if (!asyncio->observed) return;
+  if (!asyncio->behind && process->quiet_ns > asyncio->polled_ns) rest_all(process, process->quiet_ns);
   asyncio->pass++;
   sweep(process, now_ns);
-  asyncio->met = false;
+  asyncio->observed = false;
 }

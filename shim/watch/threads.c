@@ -1,7 +1,15 @@
-/* Which threads are watched: those on the board, by process. */
+/* Which threads are watched: those in the thread table, by process. */
+#include "watch/threads.h"
+
 #include <unistd.h>
 
-#include "watch.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "watch/reading/proc.h"
+#include "watch/tasks.h"
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
@@ -16,19 +24,21 @@
 #define REFRESH_MOST_THREAD_NS 5000000
 #define LONGEST_REST_NS 1000000000
 
-static struct watched watched[SPOOL_BOARD];
+static struct watched watched[SPOOL_THREAD_TABLE];
 static struct process processes[MAX_PROCESSES];
 static uint32_t process_end; /* one past the highest that was ever used */
 static uint32_t seen_changes;
 static int64_t resumed_ns; /* the recording was paused before that */
 
-static struct board_entry *board(void) { return (struct board_entry *)((char *)spool + SPOOL_BOARD_OFFSET); }
+static struct thread_entry *thread_table(void) {
+  return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET);
+}
 
-static _Atomic uint32_t *state_of(struct board_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
+static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
 
 /* ---- processes ---- */
 
-static struct process *find_process(const struct board_entry *entry, int64_t now_ns) {
+static struct process *find_process(const struct thread_entry *entry, int64_t now_ns) {
   struct process *free = NULL;
   for (uint32_t i = 0; i < process_end; i++) {
     if (processes[i].id == entry->process) return &processes[i];
@@ -69,20 +79,20 @@ static void forget(struct watched *thread) {
 
 /* The entry is given back, unless the thread has just done something to it itself. */
 static void release(uint32_t index, uint32_t state) {
-  atomic_compare_exchange_strong(state_of(&board()[index]), &state, BOARD_FREE);
+  atomic_compare_exchange_strong(state_of(&thread_table()[index]), &state, ENTRY_FREE);
 }
 
 bool threads_left(const struct watched *thread) {
-  struct board_entry *place = &board()[thread - watched];
-  return atomic_load(state_of(place)) != BOARD_LIVE || place->thread != thread->entry.thread;
+  struct thread_entry *place = &thread_table()[thread - watched];
+  return atomic_load(state_of(place)) != ENTRY_LIVE || place->thread != thread->entry.thread;
 }
 
 /* Its pid is that of another process here, or of none. */
-static bool is_elsewhere(const struct board_entry *entry) {
+static bool is_elsewhere(const struct thread_entry *entry) {
   return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
 }
 
-/* The board can be written by whoever is recorded, also after it has given up its rights: what root's recorder looks at must
+/* The thread table can be written by whoever is recorded, also after it has given up its rights: what root's recorder looks at must
  * be of the recording. Others may look at no more than the program itself. */
 static bool is_of_recording(const struct watched *thread, const struct process *process) {
   if (thread->schedule_fd < 0 || thread->entry.pid != process->pid) return false;
@@ -106,7 +116,7 @@ static void watch(struct watched *thread, int64_t now_ns) {
   }
 }
 
-static void begin(uint32_t index, const struct board_entry *entry, int64_t now_ns) {
+static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_ns) {
   struct watched *thread = &watched[index];
   bool elsewhere = is_elsewhere(entry);
   int fd = elsewhere ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
@@ -117,12 +127,12 @@ static void begin(uint32_t index, const struct board_entry *entry, int64_t now_n
     loss_add(LOSS_waits_crowded);
   } else { /* gone already */
     forget(thread);
-    release(index, BOARD_LIVE);
+    release(index, ENTRY_LIVE);
   }
 }
 
 /* Of a thread that was never watched nothing is known but how long it lived. */
-static void finish(uint32_t index, const struct board_entry *entry) {
+static void finish(uint32_t index, const struct thread_entry *entry) {
   struct watched *thread = &watched[index];
   if (thread->entry.thread == entry->thread && thread->process && thread->process->refusals < REFUSED) {
     thread->entry.end_ns = entry->end_ns;
@@ -130,50 +140,50 @@ static void finish(uint32_t index, const struct board_entry *entry) {
     account_ended(thread);
   }
   if (thread->entry.thread) forget(thread);
-  release(index, BOARD_ENDED);
+  release(index, ENTRY_ENDED);
 }
 
 static void update(uint32_t index, int64_t now_ns) {
-  struct board_entry *place = &board()[index], entry;
+  struct thread_entry *place = &thread_table()[index], entry;
   uint32_t state = atomic_load_explicit(state_of(place), memory_order_acquire);
-  if (state == BOARD_LIVE && watched[index].entry.thread == place->thread) return;
+  if (state == ENTRY_LIVE && watched[index].entry.thread == place->thread) return;
   memcpy(&entry, place, sizeof entry);
   if (atomic_load(state_of(place)) != state || entry.state != state) return; /* being changed: seen next time */
   if (watched[index].entry.thread && watched[index].entry.thread != entry.thread) forget(&watched[index]);
-  if (state == BOARD_LIVE) begin(index, &entry, now_ns);
-  if (state == BOARD_ENDED) finish(index, &entry);
+  if (state == ENTRY_LIVE) begin(index, &entry, now_ns);
+  if (state == ENTRY_ENDED) finish(index, &entry);
 }
 
 void threads_update(int64_t now_ns) {
-  uint32_t changes = atomic_load((_Atomic uint32_t *)&spool->board_changes);
-  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->board_end);
+  uint32_t changes = atomic_load((_Atomic uint32_t *)&spool->table_changes);
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
   if (changes == seen_changes) return;
   seen_changes = changes;
-  for (uint32_t i = 0; i < end && i < SPOOL_BOARD; i++) update(i, now_ns);
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) update(i, now_ns);
 }
 
 void threads_pause(int64_t now_ns) {
   threads_update(now_ns);
-  threads_look(now_ns, true);
-  for (uint32_t i = 0; i < SPOOL_BOARD; i++) {
+  threads_poll(now_ns, true);
+  for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
     if (watched[i].entry.thread) forget(&watched[i]);
   }
 }
 
 void threads_resume(int64_t now_ns) {
   resumed_ns = now_ns;
-  seen_changes = atomic_load((_Atomic uint32_t *)&spool->board_changes) - 1;
+  seen_changes = atomic_load((_Atomic uint32_t *)&spool->table_changes) - 1;
 }
 
 /* ---- looks ---- */
 
-static void look_at(struct watched *thread) {
-  if (account_look(thread, PERIOD_NS)) return;
+static void poll_thread(struct watched *thread) {
+  if (account_observe(thread, PERIOD_NS)) return;
   uint32_t index = (uint32_t)(thread - watched);
-  if (atomic_load(state_of(&board()[index])) == BOARD_ENDED) return; /* its entry says more: threads_update */
+  if (atomic_load(state_of(&thread_table()[index])) == ENTRY_ENDED) return; /* its entry says more: threads_update */
   account_gone(thread, thread->process->quiet_ns);
   forget(thread);
-  release(index, BOARD_LIVE);
+  release(index, ENTRY_LIVE);
 }
 
 /* Nothing of the process has run since the last pass, and nothing was about to. */
@@ -204,30 +214,30 @@ static void refresh(struct process *process, int64_t now_ns) {
   plan_refresh(process, now_ns);
 }
 
-static void look_at_process(struct process *process, int64_t now_ns, bool all) {
+static void poll_process(struct process *process, int64_t now_ns, bool all) {
   if (process->refusals >= REFUSED) return;
   if (rests(process, now_ns) && !all) {
     refresh(process, now_ns);
-    tasks_look(process, now_ns, true, false);
+    tasks_poll(process, now_ns, true, false);
     return;
   }
   bool resting = true;
   for (struct watched *thread = process->threads, *next; thread; thread = next) {
     next = thread->next;
-    if (all || thread->due_ns <= now_ns) look_at(thread);
+    if (all || thread->due_ns <= now_ns) poll_thread(thread);
     resting = resting && thread->condition == CONDITION_BLOCKED;
   }
   process->resting = resting;
   plan_refresh(process, now_ns);
-  tasks_look(process, now_ns, false, all);
+  tasks_poll(process, now_ns, false, all);
   if (all) tasks_end(process, now_ns);
 }
 
-void threads_look(int64_t now_ns, bool all) {
+void threads_poll(int64_t now_ns, bool all) {
   for (uint32_t i = 0; i < process_end; i++) {
     struct process *process = &processes[i];
     int64_t pause_ns = rest_pause(process, CLOCK_SHARE, CLOCK_THREAD_NS, CLOCK_MOST_THREAD_NS);
-    if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) look_at_process(process, now_ns, all);
+    if (process->id && (all || now_ns >= process->quiet_ns + pause_ns)) poll_process(process, now_ns, all);
   }
 }
 

@@ -1,7 +1,13 @@
 /* The watcher's loop, and what the recorder calls. */
-#include "watch.h"
+#include <pthread.h>
+#include <time.h>
 
-#include "python.h"
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/random.h"
+#include "shared/spool.h"
+#include "watch/threads.h"
 
 #define PERIOD_NS 10000000 /* between two passes; drawn from half of it to one and a half */
 #define LONGEST_PERIOD_NS 50000000
@@ -9,12 +15,6 @@
 #define BUDGET_NS 100000000 /* CPU time that the watcher may take at once, and */
 #define BUDGET_SHARE 50     /* in the long run: one part in so many of one core */
 #define LONGEST_SLEEP_NS 1000000000
-
-/* What the shim's files, compiled into the watcher, expect of their process. */
-THREAD_LOCAL struct thread_state this_thread;
-const struct python_layout *python_layout;
-uint32_t python_version;
-struct python_symbols python_symbols;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake;
@@ -61,20 +61,20 @@ static bool wait_out_pause(void) {
 }
 
 static void run(void) {
-  uint64_t random = random_seed();
+  uint64_t random = random_seed(0);
   int64_t started_ns = clock_now_ns(), started_cpu_ns = clock_thread_cpu_ns();
   while (!is_stopping() && !spool->ended) {
     if (wait_out_pause()) continue;
     int64_t now_ns = clock_now_ns();
     threads_update(now_ns);
-    threads_look(now_ns, false);
+    threads_poll(now_ns, false);
     sleep_for(within_budget(next_pause(&random, now_ns), started_ns, started_cpu_ns));
   }
   threads_update(clock_now_ns());
-  threads_look(clock_now_ns(), true);
+  threads_poll(clock_now_ns(), true);
 }
 
-/* Watches the threads on the board of the spool at `path`, until scalene_watch_stop. 0 = ok. Once in a process. */
+/* Watches the threads on the thread table of the spool at `path`, until scalene_watch_stop. 0 = ok. Once in a process. */
 EXPORT int scalene_watch(const char *path) {
   pthread_condattr_t attributes;
   if (spool_open(path)) return -1;

@@ -1,4 +1,4 @@
-"""Uses a scripted device (tests/standins/scripted_nvml.c): says in its script what it does there, and does it. No GPU is there."""
+"""Uses a scripted device (tests/support/standins/scripted_nvml.c): says in its script what it does there, and does it. No GPU is there."""
 
 import json
 import os

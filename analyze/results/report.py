@@ -1,0 +1,167 @@
+"""Results of the report: totals, lines, functions and leaks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from .base import to_json
+from .libraries import LibraryTime
+from .trace import TraceInfo
+from .trend import Point
+
+
+@dataclass(frozen=True)
+class Waits:
+    """Waiting time by its cause."""
+
+    sleep_s: float | None = None
+    disk_s: float | None = None
+    runnable_s: float | None = None
+    gil_s: float | None = None
+
+
+@dataclass(frozen=True)
+class DeviceCopies:
+    """Bytes that CUDA libraries were asked to copy, by direction (h = host, d = device; unified = the call does not say)."""
+
+    h2d_bytes: int | None = None
+    d2h_bytes: int | None = None
+    d2d_bytes: int | None = None
+    h2h_bytes: int | None = None
+    unified_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Sums over all selected samples, attributed or not, and the peaks of the process tree."""
+
+    cpu_s: float | None = None
+    python_s: float | None = None
+    native_s: float | None = None
+    system_s: float | None = None
+    gc_s: float | None = None
+    wait_s: float | None = None
+    waits: Waits = Waits()
+    peak_bytes: int | None = None
+    python_peak_bytes: int | None = None
+    peak_rss_bytes: int | None = None
+    alloc_bytes: int | None = None
+    copy_bytes: int | None = None
+    gpu_s: float | None = None
+    gpu_peak_bytes: int | None = None
+    suspended_s: float | None = None
+    device_copy_bytes: int | None = None
+    device_copies: DeviceCopies = DeviceCopies()
+    device_copy_s: float | None = None
+    device_sync_s: float | None = None
+    device_alloc_bytes: int | None = None
+    device_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """The cost of a line. ``file`` and the fields up to ``source`` are None for samples without a line of the user's.
+
+    ``trend_class``: flat, growing, sawtooth or spike; None if there is no trend. ``gpu_short``: the line never used the GPU
+    for as long as its driver averages over, so ``gpu_s`` is only an estimate.
+    """
+
+    file: str | None
+    line: int | None
+    function: str | None
+    first_line: int | None
+    source: str | None = None
+    ticks: int | None = None
+    cpu_s: float | None = None
+    python_s: float | None = None
+    native_s: float | None = None
+    system_s: float | None = None
+    gc_s: float | None = None
+    parallel_native_s: float | None = None
+    wait_s: float | None = None
+    waits: Waits = Waits()
+    cpu_percent: float | None = None
+    growth_bytes: int | None = None
+    python_alloc_fraction: float | None = None
+    alloc_bytes: int | None = None
+    alloc_error_bytes: int | None = None
+    live_at_peak_bytes: int | None = None
+    live_at_end_bytes: int | None = None
+    copy_bytes: int | None = None
+    copy_bytes_per_s: float | None = None
+    gpu_s: float | None = None
+    gpu_percent: float | None = None
+    gpu_peak_bytes: int | None = None
+    leak_probability: float | None = None
+    leak_bytes_per_s: float | None = None
+    trend: list[Point] | None = None
+    native_libraries: list[LibraryTime] | None = None
+    suspended_s: float | None = None
+    trend_class: str | None = None
+    gpu_short: bool | None = None
+    device_copy_bytes: int | None = None
+    device_copies: DeviceCopies = DeviceCopies()
+    device_copy_s: float | None = None
+    device_sync_s: float | None = None
+    device_alloc_bytes: int | None = None
+    device_live_at_peak_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Function(Line):
+    """The cost of a function; ``line`` is its first line. Cumulative time includes callees and counts recursion once."""
+
+    cumulative_cpu_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Leak:
+    """A line that leaks. Counts are of the judged samples; ``_per_s`` is per second of the judged time.
+
+    ``_error_`` and ``error_`` mark standard errors. ``age_s``: mean age of the blocks that were alive when judged. ``type``
+    (None = not a Python object), ``allocator`` and its ``family`` (pools, python, native, mapping, frames) are those of most
+    of the bytes.
+    """
+
+    file: str
+    line: int
+    function: str
+    probability: float
+    bytes_per_s: float
+    mallocs: int
+    frees: int
+    live_at_end_bytes: int
+    live_at_end_error_bytes: int
+    first_line: int
+    source: str | None
+    error_bytes_per_s: float
+    allocations_per_s: float
+    age_s: float | None
+    type: str | None
+    allocator: str
+    family: str
+    trend: list[Point]
+
+
+@dataclass(frozen=True)
+class Report:
+    """The report. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
+
+    query: dict[str, Any]
+    traces: list[TraceInfo]
+    totals: Totals
+    timeline: list[Point] | None
+    lines: list[Line]
+    unattributed: Line
+    functions: list[Function]
+    leaks: list[Leak] | None = None
+    sources: Mapping[str, list[str]] = field(default_factory=dict, metadata={"json": False})
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The document of ``scalene-analyze --json``."""
+    document: dict[str, Any] = {"schema": "scalene-trace/report/1"}
+    document |= to_json(report)
+    return document

@@ -1,0 +1,49 @@
+"""Results about threads and asyncio tasks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .report import Waits
+
+
+@dataclass(frozen=True)
+class ThreadInfo:
+    """A thread. CPU times are the sums of its ticks; waits are None if they were not recorded.
+
+    ``tid`` and ``name`` are those of the operating system.
+    """
+
+    trace: int
+    process: int
+    thread: int
+    tid: int | None
+    name: str | None
+    start_s: float | None
+    end_s: float | None
+    cpu_s: float | None
+    python_s: float | None
+    native_s: float | None
+    system_s: float | None
+    wait_s: float | None
+    waits: Waits
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """asyncio tasks that were suspended on one line.
+
+    ``name``: the task's name with ``*`` in place of numbers; None = could not be read. ``coroutine``: the outermost one.
+    ``file`` and the fields after it are None if no frame is the user's. ``suspended_s`` is the sum over the ``tasks``.
+    """
+
+    trace: int
+    name: str | None
+    coroutine: str | None
+    tasks: int
+    suspended_s: float
+    file: str | None
+    line: int | None
+    function: str | None
+    first_line: int | None
+    source: str | None

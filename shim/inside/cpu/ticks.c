@@ -1,0 +1,236 @@
+/* CPU ticks: one sample for each signal of the two timers of a thread (timers.c).
+ *
+ * The kernel timer fires at every scheduler tick. When the thread's kernel time has jumped since the last time, this very
+ * tick fell into the kernel, and its signal is delivered after the call or the page fault. */
+#include "inside/cpu/ticks.h"
+
+#include <signal.h>
+#include <ucontext.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/thread_state.h"
+#include "inside/cpu/timers.h"
+#include "inside/cuda/calls.h"
+#include "inside/python/objects.h"
+#include "inside/python/python.h"
+#include "inside/stacks/frames.h"
+#include "inside/stacks/images.h"
+#include "inside/stacks/scratch_pool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/scratch.h"
+
+#define KERNEL_JUMP_NS 500000 /* less is rounding of the kernel's split */
+
+static _Atomic bool sub_interpreters_seen;
+
+/* ---- pause ----
+ *
+ * A thread notices at its next tick or look. From then on its timers are not set again, but for the kernel timer, which
+ * looks every PAUSED_POLL_NS of CPU time whether the recording goes on. What the thread uses meanwhile is kept apart from
+ * its exact CPU time, to which the analysis scales the ticks. */
+
+void ticks_count_unseen(int64_t sign) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns, system_ns;
+  clock_thread_usage(&user_ns, &system_ns);
+  t->unseen_cpu_ns += sign * clock_thread_cpu_ns();
+  t->unseen_user_ns += sign * user_ns;
+  t->unseen_system_ns += sign * system_ns;
+}
+
+static void stand_still(void) {
+  this_thread.standing = true;
+  ticks_count_unseen(-1);
+  timers_set_kernel(PAUSED_POLL_NS);
+}
+
+static void go_on(void) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns;
+  ticks_count_unseen(1);
+  t->standing = false;
+  clock_thread_usage(&user_ns, &t->system_seen_ns);
+  t->user_system_seen_ns = t->system_seen_ns;
+  t->user_carry_ns = 0;
+  t->perf_user_ns = -1;
+  timers_set_kernel(KERNEL_POLL_NS);
+  if (t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_first_ns());
+  if (t->user_spent && t->user_timer >= 0) timers_begin_user_schedule();
+  t->perf_spent = t->user_spent = false;
+}
+
+/* Follows the recorder; true while the samplers are to stand still. */
+static bool stands_still(void) {
+  bool paused = spool->paused != 0;
+  if (likely(paused == this_thread.standing)) return paused;
+  if (paused) {
+    stand_still();
+  } else {
+    go_on();
+  }
+  return paused;
+}
+
+/* When the interval has been changed, the running period begins anew. (The event's one shot is still to come.) */
+static void follow_interval(void) {
+  struct thread_state *t = &this_thread;
+  if (likely(t->mean_ns == timers_mean_period_ns())) return;
+  if (t->perf_fd >= 0) {
+    timers_set_perf_period(t->perf_fd, timers_draw_first_ns());
+    t->perf_user_ns = -1;
+  } else if (t->user_timer >= 0) {
+    timers_begin_user_schedule();
+  }
+}
+
+/* ---- the sample ---- */
+
+static void interrupted_at(const void *context, uintptr_t *pc, uintptr_t *sp) {
+  const ucontext_t *user = context;
+  *pc = (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
+  *sp = (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
+}
+
+static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
+
+static bool stacks_possible(void) {
+  /* 3.11 and 3.12 have a window in which the frame pointer is garbage: no plain reads there. */
+  return python_layout && (!safe_read_refused() || python_layout->tstate_frame >= 0);
+}
+
+static void note_sub_interpreters(void) {
+  if (atomic_load_explicit(&sub_interpreters_seen, memory_order_relaxed) || !python_sub_interpreters()) return;
+  if (!atomic_exchange(&sub_interpreters_seen, true)) loss_add(LOSS_sub_interpreters);
+}
+
+static void write_tick(const struct python_stack *stack, const struct native_evidence *native, uintptr_t pc,
+                       int64_t user_ns, int64_t system_ns, uint32_t flags) {
+  struct record_tick *record = spool_claim(1);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->stack = stack->hash;
+  record->pc = pc;
+  record->extension_pc = native->extension_pc;
+  record->cpu_ns = clock_thread_cpu_ns() - this_thread.unseen_cpu_ns;
+  record->user_ns = clamp_weight(user_ns);
+  record->system_ns = clamp_weight(system_ns);
+  for (int i = 0; i < TICK_OPCODES; i++) record->opcodes[i] = stack->opcodes[i];
+  record->flags = (uint16_t)(flags | stack->flags | native->flags);
+  spool_publish(record, RECORD_TICK, 1);
+}
+
+static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint32_t flags) {
+  uintptr_t pc, sp;
+  struct python_stack stack;
+  struct native_evidence native = {0};
+  struct scratch *scratch = scratch_take();
+  interrupted_at(context, &pc, &sp);
+  images_refresh();
+  void *state = python_thread_state();
+  if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
+  if (scratch) images_scan(pc, sp, scratch->words, SCAN_WORDS, &native);
+  frames_sample(stacks_possible() ? state : NULL, native.eval_frame, scratch, &stack);
+  if (scratch) scratch_give(scratch);
+  note_sub_interpreters();
+  objects_collections(state);
+  write_tick(&stack, &native, pc, user_ns, system_ns, flags);
+}
+
+/* ---- one handler for each timer ---- */
+
+static void on_perf(const void *context) {
+  struct thread_state *t = &this_thread;
+  if (stands_still()) {
+    t->perf_spent = t->kernel_timer >= 0;
+    if (!t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_POLL_NS);
+    return;
+  }
+  sample(context, t->mean_ns, 0, 0);
+  t->perf_user_ns = -1; /* the kernel timer fills it in */
+  if (t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_period_ns());
+}
+
+/* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again while
+ * its last shot is still being disabled: on a crowded machine, it then stays off for good. */
+static void watch_perf(int64_t user_ns) {
+  struct thread_state *t = &this_thread;
+  if (t->perf_user_ns < 0) t->perf_user_ns = user_ns;
+  if (t->engine != ENGINE_PERF || user_ns - t->perf_user_ns < 20 * timers_mean_period_ns() + 100000000) return;
+  t->perf_user_ns = user_ns;
+  loss_add(t->perf_fd >= 0 && timers_own_descriptor(t->perf_fd) ? LOSS_perf_silent : LOSS_perf_closed);
+  timers_disarm_perf();
+  if (timers_arm_perf() == 0) return;
+  t->engine = ENGINE_POSIX;
+  if (t->user_timer < 0) timers_arm_user();
+}
+
+/* True when this scheduler tick fell into the kernel. */
+static bool on_kernel_timer(const void *context) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns, system_ns;
+  if (stands_still()) return false;
+  clock_thread_usage(&user_ns, &system_ns);
+  follow_interval();
+  watch_perf(user_ns);
+  int64_t jump = system_ns - t->system_seen_ns;
+  if (jump < KERNEL_JUMP_NS) return false;
+  t->system_seen_ns = system_ns;
+  sample(context, 0, jump, TICK_SYSTEM);
+  return true;
+}
+
+/* What the ticks due by now stand for, by a schedule of drawn periods that lateness does not shift. */
+static int64_t due_ns(void) {
+  struct thread_state *t = &this_thread;
+  int64_t now = clock_thread_cpu_ns(), weight_ns = 0;
+  for (int count = 0; t->next_user_ns <= now && count < 10000; count++) {
+    weight_ns += t->mean_ns;
+    t->next_user_ns += timers_draw_period_ns();
+  }
+  if (t->next_user_ns <= now) t->next_user_ns = now + timers_draw_period_ns();
+  return weight_ns;
+}
+
+static void on_user_timer(const void *context) {
+  struct thread_state *t = &this_thread;
+  if (stands_still()) {
+    t->user_spent = t->kernel_timer >= 0;
+    t->next_user_ns = clock_thread_cpu_ns() + PAUSED_POLL_NS;
+    if (!t->user_spent) timers_set_user();
+    return;
+  }
+  int64_t user_ns, system_ns, weight = due_ns() + t->user_carry_ns;
+  bool in_kernel = on_kernel_timer(context);
+  clock_thread_usage(&user_ns, &system_ns);
+  weight -= system_ns - t->user_system_seen_ns;
+  t->user_system_seen_ns = system_ns;
+  t->user_carry_ns = weight;
+  if (!in_kernel && weight > 0) {
+    t->user_carry_ns = 0;
+    sample(context, weight, 0, 0);
+  }
+  timers_set_user();
+}
+
+bool ticks_handle(siginfo_t *info, void *context) {
+  enum timer_signal signal = timers_signal(info);
+  if (signal == SIGNAL_FOREIGN || signal == SIGNAL_LATE) return signal == SIGNAL_LATE;
+  fork_check();
+  cuda_calls_tick();
+  if (!recording()) {
+    timers_disarm();
+  } else if (signal == SIGNAL_PERF) {
+    on_perf(context);
+  } else if (signal == SIGNAL_USER) {
+    if (this_thread.user_timer >= 0) on_user_timer(context);
+  } else if (this_thread.kernel_timer >= 0) {
+    on_kernel_timer(context);
+  }
+  return true;
+}

@@ -1,0 +1,221 @@
+/* The allocations that are followed: which blocks were sampled and are still alive.
+ *
+ * A free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there. Only
+ * then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each. Frees of
+ * Python's small blocks ask about the whole pool first (live.h), for which the followed blocks of each piece are counted
+ * (wrapped around too).
+ *
+ * No locks. A block is added by the thread that has just allocated it and taken out by the one that is about to free it,
+ * so no two threads ever work on one address at one moment; slots are claimed by compare-and-swap.
+ * Invariants: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays;
+ * a piece that is known as quiet has no followed block. */
+#include "inside/memory/live.h"
+
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include "shared/base.h"
+
+#define BUCKET 8
+#define PLACES (2 * BUCKET)
+#define CLAIMED 1 /* a key that is no address */
+#define STUCK 255
+#define LEAST_SLOTS 4096
+
+_Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
+_Alignas(4096) _Atomic uint32_t live_pieces[LIVE_PIECES];
+_Alignas(4096) static _Atomic uint32_t followed_near[LIVE_PIECES];
+static _Atomic uintptr_t *keys;
+/* Fields are looked at while another thread may fill the slot for another block: each is read and written whole. */
+static struct live_sample *samples;
+#define FIELD_READ(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+#define FIELD_WRITE(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
+static size_t slots;
+static _Atomic int64_t count;
+
+static void *map_zeros(size_t bytes) {
+  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Under a limit on address space (ulimit -v), at most a sixteenth of it. */
+static size_t affordable(size_t wanted) {
+  struct rlimit space, data;
+  if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return wanted;
+  rlim_t least = space.rlim_cur < data.rlim_cur ? space.rlim_cur : data.rlim_cur;
+  while (wanted > LEAST_SLOTS && wanted * (sizeof *keys + sizeof *samples) > least / 16) wanted /= 2;
+  return wanted;
+}
+
+bool live_init(size_t wanted) {
+  for (slots = affordable(wanted); slots >= LEAST_SLOTS; slots /= 2) {
+    keys = map_zeros(slots * sizeof *keys);
+    samples = map_zeros(slots * sizeof *samples);
+    if (keys && samples) return true;
+    if (keys) munmap((void *)keys, slots * sizeof *keys);
+    if (samples) munmap(samples, slots * sizeof *samples);
+  }
+  keys = NULL;
+  slots = 0;
+  return false;
+}
+
+/* Addresses are regular, and one multiplication leaves them so: murmur3's finalizer (Appleby). */
+static uint64_t mixed(uint64_t hash) {
+  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
+  hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
+  return hash ^ hash >> 33;
+}
+
+static size_t slot_of(uintptr_t address, int place) {
+  uint64_t hash = mixed(address >> 4);
+  size_t bucket = (size_t)(place < BUCKET ? hash : hash >> 32);
+  return (bucket * BUCKET + (size_t)place % BUCKET) & (slots - 1);
+}
+
+static void filter_add(uintptr_t address) {
+  _Atomic uint8_t *cell = &live_filter[LIVE_FILTER_CELL(address)];
+  uint8_t value = atomic_load(cell);
+  while (value != STUCK && !atomic_compare_exchange_weak(cell, &value, value + 1)) {}
+}
+
+static void filter_remove(uintptr_t address) {
+  _Atomic uint8_t *cell = &live_filter[LIVE_FILTER_CELL(address)];
+  uint8_t value = atomic_load(cell);
+  while (value != STUCK && value != 0 && !atomic_compare_exchange_weak(cell, &value, value - 1)) {}
+}
+
+/* ---- pieces ---- */
+
+static _Atomic uint32_t *followed_at(uintptr_t address) { return &followed_near[address / PIECE_BYTES % LIVE_PIECES]; }
+
+/* With the first followed block and without the last one, the piece is looked at anew. */
+static void piece_add(uintptr_t address) {
+  if (atomic_fetch_add(followed_at(address), 1) == 0) atomic_store(live_piece_at(address), 0);
+}
+
+static void piece_remove(uintptr_t address) {
+  if (atomic_fetch_sub(followed_at(address), 1) == 1) atomic_store(live_piece_at(address), 0);
+}
+
+/* Meanwhile a block of the piece may have been followed (by live_thin in a thread of another interpreter): either its
+ * count is seen here, or it makes the piece unknown behind us. */
+uint32_t live_note_piece(const void *block, bool pool) {
+  uintptr_t address = (uintptr_t)block;
+  bool watched = atomic_load(followed_at(address)) != 0;
+  uint32_t piece = !pool ? PIECE_OUTSIDE : watched ? PIECE_WATCHED : PIECE_QUIET;
+  atomic_store(live_piece_at(address), live_piece_name(address) | piece);
+  if (piece != PIECE_QUIET || atomic_load(followed_at(address)) == 0) return piece;
+  atomic_store(live_piece_at(address), 0);
+  return PIECE_WATCHED;
+}
+
+void live_forget_pieces(uintptr_t start, uintptr_t end) {
+  for (uintptr_t piece = start & ~(uintptr_t)(PIECE_BYTES - 1); piece < end; piece += PIECE_BYTES) {
+    atomic_store(live_piece_at(piece), 0);
+  }
+}
+
+/* ---- the table ---- */
+
+static int taken_slots(uintptr_t address, int first) {
+  int taken = 0;
+  for (int i = first; i < first + BUCKET; i++) {
+    taken += atomic_load_explicit(&keys[slot_of(address, i)], memory_order_relaxed) != 0;
+  }
+  return taken;
+}
+
+static void copy_sample(struct live_sample *to, const struct live_sample *from) {
+  FIELD_WRITE(to->id, FIELD_READ(from->id));
+  FIELD_WRITE(to->usable, FIELD_READ(from->usable));
+  FIELD_WRITE(to->interval, FIELD_READ(from->interval));
+  FIELD_WRITE(to->type, FIELD_READ(from->type));
+  FIELD_WRITE(to->python, FIELD_READ(from->python));
+}
+
+/* Into the emptier of the two buckets: then hardly ever are both full while half of the table is free. */
+bool live_add(uintptr_t address, const struct live_sample *sample) {
+  if (!keys) return false;
+  int first = taken_slots(address, 0) <= taken_slots(address, BUCKET) ? 0 : BUCKET;
+  for (int i = 0; i < PLACES; i++) {
+    size_t at = slot_of(address, first ^ i);
+    uintptr_t free = 0;
+    if (atomic_load_explicit(&keys[at], memory_order_relaxed)) continue;
+    if (!atomic_compare_exchange_strong(&keys[at], &free, CLAIMED)) continue;
+    copy_sample(&samples[at], sample);
+    atomic_fetch_add(&count, 1);
+    filter_add(address);
+    piece_add(address);
+    atomic_store_explicit(&keys[at], address, memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+static bool empty_slot(size_t at, uintptr_t address, struct live_sample *out) {
+  uintptr_t key = address;
+  if (!atomic_compare_exchange_strong(&keys[at], &key, CLAIMED)) return false;
+  copy_sample(out, &samples[at]);
+  filter_remove(address);
+  piece_remove(address);
+  atomic_fetch_sub(&count, 1);
+  atomic_store_explicit(&keys[at], 0, memory_order_release);
+  return true;
+}
+
+bool live_take(uintptr_t address, struct live_sample *out) {
+  for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
+    size_t at = slot_of(address, i);
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && empty_slot(at, address, out)) return true;
+  }
+  return false;
+}
+
+static struct live_sample *find(uintptr_t address, uint64_t id) {
+  for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
+    size_t at = slot_of(address, i);
+    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && FIELD_READ(samples[at].id) == id)
+      return &samples[at];
+  }
+  return NULL;
+}
+
+bool live_find(uintptr_t address, uint64_t id, uint64_t *usable) {
+  const struct live_sample *sample = find(address, id);
+  if (sample) *usable = FIELD_READ(sample->usable);
+  return sample && FIELD_READ(sample->id) == id;
+}
+
+bool live_set_type(uintptr_t address, uint64_t id, uint64_t type) {
+  struct live_sample *sample = find(address, id);
+  if (sample) FIELD_WRITE(sample->type, type);
+  return sample != NULL;
+}
+
+bool live_is_crowded(void) {
+  return slots && atomic_load_explicit(&count, memory_order_relaxed) > (int64_t)(slots / 2);
+}
+
+void live_thin(bool (*keep)(struct live_sample *sample)) {
+  for (size_t at = 0; at < slots; at++) {
+    uintptr_t address = atomic_load_explicit(&keys[at], memory_order_acquire);
+    struct live_sample sample, gone;
+    if (address <= CLAIMED) continue;
+    copy_sample(&sample, &samples[at]);
+    bool kept = keep(&sample);
+    if (kept && FIELD_READ(samples[at].id) == sample.id) FIELD_WRITE(samples[at].interval, sample.interval);
+    if (kept || !empty_slot(at, address, &gone)) continue;
+    if (gone.id != sample.id) live_add(address, &gone); /* meanwhile freed, given out and sampled again */
+  }
+}
+
+/* What the parent follows is the parent's. Zero pages are cheaper than a copy of what is there. */
+void live_postfork_child(void) {
+  if (!keys) return;
+  madvise((void *)keys, slots * sizeof *keys, MADV_DONTNEED);
+  madvise((void *)live_filter, sizeof live_filter, MADV_DONTNEED);
+  madvise((void *)live_pieces, sizeof live_pieces, MADV_DONTNEED);
+  madvise((void *)followed_near, sizeof followed_near, MADV_DONTNEED);
+  atomic_store(&count, 0);
+}

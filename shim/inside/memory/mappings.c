@@ -1,0 +1,381 @@
+/* Anonymous mappings that libraries make: memory that no malloc hands out.
+ *
+ * Not counted here: what the allocator below maps for itself (told by the caller's address; libc's does not pass here at
+ * all), what Python's allocators map (they are counted by pyalloc.c), and files. Mapped without access or without
+ * reserve, it is a reservation and no memory, until mprotect makes it accessible.
+ *
+ * A sorted table of disjoint ranges under a lock that is held without signals, so that no handler meets its own thread
+ * inside and none leaves by longjmp; whoever finds it taken for too long counts a loss. Ranges leave the table before they are unmapped
+ * and enter it after they are mapped, so a range that another thread gets is never confused with the one before. */
+#include "inside/memory/mappings.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/memory/live.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/sampler.h"
+#include "inside/stacks/frames.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+
+#define MAX_RANGES 8192
+#define MOST_YIELDS 10000
+#define PAGE 4096
+#define ADDRESSES ((uintptr_t)1 << 47)
+
+/* id: of the sample, 0 = none. Invariant: start < end <= the next range's start. */
+struct range {
+  uintptr_t start, end;
+  uint64_t id;
+  int64_t interval;
+  uint64_t block_bytes; /* of the mapping as it was sampled */
+  bool memory;          /* else a reservation */
+};
+
+static struct range ranges[MAX_RANGES];
+static _Atomic size_t range_count;
+static _Atomic int32_t holder; /* tid; 0 = free */
+static _Atomic int64_t mapped, reserved;
+
+void mappings_sizes(int64_t *mapped_bytes, int64_t *reserved_bytes) {
+  *mapped_bytes = atomic_load(&mapped);
+  *reserved_bytes = atomic_load(&reserved);
+}
+
+/* ---- the lock ---- */
+
+static uint64_t held_mask; /* of the holder: what its mask was */
+
+static void set_mask(uint64_t mask) { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask); }
+
+static bool lock(void) {
+  int32_t own = (int32_t)syscall(SYS_gettid);
+  uint64_t all = ~(uint64_t)0, before = 0;
+  syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof before);
+  for (int i = 0; i < MOST_YIELDS; i++) {
+    int32_t free = 0;
+    if (atomic_compare_exchange_strong(&holder, &free, own)) {
+      held_mask = before;
+      return true;
+    }
+    sched_yield();
+  }
+  set_mask(before);
+  loss_add(LOSS_mapping_missed);
+  return false;
+}
+
+static void unlock(void) {
+  uint64_t before = held_mask;
+  atomic_store(&holder, 0);
+  set_mask(before);
+}
+
+/* Whoever counts a mapping comes here again from inside. */
+static bool locked_by_caller(void) { return atomic_load(&holder) == (int32_t)syscall(SYS_gettid); }
+
+/* ---- the table ---- */
+
+/* Index of the first range that ends behind `start`. */
+static size_t first_behind(uintptr_t start) {
+  size_t low = 0, high = range_count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (ranges[middle].end <= start) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
+static bool insert_at(size_t at, const struct range *range) {
+  if (range_count >= MAX_RANGES) {
+    loss_add(LOSS_mapping_missed);
+    return false;
+  }
+  for (size_t i = range_count; i > at; i--) ranges[i] = ranges[i - 1];
+  ranges[at] = *range;
+  range_count++;
+  return true;
+}
+
+static void erase_at(size_t at) {
+  range_count--;
+  for (size_t i = at; i < range_count; i++) ranges[i] = ranges[i + 1];
+}
+
+static size_t resized_bytes; /* of memory that mremap has taken out and will put back in another size */
+
+/* What is taken out, a range or a part of one, is counted as gone. */
+static void account(const struct range *part, uint32_t flags) {
+  int64_t bytes = (int64_t)(part->end - part->start);
+  atomic_fetch_sub(part->memory ? &mapped : &reserved, bytes);
+  if (!part->memory) return;
+  if (part->id) {
+    struct live_sample sample = {.id = part->id, .usable = part->block_bytes, .interval = part->interval};
+    bool whole = part->block_bytes == (uint64_t)bytes;
+    sampler_ended(&sample, (uint64_t)bytes, frames_current(), flags | (whole ? 0 : FREE_PART));
+  }
+  if (flags & FREE_RESIZED) {
+    resized_bytes += (size_t)bytes;
+  } else {
+    memory_count_freed(&this_memory, NATIVE, (size_t)bytes);
+  }
+}
+
+/* Takes [start, end) out of the table. The number of parts; the last one into `last`. */
+static int cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *last) {
+  int parts = 0;
+  for (size_t at = first_behind(start); at < range_count && ranges[at].start < end;) {
+    struct range part = ranges[at], rest = ranges[at];
+    if (part.start < start) part.start = start;
+    if (part.end > end) part.end = end;
+    if (ranges[at].start < start) {
+      rest.start = end;
+      ranges[at++].end = start;
+      if (rest.end > end && !insert_at(at, &rest)) account(&rest, flags); /* a hole: two ranges are left */
+    } else if (ranges[at].end > end) {
+      ranges[at].start = end;
+    } else {
+      erase_at(at);
+    }
+    account(&part, flags);
+    parts++;
+    if (last) *last = part;
+  }
+  return parts;
+}
+
+/* Neighbours that nobody follows become one. */
+static void join_neighbours(size_t at) {
+  for (size_t i = at > 0 ? at - 1 : 0; i < at + 1 && i + 1 < range_count;) {
+    struct range *left = &ranges[i], *right = &ranges[i + 1];
+    if (left->end == right->start && !left->id && !right->id && left->memory == right->memory) {
+      left->end = right->end;
+      erase_at(i + 1);
+    } else {
+      i++;
+    }
+  }
+}
+
+/* before: bytes of memory that it had as another mapping. */
+static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint16_t source, size_t before) {
+  struct range range = {.start = start, .end = end, .block_bytes = end - start, .memory = memory};
+  struct block block = {start, size, end - start, source, false, true};
+  size_t at = first_behind(start);
+  if (!insert_at(at, &range)) {
+    if (before) memory_count_freed(&this_memory, NATIVE, before);
+    return;
+  }
+  atomic_fetch_add(memory ? &mapped : &reserved, (int64_t)(end - start));
+  if (memory) ranges[at].id = memory_mapped(&block, before);
+  join_neighbours(at);
+}
+
+/* ---- what of it is resident ---- */
+
+#define PIECE_PAGES 1024
+#define EXAMINED_PAGES 65536 /* pages in all: of more, every n-th piece */
+
+static unsigned untouched_in(uintptr_t start, size_t pages) {
+  static unsigned char resident[PIECE_PAGES]; /* under the lock */
+  unsigned count = 0;
+  if (syscall(SYS_mincore, start, pages * PAGE, resident)) return 0;
+  for (size_t i = 0; i < pages; i++) count += !(resident[i] & 1);
+  return count;
+}
+
+static uint64_t count_untouched(void) {
+  uint64_t every = (uint64_t)atomic_load(&mapped) / PAGE / EXAMINED_PAGES + 1, piece = 0, count = 0;
+  for (size_t at = 0; at < range_count; at++) {
+    for (uintptr_t start = ranges[at].start; ranges[at].memory && start < ranges[at].end; start += PIECE_PAGES * PAGE) {
+      size_t pages = (ranges[at].end - start) / PAGE;
+      if (piece++ % every == 0) count += every * untouched_in(start, pages < PIECE_PAGES ? pages : PIECE_PAGES);
+    }
+  }
+  return count;
+}
+
+uint32_t mappings_untouched_pages(void) {
+  bool inside = locked_by_caller();
+  if (!range_count || (!inside && !lock())) return 0;
+  int saved_errno = errno;
+  uint64_t count = count_untouched();
+  errno = saved_errno;
+  if (!inside) unlock();
+  return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
+/* ---- what the calls mean ---- */
+
+static uintptr_t round_up(size_t bytes) { return (bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1); }
+
+static bool counting(const void *caller) {
+  return memory_counts() && recording() && !this_memory.python_depth && !next_is_allocators(caller);
+}
+
+static bool is_range(uintptr_t start, size_t bytes) {
+  return bytes > 0 && start % PAGE == 0 && start < ADDRESSES && bytes <= ADDRESSES - start;
+}
+
+/* The number of parts that were let go; the last one into `last`. */
+static int note_unmapped(uintptr_t start, size_t bytes, struct range *last) {
+  if (!memory_counts() || !range_count || !is_range(start, bytes)) return 0;
+  int saved_errno = errno, parts = 0;
+  fork_check();
+  if (recording() && lock()) {
+    parts = cut(start, start + round_up(bytes), 0, last);
+    unlock();
+  }
+  errno = saved_errno;
+  return parts;
+}
+
+static void note_mapped(uintptr_t start, size_t bytes, bool memory) {
+  int saved_errno = errno;
+  fork_check();
+  if (recording() && lock()) {
+    cut(start, start + round_up(bytes), 0, NULL); /* replaced, or unmapped by a way that does not pass here */
+    enter(start, start + round_up(bytes), bytes, memory, ALLOC_MMAP, 0);
+    unlock();
+  }
+  errno = saved_errno;
+}
+
+/* The next part of [start, end) that is not what it is to be. */
+static bool find_other(uintptr_t start, uintptr_t end, bool memory, struct range *part) {
+  for (size_t at = first_behind(start); at < range_count && ranges[at].start < end; at++) {
+    if (ranges[at].memory == memory) continue;
+    part->start = ranges[at].start > start ? ranges[at].start : start;
+    part->end = ranges[at].end < end ? ranges[at].end : end;
+    return true;
+  }
+  return false;
+}
+
+static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
+  struct range part;
+  if (!memory_counts() || !range_count || !is_range(start, bytes)) return;
+  int saved_errno = errno;
+  fork_check();
+  if (recording() && lock()) {
+    while (find_other(start, start + round_up(bytes), accessible, &part)) {
+      cut(part.start, part.end, 0, NULL);
+      enter(part.start, part.end, part.end - part.start, accessible, ALLOC_MPROTECT, 0);
+    }
+    unlock();
+  }
+  errno = saved_errno;
+}
+
+/* ---- the exported functions ---- */
+
+static void *map(void *address, size_t bytes, int protection, int flags, int fd, off_t offset, const void *caller) {
+  void *start = next.mmap ? next.mmap(address, bytes, protection, flags, fd, offset)
+                          : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
+  if (start == MAP_FAILED || !memory_counts()) return start;
+  if ((flags & MAP_ANONYMOUS) && counting(caller)) {
+    note_mapped((uintptr_t)start, bytes, protection != PROT_NONE && !(flags & MAP_NORESERVE));
+  } else if (flags & MAP_FIXED) {
+    note_unmapped((uintptr_t)start, bytes, NULL);
+  }
+  return start;
+}
+
+EXPORT void *mmap(void *address, size_t bytes, int protection, int flags, int fd, off_t offset) {
+  return map(address, bytes, protection, flags, fd, offset, __builtin_return_address(0));
+}
+
+EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int fd, off64_t offset) {
+  return map(address, bytes, protection, flags, fd, offset, __builtin_return_address(0));
+}
+
+/* The kernel refused, for want of mappings: what was let go is there still. */
+static void put_back(int parts, const struct range *last) {
+  int saved_errno = errno;
+  if (parts == 1) {
+    note_mapped(last->start, last->end - last->start, last->memory);
+  } else {
+    loss_add(LOSS_mapping_missed);
+  }
+  errno = saved_errno;
+}
+
+EXPORT int munmap(void *address, size_t bytes) {
+  struct range last;
+  int parts = note_unmapped((uintptr_t)address, bytes, &last);
+  int result = next.munmap ? next.munmap(address, bytes) : (int)syscall(SYS_munmap, address, bytes);
+  if (result && parts) put_back(parts, &last);
+  return result;
+}
+
+EXPORT int mprotect(void *address, size_t bytes, int protection) {
+  int result = next.mprotect ? next.mprotect(address, bytes, protection)
+                             : (int)syscall(SYS_mprotect, address, bytes, protection);
+  if (!result) note_protected((uintptr_t)address, bytes, protection != PROT_NONE);
+  return result;
+}
+
+static void *remap(void *address, size_t before, size_t bytes, int flags, void *wanted) {
+  return next.mremap ? next.mremap(address, before, bytes, flags, wanted)
+                     : (void *)syscall(SYS_mremap, address, before, bytes, flags, wanted);
+}
+
+static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, bool memory) {
+  resized_bytes = 0;
+  cut(from, from + round_up(before), FREE_RESIZED, NULL);
+  cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces */
+  enter(to, to + round_up(bytes), bytes, memory, ALLOC_MREMAP, resized_bytes);
+}
+
+/* Under the lock, so that nobody who is given the old addresses notes them before we have let go of them. */
+static void *remap_counted(void *address, size_t before, size_t bytes, int flags, void *wanted) {
+  size_t at = first_behind((uintptr_t)address);
+  bool known = at < range_count && ranges[at].start <= (uintptr_t)address, memory = known && ranges[at].memory;
+  void *start = remap(address, before, bytes, flags, wanted);
+  int saved_errno = errno;
+  if (start != MAP_FAILED && known && before) {
+    note_remapped((uintptr_t)address, before, (uintptr_t)start, bytes, memory);
+  } else if (start != MAP_FAILED && (flags & MREMAP_FIXED)) {
+    cut((uintptr_t)start, (uintptr_t)start + round_up(bytes), 0, NULL);
+  }
+  errno = saved_errno;
+  return start;
+}
+
+EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) {
+  va_list more;
+  va_start(more, flags);
+  void *wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+  va_end(more);
+  if (memory_counts() && range_count) fork_check();
+  if (!memory_counts() || !range_count || !recording() || !lock()) {
+    return remap(address, before, bytes, flags, wanted);
+  }
+  void *start = remap_counted(address, before, bytes, flags, wanted);
+  unlock();
+  return start;
+}
+
+/* The child has the same mappings; their samples are the parent's. Where another thread of the parent was at work on
+ * the table, it is in no state to go on with. */
+void mappings_postfork_child(void) {
+  if (atomic_exchange(&holder, 0)) {
+    range_count = 0;
+    loss_add(LOSS_mapping_missed);
+  }
+  for (size_t i = 0; i < range_count; i++) ranges[i].id = 0;
+}

@@ -1,0 +1,358 @@
+/* Python's allocators: MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator). RAW is the system's
+ * allocator under another name, which extensions use for bulk data (numpy from 2.5 on takes its arrays there): it is
+ * left alone, and what it hands out is native.
+ *
+ * Ours hand every call on and return its pointer unchanged. Blocks that Python takes from malloc are counted by our
+ * malloc, which sees the thread inside a Python allocator; only what pymalloc serves from its own pools is counted
+ * here, so no byte is counted twice. A block is pymalloc's when it lies in an arena, by exact ranges, and its size is
+ * in the header of its pool. */
+#include "inside/memory/pyalloc.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/next.h"
+#include "inside/memory/live.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/sampler.h"
+#include "inside/python/python.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+
+struct py_allocator {
+  void *context;
+  void *(*malloc)(void *context, size_t size);
+  void *(*calloc)(void *context, size_t count, size_t size);
+  void *(*realloc)(void *context, void *block, size_t size);
+  void (*free)(void *context, void *block);
+};
+struct py_arena_allocator {
+  void *context;
+  void *(*alloc)(void *context, size_t size);
+  void (*free)(void *context, void *block, size_t size);
+};
+enum { DOMAIN_RAW, DOMAIN_MEM, DOMAIN_OBJ, DOMAINS };
+
+static void (*get_allocator)(int domain, struct py_allocator *out);
+static void (*set_allocator)(int domain, struct py_allocator *allocator);
+static struct py_arena_allocator arena_below;
+static _Atomic uint64_t arenas_seen;
+static bool installed;
+
+/* ---- where arenas lie: a radix tree over the 1 MiB cells of the address space ---- */
+
+#define ARENA_BYTES (1u << 20)
+#define POOL_BYTES PIECE_BYTES
+#define POOL_SIZE_CLASS 36 /* offset of the uint32 size class in the header of a pool */
+#define LEAF_CELLS 16384
+#define ROOT_LEAVES 8192
+
+/* cell -> 1 + offset of the arena that begins in it; arenas are as large as cells and disjoint, so one at most. */
+static _Atomic(_Atomic uint32_t *) root[ROOT_LEAVES];
+
+static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
+  if (cell / LEAF_CELLS >= ROOT_LEAVES) return NULL;
+  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
+  if (likely(leaf != NULL) || !create) return leaf;
+  size_t bytes = LEAF_CELLS * sizeof(uint32_t);
+  leaf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (leaf == MAP_FAILED) return NULL;
+  _Atomic uint32_t *other = NULL;
+  if (atomic_compare_exchange_strong(&root[cell / LEAF_CELLS], &other, leaf)) return leaf;
+  munmap(leaf, bytes);
+  return other;
+}
+
+static void note_arena(uintptr_t base, bool alive) {
+  uintptr_t cell = base / ARENA_BYTES;
+  _Atomic uint32_t *leaf = leaf_of(cell, alive);
+  if (leaf) atomic_store(&leaf[cell % LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
+  live_forget_pieces(base, base + ARENA_BYTES);
+}
+
+static uint32_t cell_value(uintptr_t cell) {
+  if (cell / LEAF_CELLS >= ROOT_LEAVES) return 0;
+  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
+  return leaf ? atomic_load_explicit(&leaf[cell % LEAF_CELLS], memory_order_relaxed) : 0;
+}
+
+static bool lies_in_arena(uintptr_t address) {
+  uintptr_t cell = address / ARENA_BYTES, offset = address % ARENA_BYTES;
+  uint32_t here = cell_value(cell), before = cell_value(cell - 1);
+  return (here && offset >= here - 1) || (before && offset < before - 1);
+}
+
+static SLOW_PATH uint32_t classify_piece(const void *block) {
+  return live_note_piece(block, lies_in_arena((uintptr_t)block));
+}
+
+/* What the piece is in which the block lies, that the caller has. Pools are aligned, so no piece has a pool's blocks and
+ * others. */
+static inline uint32_t piece_of(const void *block) {
+  uint32_t piece = live_piece(block);
+  return likely(live_piece_known(piece)) ? piece : classify_piece(block);
+}
+
+static inline size_t pool_size_class(const void *block) {
+  const char *pool = (const char *)((uintptr_t)block & ~(uintptr_t)(POOL_BYTES - 1));
+  return ((size_t)*(const uint32_t *)(pool + POOL_SIZE_CLASS) + 1) * 16;
+}
+
+/* Bytes of the pymalloc block, 0 when it is not one. */
+static inline size_t pool_block_bytes(const void *block) {
+  return block && piece_of(block) != PIECE_OUTSIDE ? pool_size_class(block) : 0;
+}
+
+/* ---- the allocators ---- */
+
+/* Any allocator below: what it took from malloc is counted there, what came from a pool is counted here. */
+static void *counted(struct memory_state *m, void *block, size_t size) {
+  size_t usable = pool_block_bytes(block);
+  if (usable) memory_count_allocated(m, PYTHON, block, size, usable, ALLOC_PYMALLOC);
+  return block;
+}
+
+static void *python_malloc(void *context, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  void *block = below->malloc(below->context, size);
+  m->python_depth--;
+  return counted(m, block, size);
+}
+
+static void *python_calloc(void *context, size_t count, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  void *block = below->calloc(below->context, count, size);
+  m->python_depth--;
+  return counted(m, block, count * size);
+}
+
+static void count_resized(struct memory_state *m, const void *block, size_t size, size_t before, size_t after) {
+  if (after) {
+    memory_count_resized(m, PYTHON, block, size, before, after, ALLOC_PYMALLOC);
+  } else if (before) {
+    memory_count_freed(m, PYTHON, before);
+  }
+}
+
+/* Blocks outside the pools are malloc's, and followed by ours. */
+static void *python_realloc(void *context, void *block, size_t size) {
+  struct py_allocator *below = context;
+  struct memory_state *m = &this_memory;
+  struct live_sample sample;
+  uint32_t piece = likely(block != NULL) ? piece_of(block) : PIECE_OUTSIDE;
+  size_t before = piece == PIECE_OUTSIDE ? 0 : pool_size_class(block);
+  bool followed = piece == PIECE_WATCHED && live_maybe(block) && sampler_take((uintptr_t)block, &sample);
+  m->python_depth++;
+  void *result = below->realloc(below->context, block, size);
+  m->python_depth--;
+  if (!result) {
+    if (followed) sampler_put_back((uintptr_t)block, &sample);
+    return NULL;
+  }
+  if (followed) sampler_resized(&sample, true);
+  count_resized(m, result, size, before, result == block ? before : pool_block_bytes(result));
+  return result;
+}
+
+/* What is below calls free, which counts. */
+static void free_outside_pools(struct py_allocator *below, void *block) {
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  below->free(below->context, block);
+  m->python_depth--;
+}
+
+static SLOW_PATH void free_and_stop(struct py_allocator *below, void *block) {
+  memory_stop_at_freed(pool_size_class(block));
+  below->free(below->context, block);
+}
+
+static inline void free_counted(struct py_allocator *below, void *block) {
+  if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
+    free_and_stop(below, block);
+    return;
+  }
+  below->free(below->context, block);
+}
+
+/* A block that may be followed, one that is in no pool, or one of which nothing is known yet. */
+static APART void free_checked(struct py_allocator *below, void *block) {
+  if (!block || piece_of(block) == PIECE_OUTSIDE) {
+    free_outside_pools(below, block);
+    return;
+  }
+  if (live_maybe(block)) sampler_freed((uintptr_t)block);
+  free_counted(below, block);
+}
+
+static APART void free_otherwise(struct py_allocator *below, void *block, uint32_t piece) {
+  if (piece == PIECE_OUTSIDE) {
+    free_outside_pools(below, block);
+  } else if (piece == PIECE_QUIET || (piece == PIECE_WATCHED && !live_maybe(block))) {
+    free_counted(below, block);
+  } else {
+    free_checked(below, block);
+  }
+}
+
+static void python_free(void *context, void *block) { free_otherwise(context, block, live_piece(block)); }
+
+/* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted before
+ * the call, which is the last thing done. (Where even an arena cannot be had, pymalloc asks malloc and the block counts
+ * twice.) ---- */
+
+#define SMALL_BYTES 512
+#define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
+
+static struct py_allocator pymalloc; /* its context is null */
+
+/* The countdown has reached its end with this block: it may be a sample. */
+static SLOW_PATH void *malloc_and_stop(size_t size) {
+  size_t usable = CLASS_BYTES(size);
+  void *block = pymalloc.malloc(NULL, size);
+  if (block) {
+    memory_stop_at_allocated(PYTHON, block, size, usable, ALLOC_PYMALLOC, usable);
+  } else {
+    this_memory.stream[PYTHON].left += (int64_t)usable;
+  }
+  return block;
+}
+
+/* pymalloc asks malloc, which counts. */
+static APART void *malloc_outside_pools(size_t size) {
+  struct memory_state *m = &this_memory;
+  m->python_depth++;
+  void *block = pymalloc.malloc(NULL, size);
+  m->python_depth--;
+  return block;
+}
+
+/* Both are given what is below as the context, and call pymalloc's own functions directly. */
+static HOT void *pymalloc_malloc(void *context, size_t size) {
+  (void)context;
+  if (unlikely(size - 1 >= SMALL_BYTES)) return malloc_outside_pools(size);
+  if (unlikely((this_memory.stream[PYTHON].left -= (int64_t)CLASS_BYTES(size)) < 0)) return malloc_and_stop(size);
+  return pymalloc.malloc(NULL, size);
+}
+
+static HOT void pymalloc_free(void *context, void *block) {
+  uint32_t piece = live_piece(block);
+  if (unlikely(piece != PIECE_QUIET)) {
+    free_otherwise(context, block, piece);
+  } else if (unlikely((this_memory.stream[PYTHON].free_left -= (int64_t)pool_size_class(block)) < 0)) {
+    free_and_stop(context, block);
+  } else {
+    pymalloc.free(NULL, block);
+  }
+}
+
+/* ---- installing, and installing again ---- */
+
+/* PYTHONMALLOC and dev mode put other allocators in the place of ours during the start, before the first small
+ * allocation. The arena allocator stays and notices: at the first arena, ours go around the new ones. Later nothing is
+ * wrapped again: what a program or tracemalloc installs then goes around ours. */
+static struct py_allocator below[2][DOMAINS];
+
+static void wrap(int domain, struct py_allocator *save) {
+  get_allocator(domain, save);
+  struct py_allocator ours = {save, python_malloc, python_calloc, python_realloc, python_free};
+  set_allocator(domain, &ours);
+}
+
+static void wrap_all(int turn) {
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
+}
+
+/* It has no context; Python's debugging allocators have one. */
+static bool is_pymalloc(const struct py_allocator *allocator) {
+  return !allocator->context && allocator->malloc == pymalloc.malloc && allocator->free == pymalloc.free;
+}
+
+static void at_first_arena(void) {
+  struct py_allocator now;
+  get_allocator(DOMAIN_OBJ, &now);
+  if (now.malloc != python_malloc) {
+    loss_add(LOSS_allocator_replaced);
+    wrap_all(1);
+    return;
+  }
+  pymalloc = below[0][DOMAIN_OBJ];
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) {
+    get_allocator(domain, &now);
+    if (now.malloc != python_malloc || !is_pymalloc(&below[0][domain])) continue;
+    now.malloc = pymalloc_malloc;
+    now.free = pymalloc_free;
+    set_allocator(domain, &now);
+  }
+}
+
+static _Atomic int64_t arena_bytes;
+
+int64_t pyalloc_arena_bytes(void) { return atomic_load(&arena_bytes); }
+
+/* 3.11 and later take the chunks of their frame stack from the arena allocator: memory, but no pools. */
+static void count_chunk(void *chunk, size_t size) {
+  struct memory_state *m = &this_memory;
+  m->python_outside_pools += (int64_t)size;
+  memory_count_allocated(m, PYTHON, chunk, size, size, ALLOC_CHUNK);
+}
+
+static void count_chunk_freed(void *chunk, size_t size) {
+  struct memory_state *m = &this_memory;
+  if (live_maybe(chunk)) sampler_freed((uintptr_t)chunk);
+  m->python_outside_pools -= (int64_t)size;
+  memory_count_freed(m, PYTHON, size);
+}
+
+static void *arena_alloc(void *context, size_t size) {
+  (void)context;
+  this_memory.python_depth++;
+  void *arena = arena_below.alloc(arena_below.context, size);
+  this_memory.python_depth--;
+  if (!arena) return NULL;
+  if (size == ARENA_BYTES) {
+    note_arena((uintptr_t)arena, true);
+    atomic_fetch_add(&arena_bytes, ARENA_BYTES);
+    if (atomic_fetch_add(&arenas_seen, 1) == 0) at_first_arena();
+  } else {
+    count_chunk(arena, size);
+  }
+  return arena;
+}
+
+static void arena_free(void *context, void *arena, size_t size) {
+  (void)context;
+  if (arena && size == ARENA_BYTES) {
+    note_arena((uintptr_t)arena, false);
+    atomic_fetch_sub(&arena_bytes, ARENA_BYTES);
+  } else if (arena) {
+    count_chunk_freed(arena, size);
+  }
+  this_memory.python_depth++;
+  arena_below.free(arena_below.context, arena, size);
+  this_memory.python_depth--;
+}
+
+void pyalloc_init(void) {
+  void (*get_arena)(struct py_arena_allocator *) = dlsym(RTLD_DEFAULT, "PyObject_GetArenaAllocator");
+  void (*set_arena)(struct py_arena_allocator *) = dlsym(RTLD_DEFAULT, "PyObject_SetArenaAllocator");
+  int (*is_initialized)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
+  get_allocator = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
+  set_allocator = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
+  if (!python_layout || !memory_counts() || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
+  if (!is_initialized || is_initialized()) return;
+  get_arena(&arena_below);
+  struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
+  set_arena(&ours);
+  wrap_all(0);
+  installed = true;
+}
+
+void pyalloc_end(void) {
+  if (installed && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
+}

@@ -1,0 +1,360 @@
+/* The allocation sampler: every byte has the same chance, 1 in the interval, so a block of b bytes is sampled with the
+ * chance 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
+ *
+ * Each thread draws exponential gaps, one for each of its two streams (native, Python), and memory.c's countdown, which
+ * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the volume: it becomes
+ * coarser as soon as there were more than BUDGET / 2 samples within half a second, and finer when in half a second so
+ * little was allocated that half of that will not be reached. That biases nothing, because every
+ * sample carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an
+ * exponential gap is an exponential gap. */
+#include "inside/memory/sampler.h"
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/thread_state.h"
+#include "inside/memory/live.h"
+#include "inside/memory/memory.h"
+#include "inside/python/objects.h"
+#include "inside/python/python.h"
+#include "inside/stacks/frames.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/random.h"
+#include "shared/spool.h"
+
+#define BUDGET 200 /* samples in a second */
+#define SECOND_NS 1000000000
+#define WINDOW_NS (SECOND_NS / 2)
+#define FINEST ((int64_t)4 << 10)
+#define COARSEST ((int64_t)1 << 40)
+#define SLOTS ((size_t)1 << 16)
+#define SLOTS_FINE ((size_t)1 << 22) /* for intervals below FINEST */
+#define NEVER INT64_MAX
+
+static _Atomic int64_t interval; /* in force; 0 = off */
+static _Atomic bool adapts;
+static _Atomic uint64_t control_seen; /* the word that the interval was set by; 0 = as the recording began */
+static _Atomic int64_t window_began_ns;
+static _Atomic int64_t in_window;     /* samples */
+static _Atomic int64_t volume_so_far; /* bytes allocated since then */
+static _Atomic uint64_t last_id;
+static _Atomic int thinning;
+
+static bool table_there;
+
+/* The interval as the recorder has set it: one word, or as the recording began. */
+static int64_t wanted_interval(uint64_t control, bool *adapt) {
+  uint64_t wanted = control ? control & (CONTROL_ALLOC_AUTO - 1) : spool->alloc_interval_bytes;
+  *adapt = control ? (control & CONTROL_ALLOC_AUTO) != 0 : (spool->features & FEATURE_ALLOC_AUTO) != 0;
+  return wanted < (uint64_t)COARSEST ? (int64_t)wanted : COARSEST;
+}
+
+static void set_interval(int64_t wanted, bool adapt, int64_t now_ns) {
+  atomic_store(&adapts, adapt);
+  atomic_store(&in_window, 0);
+  atomic_store(&volume_so_far, 0);
+  atomic_store(&window_began_ns, now_ns);
+  atomic_store(&interval, wanted);
+}
+
+/* The table is there also when nothing is sampled yet: untouched, it takes no memory. */
+void sampler_init(void) {
+  uint64_t control = spool->alloc_control;
+  bool adapt;
+  int64_t wanted = wanted_interval(control, &adapt);
+  atomic_store(&interval, 0);
+  atomic_store(&control_seen, control);
+  table_there = live_init(wanted && !adapt && wanted < FINEST ? SLOTS_FINE : SLOTS);
+  if (table_there) {
+    set_interval(wanted, adapt, clock_now_ns());
+  } else if (wanted) {
+    loss_add(LOSS_alloc_table_full);
+  }
+}
+
+/* Takes over what the recorder has set meanwhile. Streams draw their gaps anew when they see another interval. */
+static SLOW_PATH void follow_control(uint64_t control) {
+  uint64_t seen = atomic_load(&control_seen);
+  bool adapt;
+  if (!table_there || seen == control || !atomic_compare_exchange_strong(&control_seen, &seen, control)) return;
+  int64_t wanted = wanted_interval(control, &adapt);
+  set_interval(wanted, adapt, this_memory.now_ns);
+}
+
+/* ---- gaps ---- */
+
+/* -ln(u) for u uniform in (0, 1], within 1e-13: of the mantissa by the series of artanh, of the exponent exactly. */
+static double exponential(uint64_t random) {
+  union {
+    double value;
+    uint64_t bits;
+  } u = {.value = (double)((random >> 11) + 1) * 0x1p-53};
+  int exponent = (int)(u.bits >> 52) - 1023;
+  u.bits = (u.bits & 0xfffffffffffffu) | (uint64_t)1023 << 52;
+  if (u.value > 1.4142135623730951) {
+    u.value /= 2;
+    exponent++;
+  }
+  double t = (u.value - 1) / (u.value + 1), square = t * t, series = 0;
+  for (int k = 17; k >= 1; k -= 2) series = series * square + 1.0 / k;
+  return -(2 * t * series + exponent * 0.6931471805599453);
+}
+
+/* Bytes up to and with the one that is sampled: geometric, so that chances are exact for whole bytes. */
+int64_t sampler_gap(uint64_t *random, int64_t mean) {
+  if (mean <= 1) return 1;
+  double gap = exponential(random_next(random)) * (double)mean;
+  return gap < 0x1p60 ? (int64_t)gap + 1 : (int64_t)1 << 60;
+}
+
+/* ---- the interval ---- */
+
+bool sampler_adapts(void) { return atomic_load_explicit(&adapts, memory_order_relaxed); }
+
+void sampler_note_volume(int64_t bytes) { atomic_fetch_add_explicit(&volume_so_far, bytes, memory_order_relaxed); }
+
+static double per_second(int64_t volume, int64_t elapsed_ns) {
+  return (double)volume * SECOND_NS / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
+}
+
+/* Halved as long as so many bytes in a second stay below half the budget. */
+static int64_t refined(int64_t now, double rate) {
+  while (now > FINEST && rate / (double)(now / 2) <= BUDGET / 2) now /= 2;
+  return now;
+}
+
+/* Doubled, twice where so many bytes in a second would still be too many. No more at once: what a burst holds at its
+ * height is to be seen sharply too. */
+static int64_t coarsened(int64_t now, double rate) { return rate / (double)(now * 2) > BUDGET ? now * 4 : now * 2; }
+
+int64_t sampler_interval(void) {
+  uint64_t control = spool->alloc_control;
+  if (unlikely(control != atomic_load_explicit(&control_seen, memory_order_relaxed))) follow_control(control);
+  int64_t now = atomic_load_explicit(&interval, memory_order_relaxed);
+  if (!adapts || !now) return now;
+  int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = this_memory.now_ns;
+  int64_t wanted = now;
+  if (samples > BUDGET / 2 && now < COARSEST) {
+    wanted = coarsened(now, per_second(atomic_load(&volume_so_far), t_ns - began));
+  } else if (t_ns - began >= WINDOW_NS) {
+    wanted = refined(now, per_second(atomic_load(&volume_so_far), t_ns - began));
+  } else {
+    return now;
+  }
+  if (!atomic_compare_exchange_strong(&window_began_ns, &began, t_ns)) return now;
+  atomic_store(&in_window, 0);
+  atomic_store(&volume_so_far, 0);
+  return atomic_compare_exchange_strong(&interval, &now, wanted) ? wanted : now;
+}
+
+/* ---- a crowded table ---- */
+
+/* Under twice the interval the sample would have been taken with a smaller chance; of those that were taken, so many are
+ * kept: (1 - exp(-b / 2i)) / (1 - exp(-b / i)) = 1 / (1 + exp(-b / 2i)). */
+static bool keep_thinned(struct live_sample *sample) {
+  static uint64_t random; /* one thread thins at a time */
+  if (sample->interval <= 0) return true;
+  uint64_t draw = random_next(&random);
+  double odds = exponential(~draw) - exponential(draw); /* ln(u / (1 - u)), logistic */
+  bool kept = odds < (double)sample->usable / (2.0 * (double)sample->interval);
+  struct record_note *record = spool_claim(1);
+  if (!record) return true;
+  sample->interval *= 2;
+  *record = (struct record_note){.head = record->head,
+                                 .thread = this_thread.id,
+                                 .id = sample->id,
+                                 .interval_bytes = (uint64_t)sample->interval,
+                                 .flags = kept ? NOTE_THINNED : NOTE_THINNED | NOTE_DROPPED};
+  spool_publish(record, RECORD_NOTE, 1);
+  return kept;
+}
+
+static void thin_if_crowded(void) {
+  if (!adapts || likely(!live_is_crowded()) || atomic_exchange(&thinning, 1)) return;
+  loss_add(LOSS_alloc_thinned);
+  live_thin(keep_thinned);
+  atomic_store(&thinning, 0);
+}
+
+/* ---- what growth consists of: blocks below the threshold, as larger ones are footprint samples of their own ---- */
+
+#define RECENT 256
+
+struct recent {
+  uintptr_t address;
+  uint64_t id;
+  uint64_t stack;
+  uint64_t bytes; /* for which the sample stands */
+  uint32_t thread;
+};
+/* The same where all threads see it. id: 0 = being written. Two writers at once, RECENT samples apart, may mix up an entry:
+ * then its id is hardly that of the block at its address, and it counts as gone. */
+static struct {
+  _Atomic uintptr_t address;
+  _Atomic uint64_t id, stack, bytes;
+  _Atomic uint32_t thread;
+} recent[RECENT];
+static _Atomic uint64_t recent_end, recent_drawn; /* counts: of samples noted, and of those looked at before */
+
+static void note_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
+  uint64_t bytes = block->usable > (uint64_t)mean ? block->usable : (uint64_t)mean;
+  uint64_t at = atomic_fetch_add(&recent_end, 1) % RECENT;
+  atomic_store(&recent[at].id, 0);
+  atomic_store(&recent[at].address, block->address);
+  atomic_store(&recent[at].stack, stack);
+  atomic_store(&recent[at].bytes, bytes);
+  atomic_store(&recent[at].thread, this_thread.id);
+  atomic_store(&recent[at].id, id);
+}
+
+/* False when its block is gone, or another takes its place just now. */
+static bool read_alive(uint64_t number, struct recent *out) {
+  uint64_t at = number % RECENT, usable;
+  out->id = atomic_load(&recent[at].id);
+  out->address = atomic_load(&recent[at].address);
+  out->stack = atomic_load(&recent[at].stack);
+  out->bytes = atomic_load(&recent[at].bytes);
+  out->thread = atomic_load(&recent[at].thread);
+  return out->id && atomic_load(&recent[at].id) == out->id && live_find(out->address, out->id, &usable);
+}
+
+/* The newest that is alive, of those before `end`; false = there is none. */
+static bool newest_alive(uint64_t end, struct recent *out) {
+  for (uint64_t i = end; i > 0 && end - i < RECENT; i--) {
+    if (read_alive(i - 1, out)) return true;
+  }
+  return false;
+}
+
+void sampler_begin_growth(void) { atomic_store(&recent_drawn, atomic_load(&recent_end)); }
+
+bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) {
+  uint64_t end = atomic_load(&recent_end), from = atomic_exchange(&recent_drawn, end), sum = 0;
+  struct recent one, drawn = {.id = 0};
+  if (end - from > RECENT) from = end - RECENT;
+  for (uint64_t i = from; i < end; i++) {
+    if (!read_alive(i, &one)) continue;
+    sum += one.bytes;
+    if (random_next(random) % sum < one.bytes) drawn = one;
+  }
+  if (!drawn.id && !newest_alive(from, &drawn)) return false;
+  *thread = drawn.thread;
+  *stack = drawn.stack;
+  return true;
+}
+
+/* ---- records ---- */
+
+/* An object's type stands in it only some time after the allocation: it is read at the thread's next sample. */
+static void write_type(struct memory_state *m) {
+  uint64_t usable = 0;
+  uintptr_t block = m->untyped;
+  m->untyped = 0;
+  uint64_t type = block && live_find(block, m->untyped_id, &usable) ? objects_type(block, usable, false) : 0;
+  if (!type || !live_set_type(block, m->untyped_id, type)) return; /* it has gone meanwhile */
+  struct record_note *record = spool_claim(1);
+  if (!record) return;
+  *record = (struct record_note){
+      .head = record->head, .thread = this_thread.id, .id = m->untyped_id, .type = type, .flags = NOTE_TYPE};
+  spool_publish(record, RECORD_NOTE, 1);
+}
+
+static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, uint32_t flags, uint64_t stack,
+                        int64_t t_ns) {
+  struct record_alloc *record = spool_claim(1);
+  if (!record) return false;
+  record->thread = this_thread.id;
+  record->t_ns = t_ns;
+  record->stack = stack;
+  record->id = id;
+  record->size_bytes = block->size;
+  record->usable_bytes = block->usable;
+  record->interval_bytes = (uint64_t)mean;
+  record->collections = objects_collections(python_thread_state());
+  record->source = block->source;
+  record->flags = (uint16_t)flags;
+  spool_publish(record, RECORD_ALLOC, 1);
+  return true;
+}
+
+/* Frees that came by another way than ours leave their sample behind; the address has been given out again. */
+static void end_stale(uintptr_t address) {
+  struct live_sample stale;
+  if (live_filter[LIVE_FILTER_CELL(address)] && live_take(address, &stale)) sampler_ended(&stale, stale.usable, 0, 0);
+}
+
+uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
+  struct memory_state *m = &this_memory;
+  uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
+  uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
+  struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean, .python = block->python};
+  write_type(m);
+  if (mean) atomic_fetch_add(&in_window, 1);
+  if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
+  end_stale(block->address);
+  thin_if_crowded();
+  if (!live_add(block->address, &sample)) {
+    flags |= ALLOC_UNFOLLOWED;
+    loss_add(LOSS_alloc_table_full);
+  }
+  if (!write_alloc(block, id, mean, flags, stack, t_ns)) {
+    live_take(block->address, &sample);
+  } else if (block->python && !(flags & ALLOC_UNFOLLOWED)) {
+    m->untyped = block->address;
+    m->untyped_id = id;
+  }
+  if (mean && block->usable < spool->memory_threshold_bytes) note_recent(block, id, mean, stack);
+  return id;
+}
+
+void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
+  struct record_free *record = spool_claim(1);
+  if (!record) return;
+  if (python_finalizing()) flags |= FREE_FINALIZING;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->stack = stack;
+  record->id = sample->id;
+  record->bytes = bytes;
+  record->type = sample->type;
+  record->collections = objects_collections(python_thread_state());
+  record->flags = flags;
+  record->reserved = 0;
+  spool_publish(record, RECORD_FREE, 1);
+}
+
+SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
+  int saved_errno = errno;
+  fork_check();
+  bool taken = recording() && live_take(address, out);
+  if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, true);
+  errno = saved_errno;
+  return taken;
+}
+
+SLOW_PATH void sampler_freed(uintptr_t address) {
+  struct live_sample sample;
+  if (!sampler_take(address, &sample)) return;
+  int saved_errno = errno;
+  sampler_ended(&sample, sample.usable, frames_current(), 0);
+  errno = saved_errno;
+}
+
+void sampler_resized(const struct live_sample *sample, bool lives_on) {
+  int saved_errno = errno;
+  sampler_ended(sample, sample->usable, frames_current(), lives_on ? FREE_RESIZED : 0);
+  errno = saved_errno;
+}
+
+void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
+  if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
+}
+
+/* Samples of the parent are the parent's. */
+void sampler_postfork_child(void) {
+  live_postfork_child();
+  atomic_store(&recent_drawn, atomic_load(&recent_end));
+  this_memory.untyped = 0;
+  atomic_store(&thinning, 0);
+}

@@ -1,0 +1,179 @@
+/* The environment that a child gets: what it needs to be recorded, whatever the program gives.
+ *
+ * May run in a vfork child (exec.c has what follows from that). */
+#undef _FORTIFY_SOURCE
+#include "inside/processes/environment.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+
+#define PRELOAD "LD_PRELOAD="
+#define SPOOL "SCALENE_TRACE_SPOOL="
+
+static char library_entry[sizeof PRELOAD + PATH_MAX]; /* "LD_PRELOAD=/path/to/us" */
+static char spool_entry[sizeof SPOOL + PATH_MAX];
+static const char *const our_library = library_entry + sizeof PRELOAD - 1;
+
+void environment_init(const char *library, const char *spool_path) {
+  if (strlen(library) >= PATH_MAX || strlen(spool_path) >= PATH_MAX) return;
+  strcpy(stpcpy(library_entry, PRELOAD), library);
+  strcpy(stpcpy(spool_entry, SPOOL), spool_path);
+}
+
+static const char *value_of(const char *entry, const char *name_and_equals) {
+  size_t length = strlen(name_and_equals);
+  return strncmp(entry, name_and_equals, length) == 0 ? entry + length : NULL;
+}
+
+/* The loader splits at both. */
+static bool separates(char c) { return c == ':' || c == ' '; }
+
+static size_t item_length(const char *item) { return strcspn(item, ": "); }
+
+static bool is_our_library(const char *item, size_t length) {
+  return strncmp(item, our_library, length) == 0 && our_library[length] == '\0';
+}
+
+static bool lists_our_library(const char *preload) {
+  for (const char *at = preload; *at != '\0'; at += separates(*at)) {
+    size_t length = item_length(at);
+    if (length > 0 && is_our_library(at, length)) return true;
+    at += length;
+  }
+  return false;
+}
+
+struct environment environment_read(char *const *entries) {
+  static char *const none[] = {NULL};
+  struct environment found = {.entries = entries != NULL ? entries : none};
+  for (; found.entries[found.count] != NULL; found.count++) {
+    const char *preload = value_of(found.entries[found.count], PRELOAD);
+    const char *spool_value = value_of(found.entries[found.count], SPOOL);
+    if (preload != NULL) found.preload = preload;
+    if (spool_value != NULL) found.spool = spool_value;
+  }
+  return found;
+}
+
+static bool our_spool(const struct environment *found) {
+  return found->spool != NULL && strcmp(found->spool, spool_entry + sizeof SPOOL - 1) == 0;
+}
+
+static bool has_library(const struct environment *found) {
+  return found->preload != NULL && lists_our_library(found->preload);
+}
+
+static bool follows(void) { return (spool->features & FEATURE_CHILDREN) != 0; }
+
+#ifndef SYS_faccessat2
+#define SYS_faccessat2 439
+#endif
+
+/* By the effective user where the kernel (5.8) can tell. */
+static bool may_open(const char *path, int mode) {
+  if (syscall(SYS_faccessat2, AT_FDCWD, path, mode, AT_EACCESS) == 0) return true;
+  return errno == ENOSYS && syscall(SYS_faccessat, AT_FDCWD, path, mode) == 0;
+}
+
+/* After chroot, setns or setuid our files may be out of reach. Then a child cannot be recorded, and the loader would say
+ * on its stderr that it does not find us. */
+static bool within_reach(void) {
+  int error = errno;
+  bool library = may_open(our_library, R_OK), file = library && may_open(spool_entry + sizeof SPOOL - 1, R_OK | W_OK);
+  if (!library) loss_add(LOSS_environment_lost);
+  if (library && !file) loss_add(LOSS_process_slots);
+  errno = error;
+  return file;
+}
+
+enum wanted environment_wanted(const struct environment *found) {
+  if (library_entry[0] == '\0' || (found->spool != NULL && !our_spool(found))) return AS_IT_IS;
+  bool whole = found->spool != NULL && has_library(found), none = found->spool == NULL && !has_library(found);
+  if (recording() && follows() && within_reach()) return whole ? AS_IT_IS : WITH_OURS;
+  return none ? AS_IT_IS : WITHOUT_OURS;
+}
+
+/* One pointer for each entry, for the two of ours and the null; then the string that is new. */
+static size_t pointers_needed(const struct environment *found) { return found->count + 3; }
+
+size_t environment_bytes(const struct environment *found) {
+  size_t entry = strlen(library_entry) + 2 + (found->preload != NULL ? strlen(found->preload) : 0);
+  return pointers_needed(found) * sizeof(char *) + entry;
+}
+
+/* Our library first, then theirs. */
+static void write_with(char *to, const struct environment *found) {
+  to = stpcpy(to, library_entry);
+  if (found->preload == NULL || found->preload[0] == '\0') return;
+  *to++ = ':';
+  strcpy(to, found->preload);
+}
+
+/* Their libraries without ours; false when none is left. */
+static bool write_without(char *to, const char *preload) {
+  char *start = to = stpcpy(to, PRELOAD);
+  for (const char *at = preload; *at != '\0'; at += separates(*at)) {
+    size_t length = item_length(at);
+    if (length > 0 && !is_our_library(at, length)) {
+      if (to != start) *to++ = ':';
+      memcpy(to, at, length);
+      to += length;
+    }
+    at += length;
+  }
+  *to = '\0';
+  return to != start;
+}
+
+static char *const *build_followed(const struct environment *found, void *memory) {
+  char **out = memory, *text = (char *)(out + pointers_needed(found));
+  bool keep = has_library(found);
+  size_t used = 0;
+  for (size_t i = 0; i < found->count; i++)
+    if (keep || value_of(found->entries[i], PRELOAD) == NULL) out[used++] = found->entries[i];
+  if (found->spool == NULL) out[used++] = spool_entry;
+  if (!keep) {
+    write_with(text, found);
+    out[used++] = text;
+  }
+  out[used] = NULL;
+  return out;
+}
+
+static char *const *build_unfollowed(const struct environment *found, void *memory) {
+  char **out = memory, *text = (char *)(out + pointers_needed(found));
+  bool change = has_library(found), others = change && write_without(text, found->preload);
+  size_t used = 0;
+  for (size_t i = 0; i < found->count; i++) {
+    bool preload = value_of(found->entries[i], PRELOAD) != NULL;
+    bool drop = (change && preload) || value_of(found->entries[i], SPOOL) != NULL;
+    if (!drop) out[used++] = found->entries[i];
+  }
+  if (others) out[used++] = text;
+  out[used] = NULL;
+  return out;
+}
+
+char *const *environment_build(const struct environment *found, enum wanted wanted, void *memory) {
+  return wanted == WITH_OURS ? build_followed(found, memory) : build_unfollowed(found, memory);
+}
+
+void environment_cut_out(const struct environment *found) {
+  if (!has_library(found)) return;
+  char *preload = (char *)found->preload, *to = preload;
+  for (const char *at = preload; *at != '\0'; at += separates(*at)) {
+    size_t length = item_length(at);
+    bool stays = length > 0 && !is_our_library(at, length);
+    if (stays && to != preload) *to++ = ':';
+    for (; length > 0; length--, at++)
+      if (stays) *to++ = *at;
+  }
+  *to = '\0';
+}

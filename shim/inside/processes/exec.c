@@ -1,0 +1,268 @@
+/* New images: exec and spawn calls hand on what the child needs to be recorded, whatever environment the program gives.
+ *
+ * All of it may run in a vfork child, which shares its parent's memory: no static state changes, nothing is allocated
+ * that exec would leave behind in the parent (but for environments too large for the stack), errno is kept, and what is
+ * not our business fails exactly as it does without us. */
+#undef _FORTIFY_SOURCE
+#include <alloca.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/processes/environment.h"
+#include "inside/processes/executable.h"
+#include "inside/processes/process.h"
+#include "inside/signals/signals.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+
+/* ---- the calls ---- */
+
+enum exec_kind { EXEC, EXEC_PATH, EXEC_FD, EXEC_AT, SPAWN, SPAWN_PATH };
+
+struct exec_call {
+  enum exec_kind kind;
+  int fd; /* EXEC_FD, EXEC_AT */
+  int flags;
+  const char *path;
+  char *const *arguments;
+  char *const *environment;
+  pid_t *pid; /* SPAWN* */
+  const posix_spawn_file_actions_t *actions;
+  const posix_spawnattr_t *attributes;
+};
+
+static bool spawns(const struct exec_call *call) { return call->kind == SPAWN || call->kind == SPAWN_PATH; }
+
+static int run(const struct exec_call *call, char *const *environment) {
+  switch (call->kind) {
+  case EXEC: return next.execve(call->path, call->arguments, environment);
+  case EXEC_PATH: return next.execvpe(call->path, call->arguments, environment);
+  case EXEC_FD: return next.fexecve(call->fd, call->arguments, environment);
+  case EXEC_AT: return next.execveat(call->fd, call->path, call->arguments, environment, call->flags);
+  case SPAWN:
+    return next.posix_spawn(call->pid, call->path, call->actions, call->attributes, call->arguments, environment);
+  default:
+    return next.posix_spawnp(call->pid, call->path, call->actions, call->attributes, call->arguments, environment);
+  }
+}
+
+/* Counts what cannot be recorded. False when the file is not there or may not run: then the call will only fail. */
+static bool judge_by_name(const struct exec_call *call) {
+  char found[PATH_MAX];
+  bool search = (call->kind == EXEC_PATH || call->kind == SPAWN_PATH) && strchr(call->path, '/') == NULL;
+  if (search && !executable_find(found, call->path)) return false;
+  const char *path = search ? found : call->path;
+  if (!search && !executable_may_run(path)) return false;
+  executable_check_path(AT_FDCWD, path, true);
+  return true;
+}
+
+static bool judge(const struct exec_call *call) {
+  if (call->kind == EXEC_FD) {
+    executable_check_open(call->fd, "", true);
+    return true;
+  }
+  if (call->path == NULL) return false;
+  if (call->kind != EXEC_AT) return judge_by_name(call);
+  if (call->path[0] == '\0')
+    executable_check_open(call->fd, "", true);
+  else
+    executable_check_path(call->fd, call->path, true);
+  return true;
+}
+
+/* The new image gets the mask that the program believes in; of an exec, the old image is told. */
+static int run_announced(const struct exec_call *call, char *const *environment) {
+  if (!spawns(call)) process_before_exec(); /* no tick may come between the real mask and the new image */
+  signals_before_exec();
+  int result = run(call, environment);
+  int error = errno;
+  signals_after_failed_exec();
+  if (!spawns(call)) process_after_failed_exec();
+  errno = error;
+  return result;
+}
+
+#define STACK_LIMIT_BYTES 16384
+
+/* By the kernel's number: our own mmap, where there is one, counts memory. */
+static void *map_block(size_t bytes) {
+  void *block = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
+  if (block != MAP_FAILED) return block;
+  loss_add(LOSS_environment_lost);
+  return NULL;
+}
+
+static int run_changed(const struct exec_call *call, const struct environment *found, enum wanted wanted) {
+  size_t bytes = environment_bytes(found);
+  bool large = bytes > STACK_LIMIT_BYTES;
+  void *memory = large ? map_block(bytes) : alloca(bytes);
+  if (memory == NULL) return run_announced(call, call->environment);
+  int result = run_announced(call, environment_build(found, wanted, memory));
+  int error = errno;
+  if (large) syscall(SYS_munmap, memory, bytes);
+  errno = error;
+  return result;
+}
+
+static int make_image(const struct exec_call *call) {
+  next_ensure();
+  fork_check();
+  int error = errno;
+  bool runs = !recording() || judge(call);
+  errno = error;
+  if (!runs && !spawns(call)) return run(call, call->environment); /* a spawn may change its directory first */
+  struct environment found = environment_read(call->environment);
+  enum wanted wanted = environment_wanted(&found);
+  return wanted == AS_IT_IS ? run_announced(call, call->environment) : run_changed(call, &found, wanted);
+}
+
+/* ---- exported ---- */
+
+static int exec_path(const char *path, char *const arguments[], char *const environment[]) {
+  return make_image(
+      &(struct exec_call){.kind = EXEC, .path = path, .arguments = arguments, .environment = environment});
+}
+
+static int exec_name(const char *name, char *const arguments[], char *const environment[]) {
+  return make_image(
+      &(struct exec_call){.kind = EXEC_PATH, .path = name, .arguments = arguments, .environment = environment});
+}
+
+EXPORT int execve(const char *path, char *const arguments[], char *const environment[]) {
+  return exec_path(path, arguments, environment);
+}
+
+EXPORT int execv(const char *path, char *const arguments[]) { return exec_path(path, arguments, environ); }
+
+EXPORT int execvp(const char *name, char *const arguments[]) { return exec_name(name, arguments, environ); }
+
+EXPORT int execvpe(const char *name, char *const arguments[], char *const environment[]) {
+  return exec_name(name, arguments, environment);
+}
+
+EXPORT int fexecve(int fd, char *const arguments[], char *const environment[]) {
+  return make_image(&(struct exec_call){.kind = EXEC_FD, .fd = fd, .arguments = arguments, .environment = environment});
+}
+
+EXPORT int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags) {
+  next_ensure();
+  if (next.execveat == NULL) return (int)syscall(SYS_execveat, directory, path, arguments, environment, flags);
+  return make_image(&(struct exec_call){.kind = EXEC_AT,
+                                        .fd = directory,
+                                        .flags = flags,
+                                        .path = path,
+                                        .arguments = arguments,
+                                        .environment = environment});
+}
+
+/* How many arguments follow, the null included. */
+static size_t count_arguments(const char *first, va_list *arguments) {
+  size_t count = 1;
+  for (const char *at = first; at != NULL; count++) at = va_arg(*arguments, const char *);
+  return count;
+}
+
+/* All arguments, then null; leaves the list behind the null, where execle has its environment. */
+static void copy_arguments(char **to, const char *first, va_list *arguments) {
+  for (const char *at = first;; at = va_arg(*arguments, const char *)) {
+    *to++ = (char *)at;
+    if (at == NULL) return;
+  }
+}
+
+EXPORT int execl(const char *path, const char *first, ...) {
+  va_list list;
+  va_start(list, first);
+  size_t count = count_arguments(first, &list);
+  va_end(list);
+  char *arguments[count];
+  va_start(list, first);
+  copy_arguments(arguments, first, &list);
+  va_end(list);
+  return exec_path(path, arguments, environ);
+}
+
+EXPORT int execlp(const char *name, const char *first, ...) {
+  va_list list;
+  va_start(list, first);
+  size_t count = count_arguments(first, &list);
+  va_end(list);
+  char *arguments[count];
+  va_start(list, first);
+  copy_arguments(arguments, first, &list);
+  va_end(list);
+  return exec_name(name, arguments, environ);
+}
+
+EXPORT int execle(const char *path, const char *first, ...) {
+  va_list list;
+  va_start(list, first);
+  size_t count = count_arguments(first, &list);
+  va_end(list);
+  char *arguments[count];
+  va_start(list, first);
+  copy_arguments(arguments, first, &list);
+  char *const *environment = va_arg(list, char *const *);
+  va_end(list);
+  return exec_path(path, arguments, environment);
+}
+
+EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
+  return make_image(&(struct exec_call){.kind = SPAWN,
+                                        .path = path,
+                                        .arguments = arguments,
+                                        .environment = environment,
+                                        .pid = pid,
+                                        .actions = actions,
+                                        .attributes = attributes});
+}
+
+EXPORT int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *actions,
+                        const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
+  return make_image(&(struct exec_call){.kind = SPAWN_PATH,
+                                        .path = name,
+                                        .arguments = arguments,
+                                        .environment = environment,
+                                        .pid = pid,
+                                        .actions = actions,
+                                        .attributes = attributes});
+}
+
+/* libc starts the shell by itself, with `environ` as it is and the mask as it really is. */
+static void before_shell(void) {
+  int error = errno;
+  struct environment found = environment_read(environ);
+  next_ensure();
+  enum wanted wanted = environment_wanted(&found);
+  if (wanted == WITH_OURS) loss_add(LOSS_environment_lost);
+  if (wanted == WITHOUT_OURS) environment_cut_out(&found);
+  signals_before_exec();
+  errno = error;
+}
+
+EXPORT int system(const char *command) {
+  if (command != NULL) before_shell();
+  next_ensure();
+  int result = next.system(command);
+  if (command != NULL) signals_after_failed_exec();
+  return result;
+}
+
+EXPORT FILE *popen(const char *command, const char *mode) {
+  before_shell();
+  FILE *result = next.popen(command, mode);
+  signals_after_failed_exec();
+  return result;
+}

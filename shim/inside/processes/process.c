@@ -1,0 +1,270 @@
+/* The life of a process: load, fork, exec, end. */
+#include "inside/processes/process.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/cpu/ticks.h"
+#include "inside/cpu/timers.h"
+#include "inside/cuda/calls.h"
+#include "inside/cuda/hooks.h"
+#include "inside/memory/copies.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/pyalloc.h"
+#include "inside/processes/environment.h"
+#include "inside/processes/thread_table.h"
+#include "inside/processes/threads.h"
+#include "inside/python/python.h"
+#include "inside/signals/signals.h"
+#include "inside/stacks/images.h"
+#include "inside/stacks/scratch_pool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+
+static _Atomic uint32_t ended;
+static int64_t usage_start_user_ns, usage_start_system_ns;
+
+#define PATH_LENGTH 4096
+#define MAX_COMMAND 16384
+#define SPOOL_VARIABLE "SCALENE_TRACE_SPOOL"
+
+/* ---- records ---- */
+
+static void process_usage(struct rusage *usage, int64_t *user_ns, int64_t *system_ns) {
+  getrusage(RUSAGE_SELF, usage);
+  *user_ns = (int64_t)usage->ru_utime.tv_sec * 1000000000 + (int64_t)usage->ru_utime.tv_usec * 1000;
+  *system_ns = (int64_t)usage->ru_stime.tv_sec * 1000000000 + (int64_t)usage->ru_stime.tv_usec * 1000;
+}
+
+/* The command line as the kernel has it; 0 bytes when it may not be stored. By number: libc's calls are cancellation
+ * points. */
+static uint32_t read_command(char *to, uint32_t size) {
+  uint32_t used = 0;
+  int fd = spool->features & FEATURE_ARGV
+               ? (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/cmdline", O_RDONLY | O_CLOEXEC)
+               : -1;
+  if (fd < 0) return 0;
+  while (used < size) {
+    ssize_t got = syscall(SYS_read, fd, to + used, size - used);
+    if (got <= 0) break;
+    used += (uint32_t)got;
+  }
+  syscall(SYS_close, fd);
+  return used;
+}
+
+static void write_start(uint32_t cause, uint32_t parent) {
+  static char text[PATH_LENGTH + MAX_COMMAND];
+  ssize_t length = readlink("/proc/self/exe", text, PATH_LENGTH);
+  uint32_t exe = length > 0 ? (uint32_t)length : 0;
+  uint32_t command = read_command(text + exe, MAX_COMMAND);
+  unsigned slots = 1 + (exe + command + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES;
+  struct record_process_start *record = spool_claim(slots);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->pid = fork_own_pid();
+  record->parent_pid = (int32_t)getppid();
+  record->parent = parent;
+  record->cause = cause;
+  record->python_version = python_version;
+  record->stacks = python_layout != NULL;
+  record->exe_bytes = exe;
+  record->argv_bytes = command;
+  memory_footprint(&record->footprint_bytes, &record->python_footprint_bytes);
+  memcpy(record + 1, text, exe + command);
+  spool_publish(record, RECORD_PROCESS_START, slots);
+}
+
+static void write_end(uint32_t how, int status) {
+  struct rusage usage;
+  struct record_process_end *record = spool_claim(1);
+  if (!record) return;
+  process_usage(&usage, &record->user_ns, &record->system_ns);
+  record->user_ns -= usage_start_user_ns;
+  record->system_ns -= usage_start_system_ns;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->peak_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+  record->how = how;
+  record->exit_status = (uint32_t)status;
+  memory_footprint(&record->footprint_bytes, &record->python_footprint_bytes);
+  spool_publish(record, RECORD_PROCESS_END, 1);
+}
+
+/* Once per process, whichever way out is taken first. */
+static void end_process(uint32_t how, int status) {
+  int saved_errno = errno;
+  fork_check();
+  if (recording() && fork_is_recorded_process() && !atomic_exchange(&ended, 1)) {
+    if (how == END_EXIT) pyalloc_end();
+    threads_end();
+    memory_write_heap();
+    copies_process_end();
+    cuda_calls_flush_all();
+    write_end(how, status);
+    spool_finish_chunk();
+  }
+  errno = saved_errno;
+}
+
+/* ---- fork ---- */
+
+static void begin_as(uint32_t cause, uint32_t parent) {
+  fork_begin_process();
+  atomic_store(&ended, 0);
+  spool_begin_process(spool_new_process());
+  safe_read_init();
+  if (cause == CAUSE_FORK) {
+    scratch_postfork_child();
+    images_postfork_child();
+    timers_postfork_child();
+    usage_start_user_ns = usage_start_system_ns = 0;
+    memory_postfork_child();
+    copies_postfork_child();
+    cuda_calls_postfork_child();
+    cuda_hooks_postfork_child();
+    timers_alone(true);
+    threads_postfork_child();
+    timers_alone(false);
+  } else {
+    timers_alone(true);
+    threads_begin(cause == CAUSE_EXEC);
+    timers_alone(false);
+  }
+  write_start(cause, parent);
+}
+
+static void begin_in_child(void) {
+  if (!spool) return;
+  signals_postfork_child();
+  if (!recording() || !(spool->features & FEATURE_CHILDREN)) {
+    threads_forget();
+    spool_close();
+    return;
+  }
+  begin_as(CAUSE_FORK, spool_process());
+}
+
+/* ---- exec ---- */
+
+void process_before_exec(void) {
+  if (!recording() || !fork_is_recorded_process()) return;
+  timers_disarm();
+  cuda_calls_flush_all();
+  threads_write_end();
+  thread_table_end();
+  write_end(END_EXEC, 0);
+  spool_finish_chunk();
+  spool_leave_handoff(fork_own_pid(), spool_process());
+}
+
+/* The records of the end are taken back: what ends this process may not leave any. */
+void process_after_failed_exec(void) {
+  if (!recording() || !fork_is_recorded_process()) return;
+  spool_leave_handoff(fork_own_pid(), 0);
+  write_end(END_NONE, 0);
+  if (!this_thread.id || this_thread.ended) return;
+  timers_arm();
+  thread_table_begin();
+}
+
+/* ---- the ways out ---- */
+
+EXPORT __attribute__((noreturn)) void _exit(int status) {
+  next_ensure();
+  end_process(END_QUICK, status);
+  next._exit(status);
+  __builtin_unreachable();
+}
+
+EXPORT __attribute__((noreturn)) void _Exit(int status) {
+  next_ensure();
+  end_process(END_QUICK, status);
+  next._Exit(status);
+  __builtin_unreachable();
+}
+
+/* What at_quick_exit registered still runs: the record is written before it. */
+EXPORT __attribute__((noreturn)) void quick_exit(int status) {
+  next_ensure();
+  end_process(END_QUICK, status);
+  next.quick_exit(status);
+  __builtin_unreachable();
+}
+
+__attribute__((destructor)) static void at_exit(void) { end_process(END_EXIT, 0); }
+
+/* ---- load ---- */
+
+static uint32_t find_cause(uint32_t *parent) {
+  *parent = spool_take_handoff((pid_t)syscall(SYS_getpid));
+  if (*parent) return CAUSE_EXEC;
+  return spool->processes == 0 ? CAUSE_ROOT : CAUSE_SPAWN;
+}
+
+static const char *own_path(void) {
+  Dl_info info;
+  return dladdr((void *)&own_path, &info) ? info.dli_fname : NULL;
+}
+
+static void warn_unknown_python(void) {
+  loss_add(LOSS_unknown_python);
+  dprintf(2, "scalene-record: Python %u.%u in pid %d is not known here: recorded without Python stacks\n",
+          python_version >> 24, python_version >> 16 & 255, (int)getpid());
+}
+
+static void start_recording(void) {
+  struct rusage usage;
+  uint32_t parent, cause = find_cause(&parent);
+  if (cause == CAUSE_EXEC) process_usage(&usage, &usage_start_user_ns, &usage_start_system_ns);
+  loss_flush_early();
+  fork_watch(begin_in_child);
+  safe_read_init();
+  if (safe_read_refused()) loss_add(LOSS_read_refused);
+  python_init();
+  if (threads_init() || signals_install(ticks_handle)) return;
+  begin_as(cause, parent);
+  images_init();
+  memory_init();
+  pyalloc_init();
+  cuda_hooks_refresh();
+  pthread_atfork(NULL, NULL, fork_in_child);
+  if (python_version && !python_layout) warn_unknown_python();
+  if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
+}
+
+/* Runs before every other constructor (the linker is told so), libc's own among them: what those allocate is recorded
+ * too, and the environment is not where libc keeps it yet. */
+__attribute__((constructor)) static void at_load(int argc, char **argv, char **environment) {
+  (void)argc, (void)argv;
+  int saved_errno = errno;
+  if (!environ) environ = environment;
+  next_ensure();
+  const char *path = getenv(SPOOL_VARIABLE);
+  if (path && spool_open(path) == 0) {
+    if ((spool->features & FEATURE_CHILDREN) || spool->processes == 0) {
+      environment_init(own_path(), path);
+      start_recording();
+    } else {
+      spool_close();
+    }
+  }
+  copies_init();
+  errno = saved_errno;
+}

@@ -1,0 +1,83 @@
+/* The thread table: which threads live, for the watcher (formats/spool/spool.h has the layout).
+ *
+ * An entry is taken by a compare-and-swap of its state and filled by its own thread. Threads of killed processes cannot
+ * take themselves off: the watcher finds that they are gone. */
+#include "inside/processes/thread_table.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/thread_state.h"
+#include "inside/python/python.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+
+static struct thread_entry *entry_at(uint32_t index) {
+  return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET) + index;
+}
+
+static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic uint32_t *)&entry->state; }
+
+static void count_change(void) { atomic_fetch_add((_Atomic uint32_t *)&spool->table_changes, 1); }
+
+/* The first entry in that state, made FILLING; SPOOL_THREAD_TABLE = none. */
+static uint32_t take(uint32_t wanted) {
+  for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
+    uint32_t state = wanted;
+    if (atomic_load_explicit(state_of(entry_at(i)), memory_order_relaxed) != wanted) continue;
+    if (atomic_compare_exchange_strong(state_of(entry_at(i)), &state, ENTRY_FILLING)) return i;
+  }
+  return SPOOL_THREAD_TABLE;
+}
+
+static void raise_end(uint32_t end) {
+  _Atomic uint32_t *highest = (_Atomic uint32_t *)&spool->table_end;
+  uint32_t known = atomic_load(highest);
+  while (known < end && !atomic_compare_exchange_weak(highest, &known, end)) {}
+}
+
+static void fill(struct thread_entry *entry) {
+  entry->process = spool_process();
+  entry->thread = this_thread.id;
+  entry->pid = (int32_t)syscall(SYS_getpid);
+  entry->tid = this_thread.tid;
+  entry->pid_namespace = spool_pid_namespace();
+  entry->python_version = python_layout ? python_version : 0;
+  entry->runtime = python_symbols.runtime;
+  entry->runtime_bytes = python_symbols.runtime_bytes;
+  entry->code_type = python_symbols.code_type;
+  entry->pthread = (uint64_t)pthread_self();
+  entry->end_ns = entry->cpu_end_ns = 0;
+  entry->cpu_start_ns = clock_thread_cpu_ns();
+  entry->start_ns = clock_now_ns();
+}
+
+void thread_table_begin(void) {
+  if (!(spool->features & FEATURE_WAIT)) return;
+  uint32_t index = take(ENTRY_FREE);
+  if (index == SPOOL_THREAD_TABLE) index = take(ENTRY_ENDED);
+  if (index == SPOOL_THREAD_TABLE) {
+    loss_add(LOSS_waits_crowded);
+    return;
+  }
+  fill(entry_at(index));
+  this_thread.table_entry = index + 1;
+  raise_end(index + 1);
+  atomic_store(state_of(entry_at(index)), ENTRY_LIVE);
+  count_change();
+}
+
+void thread_table_end(void) {
+  uint32_t live = ENTRY_LIVE, index = this_thread.table_entry;
+  if (!index || !recording()) return;
+  this_thread.table_entry = 0;
+  struct thread_entry *entry = entry_at(index - 1);
+  if (entry->thread != this_thread.id) return;
+  entry->cpu_end_ns = clock_thread_cpu_ns();
+  entry->end_ns = clock_now_ns();
+  if (atomic_compare_exchange_strong(state_of(entry), &live, ENTRY_ENDED)) count_change();
+}

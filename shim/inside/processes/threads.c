@@ -1,0 +1,181 @@
+/* Threads: seen at birth by standing in front of pthread_create, at their end by a key's destructor. */
+#include "inside/processes/threads.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <threads.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/cpu/descriptors.h"
+#include "inside/cpu/ticks.h"
+#include "inside/cpu/timers.h"
+#include "inside/cuda/calls.h"
+#include "inside/memory/copies.h"
+#include "inside/memory/memory.h"
+#include "inside/processes/thread_table.h"
+#include "inside/signals/signals.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/random.h"
+#include "shared/spool.h"
+
+static pthread_key_t end_key;
+
+/* ---- begin and end ---- */
+
+static void write_start(void) {
+  struct record_thread_start *record = spool_claim(1);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->cpu_start_ns = this_thread.cpu_start_ns;
+  record->engine = this_thread.engine;
+  record->tid = this_thread.tid;
+  spool_publish(record, RECORD_THREAD_START, 1);
+}
+
+/* Born into a pause: nothing that it uses is seen. */
+static void begin_standing(struct thread_state *t) {
+  t->standing = true;
+  t->unseen_cpu_ns = -t->cpu_start_ns;
+  t->unseen_user_ns = -t->user_start_ns;
+  t->unseen_system_ns = -t->system_start_ns;
+}
+
+void threads_begin(bool from_now) {
+  struct thread_state *t = &this_thread;
+  if (t->id || t->ended || !recording()) return;
+  int saved_errno = errno;
+  memset(t, 0, sizeof *t);
+  t->perf_fd = t->perf_was = t->perf_slot = t->user_timer = t->kernel_timer = -1;
+  t->perf_user_ns = -1;
+  t->id = spool_new_thread();
+  t->tid = (int32_t)syscall(SYS_gettid);
+  t->random = random_seed(t->tid);
+  if (from_now) {
+    t->cpu_start_ns = clock_thread_cpu_ns();
+    clock_thread_usage(&t->user_start_ns, &t->system_start_ns);
+  }
+  t->system_seen_ns = t->user_system_seen_ns = t->system_start_ns;
+  if (spool->paused) begin_standing(t);
+  pthread_setspecific(end_key, (void *)1); /* one of the first keys: nothing is allocated for it */
+  threads_count(1);
+  timers_arm();
+  write_start();
+  thread_table_begin();
+  errno = saved_errno;
+}
+
+void threads_write_end(void) {
+  struct thread_state *t = &this_thread;
+  int64_t user_ns, system_ns;
+  struct record_thread_end *record = t->id && recording() ? spool_claim(1) : NULL;
+  if (!record) return;
+  clock_thread_usage(&user_ns, &system_ns);
+  if (t->standing) ticks_count_unseen(1);
+  record->thread = t->id;
+  record->t_ns = clock_now_ns();
+  record->cpu_ns = clock_thread_cpu_ns() - t->cpu_start_ns - t->unseen_cpu_ns;
+  record->user_ns = user_ns - t->user_start_ns - t->unseen_user_ns;
+  record->system_ns = system_ns - t->system_start_ns - t->unseen_system_ns;
+  if (t->standing) ticks_count_unseen(-1);
+  memset(record->name, 0, sizeof record->name);
+  prctl(PR_GET_NAME, record->name);
+  spool_publish(record, RECORD_THREAD_END, 1);
+}
+
+void threads_end(void) {
+  struct thread_state *t = &this_thread;
+  if (!t->id || t->ended) return;
+  t->ended = 1;
+  memory_thread_end();
+  copies_thread_end();
+  cuda_calls_thread_end();
+  timers_disarm();
+  threads_write_end();
+  thread_table_end();
+  threads_count(-1);
+}
+
+void threads_forget(void) {
+  descriptors_close_inherited();
+  threads_count_none();
+  memset(&this_thread, 0, sizeof this_thread);
+  this_thread.perf_fd = this_thread.perf_was = this_thread.user_timer = this_thread.kernel_timer = -1;
+}
+
+void threads_postfork_child(void) {
+  threads_forget();
+  threads_begin(false);
+}
+
+/* Destructors run in rounds; ours asks for two more, so that what others free in theirs is still seen. */
+static void end_destructor(void *round) {
+  if ((intptr_t)round < 3 && pthread_setspecific(end_key, (void *)((intptr_t)round + 1)) == 0) return;
+  threads_end();
+}
+
+int threads_init(void) {
+  thread_set_begin(threads_begin);
+  descriptors_init();
+  return pthread_key_create(&end_key, end_destructor);
+}
+
+/* ---- birth ---- */
+
+struct start {
+  void *(*run)(void *);
+  int (*run_c11)(void *);
+  void *argument;
+  bool blocked; /* the creator's shadow block: masks are inherited */
+};
+
+static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {
+  struct start *start = recording() ? next.malloc(sizeof *start) : NULL;
+  if (start) *start = (struct start){run, run_c11, argument, blocked};
+  return start;
+}
+
+static struct start enter(void *given) {
+  struct start start = *(struct start *)given;
+  next.free(given);
+  signals_set_shadow_blocked(start.blocked);
+  signals_thread_start();
+  fork_check();
+  threads_begin(false);
+  return start;
+}
+
+static void *run_thread(void *given) {
+  struct start start = enter(given);
+  return start.run(start.argument);
+}
+
+static int run_thread_c11(void *given) {
+  struct start start = enter(given);
+  return start.run_c11(start.argument);
+}
+
+EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
+  next_ensure();
+  struct start *start = new_start(run, NULL, argument, signals_inherited_blocked(attributes));
+  if (!start) return next.pthread_create(thread, attributes, run, argument);
+  int error = next.pthread_create(thread, attributes, run_thread, start);
+  if (error) next.free(start);
+  return error;
+}
+
+EXPORT int thrd_create(thrd_t *thread, int (*run)(void *), void *argument) {
+  next_ensure();
+  struct start *start = new_start(NULL, run, argument, signals_inherited_blocked(NULL));
+  if (!start) return next.thrd_create(thread, run, argument);
+  int error = next.thrd_create(thread, run_thread_c11, start);
+  if (error != thrd_success) next.free(start);
+  return error;
+}

@@ -1,0 +1,167 @@
+/* Python objects in sampled blocks, and the garbage collector's counts. Read from the side: no reference is taken, no
+ * Python call is made, and what does not look like an object with a type is none.
+ *
+ * A block begins with the object, or with what the collector and a managed dictionary put before it. */
+#include "inside/python/objects.h"
+
+#include "formats/spool/spool.h"
+#include "inside/core/thread_state.h"
+#include "inside/python/python.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+
+#define NAME_MAX_BYTES 200
+#define TYPE_NAME 24
+#define TYPE_FLAGS 168
+#define TYPE_BYTES (TYPE_FLAGS + 8)
+#define FLAG_READY (1ul << 12)
+#define FLAG_GC (1ul << 14)
+#define FLAG_TYPE_SUBCLASS (1ul << 31)
+#define MOST_REFERENCES 0xffffffffu /* more, and it is a pointer; immortal objects have this many */
+#define WRITTEN 1024
+
+/* ---- types ---- */
+
+static _Atomic uint64_t written[WRITTEN]; /* hashes of names */
+
+static uint64_t hash_of(const char *name, size_t length) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < length; i++) hash = (hash ^ (unsigned char)name[i]) * 0x100000001b3u;
+  return hash ? hash : 1;
+}
+
+static bool write_name(uint64_t hash, const char *name, size_t length) {
+  unsigned slots = 1 + (unsigned)((length + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
+  struct record_type *record = spool_claim(slots);
+  if (!record) return false;
+  record->thread = this_thread.id;
+  record->type = hash;
+  record->name_bytes = (uint32_t)length;
+  record->pad = 0;
+  memcpy(record + 1, name, length);
+  spool_publish(record, RECORD_TYPE, slots);
+  return true;
+}
+
+/* A name that is too long ends with a whole character. */
+static size_t whole_characters(const char *name, size_t length) {
+  while (length > 0 && ((unsigned char)name[length - 1] & 0xc0) == 0x80) length--;
+  return length > 0 && (unsigned char)name[length - 1] >= 0xc0 ? length - 1 : length;
+}
+
+/* Hash of the name at `address`, written on first sight; 0 when it is no name. Classes die, and both their address and
+ * their name's are used again: it is read each time. */
+static uint64_t named(uintptr_t address) {
+  char name[NAME_MAX_BYTES];
+  size_t length = 0, got = safe_read_some(name, (const void *)address, sizeof name);
+  while (length < got && name[length]) {
+    if ((unsigned char)name[length++] < ' ') return 0;
+  }
+  if (length == sizeof name) length = whole_characters(name, length);
+  if (!length) return 0;
+  uint64_t hash = hash_of(name, length);
+  _Atomic uint64_t *known = &written[hash % WRITTEN];
+  if (atomic_load_explicit(known, memory_order_relaxed) == hash) return hash;
+  if (!write_name(hash, name, length)) return 0;
+  atomic_store_explicit(known, hash, memory_order_relaxed);
+  return hash;
+}
+
+/* ob_type of a type is PyType_Type, or a class made by it that says of itself that it makes types. */
+static bool makes_types(uintptr_t metatype) {
+  char facts[TYPE_BYTES];
+  if (metatype == python_symbols.type_type) return true;
+  return safe_read(facts, (void *)metatype, sizeof facts) && (word_at(facts, TYPE_FLAGS) & FLAG_TYPE_SUBCLASS) &&
+         word_at(facts, OBJECT_TYPE) == python_symbols.type_type;
+}
+
+static uint64_t hash_of_type(uintptr_t type, bool behind_header) {
+  char facts[TYPE_BYTES];
+  if (type < 65536 || (type & 7) || !safe_read(facts, (void *)type, sizeof facts)) return 0;
+  uint64_t flags = word_at(facts, TYPE_FLAGS);
+  if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != behind_header) return 0;
+  return makes_types(word_at(facts, OBJECT_TYPE)) ? named(word_at(facts, TYPE_NAME)) : 0;
+}
+
+uint64_t objects_type(uintptr_t block, size_t bytes, bool held) {
+  static const int headers[] = {0, 16, 32};
+  char start[48];
+  if (!python_layout || !python_symbols.type_type || bytes < 16) return 0;
+  if (safe_read_refused()) { /* what looks like a pointer may be none */
+    loss_add(LOSS_types_unread);
+    return 0;
+  }
+  memset(start, 0, sizeof start);
+  size_t size = bytes < sizeof start ? bytes & ~(size_t)15 : sizeof start;
+  if (held) {
+    memcpy(start, (void *)block, size);
+  } else if (!safe_read(start, (void *)block, size)) {
+    return 0;
+  }
+  for (size_t i = 0; i < sizeof headers / sizeof *headers && (size_t)headers[i] + 16 <= bytes; i++) {
+    if (word_at(start, headers[i]) > MOST_REFERENCES) continue;
+    uint64_t hash = hash_of_type(word_at(start, headers[i] + OBJECT_TYPE), headers[i] > 0);
+    if (hash) return hash;
+  }
+  return 0;
+}
+
+/* ---- collections ---- */
+
+#define LEAST_PAUSE_NS 100000000
+
+/* struct gc_generation_stats {collections, collected, uncollectable} for each of three generations lies before
+ * gc.collecting (CPython, Include/internal/pycore_gc.h, 3.10 to 3.13). */
+struct gc_counts {
+  uint64_t generation[3][3];
+};
+
+static _Atomic uint64_t seen; /* collections that have been written */
+static _Atomic uint64_t seen_full;
+static _Atomic int64_t seen_ns;
+static _Atomic uintptr_t first_interpreter; /* whose collections are told; sub-interpreters count for themselves */
+
+static bool read_counts(const char *state, struct gc_counts *out) {
+  if (!state || !python_layout || python_layout->interp_gc < 0) return false;
+  uintptr_t interpreter = word_at(state, python_layout->tstate_interp), first = 0;
+  if (!interpreter) return false;
+  if (!atomic_compare_exchange_strong(&first_interpreter, &first, interpreter) && first != interpreter) return false;
+  memcpy(out, (const char *)interpreter + python_layout->interp_gc - (int)sizeof *out, sizeof *out);
+  return true;
+}
+
+static uint64_t sum_of(const struct gc_counts *counts, int which) {
+  return counts->generation[0][which] + counts->generation[1][which] + counts->generation[2][which];
+}
+
+static void write_collections(const struct gc_counts *counts) {
+  struct record_gc *record = spool_claim(1);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  for (int i = 0; i < 3; i++) record->collections[i] = counts->generation[i][0];
+  record->collected = sum_of(counts, 1);
+  record->uncollectable = sum_of(counts, 2);
+  record->reserved = 0;
+  spool_publish(record, RECORD_GC, 1);
+}
+
+uint32_t objects_collections(const void *thread_state) {
+  struct gc_counts counts;
+  if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* not a thread of it */
+  uint64_t now = sum_of(&counts, 0), full = counts.generation[2][0], before = atomic_load(&seen);
+  if (now == before) return (uint32_t)now;
+  int64_t t_ns = clock_now_ns(), last_ns = atomic_load(&seen_ns);
+  bool due = full != atomic_load(&seen_full) || t_ns - last_ns >= LEAST_PAUSE_NS;
+  if (due && atomic_compare_exchange_strong(&seen, &before, now)) {
+    atomic_store(&seen_ns, t_ns);
+    atomic_store(&seen_full, full);
+    write_collections(&counts);
+  }
+  return (uint32_t)now;
+}

@@ -1,0 +1,206 @@
+/* Which interpreter is in this process, and where are its fields. */
+#include "inside/python/python.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/thread_state.h"
+#include "shared/base.h"
+#include "shared/saferead.h"
+#include "shared/stacks/pylayout.h"
+
+const struct python_layout *python_layout;
+uint32_t python_version;
+struct python_symbols python_symbols;
+static void *(*this_thread_state)(void);
+static int (*is_finalizing)(void);
+
+/* "3.12.1 (main, …" or "3.14.0rc2+ …" as PY_VERSION_HEX; the release level is f for a final release, else 0. */
+static uint32_t parse_version(const char *text) {
+  uint32_t part[3] = {0, 0, 0};
+  int at = 0;
+  for (; *text && at < 3; text++) {
+    if (*text >= '0' && *text <= '9') {
+      part[at] = part[at] * 10 + (uint32_t)(*text - '0');
+    } else if (*text == '.') {
+      at++;
+    } else {
+      break;
+    }
+  }
+  return part[0] << 24 | part[1] << 16 | part[2] << 8 | (*text == ' ' || *text == '+' ? 0xf0 : 0);
+}
+
+static const struct python_layout *choose_layout(void) {
+  const char *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
+  return runtime ? pylayout_for(python_version, runtime) : NULL;
+}
+
+static struct address_range symbol_range(const char *name) {
+  Dl_info info;
+  ElfW(Sym) *symbol = NULL;
+  void *address = dlsym(RTLD_DEFAULT, name);
+  if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) {
+    return (struct address_range){0, 0, 0};
+  }
+  uintptr_t start = (uintptr_t)address;
+  return (struct address_range){start, start + symbol->st_size, 0};
+}
+
+static void add_range(struct address_range range, uint32_t flag) {
+  if (!range.start || python_symbols.calls >= MAX_CALL_RANGES) return;
+  range.flag = flag;
+  python_symbols.call[python_symbols.calls++] = range;
+}
+
+static void find_call_ranges(void) {
+  static const char *const vectorcall[] = {"PyObject_Vectorcall",
+                                           "PyObject_VectorcallDict",
+                                           "PyObject_VectorcallMethod",
+                                           "PyObject_Call",
+                                           "PyObject_CallObject",
+                                           "PyObject_CallNoArgs",
+                                           "PyObject_CallOneArg",
+                                           "PyObject_CallFunction",
+                                           "PyObject_CallFunctionObjArgs",
+                                           "PyObject_CallMethod",
+                                           "PyObject_CallMethodObjArgs",
+                                           "_PyObject_Call",
+                                           "PyVectorcall_Call",
+                                           "PyCFunction_Call",
+                                           "_PyObject_Call_Prepend",
+                                           "_PyObject_FastCallDictTstate"};
+  for (size_t i = 0; i < sizeof vectorcall / sizeof *vectorcall; i++) {
+    add_range(symbol_range(vectorcall[i]), TICK_VECTORCALL);
+  }
+  add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
+  add_range(symbol_range("_PyFunction_Vectorcall"), TICK_PYFRAME);
+  if (python_version >> 16 != 0x30a) return;
+  add_range(symbol_range("_Py_CheckFunctionResult"), TICK_PYFRAME); /* the end of a call, whatever was called */
+  add_range(symbol_range("PyThreadState_Get"), TICK_PYFRAME);
+}
+
+/* ---- 3.10: the functions that set up frames are static; their ranges are in the file's symbol table, if it has one */
+
+struct elf_file {
+  const char *data;
+  size_t size;
+};
+
+static struct elf_file map_elf(const char *path) {
+  struct elf_file file = {NULL, 0};
+  struct stat facts;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return file;
+  if (!fstat(fd, &facts) && facts.st_size > (off_t)sizeof(ElfW(Ehdr))) {
+    void *data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data != MAP_FAILED) file = (struct elf_file){data, (size_t)facts.st_size};
+  }
+  close(fd);
+  return file;
+}
+
+static bool inside(struct elf_file file, size_t offset, size_t size) {
+  return offset <= file.size && size <= file.size - offset;
+}
+
+static uint32_t frame_function_flag(const char *name) {
+  static const char *const setup[] = {"_PyEval_Vector",        "_PyEval_MakeFrameVector", "_PyFunction_Vectorcall",
+                                      "frame_dealloc",         "_PyFrame_New_NoTrack",    "PyFrame_New",
+                                      "function_code_fastcall"};
+  for (size_t i = 0; i < sizeof setup / sizeof *setup; i++) {
+    if (strcmp(name, setup[i]) == 0) return TICK_PYFRAME;
+  }
+  return strcmp(name, "type_call") == 0 ? TICK_TPCALL : 0;
+}
+
+static void scan_symbols(struct elf_file file, const ElfW(Shdr) * table, const ElfW(Shdr) * names, uintptr_t bias) {
+  const ElfW(Sym) *symbol = (const void *)(file.data + table->sh_offset);
+  for (size_t n = table->sh_size / sizeof *symbol; n > 0; n--, symbol++) {
+    if ((symbol->st_info & 15) != STT_FUNC || symbol->st_name >= names->sh_size || !symbol->st_size) continue;
+    uint32_t flag = frame_function_flag(file.data + names->sh_offset + symbol->st_name);
+    if (flag)
+      add_range((struct address_range){bias + symbol->st_value, bias + symbol->st_value + symbol->st_size, 0}, flag);
+  }
+}
+
+static void find_static_ranges(const char *path, uintptr_t bias) {
+  struct elf_file file = map_elf(path);
+  if (!file.data) return;
+  const ElfW(Ehdr) *header = (const void *)file.data;
+  size_t sections = header->e_shnum;
+  if (memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && inside(file, header->e_shoff, sections * sizeof(ElfW(Shdr)))) {
+    const ElfW(Shdr) *section = (const void *)(file.data + header->e_shoff);
+    for (size_t i = 0; i < sections; i++) {
+      if (section[i].sh_type != SHT_SYMTAB || section[i].sh_link >= sections) continue;
+      const ElfW(Shdr) *names = &section[section[i].sh_link];
+      if (!inside(file, section[i].sh_offset, section[i].sh_size) || !inside(file, names->sh_offset, names->sh_size))
+        continue;
+      if (names->sh_size && file.data[names->sh_offset + names->sh_size - 1] == 0)
+        scan_symbols(file, &section[i], names, bias);
+    }
+  }
+  munmap((void *)file.data, file.size);
+}
+
+static void find_symbols(void) {
+  Dl_info info;
+  struct link_map *map = NULL;
+  python_symbols.eval = symbol_range("_PyEval_EvalFrameDefault");
+  python_symbols.code_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyCode_Type");
+  python_symbols.type_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyType_Type");
+  struct address_range runtime = symbol_range("_PyRuntime");
+  python_symbols.runtime = runtime.start;
+  python_symbols.runtime_bytes = runtime.end - runtime.start;
+  find_call_ranges();
+  if (python_version >> 16 != 0x30a) return;
+  if (dladdr1((void *)python_symbols.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
+    find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);
+  }
+}
+
+void python_init(void) {
+  const char *(*get_version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+  if (!get_version) return;
+  python_version = parse_version(get_version());
+  this_thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
+  is_finalizing =
+      (int (*)(void))dlsym(RTLD_DEFAULT, python_version >> 16 >= 0x30d ? "Py_IsFinalizing" : "_Py_IsFinalizing");
+  find_symbols();
+  if (this_thread_state && python_symbols.eval.start && python_symbols.code_type) python_layout = choose_layout();
+}
+
+/* The interpreter's end frees the states of daemon threads under their feet. */
+static bool state_may_be_gone(void) {
+  return is_finalizing && is_finalizing() && this_thread.tid != (int32_t)syscall(SYS_getpid);
+}
+
+/* At the very end the interpreter forgets it again. */
+bool python_finalizing(void) {
+  static _Atomic bool begun;
+  if (!atomic_load_explicit(&begun, memory_order_relaxed) && is_finalizing && is_finalizing())
+    atomic_store(&begun, true);
+  return atomic_load_explicit(&begun, memory_order_relaxed);
+}
+
+void *python_thread_state(void) {
+  return this_thread_state && python_layout && !state_may_be_gone() ? this_thread_state() : NULL;
+}
+
+bool python_thread_known(void) { return this_thread_state && this_thread_state(); }
+
+bool python_sub_interpreters(void) {
+  const struct python_layout *layout = python_layout;
+  uintptr_t head = 0, next_one = 0;
+  if (!layout || layout->version > 0x30b || !python_symbols.runtime) return false;
+  return safe_read(&head, (void *)(python_symbols.runtime + layout->runtime_interpreters), sizeof head) && head &&
+         safe_read(&next_one, (void *)(head + layout->interp_next), sizeof next_one) && next_one;
+}

@@ -1,0 +1,489 @@
+/* The tick signal: a real-time signal of ours, in a process whose program must not notice it.
+ *
+ * Our handler is always installed, and the signal is unblocked in every thread. For the program we keep a *shadow*: the
+ * shadow action (what sigaction would report without us) and, for each thread, the shadow block (what its mask would
+ * say). sigexports.c stands in front of every call that reads or writes one of the two.
+ *
+ * A signal of our number that is not a tick belongs to the program: it gets the shadow action (the program's handler, the
+ * default action or nothing), and while the shadow block is set, it waits in held.c.
+ *
+ * A vfork child runs in its parent's memory, with a mask and actions of its own and without ticks. It is a *guest* of the
+ * thread that it runs on: it has a shadow block of its own, and its actions are really set.
+ *
+ * Known limits: a handler whose sa_mask holds our signal runs with the signal unblocked; siglongjmp and sigreturn do not
+ * restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
+#undef _FORTIFY_SOURCE
+#include "inside/signals/signals.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/signals/deadline.h"
+#include "inside/signals/held.h"
+#include "inside/signals/shadow.h"
+#include "inside/signals/shadow_action.h"
+#include "shared/base.h"
+
+#define BELOW_SIGRTMAX 3
+#define LISTENERS 64
+
+/* The story that one thread is told. */
+struct thread_shadow {
+  int32_t owner; /* thread that `blocked` speaks of; 0 = never looked */
+  int32_t guest; /* vfork child that `guest_blocked` speaks of; 0 = none yet */
+  bool blocked;
+  bool guest_blocked;
+  bool in_call;      /* in a call that waits with another mask; the first signal that it lets in ends that */
+  bool after_call;   /* ... and brings back this block */
+  uint32_t listener; /* where this thread stands in listeners[] if it still does */
+  /* A sigwait for our signal in progress: whoever holds a signal for it sets the timeout to 0, which the kernel reads
+   * when the wait starts, so that a signal arriving just before is not slept over. */
+  volatile bool waiting;
+  volatile bool ticked;
+  struct timespec timeout;
+};
+
+static THREAD_LOCAL struct thread_shadow self;
+static int number; /* 0 = not installed: every interposed call is only forwarded */
+static signals_handler *tick_handler;
+static _Atomic int real_flags;
+static _Atomic int32_t listeners[LISTENERS]; /* threads that lately had our signal open, or waited for it */
+static _Atomic uint32_t listeners_used;
+
+int signals_number(void) { return number; }
+
+static int32_t current_thread(void) { return (int32_t)syscall(SYS_gettid); }
+
+/* ---- sets ---- */
+
+static uint64_t our_bit(void) { return UINT64_C(1) << (number - 1); }
+
+uint64_t signals_set_word(const sigset_t *set) {
+  uint64_t word;
+  memcpy(&word, set, sizeof word);
+  return word;
+}
+
+void signals_set_store(sigset_t *set, uint64_t word) { memcpy(set, &word, sizeof word); }
+
+bool signals_strip(sigset_t *to, const sigset_t *from) {
+  uint64_t word = signals_set_word(from);
+  memset(to, 0, sizeof *to);
+  signals_set_store(to, word & ~our_bit());
+  return (word & our_bit()) != 0;
+}
+
+void signals_report(sigset_t *set, bool member) {
+  uint64_t word = signals_set_word(set) & ~our_bit();
+  signals_set_store(set, member ? word | our_bit() : word);
+}
+
+static void really_mask(int how) {
+  sigset_t ours;
+  memset(&ours, 0, sizeof ours);
+  signals_set_store(&ours, our_bit());
+  next.pthread_sigmask(how, &ours, NULL);
+}
+
+/* ---- the real action ---- */
+
+static void on_signal(int signal, siginfo_t *info, void *context);
+
+/* libc's sigfillset leaves out its own two signals. The one of pthread_cancel must not unwind a thread out of our handler;
+ * the other (33, for setuid) must get through. */
+static void block_cancellation(sigset_t *mask) { mask->__val[0] |= 1ul << (32 - 1); }
+
+static int install_real(int flags) {
+  struct sigaction ours;
+  memset(&ours, 0, sizeof ours);
+  ours.sa_sigaction = on_signal;
+  ours.sa_flags = flags;
+  sigfillset(&ours.sa_mask);
+  block_cancellation(&ours.sa_mask);
+  const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+  for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(&ours.sa_mask, open[i]);
+  atomic_store(&real_flags, flags);
+  return next.sigaction(number, &ours, NULL);
+}
+
+/* A program that handles our number and wants system calls to end with EINTR gets that from the real action. */
+static int flags_for(const struct sigaction *shadow) {
+  bool interrupts = shadow_is_function(shadow) && !(shadow->sa_flags & SA_RESTART);
+  return SA_SIGINFO | SA_ONSTACK | (interrupts ? 0 : SA_RESTART);
+}
+
+static bool really_ours(struct sigaction *real) {
+  return next.sigaction(number, NULL, real) == 0 && real->sa_sigaction == on_signal;
+}
+
+/* ---- the shadow block ---- */
+
+static void become_listener(int32_t thread) {
+  if (atomic_load(&listeners[self.listener % LISTENERS]) == thread) return;
+  self.listener = atomic_fetch_add(&listeners_used, 1);
+  atomic_store(&listeners[self.listener % LISTENERS], thread);
+}
+
+static bool is_guest(int32_t thread) {
+  if (likely(self.owner == thread)) return false;
+  if (self.owner != 0) fork_check(); /* a forked child becomes the owner here */
+  if (self.owner == 0) self.owner = thread;
+  return self.owner != thread;
+}
+
+static bool *block_of(int32_t thread) {
+  if (!is_guest(thread)) return &self.blocked;
+  if (self.guest != thread) {
+    self.guest_blocked = self.blocked;
+    self.guest = thread;
+  }
+  return &self.guest_blocked;
+}
+
+static void send_to(int32_t thread, siginfo_t *info) {
+  int error = errno;
+  syscall(SYS_rt_tgsigqueueinfo, getpid(), thread, number, info);
+  errno = error;
+}
+
+/* Sends what was held for an open thread again: so the handler gets it with a true context, and releases the next. */
+static void release_held(int32_t thread) {
+  siginfo_t info;
+  if (!is_guest(thread) && !self.blocked && held_take(thread, &info)) send_to(thread, &info);
+}
+
+static void block_store(bool blocked) {
+  int32_t thread = current_thread();
+  *block_of(thread) = blocked;
+  if (blocked) return;
+  become_listener(thread);
+  release_held(thread);
+}
+
+bool signals_shadow_blocked(void) { return number != 0 && *block_of(current_thread()); }
+
+void signals_set_shadow_blocked(bool blocked) {
+  if (number != 0) block_store(blocked);
+}
+
+bool signals_swap_block(bool blocked) {
+  bool before = signals_shadow_blocked();
+  block_store(blocked);
+  return before;
+}
+
+void signals_begin_call(struct signals_call *outer, bool blocked) {
+  *outer = (struct signals_call){self.in_call, self.after_call};
+  self.after_call = signals_shadow_blocked();
+  self.in_call = true;
+  block_store(blocked);
+}
+
+void signals_end_call(const struct signals_call *outer) {
+  bool after = self.after_call;
+  self.in_call = outer->in_call;
+  self.after_call = outer->after_call;
+  block_store(after);
+}
+
+bool signals_held(void) {
+  int32_t thread = current_thread();
+  return !is_guest(thread) && held_any(thread);
+}
+
+/* Weak: libc has it from 2.32 on. */
+extern int pthread_attr_getsigmask_np(const pthread_attr_t *, sigset_t *) __attribute__((weak));
+
+bool signals_inherited_blocked(const pthread_attr_t *attributes) {
+  sigset_t own;
+  if (number == 0) return false;
+  if (attributes != NULL && pthread_attr_getsigmask_np != NULL && pthread_attr_getsigmask_np(attributes, &own) == 0)
+    return (signals_set_word(&own) & our_bit()) != 0;
+  return signals_shadow_blocked();
+}
+
+/* ---- signals that are not ticks ---- */
+
+/* pthread_sigqueue looks like sigqueue, so what it sends counts as sent to the process. */
+static bool sent_to_thread(const siginfo_t *info) { return info->si_code == SI_TKILL; }
+
+static void fill_nudge(siginfo_t *nudge) {
+  memset(nudge, 0, sizeof *nudge);
+  nudge->si_signo = number;
+  nudge->si_code = SI_QUEUE;
+  nudge->si_pid = getpid();
+  nudge->si_uid = getuid();
+  nudge->si_ptr = listeners;
+}
+
+/* A nudge is ours, from one thread to another: look into held.c. */
+static bool is_nudge(const siginfo_t *info) {
+  return info->si_code == SI_QUEUE && info->si_ptr == (void *)listeners && info->si_pid == getpid();
+}
+
+static void nudge_listeners(int32_t but_thread) {
+  siginfo_t nudge;
+  fill_nudge(&nudge);
+  for (size_t i = 0; i < LISTENERS; i++) {
+    int32_t thread = atomic_load(&listeners[i]);
+    if (thread != 0 && thread != but_thread) send_to(thread, &nudge);
+  }
+}
+
+static void end_wait(void) {
+  self.ticked = true;
+  self.timeout.tv_sec = 0;
+  self.timeout.tv_nsec = 0;
+}
+
+static void hold(const siginfo_t *info, int32_t thread) {
+  bool to_thread = sent_to_thread(info);
+  held_add(info, to_thread ? thread : 0);
+  if (self.waiting) {
+    end_wait();
+  } else if (!to_thread) {
+    nudge_listeners(thread);
+  }
+}
+
+static void take_nudge(int32_t thread) {
+  if (self.waiting) {
+    end_wait();
+  } else if (!*block_of(thread)) {
+    release_held(thread);
+  }
+}
+
+/* Dies of the signal as the bare program would. Returns where it would live on (process 1 of a container). */
+static void default_action(siginfo_t *info) {
+  struct sigaction fallback;
+  memset(&fallback, 0, sizeof fallback);
+  fallback.sa_handler = SIG_DFL;
+  next.sigaction(number, &fallback, NULL);
+  send_to(current_thread(), info);
+  really_mask(SIG_UNBLOCK);
+  install_real(atomic_load(&real_flags));
+}
+
+static void call_function(const struct sigaction *action, siginfo_t *info, void *context) {
+  if (action->sa_flags & SA_SIGINFO)
+    action->sa_sigaction(number, info, context);
+  else
+    action->sa_handler(number);
+}
+
+/* Sets the mask that the kernel would have set for the program's handler, calls it, and leaves our own mask. */
+static void call_masked(const struct sigaction *action, siginfo_t *info, void *context) {
+  const ucontext_t *interrupted = context;
+  sigset_t mask, ours;
+  bool *blocked = block_of(current_thread()), before = *blocked;
+  bool named = signals_strip(&mask, &action->sa_mask);
+  signals_set_store(&mask, signals_set_word(&mask) | signals_set_word(&interrupted->uc_sigmask));
+  *blocked = before || named || !(action->sa_flags & SA_NODEFER);
+  next.pthread_sigmask(SIG_SETMASK, &mask, &ours);
+  call_function(action, info, context);
+  next.pthread_sigmask(SIG_SETMASK, &ours, NULL);
+  *blocked = self.in_call ? self.after_call : before;
+}
+
+static void deliver_to_program(siginfo_t *info, void *context) {
+  struct sigaction action, before;
+  shadow_action_read(&action);
+  if (action.sa_handler == SIG_IGN) return;
+  if (action.sa_handler == SIG_DFL) {
+    default_action(info);
+    return;
+  }
+  if (action.sa_flags & (int)SA_RESETHAND) {
+    struct sigaction reset = action;
+    reset.sa_handler = SIG_DFL;
+    shadow_action_write(&reset, &before);
+  }
+  call_masked(&action, info, context);
+  release_held(current_thread());
+}
+
+/* sigwait takes an open signal too, unless it is fatal or ignored. */
+static bool waits_for_handled(void) {
+  struct sigaction action;
+  if (!self.waiting) return false;
+  shadow_action_read(&action);
+  return shadow_is_function(&action);
+}
+
+static SLOW_PATH void foreign_signal(siginfo_t *info, void *context) {
+  int32_t thread = current_thread();
+  if (is_nudge(info))
+    take_nudge(thread);
+  else if (*block_of(thread) || waits_for_handled())
+    hold(info, thread);
+  else
+    deliver_to_program(info, context);
+}
+
+static void on_signal(int signal, siginfo_t *info, void *context) {
+  int error = errno;
+  (void)signal;
+  if (likely(tick_handler(info, context)))
+    self.ticked = true;
+  else
+    foreign_signal(info, context);
+  errno = error;
+}
+
+/* ---- what the program asks ---- */
+
+/* The child's actions are the kernel's business: no tick can reach it. */
+static int guest_action(const struct sigaction *action, struct sigaction *before) {
+  struct sigaction real, shadow;
+  int result = next.sigaction(number, action, &real);
+  if (result != 0) return result;
+  if (real.sa_sigaction == on_signal) {
+    shadow_action_read(&shadow);
+    real = shadow;
+  }
+  if (before != NULL) shadow_action_report(before, &real);
+  return 0;
+}
+
+int signals_shadow_action(const struct sigaction *action, struct sigaction *before) {
+  struct sigaction shadow, old;
+  if (is_guest(current_thread())) return guest_action(action, before);
+  if (action == NULL) {
+    shadow_action_read(&old);
+  } else {
+    shadow = *action;
+    shadow_action_normalize(&shadow);
+    shadow_action_write(&shadow, &old);
+    if (shadow.sa_handler == SIG_IGN) held_discard();
+    if (flags_for(&shadow) != atomic_load(&real_flags)) install_real(flags_for(&shadow));
+  }
+  if (before != NULL) shadow_action_report(before, &old);
+  return 0;
+}
+
+bool signals_guest(void) { return is_guest(current_thread()); }
+
+/* One wait for the other signals of the set. Whatever is held, or comes before the kernel reads the timeout, makes it
+ * a look instead of a wait; so other signals still come first, as they do in the kernel (ours is among the last). */
+static int wait_once(const sigset_t *others, siginfo_t *info, const struct timespec *deadline, bool wanted) {
+  self.ticked = false;
+  self.timeout = deadline_left(deadline);
+  self.waiting = wanted;
+  if (wanted && signals_held()) self.timeout = (struct timespec){0, 0};
+  int result = next.sigtimedwait(others, info, &self.timeout);
+  self.waiting = false;
+  return result;
+}
+
+static int report_taken(siginfo_t *to, const siginfo_t *taken) {
+  if (to == NULL) return number;
+  *to = *taken;
+  if (to->si_code == SI_TKILL) to->si_code = SI_USER; /* as libc does */
+  return number;
+}
+
+static bool passed(const struct timespec *deadline) {
+  struct timespec left = deadline_left(deadline);
+  return left.tv_sec == 0 && left.tv_nsec == 0;
+}
+
+int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout) {
+  struct timespec deadline;
+  sigset_t others;
+  siginfo_t taken;
+  bool wanted = signals_strip(&others, set) && !signals_guest();
+  deadline_after(&deadline, timeout);
+  if (wanted) become_listener(current_thread());
+  for (;;) {
+    int result = wait_once(&others, info, &deadline, wanted), error = errno;
+    if (result >= 0 || (error != EAGAIN && error != EINTR)) return result;
+    if (wanted && held_take(current_thread(), &taken)) return report_taken(info, &taken);
+    bool again = error == EAGAIN ? !passed(&deadline) : self.ticked;
+    errno = error;
+    if (!again) return -1;
+  }
+}
+
+/* ---- life ---- */
+
+int signals_install(signals_handler *handler) {
+  struct sigaction found, before;
+  next_ensure();
+  int wanted = SIGRTMAX - BELOW_SIGRTMAX;
+  if (next.sigaction(wanted, NULL, &found) != 0) return errno;
+  shadow_action_write(&found, &before);
+  tick_handler = handler;
+  number = wanted;
+  if (install_real(flags_for(&found)) != 0) {
+    number = 0;
+    return errno;
+  }
+  shadow_note_restorer();
+  signals_thread_start();
+  return 0;
+}
+
+void signals_thread_start(void) {
+  sigset_t inherited;
+  int32_t thread = current_thread();
+  if (number == 0) return;
+  next.pthread_sigmask(SIG_BLOCK, NULL, &inherited);
+  self.owner = thread;
+  if ((signals_set_word(&inherited) & our_bit()) != 0) self.blocked = true;
+  if (!self.blocked) become_listener(thread);
+  really_mask(SIG_UNBLOCK);
+}
+
+void signals_postfork_child(void) {
+  struct sigaction real, before;
+  int32_t thread = current_thread();
+  if (number == 0) return;
+  held_postfork_child();
+  for (size_t i = 0; i < LISTENERS; i++) atomic_store(&listeners[i], 0);
+  if (self.guest == thread) self.blocked = self.guest_blocked;
+  self.owner = thread;
+  self.guest = 0;
+  if (!really_ours(&real)) {
+    shadow_action_write(&real, &before);
+    install_real(flags_for(&real));
+  }
+  if (!self.blocked) become_listener(thread);
+}
+
+/* exec keeps "ignored", the mask and what is pending; it resets functions by itself. */
+static void ignore_as_shadowed(void) {
+  struct sigaction shadow, real;
+  shadow_action_read(&shadow);
+  if (shadow.sa_handler == SIG_IGN && really_ours(&real)) next.sigaction(number, &shadow, NULL);
+}
+
+void signals_before_exec(void) {
+  if (number == 0) return;
+  int error = errno;
+  int32_t thread = current_thread();
+  siginfo_t info;
+  if (*block_of(thread)) {
+    really_mask(SIG_BLOCK);
+    while (!is_guest(thread) && held_take(thread, &info)) send_to(thread, &info);
+  }
+  ignore_as_shadowed();
+  errno = error;
+}
+
+void signals_after_failed_exec(void) {
+  struct sigaction shadow;
+  if (number == 0) return;
+  int error = errno;
+  shadow_action_read(&shadow);
+  if (shadow.sa_handler == SIG_IGN && !signals_guest()) install_real(atomic_load(&real_flags));
+  if (signals_shadow_blocked()) really_mask(SIG_UNBLOCK);
+  errno = error;
+}

@@ -1,0 +1,207 @@
+/* The Python stack of the calling thread, from inside a signal handler or an allocator.
+ *
+ * The interpreter may have been interrupted anywhere. What belongs to the thread state (itself, its C stack, the chunks
+ * of its frame stack) is mapped as long as the thread state is, and is read plainly. Everything else goes through safe
+ * reads, and every frame must lead to a code object; a stack that does not add up is read once more, then counted as
+ * torn (chain.c). */
+#include "inside/stacks/frames.h"
+
+#include "formats/spool/spool.h"
+#include "inside/core/thread_state.h"
+#include "inside/python/python.h"
+#include "inside/stacks/images.h"
+#include "inside/stacks/scratch_pool.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/stacks/chain.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
+#include "shared/stacks/target.h"
+#include "shared/words.h"
+
+#define MAX_CHUNKS 16
+#define NO_FRAME 1        /* no address of a frame: the walk ends as torn */
+#define MAX_C_FRAMES 1024 /* nested bytecode loops */
+#define STATE_BYTES 512   /* of a thread state: the outermost _PyCFrame lies in it */
+#define C_STACK_BYTES ((uintptr_t)1 << 30)
+#define EVAL_FRAME_WORDS 64 /* of the bytecode loop's C frame */
+
+/* Where the innermost frame's address comes from. 3.10 and 3.13 publish it themselves, whole: they read it once more. */
+enum attempt { PUBLISHED, BEFORE, OF_LOOP, ATTEMPTS };
+
+/* ---- pass 1: the chain of frames ---- */
+
+/* A chunk of the thread's frame stack. */
+struct chunk {
+  uintptr_t start, bytes;
+};
+
+static struct chunk chunk_at(uintptr_t address) {
+  return address ? (struct chunk){address, word_at((void *)address, 8)} : (struct chunk){0, 0};
+}
+
+static bool in_chunk(const struct chunk *chunk, uintptr_t address) {
+  return address - chunk->start + 128 <= chunk->bytes && address >= chunk->start;
+}
+
+/* Moves the cursor outwards to the chunk that holds the frame; false when none does (a generator's frame). */
+static bool find_chunk(struct chunk *cursor, uintptr_t address) {
+  struct chunk chunk = *cursor;
+  for (int i = 0; chunk.start && i < MAX_CHUNKS; i++) {
+    if (in_chunk(&chunk, address)) {
+      *cursor = chunk;
+      return true;
+    }
+    chunk = chunk_at(word_at((void *)chunk.start, 0));
+  }
+  return false;
+}
+
+/* The frame's bytes: in place where it must be mapped, else a safe copy. 3.10 publishes only whole frames. */
+static const char *frame_bytes(struct chunk *cursor, uintptr_t address, char *copy) {
+  if (address < 65536 || (address & 7)) return NULL;
+  if (python_layout->frame_owner < 0 || find_chunk(cursor, address)) return (const char *)address;
+  return safe_read(copy, (void *)address, (size_t)python_layout->frame_bytes) ? copy : NULL;
+}
+
+/* Collects the frames from `address` outwards. false = torn. */
+static bool collect(const struct stack_target *target, uintptr_t address, struct chunk cursor, struct scratch *scratch,
+                    bool *truncated) {
+  scratch->frames = 0;
+  *truncated = false;
+  for (int seen = 0; address; seen++) {
+    if (scratch->frames >= MAX_FRAMES || seen >= 2 * MAX_FRAMES) {
+      *truncated = true;
+      return true;
+    }
+    const char *frame = frame_bytes(&cursor, address, scratch->copy);
+    if (!frame || !chain_add(target, scratch, address, frame)) return false;
+    address = word_at(frame, python_layout->frame_previous);
+  }
+  return true;
+}
+
+/* ---- the whole ---- */
+
+/* 3.11 and 3.12 keep the innermost frame in a _PyCFrame, a variable of the bytecode loop, that the thread state points
+ * to: {frame, link to the one before}. Either of the two may be garbage for a moment, in two ways. */
+struct c_frame {
+  uintptr_t frame, before;
+};
+
+static bool read_c_frame(uintptr_t address, struct c_frame *out) {
+  return safe_read(out, (void *)(address + (uintptr_t)python_layout->cframe_frame), sizeof *out);
+}
+
+/* The loop publishes it before it fills it in. The one before holds the stack as it was: the new frame has not begun. */
+static uintptr_t frame_before(uintptr_t published) {
+  struct c_frame newest, before;
+  return read_c_frame(published, &newest) && read_c_frame(newest.before, &before) ? before.frame : NO_FRAME;
+}
+
+/* The outermost lies in the thread state, which a loop's own variables point to as well, and has none before it. */
+static bool is_outermost(uintptr_t address, uintptr_t state) {
+  struct c_frame outermost;
+  return address != state && read_c_frame(address, &outermost) && !outermost.before;
+}
+
+/* Every link leads up the C stack, the last one into the thread state. */
+static bool leads_home(struct c_frame at, uintptr_t address, uintptr_t state) {
+  for (int i = 0; i < MAX_C_FRAMES; i++) {
+    if (at.before - state < STATE_BYTES) return is_outermost(at.before, state);
+    if (at.before <= address || at.before - address > C_STACK_BYTES) return false;
+    address = at.before;
+    if (!read_c_frame(address, &at)) return false;
+  }
+  return false;
+}
+
+/* A switch of greenlets replaces the C stack, and what the thread state points to with it, before it corrects the thread
+ * state: then the stack that the thread stands on has the right one, in the C frame of its innermost bytecode loop. */
+static uintptr_t frame_of_loop(uintptr_t eval_frame, uintptr_t state) {
+  uintptr_t words[EVAL_FRAME_WORDS];
+  size_t count = safe_read_some(words, (void *)(eval_frame & ~(uintptr_t)7), sizeof words) / sizeof *words;
+  for (size_t i = 0; i + 1 < count; i++) {
+    uintptr_t address = (eval_frame & ~(uintptr_t)7) + i * sizeof *words - (uintptr_t)python_layout->cframe_frame;
+    struct c_frame found = {words[i], words[i + 1]};
+    if (found.frame >= 65536 && (found.frame & 7) == 0 && leads_home(found, address, state)) return found.frame;
+  }
+  return NO_FRAME;
+}
+
+static uintptr_t innermost_frame(const char *state, enum attempt attempt, uintptr_t eval_frame) {
+  const struct python_layout *layout = python_layout;
+  if (layout->tstate_frame >= 0) return word_at(state, layout->tstate_frame);
+  uintptr_t published = word_at(state, layout->tstate_cframe);
+  if (attempt == OF_LOOP) return eval_frame ? frame_of_loop(eval_frame, (uintptr_t)state) : NO_FRAME;
+  if (!published) return 0;
+  return attempt == BEFORE ? frame_before(published) : word_at((void *)published, layout->cframe_frame);
+}
+
+static uint32_t gc_flag(const char *state) {
+  int offset = python_layout->interp_gc;
+  uintptr_t interpreter = word_at(state, python_layout->tstate_interp);
+  return offset >= 0 && interpreter && (int32_t)word_at((void *)interpreter, offset) == 1 ? TICK_GC : 0;
+}
+
+/* The innermost frame's code object is alive: it is being executed. */
+static void read_opcodes(const struct frame_entry *innermost, uint8_t opcodes[TICK_OPCODES]) {
+  uintptr_t bytecode = innermost->code + (uintptr_t)python_layout->code_bytecode;
+  if (python_layout->frame_owner < 0) bytecode = word_at((void *)bytecode, 0) + BYTES_DATA;
+  for (int32_t k = 0, at = innermost->instruction; k < TICK_OPCODES && at >= 0; k++, at--) {
+    opcodes[k] = *(const uint8_t *)(bytecode + 2 * (uintptr_t)at);
+  }
+}
+
+static bool walk(const struct stack_target *target, const char *state, uintptr_t innermost, struct scratch *scratch,
+                 bool *truncated) {
+  struct chunk newest = {0, 0};
+  if (python_layout->tstate_chunk >= 0) newest = chunk_at(word_at(state, python_layout->tstate_chunk));
+  return collect(target, innermost, newest, scratch, truncated) && chain_verify(target, scratch);
+}
+
+/* The loop's C frame above an allocator, which looks for it only where it has to: greenlets free the copy of a C stack
+ * while the thread state is still the other one's. */
+static uintptr_t loop_above(struct scratch *scratch) {
+  struct native_evidence native;
+  images_scan(0, (uintptr_t)__builtin_frame_address(0), scratch->words, SCAN_WORDS, &native);
+  return native.eval_frame;
+}
+
+static bool walk_somehow(const struct stack_target *target, const char *state, uintptr_t eval_frame,
+                         struct scratch *scratch, bool *truncated) {
+  for (enum attempt attempt = PUBLISHED; attempt < ATTEMPTS; attempt++) {
+    bool find = attempt == OF_LOOP && eval_frame == FIND_EVAL_FRAME && python_layout->tstate_frame < 0;
+    if (find) eval_frame = loop_above(scratch);
+    if (walk(target, state, innermost_frame(state, attempt, eval_frame), scratch, truncated)) return true;
+  }
+  return false;
+}
+
+void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out) {
+  bool truncated = false;
+  *out = (struct python_stack){.hash = 0, .flags = 0};
+  memset(out->opcodes, 255, sizeof out->opcodes);
+  if (!thread_state || !python_layout || !scratch) return;
+  struct stack_target target = {python_layout, python_symbols.code_type, 0, python_version, this_thread.id};
+  out->flags = gc_flag(thread_state);
+  if (!walk_somehow(&target, thread_state, eval_frame, scratch, &truncated)) {
+    out->flags |= TICK_TORN;
+    loss_add(LOSS_torn_stack);
+    return;
+  }
+  if (truncated) loss_add(LOSS_deep_stack);
+  if (!scratch->frames) return;
+  out->hash = chain_intern(&target, scratch, truncated);
+  read_opcodes(&scratch->entry[0], out->opcodes);
+}
+
+uint64_t frames_current(void) {
+  struct python_stack stack = {.hash = 0};
+  struct scratch *scratch = python_layout ? scratch_take() : NULL;
+  if (!scratch) return 0;
+  frames_sample(python_thread_state(), FIND_EVAL_FRAME, scratch, &stack);
+  scratch_give(scratch);
+  return stack.hash;
+}

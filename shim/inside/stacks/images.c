@@ -1,0 +1,306 @@
+/* What an address belongs to, and what the native stack of an interrupted thread says about who was working.
+ *
+ * The loader's list (link_map) is read without its lock, by safe reads: the interrupted thread may be inside dlopen.
+ * A new library is appended at the end of the list, so one look at the last entry's l_next tells whether to read it
+ * again. Tables are built aside and swapped; a handler that still reads the old one sees a complete one. */
+#include "inside/stacks/images.h"
+
+#include <elf.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/python/python.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+
+#define MAX_IMAGES 1024
+#define MAX_LIBRARIES 4096
+#define PATH_BYTES 1024
+
+struct image_table {
+  int count;
+  uint64_t generation;            /* which reading of the loader's list */
+  uintptr_t low, high;            /* every image lies in [low, high) */
+  struct image image[MAX_IMAGES]; /* sorted by start, disjoint */
+};
+static struct image_table tables[4];
+static _Atomic(struct image_table *) published;
+static _Atomic int refreshing;
+static _Atomic uintptr_t last_link; /* link_map at the end of the list when it was last read */
+static _Atomic int closing;         /* threads inside dlclose: code that is not pinned may vanish */
+static _Atomic uint32_t closed_count, seen_closed_count;
+static int turn;
+
+static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
+
+static bool is_support(const char *path) {
+  static const char *const names[] = {
+      "libc.so",  "libc-",      "libm.so",    "libm-",       "libmvec",     "ld-linux",    "ld-2",
+      "ld.so",    "linux-vdso", "libpthread", "libdl",       "librt.",      "librt-",      "libutil",
+      "libgcc_s", "libstdc++",  "libc++",     "libjemalloc", "libtcmalloc", "libmimalloc", "ld-musl"};
+  const char *base = strrchr(path, '/');
+  base = base ? base + 1 : path;
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    if (starts_with(base, names[i])) return true;
+  }
+  return false;
+}
+
+static uint32_t classify(uintptr_t start, uintptr_t end, const char *path, bool main_program) {
+  uintptr_t eval = python_symbols.eval.start;
+  uintptr_t own_code = (uintptr_t)&images_init;
+  if (eval >= start && eval < end) return PC_INTERPRETER;
+  if (own_code >= start && own_code < end) return PC_SHIM;
+  if (main_program) return python_version ? PC_INTERPRETER : PC_EXTENSION;
+  return is_support(path) ? PC_SUPPORT : PC_EXTENSION;
+}
+
+/* ---- reading the loader's list ---- */
+
+struct library {
+  uintptr_t bias;
+  uintptr_t header; /* where its ELF header is mapped; 0 = use the auxiliary vector */
+  char path[PATH_BYTES];
+};
+
+static void read_string(char *to, uintptr_t from, size_t size) {
+  size_t got = from ? safe_read_some(to, (void *)from, size - 1) : 0;
+  to[got] = 0;
+}
+
+static const struct image *find_in(const struct image_table *table, uintptr_t address) {
+  int low = 0, high = table->count;
+  if (address < table->low || address >= table->high) return NULL;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (table->image[middle].end <= address) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low < table->count && table->image[low].start <= address ? &table->image[low] : NULL;
+}
+
+static void write_module(const struct image *image, const char *path) {
+  size_t length = strlen(path);
+  unsigned slots = (unsigned)(1 + (length + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
+  struct record_module *record = spool_claim(slots);
+  if (!record) return;
+  record->thread = this_thread.id;
+  record->t_ns = clock_now_ns();
+  record->start = image->start;
+  record->end = image->end;
+  record->bias = image->bias;
+  record->path_bytes = (uint32_t)length;
+  record->pc_class = image->pc_class;
+  memcpy(record + 1, path, length);
+  spool_publish(record, RECORD_MODULE, slots);
+}
+
+static bool same_image(const struct image *a, const struct image *b) {
+  return a && a->start == b->start && a->end == b->end && a->pc_class == b->pc_class;
+}
+
+static void add_segment(struct image_table *table, const struct image_table *before, const ElfW(Phdr) * segment,
+                        const struct library *library, bool main_program) {
+  if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || table->count >= MAX_IMAGES) return;
+  struct image image = {.start = library->bias + segment->p_vaddr, .bias = library->bias};
+  image.end = image.start + segment->p_memsz;
+  image.pc_class = classify(image.start, image.end, library->path, main_program);
+  int at = table->count++;
+  for (; at > 0 && table->image[at - 1].start > image.start; at--) table->image[at] = table->image[at - 1];
+  table->image[at] = image;
+  if (spool && !(before && same_image(find_in(before, image.start), &image))) write_module(&image, library->path);
+}
+
+static void add_library(struct image_table *table, const struct image_table *before, const struct library *library,
+                        bool main_program) {
+  uintptr_t headers = main_program ? getauxval(AT_PHDR) : 0;
+  size_t count = main_program ? getauxval(AT_PHNUM) : 0;
+  if (!main_program) {
+    ElfW(Ehdr) header;
+    if (!safe_read(&header, (void *)library->bias, sizeof header)) return;
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
+    headers = library->bias + header.e_phoff;
+    count = header.e_phnum;
+  }
+  for (size_t i = 0; i < count && i < 64; i++) {
+    ElfW(Phdr) segment;
+    if (!safe_read(&segment, (void *)(headers + i * sizeof segment), sizeof segment)) return;
+    add_segment(table, before, &segment, library, main_program);
+  }
+}
+
+static struct library entry; /* guarded by refreshing; too large for a handler's stack */
+
+static void name_main_program(void) {
+  ssize_t length = readlink("/proc/self/exe", entry.path, sizeof entry.path - 1);
+  entry.path[length < 0 ? 0 : length] = 0;
+}
+
+static void read_list(struct image_table *table, const struct image_table *before) {
+  uintptr_t at = (uintptr_t)_r_debug.r_map;
+  table->count = 0;
+  for (int i = 0; at && i < MAX_LIBRARIES; i++) {
+    struct link_map map;
+    if (!safe_read(&map, (void *)at, sizeof map)) break;
+    entry.bias = map.l_addr;
+    if (i == 0) {
+      name_main_program();
+    } else {
+      read_string(entry.path, (uintptr_t)map.l_name, sizeof entry.path);
+    }
+    add_library(table, before, &entry, i == 0);
+    atomic_store(&last_link, at);
+    at = (uintptr_t)map.l_next;
+  }
+  table->low = table->count ? table->image[0].start : 0;
+  table->high = table->count ? table->image[table->count - 1].end : 0;
+}
+
+static SLOW_PATH void rebuild(void) {
+  int idle = 0;
+  if (!atomic_compare_exchange_strong(&refreshing, &idle, 1)) return;
+  int saved_errno = errno;
+  struct image_table *table = &tables[turn++ & 3];
+  table->generation = (uint64_t)turn;
+  atomic_store(&seen_closed_count, atomic_load(&closed_count));
+  read_list(table, atomic_load(&published));
+  atomic_store(&published, table);
+  errno = saved_errno;
+  atomic_store(&refreshing, 0);
+}
+
+void images_init(void) { rebuild(); }
+
+/* The last link_map is there as long as no dlclose has begun since the list was read. */
+static bool list_is_current(void) {
+  uintptr_t last = atomic_load_explicit(&last_link, memory_order_relaxed);
+  if (!last || atomic_load(&closing) || atomic_load(&closed_count) != atomic_load(&seen_closed_count)) return false;
+  return ((struct link_map *)last)->l_next == NULL;
+}
+
+void images_refresh(void) {
+  if (!list_is_current()) rebuild();
+}
+
+/* The parent's rebuild may have been under way in another thread. */
+void images_postfork_child(void) {
+  atomic_store(&refreshing, 0);
+  atomic_store(&closing, 0);
+}
+
+const struct image *images_find(uintptr_t address) {
+  const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
+  return table ? find_in(table, address) : NULL;
+}
+
+uint32_t images_closed_count(void) { return atomic_load(&closing) ? UINT32_MAX : atomic_load(&closed_count); }
+
+/* Unlike dlopen, dlclose does not look at its caller: it can be wrapped. */
+EXPORT int dlclose(void *handle) {
+  next_ensure();
+  atomic_fetch_add(&closing, 1);
+  int result = next.dlclose(handle);
+  atomic_fetch_add(&closed_count, 1);
+  atomic_fetch_sub(&closing, 1);
+  return result;
+}
+
+/* ---- the scan ---- */
+
+/* Does a call instruction end right before this address? x86-64: E8 rel32, or FF /2 in its forms. */
+static bool follows_call(const uint8_t *p) {
+  if (p[-5] == 0xe8) return true;
+  for (int length = 2; length <= 7; length++) {
+    uint8_t modrm = p[1 - length];
+    if (p[-length] != 0xff || (modrm & 0x38) != 0x10) continue;
+    int mode = modrm >> 6, base = modrm & 7;
+    int need = 2 + (mode != 3 && base == 4);
+    if (mode == 1) need += 1;
+    if (mode == 2 || (mode == 0 && base == 5)) need += 4;
+    if (need == length) return true;
+  }
+  return false;
+}
+
+/* An extension may be unloaded at any time, also by libc itself: reading its code takes a system call. So the answer is
+ * kept for as long as the images stay: generation << 48 | word << 1 | answer. */
+#define ANSWERS 1024
+static _Atomic uint64_t answers[ANSWERS];
+
+static bool extension_return_address(uintptr_t word, uint64_t generation) {
+  _Atomic uint64_t *answer = &answers[(word ^ word >> 10) % ANSWERS];
+  uint64_t question = generation << 48 | (uint64_t)word << 1,
+           known = atomic_load_explicit(answer, memory_order_relaxed);
+  uint8_t code[8];
+  if ((known & ~UINT64_C(1)) == question) return known & 1;
+  bool yes = safe_read(code, (void *)(word - 7), 7) && follows_call(code + 7);
+  atomic_store_explicit(answer, question | yes, memory_order_relaxed);
+  return yes;
+}
+
+static bool is_return_address(uintptr_t word, const struct image *image, uint64_t generation) {
+  if (word < image->start + 7) return false;
+  if (image->pc_class == PC_EXTENSION) return extension_return_address(word, generation);
+  return follows_call((const uint8_t *)word);
+}
+
+static bool in_range(uintptr_t address, const struct address_range *range) {
+  return address - range->start < range->end - range->start;
+}
+
+static uint32_t call_flags(uintptr_t address) {
+  for (int i = 0; i < python_symbols.calls; i++) {
+    if (in_range(address, &python_symbols.call[i])) return python_symbols.call[i].flag;
+  }
+  return 0;
+}
+
+/* One plausible word of the stack. True when the scan is over: this is the bytecode loop. */
+static bool weigh(uintptr_t word, const struct image *image, uint64_t generation, struct native_evidence *out) {
+  if (!is_return_address(word, image, generation)) return false;
+  if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
+  if (image->pc_class != PC_INTERPRETER) return false;
+  if (in_range(word - 1, &python_symbols.eval)) {
+    out->flags |= TICK_EVAL_FOUND;
+    return true;
+  }
+  out->flags |= call_flags(word - 1);
+  return false;
+}
+
+static uint32_t classify_pc(uintptr_t pc, struct native_evidence *out) {
+  const struct image *image = images_find(pc);
+  if (!image) return PC_UNKNOWN;
+  if (image->pc_class != PC_INTERPRETER) return image->pc_class;
+  if (in_range(pc, &python_symbols.eval)) return PC_EVAL;
+  out->flags |= call_flags(pc);
+  return PC_INTERPRETER;
+}
+
+void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, struct native_evidence *out) {
+  *out = (struct native_evidence){0};
+  uint32_t pc_class = classify_pc(pc, out);
+  out->flags |= pc_class << TICK_PC_SHIFT;
+  const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
+  if (pc_class == PC_EVAL) out->eval_frame = sp;
+  if (pc_class == PC_EVAL || !python_symbols.eval.start || !table) return;
+  size_t count = safe_read_some(words, (void *)(sp & ~(uintptr_t)7), capacity * sizeof *words) / sizeof *words;
+  for (size_t i = 0; i < count; i++) {
+    uintptr_t word = (uintptr_t)words[i];
+    if (word < table->low || word >= table->high) continue;
+    const struct image *image = find_in(table, word);
+    if (!image || !weigh(word, image, table->generation, out)) continue;
+    out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
+    return;
+  }
+}

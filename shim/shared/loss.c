@@ -1,0 +1,21 @@
+/* What could not be recorded, by name. Counted in the spool's header, or here until there is one. */
+#include "shared/loss.h"
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/spool.h"
+
+_Static_assert(LOSS_COUNT <= SPOOL_LOSSES, "losses fit the header");
+static _Atomic uint64_t early[LOSS_COUNT];
+
+void loss_add(enum loss loss) {
+  _Atomic uint64_t *counter = spool ? (_Atomic uint64_t *)&spool->losses[loss] : &early[loss];
+  atomic_fetch_add_explicit(counter, 1, memory_order_relaxed);
+}
+
+void loss_flush_early(void) {
+  for (int i = 0; i < LOSS_COUNT; i++) {
+    uint64_t count = atomic_exchange(&early[i], 0);
+    if (count && spool) atomic_fetch_add((_Atomic uint64_t *)&spool->losses[i], count);
+  }
+}

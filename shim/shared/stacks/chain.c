@@ -1,0 +1,140 @@
+/* A chain of frames becomes a stack: every frame must lead to a code object, then each gets its node in the spool.
+ *
+ * Of the outer frames, those that stand as they stood in an earlier walk are verified only now and then (frame_memo). */
+#include "shared/stacks/chain.h"
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/saferead.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/scratch.h"
+#include "shared/stacks/target.h"
+#include "shared/words.h"
+
+#define ALWAYS_VERIFIED 16 /* innermost frames */
+#define ROTATION 8         /* of the others, one in so many is verified again at each walk */
+#define MEMO 4096
+
+/* What was verified: mix of frame address, code address and instruction. */
+static _Atomic uint64_t frame_memo[MEMO];
+
+/* Index of the instruction; below first_traceable while the frame is being set up, anything at all where it is none. */
+static int64_t instruction_index(const struct stack_target *target, const char *frame, uintptr_t code) {
+  const struct python_layout *layout = target->layout;
+  if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
+  uintptr_t first = code + (uintptr_t)layout->code_bytecode;
+  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned, as it may wrap */
+}
+
+bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {
+  const struct python_layout *layout = target->layout;
+  int owner = layout->frame_owner < 0 ? 0 : (signed char)frame[layout->frame_owner];
+  if (owner >= OWNER_NO_CODE) return true;
+  uintptr_t code = word_at(frame, layout->frame_code) & layout->code_mask;
+  int64_t index = instruction_index(target, frame, code);
+  if (!code || (code & 7) || index < -1 || index > INT32_MAX / 2) return false;
+  scratch->entry[scratch->frames++] =
+      (struct frame_entry){.frame = address, .code = code, .instruction = (int32_t)index, .owner = owner};
+  return true;
+}
+
+/* ---- every frame has a code object ---- */
+
+static _Atomic uint64_t *memo_of(const struct frame_entry *entry) { return &frame_memo[(entry->frame >> 4) % MEMO]; }
+
+static uint64_t memo_value(const struct frame_entry *entry) {
+  return dictionary_node_hash(entry->frame, entry->code, entry->instruction);
+}
+
+/* Frames that are still being set up belong to their caller: dropped by instruction = MIN. */
+#define DROPPED INT32_MIN
+
+static bool settle(struct frame_entry *entry, struct code_facts facts) {
+  entry->hash = facts.hash;
+  if (!facts.hash || entry->instruction >= facts.units) return false;
+  if (entry->owner != OWNER_GENERATOR && entry->instruction < facts.first_traceable) entry->instruction = DROPPED;
+  return true;
+}
+
+static bool remembered(const struct stack_target *target, struct frame_entry *entry) {
+  if (atomic_load_explicit(memo_of(entry), memory_order_relaxed) != memo_value(entry)) return false;
+  return settle(entry, dictionary_code_remembered(target, entry->code));
+}
+
+static bool read_names(const struct stack_target *target, struct scratch *scratch, int count) {
+  uintptr_t names[SAFE_READ_MANY] = {0};
+  size_t bytes = (size_t)target->layout->code_bytes;
+  if (target->layout->code_version >= 0) return true;
+  for (int i = 0; i < count; i++) names[i] = dictionary_name_of(target, scratch->codes + (size_t)i * bytes);
+  return safe_read_many(scratch->names, names, count, NAME_BYTES, scratch->work);
+}
+
+static bool verify_batch(const struct stack_target *target, struct scratch *scratch, const int *index, int count) {
+  uintptr_t codes[SAFE_READ_MANY] = {0};
+  size_t bytes = (size_t)target->layout->code_bytes;
+  for (int i = 0; i < count; i++) codes[i] = scratch->entry[index[i]].code;
+  if (!safe_read_many(scratch->codes, codes, count, bytes, scratch->work) || !read_names(target, scratch, count))
+    return false;
+  for (int i = 0; i < count; i++) {
+    struct frame_entry *entry = &scratch->entry[index[i]];
+    uint64_t value = memo_value(entry);
+    const char *code = scratch->codes + (size_t)i * bytes, *name = scratch->names + (size_t)i * NAME_BYTES;
+    if (!settle(entry, dictionary_code(target, entry->code, code, name))) return false;
+    atomic_store_explicit(memo_of(entry), value, memory_order_relaxed);
+  }
+  return true;
+}
+
+static bool verify_all(const struct stack_target *target, struct scratch *scratch) {
+  int index[SAFE_READ_MANY], count = 0;
+  scratch->walks++;
+  for (uint32_t i = 0; i < scratch->frames; i++) {
+    bool old = i >= ALWAYS_VERIFIED && (i + scratch->walks) % ROTATION != 0;
+    if (old && remembered(target, &scratch->entry[i])) continue;
+    index[count++] = (int)i;
+    if (count < SAFE_READ_MANY) continue;
+    if (!verify_batch(target, scratch, index, count)) return false;
+    count = 0;
+  }
+  return count == 0 || verify_batch(target, scratch, index, count);
+}
+
+static void drop_unready(struct scratch *scratch) {
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < scratch->frames; i++) {
+    if (scratch->entry[i].instruction != DROPPED) scratch->entry[kept++] = scratch->entry[i];
+  }
+  scratch->frames = kept;
+}
+
+bool chain_verify(const struct stack_target *target, struct scratch *scratch) {
+  if (!verify_all(target, scratch)) return false;
+  drop_unready(scratch);
+  return true;
+}
+
+/* ---- nodes ---- */
+
+/* Hashes from the outermost frame inwards, writing the nodes that are new. */
+uint64_t chain_intern(const struct stack_target *target, struct scratch *scratch, bool truncated) {
+  uint64_t hash = 0;
+  for (uint32_t i = scratch->frames; i-- > 0;) {
+    struct frame_entry *entry = &scratch->entry[i];
+    hash = entry->node = dictionary_node_hash(hash, entry->hash, entry->instruction);
+  }
+  if (!hash || dictionary_node_known(hash)) return hash;
+  uint64_t parent = 0;
+  for (uint32_t i = scratch->frames; i-- > 0;) {
+    struct frame_entry *entry = &scratch->entry[i];
+    struct record_node node = {.thread = target->thread,
+                               .hash = entry->node,
+                               .parent = parent,
+                               .code = entry->hash,
+                               .instruction = entry->instruction,
+                               .truncated = truncated && parent == 0};
+    if (!dictionary_node_known(node.hash) && !dictionary_node_write(&node)) return 0;
+    parent = node.hash;
+  }
+  return hash;
+}

@@ -1,0 +1,284 @@
+/* Code objects and stack nodes, each written to the spool on first sight.
+ *
+ * Ids are 64-bit hashes of contents, so they mean the same in every process, and a record that is written twice (after
+ * a cache collision, or by a forked child) does no harm. Code objects die and their addresses are used again: every
+ * look compares a fingerprint of pointers and numbers inside the object. */
+#include "shared/stacks/dictionary.h"
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/target.h"
+#include "shared/words.h"
+
+#define CODE_CACHE 8192
+#define NODE_CACHE 32768
+#define MAX_TEXT_BYTES 16384
+#define MAX_TABLE_BYTES (1 << 20)
+#define PART_BYTES ((SPOOL_CHUNK_SLOTS / 4 - 1) * SPOOL_SLOT_BYTES)
+
+#define WAYS 4
+
+/* Invariant: check == check_of(target, the other fields) unless writers have mixed them up: then nobody believes the entry. */
+struct code_entry {
+  uintptr_t code;
+  uint64_t fingerprint;
+  uint64_t hash;
+  int32_t units;
+  int32_t first_traceable;
+  uint64_t check;
+};
+static struct code_entry code_cache[CODE_CACHE];
+static _Atomic uint64_t node_cache[NODE_CACHE];
+
+static uint64_t mix(uint64_t a, uint64_t b) {
+  unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xbf58476d1ce4e5b9u);
+  return (uint64_t)product ^ (uint64_t)(product >> 64) ^ (a << 7) ^ b;
+}
+
+static uint64_t never_zero(uint64_t hash) { return hash ? hash : 1; }
+
+/* ---- the parts of a code object ---- */
+
+struct piece {
+  uintptr_t data;
+  uint32_t bytes;
+  uint8_t kind; /* of text: bytes per character */
+};
+struct code_parts {
+  struct piece file, name, line_table, bytecode;
+  int32_t first_line;
+  uint32_t flags;
+};
+
+static bool read_text(const struct stack_target *target, uintptr_t object, uint32_t max, struct piece *out) {
+  char header[STR_STATE + 4];
+  uint64_t length;
+  uint32_t state;
+  if (!safe_read(header, (void *)object, sizeof header)) return false;
+  memcpy(&length, header + STR_LENGTH, sizeof length);
+  memcpy(&state, header + STR_STATE, sizeof state);
+  /* state: interned (2 bits; 3.12 on more), kind (3 bits), compact, ascii. 3.12 and later: interned has 2 or 3 bits */
+  uint32_t kind = state >> 2 & 7, compact = state >> 5 & 1, ascii = state >> 6 & 1;
+  if (!compact || (kind != 1 && kind != 2 && kind != 4)) return false;
+  if (length > max) length = max;
+  out->data = object + (uintptr_t)(ascii ? target->layout->ascii_data : target->layout->compact_data);
+  out->bytes = (uint32_t)length * kind;
+  out->kind = (uint8_t)kind;
+  return true;
+}
+
+static bool read_bytes_object(uintptr_t object, struct piece *out) {
+  int64_t size;
+  if (!safe_read(&size, (void *)(object + BYTES_SIZE), sizeof size) || size < 0 || size > MAX_TABLE_BYTES) return false;
+  *out = (struct piece){object + BYTES_DATA, (uint32_t)size, 0};
+  return true;
+}
+
+static bool read_bytecode(const struct stack_target *target, uintptr_t code, const char *object, struct piece *out) {
+  const struct python_layout *layout = target->layout;
+  if (layout->version == 0x30a) return read_bytes_object(word_at(object, layout->code_bytecode), out);
+  int64_t units = (int64_t)word_at(object, VAR_SIZE);
+  if (units <= 0 || units > MAX_TABLE_BYTES / 2) return false;
+  *out = (struct piece){code + (uintptr_t)layout->code_bytecode, (uint32_t)units * 2, 0};
+  return true;
+}
+
+static bool read_parts(const struct stack_target *target, uintptr_t code, const char *object, struct code_parts *out) {
+  const struct python_layout *layout = target->layout;
+  out->first_line = int_at(object, layout->code_first_line);
+  out->flags = (uint32_t)int_at(object, layout->code_flags);
+  return read_text(target, word_at(object, layout->code_file), MAX_TEXT_BYTES / 4, &out->file) &&
+         read_text(target, word_at(object, layout->code_name), MAX_TEXT_BYTES / 4, &out->name) &&
+         read_bytes_object(word_at(object, layout->code_line_table), &out->line_table) &&
+         read_bytecode(target, code, object, &out->bytecode);
+}
+
+/* ---- hashing and writing ---- */
+
+static bool hash_piece(uint64_t *hash, struct piece piece) {
+  unsigned char block[64]; /* handlers have little stack, and this happens once for a code object */
+  *hash = mix(*hash, piece.bytes);
+  for (uint32_t at = 0; at < piece.bytes; at += sizeof block) {
+    uint32_t size = piece.bytes - at < sizeof block ? piece.bytes - at : (uint32_t)sizeof block;
+    memset(block, 0, sizeof block);
+    if (!safe_read(block, (void *)(piece.data + at), size)) return false;
+    for (uint32_t i = 0; i < size; i += 8) {
+      uint64_t word;
+      memcpy(&word, block + i, sizeof word);
+      *hash = mix(*hash, word);
+    }
+  }
+  return true;
+}
+
+static uint64_t hash_parts(const struct stack_target *target, const struct code_parts *parts) {
+  uint64_t hash = mix((uint64_t)target->version, (uint64_t)(uint32_t)parts->first_line);
+  hash = mix(hash, parts->bytecode.bytes);
+  if (!hash_piece(&hash, parts->file) || !hash_piece(&hash, parts->name) || !hash_piece(&hash, parts->line_table)) {
+    return 0;
+  }
+  return never_zero(hash);
+}
+
+/* Copies `size` bytes from `offset` of the concatenated pieces. */
+static bool copy_pieces(char *to, const struct piece *piece, int count, uint32_t offset, uint32_t size) {
+  for (int i = 0; i < count && size; i++) {
+    if (offset >= piece[i].bytes) {
+      offset -= piece[i].bytes;
+      continue;
+    }
+    uint32_t take = piece[i].bytes - offset < size ? piece[i].bytes - offset : size;
+    if (!safe_read(to, (void *)(piece[i].data + offset), take)) return false;
+    to += take;
+    size -= take;
+    offset = 0;
+  }
+  return size == 0;
+}
+
+static bool write_part(const struct stack_target *target, uint64_t hash, const struct code_parts *parts,
+                       const struct piece piece[4], uint32_t total, uint32_t offset) {
+  uint32_t size = total - offset < PART_BYTES ? total - offset : PART_BYTES;
+  unsigned slots = 1 + (size + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES;
+  struct record_code *record = spool_claim(slots);
+  if (!record) return false;
+  record->thread = target->thread;
+  record->code = hash;
+  record->python_version = target->version;
+  record->first_line = parts->first_line;
+  record->total_bytes = total;
+  record->part_offset = offset;
+  record->part_bytes = size;
+  record->file_bytes = piece[0].bytes;
+  record->name_bytes = piece[1].bytes;
+  record->line_table_bytes = piece[2].bytes;
+  record->bytecode_bytes = piece[3].bytes;
+  record->code_flags = parts->flags;
+  record->file_kind = parts->file.kind;
+  record->name_kind = parts->name.kind;
+  /* What is read may go in between, as the memory of another process that execs. That is no damage, and holds up no chunk. */
+  bool whole = copy_pieces((char *)(record + 1), piece, 4, offset, size);
+  spool_publish(record, whole ? RECORD_CODE : SPOOL_PAD, slots);
+  return whole;
+}
+
+static bool write_code(const struct stack_target *target, uint64_t hash, const struct code_parts *parts) {
+  struct piece piece[4] = {parts->file, parts->name, parts->line_table, parts->bytecode};
+  if (piece[3].bytes > 64 * 1024) {
+    piece[3].bytes = 0;
+    loss_add(LOSS_code_too_large);
+  }
+  uint32_t total = piece[0].bytes + piece[1].bytes + piece[2].bytes + piece[3].bytes;
+  for (uint32_t offset = 0; offset < total || offset == 0; offset += PART_BYTES) {
+    if (!write_part(target, hash, parts, piece, total, offset)) return false;
+  }
+  return true;
+}
+
+/* ---- the cache ---- */
+
+static struct code_entry *ways_of(const struct stack_target *target, uintptr_t code) {
+  return &code_cache[mix(code >> 4, target->salt) % (CODE_CACHE / WAYS) * WAYS];
+}
+
+static uint64_t check_of(const struct stack_target *target, const struct code_entry *entry) {
+  uint64_t lengths = (uint64_t)(uint32_t)entry->units << 32 | (uint32_t)entry->first_traceable;
+  return mix(mix(entry->code ^ target->salt, entry->fingerprint), mix(entry->hash, lengths));
+}
+
+/* The entry of the code object, with that fingerprint unless null; hash 0 = none. */
+static struct code_facts find_entry(const struct stack_target *target, uintptr_t code, const uint64_t *fingerprint) {
+  struct code_entry *way = ways_of(target, code);
+  for (int i = 0; i < WAYS; i++) {
+    struct code_entry copy = *(volatile struct code_entry *)&way[i];
+    if (copy.code != code || (fingerprint && copy.fingerprint != *fingerprint) || copy.check != check_of(target, &copy))
+      continue;
+    return (struct code_facts){copy.hash, copy.units, copy.first_traceable};
+  }
+  return (struct code_facts){0, 0, 0};
+}
+
+/* In the place of what was there for this address, else of a way in turn. */
+static void store_entry(const struct stack_target *target, uintptr_t code, uint64_t fingerprint,
+                        struct code_facts facts) {
+  static _Atomic uint32_t turn;
+  struct code_entry *way = ways_of(target, code), *at = &way[atomic_fetch_add(&turn, 1) % WAYS];
+  for (int i = 0; i < WAYS; i++) {
+    if (way[i].code == code || !way[i].code) {
+      at = &way[i];
+      break;
+    }
+  }
+  struct code_entry entry = {code, fingerprint, facts.hash, facts.units, facts.first_traceable, 0};
+  entry.check = check_of(target, &entry);
+  *(volatile struct code_entry *)at = entry;
+}
+
+uintptr_t dictionary_name_of(const struct stack_target *target, const char *object) {
+  return word_at(object, target->layout->code_name);
+}
+
+/* Pointers are not enough: names die and their addresses are used again as well. */
+static uint64_t identity_of(const struct stack_target *target, const char *object, const char *name) {
+  if (target->layout->code_version >= 0) return (uint32_t)int_at(object, target->layout->code_version);
+  return mix(word_at(name, STR_LENGTH), word_at(name, STR_HASH));
+}
+
+static uint64_t fingerprint_of(const struct stack_target *target, const char *object, const char *name) {
+  const struct python_layout *layout = target->layout;
+  uint64_t fingerprint = mix(word_at(object, layout->code_file), word_at(object, layout->code_name));
+  fingerprint = mix(fingerprint, word_at(object, layout->code_line_table));
+  fingerprint = mix(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
+  fingerprint = mix(fingerprint, identity_of(target, object, name));
+  return mix(fingerprint,
+             layout->version == 0x30a ? word_at(object, layout->code_bytecode) : word_at(object, VAR_SIZE));
+}
+
+static SLOW_PATH struct code_facts first_sight(const struct stack_target *target, uintptr_t code, const char *object,
+                                               uint64_t fingerprint) {
+  struct code_parts parts;
+  struct code_facts facts = {0, 0, -1};
+  if (!read_parts(target, code, object, &parts)) return facts;
+  facts.units = (int32_t)(parts.bytecode.bytes / 2);
+  if (target->layout->code_first_traceable >= 0)
+    facts.first_traceable = int_at(object, target->layout->code_first_traceable);
+  uint64_t hash = hash_parts(target, &parts);
+  if (!hash || !write_code(target, hash, &parts)) return facts;
+  facts.hash = hash;
+  store_entry(target, code, fingerprint, facts);
+  return facts;
+}
+
+struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
+                                  const char *name) {
+  if (word_at(object, OBJECT_TYPE) != target->code_type) return (struct code_facts){0, 0, 0};
+  uint64_t fingerprint = fingerprint_of(target, object, name);
+  struct code_facts facts = find_entry(target, code, &fingerprint);
+  return facts.hash ? facts : first_sight(target, code, object, fingerprint);
+}
+
+struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code) {
+  return find_entry(target, code, NULL);
+}
+
+uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
+  return never_zero(mix(mix(parent, code), (uint64_t)(uint32_t)instruction + 1));
+}
+
+bool dictionary_node_known(uint64_t hash) {
+  return atomic_load_explicit(&node_cache[hash % NODE_CACHE], memory_order_relaxed) == hash;
+}
+
+bool dictionary_node_write(const struct record_node *node) {
+  struct record_node *record = spool_claim(1);
+  if (!record) return false;
+  memcpy((char *)record + sizeof record->head, (const char *)node + sizeof node->head,
+         sizeof *node - sizeof node->head);
+  spool_publish(record, RECORD_NODE, 1);
+  atomic_store_explicit(&node_cache[node->hash % NODE_CACHE], node->hash, memory_order_relaxed);
+  return true;
+}

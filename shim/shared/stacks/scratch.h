@@ -1,0 +1,38 @@
+/* Memory for a stack that is being read, so that signal handlers need little of theirs. */
+#ifndef SCALENE_TRACE_STACKS_SCRATCH_H
+#define SCALENE_TRACE_STACKS_SCRATCH_H
+
+#include <sys/uio.h>
+
+#include "shared/base.h"
+#include "shared/saferead.h"
+
+#define MAX_FRAMES 512
+#define SCAN_WORDS 384
+#define MAX_CODE_BYTES 208 /* of a code object, without its bytecode */
+#define NAME_BYTES 32      /* of a name's str object: its length and hash */
+struct frame_entry {
+  uintptr_t frame;
+  uintptr_t code;
+  uint64_t hash; /* of the code object; 0 = not yet known */
+  uint64_t node; /* of the stack up to here */
+  int32_t instruction;
+  int32_t owner;
+};
+struct scratch {
+  _Atomic uint32_t owner; /* 0 = free */
+  uint32_t frames;
+  uint32_t walks; /* how often this scratch was used: which old frames are verified again */
+  struct frame_entry entry[MAX_FRAMES];
+  struct iovec work[SAFE_READ_MANY];
+  char copy[128]; /* of a frame */
+  union {
+    uint64_t words[SCAN_WORDS];
+    struct {
+      char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
+      char names[SAFE_READ_MANY * NAME_BYTES];
+    };
+  };
+};
+
+#endif

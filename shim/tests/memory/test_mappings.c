@@ -1,0 +1,136 @@
+/* mappings.c alone: threads that map, protect, resize and unmap beside each other, and children that are forked meanwhile.
+ * In the end every byte that was counted has been let go. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/memory/live.h"
+#include "inside/memory/mappings.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/sampler.h"
+#include "inside/stacks/frames.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "tests/check.h"
+
+#define THREADS 6
+#define ROUNDS 400
+#define CHILDREN 20
+#define PAGE 4096
+
+/* ---- stand-ins for the other files of the shim ---- */
+
+struct next_functions next;
+static struct spool_header header;
+struct spool_header *spool = &header;
+THREAD_LOCAL struct memory_state this_memory;
+enum memory_mode memory_mode;
+static _Atomic int64_t counted, ended_parts;
+static _Atomic int losses[LOSS_COUNT];
+
+void loss_add(enum loss loss) { losses[loss]++; }
+void fork_check(void) {}
+bool next_is_allocators(const void *address) { return address == NULL; }
+uint64_t frames_current(void) { return 1; }
+void memory_stop_at_freed(size_t bytes) { (void)bytes; }
+void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
+  check(sample->id == 7 && bytes > 0 && stack == 1);
+  if (flags & FREE_PART) ended_parts++;
+}
+
+/* Every third mapping is a sample. */
+uint64_t memory_mapped(const struct block *block, size_t before) {
+  counted += (int64_t)block->usable - (int64_t)before;
+  return block->address / PAGE % 3 == 0 ? 7 : 0;
+}
+
+/* What was let go is added up by each thread, as in memory.c. */
+static void settle(void) {
+  counted -= INT64_MAX - this_memory.stream[NATIVE].free_left;
+  this_memory.stream[NATIVE].free_left = INT64_MAX;
+}
+
+/* ---- what threads do ---- */
+
+static char *map(size_t pages, int protection) {
+  char *start = mmap(NULL, pages * PAGE, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(start != MAP_FAILED);
+  return start;
+}
+
+/* A part in the middle goes first, so that two are left. */
+static void unmap_in_parts(void) {
+  char *start = map(9, PROT_READ | PROT_WRITE);
+  start[5 * PAGE] = 1;
+  check(munmap(start + 3 * PAGE, 2 * PAGE) == 0 && munmap(start, 9 * PAGE) == 0);
+}
+
+static void make_accessible_in_parts(void) {
+  char *start = map(8, PROT_NONE);
+  check(mprotect(start + 2 * PAGE, 3 * PAGE, PROT_READ | PROT_WRITE) == 0);
+  start[2 * PAGE] = 1;
+  check(mprotect(start, 8 * PAGE, PROT_NONE) == 0 && munmap(start, 8 * PAGE) == 0);
+}
+
+static void resize(void) {
+  char *start = map(4, PROT_READ | PROT_WRITE);
+  start = mremap(start, 4 * PAGE, 64 * PAGE, MREMAP_MAYMOVE);
+  check(start != MAP_FAILED);
+  start[63 * PAGE] = 1;
+  start = mremap(start, 64 * PAGE, 2 * PAGE, MREMAP_MAYMOVE);
+  check(start != MAP_FAILED && munmap(start, 2 * PAGE) == 0);
+}
+
+static void *work(void *nothing) {
+  this_memory.stream[NATIVE].left = -1; /* every mapping passes through memory_mapped */
+  this_memory.stream[NATIVE].free_left = INT64_MAX;
+  for (int round = 0; round < ROUNDS; round++) {
+    unmap_in_parts();
+    make_accessible_in_parts();
+    resize();
+    if (round % 50 == 0) mappings_untouched_pages();
+  }
+  settle();
+  return nothing;
+}
+
+static void fork_and_work(void) {
+  pid_t child = fork();
+  int status;
+  if (child == 0) {
+    mappings_postfork_child();
+    for (int round = 0; round < 10; round++) unmap_in_parts();
+    _exit(0);
+  }
+  check(waitpid(child, &status, 0) == child && status == 0);
+}
+
+static void nothing_is_left(void) {
+  int64_t mapped, reserved;
+  mappings_sizes(&mapped, &reserved);
+  check(mapped == 0 && reserved == 0 && counted == 0 && ended_parts > 0);
+}
+
+int main(void) {
+  pthread_t threads[THREADS];
+#define INTERPOSED(result, name, arguments) next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);
+#include "inside/core/interposed.h"
+#undef INTERPOSED
+  next.resolved = true;
+  memory_mode = MEMORY_COUNT;
+  for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
+  for (int i = 0; i < CHILDREN; i++) fork_and_work();
+  for (int i = 0; i < THREADS; i++) check(pthread_join(threads[i], NULL) == 0);
+  if (losses[LOSS_mapping_missed] == 0) nothing_is_left();
+  printf("ok, %d mappings missed\n", losses[LOSS_mapping_missed]);
+  return 0;
+}

@@ -1,0 +1,398 @@
+/* sampler.c, live.c and the countdown of memory.c: gaps, chances, lives and the adapting interval, against the law that
+ * they are to follow. Random numbers are seeded by a clock that stands still, so every run draws the same. */
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/fork.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/memory/live.h"
+#include "inside/memory/mappings.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/pyalloc.h"
+#include "inside/memory/sampler.h"
+#include "inside/python/objects.h"
+#include "inside/python/python.h"
+#include "inside/stacks/frames.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/random.h"
+#include "shared/spool.h"
+#include "tests/check.h"
+
+/* ---- stand-ins ---- */
+
+static struct spool_header header = {.memory_threshold_bytes = 1000003, .features = FEATURE_MEMORY};
+struct spool_header *spool = &header;
+struct next_functions next = {.malloc_usable_size = (size_t (*)(void *))1, .resolved = true};
+enum memory_mode memory_mode;
+THREAD_LOCAL struct thread_state this_thread;
+
+#define BUDGET 200 /* samples in a second */
+#define MAX_CAUGHT 400000
+static struct record_alloc allocs[MAX_CAUGHT];
+static struct record_free frees[MAX_CAUGHT];
+static struct record_note notes[MAX_CAUGHT];
+static THREAD_LOCAL char line[SPOOL_SLOT_BYTES];
+static _Atomic int alloc_count, free_count, note_count;
+static int64_t now_ns = 1000000000;
+
+int64_t clock_now_ns(void) { return now_ns; }
+void loss_add(enum loss loss) { header.losses[loss]++; }
+void *spool_claim(unsigned slots) { return slots == 1 ? line : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  check(record == line && slots == 1);
+  if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
+  if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
+  if (kind == RECORD_NOTE) __builtin_memcpy(&notes[note_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
+}
+uint64_t frames_current(void) { return 0; }
+void *python_thread_state(void) { return NULL; }
+void fork_check(void) {}
+void thread_ensure(void) {}
+bool next_has_libc_headers(void) { return false; }
+int threads_live(void) { return 1; }
+void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
+uint32_t mappings_untouched_pages(void) { return 0; }
+void mappings_postfork_child(void) {}
+int64_t pyalloc_arena_bytes(void) { return 0; }
+bool python_finalizing(void) { return false; }
+uint64_t objects_type(uintptr_t block, size_t bytes, bool held) { return block && bytes && held ? 7 : 0; }
+uint32_t objects_collections(const void *state) { return state != NULL; }
+
+/* ---- */
+
+static void begin(uint64_t interval, bool adapts) {
+  header.alloc_interval_bytes = interval;
+  header.alloc_control = 0;
+  header.features = FEATURE_MEMORY | (adapts ? FEATURE_ALLOC_AUTO : 0);
+  this_memory = (struct memory_state)NEW_MEMORY_STATE;
+  alloc_count = free_count = note_count = 0;
+  memory_init();
+}
+
+static uintptr_t next_address = 1 << 20;
+
+/* An allocation of so many bytes that never happened. */
+static uintptr_t allocate(size_t bytes) {
+  uintptr_t address = next_address;
+  next_address += (bytes + 63) & ~(size_t)63;
+  memory_count_allocated(&this_memory, NATIVE, (void *)address, bytes, bytes, ALLOC_MALLOC);
+  return address;
+}
+
+static void release(uintptr_t address, size_t bytes) {
+  if (live_maybe((void *)address)) sampler_freed(address);
+  memory_count_freed(&this_memory, NATIVE, bytes);
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Anderson and Darling's statistic of n values (sorted here) against the exponential law with that mean. */
+static double anderson_darling(double *values, int n, double mean) {
+  double sum = 0;
+  qsort(values, (size_t)n, sizeof *values, compare);
+  for (int i = 0; i < n; i++) {
+    double low = -expm1(-values[i] / mean), high = -values[n - 1 - i] / mean; /* ln(1 - U) */
+    sum += (2 * i + 1) * (log(low) + high);
+  }
+  return -n - sum / n;
+}
+
+#define GAPS 20000
+static double gaps[GAPS];
+
+/* 3.857 is exceeded by one exponential series in a hundred, 6.0 by one in a thousand. */
+static void test_drawn_gaps_are_exponential(void) {
+  uint64_t random = 42;
+  for (int i = 0; i < GAPS; i++) gaps[i] = (double)sampler_gap(&random, 262144) - 0.5;
+  double statistic = anderson_darling(gaps, GAPS, 262144);
+  printf("gaps as drawn: A2 = %.2f\n", statistic);
+  check(statistic < 3.857);
+  check(anderson_darling(gaps, GAPS, 262144 * 1.05) > 6.0); /* it can tell */
+}
+
+/* Byte by byte through the countdown, flushes between them: where do the samples fall? */
+static void test_gaps_between_samples_are_exponential(void) {
+  begin(1000, false);
+  int64_t last = 0;
+  uint64_t jitter = 7;
+  for (int64_t at = 1, seen = 0; seen < GAPS; at++) {
+    next_address = 1 << 20;
+    memory_count_allocated(&this_memory, NATIVE, (void *)(uintptr_t)(at * 64), 1, 1, ALLOC_MALLOC);
+    if (alloc_count == seen) continue;
+    struct live_sample gone;
+    live_take((uintptr_t)(at * 64), &gone);
+    gaps[seen++] = (double)(at - last) - (double)(random_next(&jitter) >> 11) * 0x1p-53;
+    last = at;
+  }
+  double statistic = anderson_darling(gaps, GAPS, 1000);
+  printf("gaps between samples: A2 = %.2f\n", statistic);
+  check(statistic < 3.857);
+}
+
+/* A gap begins anew behind each sample: whether a block is taken does not depend on whether the one before was. */
+static void test_blocks_are_taken_independently_with_their_chance(void) {
+  enum { BLOCKS = 40000 };
+  int taken = 0, runs = 0;
+  bool before = false;
+  begin(1000, false);
+  for (int i = 0; i < BLOCKS; i++) {
+    int count = alloc_count;
+    uintptr_t block = allocate(700);
+    bool is_taken = alloc_count > count;
+    release(block, 700);
+    taken += is_taken;
+    runs += i == 0 || is_taken != before;
+    before = is_taken;
+  }
+  double p = -expm1(-0.7), expected = 1 + (BLOCKS - 1) * 2 * p * (1 - p);
+  printf("taken %d of %d (%.0f expected), runs %d (%.0f expected)\n", taken, BLOCKS, p * BLOCKS, runs, expected);
+  check(fabs(taken - p * BLOCKS) < 4 * sqrt(BLOCKS * p * (1 - p)));
+  check(fabs(runs - expected) < 4 * sqrt(expected * (1 - p) * p * 4));
+  check(free_count == taken);
+}
+
+static void test_estimates_are_unbiased_at_every_interval(void) {
+  static const uint64_t intervals[] = {1024, 65536, 4194304};
+  for (size_t k = 0; k < sizeof intervals / sizeof *intervals; k++) {
+    double estimate = 0, variance = 0, truth = 0;
+    begin(intervals[k], false);
+    for (int i = 0; i < 200000; i++) {
+      size_t bytes = (size_t)16 << (i % 13);
+      uintptr_t block = allocate(bytes);
+      truth += (double)bytes;
+      release(block, bytes);
+    }
+    for (int i = 0; i < alloc_count; i++) {
+      double size = (double)allocs[i].usable_bytes, weight = -1 / expm1(-size / (double)allocs[i].interval_bytes);
+      if (!allocs[i].interval_bytes) continue;
+      estimate += weight * size;
+      variance += weight * (weight - 1) * size * size;
+    }
+    printf("interval %lu: %.4f of the truth, %.1f standard errors off\n", intervals[k], estimate / truth,
+           (estimate - truth) / sqrt(variance));
+    check(fabs(estimate - truth) < 3 * sqrt(variance) && sqrt(variance) < 0.15 * truth);
+  }
+}
+
+static void test_a_resized_block_is_a_new_one(void) {
+  begin(1, false);
+  uintptr_t block = allocate(100);
+  struct live_sample sample;
+  check(alloc_count == 1 && live_maybe((void *)block) && sampler_take(block, &sample));
+  sampler_resized(&sample, true);
+  memory_count_resized(&this_memory, NATIVE, (void *)block, 150, 100, 160, ALLOC_REALLOC);
+  check(free_count == 1 && (frees[0].flags & FREE_RESIZED) && frees[0].bytes == 100);
+  check(alloc_count == 2 && allocs[1].size_bytes == 150 && allocs[1].usable_bytes == 160);
+  check(sampler_take(block, &sample));
+  memory_count_resized(&this_memory, NATIVE, (void *)block, 20, 160, 32, ALLOC_REALLOC); /* smaller: the same */
+  check(alloc_count == 3 && allocs[2].usable_bytes == 32);
+  release(block, 32);
+  check(free_count == 2 && frees[1].id == allocs[2].id);
+}
+
+static void test_a_resized_block_is_sampled_when_it_is_a_threads_first(void) {
+  begin(1, false);
+  memory_count_resized(&this_memory, NATIVE, (void *)next_address, 100, 104, 104, ALLOC_REALLOC);
+  check(alloc_count == 1 && allocs[0].usable_bytes == 104);
+  release(next_address, 104);
+  begin(1, false);
+  memory_count_resized(&this_memory, NATIVE, (void *)next_address, 90, 104, 96, ALLOC_REALLOC);
+  check(alloc_count == 1 && allocs[0].usable_bytes == 96);
+  release(next_address, 96);
+}
+
+static void test_a_resized_block_is_sampled_when_what_is_due_comes_out_at_nothing(void) {
+  begin(1 << 20, false);
+  allocate(16);
+  allocate(16);
+  size_t bytes = (size_t)this_memory.stream[NATIVE].sample_at;
+  int before = alloc_count;
+  memory_count_resized(&this_memory, NATIVE, (void *)next_address, bytes, bytes, bytes, ALLOC_REALLOC);
+  check(alloc_count == before + 1 && allocs[before].usable_bytes == bytes);
+  release(next_address, bytes);
+}
+
+static void test_nothing_is_sampled_when_off(void) {
+  begin(0, false);
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count == 0);
+}
+
+/* 100 MB/s for five seconds, then 1 MB/s. */
+/* A pause samples nothing, and what is freed in it was alive until then. */
+static void test_a_pause_samples_nothing_and_sees_frees(void) {
+  begin(1, false);
+  uintptr_t block = allocate(100);
+  check(alloc_count == 1);
+  header.paused = 1;
+  for (int i = 0; i < 1000; i++) allocate(1000);
+  release(block, 100);
+  check(alloc_count == 1 && free_count == 1);
+  header.paused = 0;
+  allocate(100);
+  check(alloc_count == 2);
+}
+
+static void test_the_interval_is_set_while_it_runs(void) {
+  begin(0, false);
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count == 0);
+  header.alloc_control = CONTROL_ALLOC_SET | 1;
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count > 900 && allocs[alloc_count - 1].interval_bytes == 1); /* from the next flush on */
+  header.alloc_control = CONTROL_ALLOC_SET;
+  int before = alloc_count;
+  for (int i = 0; i < 1000; i++) allocate(100000);
+  check(alloc_count <= before + 1);
+  header.alloc_control = CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | 262144;
+  for (int i = 0; i < 10000; i++) {
+    now_ns += 1000000;
+    release(allocate(100000), 100000);
+  }
+  check(allocs[(alloc_count - 1) % MAX_CAUGHT].interval_bytes > 262144); /* it adapts */
+}
+
+static void test_the_interval_follows_the_rate(void) {
+  begin(262144, true);
+  for (int step = 0; step < 5000; step++) {
+    for (int i = 0; i < 100; i++) release(allocate(1000), 1000);
+    now_ns += 1000000;
+  }
+  int64_t busy = sampler_interval();
+  printf("interval %ld, %d samples in five busy seconds\n", busy, alloc_count);
+  check(alloc_count > 5 * BUDGET / 4 && alloc_count < 6 * BUDGET && busy >= 524288 && busy <= 2097152);
+  alloc_count = 0;
+  for (int step = 0; step < 60000; step++) {
+    release(allocate(1000), 1000);
+    now_ns += 1000000;
+  }
+  printf("interval %ld, then %ld; %d samples in the quiet minute\n", busy, sampler_interval(), alloc_count);
+  check(sampler_interval() == 8192 || sampler_interval() == 16384);
+  check(alloc_count > 60 * BUDGET / 4 && alloc_count < 60 * BUDGET);
+}
+
+/* Many blocks alive: the table is thinned, and what is left still stands for all of them. */
+static void test_a_crowded_table_is_thinned_without_bias(void) {
+  enum { BLOCKS = 300000 };
+  static double weight_of[MAX_CAUGHT + 1];
+  double truth = 0, estimate = 0, variance = 0;
+  begin(16384, true);
+  uint64_t first = 0;
+  for (int i = 0; i < BLOCKS; i++) {
+    size_t bytes = (size_t)1024 << (i % 5);
+    allocate(bytes);
+    truth += (double)bytes;
+    now_ns += 10000000; /* slow enough for the finest interval */
+    if (!first && alloc_count) first = allocs[0].id;
+  }
+  check(header.losses[LOSS_alloc_thinned] >= 1 && alloc_count < MAX_CAUGHT && note_count < MAX_CAUGHT);
+  for (int i = 0; i < alloc_count; i++) weight_of[allocs[i].id - first] = (double)allocs[i].interval_bytes;
+  for (int i = 0; i < note_count; i++) {
+    check(notes[i].flags & NOTE_THINNED);
+    weight_of[notes[i].id - first] = notes[i].flags & NOTE_DROPPED ? 0 : (double)notes[i].interval_bytes;
+  }
+  for (int i = 0; i < alloc_count; i++) {
+    double size = (double)allocs[i].usable_bytes, interval = weight_of[allocs[i].id - first];
+    if (interval <= 0 || (allocs[i].flags & ALLOC_UNFOLLOWED)) continue;
+    double weight = -1 / expm1(-size / interval);
+    estimate += weight * size;
+    variance += weight * (weight - 1) * size * size;
+  }
+  printf("%d sampled, %lu times thinned: live estimate %.4f of the truth, %.1f standard errors off\n", alloc_count,
+         header.losses[LOSS_alloc_thinned], estimate / truth, (estimate - truth) / sqrt(variance));
+  printf("%lu not followed\n", header.losses[LOSS_alloc_table_full]);
+  check(header.losses[LOSS_alloc_table_full] == 0);
+  check(fabs(estimate - truth) < 3 * sqrt(variance));
+}
+
+/* ---- threads: one allocates, another frees ---- */
+
+#define PASSED 100000
+static _Atomic uintptr_t handed[PASSED];
+static _Atomic int followed, ended;
+
+static void *produce(void *unused) {
+  (void)unused;
+  for (int i = 0; i < PASSED; i++) {
+    uintptr_t address = ((uintptr_t)i + (1 << 20)) * 64;
+    struct live_sample sample = {.id = (uint64_t)i + 1, .usable = 64, .interval = 1};
+    if (live_add(address, &sample)) followed++;
+    atomic_store(&handed[i], address);
+  }
+  return NULL;
+}
+
+static void *consume(void *unused) {
+  (void)unused;
+  for (int i = 0; i < PASSED; i++) {
+    uintptr_t address;
+    struct live_sample sample;
+    while (!(address = atomic_exchange(&handed[i], 0))) sched_yield();
+    if (!live_maybe((void *)address) || !live_take(address, &sample)) continue;
+    check(sample.id == (uint64_t)i + 1);
+    ended++;
+  }
+  return NULL;
+}
+
+static void test_the_table_between_threads(void) {
+  pthread_t threads[2];
+  begin(1, false);
+  check(!pthread_create(&threads[0], NULL, produce, NULL) && !pthread_create(&threads[1], NULL, consume, NULL));
+  pthread_join(threads[0], NULL);
+  pthread_join(threads[1], NULL);
+  check(followed == ended && ended > PASSED * 9 / 10);
+  for (size_t i = 0; i < LIVE_FILTER_CELLS; i++) check(live_filter[i] == 0 || live_filter[i] == 255);
+}
+
+/* ---- pieces ---- */
+
+static const void *at(uintptr_t address) {
+  return (const void *)address; // NOLINT: no block has to be there
+}
+
+static void test_a_piece_is_quiet_while_nothing_in_it_is_followed(void) {
+  uintptr_t pool = (uintptr_t)0x7f1234564000, alias = pool + (uintptr_t)PIECE_BYTES * LIVE_PIECES;
+  struct live_sample sample = {.id = 1, .usable = 64, .interval = 1};
+  begin(1, false);
+  check(!live_piece_known(live_piece(at(pool))) && live_piece(at(pool)) != PIECE_QUIET);
+  check(live_note_piece(at(pool), true) == PIECE_QUIET && live_piece(at(pool + 16000)) == PIECE_QUIET);
+  check(live_piece(at(pool + PIECE_BYTES)) != PIECE_QUIET && !live_piece_known(live_piece(at(alias))));
+  check(live_note_piece(at(alias), false) == PIECE_OUTSIDE && !live_piece_known(live_piece(at(pool))));
+  live_note_piece(at(pool), true);
+  check(live_add(pool + 64, &sample) && !live_piece_known(live_piece(at(pool))));
+  check(live_note_piece(at(pool), true) == PIECE_WATCHED && live_piece(at(pool)) == PIECE_WATCHED);
+  check(live_add(pool + 128, &sample) && live_take(pool + 64, &sample) && live_piece(at(pool)) == PIECE_WATCHED);
+  check(live_take(pool + 128, &sample) && !live_piece_known(live_piece(at(pool))));
+  check(live_note_piece(at(pool), true) == PIECE_QUIET);
+  live_forget_pieces(pool - 1, pool + 1);
+  check(!live_piece_known(live_piece(at(pool))));
+}
+
+int main(void) {
+  test_drawn_gaps_are_exponential();
+  test_gaps_between_samples_are_exponential();
+  test_blocks_are_taken_independently_with_their_chance();
+  test_estimates_are_unbiased_at_every_interval();
+  test_a_resized_block_is_a_new_one();
+  test_a_resized_block_is_sampled_when_it_is_a_threads_first();
+  test_a_resized_block_is_sampled_when_what_is_due_comes_out_at_nothing();
+  test_the_table_between_threads();
+  test_a_piece_is_quiet_while_nothing_in_it_is_followed();
+  test_nothing_is_sampled_when_off();
+  test_a_pause_samples_nothing_and_sees_frees();
+  test_the_interval_is_set_while_it_runs();
+  test_the_interval_follows_the_rate();
+  test_a_crowded_table_is_thinned_without_bias();
+  puts("ok");
+  return 0;
+}

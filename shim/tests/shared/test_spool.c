@@ -1,0 +1,266 @@
+/* spool.c, loss.c, clock.c: many threads and a forked child write, the ring runs out, and every record that was published
+ * is found again by the reader's protocol of spool.h, once. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "tests/check.h"
+
+#define SLOTS 64
+#define WRITERS 4
+#define RECORDS 2500 /* leaves chunks for writers that lose the race for a fresh one */
+#define FILE_BYTES (SPOOL_CHUNKS_OFFSET + (size_t)SLOTS * SPOOL_CHUNK_BYTES)
+
+static char path[] = "/tmp/test_spool.XXXXXX";
+static struct spool_header *file;
+
+static void make_file(uint32_t offered) {
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+  check(fd >= 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0);
+  file = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  check(file != MAP_FAILED);
+  close(fd);
+  *file = (struct spool_header){.magic = SPOOL_MAGIC,
+                                .version = SPOOL_VERSION,
+                                .chunk_bytes = SPOOL_CHUNK_BYTES,
+                                .ring_entries = SPOOL_RING,
+                                .chunk_count = SLOTS,
+                                .offered = offered};
+  uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
+  for (uint32_t i = 0; i < offered; i++) ring[i] = SLOTS - 1 - i; /* slots in any order */
+}
+
+static void drop_file(void) {
+  spool_close();
+  munmap(file, FILE_BYTES);
+}
+
+/* How often each (process, thread, number) was published; returns how many records were. */
+static unsigned seen[8][WRITERS + 1][RECORDS];
+
+static struct chunk_header *chunk_of(uint32_t slot) {
+  return (void *)((char *)file + SPOOL_CHUNKS_OFFSET + (size_t)slot * SPOOL_CHUNK_BYTES);
+}
+
+static void count(uint32_t process, const struct record_thread_start *record) {
+  unsigned kind = record->head & 0xffff, slots = record->head >> 16;
+  check(kind == RECORD_THREAD_START && slots >= 1 && slots <= 3 && process < 8 && record->thread <= WRITERS);
+  seen[process][record->thread][record->t_ns]++;
+}
+
+static unsigned read_chunk(struct chunk_header *chunk) {
+  unsigned records = 0;
+  for (unsigned line = 1; chunk->process && line < SPOOL_CHUNK_SLOTS;) {
+    const struct record_thread_start *record = (void *)((char *)chunk + (size_t)line * SPOOL_SLOT_BYTES);
+    unsigned kind = record->head & 0xffff, slots = record->head >> 16;
+    if (kind && kind != SPOOL_PAD) {
+      count(chunk->process, record);
+      records++;
+    }
+    line += slots ? slots : 1;
+  }
+  return records;
+}
+
+static unsigned read_back(void) {
+  unsigned records = 0;
+  memset(seen, 0, sizeof seen);
+  for (uint32_t slot = 0; slot < SLOTS; slot++) records += read_chunk(chunk_of(slot));
+  return records;
+}
+
+static unsigned write_records(uint32_t thread, unsigned count) {
+  unsigned lost = 0;
+  for (unsigned i = 0; i < count; i++) {
+    unsigned slots = 1 + i % 3;
+    struct record_thread_start *record = spool_claim(slots);
+    if (!record) {
+      lost++;
+      continue;
+    }
+    record->thread = thread;
+    record->t_ns = i;
+    if (i % 97 != 5) spool_publish(record, RECORD_THREAD_START, slots); /* some die before they publish */
+  }
+  return lost;
+}
+
+static void *writer(void *number) { return (void *)(uintptr_t)write_records((uint32_t)(uintptr_t)number, RECORDS); }
+
+static unsigned run_writers(void) {
+  pthread_t threads[WRITERS];
+  unsigned lost = 0;
+  for (uintptr_t i = 0; i < WRITERS; i++) check(!pthread_create(&threads[i], NULL, writer, (void *)(i + 1)));
+  for (int i = 0; i < WRITERS; i++) {
+    void *result;
+    pthread_join(threads[i], &result);
+    lost += (unsigned)(uintptr_t)result;
+  }
+  return lost;
+}
+
+static unsigned published_of(unsigned count) {
+  unsigned published = 0;
+  for (unsigned i = 0; i < count; i++) published += i % 97 != 5;
+  return published;
+}
+
+static void test_every_published_record_is_found_once(void) {
+  make_file(SLOTS);
+  check(spool_open(path) == 0);
+  spool_begin_process(spool_new_process());
+  check(run_writers() == 0);
+  pid_t child = fork();
+  if (child == 0) {
+    spool_begin_process(spool_new_process());
+    write_records(1, RECORDS);
+    _exit(0);
+  }
+  write_records(0, RECORDS);
+  waitpid(child, NULL, 0);
+  check(read_back() == (WRITERS + 2) * published_of(RECORDS));
+  for (unsigned i = 0; i < RECORDS; i++) {
+    check(seen[1][0][i] == (i % 97 != 5) && seen[2][1][i] == (i % 97 != 5));
+    for (int thread = 1; thread <= WRITERS; thread++) check(seen[1][thread][i] == (i % 97 != 5));
+  }
+  check(file->processes == 2 && file->losses[LOSS_spool_full] == 0);
+  drop_file();
+}
+
+/* ---- chunks are drained and offered again ---- */
+
+static bool finished(struct chunk_header *chunk) {
+  unsigned line = 1;
+  if (!atomic_load((_Atomic uint32_t *)&chunk->closed)) return false;
+  unsigned used = atomic_load((_Atomic uint32_t *)&chunk->cursor); /* 1: its writer lost the race for a fresh chunk */
+  while (line < used && line < SPOOL_CHUNK_SLOTS) {
+    uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)line * SPOOL_SLOT_BYTES));
+    if (!(head & 0xffff)) return false;
+    line += head >> 16;
+  }
+  return true;
+}
+
+/* As the recorder does: read, emptied with the cursor at the end, offered again. */
+static unsigned drain(void) {
+  uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
+  unsigned records = 0;
+  for (uint32_t slot = 0; slot < SLOTS; slot++) {
+    struct chunk_header *chunk = chunk_of(slot);
+    if (!atomic_load((_Atomic uint32_t *)&chunk->process) || !finished(chunk)) continue;
+    records += read_chunk(chunk);
+    atomic_store((_Atomic uint32_t *)&chunk->process, 0);
+    memset((char *)chunk + SPOOL_SLOT_BYTES, 0, SPOOL_CHUNK_BYTES - SPOOL_SLOT_BYTES);
+    ring[file->offered % SPOOL_RING] = slot;
+    atomic_fetch_add((_Atomic uint64_t *)&file->offered, 1);
+  }
+  return records;
+}
+
+static void *patient_writer(void *number) {
+  for (unsigned i = 0; i < RECORDS; i++) {
+    unsigned slots = 1 + i % 3;
+    struct record_thread_start *record;
+    while (!(record = spool_claim(slots))) sched_yield();
+    record->thread = (uint32_t)(uintptr_t)number;
+    record->t_ns = i;
+    spool_publish(record, RECORD_THREAD_START, slots);
+  }
+  return NULL;
+}
+
+static pid_t patient_process(void) {
+  pid_t child = fork();
+  if (child) return child;
+  pthread_t threads[WRITERS];
+  spool_begin_process(spool_new_process());
+  for (uintptr_t i = 0; i < WRITERS; i++) check(!pthread_create(&threads[i], NULL, patient_writer, (void *)(i + 1)));
+  for (int i = 0; i < WRITERS; i++) pthread_join(threads[i], NULL);
+  spool_finish_chunk();
+  _exit(0);
+}
+
+static void test_drained_chunks_are_used_again(void) {
+  enum { PROCESSES = 3, FEW = 5 };
+  make_file(FEW);
+  check(spool_open(path) == 0);
+  memset(seen, 0, sizeof seen);
+  unsigned records = 0, ended = 0;
+  for (int i = 0; i < PROCESSES; i++) check(patient_process() > 0);
+  while (ended < PROCESSES) {
+    records += drain();
+    if (waitpid(-1, NULL, WNOHANG) > 0) ended++;
+  }
+  records += drain();
+  check(records == PROCESSES * WRITERS * RECORDS && file->taken > 4 * FEW);
+  for (int process = 1; process <= PROCESSES; process++)
+    for (int thread = 1; thread <= WRITERS; thread++)
+      for (unsigned i = 0; i < RECORDS; i++) check(seen[process][thread][i] == 1);
+  drop_file();
+}
+
+static void test_what_does_not_fit_is_counted(void) {
+  make_file(3);
+  check(spool_open(path) == 0);
+  spool_begin_process(spool_new_process());
+  unsigned lost = run_writers();
+  check(lost > 0 && file->losses[LOSS_spool_full] == lost);
+  check(file->taken == 3 && read_back() > 0);
+  check(spool_claim(SPOOL_CHUNK_SLOTS) == NULL); /* larger than any chunk */
+  drop_file();
+}
+
+static void test_another_file_is_refused(void) {
+  make_file(1);
+  file->magic++;
+  check(spool_open(path) != 0 && spool == NULL);
+  file->magic--;
+  file->ended = 1;
+  check(spool_open(path) != 0 && spool == NULL);
+  munmap(file, FILE_BYTES);
+  check(spool_open("/nonexistent/spool") != 0);
+  check(truncate(path, 100) == 0 && spool_open(path) != 0);
+}
+
+static void test_losses_before_the_spool_are_kept(void) {
+  loss_add(LOSS_deep_stack);
+  make_file(1);
+  check(spool_open(path) == 0);
+  loss_flush_early();
+  loss_flush_early();
+  check(file->losses[LOSS_deep_stack] == 1);
+  drop_file();
+}
+
+static void test_word_for_the_next_image(void) {
+  make_file(1);
+  check(spool_open(path) == 0);
+  spool_leave_handoff(4711, 9);
+  check(spool_take_handoff(4712) == 0 && spool_take_handoff(4711) == 9 && spool_take_handoff(4711) == 0);
+  spool_leave_handoff(4711, 9);
+  spool_leave_handoff(4711, 0);
+  check(spool_take_handoff(4711) == 0);
+  drop_file();
+}
+
+int main(void) {
+  check(mkstemp(path) >= 0);
+  test_losses_before_the_spool_are_kept();
+  test_every_published_record_is_found_once();
+  test_drained_chunks_are_used_again();
+  test_what_does_not_fit_is_counted();
+  test_another_file_is_refused();
+  test_word_for_the_next_image();
+  unlink(path);
+  puts("ok");
+  return 0;
+}

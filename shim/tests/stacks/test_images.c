@@ -1,0 +1,113 @@
+/* images.c with saferead.c: addresses find their image, return addresses are told from other words. */
+#include <math.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/python/python.h"
+#include "inside/stacks/images.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/scratch.h"
+#include "tests/check.h"
+
+/* ---- stand-ins ---- */
+
+struct spool_header *spool;
+struct next_functions next;
+THREAD_LOCAL struct thread_state this_thread;
+struct python_symbols python_symbols;
+uint32_t python_version = 0x030c0000;
+void *spool_claim(unsigned slots) { return (void)slots, NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
+int64_t clock_now_ns(void) { return 1; }
+void next_resolve(void) {}
+
+/* ---- */
+
+/* Plays the bytecode loop: calls on, and has a range. */
+static uint64_t words[SCAN_WORDS];
+static struct native_evidence found;
+
+__attribute__((noinline)) static uintptr_t callee(void) {
+  uintptr_t sp;
+  __asm__ volatile("mov %%rsp, %0" : "=r"(sp));
+  images_scan((uintptr_t)&memcpy, sp, words, SCAN_WORDS, &found);
+  return sp;
+}
+
+__attribute__((noinline)) static uintptr_t loop(void) {
+  volatile uintptr_t result = callee();
+  return result;
+}
+static void end_of_loop(void) {}
+
+static void test_addresses_find_their_image(void) {
+  check(images_find((uintptr_t)&memcpy)->pc_class == PC_SUPPORT);
+  check(images_find((uintptr_t)&cos)->pc_class == PC_SUPPORT);
+  int on_stack = 0;
+  check(images_find((uintptr_t)&on_stack) == NULL && images_find(0) == NULL && images_find(~(uintptr_t)0) == NULL);
+}
+
+static void test_the_scan_stops_at_the_loop(void) {
+  loop();
+  check((found.flags >> TICK_PC_SHIFT & 7) == PC_SUPPORT && found.extension_pc == 0);
+  check((found.flags & TICK_EVAL_FOUND) && !(found.flags & TICK_VECTORCALL));
+}
+
+/* The same with another function between the loop and the interrupted one. */
+__attribute__((noinline)) static uintptr_t between(void) {
+  volatile uintptr_t result = callee();
+  return result;
+}
+static void end_of_between(void) {}
+
+__attribute__((noinline)) static uintptr_t second_loop(void) {
+  volatile uintptr_t result = between();
+  return result;
+}
+static void end_of_second_loop(void) {}
+
+static void test_calls_on_the_way_are_told(void) {
+  python_symbols.eval = (struct address_range){(uintptr_t)&second_loop, (uintptr_t)&end_of_second_loop, 0};
+  python_symbols.call[0] = (struct address_range){(uintptr_t)&between, (uintptr_t)&end_of_between, TICK_VECTORCALL};
+  python_symbols.calls = 1;
+  second_loop();
+  check((found.flags & TICK_EVAL_FOUND) && (found.flags & TICK_VECTORCALL));
+}
+
+static void test_reads_stop_where_memory_does(void) {
+  char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  char copy[256];
+  memset(pages, 'p', 8192);
+  check(munmap(pages + 4096, 4096) == 0);
+  errno = 7;
+  check(safe_read(copy, pages + 4000, 96) && !safe_read(copy, pages + 4000, 97));
+  check(safe_read_some(copy, pages + 4000, 256) == 96 && safe_read_some(copy, pages + 4096, 8) == 0);
+  check(!safe_read(copy, NULL, 1) && !safe_read(copy, (void *)~(uintptr_t)7, 8));
+  struct iovec work[SAFE_READ_MANY];
+  uintptr_t good[3] = {(uintptr_t)pages, (uintptr_t)pages + 8, (uintptr_t)pages + 16},
+            bad[2] = {good[0], good[0] + 4096};
+  check(safe_read_many(copy, good, 3, 8, work) && memcmp(copy, pages, 24) == 0 &&
+        !safe_read_many(copy, bad, 2, 8, work));
+  check(errno == 7);
+  munmap(pages, 4096);
+}
+
+int main(void) {
+  safe_read_init();
+  check(!safe_read_refused());
+  python_symbols.eval = (struct address_range){(uintptr_t)&loop, (uintptr_t)&end_of_loop, 0};
+  images_init();
+  test_addresses_find_their_image();
+  test_the_scan_stops_at_the_loop();
+  test_calls_on_the_way_are_told();
+  test_reads_stop_where_memory_does();
+  puts("ok");
+  return 0;
+}

@@ -1,0 +1,251 @@
+/* The accounting of waits, with a kernel of our own: what looks are told, and what they make of it. */
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/spool.h"
+#include "tests/check.h"
+#include "watch/reading/proc.h"
+#include "watch/stack.h"
+#include "watch/threads.h"
+
+#define MS 1000000
+
+/* ---- stand-ins: the kernel's answers, and a spool of one chunk ---- */
+
+static struct schedule schedule = {1000, 0, 1};
+static enum call_state call_state;
+static struct system_call blocked_in = {SYS_read, 0};
+static char state = 'S';
+static uint64_t stack;
+static int64_t clock_ns;
+static bool is_gone, is_closed, is_given_up;
+static struct record_wait records[64];
+static unsigned count;
+
+bool proc_schedule(int fd, struct schedule *out) {
+  (void)fd;
+  *out = schedule;
+  return !is_gone;
+}
+enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
+  (void)pid, (void)tid;
+  *out = blocked_in;
+  return call_state;
+}
+char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
+bool proc_ended(pid_t pid) { return (void)pid, false; }
+bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
+  (void)moving;
+  if (is_given_up) process_give_up(thread);
+  *hash = stack;
+  return true;
+}
+int64_t clock_now_ns(void) { return clock_ns; }
+void loss_add(enum loss loss) { (void)loss; }
+void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[count++] : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  ((struct record_wait *)record)->head = kind | slots << 16;
+}
+bool spool_holds(const void *record) { return record && !is_closed; }
+
+/* ---- one thread, born at 0, which has run for 1000 ns ---- */
+
+static struct process process = {.id = 7, .count = 1};
+static struct watched thread;
+
+static void begin(int64_t since_ms) {
+  schedule = (struct schedule){1000, 0, 1};
+  thread = (struct watched){.process = &process, .schedule_fd = 0};
+  thread.entry = (struct thread_entry){.process = 7, .thread = 3, .cpu_start_ns = 1000};
+  thread.entry.runtime = 4096;
+  thread.entry.runtime_bytes = 64;
+  count = 0;
+  is_closed = is_gone = false;
+  state = 'S';
+  blocked_in = (struct system_call){SYS_read, 0};
+  account_begin(&thread, since_ms * MS);
+}
+
+static void be_born(void) { begin(0); }
+
+/* The thread ran for so long since the last look, was delayed, and is blocked there, or runs (where 0). */
+static void poll_at(int64_t at_ms, int64_t run_ms, int64_t delay_ms, uint64_t where) {
+  clock_ns = at_ms * MS;
+  schedule.run_ns += run_ms * MS;
+  schedule.delay_ns += delay_ms * MS;
+  schedule.count += run_ms != 0;
+  call_state = where ? CALL_BLOCKED : CALL_RUNNING;
+  stack = where;
+  check(account_observe(&thread, 10 * MS));
+}
+
+static int64_t waited_ms(uint64_t where, unsigned class) {
+  int64_t sum = 0;
+  for (unsigned i = 0; i < count; i++) {
+    check(records[i].waited_ns >= 0 && records[i].waited_ns <= records[i].end_ns - records[i].t_ns);
+    if (records[i].stack == where && records[i].wait_class == class) sum += records[i].waited_ns;
+  }
+  return sum / MS;
+}
+
+static void test_one_long_wait_is_one_record(void) {
+  be_born();
+  for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 0, 0, 11);
+  check(count == 1 && waited_ms(11, WAIT_SLEEP) == 500);
+  check(records[0].t_ns == 0 && records[0].looks == 50 && records[0].head == (RECORD_WAIT | 1 << 16));
+}
+
+static void test_what_was_before_a_pause_is_nobodys(void) {
+  begin(300);
+  poll_at(400, 10, 0, 11);
+  poll_at(500, 0, 0, 11);
+  check(waited_ms(11, WAIT_SLEEP) == 190);
+}
+
+static void test_between_two_waits_the_time_is_halved(void) {
+  be_born();
+  poll_at(100, 0, 0, 11);
+  poll_at(120, 4, 0, 12); /* 16 ms of waiting between the looks */
+  check(waited_ms(11, WAIT_SLEEP) == 108 && waited_ms(12, WAIT_SLEEP) == 8);
+}
+
+static void test_a_thread_that_is_met_running_closes_its_wait(void) {
+  be_born();
+  poll_at(100, 0, 0, 11);
+  poll_at(110, 3, 0, 0);
+  poll_at(120, 10, 0, 0);
+  check(waited_ms(11, WAIT_SLEEP) == 107);
+}
+
+static void test_what_no_look_has_met_goes_to_the_next_wait(void) {
+  be_born();
+  poll_at(10, 2, 0, 0);
+  poll_at(20, 2, 0, 0);
+  poll_at(30, 2, 0, 11);
+  check(waited_ms(11, WAIT_SLEEP) == 24);
+}
+
+static void test_a_woken_thread_gives_back_what_was_delay(void) {
+  be_born();
+  poll_at(100, 0, 0, 11);
+  poll_at(140, 0, 0, 11); /* it was woken at 110, and nothing shows that */
+  poll_at(150, 5, 35, 12);
+  check(waited_ms(11, WAIT_SLEEP) == 110 && waited_ms(12, WAIT_SLEEP) == 0);
+  check(waited_ms(12, WAIT_RUNNABLE) == 35);
+}
+
+static void test_classes(void) {
+  be_born();
+  blocked_in = (struct system_call){SYS_futex, 4096 + 63};
+  poll_at(10, 0, 0, 11);
+  blocked_in.arguments = 4096 + 64;
+  poll_at(20, 0, 0, 0);
+  poll_at(30, 5, 0, 12);
+  blocked_in.number = SYS_fsync;
+  state = 'D';
+  poll_at(40, 10, 0, 13);
+  poll_at(60, 0, 0, 13);
+  blocked_in.number = SYS_vfork;
+  poll_at(70, 10, 0, 14);
+  poll_at(90, 0, 0, 14);
+  check(waited_ms(11, WAIT_GIL) >= 10 && waited_ms(12, WAIT_SLEEP) > 0);
+  check(waited_ms(13, WAIT_DISK) == 20 && waited_ms(14, WAIT_SLEEP) == 20);
+}
+
+static void test_a_stopped_thread_does_not_wait(void) {
+  be_born();
+  state = 'T';
+  poll_at(100, 0, 0, 11);
+  check(count == 0);
+  state = 'S';
+  poll_at(110, 1, 0, 12);
+  check(waited_ms(12, WAIT_SLEEP) == 9);
+}
+
+static void test_a_wait_goes_on_in_a_new_record_when_its_chunk_is_closed(void) {
+  be_born();
+  poll_at(100, 0, 0, 11);
+  is_closed = true;
+  poll_at(130, 0, 0, 11);
+  is_closed = false;
+  poll_at(150, 0, 0, 11);
+  check(count == 2 && records[0].end_ns == 100 * MS && records[1].t_ns == 100 * MS);
+  check(waited_ms(11, WAIT_SLEEP) == 150);
+}
+
+static void test_an_end_that_was_told_settles_the_rest(void) {
+  be_born();
+  poll_at(100, 0, 0, 11);
+  thread.entry.end_ns = 130 * MS;
+  thread.entry.cpu_end_ns = 1000 + 5 * MS;
+  account_ended(&thread);
+  check(waited_ms(11, WAIT_SLEEP) == 125);
+  be_born();
+  poll_at(100, 100, 0, 0);
+  thread.entry.end_ns = 130 * MS;
+  thread.entry.cpu_end_ns = 1000 + 110 * MS;
+  account_ended(&thread);
+  check(waited_ms(0, WAIT_SLEEP) == 20);
+}
+
+static void test_random_lives_add_up(void) {
+  srand(7);
+  for (int turn = 0; turn < 200; turn++) {
+    int64_t at = 0, run = 0, delay = 0, sum = 0;
+    be_born();
+    for (int i = 0; i < 20; i++) {
+      int64_t ran = rand() % 3 ? rand() % 6 : 0, delayed = ran ? rand() % 20 : 0;
+      at += 1 + ran + delayed + rand() % 30;
+      run += ran;
+      delay += delayed;
+      poll_at(at, ran, delayed,
+              ran                       ? 11 + (uint64_t)(rand() % 3)
+              : thread.wait.facts.stack ? thread.wait.facts.stack
+                                        : 11);
+    }
+    for (unsigned i = 0; i < count; i++) sum += records[i].wait_class == WAIT_RUNNABLE ? 0 : records[i].waited_ns;
+    check(sum == (at - run - delay) * MS && thread.charged_ns == sum);
+  }
+}
+
+static void test_a_kernel_that_does_not_count_is_refused(void) {
+  be_born();
+  schedule = (struct schedule){0, 0, 0};
+  process.refusals = 0;
+  for (int i = 0; i < REFUSED; i++) check(account_observe(&thread, 10 * MS));
+  check(process.refusals == REFUSED && count == 0);
+}
+
+static void test_what_is_given_up_during_a_look_stays_so(void) {
+  be_born();
+  process.refusals = 1;
+  poll_at(100, 0, 0, 11);
+  check(process.refusals == 0);
+  is_given_up = true;
+  poll_at(130, 1, 0, 12);
+  is_given_up = false;
+  check(process.refusals == REFUSED);
+  process.refusals = 0;
+}
+
+int main(void) {
+  test_one_long_wait_is_one_record();
+  test_what_was_before_a_pause_is_nobodys();
+  test_between_two_waits_the_time_is_halved();
+  test_a_thread_that_is_met_running_closes_its_wait();
+  test_what_no_look_has_met_goes_to_the_next_wait();
+  test_a_woken_thread_gives_back_what_was_delay();
+  test_classes();
+  test_a_stopped_thread_does_not_wait();
+  test_a_wait_goes_on_in_a_new_record_when_its_chunk_is_closed();
+  test_an_end_that_was_told_settles_the_rest();
+  test_random_lives_add_up();
+  test_a_kernel_that_does_not_count_is_refused();
+  test_what_is_given_up_during_a_look_stays_so();
+  return 0;
+}

@@ -1,0 +1,306 @@
+/* The accounts of suspended tasks, with a program of our own: what looks are told, and what they make of it. */
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/loss.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/dictionary.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/stacks/target.h"
+#include "tests/check.h"
+#include "watch/asyncio.h"
+#include "watch/reading/remote.h"
+#include "watch/stack.h"
+#include "watch/tasks.h"
+#include "watch/threads.h"
+
+#define MS 1000000
+
+/* ---- stand-ins: the program's memory, its tasks, and a spool of one chunk ---- */
+
+static struct python_layout layout = {.interp_modules = 8};
+struct stack_target target = {.layout = &layout};
+#define MOST 4000
+#define SET_ADDRESS 65536
+#define TABLE_ADDRESS 131072
+static struct task_observation now_there[MOST]; /* what a look finds at reference 8 * (65536 + index) */
+static int tasks_there;
+static int64_t clock_ns, cpu_ns, cost_ns;
+static bool is_closed, is_no_set;
+static struct record_task records[32768];
+static unsigned count, losses[LOSS_COUNT];
+
+static uintptr_t reference_of(int index) { return 8 * (65536 + (uintptr_t)index); }
+
+bool stack_aim(struct watched *thread) { return thread != NULL; }
+bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
+  (void)runtime, (void)now_ns;
+  process->asyncio.tasks = SET_ADDRESS;
+  return true;
+}
+bool safe_read(void *to, const void *from, size_t size) {
+  uint64_t *words = to;
+  memset(to, 0, size);
+  if ((uintptr_t)from == SET_ADDRESS) {
+    words[1] = 1, words[3] = (uint64_t)tasks_there, words[4] = 4095, words[5] = TABLE_ADDRESS;
+    return true;
+  }
+  for (size_t i = 0; i < size / 16; i++) {
+    int slot = (int)(((uintptr_t)from - TABLE_ADDRESS) / 16 + i);
+    words[2 * i] = slot < tasks_there ? reference_of(slot) : 0;
+  }
+  return true;
+}
+uintptr_t remote_at(const char *bytes, int offset) {
+  uintptr_t value;
+  memcpy(&value, bytes + offset, sizeof value);
+  return value;
+}
+enum kind remote_kind(struct kinds *kinds, uintptr_t type) {
+  (void)kinds;
+  return type && !is_no_set ? KIND_SET : KIND_OTHER;
+}
+void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int many,
+                 int64_t now_ns) {
+  (void)process, (void)now_ns;
+  for (int i = 0; i < many; i++) observations[i] = now_there[references[i] / 8 - 65536];
+}
+bool names_read(struct process *process, uintptr_t object, struct task_name *out) {
+  (void)process;
+  *out = (struct task_name){object, (int64_t)object + 1};
+  return true;
+}
+uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
+  uint64_t hash = (parent ^ code * 0x9e3779b97f4a7c15u ^ (uint64_t)instruction) * 0xff51afd7ed558ccdu;
+  return hash ^ hash >> 33;
+}
+int64_t clock_now_ns(void) { return clock_ns; }
+int64_t clock_thread_cpu_ns(void) { return cpu_ns += cost_ns; }
+void loss_add(enum loss loss) { losses[loss]++; }
+void *spool_claim(unsigned slots) { return slots == 1 && count < 32768 ? &records[count++] : NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) {
+  ((struct record_task *)record)->head = kind | slots << 16;
+}
+bool spool_holds(const void *record) { return record && !is_closed; }
+
+/* ---- a process with tasks ---- */
+
+static struct watched thread;
+static struct process process;
+static uint32_t next_process = 1;
+
+static void begin(int tasks) {
+  if (process.id) tasks_end(&process, clock_ns);
+  process = (struct process){.id = next_process++, .threads = &thread};
+  process.idle_ns = process.quiet_ns = clock_ns;
+  memset(now_there, 0, sizeof now_there);
+  memset(losses, 0, sizeof losses);
+  tasks_there = tasks;
+  count = 0;
+  is_closed = is_no_set = false;
+  cost_ns = 1000;
+}
+
+/* The task waits at `stack`; 0: it runs. */
+static void put(int index, uint64_t stack) {
+  now_there[index] =
+      (struct task_observation){.task = 8 * (uintptr_t)(index + 1000), .coroutine = 8, .thread = 3, .stack = stack};
+  now_there[index].state = stack ? TASK_SUSPENDED : TASK_RUNNING;
+  now_there[index].name_object = now_there[index].name_check = (uint64_t)index + 1;
+}
+
+static void poll_at(int64_t at_ms) {
+  clock_ns = at_ms * MS;
+  tasks_poll(&process, clock_ns, false, true);
+}
+
+static void rest_at(int64_t at_ms) {
+  clock_ns = process.quiet_ns = at_ms * MS;
+  tasks_poll(&process, clock_ns, true, false);
+}
+
+static int64_t suspended_ms(uint64_t stack) {
+  int64_t sum = 0;
+  for (unsigned i = 0; i < count; i++) {
+    check(records[i].t_ns <= records[i].end_ns && records[i].suspended_ns >= 0);
+    if (records[i].stack == stack) sum += records[i].suspended_ns;
+  }
+  return sum / MS;
+}
+
+static int64_t start_ms; /* of the running test */
+
+static void start(int tasks) {
+  clock_ns += 1000 * (int64_t)MS;
+  start_ms = clock_ns / MS;
+  begin(tasks);
+  for (int i = 0; i < tasks; i++) put(i, 11);
+}
+
+static void end_at(int64_t at_ms) {
+  clock_ns = (start_ms + at_ms) * MS;
+  tasks_end(&process, clock_ns);
+}
+
+static void test_one_long_suspension_is_one_record(void) {
+  start(1);
+  for (int64_t at = 0; at <= 500; at += 20) poll_at(start_ms + at);
+  end_at(500);
+  check(count == 1 && suspended_ms(11) == 500 && records[0].head == (RECORD_TASK | 1 << 16));
+  check(records[0].t_ns == start_ms * MS && records[0].thread == 3 && records[0].name == 1 && records[0].number == 2);
+}
+
+static void test_between_two_places_the_time_is_halved(void) {
+  start(1);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  put(0, 12);
+  poll_at(start_ms + 140), poll_at(start_ms + 200);
+  end_at(200);
+  check(suspended_ms(11) == 120 && suspended_ms(12) == 80);
+}
+
+static void test_a_task_that_runs_is_not_suspended(void) {
+  start(1);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  put(0, 0);
+  poll_at(start_ms + 120), poll_at(start_ms + 200);
+  put(0, 11);
+  poll_at(start_ms + 220), poll_at(start_ms + 300);
+  end_at(300);
+  check(suspended_ms(11) == 110 + 90);
+}
+
+static void test_who_comes_and_goes_between_looks_has_half_of_the_time(void) {
+  start(1);
+  tasks_there = 0;
+  poll_at(start_ms);
+  tasks_there = 1;
+  poll_at(start_ms + 40);
+  tasks_there = 0;
+  poll_at(start_ms + 80);
+  check(suspended_ms(11) == 40);
+}
+
+static void test_a_task_that_moves_is_left_to_the_next_look(void) {
+  start(1);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  now_there[0].state = TASK_MOVING;
+  poll_at(start_ms + 120);
+  put(0, 12);
+  poll_at(start_ms + 140);
+  end_at(140);
+  check(suspended_ms(11) == 120 && suspended_ms(12) == 20);
+}
+
+static void test_another_task_at_the_same_address_is_another(void) {
+  start(1);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  now_there[0].name_check = now_there[0].name_object = 77;
+  poll_at(start_ms + 120);
+  end_at(120);
+  check(count == 2 && records[0].name == 1 && records[1].name == 77 && records[0].task != records[1].task);
+  check(suspended_ms(11) == 120);
+}
+
+/* What rests is not looked at: it stays where the last look after it ran has met it. */
+static void test_a_process_that_rests_stays_as_it_is(void) {
+  start(1);
+  poll_at(start_ms);
+  rest_at(start_ms + 400), rest_at(start_ms + 900);
+  put(0, 12);
+  poll_at(start_ms + 940);
+  end_at(940);
+  check(suspended_ms(11) == 920 && suspended_ms(12) == 20);
+}
+
+/* It ran after the last look and rests since: only a look says how. */
+static void test_a_process_that_ran_before_it_rests_is_looked_at_first(void) {
+  start(1);
+  poll_at(start_ms);
+  clock_ns = (start_ms + 10) * MS;
+  tasks_poll(&process, clock_ns, false, false); /* not due yet */
+  put(0, 12);
+  rest_at(start_ms + 40), rest_at(start_ms + 500);
+  end_at(500);
+  check(suspended_ms(11) == 20 && suspended_ms(12) == 480);
+}
+
+static void test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed(void) {
+  start(1);
+  for (int64_t at = 0; at <= 4000; at += 20) {
+    poll_at(start_ms + at);
+    is_closed = true;
+  }
+  end_at(4000);
+  check(count > 1 && count < 12 && suspended_ms(11) == 4000);
+  for (unsigned i = 1; i < count; i++) check(records[i].t_ns == records[i - 1].end_ns);
+}
+
+static void test_of_very_many_some_stand_for_all(void) {
+  start(MOST);
+  poll_at(start_ms), poll_at(start_ms + 1000);
+  end_at(1000);
+  check(count < 1100 && count > 700 && losses[LOSS_tasks_sampled] == 1);
+  check(suspended_ms(11) > 999 * MOST && suspended_ms(11) < 1001 * MOST);
+}
+
+static void test_what_is_no_set_any_more_is_searched_for_again(void) {
+  start(1);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  is_no_set = true;
+  poll_at(start_ms + 200);
+  check(process.asyncio.tasks == 0 && suspended_ms(11) == 150);
+}
+
+static void test_the_most_that_could_not_be_read_at_once_is_lost(void) {
+  start(3);
+  now_there[0].state = now_there[1].state = TASK_UNREAD;
+  for (int64_t at = 0; at <= 100; at += 20) poll_at(start_ms + at);
+  end_at(100);
+  check(losses[LOSS_tasks_unread] == 2 && suspended_ms(11) == 100);
+}
+
+/* A look may cost one part in 400: after one of 10 ms the next is due in 4 s. */
+static void test_costly_looks_are_seldom(void) {
+  start(1);
+  poll_at(start_ms);
+  check(process.asyncio.due_ns == clock_ns + 20 * MS);
+  cost_ns = 10 * MS;
+  poll_at(start_ms + 100);
+  check(process.asyncio.due_ns == clock_ns + 4000 * (int64_t)MS);
+}
+
+static void test_rows_keep_within_their_budget(void) {
+  start(900);
+  unsigned looks = 0;
+  for (int64_t at = 0; at < 60000; at += 20) {
+    for (int i = 0; i < 900; i++) put(i, 11 + (uint64_t)(at / 20 % 2));
+    clock_ns = (start_ms + at) * MS;
+    uint32_t before = process.asyncio.pass;
+    tasks_poll(&process, clock_ns, false, false);
+    looks += process.asyncio.pass != before;
+  }
+  end_at(60000);
+  check(count < 4096 + 60 * 200 + 2 * 900 && looks > 10);
+  int64_t sum_ms = suspended_ms(11) + suspended_ms(12); /* half of what has passed since the last look is nobody's */
+  check(sum_ms <= 900 * 60000LL && sum_ms >= 900 * 57500LL);
+}
+
+int main(void) {
+  test_one_long_suspension_is_one_record();
+  test_between_two_places_the_time_is_halved();
+  test_a_task_that_runs_is_not_suspended();
+  test_who_comes_and_goes_between_looks_has_half_of_the_time();
+  test_a_task_that_moves_is_left_to_the_next_look();
+  test_another_task_at_the_same_address_is_another();
+  test_a_process_that_rests_stays_as_it_is();
+  test_a_process_that_ran_before_it_rests_is_looked_at_first();
+  test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed();
+  test_of_very_many_some_stand_for_all();
+  test_what_is_no_set_any_more_is_searched_for_again();
+  test_the_most_that_could_not_be_read_at_once_is_lost();
+  test_costly_looks_are_seldom();
+  test_rows_keep_within_their_budget();
+  return 0;
+}

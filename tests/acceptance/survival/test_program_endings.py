@@ -1,0 +1,154 @@
+"""However a program ends, what it did before is in the trace, and the status is its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter
+from tests.support.recording import (
+    bare,
+    environment,
+    figure,
+    line_of,
+    lines_of,
+    record,
+    record_command,
+    report,
+    rows,
+    run,
+    target,
+    tool,
+)
+
+pytestmark = [pytest.mark.samples, pytest.mark.two_interpreters]
+
+DEATHS = ("SIGKILL", "_exit", "exit", "segfault", "SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "exception")
+
+
+@pytest.mark.parametrize("how", DEATHS)
+def test_a_death_loses_nothing(how: str, python: Interpreter, tmp_path: Path) -> None:
+    before_s = children_s()
+    alone = bare([target("dying"), how, "0.1"], python, cwd=tmp_path)
+    after_s = children_s() - before_s - alone.facts["cpu_s"]
+    done = record(
+        tmp_path / "t.parquet", [target("dying"), how, "0.6"], python, ["--cpu-interval", "1ms"], cwd=tmp_path
+    )
+    assert done.status == alone.status
+    assert done.stderr == alone.stderr
+    found = report(tmp_path / "t.parquet")
+    ratio = found["totals"]["cpu_s"] / truth_s(tmp_path / "t.parquet", done.facts["cpu_s"], after_s)
+    figure(f"CPU time in the trace after {how}", python, 100 * (ratio - 1), 5, "percent")
+    assert ratio == pytest.approx(1, abs=0.05)
+    lines = lines_of(found, target("dying"))
+    assert lines[line_of("dying", "work")]["cpu_s"] > 0.4
+    assert lines[line_of("dying", "kept")]["growth_bytes"] == pytest.approx(30_000_000, abs=11_000_000)
+
+
+def children_s() -> float:
+    """CPU time of the processes that this one has waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def truth_s(trace: Path, said_s: float, after_s: float) -> float:
+    """CPU time of a process to its end where it said so, else what the program ``said`` just before it died, and what
+    dying takes bare."""
+    (process,) = rows(trace, "process")
+    if process["user_ns"] is None:
+        return said_s + after_s
+    whole_s: float = (process["user_ns"] + process["system_ns"]) / 1e9
+    assert whole_s > 0.98 * said_s
+    return whole_s
+
+
+def start(trace: Path, python: Interpreter, seconds: str = "0.6") -> subprocess.Popen[bytes]:
+    """A recorded program that has done its work, said so, and sleeps; in a session of its own."""
+    command = record_command(trace, [target("dying"), "wait", seconds], python)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, env=environment(None), start_new_session=True)
+    assert process.stdout is not None
+    json.loads(process.stdout.readline())
+    return process
+
+
+def finish(process: subprocess.Popen[bytes]) -> int:
+    """The status of a recording that was told to end, as a shell would show it."""
+    process.communicate(timeout=60)
+    return process.returncode if process.returncode >= 0 else 128 - process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1], ids=lambda number: number.name)
+def test_a_signal_to_the_recorder_reaches_the_program(
+    number: signal.Signals, python: Interpreter, tmp_path: Path
+) -> None:
+    process = start(tmp_path / "t.parquet", python)
+    process.send_signal(number)
+    assert finish(process) == 128 + number
+    assert report(tmp_path / "t.parquet")["totals"]["cpu_s"] > 0.25
+
+
+def test_control_c_in_the_terminal_ends_the_program_and_keeps_the_trace(python: Interpreter, tmp_path: Path) -> None:
+    process = start(tmp_path / "t.parquet", python)
+    os.killpg(process.pid, signal.SIGINT)
+    assert finish(process) == 128 + signal.SIGINT
+    assert report(tmp_path / "t.parquet")["totals"]["cpu_s"] > 0.25
+
+
+def spool_of(trace: Path) -> Path:
+    """The spool of a recording whose recorder is dead."""
+    found = list(trace.parent.glob(f"{trace.name}.spool*"))
+    assert len(found) == 1, found
+    return found[0]
+
+
+def recover(spool: Path) -> Path:
+    """Recovers a spool; the trace that came of it."""
+    done = run([*tool("scalene-record"), "--recover", spool], cwd=spool.parent)
+    assert done.status == 0, done.stderr.decode()
+    return next(iter(spool.parent.glob("*.parquet")))
+
+
+def test_a_killed_recorder_leaves_a_spool_that_recovers(python: Interpreter, tmp_path: Path) -> None:
+    trace = tmp_path / "t.parquet"
+    process = start(trace, python)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    assert not trace.exists()
+    found = report(recover(spool_of(trace)))
+    assert lines_of(found, target("dying"))[line_of("dying", "work")]["cpu_s"] > 0.2
+
+
+def test_a_program_goes_on_when_only_its_recorder_is_killed(python: Interpreter, tmp_path: Path) -> None:
+    trace = tmp_path / "t.parquet"
+    process = start(trace, python)
+    process.kill()
+    process.wait(timeout=60)
+    time.sleep(0.5)
+    alive = children_in_session(process.pid)
+    assert len(alive) == 1, "the program must outlive its recorder"
+    os.killpg(process.pid, signal.SIGTERM)
+    process.communicate(timeout=60)
+    recovered = recover(spool_of(trace))
+    assert report(recovered)["totals"]["cpu_s"] > 0.25
+    settings = {row["name"]: row["value"] for row in rows(recovered, "setting")}
+    assert settings["recovered"] == "true"
+
+
+def children_in_session(session: int) -> list[int]:
+    """Pids of the processes of a session, the dead left out."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[3]) == session and fields[0] != "Z":
+            found.append(int(folder.name))
+    return found

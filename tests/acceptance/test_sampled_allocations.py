@@ -1,0 +1,81 @@
+"""Sampled allocation figures against a recording of every allocation, line by line, at several intervals."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter
+from tests.support.paths import ROOT
+from tests.support.recording import Json, figure, line_of, lines_of, record, report, run, target
+from tests.support.target_environments import recorded_interpreters
+
+pytestmark = pytest.mark.samples
+
+BENCHMARK = ROOT / "benchmarks" / "sampling.py"
+PYTHONS = recorded_interpreters()
+PROGRAMS = {
+    name: PYTHONS[index % len(PYTHONS)] for index, name in enumerate(("many_objects", "growing_blocks", "big_blocks"))
+}
+RUNS = "6"
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def measured(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Interpreter, list[Json]]:
+    """What ``benchmarks/sampling.py`` says of a program: a row for each interval."""
+    output, python = tmp_path_factory.mktemp("sampling") / "rows.json", PROGRAMS[request.param]
+    command = [
+        sys.executable,
+        BENCHMARK,
+        "--programs",
+        request.param,
+        "--runs",
+        RUNS,
+        "--scale",
+        "0.5",
+        "--output",
+        output,
+    ]
+    done = run([*command, "--python", python.path], timeout_s=600)
+    assert done.status == 0, done.stderr.decode()
+    return python, json.loads(output.read_text())
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["", "live_"], ids=["allocated", "live"])
+def test_figures_of_lines_lie_within_three_standard_errors(measured: tuple[Interpreter, list[Json]], what: str) -> None:
+    python, rows = measured
+    assert [row["interval"] for row in rows] == ["auto", "1KiB", "64KiB", "4MiB"]
+    assert {row["truth"] for row in rows} == {"exact"}
+    figures = sum(row[f"{what}figures"] for row in rows)
+    inside = sum(row[f"{what}figures"] * (row[f"{what}within"] or 0) for row in rows) / figures
+    figure(f"{what}figures of {rows[0]['program']} within 3 errors", python, inside, 95, "percent")
+    assert figures >= 60 and inside >= 95
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("what", ["", "live_"], ids=["allocated", "live"])
+def test_totals_are_unbiased_at_every_interval(measured: tuple[Interpreter, list[Json]], what: str) -> None:
+    for row in measured[1]:
+        limit = 4 * row[f"{what}bias_error"] + 0.1
+        figure(
+            f"{what}bias of {row['program']} at {row['interval']}", measured[0], row[f"{what}bias"], limit, "percent"
+        )
+        assert abs(row[f"{what}bias"]) <= limit, row
+
+
+def test_the_allocation_that_makes_the_peak_is_alive_at_it(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("spike")], python)
+    lines = lines_of(report(done.trace), target("spike"))
+    live = {mark: lines[line_of("spike", mark)]["live_at_peak_bytes"] for mark in ("stays", "spike", "after", "churn")}
+    assert live == {
+        "stays": pytest.approx(50_000_050, rel=0.01),
+        "spike": pytest.approx(400_000_042, rel=0.01),
+        "after": 0,
+        "churn": 0,
+    }

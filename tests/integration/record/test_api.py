@@ -1,0 +1,123 @@
+"""The calls of a program that steers its own recording: ``scalene_trace.recorder``."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.support.interpreters import Interpreter
+from tests.support.paths import ROOT
+from tests.support.recording import (
+    analyze,
+    environment,
+    record,
+    report,
+    rows,
+    run,
+    tool,
+)
+
+MARKED = """
+import os, sys, threading
+from scalene_trace.recorder import mark, pause, recording, resume
+heavy = {"numpy", "pyarrow", "cffi", "scalene_trace.recorder.run.record", "scalene_trace.formats"} & set(sys.modules)
+assert not heavy, heavy
+os.chdir("/")
+mark("begin")
+with mark("load"):
+    sum(range(10**6))
+pause()
+with mark("in the pause"):
+    pass
+resume()
+thread = threading.Thread(target=mark, args=("thread",))
+thread.start()
+thread.join()
+child = os.fork()
+if not child:
+    with mark("child"):
+        pass
+    os._exit(0)
+os.waitpid(child, 0)
+loop = mark("twice")
+for _ in range(2):
+    with loop:
+        pass
+class Odd:
+    def __str__(self):
+        raise ValueError
+mark(Odd())
+mark("\\ud800\\n" + "x" * 5000)
+print(recording())
+"""
+
+
+def package_alone(folder: Path) -> dict[str, str]:
+    """An environment in which any interpreter finds our package, and nothing else of this one's."""
+    (folder / "tree" / "scalene_trace").mkdir(parents=True)
+    root = ROOT
+    for name in ("recorder", "formats"):
+        (folder / "tree" / "scalene_trace" / name).symlink_to(root / name)
+    return {"PYTHONPATH": str(folder / "tree"), "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def test_a_program_marks_and_pauses_its_own_recording(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", ["-c", MARKED], python, env=package_alone(tmp_path))
+    assert (done.status, done.stdout) == (0, b"True\n"), done.stderr.decode()
+    marks = rows(done.trace, "mark")
+    texts = [row["text"] for row in marks]
+    assert texts[:7] == ["begin", "load", "", "in the pause", "thread", "child", "twice"]
+    assert texts[7] == "twice" and "Odd object" in texts[8] and texts[9].endswith("x") and len(texts[9]) >= 900
+    by_text = {row["text"]: row for row in marks}
+    assert by_text["begin"]["end_ns"] is None
+    assert by_text["load"]["end_ns"] > by_text["load"]["t_ns"] >= by_text["begin"]["t_ns"]
+    assert marks[2]["what"] == "pause" and marks[2]["end_ns"] >= by_text["in the pause"]["end_ns"]
+    assert by_text["child"]["end_ns"] is not None
+    pids = {row["pid"] for row in rows(done.trace, "process")}
+    assert {row["pid"] for row in marks} - {None} == pids and len(pids) == 2
+    listed = report(done.trace, command="timeline")["marks"]
+    assert (
+        [row["text"] for row in listed] == texts == [row["text"] for row in report(done.trace, command="info")["marks"]]
+    )
+    assert b"in the pause" in analyze("info", done.trace).stdout
+    assert b"in the pause" in analyze("timeline", done.trace).stdout
+
+
+def test_the_calls_do_nothing_where_nobody_records(python: Interpreter, tmp_path: Path) -> None:
+    imports = "import os, sys, __future__; before = set(sys.modules)\n"
+    code = (
+        imports
+        + "from scalene_trace.recorder import mark, pause, recording, resume\n"
+        + (
+            "pause(); resume(); mark('x')\nwith mark('y'): pass\n"
+            "print(recording(), sorted(set(sys.modules) - before - {'itertools', 'time'}))\n"
+        )
+    )
+    env = package_alone(tmp_path)
+    expected = b"False ['scalene_trace', 'scalene_trace.recorder', 'scalene_trace.recorder.api']\n"
+    done = run([python.path, "-c", code], env=environment(env))
+    assert (done.status, done.stdout, done.stderr) == (0, expected, b"")
+    for spool in (tmp_path / "gone" / "spool", tmp_path / ("deep" * 40) / "spool", ""):
+        done = run([python.path, "-c", code], env=environment(env | {"SCALENE_TRACE_SPOOL": str(spool)}))
+        assert done.status == 0 and done.stdout.startswith(b"False") and done.stderr == b""
+
+
+def test_the_calls_do_nothing_once_the_recorder_is_gone(any_python: Interpreter, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom scalene_trace.recorder import mark, pause, recording\n"
+        "print(recording(), flush=True)\nsys.stdin.readline()\n"
+        "pause()\nwith mark('late'): pass\nprint(recording(), flush=True)\n"
+    )
+    command = [*tool("scalene-record"), "-o", str(tmp_path / "t.parquet"), "--python", str(any_python.path), "-c", code]
+    process = subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(package_alone(tmp_path))
+    )
+    assert process.stdin is not None and process.stdout is not None
+    assert process.stdout.readline() == b"True\n"
+    process.kill()
+    process.wait(timeout=60)
+    process.stdin.write(b"\n")
+    process.stdin.close()
+    assert process.stdout.read() == b"False\n"
+    process.stdout.close()
+    assert run([*tool("scalene-record"), "--recover", tmp_path / "t.parquet.spool"]).status == 0

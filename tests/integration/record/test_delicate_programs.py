@@ -1,0 +1,62 @@
+"""Programs that a recorder could harm: each once did, or would by the nearest wrong turn."""
+
+from __future__ import annotations
+
+import resource
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter
+from tests.support.paths import TARGETS
+from tests.support.recording import losses, record, report, target, total
+
+pytestmark = pytest.mark.two_interpreters
+
+COUNTING = "x = 0\nfor i in range(3_000_000): x += i\nprint('alive')"
+
+
+def test_threads_that_are_cancelled_at_once_still_run(any_python: Interpreter, tmp_path: Path) -> None:
+    compiler = shutil.which("cc")
+    assert compiler, "a C compiler is needed"
+    program = tmp_path / "cancelled"
+    subprocess.run([compiler, "-O1", "-o", program, TARGETS / "cancelled.c", "-lpthread"], check=True)
+    assert record(tmp_path / "t.parquet", [program]).stdout == b"100\n"
+
+
+def test_without_room_for_queued_signals_the_program_lives(python: Interpreter, tmp_path: Path) -> None:
+    def no_queue() -> None:
+        resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, 0))
+
+    done = record(tmp_path / "t.parquet", ["-c", COUNTING], python, preexec_fn=no_queue)
+    assert (done.status, done.stdout) == (0, b"alive\n")
+    assert losses(report(tmp_path / "t.parquet"))["signal_budget"] >= 1
+
+
+def test_an_alternate_stack_too_small_for_a_signal_is_left_alone(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("small_stack")], python, ["--cpu-interval", "1ms"])
+    assert done.status == 0
+    if done.stdout == b"accepted\n":
+        assert losses(report(tmp_path / "t.parquet"))["small_alternate_stack"] == 1
+
+
+def test_code_objects_at_one_address_are_told_apart(python: Interpreter, tmp_path: Path) -> None:
+    record(tmp_path / "t.parquet", [target("reused_code")], python, ["--cpu-interval", "1ms"])
+    found = report(tmp_path / "t.parquet")
+    made = {row["file"]: row["cumulative_cpu_s"] for row in found["functions"] if row["file"].startswith("made_")}
+    assert made == {f"made_{number}.py": pytest.approx(0.3, rel=0.5) for number in range(10)}
+
+
+def test_what_a_parent_holds_is_not_its_childrens_growth(python: Interpreter, tmp_path: Path) -> None:
+    record(tmp_path / "t.parquet", [target("forked_memory")], python)
+    found = report(tmp_path / "t.parquet")
+    assert total([*found["lines"], found["unattributed"]], "growth_bytes") < 10_500_000
+
+
+def test_stacks_are_read_after_the_first_thread_has_ended(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("first_thread_gone")], python)
+    assert (done.status, done.stdout) == (0, b"done\n"), done.stderr
+    found = report(tmp_path / "t.parquet")
+    assert total(found["lines"], "cpu_s") >= 0.4 and "torn_stack" not in losses(found)

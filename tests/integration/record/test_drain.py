@@ -1,0 +1,307 @@
+"""Long recordings: the spool is drained while the program runs, and converted in batches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS
+from scalene_trace.formats.spool.layout import struct_dtype
+from scalene_trace.formats.spool.reader import Spool
+from scalene_trace.formats.trace.writer import write_trace
+from scalene_trace.recorder.convert.convert import Conversion, Outcome
+from scalene_trace.recorder.folder.contents import FACTS_NAME
+from scalene_trace.recorder.run import drain as drain_module
+from scalene_trace.recorder.run.drain import Drain
+from scalene_trace.recorder.run.settings import Settings
+from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
+from tests.support.conversion import facts, rows, with_stack
+from tests.support.interpreters import Interpreter
+from tests.support.recording import record, run, target, tool
+from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
+from tests.support.spool_writer import NAMESPACE, C, Writer, ticks_of, turn
+
+pytestmark = pytest.mark.two_interpreters
+
+
+@pytest.fixture
+def space(tmp_path: Path) -> SpoolSpace:
+    made = SpoolSpace(tmp_path / "spool", Settings())
+    made.offer_ahead()
+    return made
+
+
+@pytest.fixture
+def drain(space: SpoolSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drain:
+    monkeypatch.setattr(drain_module, "FEWEST_CHUNKS", 0)
+    monkeypatch.setattr(drain_module, "_RETRY_S", 0.0)
+    return Drain(space, tmp_path / "spool")
+
+
+def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, tmp_path: Path) -> None:
+    writer = Writer(space)
+    for _ in range(20):
+        for _ in range(60):
+            writer.fill()
+        while len(space.in_use) > 0 or space.header.offered - space.header.taken < 100:
+            turn(space, drain)
+    assert space.header.offered >= 1_200 and space.header.chunks_used < 2 * FULL_AHEAD
+    assert space.failures == 0
+    drain.close()
+    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_SLOTS - 1)))
+    size = sum(path.stat().st_size for path in tmp_path.glob("spool.part*"))
+    assert 0 < size < 1_200 * CHUNK_BYTES / 3
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_few_chunks_stay_in_the_spool(space: SpoolSpace, tmp_path: Path) -> None:
+    drain, writer = Drain(space, tmp_path / "spool"), Writer(space)
+    for _ in range(drain_module.FEWEST_CHUNKS - 1):
+        writer.fill()
+    turn(space, drain)
+    assert drain.parts == 0
+    writer.fill()
+    turn(space, drain)
+    assert drain.parts == 1
+
+
+def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolSpace, drain: Drain, tmp_path: Path) -> None:
+    writer = Writer(space)
+    slot = writer.fill(unfinished=700)
+    other = writer.fill(closed=False, count=10)
+    for _ in range(3):
+        turn(space, drain)
+    assert set(space.in_use) == {slot, other} and drain.parts == 0
+    writer.publish(slot, 700)
+    for _ in range(3):
+        turn(space, drain)
+    assert set(space.in_use) == {other} and drain.parts == 1
+    assert ticks_of(space, tmp_path) == list(range(CHUNK_SLOTS - 1 + 10))
+
+
+def dead_pid() -> int:
+    """The pid of a process that has ended."""
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_what_a_dead_process_left_is_drained_as_far_as_it_was_written(
+    space: SpoolSpace, drain: Drain, tmp_path: Path
+) -> None:
+    pid = dead_pid()
+    Writer(space, pid=pid).fill(closed=False, count=10, unfinished=4)
+    elsewhere = Writer(space, process=2, pid=pid, namespace=NAMESPACE + 1).fill(closed=False, count=5)
+    nowhere = Writer(space, process=3, pid=pid, namespace=0).fill(closed=False, count=5)
+    for _ in range(3):
+        turn(space, drain)
+    assert set(space.in_use) == {elsewhere, nowhere}, "a pid of another namespace says nothing"
+    assert len(ticks_of(space, tmp_path)) == 9 + 5 + 5
+
+
+def test_a_full_disk_loses_nothing_that_was_written(
+    space: SpoolSpace, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, real, room = Writer(space), os.pwrite, 30_000
+
+    def limited(descriptor: int, data: bytes, offset: int) -> int:
+        if descriptor == space.descriptor:
+            return real(descriptor, data, offset)
+        if offset >= room:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data[: room - offset], offset)
+
+    monkeypatch.setattr(drain_module.os, "pwrite", limited)
+    for _ in range(50):
+        writer.fill()
+    for _ in range(100):
+        turn(space, drain)
+    assert 0 < len(space.in_use) < 50
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
+    room = 10**9
+    while space.in_use:
+        turn(space, drain)
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
+
+
+# ---- conversion in batches ----
+
+
+#: Kinds of samples, and a field of each that holds a size.
+SAMPLE_SIZES = {
+    "copy": "bytes",
+    "memory": "net_bytes",
+    "heap": "footprint_bytes",
+    "tick": "user_ns",
+    "gc": "collected",
+}
+
+
+def long_recording(seed: int) -> SpoolBuilder:
+    """Two processes over many small chunks: allocations that are named, freed in parts or whole, now and then a chunk
+    before they are said to begin, or never; and samples of all other kinds."""
+    rng = np.random.default_rng(seed)
+    builder = with_stack(SpoolBuilder().start(1).start(2, cause=C["CAUSE_FORK"], parent=1))
+    builder.type(5, b"dict").type(6, b"list")
+    lives = {process: lives_of(2 * process, rng, 300) for process in (1, 2)}
+    for at in range(60):
+        process = 1 + at % 2
+        found = [(kind, fields) for when, kind, fields in lives[process] if when == at // 2]
+        found += [(kind, each) for kind in SAMPLE_SIZES for each in samples(kind, 2 * process, at, rng)]
+        builder.new_chunk(process)
+        for kind, fields in found:
+            builder.add(kind, process, **fields)
+    return builder
+
+
+def lives_of(thread: int, rng: np.random.Generator, count: int) -> list[tuple[int, str, dict[str, int]]]:
+    """Records of ``count`` allocations, each with the chunk and the kind that it belongs to."""
+    found = []
+    for number in range(1, count + 1):
+        begin = int(rng.integers(0, 30))
+        end = min(begin + int(rng.choice([-1, 0, 1, 10, 100])), 100)
+        common = {"id": number, "thread": thread, "stack": int(rng.choice([10, 20]))}
+        size = {"size_bytes": int(rng.integers(1, 5_000)), "interval_bytes": int(rng.choice([1, 4096]))}
+        t_ns = {"t_ns": START_MONO_NS + 1000 * begin + number}
+        found.append((begin, "alloc", common | t_ns | size | {"usable_bytes": size["size_bytes"] + 7}))
+        if begin < end:
+            found.append((int(rng.integers(begin, end)), "note", note(number, rng)))
+        for when in sorted(rng.integers(begin, max(begin, end) + 1, int(rng.integers(0, 3)) * (begin <= end)).tolist()):
+            part = {"flags": C["FREE_PART"], "bytes": int(rng.integers(1, 600))}
+            found.append((when, "free", common | part | {"t_ns": START_MONO_NS + 1000 * when + 500}))
+        found.append((max(end, 0), "free", common | {"t_ns": START_MONO_NS + 1000 * max(end, begin) + 900}))
+    return found
+
+
+def note(number: int, rng: np.random.Generator) -> dict[str, int]:
+    """What becomes known of an allocation: its type, and that it stands for more."""
+    flags = C["NOTE_TYPE"] | C["NOTE_THINNED"] * int(rng.integers(0, 2))
+    return {"id": number, "flags": flags, "type": int(rng.choice([5, 6])), "interval_bytes": 8192}
+
+
+def samples(kind: str, thread: int, at: int, rng: np.random.Generator) -> list[dict[str, int]]:
+    """Some samples of another kind; ``at``: in which chunk."""
+    found = []
+    for _ in range(int(rng.integers(0, 9))):
+        t_ns = START_MONO_NS + 1000 * at + int(rng.integers(0, 3_000))
+        found.append({"t_ns": t_ns, SAMPLE_SIZES[kind]: int(rng.integers(1, 10**7))})
+        if kind != "heap":
+            found[-1]["thread"] = thread + int(rng.integers(0, 2))
+        if kind in ("tick", "memory", "copy"):
+            found[-1]["stack"] = int(rng.choice([0, 10, 20]))
+    return found
+
+
+def contents_of(path: Path, tmp_path: Path, batch_chunks: int) -> dict[str, Counter[str]]:
+    """The rows of every kind, without order, as converted in batches."""
+    conversion = Conversion(Spool(path, batch_chunks), facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "rss")
+    found: dict[str, Counter[str]] = {}
+    for tables in conversion.tables():
+        for kind, table in tables.items():
+            found.setdefault(kind, Counter()).update(map(repr, rows(table)))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_batches_of_any_size_give_the_same_rows(seed: int, tmp_path: Path) -> None:
+    builder = long_recording(seed)
+    path = builder.write(tmp_path / "recording" / "spool", drained=(0, 20, 61)[seed % 3])
+    whole = contents_of(path, tmp_path, 10_000)
+    assert sum(whole["alloc"].values()) > 200 and len(list(Spool(path, 7).batches())) > 8
+    for batch_chunks in (1, 7, 50):
+        assert contents_of(path, tmp_path, batch_chunks) == whole
+
+
+def test_a_trace_of_many_parts_is_one_table(tmp_path: Path) -> None:
+    path = long_recording(1).write(tmp_path / "recording" / "spool")
+    conversion = Conversion(Spool(path, 20), facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "rss")
+    write_trace(tmp_path / "t.parquet", "ab" * 16, conversion.tables())
+    count = f"SELECT count(*) FILTER (kind IN ('cpu', 'memory', 'alloc', 'copy')) FROM '{tmp_path / 't.parquet'}'"
+    assert duckdb.sql(count).fetchall() == [(conversion.events,)]
+
+
+# Killed before the last part of four: one row group is in the file then, and more than a part waits for the next one.
+KILLED = """
+import os, sys
+from pathlib import Path
+from scalene_trace.recorder import convert, finish
+
+def tables(self, real=convert.Conversion.tables):
+    for number, each in enumerate(real(self)):
+        if number == 3:
+            os.kill(os.getpid(), 9)
+        yield each
+
+convert.Conversion.tables = tables
+finish.recover(Path(sys.argv[1]), None)
+"""
+
+
+def test_what_waits_when_the_conversion_is_killed_is_recovered(tmp_path: Path) -> None:
+    folder, ticks = tmp_path / "t.parquet.spool", np.zeros(200_003, struct_dtype("record_tick"))
+    ticks["t_ns"] = START_MONO_NS + np.arange(200_003)
+    ticks["thread"], ticks["user_ns"] = 1, 10_000_000
+    SpoolBuilder().start(1).bulk("tick", ticks).write(folder / "spool", drained=150)
+    (folder / FACTS_NAME).write_text(json.dumps(asdict(facts(tmp_path))))
+    assert run([sys.executable, "-c", KILLED, folder]).status == 128 + 9
+    (unfinished,) = folder.glob("*.tmp")
+    assert unfinished.stat().st_size > 10_000 and [each.name for each in tmp_path.iterdir()] == [folder.name]
+    assert run([*tool("scalene-record"), "--recover", folder]).status == 0
+    stored = duckdb.sql(f"SELECT t_ns FROM '{tmp_path / 't.parquet'}' WHERE kind = 'cpu'").fetchnumpy()["t_ns"]
+    assert np.array_equal(stored, np.arange(200_003)) and not folder.exists()
+
+
+# ---- the whole ----
+
+
+# The converter is still being imported when the program ends, and who imports numpy meanwhile waits for that.
+SLOW_IMPORT = """
+import sys, time
+
+class Slow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name in ("numpy.core", "numpy._core"):
+            assert "numpy" in sys.modules
+            sys.meta_path.remove(Slow)
+            time.sleep(2)
+
+sys.meta_path.insert(0, Slow)
+from scalene_trace.cli.record.command import main
+status = main()
+assert Slow not in sys.meta_path
+sys.exit(status)
+"""
+
+
+def test_the_program_is_served_while_the_recorder_imports(any_python: Interpreter, tmp_path: Path) -> None:
+    forks = "import os\nfor _ in range(600):\n    os.waitpid(os.fork() or os._exit(0), 0)"
+    options = ["-o", tmp_path / "t.parquet", "--python", any_python.path]
+    done = run([sys.executable, "-c", SLOW_IMPORT, *options, "-c", forks])
+    assert (done.status, done.stderr) == (0, b"")
+    found = duckdb.sql(f"SELECT kind, count(*) FROM '{tmp_path / 't.parquet'}' GROUP BY 1").fetchall()
+    assert dict(found)["process"] == 601 and "loss" not in dict(found)
+
+
+def test_a_long_recording_is_drained_and_every_allocation_is_there(python: Interpreter, tmp_path: Path) -> None:
+    """120,000 blocks, each with its free: 240,000 records, four times what stays in the spool."""
+    done = record(
+        tmp_path / "t.parquet", [target("many_blocks"), "120000"], python, ["--alloc-interval", "1", "--no-source"]
+    )
+    assert done.status == 0 and done.stderr == b""
+    trace = tmp_path / "t.parquet"
+    of_blocks = "alloc.size_bytes = 3407 AND alloc.allocator = 'malloc'"
+    query = f"SELECT count(*), count(alloc.lifetime_ns), count(DISTINCT stack) FROM '{trace}' WHERE {of_blocks}"
+    assert duckdb.sql(query).fetchall() == [(120_000, 120_000, 1)]
+    assert done.facts["parts"] >= 1, "the program saw part files beside its spool while it ran"
+    lost = duckdb.sql(f"SELECT loss.name FROM '{trace}' WHERE kind = 'loss' AND loss.severity != 'info'").fetchall()
+    assert lost == []

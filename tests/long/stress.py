@@ -1,0 +1,93 @@
+"""Ticks by the million: records a program that is hard on a stack walker, far faster than anyone would.
+
+``python -m tests.long.stress --ticks 2000000`` runs every interpreter until it has had that many ticks (a tenth of them
+under greenlets, a tenth in threads that live for a millisecond) and writes a dated result into ``benchmarks/results/``. The test suite runs the same, shorter.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tests.support.interpreters import Interpreter, interpreters
+from tests.support.paths import ROOT
+from tests.support.recording import Json, losses, record, report, target
+from tests.support.target_environments import environment_python
+
+INTERVAL = "50us"
+#: What the target is asked for: share of the ticks.
+PROGRAMS = {"churn": 0.8, "greenlets": 0.1, "threads": 0.1}
+#: Ticks come slower than asked for where the handler takes its share: about this many a second.
+EXPECTED_RATE_HZ = 9_000
+LONGEST_RUN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Sums over the runs of one program on one interpreter. ``torn_share`` is torn / ticks."""
+
+    python: str
+    program: str
+    runs: int
+    ticks: int
+    torn: int
+    torn_share: float
+    turns: int
+    losses: dict[str, int]
+
+
+def one_run(python: Interpreter, program: str, seconds: float, folder: Path) -> tuple[int, int, dict[str, int]]:
+    """Ticks, turns of the program, and losses of one recording. AssertionError when it crashed."""
+    trace = folder / "t.parquet"
+    options = ["--cpu-interval", INTERVAL, "--no-source"]
+    done = record(trace, [target("churn"), str(seconds), program], python, options, timeout_s=10 * seconds + 300)
+    assert done.status == 0, f"{python.full_name} {program}: status {done.status}\n{done.stderr.decode()}"
+    found: Json = report(trace)
+    return found["traces"][0]["events"]["cpu"], done.facts["turns"], losses(found)
+
+
+def stress(python: Interpreter, program: str, ticks: int) -> Outcome:
+    """Records ``program`` again and again until ``ticks`` ticks have come."""
+    seen = turns = runs = 0
+    lost: dict[str, int] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        while seen < ticks:
+            seconds = min(LONGEST_RUN_S, max(0.5, (ticks - seen) / EXPECTED_RATE_HZ))
+            more, done, losses_now = one_run(python, program, seconds, Path(folder))
+            seen, turns, runs = seen + more, turns + done, runs + 1
+            lost = {name: lost.get(name, 0) + losses_now.get(name, 0) for name in lost | losses_now}
+            print(f"  {python.full_name} {program}: {seen} ticks, losses {lost}", flush=True)
+    torn = lost.get("torn_stack", 0)
+    return Outcome(python.full_name, program, runs, seen, torn, torn / seen, turns, lost)
+
+
+def main() -> int:
+    """The long form. Exit status 1 when stacks were torn more often than allowed."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ticks", type=int, default=2_000_000, help="ticks on each interpreter")
+    parser.add_argument("--print-only", action="store_true", help="write no result, accept any share of torn stacks")
+    options = parser.parse_args()
+    ticks: int = options.ticks
+    outcomes = []
+    for each in interpreters():
+        python = Interpreter(environment_python(each), each.version)
+        outcomes += [stress(python, program, int(share * ticks)) for program, share in PROGRAMS.items()]
+    if options.print_only:
+        return 0
+    now = datetime.now(UTC)
+    result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "interval": INTERVAL}
+    path = ROOT / "benchmarks" / "results" / f"stress-{now:%Y-%m-%d}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result | {"outcomes": [asdict(each) for each in outcomes]}, indent=1) + "\n")
+    print(f"written: {path}")
+    return int(any(each.torn_share >= (0.01 if each.program == "greenlets" else 0.001) for each in outcomes))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

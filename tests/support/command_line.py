@@ -1,0 +1,30 @@
+"""`scalene-analyze` for the tests: within this process (the fixture ``run``), or as one of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+
+class Ran:
+    """What the command line returned and printed."""
+
+    def __init__(self, code: int, captured: Any) -> None:
+        self.code, self.out, self.err = code, captured.out, captured.err
+
+    @property
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+def as_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
+    """The command as a process of its own."""
+    command = [sys.executable, "-c", "from scalene_trace.cli.analyze.command import main; main()", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, timeout=60, **options)
+
+
+def fields_of(row: type) -> list[str]:
+    return [name for name, field in row.__dataclass_fields__.items()]  # type: ignore[attr-defined]

@@ -1,0 +1,76 @@
+"""The CPython interpreters on this machine that the tests run against."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13))
+_QUESTION = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)"
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """A CPython that really runs: path of the executable and version (major, minor, patch)."""
+
+    path: Path
+    version: tuple[int, int, int]
+
+    @property
+    def name(self) -> str:
+        """Minor version, for example "3.12"."""
+        return f"{self.version[0]}.{self.version[1]}"
+
+    @property
+    def full_name(self) -> str:
+        """Full version, for example "3.12.1"."""
+        return ".".join(map(str, self.version))
+
+
+@cache
+def interpreters() -> tuple[Interpreter, ...]:
+    """One interpreter for each of MINOR_VERSIONS that the machine has, oldest first.
+
+    Looks at SCALENE_TEST_PYTHONS (a list of paths, separated by colons) alone where it is set, else on PATH and among
+    the versions that pyenv has installed.
+    """
+    found: dict[tuple[int, int], Interpreter] = {}
+    for path in _candidates():
+        interpreter = _asked(path)
+        if interpreter and interpreter.version[:2] in MINOR_VERSIONS:
+            found.setdefault(interpreter.version[:2], interpreter)
+    return tuple(found[minor] for minor in sorted(found))
+
+
+def _candidates() -> Iterator[str]:
+    named = os.environ.get("SCALENE_TEST_PYTHONS")
+    if named:
+        yield from named.split(":")
+        return
+    for major, minor in MINOR_VERSIONS:
+        on_path = shutil.which(f"python{major}.{minor}")
+        if on_path:
+            yield on_path
+    root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
+    yield from map(str, sorted(root.glob("versions/3.*/bin/python3")))
+
+
+def _asked(path: str) -> Interpreter | None:
+    """The CPython that a command starts, by its own account; None if the command does not run or starts something else.
+
+    The command may be a shell script that starts the interpreter (a shim of pyenv): a recording of it would contain the
+    script's processes too.
+    """
+    try:
+        answer = subprocess.run([path, "-I", "-c", _QUESTION], capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    words = answer.stdout.rstrip("\n").split(" ", 4)
+    if answer.returncode or len(words) != 5 or words[3] != "cpython" or not words[4]:
+        return None
+    return Interpreter(Path(words[4]), (int(words[0]), int(words[1]), int(words[2])))

@@ -1,0 +1,75 @@
+"""Environments for each interpreter that the tests record: one with numpy, pandas, greenlet and pytest, and one with
+servers and event loops.
+
+``python -m tests.support.target_environments`` makes those that are missing, under ``build/targets/`` and ``build/servers/``. Only binary
+packages are taken.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
+from pathlib import Path
+
+from tests.support.interpreters import Interpreter, interpreters
+from tests.support.paths import ROOT
+
+#: Kind of environment: packages, which are imported by the same names.
+PACKAGES = {
+    "targets": ("numpy", "pandas", "greenlet", "pytest"),
+    "servers": ("gunicorn", "gevent", "uvloop", "contourpy"),
+}
+
+
+def environment_python(interpreter: Interpreter, kind: str = "targets") -> Path:
+    """Where the environment's interpreter is (or would be)."""
+    return ROOT / "build" / kind / interpreter.full_name / "bin" / "python"
+
+
+def recorded_interpreters() -> list[Interpreter]:
+    """The interpreters of the target environments where they exist, else the bare ones."""
+    made = {each: environment_python(each) for each in interpreters()}
+    return [Interpreter(path if path.exists() else each.path, each.version) for each, path in made.items()]
+
+
+def complete(python: Path, kind: str) -> bool:
+    """Whether the environment is there and its packages can be imported."""
+    needed = f"import {', '.join(PACKAGES[kind])}"
+    return python.exists() and subprocess.run([python, "-c", needed], capture_output=True).returncode == 0
+
+
+def create(interpreter: Interpreter, kind: str) -> None:
+    """Makes the environment anew; exits with pip's own words when a package cannot be had.
+
+    Our own pip installs into it, and only what is imported is compiled: a quarter of the time.
+    """
+    python = environment_python(interpreter, kind)
+    shutil.rmtree(python.parent.parent, ignore_errors=True)
+    subprocess.run([interpreter.path, "-m", "venv", "--without-pip", python.parent.parent], check=True)
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*pip, "--no-compile", "--only-binary", ":all:", *PACKAGES[kind]], check=True)
+    subprocess.run([python, "-c", f"import {', '.join(PACKAGES[kind])}"], check=True)
+
+
+def make(interpreter: Interpreter, kind: str) -> None:
+    """Creates the environment if it is not there or not complete."""
+    python = environment_python(interpreter, kind)
+    if not complete(python, kind):
+        print(f"creating {python.parent.parent.relative_to(ROOT)}", flush=True)
+        create(interpreter, kind)
+
+
+def main() -> int:
+    """Makes what is missing, two at a time, and says what there is."""
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(make, *zip(*product(interpreters(), PACKAGES), strict=True)))
+    found = ", ".join(each.full_name for each in interpreters())
+    print(f"interpreters that the tests record: {found or 'none'}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,72 @@
+"""Many traces in batches: all of them, in their order, and no more at one moment than memory holds."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scalene_trace.analyze.report import batches
+from scalene_trace.formats.trace.writer import write_trace
+from tests.support.trace_builder import TRACE_ID
+
+WEIGHTS = st.integers(batches.TRACE_BYTES, batches.HELD_BYTES)
+MB = 1_000_000
+
+
+def cut(weights: list[int], cores: int) -> tuple[list[list[int]], int]:
+    """The batches, as weights, and how many at one moment."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(batches, "_weight", lambda path: weights[int(path.name)])
+        found, at_once = batches.batches_of([Path(str(number)) for number in range(len(weights))], cores)
+    assert [path.name for path in chain(*found)] == [str(number) for number in range(len(weights))]
+    return [[weights[int(path.name)] for path in batch] for batch in found], at_once
+
+
+@given(st.lists(WEIGHTS, min_size=1, max_size=120), st.integers(1, 64))
+def test_what_is_reduced_at_one_moment_fits(weights: list[int], cores: int) -> None:
+    found, at_once = cut(weights, cores)
+    assert all(found) and 1 <= at_once <= cores
+    heaviest = sorted(map(sum, found))[-at_once:]
+    assert sum(heaviest) <= batches.HELD_BYTES
+
+
+@pytest.mark.parametrize(
+    ("weights", "cores", "sizes", "at_once"),
+    [
+        ([78 * MB // 10] * 100, 2, [10] * 10, 2),  # all busy to the end
+        ([27 * MB] * 100, 2, [3] * 33 + [1], 2),
+        ([27 * MB] * 7, 2, [2, 2, 2, 1], 2),
+        ([179 * MB] * 3, 2, [1, 1, 1], 1),  # two at once would not fit
+        ([1 * MB] * 100, 64, [17] * 5 + [15], 6),  # many cores are no reason for many small batches
+        ([1 * MB] * 29, 2, [29], 1),
+        ([15 * MB, 15 * MB], 2, [1, 1], 2),
+        ([1 * MB], 2, [1], 1),
+    ],
+)
+def test_batches_are_even_and_worth_their_planning(
+    weights: list[int], cores: int, sizes: list[int], at_once: int
+) -> None:
+    found, found_at_once = cut(weights, cores)
+    assert ([len(batch) for batch in found], found_at_once) == (sizes, at_once)
+
+
+def test_deep_stacks_weigh_and_what_a_file_says_of_itself_does_so_only_within_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "t.parquet"
+    write_trace(path, TRACE_ID, [{}])
+    size = path.stat().st_size
+
+    def weight(frames: int | None) -> int:
+        monkeypatch.setattr(batches, "frames_told", lambda path: frames)
+        return batches._weight(path)
+
+    assert weight(0) == batches.TRACE_BYTES + size
+    assert weight(1_000_000) - weight(0) == 6_000_000
+    assert weight(None) == batches.TRACE_BYTES + 5 * size
+    assert weight(10**100) == batches.HELD_BYTES
+    assert batches._weight(tmp_path / "gone") == batches._weight(Path("a" * 300)) == batches.TRACE_BYTES

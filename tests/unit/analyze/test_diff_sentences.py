@@ -1,0 +1,173 @@
+"""What a comparison says in its sentence, and what holds in the corners that its formulae have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from scalene_trace.analyze.diff.compare import Asked, LengthError, compare
+from scalene_trace.analyze.diff.gates import parsed
+from scalene_trace.analyze.diff.results import Change, Diff, Statistics
+from scalene_trace.analyze.diff.runs import Run, RunRow
+from scalene_trace.analyze.diff.significance import Figure
+from scalene_trace.analyze.diff.summary import summary_of
+from scalene_trace.cli.render.diff import shown_change, shown_range
+from scalene_trace.cli.render.text import Screen
+from tests.support.simulated_runs import APP, PROGRAM, compared, cpu_figure, simulated_run, trace_info
+from tests.support.trace_builder import MS, TraceBuilder
+
+MB = 1e6
+
+
+def run_of(ticks: Mapping[int, int], seconds: float = 30.0, **totals: float) -> Run:
+    """A run with exactly so many ticks a line, and such other figures of the whole."""
+    rows = {(APP, line): RunRow("main", 1, {"cpu_s": cpu_figure(count)}) for line, count in ticks.items()}
+    whole = {"cpu_s": cpu_figure(sum(ticks.values()))} | {name: Figure(value) for name, value in totals.items()}
+    return Run(trace_info(), seconds, rows, RunRow(figures={"cpu_s": Figure(0.0)}), RunRow(figures=whole), {})
+
+
+def cpu_of(diff: Diff) -> Change:
+    change = diff.totals["cpu_s"]
+    assert change is not None
+    return change
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_where_several_runs_have_no_cpu_time_there_is_an_answer(turned: bool) -> None:
+    sides = [run_of({10: 300, 11: 100})], [run_of({10: 0}), run_of({10: 0})]
+    diff = compared(*reversed(sides)) if turned else compared(*sides)
+    assert cpu_of(diff).verdict == ("worse" if turned else "better")
+    expected = "CPU time where there was none, mostly from " if turned else "No CPU time any more, mostly from "
+    assert diff.summary.startswith(expected)
+
+
+def test_a_tick_where_there_was_none_is_no_percentage() -> None:
+    diff = compared([run_of({10: 0})], [run_of({10: 1})])
+    assert cpu_of(diff).verdict == "noise"
+    assert diff.summary == "No sure change of CPU time: none, then 0.01 s, which noise explains."
+
+
+def test_a_peak_does_not_sink_because_the_run_was_longer() -> None:
+    gates = tuple(parsed(text) for text in ("peak>+5%", "peak>+20MB"))
+    sides = [run_of({10: 500}, 10.0, peak_bytes=100 * MB)], [run_of({10: 500}, 20.0, peak_bytes=150 * MB)]
+    diff = compare(*sides, Asked(per_second=True, gates=gates))
+    peak = diff.totals["peak_bytes"]
+    assert peak is not None and (peak.before_per_s, peak.after_per_s) == (None, None)
+    assert (peak.ratio, peak.verdict) == (pytest.approx(1.5), "worse")
+    assert [gate.text for gate in diff.gates] == ["peak>+5%: +50.0 %, exceeded", "peak>+20MB: +50.0 MB, exceeded"]
+    assert all(gate.failed for gate in diff.gates)
+
+
+def test_by_the_second_the_line_is_named_whose_rate_changed() -> None:
+    sides = [run_of({10: 4_000, 11: 1_000}, 10.0)], [run_of({10: 4_000, 11: 4_000}, 40.0)]
+    diff = compare(*sides, Asked(per_second=True))
+    assert diff.summary.startswith("2.5× less CPU a second, almost all from app.py:10.")
+    assert diff.lines[0].line == 10 and compare(*sides, Asked()).lines[0].line == 11
+
+
+def test_what_is_sure_but_small_is_not_called_noise() -> None:
+    sides = [
+        [run_of({line: round(factor * 40_000) for line in (10, 11, 12, 13, 14)}) for _ in range(5)]
+        for factor in (1.0, 1.045)
+    ]
+    diff = compare(*sides, Asked(gates=(parsed("cpu>+2%"),)))
+    assert cpu_of(diff).verdict == "noise" and diff.gates[0].failed
+    assert diff.summary.startswith("No change of CPU time to speak of: +4.5 % (95 %: +3 % to +6 %).")
+
+
+def test_the_median_is_one() -> None:
+    sides = [[run_of({10: 100 * seconds}) for seconds in each] for each in ((10,) * 5, (15, 15, 15, 15, 26))]
+    diff = compared(*sides)
+    assert cpu_of(diff).ratio == pytest.approx(1.72) and diff.summary.startswith("Median 1.5× slower")
+
+
+@pytest.mark.parametrize("median", [0.9, 0.999, 1.0, 1.004, None])
+def test_no_median_is_told_that_goes_the_other_way_or_nowhere(median: float | None) -> None:
+    worse = Change(10.0, 29.4, ratio=2.94, low=1.5, high=5.0, p=0.001, verdict="worse")
+    better = Change(29.4, 10.0, ratio=0.34, low=0.2, high=0.7, p=0.001, verdict="better")
+    statistics = Statistics(5, 5, 1, {}, [], None, {})
+    assert summary_of({"cpu_s": worse}, [], {}, statistics, median).startswith("2.9× slower")
+    other_way = 1 / median if median else None
+    assert summary_of({"cpu_s": better}, [], {}, statistics, other_way).startswith("2.9× faster")
+
+
+@pytest.mark.parametrize("tests", [1, 2])
+def test_what_was_tested_alone_is_not_said_to_be_unsure_beside_others(tests: int) -> None:
+    change = Change(10.0, 11.0, ratio=1.1, low=1.01, high=1.2, p=0.025, verdict="noise")
+    said = summary_of({"cpu_s": change}, [], {}, Statistics(1, 1, tests, {}, [], None, {}))
+    assert said.endswith("not sure enough." if tests == 1 else "not sure enough beside all else that was tested.")
+
+
+@pytest.mark.parametrize("unknown", [(0,), (1,), (0, 1)])
+def test_what_lasted_nobody_knows_how_long_is_not_compared_by_the_second(unknown: tuple[int, ...]) -> None:
+    sides = [[run_of({10: 500 + 100 * side}, 0.0 if side in unknown else 10.0)] for side in (0, 1)]
+    with pytest.raises(LengthError, match="is not known"):
+        compare(*sides, Asked(per_second=True))
+    change = cpu_of(compare(*sides, Asked()))
+    assert change.before == pytest.approx(5.0) and change.after == pytest.approx(6.0)
+    known = [None if side in unknown else pytest.approx(0.5 + 0.1 * side) for side in (0, 1)]
+    assert [change.before_per_s, change.after_per_s] == known
+
+
+def test_what_a_pair_of_uneven_lines_is_said_to_tell_it_tells() -> None:
+    """What the lines differ by among themselves counts in the claim as it does in the test."""
+    random = np.random.default_rng(11)
+    ticks = {line: 5 * count for line, count in PROGRAM.items()}
+    found, claims = 0, []
+    for _ in range(25):
+        sides = simulated_run(random, ticks, spread=0.1), simulated_run(random, ticks, spread=0.1)
+        claim = compared([sides[0]], [sides[1]]).statistics.detectable_ratio
+        assert claim is not None
+        claims.append(claim)
+        before = round(sides[0].rows[APP, 10].figures["cpu_s"].value * 100)
+        counts = {line: round(row.figures["cpu_s"].value * 100) for (_, line), row in sides[1].rows.items()}
+        slower = run_of(counts | {10: round(1.1 * claim * before)})
+        (row,) = (row for row in compared([sides[0]], [slower]).lines if row.line == 10)
+        found += row.change("cpu_s").verdict == "worse"
+    assert found >= 13, (found, claims)
+
+
+def test_what_is_by_the_second_is_shown_as_such() -> None:
+    slow, fast = (Change(1e6, 3e6, 1e5, 3e5, 2e6, low=low, high=high) for low, high in ((1.8e5, 2.2e5), (1.8e7, 2.2e7)))
+    assert (shown_change(slow, True), shown_range(slow, Screen(), True)) == ("+0.2 MB/s", "+0.2 to +0.2 MB/s")
+    assert (shown_change(slow), shown_range(fast, Screen(), True)) == ("+2.0 MB", "+18 to +22 MB/s")
+    assert shown_range(fast, Screen()) == "+18 to +22 MB"
+
+
+def test_growth_by_the_second_has_a_range_by_the_second() -> None:
+    sides = [run_of({10: 500}, 10.0, growth_bytes=size * MB) for size in (100, 300)]
+    growth = compare([sides[0]], [sides[1]], Asked(per_second=True)).totals["growth_bytes"]
+    assert growth is not None and growth.low is not None and growth.high is not None
+    assert growth.moved(True) == pytest.approx(20 * MB) and growth.low < 20 * MB < growth.high < 25 * MB
+    assert growth.difference == pytest.approx(200 * MB)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("memory_threshold_bytes", "²"),
+        ("memory_threshold_bytes", "1" * 5_000),
+        ("memory_threshold_bytes", "1" + "0" * 200),
+        ("wall_ns", "1" + "0" * 170),
+        ("wall_ns", "1" + "0" * 400),
+        ("wall_ns", "-5"),
+        ("command", "[" * 100_000),
+        ("features", "[" * 100_000),
+    ],
+    ids=lambda text: str(text)[:20],
+)
+def test_settings_that_nobody_writes_are_taken_for_absent(name: str, value: str, run: Any, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=0)
+    stack = builder.stack((APP, "main", 1, 2))
+    builder.tick(MS, process, thread, stack)
+    builder.memory(MS, process, thread, stack, 11_000_003, 11_000_003)
+    builder.settings[name] = value
+    path = builder.write(tmp_path / "t.parquet")
+    for command in (["diff", path, path], ["report", path], ["info", path]):
+        assert run(*command).code == 0, command

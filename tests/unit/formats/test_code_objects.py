@@ -1,0 +1,131 @@
+"""Line tables and instruction tables against the interpreters themselves."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+
+import pytest
+
+from scalene_trace.formats.cpython import generate_opcodes
+from scalene_trace.formats.cpython.linetable import NO_LINE, line_table
+from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
+from tests.support.interpreters import interpreters
+
+# Compiles a part of the standard library and tells, per code object: first line, table, lines by code unit, and the
+# starts of instructions that dis counts.
+ORACLE = r"""
+import base64, dis, json, os, sys
+def codes(code):
+    yield code
+    for const in code.co_consts:
+        if hasattr(const, "co_code"):
+            yield from codes(const)
+library = os.path.dirname(os.__file__)
+for name in ("argparse.py", "typing.py", "asyncio/base_events.py", "decimal.py", "_pydecimal.py", "dataclasses.py", "difflib.py",
+             "test/test_grammar.py", "subprocess.py"):
+    path = os.path.join(library, name)
+    if not os.path.exists(path):
+        continue
+    for code in codes(compile(open(path, encoding="utf-8").read(), path, "exec")):
+        lines = [0] * (len(code.co_code) // 2)
+        for start, end, line in code.co_lines():
+            for unit in range(start // 2, end // 2):
+                lines[unit] = line or 0
+        starts = sorted({i.offset // 2 for i in dis.get_instructions(code)})
+        print(json.dumps([code.co_firstlineno, base64.b64encode(code.co_linetable).decode(),
+                          base64.b64encode(code.co_code).decode(), lines, starts]))
+"""
+
+PATHS = {each.name: each.path for each in interpreters()}
+EVERY = pytest.mark.parametrize("version", sorted(PATHS))
+
+
+def version_hex(version: str) -> int:
+    major, minor = version.split(".")
+    return int(major) << 24 | int(minor) << 16
+
+
+@pytest.fixture(scope="module")
+def oracle():
+    import base64
+
+    answers = {}
+
+    def ask(version):
+        if version not in answers:
+            out = subprocess.run([PATHS[version], "-I", "-c", ORACLE], check=True, capture_output=True).stdout
+            rows = [json.loads(line) for line in out.splitlines()]
+            answers[version] = [(f, base64.b64decode(t), base64.b64decode(c), lines, s) for f, t, c, lines, s in rows]
+        return answers[version]
+
+    return ask
+
+
+@EVERY
+def test_every_instruction_of_the_standard_library_finds_its_line(version, oracle):
+    compared = 0
+    for first_line, table, _, lines, _ in oracle(version):
+        decoded = line_table(version_hex(version), first_line, table)
+        assert [decoded.line_of(unit) for unit in range(len(lines))] == lines
+        compared += len(lines)
+    assert compared > 20_000
+
+
+@EVERY
+def test_instruction_starts_are_those_that_dis_counts(version, oracle):
+    instructions = instruction_set(version_hex(version))
+    for _, _, bytecode, _, expected in oracle(version):
+        starts = instruction_starts(instructions, bytecode)
+        assert sorted(set(starts.tolist())) == expected
+        assert (starts <= range(len(starts))).all()
+
+
+@EVERY
+def test_the_instruction_table_is_current(version):
+    stored = json.loads(generate_opcodes.DATA_PATH.read_text("utf-8"))
+    assert stored[version] == generate_opcodes.ask(str(PATHS[version]))[version]
+
+
+def test_the_instruction_table_is_written_in_its_own_format():
+    text = generate_opcodes.DATA_PATH.read_text("utf-8")
+    assert text == generate_opcodes.render(json.loads(text))
+
+
+def test_an_instruction_before_the_first_run_is_on_the_first_line():
+    assert line_table(0x030B00F0, 17, bytes([0x80 | 10 << 3, 0, 1])).line_of(-1) == 17
+
+
+def test_a_table_of_an_unknown_version_gives_the_first_line():
+    assert line_table(0x03630000, 41, b"\x80\x00").line_of(3) == 41
+    assert instruction_set(0x03630000) is None
+
+
+@pytest.mark.parametrize("version", [0x030A00F0, 0x030C00F0])
+def test_a_damaged_line_table_is_read_as_far_as_it_goes(version):
+    for table in (b"\x80", b"\xf0", b"\xf0\xff\xff", bytes(range(256)) * 3, b"\x00" * 9):
+        decoded = line_table(version, 1, table)
+        assert all(isinstance(decoded.line_of(unit), int) for unit in range(-1, 99))
+    assert line_table(version, 1, b"\xff\x80\xff\x80").line_of(0) in (NO_LINE, 1)
+
+
+@pytest.mark.parametrize(
+    ("first", "rest"), [(b"", bytes([0x80 | 13 << 3, 2])), (b"\xf0", b"\x7e\x7e")], ids=["whole", "endless varint"]
+)
+def test_a_line_table_eight_times_as_long_takes_eight_times_as_long(first, rest):
+    def seconds(count):
+        start = time.process_time()
+        decoded = line_table(0x030B00F0, 1, first + rest * count)
+        assert decoded.lines[-1] == (NO_LINE if first else 1 + count)
+        return time.process_time() - start
+
+    assert min(seconds(200_000) for _ in range(3)) < 16 * min(seconds(25_000) for _ in range(3))
+
+
+def test_specialised_instructions_are_as_long_as_their_base():
+    for version in ("3.11", "3.12", "3.13"):
+        instructions = instruction_set(version_hex(version))
+        units = dict(zip(instructions.names, instructions.units, strict=True))
+        assert units["CALL_PY_EXACT_ARGS"] == units["CALL"] > 1
+        assert units["BINARY_OP_ADD_INT"] == units["BINARY_OP"] == 2

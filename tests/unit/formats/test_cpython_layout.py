@@ -1,0 +1,174 @@
+"""The offsets in shim/shared/stacks/pylayout.c and shim/inside/python/objects.c against the headers of the interpreters that are installed."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter, interpreters
+from tests.support.paths import ROOT
+
+SHIM = ROOT / "shim"
+SOURCE = SHIM / "shared" / "stacks" / "pylayout.c"
+
+#: Field of our table to member of a struct of CPython.
+MEMBERS = {
+    "interp_gc": ("PyInterpreterState", "gc.collecting"),
+    "tstate_interp": ("PyThreadState", "interp"),
+    "tstate_dict": ("PyThreadState", "dict"),
+    "tstate_next": ("PyThreadState", "next"),
+    "tstate_thread": ("PyThreadState", "thread_id"),
+    "code_flags": ("PyCodeObject", "co_flags"),
+    "code_first_line": ("PyCodeObject", "co_firstlineno"),
+    "code_file": ("PyCodeObject", "co_filename"),
+    "code_line_table": ("PyCodeObject", "co_linetable"),
+}
+BY_VERSION = {
+    "3.10": {
+        "tstate_frame": ("PyThreadState", "frame"),
+        "interp_threads": ("PyInterpreterState", "tstate_head"),
+        "frame_code": ("PyFrameObject", "f_code"),
+        "frame_previous": ("PyFrameObject", "f_back"),
+        "frame_instruction": ("PyFrameObject", "f_lasti"),
+        "code_name": ("PyCodeObject", "co_name"),
+        "code_bytecode": ("PyCodeObject", "co_code"),
+        "interp_modules": ("PyInterpreterState", "modules"),
+        "generator_frame": ("PyGenObject", "gi_frame"),
+        "generator_state": ("PyFrameObject", "f_state"),
+        "frame_depth": ("PyFrameObject", "f_stackdepth"),
+        "frame_values": ("PyFrameObject", "f_valuestack"),
+    },
+    "3.11": {
+        "tstate_cframe": ("PyThreadState", "cframe"),
+        "tstate_chunk": ("PyThreadState", "datastack_chunk"),
+        "cframe_frame": ("_PyCFrame", "current_frame"),
+        "frame_code": ("_PyInterpreterFrame", "f_code"),
+        "interp_modules": ("PyInterpreterState", "modules"),
+    },
+    "3.12": {
+        "tstate_cframe": ("PyThreadState", "cframe"),
+        "cframe_frame": ("_PyCFrame", "current_frame"),
+        "frame_code": ("_PyInterpreterFrame", "f_code"),
+        "code_version": ("PyCodeObject", "co_version"),
+        "interp_modules": ("PyInterpreterState", "imports.modules"),
+    },
+    "3.13": {
+        "tstate_frame": ("PyThreadState", "current_frame"),
+        "frame_code": ("_PyInterpreterFrame", "f_executable"),
+        "code_version": ("PyCodeObject", "co_version"),
+        "interp_modules": ("PyInterpreterState", "imports.modules"),
+        "tstate_loop": ("_PyThreadStateImpl", "asyncio_running_loop"),
+    },
+}
+FROM_311 = {
+    "interp_threads": ("PyInterpreterState", "threads.head"),
+    "tstate_chunk": ("PyThreadState", "datastack_chunk"),
+    "frame_previous": ("_PyInterpreterFrame", "previous"),
+    "frame_owner": ("_PyInterpreterFrame", "owner"),
+    "code_name": ("PyCodeObject", "co_qualname"),
+    "code_bytecode": ("PyCodeObject", "co_code_adaptive"),
+    "code_first_traceable": ("PyCodeObject", "_co_firsttraceable"),
+    "generator_frame": ("PyGenObject", "gi_iframe"),
+    "generator_state": ("PyGenObject", "gi_frame_state"),
+    "frame_depth": ("_PyInterpreterFrame", "stacktop"),
+    "frame_values": ("_PyInterpreterFrame", "localsplus"),
+}
+#: What the watcher reads of containers and types (shim/watch/reading/remote.c, shim/watch/tasks.c): the same in every version.
+WATCHED = {
+    "TYPE_NAME_AT": ("PyTypeObject", "tp_name"),
+    "TYPE_BASIC_SIZE": ("PyTypeObject", "tp_basicsize"),
+    "TYPE_FLAGS_AT": ("PyTypeObject", "tp_flags"),
+    "TYPE_BASE": ("PyTypeObject", "tp_base"),
+    "DICT_KEYS": ("PyDictObject", "ma_keys"),
+    "DICT_VALUES": ("PyDictObject", "ma_values"),
+    "DICT_USED": ("PyDictObject", "ma_used"),
+    "SET_USED": ("PySetObject", "used"),
+    "SET_MASK": ("PySetObject", "mask"),
+    "SET_TABLE": ("PySetObject", "table"),
+    "REFERENCE_OBJECT": ("PyWeakReference", "wr_object"),
+}
+#: The same for the constants that objects and collections are read by, and where the counts of collections lie.
+CONSTANTS = {
+    "OBJECT_TYPE": ("PyObject", "ob_type"),
+    "TYPE_NAME": ("PyTypeObject", "tp_name"),
+    "TYPE_FLAGS": ("PyTypeObject", "tp_flags"),
+}
+COUNTS = {"collecting": ("PyInterpreterState", "gc.collecting"), "stats": ("PyInterpreterState", "gc.generation_stats")}
+INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr", "3.13": "instr_ptr"}
+
+
+def our_table(version: str) -> dict[str, int]:
+    """The row of ``layouts`` for a version: field to offset."""
+    major, minor = version.split(".")
+    start = SOURCE.read_text().split(f".version = 0x{int(major):x}{int(minor):02x},", 1)[1]
+    row = start.split("},", 1)[0]
+    return {name: int(value) for name, value in re.findall(r"\.(\w+) = (-?\d+)\b", row)}
+
+
+def members(version: str) -> dict[str, tuple[str, str]]:
+    """What to ask the headers of a version."""
+    found = MEMBERS | BY_VERSION[version]
+    if version != "3.10":
+        found |= FROM_311 | {"frame_instruction": ("_PyInterpreterFrame", INSTRUCTION[version])}
+    return found
+
+
+def our_constants() -> dict[str, int]:
+    """The offsets that are constants: the same in every version."""
+    text = (SHIM / "inside" / "python" / "objects.c").read_text() + SOURCE.with_suffix(".h").read_text()
+    return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)$", text, re.MULTILINE)}
+
+
+def watched_constants() -> dict[str, int]:
+    """The offsets that the watcher's files define."""
+    text = "".join(path.read_text() for path in sorted((SHIM / "watch").rglob("*.c")))
+    return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)\b", text)}
+
+
+def real_offsets(python: Interpreter, folder: Path, wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
+    """The same by offsetof, compiled against the interpreter's own headers."""
+    query = "import sysconfig; print(sysconfig.get_path('include'))"
+    include = subprocess.run([python.path, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
+    lines = [f'printf("{ours} %zu\\n", offsetof({struct}, {member}));' for ours, (struct, member) in wanted.items()]
+    frame = "#include <internal/pycore_frame.h>\n" if python.name != "3.10" else "#include <frameobject.h>\n"
+    state = "#include <internal/pycore_tstate.h>\n" if python.name == "3.13" else ""
+    text = f"#define Py_BUILD_CORE 1\n#include <Python.h>\n#include <internal/pycore_interp.h>\n{frame}{state}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {' '.join(lines)} }}\n"
+    (folder / "offsets.c").write_text(text)
+    compiler = shutil.which("cc")
+    assert compiler, "a C compiler is needed"
+    subprocess.run(
+        [compiler, "-w", f"-I{include}", f"-I{include}/internal", "-o", folder / "offsets", folder / "offsets.c"],
+        check=True,
+    )
+    printed = subprocess.run([folder / "offsets"], capture_output=True, text=True, check=True).stdout
+    return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
+
+
+@pytest.fixture(params=interpreters(), ids=lambda each: each.name)
+def with_headers(request: pytest.FixtureRequest) -> Interpreter:
+    """An interpreter whose headers are installed."""
+    python: Interpreter = request.param
+    query = "import sysconfig, os; print(os.path.exists(os.path.join(sysconfig.get_path('include'), 'Python.h')))"
+    if subprocess.run([python.path, "-c", query], capture_output=True, text=True).stdout.strip() != "True":
+        pytest.skip("the headers of this interpreter are not installed")
+    return python
+
+
+def test_our_offsets_are_those_of_the_headers(with_headers: Interpreter, tmp_path: Path) -> None:
+    ours, real = our_table(with_headers.name), real_offsets(with_headers, tmp_path, members(with_headers.name))
+    assert {name: ours[name] for name in real} == real
+
+
+def test_containers_and_types_lie_where_the_watcher_reads_them(with_headers: Interpreter, tmp_path: Path) -> None:
+    ours = watched_constants()
+    assert {name: ours[name] for name in WATCHED} == real_offsets(with_headers, tmp_path, WATCHED)
+
+
+def test_objects_types_and_counts_lie_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
+    ours, real = our_constants(), real_offsets(with_headers, tmp_path, CONSTANTS | COUNTS)
+    assert {name: ours[name] for name in CONSTANTS} == {name: real[name] for name in CONSTANTS}
+    assert real["collecting"] - real["stats"] == 3 * 3 * 8  # three counts for each of three generations
