@@ -27,18 +27,18 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 INTRODUCTION = f"""# The trace file, version {schema.FORMAT_VERSION}
 
 {NOTE.format(source="schema (formats/trace/schema.py)")}
-A trace is one Parquet file with one table, readable by any Parquet reader. The columns of the first table below stand
+A trace is one Parquet file with one table, readable by any Parquet reader. The columns of the first table below are
 at the top level. The rest of each record lives in one struct column per kind, which is null on rows of every other kind:
 `SELECT t_ns, cpu.user_ns FROM 'trace.parquet' WHERE kind = 'cpu'`.
 
-Times are nanoseconds from the start of the recording (setting `started_at`, ISO 8601). Ids belong to the trace. Whole
-numbers are signed. Readers accept any minor version of major version {schema.FORMAT_MAJOR}: columns and kinds that a file
-lacks read as NULL, those that a reader does not know are left alone. A newer major version is refused.
+Times are nanoseconds from the start of the recording (setting `started_at`, ISO 8601). Ids are unique within the trace.
+Whole numbers are signed. Readers accept any minor version of major version {schema.FORMAT_MAJOR}: columns and kinds that a
+file lacks are read as NULL, those that a reader does not know are ignored. A newer major version is refused.
 
 The file metadata holds `{schema.METADATA_VERSION}` (the format version), `{schema.METADATA_TRACE_ID}` (as in the column
-`trace_id`), `{schema.METADATA_FRAMES}` (how many frames all stacks have together, so that a reader can tell what room they
-take; since 1.5) and `{schema.METADATA_CRC32}`: the CRC-32 of the whole file, as eight hex digits, computed with those digits
-as zeros.
+`trace_id`), `{schema.METADATA_FRAMES}` (the number of frames of all stacks together, from which a reader can estimate the
+memory they take; since 1.5) and `{schema.METADATA_CRC32}`: the CRC-32 of the whole file, as eight hex digits, computed with
+those digits as zeros.
 """
 
 
