@@ -23,10 +23,12 @@ TOOLS = Path(sys.executable).parent
 
 
 def python_with_pandas() -> Path:
-    """The newest interpreter of the tests' environments (tests/targets_env.py)."""
+    """The newest interpreter of the tests' environments (tests/support/target_environments.py)."""
     found = sorted((ROOT / "build" / "targets").glob("3.*/bin/python"), key=lambda each: _version(each.parts[-3]))
     if not found:
-        raise SystemExit("There is no environment with pandas: run `make test`, or python tests/targets_env.py.")
+        raise SystemExit(
+            "There is no environment with pandas: run `make test`, or .venv/bin/python -m tests.support.target_environments."
+        )
     return found[-1]
 
 
