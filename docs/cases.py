@@ -1,6 +1,6 @@
-"""Records the programs of docs/case-studies.md and puts what the two commands say of them into it.
+"""Records the programs of docs/case-studies.md and writes the output of the two commands into it.
 
-``python docs/generate.py --cases`` runs it: figures differ from run to run, so freshness is no test's business.
+``python docs/generate.py --cases`` runs it. Figures differ from run to run, so no test checks whether the page is fresh.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "case-studies.md"
-#: A place in the page: a console line for each of the commands, and what the last of them prints.
+#: A slot in the page: its marker, and the output below it.
 SLOT = re.compile(r"(<!-- output: (\w+) (report|diff) -->\n)(?:```text\n.*?```\n)?", re.DOTALL)
 STYLES = re.compile(r"\x1b\[[0-9;]*m")
 PLAIN = {"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}
@@ -23,10 +23,12 @@ TOOLS = Path(sys.executable).parent
 
 
 def python_with_pandas() -> Path:
-    """The newest interpreter of the tests' environments (tests/targets_env.py)."""
+    """The newest interpreter of the tests' environments (tests/support/target_environments.py)."""
     found = sorted((ROOT / "build" / "targets").glob("3.*/bin/python"), key=lambda each: _version(each.parts[-3]))
     if not found:
-        raise SystemExit("There is no environment with pandas: run `make test`, or python tests/targets_env.py.")
+        raise SystemExit(
+            "There is no environment with pandas: run `make test`, or .venv/bin/python -m tests.support.target_environments."
+        )
     return found[-1]
 
 
@@ -35,7 +37,7 @@ def _version(name: str) -> tuple[int, ...]:
 
 
 def said(*command: str | Path, folder: Path) -> str:
-    """What a command prints in ``folder``, without colours."""
+    """The output of a command that runs in ``folder``, without colours."""
     done = subprocess.run([*command], capture_output=True, text=True, check=True, cwd=folder, env=os.environ | PLAIN)
     return STYLES.sub("", done.stdout)
 

@@ -27,23 +27,23 @@ STYLES = re.compile(r"\x1b\[[0-9;]*m")
 INTRODUCTION = f"""# The trace file, version {schema.FORMAT_VERSION}
 
 {NOTE.format(source="schema (formats/trace/schema.py)")}
-A trace is one Parquet file with one table, readable by any Parquet reader. The columns of the first table below stand
+A trace is one Parquet file with one table, readable by any Parquet reader. The columns of the first table below are
 at the top level. The rest of each record lives in one struct column per kind, which is null on rows of every other kind:
 `SELECT t_ns, cpu.user_ns FROM 'trace.parquet' WHERE kind = 'cpu'`.
 
-Times are nanoseconds from the start of the recording (setting `started_at`, ISO 8601). Ids belong to the trace. Whole
-numbers are signed. Readers accept any minor version of major version {schema.FORMAT_MAJOR}: columns and kinds that a file
-lacks read as NULL, those that a reader does not know are left alone. A newer major version is refused.
+Times are nanoseconds from the start of the recording (setting `started_at`, ISO 8601). Ids are unique within the trace.
+Whole numbers are signed. Readers accept any minor version of major version {schema.FORMAT_MAJOR}: columns and kinds that a
+file lacks are read as NULL, those that a reader does not know are ignored. A newer major version is refused.
 
 The file metadata holds `{schema.METADATA_VERSION}` (the format version), `{schema.METADATA_TRACE_ID}` (as in the column
-`trace_id`), `{schema.METADATA_FRAMES}` (how many frames all stacks have together, so that a reader can tell what room they
-take; since 1.5) and `{schema.METADATA_CRC32}`: the CRC-32 of the whole file, as eight hex digits, computed with those digits
-as zeros.
+`trace_id`), `{schema.METADATA_FRAMES}` (the number of frames of all stacks together, from which a reader can estimate the
+memory they take; since 1.5) and `{schema.METADATA_CRC32}`: the CRC-32 of the whole file, as eight hex digits, computed with
+those digits as zeros.
 """
 
 
 def cell(text: str) -> str:
-    """Text that is safe inside a table."""
+    """``text``, escaped for a cell of a Markdown table."""
     return text.replace("|", "\\|").replace("\n", " ")
 
 
@@ -73,7 +73,7 @@ def trace_format() -> str:
 
 
 def help_text(command: list[str]) -> str:
-    """What a command prints under --help, at a fixed width and without styles."""
+    """The help text of a command, at a fixed width and without styles."""
     plain = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
     script = [str(Path(sys.executable).parent / command[0]), *command[1:], "--help"]
     done = subprocess.run(script, capture_output=True, text=True, check=True, env=os.environ | plain)
@@ -102,7 +102,7 @@ DEMO_SLOT = re.compile(r"(<!-- output: make demo -->\n)(?:```text\n.*?```\n)?", 
 
 
 def demo() -> str:
-    """What `make demo` prints, without colours and with paths as seen from the project's folder."""
+    """The output of `make demo`, without colours and with paths relative to the project's folder."""
     plain = os.environ | {"COLUMNS": "118", "NO_COLOR": "1", "TERM": "dumb"}
     tools = Path(sys.executable).parent
     with TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ PAGES = {DOCS / "trace-format.md": trace_format, DOCS / "cli.md": cli}
 
 
 def main() -> int:
-    """Writes the pages, or with --check names the stale ones and returns 1."""
+    """Writes the pages. With --check, names the stale ones and returns 1."""
     if "--demo" in sys.argv:
         write_demo()
         return 0
