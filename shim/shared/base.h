@@ -14,6 +14,10 @@
 #ifndef SCALENE_TRACE_BASE_H
 #define SCALENE_TRACE_BASE_H
 
+#if !defined(__x86_64__) || defined(__ILP32__) || !defined(__linux__)
+#error "scalene-trace supports Linux on x86-64 only: it decodes call instructions and reads registers of that processor"
+#endif
+
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -23,10 +27,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-
-#if !defined(__x86_64__) || defined(__ILP32__) || !defined(__linux__)
-#error "scalene-trace supports Linux on x86-64 only: it decodes call instructions and reads registers of that processor"
-#endif
 
 /* The shim stands in front of memcpy: its own copies must not count as copies of the program. */
 static inline void *shim_copy(void *to, const void *from, size_t size) {
