@@ -2,7 +2,8 @@
 
 The contexts are in the headers: a comment with "Context: signal" or "Context: malloc" holds for the prototypes that
 follow it up to the next comment or empty line, or for the one that it stands behind. From each such function, its
-definition and the static functions of the same file that it reaches are inspected.
+definition and the static functions of the same file that it reaches are inspected. Functions of other files that they
+call must be marked themselves.
 """
 
 from __future__ import annotations
@@ -104,9 +105,12 @@ EXCEPTIONS = {
     ),
 }
 
+#: Exported and defined by us, but a macro of base.h for the shim itself.
+OURS = {"memcpy"}
+
 COMMENT = re.compile(r"/\*.*?\*/", re.DOTALL)
 TEXT = re.compile(r'"(?:\\.|[^"\\\n])*"')
-PHRASE = re.compile(r"Context: (signal|malloc)(?:, but for (\w+))?")
+PHRASE = re.compile(r"Context: (signal|malloc)")
 PROTOTYPE = re.compile(
     r"^(?!#|typedef|extern|struct \w+ \{|enum)[A-Za-z_][^;{}()=]*[ *](\w+)\((?:[^;{}])*\)(?:;| \{)", re.M
 )
@@ -150,8 +154,7 @@ def marked_functions(text: str) -> Iterator[str]:
     """Names of the functions whose prototype or definition is marked with the contexts."""
     code = code_of(text)
     for comment in COMMENT.finditer(text):
-        phrase = PHRASE.search(comment[0].replace("\n *", "\n"))
-        if not phrase:
+        if not PHRASE.search(re.sub(r"\n \*", "", comment[0])):
             continue
         line_start = text.rfind("\n", 0, comment.start()) + 1
         before = text[line_start : comment.start()].strip()
@@ -162,7 +165,7 @@ def marked_functions(text: str) -> Iterator[str]:
         group = re.split(r"\n[ \t]*\n", rest.lstrip("\n"), maxsplit=1)[0]
         until = re.search(r"^/\*", text[comment.end() :].lstrip("\n")[: len(group)], re.MULTILINE)
         group = group[: until.start()] if until else group
-        yield from (name for name in PROTOTYPE.findall(group) if name != phrase[2])
+        yield from PROTOTYPE.findall(group)
 
 
 def functions_of(path: Path) -> list[Function]:
@@ -196,6 +199,7 @@ def inspect(shim: Path) -> Findings:
     findings = Findings()
     marked = {name for path in sources(shim, ".[ch]") for name in marked_functions(path.read_text())}
     by_file = {path: {each.name: each for each in functions_of(path)} for path in sources(shim, ".[ch]")}
+    unmarked = {name for own in by_file.values() for name, each in own.items() if not each.is_static} - marked - OURS
     for name in sorted(marked):
         defined = [
             own
@@ -209,6 +213,8 @@ def inspect(shim: Path) -> Findings:
             findings.inspected.add(name)
             allowed = EXCEPTIONS.get(name, (set(), ""))[0]
             for each in reached(own[name], own):
+                found = set(re.findall(r"(?<![\w.>])(\w+)\s*\(", each.body)) & unmarked - set(own)
+                findings.violations += [f"{name} calls {other}, whose context is not signal" for other in sorted(found)]
                 calls = set(CALL.findall(each.body)) - allowed - set(own)
                 place = f"{each.path.relative_to(shim)}: {name}" + (
                     f" through {each.name}" if each.name != name else ""
@@ -265,6 +271,13 @@ def test_a_planted_call_of_a_static_function_is_found(tmp_path: Path) -> None:
     source = "static void deep(void) { free(x); }\n\nstatic void step(void) {\n  deep();\n}\n\nvoid f(void) {\n  step();\n}\n"
     findings = plant(tmp_path, "/* Context: signal. */\nvoid f(void);\n", source)
     assert findings.violations == ["a.c: f through deep calls free"]
+
+
+def test_a_planted_call_of_another_file_is_found(tmp_path: Path) -> None:
+    (tmp_path / "b.c").write_text("void other(void) {\n  malloc(3);\n}\n")
+    header = "/* Context: signal. */\nvoid f(void);\n\n/* Context: normal. */\nvoid other(void);\n"
+    findings = plant(tmp_path, header, "void f(void) {\n  other();\n}\n")
+    assert findings.violations == ["f calls other, whose context is not signal"]
 
 
 def test_a_planted_callback_is_found(tmp_path: Path) -> None:
