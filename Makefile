@@ -58,7 +58,7 @@ check: $(VENV)/.stamp-install $(TREE)/scalene_trace ## ruff, mypy --strict, clan
 	$(BIN)/ruff format --check $(PY_FILES)
 	MYPYPATH=$(TREE) $(BIN)/mypy --namespace-packages --explicit-package-bases -p scalene_trace
 	$(BIN)/clang-format --dry-run -Werror $(C_FILES)
-	$(BIN)/pytest -q tests/test_house.py -k "not wheel and not generated" # which take longer, and are among the tests
+	$(BIN)/pytest -q tests/test_house.py tests/test_shim_layers.py tests/test_shim_rules.py -k "not wheel and not generated" # which take longer, and are among the tests
 
 format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants it
 	$(BIN)/ruff format $(PY_FILES)
