@@ -23,6 +23,7 @@ size_t safe_read_some(void *to, const void *from, size_t size);
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
 /* How many pieces of `size` bytes could be read, up to the first that could not. Only for the watcher. Context: normal. */
 int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size);
+/* Are they plain reads, as the kernel refuses others? Context: signal. */
 bool safe_read_refused(void);
 
 #pragma GCC visibility pop

@@ -1,8 +1,8 @@
-/* Which threads are watched, and whose waiting time is whose.
+/* Which threads are watched, and which wait their time is charged to.
  *
- * The watcher is a thread of the recorder that sees from outside which threads of the recorded processes wait, and where.
- * It only reads: /proc, and memory by process_vm_readv. It never stops, signals or traces anything. Everything here runs
- * in that one thread, but for scalene_watch_stop. docs/design/waits.md has the reasons. */
+ * The watcher is a thread of the recorder that observes from outside which threads of the recorded processes wait, and
+ * where. It only reads: /proc, and memory by process_vm_readv. It never stops, signals or traces anything. Everything here
+ * runs in that one thread, except scalene_watch_stop. docs/design/waits.md has the reasons. */
 #ifndef SCALENE_TRACE_WATCH_THREADS_H
 #define SCALENE_TRACE_WATCH_THREADS_H
 

@@ -14,7 +14,7 @@ struct thread_state {
   uint32_t engine;      /* ENGINE_* */
   int32_t perf_fd;      /* -1 = none */
   int32_t perf_was;     /* the one before, whose last signal may still be on its way; -1 = none */
-  int32_t perf_slot;    /* where threads.c lists the descriptor */
+  int32_t perf_slot;    /* where descriptors.c lists the descriptor */
   int32_t user_timer;   /* POSIX timer ids, -1 = none: user time (engine posix), */
   int32_t kernel_timer; /* kernel time (both engines) */
   int64_t cpu_start_ns; /* clock and usage when recording of this thread began */

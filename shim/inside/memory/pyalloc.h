@@ -10,6 +10,7 @@
 void pyalloc_init(void);
 /* Counts what can only be told at the end. Context: normal. */
 void pyalloc_end(void);
+/* How much of the arenas is mapped now. Context: malloc. */
 int64_t pyalloc_arena_bytes(void);
 
 #pragma GCC visibility pop

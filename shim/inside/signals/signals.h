@@ -14,6 +14,7 @@
 typedef bool signals_handler(siginfo_t *info, void *context);
 /* Installs the handler for our signal, remembering what was there as the program's. 0 = ok. Context: normal. */
 int signals_install(signals_handler *handler);
+/* Our number; 0 = not installed. Context: signal. */
 int signals_number(void);
 /* Called at the start of a thread (and at load for the main thread): takes the inherited block of our signal as the
  * thread's shadow block, and unblocks the signal. Context: normal. */
