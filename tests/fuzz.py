@@ -23,7 +23,7 @@ from pathlib import Path
 from types import FunctionType
 
 from fuzz_targets import CORPUS, TARGETS, small_trace
-from scalene_trace.recorder.folder.contents import Facts
+from scalene_trace.recorder.folder.facts import Facts
 from targets_env import ROOT
 
 _PROGRESS = re.compile(r"#(\d+)\s.* cov: (\d+) .* corp: (\d+)/")

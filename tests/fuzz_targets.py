@@ -35,7 +35,7 @@ from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.formats.cpython.linetable import line_table
 from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
 from scalene_trace.formats.errors import TraceError
-from scalene_trace.formats.spool.chunks import LINE_BYTES, frame_of, part_path
+from scalene_trace.formats.spool.chunks import SLOT_BYTES, frame_of, part_path
 from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace import schema
@@ -46,11 +46,12 @@ from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.convert.finish import Finished, recover
 from scalene_trace.recorder.convert.native.addresses import Image
 from scalene_trace.recorder.convert.native.symbols import read_symbols
-from scalene_trace.recorder.folder.contents import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts
+from scalene_trace.recorder.folder.facts import Facts
+from scalene_trace.recorder.folder.files import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME
 from scalene_trace.recorder.folder.marks import MarkFile, mark_table, read_marks
-from scalene_trace.recorder.run.commands import Control, Recorded
+from scalene_trace.recorder.run.commands import Commands, Target
 from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.space import SpoolSpace
+from scalene_trace.recorder.run.spool_file import SpoolFile
 from trace_builder import MS, SECOND, TraceBuilder
 
 CORPUS = Path(__file__).resolve().parent / "corpus"
@@ -125,8 +126,8 @@ def frames_of(data: bytes) -> bytes:
 
 def frame(way: int, data: bytes) -> bytes:
     """A frame with ``data`` as its lines; in its head, exclusive-ored; as what its checksum is of; or as all of it."""
-    lines = max(1, -(-len(data) // LINE_BYTES))
-    honest = frame_of(1 + way % 7, way // 4, data.ljust(lines * LINE_BYTES, b"\0"))
+    lines = max(1, -(-len(data) // SLOT_BYTES))
+    honest = frame_of(1 + way % 7, way // 4, data.ljust(lines * SLOT_BYTES, b"\0"))
     if way % 4 == 0:
         return honest
     if way % 4 == 1:
@@ -146,7 +147,7 @@ def fuzz_parts(data: bytes, folder: Path) -> None:
     """What ``--recover`` does with part files of which the second one has these frames."""
     path = folder / "spool"
     path.write_bytes(kept("spool", "one-of-each"))
-    part_path(path, 1).write_bytes(frame(0, bytes(LINE_BYTES)))
+    part_path(path, 1).write_bytes(frame(0, bytes(SLOT_BYTES)))
     part_path(path, 2).write_bytes(frames_of(data))
     convert(path)
 
@@ -232,11 +233,11 @@ def section(kind: int, offset: int, size: int, link: int, item: int) -> bytes:
 @contextmanager
 def controlled(folder: Path) -> Iterator[MarkFile]:
     """A recording without a program, that takes commands on the socket in ``folder``."""
-    space = SpoolSpace(folder / SPOOL_NAME, Settings())
+    space = SpoolFile(folder / SPOOL_NAME, Settings())
     marks = MarkFile(folder / MARKS_NAME)
     listener = listen(folder)
     assert listener
-    control = Control(Recorded(space, marks, folder / "t.parquet", 1, refused_snapshot))
+    control = Commands(Target(space, marks, folder / "t.parquet", 1, refused_snapshot))
     server = ControlServer(listener, control.handle)
     server.start()
     try:
@@ -272,7 +273,7 @@ def fuzz_control(data: bytes, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as name, controlled(Path(name)):
         for answer in said(Path(name), data):
             assert answer.get("ok") is True or isinstance(answer["error"], str), answer
-            assert "could not do that" not in answer.get("error", ""), answer
+            assert "could not carry out" not in answer.get("error", ""), answer
         (status,) = said(Path(name), b'{"command": "status"}\n')
         assert status["ok"] is True
         mark_table(read_marks(Path(name) / MARKS_NAME))

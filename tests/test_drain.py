@@ -16,16 +16,16 @@ import pytest
 
 from interpreters import Interpreter
 from recording import record, run, target, tool
-from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_LINES, CHUNKS_OFFSET, LINE_BYTES
+from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET, SLOT_BYTES
 from scalene_trace.formats.spool.layout import constants, ffi, struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
-from scalene_trace.recorder.folder.contents import FACTS_NAME
+from scalene_trace.recorder.folder.files import FACTS_NAME
 from scalene_trace.recorder.run import drain as drain_module
 from scalene_trace.recorder.run.drain import Drain
 from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
+from scalene_trace.recorder.run.spool_file import FULL_AHEAD, SpoolFile
 from spool_builder import START_MONO_NS, SpoolBuilder
 from test_recorder_convert import facts, rows, with_stack
 
@@ -36,7 +36,7 @@ NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 class Writer:
     """A process that writes ticks, numbered from 0, into the chunks of a space."""
 
-    def __init__(self, space: SpoolSpace, process: int = 1, pid: int = 0, namespace: int = NAMESPACE) -> None:
+    def __init__(self, space: SpoolFile, process: int = 1, pid: int = 0, namespace: int = NAMESPACE) -> None:
         self.space, self.process, self.number = space, process, 0
         self.pid, self.namespace = pid or os.getpid(), namespace
 
@@ -49,11 +49,11 @@ class Writer:
         header.taken += 1
         return slot
 
-    def fill(self, count: int = CHUNK_LINES - 1, closed: bool = True, unfinished: int = -1) -> int:
+    def fill(self, count: int = CHUNK_SLOTS - 1, closed: bool = True, unfinished: int = -1) -> int:
         """A chunk of ``count`` ticks, the one at ``unfinished`` not published; returns its slot."""
         offer, slot = int(self.space.header.taken), self.take()
         head = {"process": self.process, "pid": self.pid, "pid_namespace": self.namespace, "offer": offer}
-        cursor = CHUNK_LINES + 1 if closed else 1 + count
+        cursor = CHUNK_SLOTS + 1 if closed else 1 + count
         header = ffi().new("struct chunk_header *", head | {"cursor": cursor, "closed": closed})
         ticks = np.zeros(count, struct_dtype("record_tick"))
         ticks["head"] = C["RECORD_TICK"] | 1 << 16
@@ -67,7 +67,7 @@ class Writer:
     def publish(self, slot: int, line: int) -> None:
         """Publishes the tick that was left unfinished."""
         head = (C["RECORD_TICK"] | 1 << 16).to_bytes(4, "little")
-        os.pwrite(self.space.descriptor, head, self.offset(slot) + (1 + line) * LINE_BYTES)
+        os.pwrite(self.space.descriptor, head, self.offset(slot) + (1 + line) * SLOT_BYTES)
 
     @staticmethod
     def offset(slot: int) -> int:
@@ -75,33 +75,33 @@ class Writer:
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> SpoolSpace:
-    made = SpoolSpace(tmp_path / "spool", Settings())
+def space(tmp_path: Path) -> SpoolFile:
+    made = SpoolFile(tmp_path / "spool", Settings())
     made.offer_ahead()
     return made
 
 
 @pytest.fixture
-def drain(space: SpoolSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drain:
+def drain(space: SpoolFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drain:
     monkeypatch.setattr(drain_module, "FEWEST_CHUNKS", 0)
     monkeypatch.setattr(drain_module, "_RETRY_S", 0.0)
     return Drain(space, tmp_path / "spool")
 
 
-def turn(space: SpoolSpace, drain: Drain) -> None:
+def turn(space: SpoolFile, drain: Drain) -> None:
     """What the recorder does in each of its turns."""
     space.notice_taken()
     drain.turn()
     space.offer_ahead()
 
 
-def ticks_of(space: SpoolSpace, tmp_path: Path) -> list[int]:
+def ticks_of(space: SpoolFile, tmp_path: Path) -> list[int]:
     """Times of all ticks that a reader finds."""
     batches = [batch.bulk["tick"].records["t_ns"] for batch in Spool(tmp_path / "spool").batches()]
     return sorted((np.concatenate(batches) - int(space.header.start_mono_ns)).tolist())
 
 
-def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, tmp_path: Path) -> None:
+def test_chunks_are_drained_and_offered_again(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
     writer = Writer(space)
     for _ in range(20):
         for _ in range(60):
@@ -111,13 +111,13 @@ def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, t
     assert space.header.offered >= 1_200 and space.header.slots_used < 2 * FULL_AHEAD
     assert space.failures == 0
     drain.close()
-    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(1_200 * (CHUNK_SLOTS - 1)))
     size = sum(path.stat().st_size for path in tmp_path.glob("spool.part*"))
     assert 0 < size < 1_200 * CHUNK_BYTES / 3
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_few_chunks_stay_in_the_spool(space: SpoolSpace, tmp_path: Path) -> None:
+def test_few_chunks_stay_in_the_spool(space: SpoolFile, tmp_path: Path) -> None:
     drain, writer = Drain(space, tmp_path / "spool"), Writer(space)
     for _ in range(drain_module.FEWEST_CHUNKS - 1):
         writer.fill()
@@ -128,7 +128,7 @@ def test_few_chunks_stay_in_the_spool(space: SpoolSpace, tmp_path: Path) -> None
     assert drain.parts == 1
 
 
-def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolSpace, drain: Drain, tmp_path: Path) -> None:
+def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
     writer = Writer(space)
     slot = writer.fill(unfinished=700)
     other = writer.fill(closed=False, count=10)
@@ -139,7 +139,7 @@ def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolSpace, drain
     for _ in range(3):
         turn(space, drain)
     assert set(space.in_use) == {other} and drain.parts == 1
-    assert ticks_of(space, tmp_path) == list(range(CHUNK_LINES - 1 + 10))
+    assert ticks_of(space, tmp_path) == list(range(CHUNK_SLOTS - 1 + 10))
 
 
 def dead_pid() -> int:
@@ -150,7 +150,7 @@ def dead_pid() -> int:
 
 
 def test_what_a_dead_process_left_is_drained_as_far_as_it_was_written(
-    space: SpoolSpace, drain: Drain, tmp_path: Path
+    space: SpoolFile, drain: Drain, tmp_path: Path
 ) -> None:
     pid = dead_pid()
     Writer(space, pid=pid).fill(closed=False, count=10, unfinished=4)
@@ -163,7 +163,7 @@ def test_what_a_dead_process_left_is_drained_as_far_as_it_was_written(
 
 
 def test_a_full_disk_loses_nothing_that_was_written(
-    space: SpoolSpace, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, real, room = Writer(space), os.pwrite, 30_000
 
@@ -180,11 +180,11 @@ def test_a_full_disk_loses_nothing_that_was_written(
     for _ in range(100):
         turn(space, drain)
     assert 0 < len(space.in_use) < 50
-    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
     room = 10**9
     while space.in_use:
         turn(space, drain)
-    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_LINES - 1)))
+    assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
 
 
 # ---- conversion in batches ----
@@ -287,7 +287,7 @@ def test_a_trace_of_many_parts_is_one_table(tmp_path: Path) -> None:
 KILLED = """
 import os, sys
 from pathlib import Path
-from scalene_trace.recorder import convert, finish
+from scalene_trace.recorder.convert import convert, finish
 
 def tables(self, real=convert.Conversion.tables):
     for number, each in enumerate(real(self)):

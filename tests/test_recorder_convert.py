@@ -23,8 +23,8 @@ from scalene_trace.formats.trace.columns import Coded, Lists
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.convert.finish import finish, recover
-from scalene_trace.recorder.convert.processes import RootEnd
-from scalene_trace.recorder.folder.contents import Facts, default_output, write_facts
+from scalene_trace.recorder.convert.kinds.processes import RootEnd
+from scalene_trace.recorder.folder.facts import Facts, default_output, write_facts
 from spool_builder import PYTHON_311, START_MONO_NS, C, SpoolBuilder
 
 #: Two runs of 3.11's location table: units 0 to 3 on the first line + 1, units 4 to 11 two lines further down.

@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...formats.trace.integrity import frames_told
+from ...formats.trace.integrity import stored_frames
 
 #: What batches may weigh that are reduced at one moment, but for a single trace that weighs more: a report takes about 100 MiB,
 #: and 2 for each MB of this.
@@ -50,6 +50,6 @@ def _weight(path: Path) -> int:
         size = path.stat().st_size
     except OSError:  # who opens it will say so
         return TRACE_BYTES
-    frames = frames_told(path)
+    frames = stored_frames(path)
     weight = TRACE_BYTES + (UNTOLD_FACTOR * size if frames is None else size + FRAME_BYTES * frames)
     return min(weight, HELD_BYTES)  # whatever a file says of itself

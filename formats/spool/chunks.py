@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     Lines = npt.NDArray[np.uint8]
 
 _C = constants()
-LINE_BYTES = _C["SPOOL_LINE_BYTES"]
-CHUNK_LINES = _C["SPOOL_CHUNK_LINES"]
+SLOT_BYTES = _C["SPOOL_LINE_BYTES"]
+CHUNK_SLOTS = _C["SPOOL_CHUNK_LINES"]
 CHUNK_BYTES = _C["SPOOL_CHUNK_BYTES"]
 CHUNKS_OFFSET = _C["SPOOL_CHUNKS_OFFSET"]
 
@@ -48,9 +48,9 @@ class Chunk:
 
 def frame_of(process: int, offer: int, data: bytes, compress: bool = True) -> bytes:
     """The frame of a chunk. ``data``: its lines; ``compress``: False when there is no time for it."""
-    transposed = b"".join([data[at::LINE_BYTES] for at in range(LINE_BYTES)])  # without numpy: it may be being imported
+    transposed = b"".join([data[at::SLOT_BYTES] for at in range(SLOT_BYTES)])  # without numpy: it may be being imported
     packed = zlib.compress(transposed, _LEVEL if compress else 0)
-    return _FRAME.pack(_FRAME_MAGIC, process, offer, len(data) // LINE_BYTES, len(packed), zlib.crc32(packed)) + packed
+    return _FRAME.pack(_FRAME_MAGIC, process, offer, len(data) // SLOT_BYTES, len(packed), zlib.crc32(packed)) + packed
 
 
 def part_path(spool: Path, number: int) -> Path:
@@ -82,15 +82,15 @@ def _part_chunks(path: Path) -> Iterator[Chunk]:
     with file:
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
             magic, process, offer, count, size, crc = _FRAME.unpack(head)
-            if magic != _FRAME_MAGIC or not 0 < count < CHUNK_LINES or size > 2 * CHUNK_BYTES:
+            if magic != _FRAME_MAGIC or not 0 < count < CHUNK_SLOTS or size > 2 * CHUNK_BYTES:
                 return
             packed = file.read(size)
             if len(packed) != size or zlib.crc32(packed) != crc:
                 return
-            plain = _inflated(packed, count * LINE_BYTES)
+            plain = _inflated(packed, count * SLOT_BYTES)
             if plain is None:
                 return
-            yield Chunk(process, offer, np.frombuffer(plain, np.uint8).reshape(LINE_BYTES, count).T.copy())
+            yield Chunk(process, offer, np.frombuffer(plain, np.uint8).reshape(SLOT_BYTES, count).T.copy())
 
 
 def _inflated(packed: bytes, size: int) -> bytes | None:
@@ -105,10 +105,10 @@ def _inflated(packed: bytes, size: int) -> bytes | None:
 
 def _taken(descriptor: int, slots: int) -> Iterator[tuple[int, int]]:
     """Offer and slot of each chunk that belongs to a process."""
-    existing = max(0, os.fstat(descriptor).st_size - CHUNKS_OFFSET) // LINE_BYTES
-    for slot in range(min(slots, _C["SPOOL_RING"], existing // CHUNK_LINES + 1)):
-        data = os.pread(descriptor, LINE_BYTES, CHUNKS_OFFSET + slot * CHUNK_BYTES)
-        if len(data) == LINE_BYTES and any(data[:4]):
+    existing = max(0, os.fstat(descriptor).st_size - CHUNKS_OFFSET) // SLOT_BYTES
+    for slot in range(min(slots, _C["SPOOL_RING"], existing // CHUNK_SLOTS + 1)):
+        data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + slot * CHUNK_BYTES)
+        if len(data) == SLOT_BYTES and any(data[:4]):
             yield int(ffi().from_buffer("struct chunk_header *", data).offer), slot
 
 
@@ -116,7 +116,7 @@ def _live_chunk(descriptor: int, slot: int) -> Iterator[Chunk]:
     import numpy as np
 
     data = os.pread(descriptor, CHUNK_BYTES, CHUNKS_OFFSET + slot * CHUNK_BYTES)
-    lines = np.frombuffer(data[: len(data) // LINE_BYTES * LINE_BYTES], np.uint8).reshape(-1, LINE_BYTES)
+    lines = np.frombuffer(data[: len(data) // SLOT_BYTES * SLOT_BYTES], np.uint8).reshape(-1, SLOT_BYTES)
     if len(lines) > 1 and lines[0, :4].any():
         head = ffi().from_buffer("struct chunk_header *", data)
         yield Chunk(int(head.process), int(head.offer), lines[1:])

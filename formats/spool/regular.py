@@ -20,7 +20,7 @@ def open_regular(path: Path) -> BinaryIO | None:
     return os.fdopen(descriptor, "rb")
 
 
-def stored_bytes(path: Path) -> bytes:
+def read_regular(path: Path) -> bytes:
     """What the file at ``path`` holds; nothing where there is no regular file, or the disk has lost it."""
     file = open_regular(path)
     if file is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .kinds import Column, Kind
 
-DEVICE_KINDS: tuple[Kind, ...] = (
+CUDA_KINDS: tuple[Kind, ...] = (
     Kind(
         "device_copy",
         "copies that the thread asked a CUDA library for, from one stack in one direction: one call, or those of up to 10 ms. t_ns = start of the first",

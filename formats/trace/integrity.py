@@ -59,7 +59,7 @@ def check_trace(path: Path) -> TraceHeader:
         os.close(descriptor)
 
 
-def frames_told(path: Path) -> int | None:
+def stored_frames(path: Path) -> int | None:
     """How many frames the stacks of the trace have together, by its metadata; None where that does not say so, or there is
     no such trace. Checks nothing: good for planning."""
     try:

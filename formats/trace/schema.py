@@ -10,7 +10,7 @@ nanoseconds from the start of the recording.
 
 from __future__ import annotations
 
-from .cuda_kinds import DEVICE_KINDS
+from .cuda_kinds import CUDA_KINDS
 from .gpu_kind import GPU
 from .kinds import COMMON as COMMON
 from .kinds import Column as Column
@@ -219,7 +219,7 @@ KINDS: tuple[Kind, ...] = (
         ("t_ns", "process", "thread", "stack"),
         (Column("bytes", "int64", "bytes", "copied"),),
     ),
-    *DEVICE_KINDS,
+    *CUDA_KINDS,
     Kind(
         "gc",
         "garbage collections that ended since the row before, of the same process; noticed at samples, at most every 100 ms",
