@@ -187,7 +187,8 @@ def fuzz_code(data: bytes, _: Path) -> None:
     version = VERSIONS[choices.bytes(1)[0] % len(VERSIONS)]
     table = line_table(version, choices.number(32), choices.rest)
     assert table.starts == sorted(table.starts) and len(table.starts) == len(table.lines) <= len(data)
-    assert all(0 <= table.line_of(unit) < 2**31 for unit in (*table.starts, 2**31 - 1)) or not table.starts
+    lines = table.lines_of(np.array([*table.starts, 2**31 - 1]))
+    assert ((lines >= 0) & (lines < 2**31)).all() or not table.starts
     if instructions := instruction_set(version):
         starts = instruction_starts(instructions, choices.rest).tolist()
         assert len(starts) == len(choices.rest) // 2

@@ -434,7 +434,7 @@ def test_a_recording_whose_spool_is_damaged_is_kept(tmp_path):
 
 
 def test_recovery_refuses_what_is_no_recording(tmp_path):
-    with pytest.raises(TraceError, match="holds no spool"):
+    with pytest.raises(TraceError, match="contains no spool"):
         recover(tmp_path, None)
     assert default_output(tmp_path / "x.parquet.spool.11") == str(tmp_path / "x.parquet")
 
@@ -474,7 +474,7 @@ def test_progress_is_shown_on_a_terminal_when_finishing_takes_long(tmp_path, mon
             return True
 
     terminal = Terminal()
-    monkeypatch.setattr("scalene_trace.recorder.convert.finish._QUIET_S", 0.001)
+    monkeypatch.setattr("scalene_trace.recorder.convert.progress._QUIET_S", 0.001)
     monkeypatch.setattr("sys.stderr", terminal)
     finish(complete_recording(tmp_path), RootEnd(1001, 0), 999, {})
     text = terminal.getvalue()

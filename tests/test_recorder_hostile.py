@@ -346,7 +346,7 @@ def serve(folder: Path, answer: bytes | None) -> threading.Thread:
 @pytest.mark.parametrize("answer", [b"[]\n", b"7\n", b'"ok"\n', b"null\n"])
 def test_an_answer_that_is_none_is_a_sentence(answer: bytes, tmp_path: Path) -> None:
     serve(tmp_path / "gone", answer)
-    with pytest.raises(ControlError, match="no recorder"):
+    with pytest.raises(ControlError, match="not a recorder's control socket"):
         ask(tmp_path / "gone", {"command": "status"})
 
 

@@ -18,7 +18,7 @@ Hashes = npt.NDArray[np.uint64]
 Location = tuple[str, str, int, int]  #: file, function, first line, line
 
 #: Stands for a frame whose code object is not in the spool.
-UNKNOWN_CODE = CodeObject(0, 0, 0, 0, "<not recorded>", "<not recorded>", b"", b"")
+UNKNOWN_CODE = CodeObject(0, 0, "<not recorded>", "<not recorded>", b"", b"")
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
@@ -96,8 +96,7 @@ def _lines(objects: list[CodeObject], code: Ints, instruction: Ints) -> Ints:
     for number, each in enumerate(objects):
         rows = order[bounds[number] : bounds[number + 1]]
         table = line_table(each.python_version, each.first_line, each.line_table)
-        known = np.array([each.first_line, *table.lines], np.int64)
-        lines[rows] = known[np.searchsorted(np.array(table.starts, np.int64), instruction[rows], "right")]
+        lines[rows] = table.lines_of(instruction[rows])
     return lines
 
 
