@@ -1,1 +1,1 @@
-"""What a trace is: record layout, spool reader, schema, Parquet writer, losses, errors."""
+"""The file formats: the spool (``spool``), the trace (``trace``), CPython's own formats (``cpython``), and their errors."""

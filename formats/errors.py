@@ -1,23 +1,23 @@
 # ruff: noqa: N818 (the names say what is wrong; "Error" would add nothing)
-"""Everything that can be wrong with a recording or a trace, as one exception tree.
+"""Errors of recordings and traces, as one exception tree.
 
 ::
 
-    TraceError                    any of the below; str() is one or two plain sentences
-    ├── TraceFileError            a trace file that cannot be used; .path says which
-    │   ├── TraceMissing          there is no such file, or it may not be read
-    │   ├── TraceIsDirectory
-    │   ├── TraceEmpty            zero bytes
-    │   ├── NotParquet            some other kind of file
-    │   ├── NotATrace             Parquet, but not written by scalene-record
-    │   ├── TraceCut              the end is missing: an unfinished copy or download
-    │   ├── TraceDamaged          the checksum does not fit the contents
-    │   └── TraceTooNew           a newer major version of the format
-    ├── SpoolError                a spool that cannot be read; .path says which
-    │   ├── SpoolMissing
-    │   ├── NotASpool             no spool header, or sizes that do not fit
-    │   └── SpoolVersion          written by another version of the shim
-    └── TraceWriteError           a trace that could not be written; .path says which
+    TraceError                    all of them; str() is one or two sentences for the user
+    ├── TraceFileError            a trace file cannot be used; .path names it
+    │   ├── TraceMissing          the file does not exist, or may not be read
+    │   ├── TraceIsDirectory      the path is a directory
+    │   ├── TraceEmpty            the file has zero bytes
+    │   ├── NotParquet            the file has another format
+    │   ├── NotATrace             the file is Parquet, but not written by scalene-record
+    │   ├── TraceCut              the end of the file is missing: an unfinished copy or download
+    │   ├── TraceDamaged          the checksum does not match the contents
+    │   └── TraceTooNew           the file has a newer major version of the format
+    ├── SpoolError                a spool cannot be read; .path names it
+    │   ├── SpoolMissing          the spool does not exist, or may not be read
+    │   ├── NotASpool             the file has no spool header, or impossible sizes
+    │   └── SpoolVersion          the spool was written by another version of the shim
+    └── TraceWriteError           a trace could not be written; .path names it
 
 Libraries raise these; only ``cli`` prints them and chooses the exit code.
 """
@@ -28,10 +28,11 @@ from pathlib import Path
 
 
 class TraceError(Exception):
-    """Something that the user can understand and act on; ``str()`` is one or two plain sentences."""
+    """An error that the user can understand and act on; ``str()`` is one or two sentences."""
 
 
 class _PathError(TraceError):
+    #: The message; ``detail`` is explained in each class that uses it.
     sentence = "{path} cannot be used."
 
     def __init__(self, path: Path | str, detail: str = "") -> None:
@@ -45,13 +46,13 @@ class TraceFileError(_PathError):
 
 
 class TraceMissing(TraceFileError):
-    """There is no such file, or it may not be read; ``detail`` is the system's reason."""
+    """The file does not exist, or may not be read; ``detail`` is the system's reason."""
 
     sentence = "{path} cannot be opened: {detail}."
 
 
 class TraceIsDirectory(TraceFileError):
-    """A directory stands where a trace was expected."""
+    """The path is a directory."""
 
     sentence = "{path} is a directory, not a trace. Name a file that scalene-record wrote."
 
@@ -59,11 +60,11 @@ class TraceIsDirectory(TraceFileError):
 class TraceEmpty(TraceFileError):
     """The file has no bytes."""
 
-    sentence = "{path} is empty, so there is no trace in it. Copy it again, or record again."
+    sentence = "{path} is empty, so it contains no trace. Copy it again, or record again."
 
 
 class NotParquet(TraceFileError):
-    """The file is of some other kind."""
+    """The file has another format."""
 
     sentence = "{path} is not a Parquet file, so it is not a trace. Name a file that scalene-record wrote."
 
@@ -71,19 +72,19 @@ class NotParquet(TraceFileError):
 class NotATrace(TraceFileError):
     """A Parquet file that scalene-record did not write."""
 
-    sentence = "{path} is a Parquet file, but not a trace that scalene-record wrote."
+    sentence = "{path} is a Parquet file, but scalene-record did not write it. Name a file that scalene-record wrote."
 
 
 class TraceCut(TraceFileError):
     """The end of the file is missing."""
 
-    sentence = "{path} is cut short or damaged: its end is not that of a Parquet file. Copy it again from where it was written."
+    sentence = "{path} is incomplete or damaged: it does not end as a Parquet file does. Copy it again from its source."
 
 
 class TraceDamaged(TraceFileError):
-    """The checksum does not fit the contents."""
+    """The checksum does not match the contents; ``detail`` says what was found."""
 
-    sentence = "{path} is damaged: {detail}. Copy it again from where it was written."
+    sentence = "{path} is damaged: {detail}. Copy it again from its source."
 
 
 class TraceTooNew(TraceFileError):
@@ -97,13 +98,13 @@ class SpoolError(_PathError):
 
 
 class SpoolMissing(SpoolError):
-    """There is no such spool, or it may not be read; ``detail`` is the system's reason."""
+    """The spool does not exist, or may not be read; ``detail`` is the system's reason."""
 
     sentence = "The spool {path} cannot be opened: {detail}."
 
 
 class NotASpool(SpoolError):
-    """The file has no spool header, or its sizes do not fit."""
+    """The file has no spool header, or impossible sizes; ``detail`` says which."""
 
     sentence = "{path} is not a spool of a recording: {detail}."
 
@@ -111,7 +112,9 @@ class NotASpool(SpoolError):
 class SpoolVersion(SpoolError):
     """The spool has another layout version; ``detail`` names it."""
 
-    sentence = "The spool {path} has layout version {detail}. Convert it with the scalene-trace that recorded it."
+    sentence = (
+        "The spool {path} has layout version {detail}. Convert it with the version of scalene-trace that recorded it."
+    )
 
 
 class TraceWriteError(_PathError):

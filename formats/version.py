@@ -1,3 +1,3 @@
-"""The version of scalene-trace, the same as in pyproject.toml (asking the installed metadata takes 20 ms)."""
+"""The version of scalene-trace, as in pyproject.toml. (Reading it from the installed metadata would take 20 ms.)"""
 
 VERSION = "0.1.0"

@@ -1,6 +1,7 @@
-"""Records programs. A recorded program may steer its own recording: ``from scalene_trace.recorder import mark``.
+"""Records programs. A recorded program may control its own recording: ``from scalene_trace.recorder import mark``.
 
-That import loads :mod:`.api` alone; whoever records imports :mod:`.record`.
+This package imports only :mod:`.api`, because a recorded program pays for it. Code that records imports
+:mod:`.run.record`.
 """
 
 from .api import mark, pause, recording, resume

@@ -1,4 +1,4 @@
-"""For the program that is recorded, if it wants to: pause, resume, and mark moments and passages in its own trace.
+"""The interface for a recorded program: pause and resume its recording, and set marks in its own trace.
 
 ::
 
@@ -10,9 +10,9 @@
     resume()
     mark("loaded")
 
-Everything here is a cheap no-op where nobody records, and nothing here raises. It runs in the program's interpreter,
-which may be older than the tool's own: any CPython from 3.10 on. Only the standard library is imported, and most of that
-only once there is something to say.
+Without a recorder, every function is a cheap no-op, and none of them raises. This module runs in the program's
+interpreter, which may be older than the tool's own: any CPython from 3.10 on. It imports only the standard library, and
+most of that only when a request is sent.
 """
 
 from __future__ import annotations
@@ -21,36 +21,39 @@ import os
 import time
 from itertools import count
 
-TYPE_CHECKING = False  # of typing, which is not loaded
+TYPE_CHECKING = False  # typing is not imported: the program would pay for it
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
 _CONTROL_NAME = "control"
-#: How long a call waits for a recorder that is busy or stopped.
-_PATIENCE_US = 1_000_000
+#: How long each step of a call waits for a recorder that is busy or stopped.
+_TIMEOUT_US = 1_000_000
 _LONGEST_SOCKET_NAME = 107
 _LONGEST_TEXT = 1000
 _numbers = count(1)
 
 
 def pause() -> None:
-    """Lets the samplers stand still. When it returns, nothing more is recorded."""
+    """Stops all samplers. After it has returned, nothing is recorded until :func:`resume`."""
     _ask({"command": "pause"}, True)
 
 
 def resume() -> None:
-    """Lets them go on."""
+    """Starts the samplers again after :func:`pause`."""
     _ask({"command": "resume"}, True)
 
 
 def recording() -> bool:
-    """Is this program being recorded, by a recorder that lives? True also while paused."""
+    """Is this program being recorded, and does its recorder still answer? True also while paused."""
     return b'"ok": true' in _ask({"command": "status"}, True)
 
 
 class mark:  # noqa: N801 (used as a function)
-    """``mark("loaded")`` marks this moment; ``with mark("load"):`` marks how long the block takes."""
+    """``mark("loaded")`` marks this moment; ``with mark("load"):`` marks the time that the block takes.
+
+    ``text``: any object, stored as ``str(text)``, at most 1,000 characters.
+    """
 
     def __init__(self, text: object) -> None:
         self._text = text
@@ -58,7 +61,7 @@ class mark:  # noqa: N801 (used as a function)
         self._begin()
 
     def __enter__(self) -> mark:
-        if not self._number:  # a second time round
+        if not self._number:  # the same mark is entered again
             self._begin()
         return self
 
@@ -82,30 +85,33 @@ def _as_text(value: object) -> str:
 
 
 def _ask(request: dict[str, object], wants_answer: bool) -> bytes:
-    """Sends a request to the recorder. Its answer; empty when there is none."""
+    """Sends a request to the recorder and returns its answer, b"" when there is none."""
     spool = os.environ.get(_SPOOL_VARIABLE)
     if not spool:
         return b""
     try:
-        return exchange(os.path.dirname(spool), request, _PATIENCE_US, wants_answer)  # noqa: PTH120 (pathlib is not loaded)
+        return exchange(os.path.dirname(spool), request, _TIMEOUT_US, wants_answer)  # noqa: PTH120 (pathlib is not loaded)
     except (OSError, ValueError, ImportError):
         return b""
 
 
-def exchange(folder: str, request: dict[str, object], patience_us: int, wants_answer: bool = True) -> bytes:
-    """Sends one request to the recorder of the recording in ``folder``. Its answer, a line; empty where it hung up, or none
-    is wanted. ``patience_us``: for each step, 0 = without end. Raises OSError, BlockingIOError when that is over."""
+def exchange(folder: str, request: dict[str, object], timeout_us: int, wants_answer: bool = True) -> bytes:
+    """Sends one request to the recorder of the recording in ``folder`` and returns its answer: one line of JSON, or b""
+    when the recorder closed the connection or no answer is wanted.
+
+    ``timeout_us``: microseconds for each step, 0 = no limit. Raises OSError; BlockingIOError when the time is over.
+    """
     import json
     import socket
     import struct
 
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(None)  # the kernel's own timeouts wait for a place in the queue, too
-        patience = struct.pack("ll", *divmod(patience_us, 1_000_000))
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, patience)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, patience)
+        connection.settimeout(None)  # the kernel's timeouts also cover the wait for a place in the listen queue
+        timeout = struct.pack("ll", *divmod(timeout_us, 1_000_000))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
         with_socket_name(folder, connection.connect)
-        # a recorder that has just hung up must not end a program that leaves SIGPIPE as it is
+        # Without MSG_NOSIGNAL, a recorder that has just ended would end a program that keeps SIGPIPE's default.
         connection.sendall(json.dumps(request).encode() + b"\n", socket.MSG_NOSIGNAL)
         answer = b""
         while wants_answer and not answer.endswith(b"\n") and (part := connection.recv(65536)):
@@ -114,8 +120,8 @@ def exchange(folder: str, request: dict[str, object], patience_us: int, wants_an
 
 
 def with_socket_name(folder: str, use: Callable[[str], object]) -> None:
-    """Calls ``use`` with a name of the recording's socket. Names of sockets have at most 107 bytes: longer paths are
-    reached through an open descriptor of their folder. Raises OSError."""
+    """Calls ``use`` with a name of the recording's socket. Socket names have at most 107 bytes, so a longer path is
+    replaced by one through an open descriptor of its folder. Raises OSError."""
     path = folder + "/" + _CONTROL_NAME
     if len(os.fsencode(path)) <= _LONGEST_SOCKET_NAME:
         use(path)

@@ -10,7 +10,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ...formats.trace.integrity import frames_told
+from ...formats.trace.integrity import stored_frames
 
 #: The most weight that is reduced at the same time, except for a single trace that weighs more. A report takes about 100 MiB
 #: of memory, and about 2 MiB for each MB of weight.
@@ -56,6 +56,6 @@ def _weight(path: Path) -> int:
         size = path.stat().st_size
     except OSError:  # opening the trace reports the error
         return TRACE_BYTES
-    frames = frames_told(path)
+    frames = stored_frames(path)
     weight = TRACE_BYTES + (UNKNOWN_FRAMES_FACTOR * size if frames is None else size + FRAME_BYTES * frames)
     return min(weight, HELD_BYTES)  # a damaged file may claim any number of frames

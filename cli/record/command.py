@@ -181,7 +181,6 @@ def main() -> NoReturn:
     """Runs scalene-record on ``sys.argv`` and exits: with the program's status, or 125, 126, 127 (see --help)."""
     if "_SCALENE_RECORD_COMPLETE" in os.environ:
         _run_typer()
-    sys.meta_path.insert(0, _NoPandas)
     try:
         status = run(sys.argv[1:])
     except RecordError as error:
@@ -193,16 +192,6 @@ def main() -> NoReturn:
     except KeyboardInterrupt:
         status = INTERRUPTED
     sys.exit(status)
-
-
-class _NoPandas:
-    """Import finder: pyarrow loads pandas, where it is installed, to ask whether a list is a series: half a second."""
-
-    @staticmethod
-    def find_spec(name: str, path: object = None, target: object = None) -> None:
-        """Lets every module but pandas be found elsewhere."""
-        if name == "pandas":
-            raise ModuleNotFoundError("the recorder does without pandas", name=name)
 
 
 def run(words: Sequence[str]) -> int:
@@ -238,13 +227,14 @@ def _record(settings: Settings) -> int:
 
 def _recover(options: Options, program: list[str]) -> int:
     from ...formats.errors import TraceError
-    from ...recorder.convert.finish import recover
     from ...recorder.run.load import load_converter, prepare_converter
 
     if program:
         raise UsageError("--recover takes the folder of a recording and runs no program.")
     prepare_converter()
     load_converter()
+    from ...recorder.convert.finish import recover  # imports numpy, so it follows prepare_converter()
+
     try:
         finished = recover(Path(options.recover or ""), Path(options.output).absolute() if options.output else None)
     except TraceError as error:

@@ -1,1 +1,1 @@
-"""What differs between versions of CPython in bytes that were copied from it: opcodes and line tables."""
+"""CPython's own formats, which differ between its versions: opcodes and line tables."""

@@ -1,7 +1,7 @@
-"""Writes ``opcodes.json``: instruction numbers, names and inline caches, asked of the interpreters themselves.
+"""Writes ``opcodes.json``: instruction numbers, names and inline caches, as the interpreters themselves report them.
 
-``python -m scalene_trace.formats.cpython.generate_opcodes PYTHON…`` runs each interpreter and replaces the entries of their
-versions; entries of versions that are not given stay.
+``python -m scalene_trace.formats.cpython.generate_opcodes PYTHON…`` runs each interpreter and replaces the entry of its
+version. Entries of other versions are kept.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 
 DATA_PATH = Path(__file__).with_name("opcodes.json")
 
-#: Runs in the interpreter that is asked. Where the facts lie differs by version; ``base`` maps specialised to base.
+#: Runs in the interpreter. Each version has the facts in other places. ``base`` maps specialized instructions to the base
+#: instruction.
 _QUESTION = r"""
 import dis, json, opcode, sys
 version = "%d.%d" % sys.version_info[:2]
@@ -33,7 +34,7 @@ else:
     caches = {}
 names = {n: name for n, name in names.items() if n < 256}
 base = {name: family for family, members in special.items() for name in members}
-for name in names.values():  # instrumented and quickened forms lie outside of the families
+for name in names.values():  # instrumented and quickened forms are not in the table of specializations
     plain = name[len("INSTRUMENTED_"):]
     if name.startswith("INSTRUMENTED_") and plain in names.values():
         base.setdefault(name, plain)
@@ -45,7 +46,7 @@ print(json.dumps({version: {"names": names, "caches": caches, "base": base}}))
 
 
 def ask(python: str) -> dict[str, Any]:
-    """{minor version: its instructions} of the interpreter ``python``. Raises OSError, subprocess.CalledProcessError."""
+    """{"3.12": its instructions} of the interpreter ``python`` (a path). Raises OSError, subprocess.CalledProcessError."""
     answer = subprocess.run([python, "-I", "-c", _QUESTION], check=True, capture_output=True, text=True)
     facts: dict[str, Any] = json.loads(answer.stdout)
     return facts

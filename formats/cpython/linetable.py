@@ -1,50 +1,54 @@
-"""From an instruction of a code object to its line, for CPython 3.10 and for the location table of 3.11 and later.
+"""Decodes the line tables of code objects: the format of CPython 3.10, and the location table of 3.11 and later.
 
-Both formats describe runs of code units (two bytes each) in order, so a table becomes two arrays: where each run begins
-and which line it has. A run covers whole instructions with their inline caches, so that an instruction pointer inside
-the caches still finds the line.
+Both formats describe runs of code units (two bytes each) in order, so a decoded table is two arrays: where each run begins,
+and which line it has. A run covers whole instructions with their inline caches, so an instruction pointer inside of the
+caches finds the right line too.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
 
 #: ``line`` of an instruction that has none.
 NO_LINE = 0
 
 _NO_LINE_310 = -128
-_LAST_LINE = 2**31 - 1  # what a trace can hold; only a damaged table goes beyond
+_LAST_LINE = 2**31 - 1  # the largest one that a trace can hold; only a damaged table has larger ones
 _KIND_NONE = 15
 _KIND_LONG = 14
 _KIND_NO_COLUMNS = 13
 _KIND_ONE_LINE = 10  # and 11, 12: the line delta is kind - 10
 _VARINT_MORE = 0x40
-_VARINT_BYTES = 6  # of six bits: a line and its sign. Only a damaged table has longer ones
+_VARINT_BYTES = 6  # of six bits each, enough for a line and its sign; only a damaged table has longer ones
 
 
 @dataclass(frozen=True)
 class LineTable:
-    """``starts[i]``: first code unit of run i; ``lines[i]``: its line (NO_LINE = none). ``first_line``: the function's."""
+    """``starts[i]``: first code unit of run i; ``lines[i]``: its line (NO_LINE = none); ``first_line``: of the function, for
+    instructions before the first run."""
 
     first_line: int
     starts: list[int]
     lines: list[int]
 
-    def line_of(self, instruction: int) -> int:
-        """Line of the code unit ``instruction``; the function's first line before the first run."""
-        run = bisect_right(self.starts, instruction) - 1
-        return self.first_line if run < 0 else self.lines[run]
+    def lines_of(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The line of each code unit."""
+        known = np.array([self.first_line, *self.lines], np.int64)
+        return known[np.searchsorted(np.array(self.starts, np.int64), units, "right")]
 
 
 def supported(python_version: int) -> bool:
-    """Is the line table format of this PY_VERSION_HEX known?"""
+    """Is the line table format of this version (PY_VERSION_HEX) known?"""
     return 0x030A0000 <= python_version < 0x030F0000
 
 
 def line_table(python_version: int, first_line: int, table: bytes) -> LineTable:
-    """Decodes ``co_linetable``; a damaged or unknown table yields as many runs as can be read."""
+    """Decodes ``table``, the bytes of ``co_linetable``. ``python_version``: PY_VERSION_HEX. A damaged table gives the runs
+    that can be decoded, an unknown format none."""
     if not supported(python_version) or not table:
         return LineTable(first_line, [], [])
     runs = _runs_310(first_line, table) if python_version < 0x030B0000 else _runs_311(first_line, table)
@@ -54,7 +58,8 @@ def line_table(python_version: int, first_line: int, table: bytes) -> LineTable:
 
 
 def _runs_310(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
-    """(code unit, line) of each run: pairs of bytes, bytecode length and signed line delta (-128 = no line)."""
+    """(code unit, line) of each run. The table is pairs of bytes: length in bytes, and signed line delta (-128 = no
+    line)."""
     line, at_bytes = first_line, 0
     for length, delta in zip(table[::2], table[1::2], strict=False):
         delta -= 256 * (delta > 127)
@@ -66,7 +71,8 @@ def _runs_310(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _runs_311(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
-    """(code unit, line) of each run: entries that begin with a byte 1kkkklll (kind, length - 1 in code units)."""
+    """(code unit, line) of each run. The table is entries that begin with a byte 1kkkklll: kind, and length - 1 in code
+    units."""
     line, unit, at = first_line, 0, 0
     while at < len(table):
         kind, length = table[at] >> 3 & 15, (table[at] & 7) + 1
@@ -82,7 +88,8 @@ def _runs_311(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _signed_varint(table: bytes, at: int) -> int:
-    """Six bits a byte, least significant first, bit 6 = more follow; bit 0 of the result is the sign."""
+    """Decodes a signed varint: six bits in each byte, least significant first, bit 6 = another byte follows; bit 0 of the
+    result is the sign."""
     value = 0
     for number, byte in enumerate(table[at : at + _VARINT_BYTES]):
         value |= (byte & 0x3F) << 6 * number

@@ -1,8 +1,8 @@
-"""Names of bytecode instructions as they stood in memory, per CPython version (``opcodes.json``).
+"""Names of bytecode instructions as they are in memory, by version of CPython (``opcodes.json``).
 
-From 3.11 on an instruction is followed by inline caches and may be specialised in place (``CALL`` becomes
-``CALL_PY_EXACT_ARGS``). On 3.11 and 3.12 the instruction pointer of a frame may lie inside the caches, so instructions
-are always counted from the start of the bytecode.
+From 3.11 on, an instruction is followed by inline caches and may be specialized in place (``CALL`` becomes
+``CALL_PY_EXACT_ARGS``). In 3.11 and 3.12 the instruction pointer of a frame may be inside of the caches, so instructions are
+always counted from the start of the bytecode.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import numpy.typing as npt
 
 from .generate_opcodes import DATA_PATH
 
-#: An opcode byte that could not be read; no version uses this number for an instruction that runs in a frame.
+#: Stands for an opcode that could not be read: no version uses this number for an instruction that runs in a frame.
 NOT_READ = 255
 
 
 @dataclass(frozen=True)
 class InstructionSet:
-    """``names[n]``: name of opcode n, "" = none. ``units[n]``: length of the instruction in code units, caches
-    included. ``has_caches``: an instruction pointer may lie inside an instruction."""
+    """``names[n]``: name of opcode n, "" = none; ``units[n]``: length of the instruction in code units, caches included;
+    ``has_caches``: whether an instruction pointer may be inside of an instruction."""
 
     names: tuple[str, ...]
     units: tuple[int, ...]
@@ -33,7 +33,7 @@ class InstructionSet:
 
 @cache
 def instruction_set(python_version: int) -> InstructionSet | None:
-    """The instructions of a PY_VERSION_HEX; None for a version that is not in the table."""
+    """The instructions of a version (PY_VERSION_HEX); None for a version that is not in the table."""
     facts = _table().get(f"{python_version >> 24}.{python_version >> 16 & 0xFF}")
     if facts is None:
         return None
@@ -44,7 +44,7 @@ def instruction_set(python_version: int) -> InstructionSet | None:
 
 
 def instruction_starts(instructions: InstructionSet, bytecode: bytes) -> npt.NDArray[np.int32]:
-    """For each code unit, the code unit at which its instruction starts: int32[len(bytecode) // 2]."""
+    """For each code unit of ``bytecode``, the code unit at which its instruction starts: int32[len(bytecode) // 2]."""
     opcodes = bytecode[: len(bytecode) // 2 * 2 : 2]
     units, starts, at = instructions.units, [], 0
     while at < len(opcodes):

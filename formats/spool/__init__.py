@@ -1,1 +1,1 @@
-"""The spool: records in shared memory, as the shim writes them and the recorder reads them."""
+"""The spool: a file of records that the shim writes into shared memory and the recorder reads."""

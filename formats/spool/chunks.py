@@ -1,7 +1,7 @@
-"""Chunks of records: those in a spool file, and those that were drained from it into part files beside it.
+"""Chunks of records: those in the spool file, and those that were moved from it into part files beside it.
 
-A part file is a sequence of frames: ``_FRAME`` (see there), then the chunk's lines, transposed and deflated. A frame that
-does not hold what it says ends its file: the recorder died while it wrote it, and the chunk is still in the spool.
+A part file is a sequence of frames: a header (``_FRAME``), then the chunk's slots, transposed and deflated. The reader stops
+at an invalid frame: the recorder died while it wrote the frame, and the chunk is still in the spool.
 """
 
 from __future__ import annotations
@@ -21,34 +21,37 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-    Lines = npt.NDArray[np.uint8]
+    Slots = npt.NDArray[np.uint8]
 
 _C = constants()
+#: A record takes one slot or more. A chunk is a header of one slot and then records.
 SLOT_BYTES = _C["SPOOL_SLOT_BYTES"]
 CHUNK_SLOTS = _C["SPOOL_CHUNK_SLOTS"]
 CHUNK_BYTES = _C["SPOOL_CHUNK_BYTES"]
 CHUNKS_OFFSET = _C["SPOOL_CHUNKS_OFFSET"]
 
-#: Magic, process, offer, lines of records, bytes that follow, CRC-32 of those.
+#: Magic, process, offer, number of slots, number of bytes that follow, CRC-32 of those bytes.
 _FRAME = struct.Struct("<IIQIII")
 _FRAME_MAGIC = 0x31747270  # "prt1"
-#: Fast, and three times smaller than the lines: transposed, equal bytes of successive records meet.
+#: The fastest level reduces the slots to a third, because transposing puts equal bytes of successive records together.
 _LEVEL = 1
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Records of one process. ``offer``: the chunk's number in the recording; ``lines``: uint8[n, 64], the lines behind
-    the chunk's header."""
+    """Records of one process. ``offer``: the chunk's number in the recording; ``slots``: uint8[n, 64], the slots after the
+    chunk's header."""
 
     process: int
     offer: int
-    lines: Lines
+    slots: Slots
 
 
 def frame_of(process: int, offer: int, data: bytes, compress: bool = True) -> bytes:
-    """The frame of a chunk. ``data``: its lines; ``compress``: False when there is no time for it."""
-    transposed = b"".join([data[at::SLOT_BYTES] for at in range(SLOT_BYTES)])  # without numpy: it may be being imported
+    """The frame of a chunk. ``data``: the bytes of its slots, without the header; ``compress``: False when there is no time
+    for it."""
+    # Without numpy, which another thread may be importing: that would block this one.
+    transposed = b"".join([data[at::SLOT_BYTES] for at in range(SLOT_BYTES)])
     packed = zlib.compress(transposed, _LEVEL if compress else 0)
     return _FRAME.pack(_FRAME_MAGIC, process, offer, len(data) // SLOT_BYTES, len(packed), zlib.crc32(packed)) + packed
 
@@ -58,23 +61,23 @@ def part_path(spool: Path, number: int) -> Path:
     return spool.with_name(f"{spool.name}.part{number:05}")
 
 
-def read_chunks(spool: Path, slots: int) -> Iterator[Chunk]:
-    """Every chunk of a recording that a process has taken, each once: drained ones first, then the ``slots`` first slots
-    of the spool file in the order of their offers. Raises OSError when the spool cannot be read."""
+def read_chunks(spool: Path, count: int) -> Iterator[Chunk]:
+    """Every chunk of a recording that a process has taken, each once: first those in part files, then those among the first
+    ``count`` chunks of the spool file, in the order of their offers. Raises OSError when the spool cannot be read."""
     drained = set()
     for part in sorted(spool.parent.glob(f"{spool.name}.part*")):
         for chunk in _part_chunks(part):
-            if chunk.offer not in drained:  # it is there twice where its slot could not be emptied at once
+            if chunk.offer not in drained:  # stored twice if its place in the spool could not be emptied at once
                 drained.add(chunk.offer)
                 yield chunk
     with spool.open("rb", buffering=0) as file:
-        for offer, slot in sorted(_taken(file.fileno(), slots)):
+        for offer, index in sorted(_taken(file.fileno(), count)):
             if offer not in drained:
-                yield from _live_chunk(file.fileno(), slot)
+                yield from _live_chunk(file.fileno(), index)
 
 
 def _part_chunks(path: Path) -> Iterator[Chunk]:
-    import numpy as np
+    import numpy as np  # here, because the recorder imports this module before it starts the program
 
     file = open_regular(path)
     if file is None:
@@ -94,7 +97,7 @@ def _part_chunks(path: Path) -> Iterator[Chunk]:
 
 
 def _inflated(packed: bytes, size: int) -> bytes | None:
-    """The plain bytes if they are exactly ``size`` many (a hostile frame may claim to hold gigabytes)."""
+    """The inflated bytes if there are exactly ``size``, else None: a malicious frame may inflate to gigabytes."""
     inflater = zlib.decompressobj()
     try:
         plain = inflater.decompress(packed, size + 1)
@@ -103,20 +106,20 @@ def _inflated(packed: bytes, size: int) -> bytes | None:
     return plain if len(plain) == size else None
 
 
-def _taken(descriptor: int, slots: int) -> Iterator[tuple[int, int]]:
-    """Offer and slot of each chunk that belongs to a process."""
+def _taken(descriptor: int, count: int) -> Iterator[tuple[int, int]]:
+    """Offer and index of each chunk that belongs to a process."""
     existing = max(0, os.fstat(descriptor).st_size - CHUNKS_OFFSET) // SLOT_BYTES
-    for slot in range(min(slots, _C["SPOOL_RING"], existing // CHUNK_SLOTS + 1)):
-        data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + slot * CHUNK_BYTES)
+    for index in range(min(count, _C["SPOOL_RING"], existing // CHUNK_SLOTS + 1)):
+        data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
         if len(data) == SLOT_BYTES and any(data[:4]):
-            yield int(ffi().from_buffer("struct chunk_header *", data).offer), slot
+            yield int(ffi().from_buffer("struct chunk_header *", data).offer), index
 
 
-def _live_chunk(descriptor: int, slot: int) -> Iterator[Chunk]:
-    import numpy as np
+def _live_chunk(descriptor: int, index: int) -> Iterator[Chunk]:
+    import numpy as np  # as in _part_chunks
 
-    data = os.pread(descriptor, CHUNK_BYTES, CHUNKS_OFFSET + slot * CHUNK_BYTES)
-    lines = np.frombuffer(data[: len(data) // SLOT_BYTES * SLOT_BYTES], np.uint8).reshape(-1, SLOT_BYTES)
-    if len(lines) > 1 and lines[0, :4].any():
+    data = os.pread(descriptor, CHUNK_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
+    slots = np.frombuffer(data[: len(data) // SLOT_BYTES * SLOT_BYTES], np.uint8).reshape(-1, SLOT_BYTES)
+    if len(slots) > 1 and slots[0, :4].any():
         head = ffi().from_buffer("struct chunk_header *", data)
-        yield Chunk(int(head.process), int(head.offer), lines[1:])
+        yield Chunk(int(head.process), int(head.offer), slots[1:])

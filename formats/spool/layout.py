@@ -1,6 +1,6 @@
-"""The spool's layout, read from ``spool.h``: numbers by name and one numpy dtype per struct.
+"""The spool's layout, read from ``spool.h``: constants by name, and one numpy dtype for each struct.
 
-cffi has parsed the declarations (generate_layout.py), so offsets and padding are those of the C compiler's ABI.
+cffi has parsed the declarations (generate_layout.py), so offsets and padding follow the ABI of the C compiler.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ _NUMPY_NAMES = {f"{sign}int{bits}_t": f"{sign[:1] or 'i'}{bits // 8}" for sign i
 
 @cache
 def constants() -> dict[str, int]:
-    """Every ``#define NAME number`` of the header."""
+    """The value of every ``#define NAME number`` of the header."""
     found = (_DEFINE.match(line) for line in declarations())
     return {match[1]: int(match[2], 0) for match in found if match}
 
 
 @cache
 def record_kinds() -> dict[int, str]:
-    """Record kind number → struct name, for example 5 → ``record_tick``."""
+    """Number of a record kind → name of its struct, for example 5 → ``record_tick``."""
     prefix = "RECORD_"
     return {n: f"record_{name[len(prefix) :].lower()}" for name, n in constants().items() if name.startswith(prefix)}
 
 
 def names_of(prefix: str, without: tuple[str, ...] = ()) -> dict[int, str]:
-    """Number → lower-case name of the constants that begin with ``prefix``, without it: ``CAUSE_`` → {1: "root", …}.
+    """Value → lower-case name of the constants that begin with ``prefix``, without the prefix: ``CAUSE_`` → {1: "root", …}.
 
-    ``without``: constants (full names) that share the prefix and are something else.
+    ``without``: full names of constants that share the prefix but have another meaning.
     """
     chosen = {name: number for name, number in constants().items() if name.startswith(prefix) and name not in without}
     return dict(sorted((number, name[len(prefix) :].lower()) for name, number in chosen.items()))
 
 
 def declarations() -> Iterator[str]:
-    """Lines of the header that hold for cffi: conditionals resolved, comments and includes left out."""
+    """The lines of the header that cffi gets: conditionals are resolved, comments and includes left out."""
     text = re.sub(r"/\*.*?\*/", " ", HEADER_PATH.read_text("utf-8"), flags=re.DOTALL)
     defined, active = {"SCALENE_TRACE_CFFI"}, [True]
     for line in map(str.strip, text.splitlines()):
@@ -60,16 +60,16 @@ def declarations() -> Iterator[str]:
 
 
 def ffi() -> Any:
-    """What cffi knows of the header: sizes, offsets, views of memory as its structs."""
-    from .layout_ffi import ffi
+    """The cffi object of the header: sizes, offsets, and views of memory as its structs."""
+    from .layout_ffi import ffi  # here, because generate_layout imports this module to write that one
 
     return ffi
 
 
 @cache
 def struct_dtype(name: str) -> np.dtype[np.void]:
-    """The numpy dtype of ``struct name``, with C's offsets and size; KeyError if the header has no such struct."""
-    import numpy as np  # after the program was started: 90 ms
+    """The numpy dtype of ``struct name``, with C's offsets and size. Raises KeyError if the header has no such struct."""
+    import numpy as np  # takes 90 ms: here, because the recorder imports this module before it starts the program
 
     if name not in ffi().list_types()[1]:
         raise KeyError(name)

@@ -1,4 +1,4 @@
-# Made of spool.h by generate_layout.py: change the header and run `make generate`.
+# Generated from spool.h by generate_layout.py. To change it, edit the header and run `make generate`.
 # auto-generated file
 import _cffi_backend
 

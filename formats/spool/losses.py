@@ -1,7 +1,7 @@
-"""Every way in which something can go unrecorded, by name, severity and one sentence.
+"""Losses: every way in which a recording can be incomplete, each with a name, a severity and one sentence.
 
-The shim's losses are the lines of ``losses.h``, in its order (which is that of the spool's counters). Those that only
-the recorder can notice follow in :data:`RECORDER_LOSSES`.
+The shim's losses are the lines of ``losses.h``, in the order of the spool's counters. Losses that only the recorder can
+notice are in :data:`RECORDER_LOSSES`.
 """
 
 from __future__ import annotations
@@ -12,15 +12,14 @@ from functools import cache
 from pathlib import Path
 
 HEADER_PATH = Path(__file__).with_name("losses.h")
-SEVERITIES = ("info", "loss", "error")
 
 _LINE = re.compile(r'^LOSS\((\w+),\s*(\w+),\s*"((?:[^"\\]|\\.)*)"\)', re.MULTILINE)
 
 
 @dataclass(frozen=True)
 class Loss:
-    """One kind of loss. severity: info (nothing is missing, but know it), loss (samples are missing), error (a whole
-    kind is missing). text: one sentence without its full stop."""
+    """One kind of loss. ``severity``: info (nothing is missing, but figures may be affected), loss (samples are missing),
+    error (a whole kind of record is missing); ``text``: one sentence without its full stop."""
 
     name: str
     severity: str
@@ -28,7 +27,9 @@ class Loss:
 
 
 RECORDER_LOSSES: tuple[Loss, ...] = (
-    Loss("spool_space", "loss", "no disk space could be had for events: the disk, the quota or ulimit -f is exhausted"),
+    Loss(
+        "spool_space", "loss", "no disk space was available for events: the disk, the quota or ulimit -f is exhausted"
+    ),
     Loss("damaged_records", "loss", "records were unfinished or damaged when their process ended, and were left out"),
     Loss(
         "unresolved_stack",
@@ -38,20 +39,18 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "unknown_lines",
         "error",
-        "code objects of a Python version whose line tables are not known: their lines are missing",
+        "the line table format of a Python version is unknown: the lines of its code objects are missing",
     ),
-    Loss("source_unread", "info", "source files could not be embedded: larger than 2 MiB, not text, or not readable"),
+    Loss("source_unread", "info", "source files could not be stored: larger than 2 MiB, not text, or not readable"),
     Loss(
         "symbols_unread",
         "info",
-        "libraries whose functions are not named: the file is gone, not readable or no ELF file",
+        "functions of a library have no names: its file was deleted, is not readable or is not an ELF file",
     ),
-    Loss(
-        "symbols_changed", "info", "libraries whose functions are not named: the file has changed since it was loaded"
-    ),
+    Loss("symbols_changed", "info", "functions of a library have no names: its file has changed since it was loaded"),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
-    Loss("paused", "info", "the recording was paused; what the program did meanwhile belongs to no line"),
-    Loss("marks_left_out", "loss", "marks were left out: too many, or no disk space"),
+    Loss("paused", "info", "the recording was paused; the program's work in that time is charged to no line"),
+    Loss("marks_left_out", "loss", "user marks were left out: too many, or the disk was full"),
     Loss(
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"
     ),
@@ -59,31 +58,33 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "spool_removed",
         "loss",
-        "the folder of the recording was removed while the program ran: what was started afterwards is missing",
+        "the folder of the recording was removed while the program ran: processes that started later are missing",
     ),
     Loss(
         "rss_processes",
         "info",
-        "the resident set of some processes was not read: too many at once, or in a namespace of their own for pids",
+        "the resident set of some processes was not read: too many at once, or in another pid namespace",
     ),
     Loss(
         "gpu_off",
         "error",
-        "the driver of the GPUs could not be asked: GPU time and GPU memory are not recorded",
+        "the GPU driver could not be queried: GPU time and GPU memory are not recorded",
     ),
-    Loss("gpu_lost", "loss", "GPUs vanished or failed while they were watched: what they did afterwards is missing"),
+    Loss("gpu_lost", "loss", "GPUs vanished or failed during the recording: their later work is missing"),
     Loss(
-        "gpu_ticks", "loss", "GPU ticks are missing: calls of the driver failed or did not return, or the disk is full"
+        "gpu_ticks",
+        "loss",
+        "GPU samples are missing: queries to the driver failed or did not return, or the disk was full",
     ),
     Loss(
         "gpu_untold",
         "loss",
-        "the driver does not tell how busy some GPUs are (MIG, virtual GPUs): GPU time is missing there",
+        "the driver does not report the utilisation of some GPUs (MIG, virtual GPUs): their GPU time is missing",
     ),
     Loss(
         "gpu_whole_device",
         "info",
-        "the driver does not tell what each process does on some GPUs: the figures are those of the whole device",
+        "the driver does not report the processes on some GPUs: the figures are those of the whole device",
     ),
 )
 
@@ -95,5 +96,5 @@ def shim_losses() -> tuple[Loss, ...]:
 
 
 def recorder_loss(name: str) -> Loss:
-    """The recorder's loss called ``name``; KeyError if there is none."""
+    """The recorder's loss with this name. Raises KeyError if there is none."""
     return {loss.name: loss for loss in RECORDER_LOSSES}[name]

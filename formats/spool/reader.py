@@ -1,7 +1,7 @@
-"""Reads a spool: the records that processes published, whatever became of those processes.
+"""Reads a spool: the records that processes have published, even if those processes have crashed.
 
-A spool is written by programs that crash, so nothing in it is trusted: every length and offset is checked, and what does
-not fit is counted in :attr:`Records.damaged` and left out. The protocol is described in ``spool.h``.
+Nothing in a spool is trusted, because programs that crash write to it. Every length and offset is checked; invalid records
+are left out and counted in :attr:`Records.damaged`. The protocol is described in ``spool.h``.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from .chunks import CHUNK_BYTES, Chunk, read_chunks
 from .layout import constants, record_kinds, struct_dtype
 
 if TYPE_CHECKING:
-    from .chunks import Lines
+    from .chunks import Slots
 
 _C = constants()
-#: Chunks that are read at a time: bounds the memory that a long recording takes.
+#: Chunks that are read at a time, which limits the memory that a long recording takes.
 BATCH_CHUNKS = 64
 _LAST_ID = 2**31 - 1
 
@@ -37,8 +37,8 @@ _PAYLOAD_KINDS = ("process_start", "code", "module", "type")
 
 @dataclass(frozen=True)
 class Bulk:
-    """All records of one one-line kind, by time where they have one. ``records``: structured array of the kind's dtype;
-    ``process``: int32, the process id of each."""
+    """All records of a kind that takes one slot, by time if they have one. ``records``: structured array of the kind's
+    dtype; ``process``: int32, the process id of each record."""
 
     records: npt.NDArray[np.void]
     process: npt.NDArray[np.int32]
@@ -47,12 +47,12 @@ class Bulk:
         return len(self.records)
 
     def where(self, chosen: npt.NDArray[np.bool_]) -> Bulk:
-        """The records that are ``chosen`` (bool, one for each)."""
+        """The records for which ``chosen`` is true."""
         return Bulk(self.records[chosen], self.process[chosen])
 
 
 def by_time(bulk: Bulk) -> Bulk:
-    """The same records in the order of time; equal times stay as they were."""
+    """The same records in time order; records of equal times keep their order."""
     times = bulk.records["t_ns"]
     if not (times[1:] < times[:-1]).any():
         return bulk
@@ -67,7 +67,7 @@ def joined(*parts: Bulk) -> Bulk:
 
 @dataclass(frozen=True)
 class WithPayload:
-    """One record and the bytes that follow it (whole lines: longer than the lengths in the record say)."""
+    """A record and the bytes that follow it: whole slots, so ``payload`` may be longer than the lengths in the record."""
 
     process: int
     record: np.void
@@ -76,12 +76,11 @@ class WithPayload:
 
 @dataclass(frozen=True)
 class CodeObject:
-    """A code object. bytecode: empty when it was too large to store; line_table: empty when it did not survive."""
+    """A code object. ``python_version``: PY_VERSION_HEX; ``bytecode``: b"" when it was too large to store or was cut off;
+    ``line_table``: b"" when it was cut off."""
 
-    hash: int
     python_version: int
     first_line: int
-    flags: int
     file: str
     name: str
     line_table: bytes
@@ -90,8 +89,9 @@ class CodeObject:
 
 @dataclass(frozen=True)
 class Records:
-    """The records of some chunks. ``last``: no more follow; ``bulk``: by kind ("tick", "memory", …); ``codes``: parts of code objects; ``types``:
-    names of Python types by hash; ``damaged``: records that were unfinished or did not fit."""
+    """The records of one batch of chunks. ``last``: no batch follows; ``bulk``: by kind ("tick", "memory", …); ``codes``:
+    parts of code objects; ``types``: names of Python types by hash; ``damaged``: number of records that were unfinished or
+    invalid."""
 
     last: bool
     bulk: dict[str, Bulk]
@@ -103,14 +103,14 @@ class Records:
 
 
 class CodeObjects:
-    """Code objects as their parts are met. ``whole``: those that are complete, by hash."""
+    """Joins the parts of code objects. ``whole``: those that are complete, by hash."""
 
     def __init__(self) -> None:
         self.whole: dict[int, CodeObject] = {}
         self._parts: dict[int, dict[int, list[WithPayload]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, parts: list[WithPayload]) -> None:
-        """Takes the parts of one batch. Every process writes its own; the first whole one is kept."""
+        """Adds the parts of one batch. Each process writes its own copy of a code object; the first complete one is kept."""
         for part in parts:
             if (code := int(part.record["code"])) not in self.whole:
                 self._parts[code][part.process].append(part)
@@ -121,16 +121,16 @@ class CodeObjects:
                 del self._parts[code]
 
     def all(self) -> tuple[dict[int, CodeObject], int]:
-        """Every code object that has at least its names, by hash, and how many did not survive whole."""
+        """Every code object that has at least its names, by hash, and the number of incomplete ones."""
         partial = {code: _best(processes)[0] for code, processes in self._parts.items()}
         return self.whole | {code: found for code, found in partial.items() if found}, len(partial)
 
 
 @dataclass
 class _Reading:
-    """Records met so far."""
+    """The records that were read so far."""
 
-    bulk: dict[str, list[tuple[Lines, npt.NDArray[np.int32]]]] = field(default_factory=lambda: defaultdict(list))
+    bulk: dict[str, list[tuple[Slots, npt.NDArray[np.int32]]]] = field(default_factory=lambda: defaultdict(list))
     payload: dict[str, list[WithPayload]] = field(default_factory=lambda: defaultdict(list))
     damaged: int = 0
 
@@ -151,10 +151,10 @@ def read_header(path: Path) -> np.void:
 
 
 class Spool:
-    """The spool file at ``path`` and the part files beside it, to be read as often as one likes; with ``until_ns``, what
-    happened up to that moment of the recording.
+    """The spool file at ``path`` and the part files beside it, which can be read any number of times.
 
-    Raises SpoolMissing, NotASpool or SpoolVersion.
+    ``batch_chunks``: chunks in a batch; ``until_ns``: only events up to this moment of the recording, None = all. Raises
+    SpoolMissing, NotASpool or SpoolVersion.
     """
 
     def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS, until_ns: int | None = None) -> None:
@@ -165,8 +165,11 @@ class Spool:
         self._only: list[Records] = []
 
     def batches(self) -> Iterator[Records]:
-        """Every published record, ``batch_chunks`` chunks at a time; at least one batch. A batch is ordered by time,
-        successive ones are so nearly. A recording of a single batch is read once."""
+        """Every published record, in batches of ``batch_chunks`` chunks; at least one batch.
+
+        Records in a batch are ordered by time, and successive batches nearly so. A recording with one batch is read once and
+        kept for the next call.
+        """
         if self._only:
             yield from self._only
             return
@@ -185,11 +188,11 @@ class Spool:
             if first and following is None:
                 self._only = batch[:]
             first = False
-            yield batch.pop()  # kept by whoever asked for it alone: not two at a time
+            yield batch.pop()  # hold no reference, so that only one batch is in memory at a time
 
 
 def _up_to(records: Records, last_ns: int) -> Records:
-    """What happened up to a moment: writers go on while the spool is read."""
+    """The records up to the moment ``last_ns``: processes keep writing while the spool is read."""
     bulk = {
         kind: each.where(each.records["t_ns"] <= last_ns) if "t_ns" in (each.records.dtype.names or ()) else each
         for kind, each in records.bulk.items()
@@ -200,15 +203,15 @@ def _up_to(records: Records, last_ns: int) -> Records:
 
 def _check_header(path: Path, header: np.void) -> None:
     if header["magic"] != _C["SPOOL_MAGIC"]:
-        raise NotASpool(path, "it does not begin as one")
+        raise NotASpool(path, "it does not begin with a spool's magic number")
     if header["version"] != _C["SPOOL_VERSION"]:
         raise SpoolVersion(path, f"{header['version']}, and this program reads version {_C['SPOOL_VERSION']}")
     if header["chunk_bytes"] != CHUNK_BYTES or header["ring_entries"] != _C["SPOOL_RING"]:
-        raise NotASpool(path, "its chunk size or its ring size is wrong")
+        raise NotASpool(path, "its chunk size or ring size is wrong")
 
 
 def _records(chunks: Iterable[Chunk]) -> Records:
-    """The records of ``chunks``, as if more of them followed."""
+    """The records of ``chunks``, with ``last`` = False."""
     reading = _Reading()
     for chunk in chunks:
         _read_records(chunk, reading)
@@ -221,11 +224,11 @@ def _records(chunks: Iterable[Chunk]) -> Records:
 
 
 def _read_records(chunk: Chunk, reading: _Reading) -> None:
-    lines, process = chunk.lines, chunk.process
+    slots, process = chunk.slots, chunk.process
     if process > _LAST_ID:
         reading.damaged += 1
         return
-    heads = lines[:, :4].copy().view("<u4").ravel()
+    heads = slots[:, :4].copy().view("<u4").ravel()
     starts, long_starts, damaged = _record_starts(heads)
     reading.damaged += damaged
     kinds = heads & 0xFFFF
@@ -234,15 +237,16 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
         if short in _BULK_KINDS:
             found = np.flatnonzero(starts & (kinds == number))
             if len(found):
-                reading.bulk[short].append((lines[found], np.full(len(found), process, np.int32)))
+                reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
     for at in long_starts:
         name = record_kinds().get(int(kinds[at]), "").removeprefix("record_")
         if name in _PAYLOAD_KINDS:
-            reading.payload[name].append(_with_payload(name, process, lines[at : at + (int(heads[at]) >> 16)]))
+            reading.payload[name].append(_with_payload(name, process, slots[at : at + (int(heads[at]) >> 16)]))
 
 
 def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], list[int], int]:
-    """Which lines begin a record, those of them that may have a payload, and how many records are damaged."""
+    """For each slot whether a record begins there, the slots of records that may have a payload, and the number of damaged
+    records."""
     kinds, counts = heads & 0xFFFF, heads >> 16
     starts = counts > 0
     damaged = int(np.count_nonzero(kinds[counts == 0]))
@@ -254,7 +258,7 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
         if at < end:
             continue
         end = at + int(counts[at])
-        damaged -= int(np.count_nonzero(kinds[at + 1 : end][counts[at + 1 : end] == 0]))  # payload, not heads
+        damaged -= int(np.count_nonzero(kinds[at + 1 : end][counts[at + 1 : end] == 0]))  # these are payload, not heads
         starts[at + 1 : end] = False
         if end > len(heads):
             starts[at] = False
@@ -265,31 +269,31 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
     return starts & ~unknown, long_starts, damaged + int(np.count_nonzero(unknown))
 
 
-def _with_payload(name: str, process: int, lines: Lines) -> WithPayload:
-    record = lines[0].view(struct_dtype(f"record_{name}"))[0]
-    return WithPayload(process, record.copy(), lines[1:].tobytes())
+def _with_payload(name: str, process: int, slots: Slots) -> WithPayload:
+    record = slots[0].view(struct_dtype(f"record_{name}"))[0]
+    return WithPayload(process, record.copy(), slots[1:].tobytes())
 
 
-def _bulk(name: str, parts: list[tuple[Lines, npt.NDArray[np.int32]]]) -> Bulk:
+def _bulk(name: str, parts: list[tuple[Slots, npt.NDArray[np.int32]]]) -> Bulk:
     dtype = struct_dtype(f"record_{name}")
     if not parts:
         return Bulk(np.empty(0, dtype), np.empty(0, np.int32))
-    records = np.concatenate([lines for lines, _ in parts]).view(dtype).ravel()
+    records = np.concatenate([slots for slots, _ in parts]).view(dtype).ravel()
     process = np.concatenate([process for _, process in parts])
-    parts.clear()  # exact allocation samples are many: not all of them twice in memory
+    parts.clear()  # exact mode has millions of allocation samples: do not keep them in memory twice
     found = Bulk(records, process)
     return by_time(found) if "t_ns" in (dtype.names or ()) else found
 
 
 def _types(found: list[WithPayload]) -> tuple[dict[int, str], int]:
-    """Names of types by hash (bytes that are not UTF-8 as escapes), and how many records did not hold their name."""
+    """Names of types by hash (bytes that are not UTF-8 as escapes), and the number of records without their whole name."""
     whole = [each for each in found if int(each.record["name_bytes"]) <= len(each.payload)]
     names = {int(each.record["type"]): each.payload[: int(each.record["name_bytes"])] for each in whole}
     return {key: name.decode("utf-8", "backslashreplace") for key, name in names.items()}, len(found) - len(whole)
 
 
 def _best(processes: dict[int, list[WithPayload]]) -> tuple[CodeObject | None, bool]:
-    """The code object from the process that wrote most of it, None without its names; and whether it is whole."""
+    """The code object from the process that wrote most of it, None without its names; and whether it is complete."""
     wholes = [_join(found) for found in processes.values()]
     return _code_object(*max(wholes, key=lambda each: len(each[1]) / max(1, int(each[0]["total_bytes"]))))
 
@@ -305,17 +309,15 @@ def _join(parts: list[WithPayload]) -> tuple[np.void, bytes]:
 
 
 def _code_object(record: np.void, whole: bytes) -> tuple[CodeObject | None, bool]:
-    """The code object, None without its names; and whether it is whole."""
+    """The code object, None without its names; and whether it is complete."""
     sizes = [int(record[name]) for name in ("file_bytes", "name_bytes", "line_table_bytes", "bytecode_bytes")]
     ends = [sum(sizes[: n + 1]) for n in range(4)]
     if len(whole) < ends[1]:
         return None, False
     complete = len(whole) >= ends[3]
     code = CodeObject(
-        hash=int(record["code"]),
         python_version=int(record["python_version"]),
         first_line=int(record["first_line"]),
-        flags=int(record["code_flags"]),
         file=_text(whole[: ends[0]], int(record["file_kind"])),
         name=_text(whole[ends[0] : ends[1]], int(record["name_kind"])),
         line_table=whole[ends[1] : ends[2]] if len(whole) >= ends[2] else b"",
@@ -325,7 +327,7 @@ def _code_object(record: np.void, whole: bytes) -> tuple[CodeObject | None, bool
 
 
 def _text(data: bytes, kind: int) -> str:
-    """A string of CPython's: 1, 2 or 4 bytes a character. Lone surrogates (undecodable file names) are kept."""
+    """A string in CPython's encoding with ``kind`` bytes per character. Lone surrogates (undecodable file names) are kept."""
     encoding = {1: "latin-1", 2: "utf-16-le", 4: "utf-32-le"}.get(kind, "latin-1")
     try:
         return data.decode(encoding, "surrogatepass" if kind > 1 else "strict")

@@ -1,4 +1,4 @@
-"""Files of a recording's folder: only regular ones are read, whatever somebody has put in their place."""
+"""Opens files of a recording's folder safely: links, pipes and devices that someone has put in their place are not read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import BinaryIO
 
 
 def open_regular(path: Path) -> BinaryIO | None:
-    """The regular file at ``path``, to be read; None where there is none: a link, a folder, a pipe that nobody fills."""
+    """The file at ``path``, opened for reading; None unless it is a regular file that can be opened."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -20,8 +20,8 @@ def open_regular(path: Path) -> BinaryIO | None:
     return os.fdopen(descriptor, "rb")
 
 
-def stored_bytes(path: Path) -> bytes:
-    """What the file at ``path`` holds; nothing where there is no regular file, or the disk has lost it."""
+def read_regular(path: Path) -> bytes:
+    """The contents of the file at ``path``; b"" unless it is a regular file that can be read."""
     file = open_regular(path)
     if file is None:
         return b""

@@ -1,1 +1,1 @@
-"""The trace: the columns of its one Parquet file, how it is written and how it is checked."""
+"""The trace, one Parquet file: its columns, its writer, and the check of its integrity."""

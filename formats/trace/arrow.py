@@ -1,4 +1,4 @@
-"""Rows as Arrow tables and as Parquet, for people who go on with other tools. Imported only where that is asked for."""
+"""Converts rows to Arrow tables and Parquet, for use with other tools. Imported only on demand, because it loads pyarrow."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _TYPES = {"int": pa.int64(), "float": pa.float64(), "str": pa.string(), "bool": 
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> pa.Table:
-    """``rows`` as a table. ``columns``: names, each with the name of its Python type; others than numbers, texts and
-    truth values get the type of what they hold."""
+    """``rows`` as a table. ``columns``: name → Python type, "int", "float", "str" or "bool"; for any other type Arrow infers
+    one from the values."""
     arrays = {name: pa.array([row[name] for row in rows], _TYPES.get(kind)) for name, kind in columns.items()}
     return pa.table(arrays)
 

@@ -1,4 +1,4 @@
-"""Two compact forms of a column, for tables that are handed to the writer (pyarrow stays in the writer)."""
+"""Two compact forms of a column for the writer's tables, so that only the writer has to import pyarrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 @dataclass(frozen=True)
 class Coded:
-    """A text column as codes into its distinct values: ``codes`` int32[rows], -1 = null."""
+    """A text column as indices into its distinct values: ``codes`` int32[rows], -1 = null."""
 
     codes: npt.NDArray[np.int32]
     values: Sequence[str]
@@ -19,7 +19,7 @@ class Coded:
 
 @dataclass(frozen=True)
 class Lists:
-    """A list<int32> column: row i is ``items[offsets[i]:offsets[i + 1]]``; both int32, offsets[rows + 1]."""
+    """A list<int32> column: row i is ``items[offsets[i]:offsets[i + 1]]``. Both are int32; there are rows + 1 offsets."""
 
     items: npt.NDArray[np.int32]
     offsets: npt.NDArray[np.int32]

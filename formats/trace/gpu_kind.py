@@ -1,4 +1,4 @@
-"""The kind ``gpu``: what the driver of the GPUs tells."""
+"""The kind ``gpu``: figures that the driver of the GPUs reports."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from .kinds import Column, Kind
 
 GPU = Kind(
     "gpu",
-    "what a GPU did, as its driver tells it: how busy it was over an interval, or the memory that every look in an interval met. t_ns = start of the interval; process: whose work, of scope device: the one recorded process that uses it",
+    "a GPU sample as the driver reports it: the utilisation over an interval, or the memory in use at every observation in an interval. t_ns = start of the interval; process: the process that used the device; for scope device, the only recorded process that uses it",
     ("t_ns", "process"),
     (
-        Column("device", "int32", "", "place of the device in the setting gpu_devices, from 0"),
-        Column("scope", "string", "", "process (what this process did with the device) or device (whoever did it)"),
-        Column("duration_ns", "int64", "ns", "length of the interval: of utilisation, what the driver averages over"),
-        Column("busy_ns", "int64", "ns", "for how much of it kernels ran: utilisation times duration", "about memory"),
+        Column("device", "int32", "", "index of the device in the setting gpu_devices, from 0"),
+        Column("scope", "string", "", "process (use of the device by this process) or device (use by any process)"),
+        Column("duration_ns", "int64", "ns", "length of the interval; for utilisation, the driver's averaging period"),
+        Column(
+            "busy_ns", "int64", "ns", "time in it during which kernels ran: utilisation times duration", "about memory"
+        ),
         Column(
             "memory_bytes",
             "int64",
             "bytes",
-            "memory of the process on the device, or in use on the device",
+            "device memory of the process, or in use on the whole device",
             "about utilisation",
         ),
         Column(
             "charged",
             "bool",
             "",
-            "it counts as the program's; false for the whole of a device whose processes are told apart, or that the program does not use",
+            "whether it counts for the program; false for a whole device when its processes are also reported one by one, or when the program does not use it",
         ),
     ),
 )

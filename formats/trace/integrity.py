@@ -1,8 +1,8 @@
-"""Is this file a trace, and is every bit of it as it was written?
+"""Checks that a file is a trace and that every bit of it is as it was written.
 
-DuckDB reads many a damaged Parquet file without an error, so the file metadata of a trace holds a CRC-32 of the whole
-file: eight lower-case hex digits, computed with those eight digits as :data:`PLACEHOLDER` and patched in afterwards.
-Needs nothing but the standard library, so that a reader can check before it loads anything.
+DuckDB reads many damaged Parquet files without an error. Therefore the file metadata of a trace holds a CRC-32 of the whole
+file: eight lower-case hex digits, computed with :data:`PLACEHOLDER` in their place and patched in afterwards. This module
+needs only the standard library, so that a reader can check a file before it loads other modules.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PIECE_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class TraceHeader:
-    """What the file metadata says of a trace: format version ("1.0") and trace id (hex)."""
+    """From the file metadata of a trace: format version ("1.0") and trace id (hex)."""
 
     version: str
     trace_id: str
@@ -59,27 +59,27 @@ def check_trace(path: Path) -> TraceHeader:
         os.close(descriptor)
 
 
-def frames_told(path: Path) -> int | None:
-    """How many frames the stacks of the trace have together, by its metadata; None where that does not say so, or there is
-    no such trace. Checks nothing: good for planning."""
+def stored_frames(path: Path) -> int | None:
+    """The number of frames of all stacks together, from the file metadata of the trace at ``path``; None where it is not
+    there, or where there is no trace. The file is not checked: use it only to plan memory."""
     try:
         descriptor = _open(path)
     except TraceFileError:
         return None
     try:
         with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-            _, told = _find(data, schema.METADATA_FRAMES, *_framed_footer(path, data))
-    except (OSError, ValueError, TraceFileError):  # an empty file is a ValueError
+            _, digits = _find(data, schema.METADATA_FRAMES, *_framed_footer(path, data))
+    except (OSError, ValueError, TraceFileError):  # mmap raises ValueError for an empty file
         return None
     finally:
         os.close(descriptor)
-    return int(told) if told.isdigit() else None
+    return int(digits) if digits.isdigit() else None
 
 
 def seal(descriptor: int) -> None:
     """Computes the CRC-32 of the finished file and patches it over the placeholder.
 
-    Raises ValueError when the file has no placeholder where it belongs.
+    Raises ValueError when the file metadata has no placeholder.
     """
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
         start, end = _footer(data)
@@ -114,7 +114,7 @@ def _check(path: Path, data: mmap.mmap) -> TraceHeader:
     after = crc_at + len(PLACEHOLDER)
     before_it = _crc(data, 0, crc_at)
     if _digits(_crc(data, after, len(data), zlib.crc32(PLACEHOLDER, before_it))) != stored:
-        raise TraceDamaged(path, "its checksum does not fit its contents")
+        raise TraceDamaged(path, "its checksum does not match its contents")
     if not _readable(version.decode("ascii", "replace")):
         raise TraceTooNew(path, version.decode("ascii", "replace"))
     return TraceHeader(version.decode(), trace_id.decode("ascii", "replace"))
@@ -138,7 +138,7 @@ def _footer(data: mmap.mmap) -> tuple[int, int]:
 
 
 def _find(data: mmap.mmap, key: str, start: int, end: int) -> tuple[int, bytes]:
-    """Offset and bytes of the value of ``key`` in the footer; (-1, b"") if it is not there."""
+    """Offset and bytes of the value of ``key`` in the footer; (-1, b"") if the key is not there."""
     pattern = _STRING_FIELD + bytes([len(key)]) + key.encode() + _STRING_FIELD
     at = data.rfind(pattern, start, end)
     if at < 0:
@@ -149,7 +149,8 @@ def _find(data: mmap.mmap, key: str, start: int, end: int) -> tuple[int, bytes]:
 
 
 def _crc(data: mmap.mmap, begin: int, end: int, crc: int = 0) -> int:
-    """CRC-32 of a range, going on from ``crc``. What was read is let go: the pages of a mapped file count as ours."""
+    """CRC-32 of a range, continued from ``crc``. Pages are released after they were read, because the pages of a mapped file
+    count towards our resident set."""
     with memoryview(data) as view:
         for piece in range(begin - begin % _PIECE_BYTES, end, _PIECE_BYTES):
             with view[max(piece, begin) : min(piece + _PIECE_BYTES, end)] as part:

@@ -1,8 +1,8 @@
-"""Which rows share a row group of a trace, as Arrow arrays.
+"""Divides the rows of a trace into row groups, as Arrow arrays.
 
-A recording of one part is laid out as a whole: every kind with fewer than :data:`SHARED_BELOW_ROWS` rows shares the first
-row group, a larger kind has row groups of its own. The rows of more parts wait until there are :data:`JOINED_ROWS` of their
-kind; what waits at the end is laid out like the only part.
+In a recording of one part, all kinds with fewer than :data:`SHARED_BELOW_ROWS` rows share the first row group, and a larger
+kind has row groups of its own. In a recording of more parts, rows wait until there are :data:`JOINED_ROWS` of their kind;
+the rows that wait at the end are divided like those of a single part.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyarrow as pa
 from . import schema
 from .columns import Coded, Lists
 
-#: Kinds with fewer rows than this share one row group: each row group costs about 9 KB of footer.
+#: Kinds with fewer rows than this share one row group, because each row group takes about 9 KB in the footer.
 SHARED_BELOW_ROWS = 20_000
 #: Rows of a row group of a larger kind (DuckDB's own default).
 GROUP_ROWS = 122_880
-#: Fewer rows than this wait for more of their kind. A part has 65,000 at most, most often half of that, and what the footer
-#: says of a row group takes 0.15 MB of memory until it is written, then 0.1 MB more (docs/design/spool.md).
+#: Fewer rows than this wait for more of their kind. A part has at most 65,000 rows, often half of that, and the metadata of
+#: a row group takes 0.15 MB of memory until the footer is written, then 0.1 MB more (docs/design/spool.md).
 JOINED_ROWS = 92_160
 
 TYPES: dict[str, pa.DataType] = {
@@ -35,7 +35,8 @@ TYPES: dict[str, pa.DataType] = {
     "list<int32>": pa.list_(pa.field("element", pa.int32())),
 }
 
-Values = Any  #: a sequence, a numpy array (masked or not), a pyarrow array, Coded or Lists; None or masked = null
+#: A sequence, a numpy array (masked or not), a pyarrow array, Coded or Lists. None and masked elements are null.
+Values = Any
 Tables = Mapping[str, Mapping[str, Values]]
 
 
@@ -49,14 +50,14 @@ class Block:
 
 
 def row_groups(parts: Iterable[Tables]) -> Iterator[list[Block]]:
-    """The rows of all parts in their order; at least one row group. Raises ValueError for tables that do not fit the
+    """The row groups for the rows of all parts, in order; at least one. Raises ValueError for tables that do not match the
     schema."""
     waiting: dict[str, list[Block]] = {kind.name: [] for kind in schema.KINDS}
     remaining = iter(parts)
     _add(next(remaining, {}), waiting)
     while (tables := next(remaining, None)) is not None:
         _add(tables, waiting)
-        del tables  # not held while they are written
+        del tables  # so that they are not in memory while row groups are written
         for name in waiting:
             if _rows(waiting[name]) >= JOINED_ROWS:
                 yield from _full_groups(waiting, name)
@@ -65,7 +66,7 @@ def row_groups(parts: Iterable[Tables]) -> Iterator[list[Block]]:
 
 def _add(tables: Tables, waiting: dict[str, list[Block]]) -> None:
     if unknown := set(tables) - set(waiting):
-        raise ValueError(f"no such kind: {', '.join(sorted(unknown))}")
+        raise ValueError(f"unknown kind: {', '.join(sorted(unknown))}")
     for name, columns in tables.items():
         block = _block(schema.kind(name), columns)
         if block.rows:
@@ -73,7 +74,7 @@ def _add(tables: Tables, waiting: dict[str, list[Block]]) -> None:
 
 
 def _full_groups(waiting: dict[str, list[Block]], name: str) -> Iterator[list[Block]]:
-    """Takes what waits of a kind; too few rows for a row group of their own go on waiting."""
+    """Row groups from the waiting rows of a kind; a rest that is too small for one keeps waiting."""
     block = _joined(waiting[name])
     while block.rows >= JOINED_ROWS:
         group, block = _split(block, GROUP_ROWS)
@@ -83,7 +84,7 @@ def _full_groups(waiting: dict[str, list[Block]], name: str) -> Iterator[list[Bl
 
 
 def _last_groups(waiting: dict[str, list[Block]]) -> Iterator[list[Block]]:
-    """Takes all that waits."""
+    """Row groups from all waiting rows."""
     found = [blocks for blocks in waiting.values() if blocks]
     shared = [_joined(blocks) for blocks in found if _rows(blocks) < SHARED_BELOW_ROWS]
     if shared or not found:
@@ -143,8 +144,8 @@ def _array(values: Values, wanted: pa.DataType) -> pa.Array:
 
 
 def _joined(blocks: list[Block]) -> Block:
-    """The rows of ``blocks``, which are of one kind, one after the other. Empties them column by column: not all of them
-    twice in memory."""
+    """The rows of ``blocks``, which are of one kind, one after the other. The blocks are emptied column by column, so that
+    their rows are not in memory twice."""
     kind, rows = blocks[0].kind, sum(block.rows for block in blocks)
     arrays = {}
     for name, wanted in _types(kind).items():
@@ -156,7 +157,7 @@ def _joined(blocks: list[Block]) -> Block:
 
 
 def _split(block: Block, rows: int) -> tuple[Block, Block]:
-    """The first ``rows`` rows, or all if they are fewer, and the others."""
+    """The first ``rows`` rows, or all if there are fewer, and the rest."""
     first = min(rows, block.rows)
     head = {name: array[:first] for name, array in block.arrays.items()}
     tail = {name: array[first:] for name, array in block.arrays.items()}

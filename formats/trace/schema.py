@@ -1,16 +1,16 @@
 """The columns of a trace, as plain data.
 
-One Parquet file, one table. The columns of :data:`COMMON` stand at the top level; the rest of each record lives in one
-struct column per kind, null on rows of every other kind. Everything that reads or writes a trace derives from
-:data:`KINDS` (struct column: :attr:`Kind.struct`): the writer's Arrow schema, the views of the analysis, and ``docs/trace-format.md``.
+A trace is one Parquet file with one table. The columns of :data:`COMMON` are at the top level; the rest of each row is in one
+struct column per kind (:attr:`Kind.struct`), which is null on rows of every other kind. Everything that reads or writes a
+trace derives from :data:`KINDS`: the writer's Arrow schema, the views of the analysis, and ``docs/trace-format.md``.
 
-Types are named as Arrow names them. Whole numbers are signed (Spark reads unsigned ones as decimals); times are int64
-nanoseconds from the start of the recording.
+Types have Arrow's names. Integers are signed, because Spark reads unsigned ones as decimals. Times are int64 nanoseconds
+from the start of the recording.
 """
 
 from __future__ import annotations
 
-from .cuda_kinds import DEVICE_KINDS
+from .cuda_kinds import CUDA_KINDS
 from .gpu_kind import GPU
 from .kinds import COMMON as COMMON
 from .kinds import Column as Column
@@ -30,22 +30,22 @@ METADATA_FRAMES = "scalene_trace.frames"
 KINDS: tuple[Kind, ...] = (
     Kind(
         "cpu",
-        "a CPU tick: the thread was interrupted at this moment, while it used the CPU",
+        "a CPU tick: the thread was interrupted at this time, while it was using the CPU",
         ("t_ns", "process", "thread", "stack"),
         (
             Column(
                 "user_ns",
                 "int64",
                 "ns",
-                "user CPU time that this tick stands for, as sampled (see thread.cpu_ns for the exact sum)",
+                "user CPU time that this tick represents (thread.cpu_ns has the exact sum)",
             ),
-            Column("system_ns", "int64", "ns", "kernel CPU time that this tick stands for"),
+            Column("system_ns", "int64", "ns", "kernel CPU time that this tick represents"),
             Column("clock_ns", "int64", "ns", "the thread's CPU clock at the tick, from the thread's first record"),
             Column(
                 "pc_class",
                 "string",
                 "",
-                "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and the like), extension, shim, unknown (JIT code)",
+                "image of the interrupted instruction: eval (the bytecode loop), interpreter, support (libc and similar), extension, shim, unknown (JIT code)",
             ),
             Column(
                 "pc_module", "int32", "", "id of the module row of the interrupted instruction", "in no known image"
@@ -61,34 +61,37 @@ KINDS: tuple[Kind, ...] = (
                 "extension_module",
                 "int32",
                 "",
-                "module of the first return address of an extension on the native stack, before the bytecode loop",
-                "none was there",
+                "id of the module row of the first return address in an extension on the native stack, before the bytecode loop",
+                "there was none",
             ),
             Column(
-                "extension_offset", "int64", "bytes", "ELF virtual address of that return address", "none was there"
+                "extension_offset", "int64", "bytes", "ELF virtual address of that return address", "there was none"
             ),
             Column(
                 "opcode",
                 "string",
                 "",
-                "instruction that the innermost frame was executing, specialised form as it stood in memory",
-                "no frame, or not read",
+                "instruction that the innermost frame was executing, in its specialized form",
+                "no frame, or it could not be read",
             ),
-            Column("eval_found", "bool", "", "the scan of the native stack met the bytecode loop"),
+            Column("eval_found", "bool", "", "the scan of the native stack reached the bytecode loop"),
             Column(
-                "vectorcall", "bool", "", "... and before it a return address in PyObject_Vectorcall or PyObject_Call*"
+                "vectorcall",
+                "bool",
+                "",
+                "before the bytecode loop there was a return address in PyObject_Vectorcall or PyObject_Call*",
             ),
-            Column("tp_call", "bool", "", "... or in _PyObject_MakeTpCall"),
-            Column("frame_setup", "bool", "", "... or in code that sets up or clears a Python frame (3.10)"),
+            Column("tp_call", "bool", "", "the same for _PyObject_MakeTpCall"),
+            Column("frame_setup", "bool", "", "the same for code that sets up or clears a Python frame (3.10)"),
             Column("has_python", "bool", "", "the thread has a Python thread state"),
             Column("gc", "bool", "", "a garbage collection was running"),
-            Column("torn", "bool", "", "the frames could not be read consistently: the stack is missing"),
-            Column("system_only", "bool", "", "from the timer that carries kernel time only"),
+            Column("torn", "bool", "", "the frames could not be read consistently, so the stack is missing"),
+            Column("system_only", "bool", "", "from the timer that counts kernel time only"),
         ),
     ),
     Kind(
         "wait",
-        "a wait of a thread, seen from outside the program; a long one may be in pieces. t_ns = start",
+        "a wait of a thread, observed from outside of the program; a long wait may have several rows. t_ns = start",
         ("t_ns", "process", "thread", "stack"),
         (
             Column("duration_ns", "int64", "ns", "how long the thread waited"),
@@ -96,43 +99,48 @@ KINDS: tuple[Kind, ...] = (
                 "span_ns",
                 "int64",
                 "ns",
-                "from start to end: more than duration_ns where the thread ran for moments in between",
+                "from start to end; more than duration_ns if the thread ran for short times in between",
             ),
             Column(
                 "class",
                 "string",
                 "",
-                "sleep (blocked in a system call: a lock, a socket, sleep, poll, a child), disk (uninterruptible), runnable (wants the CPU and does not get it), gil (blocked on the interpreter's lock)",
+                "sleep (blocked in a system call: a lock, a socket, sleep, poll, a child), disk (uninterruptible), runnable (ready, but without a CPU), gil (blocked on the interpreter's lock)",
             ),
             Column(
                 "syscall",
                 "int32",
                 "",
-                "number of the system call when the wait was met",
-                "outside of system calls, or runnable",
+                "number of the system call when the wait was observed",
+                "not in a system call, or runnable",
             ),
-            Column("looks", "int64", "", "how often the thread was found waiting there; 0 = no look met it"),
+            Column(
+                "looks",
+                "int64",
+                "",
+                "number of observations that found the thread waiting there; 0 = between two of them",
+            ),
         ),
     ),
     Kind(
         "task",
-        "an asyncio task that was suspended, seen from outside the program; a long suspension may be in pieces. t_ns = start. thread: runs its event loop. stack: from what is awaited out to the task's coroutine",
+        "an asyncio task that was suspended, observed from outside of the program; a long suspension may have several rows. t_ns = start; thread: the one that runs its event loop; stack: from the innermost await out to the task's coroutine",
         ("t_ns", "process", "thread", "stack"),
         (
             Column(
                 "duration_ns",
                 "int64",
                 "ns",
-                "how long it was suspended there; where one task stands for several (loss tasks_sampled), theirs together",
+                "how long it was suspended there; if one task represents several (loss tasks_sampled), the sum over all of them",
             ),
             Column("span_ns", "int64", "ns", "from start to end"),
-            Column("task", "int32", "", "counts the tasks that were met in the recording, from 1"),
-            Column("name", "string", "", "the task's name when it was first met suspended", "could not be read"),
+            Column("task", "int32", "", "number of the task in the order of first observation, from 1"),
+            Column("name", "string", "", "the task's name when it was first observed suspended", "could not be read"),
         ),
     ),
     Kind(
         "memory",
-        "a footprint sample: allocated minus freed bytes moved by the threshold since the last sample of the process",
+        "a footprint sample: allocated minus freed bytes changed by the threshold since the last sample of the process",
         ("t_ns", "process", "thread", "stack"),
         (
             Column("net_bytes", "int64", "bytes", "allocated minus freed since the last sample"),
@@ -148,36 +156,36 @@ KINDS: tuple[Kind, ...] = (
                 "bytes",
                 "the part of the footprint that went through Python's allocators",
             ),
-            Column("allocated_bytes", "int64", "bytes", "allocated since the last sample, gross"),
+            Column("allocated_bytes", "int64", "bytes", "allocated since the last sample, without subtracting frees"),
             Column("python_allocated_bytes", "int64", "bytes", "the part of it that went through Python's allocators"),
         ),
     ),
     Kind(
         "alloc",
-        "an allocation that was sampled, with its life; or one that set a new maximum of the footprint",
+        "an allocation that was sampled, with its life; or an allocation that set a new maximum of the footprint",
         ("t_ns", "process", "thread", "stack"),
         (
-            Column("size_bytes", "int64", "bytes", "as requested; of this part, where the row is a part"),
-            Column("usable_bytes", "int64", "bytes", "as the allocator gave it; of this part, where the row is a part"),
+            Column("size_bytes", "int64", "bytes", "as requested; of this part, if the row is a part"),
+            Column("usable_bytes", "int64", "bytes", "as the allocator gave it; of this part, if the row is a part"),
             Column(
                 "block_bytes",
                 "int64",
                 "bytes",
-                "usable bytes of the whole mapping, where it was unmapped in parts and each part has a row",
+                "usable bytes of the whole mapping, if it was unmapped in parts, which have a row each",
                 "the row is the whole block",
             ),
             Column(
                 "interval_bytes",
                 "int64",
                 "bytes",
-                "sampling interval i: a block of b usable bytes was taken with the chance 1 - exp(-b / i); 1 = all were",
+                "sampling interval i: a block of b usable bytes was sampled with probability 1 - exp(-b / i); 1 = all were",
                 "not sampled: recorded because it set a new maximum",
             ),
             Column(
                 "life_interval_bytes",
                 "int64",
                 "bytes",
-                "the interval that holds for its life (larger than interval_bytes where the table of live samples was thinned)",
+                "the interval that applies to its life (larger than interval_bytes if the table of live samples was thinned)",
                 "its life was not followed, or it was not sampled",
             ),
             Column(
@@ -185,9 +193,9 @@ KINDS: tuple[Kind, ...] = (
                 "int64",
                 "ns",
                 "from allocation to free",
-                "not freed while recorded: alive at the end of its process, or not followed",
+                "not freed during the recording: alive at the end of its process, or not followed",
             ),
-            Column("free_stack", "int32", "", "id of the stack that freed it", "not freed, or no Python stack"),
+            Column("free_stack", "int32", "", "id of the stack row that freed it", "not freed, or no Python stack"),
             Column(
                 "survived",
                 "int64",
@@ -200,7 +208,7 @@ KINDS: tuple[Kind, ...] = (
                 "allocator",
                 "string",
                 "",
-                "what gave it: malloc, calloc, realloc, reallocarray, memalign, posix_memalign, aligned_alloc, valloc, pvalloc, mmap, mremap, mprotect (a reservation made accessible), pymalloc, chunk (of the frame stack)",
+                "function that allocated it: malloc, calloc, realloc, reallocarray, memalign, posix_memalign, aligned_alloc, valloc, pvalloc, mmap, mremap, mprotect (a reservation made accessible), pymalloc, chunk (of the frame stack)",
             ),
             Column("python", "bool", "", "it went through one of Python's allocators"),
             Column(
@@ -208,25 +216,25 @@ KINDS: tuple[Kind, ...] = (
                 "string",
                 "",
                 "name of the Python object's type, as tp_name has it",
-                "no Python object, or not known",
+                "not a Python object, or unknown",
             ),
-            Column("maximum", "bool", "", "the footprint reached a new maximum with it"),
+            Column("maximum", "bool", "", "the footprint reached a new maximum with this allocation"),
         ),
     ),
     Kind(
         "copy",
-        "a copy sample: what memcpy and memmove of the thread copied since its last one",
+        "a copy sample: the bytes that memcpy and memmove of the thread have copied since its last sample",
         ("t_ns", "process", "thread", "stack"),
         (Column("bytes", "int64", "bytes", "copied"),),
     ),
-    *DEVICE_KINDS,
+    *CUDA_KINDS,
     Kind(
         "gc",
-        "garbage collections that ended since the row before, of the same process; noticed at samples, at most every 100 ms",
+        "garbage collections that ended since the previous row of the same process; checked at samples, at most every 100 ms",
         ("t_ns", "process", "thread"),
         (
-            Column("generation0", "int64", "", "collections of the youngest generation alone"),
-            Column("generation1", "int64", "", "collections of the two younger ones"),
+            Column("generation0", "int64", "", "collections of the youngest generation only"),
+            Column("generation1", "int64", "", "collections of the two younger generations"),
             Column("generation2", "int64", "", "full collections"),
             Column("collected", "int64", "", "objects collected"),
             Column("uncollectable", "int64", "", "objects found uncollectable"),
@@ -234,7 +242,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "heap",
-        "what a process's memory consists of: now and then, at new maxima, and at its end",
+        "the parts of a process's memory, recorded at intervals, at new maxima, and at its end",
         ("t_ns", "process"),
         (
             Column("footprint_bytes", "int64", "bytes", "usable bytes of all live blocks and mappings"),
@@ -244,7 +252,7 @@ KINDS: tuple[Kind, ...] = (
                 "untouched_bytes",
                 "int64",
                 "bytes",
-                "the part of mapped_bytes that was not resident when it was last looked at, at most a second before",
+                "the part of mapped_bytes that was not resident when last checked, at most a second before",
             ),
             Column("reserved_bytes", "int64", "bytes", "mapped without access or reserve: address space, not memory"),
             Column("arena_bytes", "int64", "bytes", "arenas of pymalloc"),
@@ -262,13 +270,13 @@ KINDS: tuple[Kind, ...] = (
                 "int64",
                 "bytes",
                 "the part of it that is backed by files or shared (libraries, file mappings, shared memory)",
-                "written by an older recorder",
+                "recorded by an older version",
             ),
         ),
     ),
     Kind(
         "process",
-        "a process, or rather an image: exec starts a new one. t_ns = start",
+        "an image of a process: exec starts a new one. t_ns = start",
         ("t_ns", "process"),
         (
             Column("pid", "int64", "", "the system's process id"),
@@ -276,16 +284,20 @@ KINDS: tuple[Kind, ...] = (
             Column("parent", "int32", "", "id of the forking process, or of the image before exec", "not recorded"),
             Column("cause", "string", "", "root, fork, exec or spawn"),
             Column("executable", "string", "", "path of the executable"),
-            Column("command", "list<string>", "", "command line", "left out with --no-argv"),
+            Column("command", "list<string>", "", "command line", "not recorded: --no-argv"),
             Column("python_version", "string", "", "version of the interpreter", "no Python in this image"),
             Column("stacks", "bool", "", "Python stacks could be read"),
-            Column("end_ns", "int64", "ns", "when it ended", "it did not say (killed, or still running)"),
-            Column("end", "string", "", "exit, quick_exit (_exit) or exec", "it did not say"),
-            Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "not known"),
-            Column("user_ns", "int64", "ns", "exact user CPU time of the image", "it did not say"),
-            Column("system_ns", "int64", "ns", "exact kernel CPU time of the image", "it did not say"),
+            Column("end_ns", "int64", "ns", "time of its end", "no end was recorded (killed, or still running)"),
+            Column("end", "string", "", "exit, quick_exit (_exit) or exec", "no end was recorded"),
+            Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "unknown"),
+            Column("user_ns", "int64", "ns", "exact user CPU time of the image", "no end was recorded"),
+            Column("system_ns", "int64", "ns", "exact kernel CPU time of the image", "no end was recorded"),
             Column(
-                "peak_rss_bytes", "int64", "bytes", "the kernel's high-water mark of its resident set", "it did not say"
+                "peak_rss_bytes",
+                "int64",
+                "bytes",
+                "high-water mark of its resident set, from the kernel",
+                "no end was recorded",
             ),
             Column(
                 "start_footprint_bytes",
@@ -293,7 +305,7 @@ KINDS: tuple[Kind, ...] = (
                 "bytes",
                 "footprint at the start (a forked child inherits its parent's)",
             ),
-            Column("end_footprint_bytes", "int64", "bytes", "footprint at the end", "it did not say"),
+            Column("end_footprint_bytes", "int64", "bytes", "footprint at the end", "no end was recorded"),
         ),
     ),
     Kind(
@@ -302,31 +314,33 @@ KINDS: tuple[Kind, ...] = (
         ("t_ns", "process", "thread"),
         (
             Column("tid", "int64", "", "the system's thread id"),
-            Column("name", "string", "", "name as the kernel has it", "it did not end while recorded"),
-            Column("engine", "string", "", "what drives its ticks: perf, posix, none"),
-            Column("end_ns", "int64", "ns", "when it ended", "it did not end while recorded"),
+            Column("name", "string", "", "the kernel's name of the thread", "it did not end during the recording"),
+            Column("engine", "string", "", "source of its ticks: perf, posix, none"),
+            Column("end_ns", "int64", "ns", "time of its end", "it did not end during the recording"),
             Column(
                 "cpu_ns",
                 "int64",
                 "ns",
-                "exact CPU time, less what it used while paused; for a thread that did not end, up to its last tick",
+                "exact CPU time, without the time used while paused; for a thread that did not end, up to its last tick",
             ),
             Column(
                 "user_ns",
                 "int64",
                 "ns",
-                "the kernel's user part of it (tick-based on most kernels)",
-                "it did not end while recorded",
+                "user part of it, from the kernel (tick-based on most kernels)",
+                "it did not end during the recording",
             ),
-            Column("system_ns", "int64", "ns", "the kernel's system part of it", "it did not end while recorded"),
+            Column(
+                "system_ns", "int64", "ns", "system part of it, from the kernel", "it did not end during the recording"
+            ),
         ),
     ),
     Kind(
         "location",
-        "a line of a function: what frames point to",
+        "a line of a function, as frames refer to it",
         (),
         (
-            Column("id", "int32", "", "what stack.locations refers to"),
+            Column("id", "int32", "", "the id that stack.locations refers to"),
             Column("file", "string", "", "file name of the code object, as compiled"),
             Column("function", "string", "", "qualified name (3.10: plain name)"),
             Column("first_line", "int32", "", "first line of the function"),
@@ -335,11 +349,14 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "stack",
-        "a Python stack, id in column stack",
+        "a Python stack; the column stack has its id",
         ("stack",),
         (
             Column(
-                "hash", "int64", "", "over file, function, first line and line of every frame: equal in every trace"
+                "hash",
+                "int64",
+                "",
+                "over file, function, first line and line of every frame: equal stacks have equal hashes in all traces",
             ),
             Column("locations", "list<int32>", "", "location ids, innermost frame first"),
             Column("truncated", "bool", "", "deeper than the limit: the outermost frames are missing"),
@@ -353,12 +370,12 @@ KINDS: tuple[Kind, ...] = (
             Column("file", "string", "", "file name"),
             Column("function", "string", "", "qualified name"),
             Column("first_line", "int32", "", "first line"),
-            Column("python_version", "string", "", "which interpreter's instructions these are"),
+            Column("python_version", "string", "", "version of the interpreter that the instructions belong to"),
             Column(
                 "bytecode",
                 "binary",
                 "",
-                "as it stood in memory when first seen (3.11 on: specialised in part)",
+                "as in memory when first recorded (from 3.11 on partly specialized)",
                 "too large",
             ),
         ),
@@ -368,14 +385,14 @@ KINDS: tuple[Kind, ...] = (
         "a native image: the interpreter, libraries, extensions",
         (),
         (
-            Column("id", "int32", "", "what cpu.pc_module refers to"),
+            Column("id", "int32", "", "the id that cpu.pc_module refers to"),
             Column("path", "string", "", "path of the file"),
             Column("class", "string", "", "interpreter, support, extension or shim"),
         ),
     ),
     Kind(
         "symbol",
-        "a function of a native image, for the sampled addresses in [start_offset, end_offset): rows do not overlap",
+        "a function of a native image, for the sampled addresses in [start_offset, end_offset); rows do not overlap",
         (),
         (
             Column("module", "int32", "", "id of the module row"),
@@ -383,42 +400,44 @@ KINDS: tuple[Kind, ...] = (
                 "start_offset",
                 "int64",
                 "bytes",
-                "lowest ELF virtual address sampled in it (of a return address: one less)",
+                "lowest ELF virtual address sampled in it (for a return address: one less)",
             ),
-            Column("end_offset", "int64", "bytes", "behind the highest one"),
-            Column("name", "string", "", "as in the file's symbol table, without a version; mangled for C++ and Rust"),
+            Column("end_offset", "int64", "bytes", "one more than the highest one"),
+            Column(
+                "name", "string", "", "from the file's symbol table, without a symbol version; mangled for C++ and Rust"
+            ),
         ),
     ),
     Kind(
         "source",
-        "text of a source file that stacks point to",
+        "a source file that stacks refer to",
         (),
         (
             Column("file", "string", "", "as in location.file"),
             Column("text", "string", "", "the file's text at the end of the recording"),
-            Column("changed", "bool", "", "the file was modified after the recording began"),
+            Column("changed", "bool", "", "the file was modified after the start of the recording"),
         ),
     ),
     Kind(
         "mark",
-        "something that somebody said while recording: a mark, a pause, a changed setting",
+        "an event that the user or the program caused: a user mark, a pause, a changed setting",
         ("t_ns",),
         (
-            Column("what", "string", "", "mark (by the program, or from outside), pause or set"),
+            Column("what", "string", "", "mark (set by the program, or from outside), pause or set"),
             Column(
                 "text",
                 "string",
                 "",
-                "the mark's text; of set: what was set, as given (cpu-interval=1ms). Settings hold what was in force first",
+                "the mark's text; for set: the new setting as given (cpu-interval=1ms). The kind setting has the initial values",
             ),
             Column(
                 "end_ns",
                 "int64",
                 "ns",
-                "end of the block that is marked; end of the pause",
-                "a moment, or the end was not reached while recorded",
+                "end of the marked block; end of the pause",
+                "a single moment, or the end was not reached during the recording",
             ),
-            Column("pid", "int64", "", "pid of the program's process that set the mark", "came from outside"),
+            Column("pid", "int64", "", "pid of the program's process that set the mark", "set from outside"),
         ),
     ),
     GPU,
@@ -435,7 +454,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "loss",
-        "something that was not recorded, or not as well as it could be",
+        "something that was not recorded, or recorded with less precision",
         (),
         (
             Column("name", "string", "", "stable name"),
@@ -443,9 +462,9 @@ KINDS: tuple[Kind, ...] = (
                 "severity",
                 "string",
                 "",
-                "info (nothing is missing), loss (samples are missing), error (a whole kind is missing)",
+                "info (nothing is missing), loss (samples are missing), error (a whole kind of rows is missing)",
             ),
-            Column("count", "int64", "", "how often"),
+            Column("count", "int64", "", "number of times"),
             Column("text", "string", "", "one sentence"),
         ),
     ),
@@ -453,7 +472,7 @@ KINDS: tuple[Kind, ...] = (
 
 
 def kind(name: str) -> Kind:
-    """The kind called ``name``; KeyError if there is none."""
+    """The kind with this name. Raises KeyError if there is none."""
     for each in KINDS:
         if each.name == name:
             return each

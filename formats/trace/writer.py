@@ -1,11 +1,11 @@
-"""Writes a trace: one Parquet file, one table (the columns are those of :mod:`schema`).
+"""Writes a trace: one Parquet file with one table, whose columns are those of :mod:`.schema`.
 
-Layout: every kind of few rows shares the first row group, ordered by kind, then time; a larger kind has row groups of its
-own, sorted by time. Recordings that are larger than memory come in parts: their rows are joined into row groups
-(:mod:`row_groups`), sorted by time within each part, and successive parts are nearly in order. Times and ids are
-delta-coded, the rest is dictionary-coded; only ``kind`` and ``t_ns`` have statistics, and there is no Arrow schema in the
-footer: each of these was measured to make small traces smaller (docs/trace-format.md). The file metadata holds a CRC-32
-of the whole file, see :mod:`integrity`.
+All kinds with few rows share the first row group, ordered by kind, then time; a larger kind has row groups of its own,
+sorted by time. A recording that is larger than memory comes in parts, whose rows are joined into row groups
+(:mod:`.row_groups`): they are sorted by time within each part, and successive parts are nearly in order. Times and ids are
+delta-encoded, other columns are dictionary-encoded. Only ``kind`` and ``t_ns`` have statistics, and the footer has no Arrow
+schema. Measurements showed for each of these choices that it makes small traces smaller (docs/trace-format.md). The file
+metadata holds a CRC-32 of the whole file, see :mod:`.integrity`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ..errors import TraceWriteError
 from . import integrity, schema
 from .row_groups import TYPES, Block, Tables, row_groups
 
-#: Whole numbers of few distinct values, smaller as a dictionary than as deltas.
+#: Integers with few distinct values, which are smaller as a dictionary than as deltas.
 _DICTIONARY_NUMBERS = frozenset(
     {
         *("process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.system_ns"),
@@ -32,18 +32,18 @@ _DICTIONARY_NUMBERS = frozenset(
         *("alloc.free_stack", "alloc.survived"),
     }
 )
-#: Texts and bytes that do not repeat: a dictionary would only add a page.
+#: Texts and bytes that do not repeat, for which a dictionary would only add a page.
 _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
 
 
 def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
-    """Writes the trace at ``path``, atomically: a complete file or none.
+    """Writes the trace to ``path`` atomically: the file is either complete or not there. Its mode is 0600.
 
-    ``parts``: sets of tables that are written one after the other. ``tables[kind][column]`` holds the common columns that
-    the kind fills (t_ns, process, thread, stack) and the kind's own columns, all of equal length; columns left out are
-    null. The file is created 0600.
+    ``trace_id``: 32 hex digits; ``parts``: sets of tables that are written one after the other. ``tables[kind][column]``
+    holds the common columns that the kind fills (t_ns, process, thread, stack) and the kind's own columns, all of equal
+    length; a column that is left out is null.
 
-    Raises TraceWriteError when the system refuses, ValueError for tables that do not fit the schema.
+    Raises TraceWriteError when the system refuses, and ValueError for tables that do not match the schema.
     """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
@@ -102,7 +102,7 @@ def _struct(block: Block) -> pa.Array:
 
 
 def _padded(struct: pa.Array, before: int, nulls: pa.Array) -> pa.Array:
-    """``struct`` behind ``before`` nulls, as long as ``nulls``."""
+    """``struct`` after ``before`` nulls, padded with nulls to the length of ``nulls``."""
     end = before + len(struct)
     return struct if len(struct) == len(nulls) else pa.concat_arrays([nulls[:before], struct, nulls[end:]])
 
@@ -117,9 +117,9 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
                 frames += sum(_frames(block) for block in group)
                 table = _group_table(trace_id, group, wanted)
                 writer.write_table(table, row_group_size=max(len(table), 1))
-                del group, table  # not two at a time
-                # What the footer will say of the group stays, in small pieces between what is free now: libc would keep
-                # all of that.
+                del group, table  # so that only one is in memory at a time
+                # Metadata of the row group stays allocated, in small pieces between the memory that is free now. Without
+                # this call, libc would keep all of that memory.
                 pa.default_memory_pool().release_unused()
             writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()
@@ -127,11 +127,11 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 
 
 def _frames(block: Block) -> int:
-    """Frames of the stacks in it."""
+    """The number of frames of the stacks in a block."""
     locations = block.arrays.get("locations") if block.kind.name == "stack" else None
     if locations is None:
         return 0
-    offsets = locations.offsets  # flatten() would load pyarrow.compute
+    offsets = locations.offsets  # flatten() would import pyarrow.compute
     return int(offsets[-1].as_py() - offsets[0].as_py())
 
 

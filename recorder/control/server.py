@@ -1,8 +1,9 @@
 """The recorder's end of the control socket: JSON lines in, JSON lines out, in a thread of its own.
 
-Whoever may connect (the folder is 0700, and the peer's user is checked) is still not trusted to be sane: lines are
-bounded, answers that nobody reads and clients that say nothing are dropped, and of too many clients the one that has been
-quiet longest goes. Nothing of it reaches the thread that waits for the program.
+Only the user and root can connect (the folder has mode 0700, and the peer's user id is checked), but clients may still
+misbehave. The length of a line is limited, answers that nobody reads are dropped, silent clients are disconnected, and
+when there are too many clients the one that has been silent longest is disconnected. None of this can delay the thread
+that waits for the program.
 """
 
 from __future__ import annotations
@@ -25,21 +26,24 @@ from ..api import with_socket_name
 
 Answer = dict[str, Any]
 Reply = Callable[[Answer], None]
-#: Serves one request: the request, the peer's pid, and where the answer goes, at once or later, from any thread.
+#: Serves one request. Arguments: the request, the peer's pid, and a function that takes the answer, at once or later, in
+#: any thread.
 Handler = Callable[[dict[str, Any], int, Reply], None]
 
 LONGEST_LINE_BYTES = 65_536
 MOST_CLIENTS = 64
-_PATIENCE_S = 10.0
-_TURN_S = 1.0
+#: A client that sends nothing for so long, and waits for no answer, is disconnected.
+_SILENCE_S = 10.0
+#: How often that is checked.
+_CHECK_S = 1.0
 _CREDENTIALS = struct.Struct("3i")
 
 
 def listen(folder: Path) -> socket.socket | None:
-    """A listening socket in the recording's folder; None where there can be none (then nobody can control it)."""
+    """A listening socket in the recording's folder; None where none can be made, so that nobody can control it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        os.fchmod(listener.fileno(), 0o600)  # what bind makes has the mode of the socket
+        os.fchmod(listener.fileno(), 0o600)  # bind() gives the file the mode of the socket
         with_socket_name(str(folder), listener.bind)
         listener.listen(128)
     except OSError:
@@ -51,7 +55,8 @@ def listen(folder: Path) -> socket.socket | None:
 
 @dataclass(eq=False)
 class _Client:
-    """``awaited``: requests that have no answer yet; ``is_done``: it will send no more."""
+    """``heard_s``: when it last sent something; ``awaited``: requests without an answer so far; ``is_done``: it has shut
+    down its side and sends no more."""
 
     connection: socket.socket
     pid: int
@@ -82,13 +87,13 @@ class ControlServer:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answers what can be answered, and ends. Answers that come later are dropped."""
+        """Ends the thread after it has sent the answers that are there. Later answers are dropped."""
         self._stopping = True
         self._ring()
         self._thread.join()
 
     def _ring(self) -> None:
-        with suppress(OSError):  # full: it rings already
+        with suppress(OSError):  # the buffer is full, so that the thread wakes up anyway
             self._ringer.send(b".")
 
     def _hear_bell(self) -> None:
@@ -97,7 +102,7 @@ class ControlServer:
 
     def _run(self) -> None:
         while not self._stopping:
-            for key, _ in self._selector.select(_TURN_S if self._clients else None):
+            for key, _ in self._selector.select(_CHECK_S if self._clients else None):
                 with suppress(OSError):
                     key.data()
             self._send_answers()
@@ -114,7 +119,7 @@ class ControlServer:
             connection, _ = self._listener.accept()
         except BlockingIOError:
             return
-        except OSError:  # no descriptor is left: later, perhaps
+        except OSError:  # out of descriptors: try again later
             time.sleep(0.1)
             return
         pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
@@ -137,11 +142,11 @@ class ControlServer:
         client.connection.close()
 
     def _drop_silent(self) -> None:
-        limit_s = time.monotonic() - _PATIENCE_S
+        limit_s = time.monotonic() - _SILENCE_S
         for client in [each for each in self._clients if each.heard_s < limit_s and not each.awaited]:
             self._drop(client)
 
-    # ---- what they say
+    # ---- requests
 
     def _receive(self, client: _Client) -> None:
         try:
@@ -157,14 +162,14 @@ class ControlServer:
         client.received = rest
         is_sane = all(self._serve(client, bytes(line)) for line in lines)
         if not is_sane or len(rest) > LONGEST_LINE_BYTES:
-            self._answer(client, {"error": "That is not a command: one JSON object a line, of at most 64 KiB."})
+            self._answer(client, {"error": "Not a command. Send one JSON object per line, at most 64 KiB."})
             self._send_answers()
             self._drop(client)
         elif not data:
             self._hang_up(client)
 
     def _hang_up(self, client: _Client) -> None:
-        """It says no more, but may wait for an answer."""
+        """The client sends no more, but it may wait for an answer."""
         if not client.awaited:
             self._drop(client)
             return
@@ -172,7 +177,7 @@ class ControlServer:
         self._selector.unregister(client.connection)
 
     def _serve(self, client: _Client, line: bytes) -> bool:
-        """False: this is none of ours."""
+        """Serves one line. False when it is not a request."""
         try:
             request = json.loads(line)
         except (ValueError, RecursionError):
@@ -182,14 +187,14 @@ class ControlServer:
         client.awaited += 1
         try:
             self._handle(request, client.pid, lambda answer: self._answer(client, answer))
-        except Exception as error:  # whatever it is: the program is not to suffer
-            self._answer(client, {"error": f"The recorder could not do that: {error!r}."})
+        except Exception as error:  # a command that fails must not end the recording
+            self._answer(client, {"error": f"The recorder could not carry out the command: {error!r}."})
         return True
 
     # ---- answers
 
     def _answer(self, client: _Client, answer: Answer) -> None:
-        """From any thread."""
+        """Queues an answer; may be called in any thread."""
         self._answers.append((client, answer))
         if threading.current_thread() is not self._thread:
             self._ring()
@@ -210,5 +215,5 @@ class ControlServer:
 
 
 def is_trusted(uid: int) -> bool:
-    """May this user control the recording? Its own and root, who may do so anyway."""
+    """May the user ``uid`` control the recording? Only its own user and root, who could signal or trace it anyway."""
     return uid in (0, os.geteuid())

@@ -1,4 +1,4 @@
-"""From the recording's folder to the trace: after the program has ended, or by ``--recover``."""
+"""Writes the trace of a recording's folder: when the program has ended, while it runs, or by ``--recover``."""
 
 from __future__ import annotations
 
@@ -6,31 +6,31 @@ import errno
 import os
 import secrets
 import shutil
-import sys
-import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ...formats.errors import TraceError, TraceWriteError
-from ..folder.contents import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME, default_output, read_facts
-from ..folder.output import is_recording, output_path, put_in_place, remove_recording
-from .processes import RootEnd
+from ...formats.spool.layout import struct_dtype
+from ...formats.spool.reader import Spool, read_header
+from ...formats.trace.integrity import check_trace
+from ..folder.facts import default_output, read_facts
+from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from ..folder.output import is_live, output_path, put_in_place, remove_recording
+from .convert import Conversion, Outcome
+from .kinds.gpu import GpuRows
+from .kinds.processes import RootEnd
+from .progress import Progress
 
-if TYPE_CHECKING:
-    from .convert import Outcome
-
-_QUIET_S = 1.0
-#: A record is published a few microseconds after its time was read.
+#: Records are published a few microseconds after their time was read, so wait before reading those of a running program.
 _SETTLE_S = 0.02
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A written trace: path, number of samples, size, and what was lost in it with severity "error" (sentences)."""
+    """A written trace: path, number of samples, size in bytes, and a sentence for each loss with severity "error"."""
 
     output: Path
     events: int
@@ -39,40 +39,35 @@ class Finished:
 
 
 def finish(folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int]) -> Finished:
-    """Writes the trace of the recording in ``folder`` and removes the folder. Raises TraceError; the spool is then
-    kept."""
-    from .convert import Outcome
+    """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
+    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name. Raises TraceError; the
+    folder is then kept.
+    """
     output = output_path(read_facts(folder).output, root_end.pid)
     return _finish(folder, output, Outcome(root_end, wall_ns, False, losses))
 
 
 def finish_early(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
-    """The same while the program runs on, up to the moment ``wall_ns``; says nothing on its terminal."""
-    from .convert import Outcome
-
+    """Like :func:`finish`, but while the program runs on, up to the moment ``wall_ns``. Shows no progress, because the
+    terminal is the program's."""
     finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
     remove_recording(folder)
     return finished
 
 
 def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
-    """Writes the trace of a recording that goes on, up to the moment ``wall_ns``. Raises TraceError."""
-    from .convert import Outcome
-
+    """Writes the trace of a recording that continues, up to the moment ``wall_ns``. Raises TraceError."""
     return write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "snapshot"))
 
 
 def recover(folder: Path, output: Path | None) -> Finished:
-    """Writes the trace of a recording whose recorder is gone. ``output``: None = where it was meant to be.
-
-    Raises TraceError.
+    """Writes the trace of a recording whose recorder has died. ``output``: None = the path that the recording was started
+    with. Raises TraceError.
     """
-    from .convert import Outcome
-
     if not (folder / SPOOL_NAME).is_file():
-        raise TraceError(f"{folder} holds no spool. Name the folder that ends in .spool, beside the output.")
-    if is_recording(folder):
+        raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")
+    if is_live(folder):
         raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")
     if output is None:
         output = _recovery_output(folder)
@@ -81,10 +76,7 @@ def recover(folder: Path, output: Path | None) -> Finished:
 
 
 def end_recording(spool: Path) -> None:
-    """Tells processes that outlived their recorder to stop recording."""
-    from ...formats.spool.layout import struct_dtype
-    from ...formats.spool.reader import read_header
-
+    """Makes processes that outlived their recorder stop recording, by a flag in the header of ``spool``."""
     read_header(spool)
     fields = struct_dtype("spool_header").fields
     assert fields is not None
@@ -94,9 +86,7 @@ def end_recording(spool: Path) -> None:
 
 
 def _recovery_output(folder: Path) -> Path:
-    """The name without ``.spool*``; the recording's pid where the output has one in it."""
-    from ...formats.spool.reader import Spool
-
+    """The folder's name without ``.spool*``; with the program's pid where the output's name has one."""
     template = Path(read_facts(folder).output)
     plain = Path(default_output(folder))
     if "%p" not in template.name:
@@ -106,7 +96,7 @@ def _recovery_output(folder: Path) -> Path:
 
 
 def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
-    progress = _Progress()
+    progress = Progress()
     try:
         finished = write_trace_of(folder, output, outcome, progress.step)
     finally:
@@ -118,12 +108,11 @@ def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
 def write_trace_of(
     folder: Path, output: Path, outcome: Outcome, step: Callable[[str], None] = lambda _: None
 ) -> Finished:
-    """Writes the trace of what the recording in ``folder`` holds, and leaves the folder as it is: it may go on.
-    ``step`` is told what goes on. Raises TraceError."""
-    from ...formats.spool.reader import Spool
-    from ...formats.trace.writer import write_trace
-    from .convert import Conversion
-    from .kinds.gpu import GpuRows
+    """Writes the trace of the recording in ``folder`` and leaves the folder unchanged, because the recording may continue.
+
+    ``step`` is called with the name of each step. Raises TraceError.
+    """
+    from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
     step("reading events")
     facts = read_facts(folder)
@@ -141,7 +130,7 @@ def write_trace_of(
 
 
 def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
-    replaces = _is_of(output, trace_id)
+    replaces = _is_snapshot(output, trace_id)
     try:
         put_in_place(written, output, replaces)
     except OSError as error:
@@ -153,7 +142,7 @@ def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
 
 
 def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
-    """The same to another file system. Raises TraceWriteError."""
+    """Puts the trace in its place on another file system. Raises TraceWriteError."""
     beside = output.with_name(f".{output.name}.{secrets.token_hex(6)}.tmp")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -165,43 +154,9 @@ def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
         raise TraceWriteError(output, os.strerror(error.errno or errno.EIO)) from error
 
 
-def _is_of(output: Path, trace_id: str) -> bool:
-    """Is there a snapshot of this very recording?"""
-    from ...formats.trace.integrity import check_trace
-
+def _is_snapshot(output: Path, trace_id: str) -> bool:
+    """Is the file at ``output`` a snapshot of this recording?"""
     try:
         return check_trace(output).trace_id == trace_id
     except (TraceError, OSError):
         return False
-
-
-class _Progress:
-    """One line on a terminal that says what goes on, once that has taken more than a second."""
-
-    def __init__(self) -> None:
-        self._what = ""
-        self._over = threading.Event()
-        self._shown = False
-        self._thread = threading.Thread(target=self._show, daemon=True)
-        if sys.stderr.isatty():
-            self._thread.start()
-
-    def step(self, what: str) -> None:
-        self._what = what
-
-    def end(self) -> None:
-        self._over.set()
-        if self._thread.ident:
-            self._thread.join()  # what it writes last is wiped out
-        if self._shown:
-            self._write("")
-
-    def _show(self) -> None:
-        while not self._over.wait(_QUIET_S):
-            self._shown = True
-            self._write(f"scalene-record: {self._what} …")
-
-    def _write(self, text: str) -> None:
-        with suppress(OSError, ValueError):
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""Texts of the source files that stacks point to, so that a report needs no checkout."""
+"""Stores the source files that stacks point to in the trace, so that a report needs no checkout."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..folder.text import storable
+from ...formats.trace.text import storable
 
 LARGEST_BYTES = 2 * 1024 * 1024
-#: Name of the code that ``-c`` runs.
+#: File name of the code that ``-c`` runs.
 COMMAND_FILE = "<string>"
 _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/)")
 
 
 @dataclass
 class Sources:
-    """The ``source`` table, and how many files could not be read."""
+    """The ``source`` table, and the number of files that could not be read."""
 
     table: dict[str, list[Any]] = field(default_factory=lambda: {"file": [], "text": [], "changed": []})
     unread: int = 0
@@ -33,7 +33,8 @@ def read_sources(
 ) -> Sources:
     """The texts of ``files`` (names as compiled; relative ones are taken from ``folder``).
 
-    Files of the standard library are read only if they are in ``innermost``: those where a sample ended.
+    A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples.
+    ``started_real_ns``: a file that was modified later counts as changed; ``command_code``: the text of ``-c``.
     """
     sources = Sources()
     for file in sorted(set(files)):
@@ -59,13 +60,13 @@ def _read(sources: Sources, file: str, path: Path, started_real_ns: int) -> None
         data, modified_ns = _regular_file(path)
         _add(sources, file, _decoded(data), modified_ns > started_real_ns)
     except (FileNotFoundError, NotADirectoryError):
-        return  # gone, or never a file: generated code has names like that
+        return  # deleted, or never a file: generated code may have any name
     except (OSError, SyntaxError, ValueError, LookupError):
         sources.unread += 1
 
 
 def _regular_file(path: Path) -> tuple[bytes, int]:
-    """Bytes and modification time of a file of moderate size. Raises OSError, ValueError for anything else."""
+    """Bytes and modification time of a file of at most LARGEST_BYTES. Raises OSError, and ValueError for anything else."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -75,6 +76,7 @@ def _regular_file(path: Path) -> tuple[bytes, int]:
 
 
 def _decoded(data: bytes) -> str:
-    """Source text by its declared encoding (PEP 263), lines ended by newlines. Raises SyntaxError, UnicodeDecodeError."""
+    """Source text in its declared encoding (PEP 263), with "\\n" at the end of lines. Raises SyntaxError,
+    UnicodeDecodeError, LookupError."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
     return io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()

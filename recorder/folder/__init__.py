@@ -1,1 +1,1 @@
-"""The folder of a recording, OUT.spool/, and the trace beside it: names, contents, life."""
+"""The folder of a recording, ``OUT.spool/``, and the trace beside it: names, files, creation and removal."""

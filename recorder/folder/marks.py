@@ -1,7 +1,7 @@
-"""Marks, pauses and changed settings of a recording: a file of JSON lines while it runs, a table at its end.
+"""User marks, pauses and changed settings of a recording: a file of JSON lines while it runs, a table at its end.
 
-One line for each thing that happened, so that a killed recorder leaves them all: ``mark`` (text, id, pid), ``end`` of
-the mark with that id, ``pause``, ``resume``, ``set`` (text).
+Each event is appended as a line when it happens, so that a recorder that is killed leaves all of them: ``mark`` (text,
+id, pid), ``end`` (of the mark with that id), ``pause``, ``resume``, ``set`` (text).
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...formats.spool.regular import stored_bytes
-from .contents import append_whole
-from .text import storable
+from ...formats.spool.regular import read_regular
+from ...formats.trace.text import storable
+from .files import append_whole
 
-#: Lines that a recording keeps: a program may mark every turn of a loop.
+#: Lines that a recording keeps at most: a program may set a mark in every iteration of a loop.
 MOST_LINES = 200_000
 _COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")
 
 
 class MarkFile:
-    """Appends to the file at ``path``. ``left_out`` counts what found no room. Raises OSError when it cannot be made."""
+    """Appends to the file at ``path``. ``left_out`` counts lines that were not written: too many, or the disk was full.
+
+    Raises OSError when the file cannot be created.
+    """
 
     def __init__(self, path: Path) -> None:
         self.left_out = 0
@@ -31,7 +34,7 @@ class MarkFile:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def add(self, what: str, t_ns: int, **more: Any) -> bool:
-        """Appends one line; False when it was left out."""
+        """Appends one line. ``t_ns``: nanoseconds from the start of the recording. False when it was left out."""
         line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
         is_written = self._lines < MOST_LINES and append_whole(self._file, line)
         self._lines += 1
@@ -39,13 +42,14 @@ class MarkFile:
         return is_written
 
     def close(self) -> None:
+        """Closes the file."""
         os.close(self._file)
 
 
 @dataclass
 class Mark:
-    """``what``: mark, pause or set; times in ns from the start of the recording; ``end_ns``: None = a moment, or not
-    ended; ``pid``: of the program's process that set it, None = from outside."""
+    """A row of the ``mark`` table. ``what``: mark, pause or set. Times are in nanoseconds from the start of the recording.
+    ``end_ns``: None = a moment, or not ended; ``pid``: the program's process that set it, None = set from outside."""
 
     t_ns: int
     what: str
@@ -55,7 +59,7 @@ class Mark:
 
 
 def read_marks(path: Path, until_ns: int | None = None) -> list[Mark]:
-    """The marks in the file at ``path``, up to a moment; none where there is no such file."""
+    """The marks in the file at ``path`` up to the moment ``until_ns`` (None = all); none where there is no such file."""
     found: list[Mark] = []
     open_marks: dict[Any, Mark] = {}
     for line in _lines(path):
@@ -80,18 +84,14 @@ def mark_table(marks: list[Mark]) -> dict[str, list[Any]]:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """What is whole: the last line may be cut, and disks go bad."""
-    for text in stored_bytes(path).splitlines():
+    """The valid lines: the last one may be cut, and a bad disk may damage any."""
+    for text in read_regular(path).splitlines():
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
-        if isinstance(line, dict) and _is_possible(line):
+        if isinstance(line, dict) and _is_time(line.get("t_ns")) and type(line.get("what")) is str:
             yield line
-
-
-def _is_possible(line: dict[str, Any]) -> bool:
-    return _is_time(line.get("t_ns")) and type(line.get("what")) is str
 
 
 def _is_time(value: Any) -> bool:
@@ -99,5 +99,5 @@ def _is_time(value: Any) -> bool:
 
 
 def _number(value: Any) -> int | None:
-    """A whole number that a trace can hold, else None."""
+    """``value`` if it is an integer that a trace can hold, else None."""
     return value if type(value) is int and -(2**63) <= value < 2**63 else None

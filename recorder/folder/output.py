@@ -1,4 +1,4 @@
-"""Names and life of the output and of the spool folder beside it."""
+"""The trace's path and the spool folder beside it: names, creation, removal, and whether a recorder is alive."""
 
 from __future__ import annotations
 
@@ -14,40 +14,44 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import SetupError
-from .contents import CONTROL_NAME, FACTS_NAME, GPU_DEVICES_NAME, GPU_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from .files import CONTROL_NAME, FACTS_NAME, GPU_DEVICES_NAME, GPU_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 
 _PATTERN = "%p"
 
 
 def output_template(output: Path) -> str:
-    """Absolute path of the trace, with ``%p`` for the program's pid; a directory gets a file of its own name in it.
+    """Absolute path of the trace, with ``%p`` for the program's pid. For a directory it is a file with a generated name
+    in it.
 
-    Raises SetupError when no file can be put there.
+    Raises SetupError when no file can be created there.
     """
     try:
-        path = Path(os.path.abspath(output))  # noqa: PTH100 (".." behind a link stays what the user typed)
+        path = Path(os.path.abspath(output))  # noqa: PTH100 (".." after a link keeps the meaning that the user typed)
     except FileNotFoundError as error:
-        raise SetupError("The folder that you are in does not exist any more. Change to another one.") from error
+        raise SetupError("The current folder does not exist any more. Change to another one.") from error
     if path.is_dir():
         path /= f"trace-{time.strftime('%Y%m%d-%H%M%S')}-{_PATTERN}.parquet"
     if path.exists() and not path.is_file():
-        raise SetupError(f"{output} is not a regular file, so no trace can be written there. Name another with -o.")
+        raise SetupError(
+            f"{output} is not a regular file, so no trace can be written there. Name another path with -o."
+        )
     if not path.parent.is_dir():
         raise SetupError(f"The folder {path.parent} does not exist. Create it, or name another output with -o.")
     return str(path)
 
 
 def output_path(template: str, pid: int) -> Path:
-    """The trace's path, once the pid is known."""
+    """The trace's path for the program ``pid``: ``template`` with ``%p`` replaced."""
     path = Path(template)
     return path.with_name(path.name.replace(_PATTERN, str(pid)))
 
 
-def create_spool_folder(template: str, fill: Callable[[Path], int], tell: Callable[[str], None]) -> Path:
-    """Makes ``OUT.spool/`` (0700) and returns its path. ``fill`` puts the files into the new folder and returns the
-    spool's descriptor, which is locked before the folder gets its name, so that nobody meets it half made.
+def create_spool_folder(template: str, fill: Callable[[Path], int], report: Callable[[str], None]) -> Path:
+    """Creates ``OUT.spool/`` (mode 0700) and returns its path.
 
-    A folder that a dead recorder left is moved aside, which is said through ``tell``. Raises SetupError.
+    ``fill`` creates the files in the new folder and returns the spool's descriptor. The spool is locked before the folder
+    gets its final name, so that no other process sees an incomplete recording. A folder that a dead recorder left is moved
+    aside, and ``report`` gets a sentence about it. Raises SetupError.
     """
     final = output_path(template, os.getpid())
     final = final.with_name(f"{final.name}.spool")
@@ -58,7 +62,7 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], tell: Callab
         raise _setup_error(final.parent, error) from error
     try:
         _lock(fill(new))
-        _rename_into_place(new, final, tell)
+        _rename_into_place(new, final, report)
     except OSError as error:
         shutil.rmtree(new, ignore_errors=True)
         raise _setup_error(final.parent, error) from error
@@ -69,11 +73,11 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], tell: Callab
 
 
 def remove_recording(folder: Path) -> None:
-    """Removes a recording that has become a trace: its files, and the folder if it holds nothing else. A recording to be
-    recovered may have been put anywhere, beside files that are none of ours."""
+    """Removes a recording after its trace has been written: its own files, and the folder if nothing else is in it. A
+    recording that is recovered may have been copied to any folder, beside the user's own files."""
     names = [SPOOL_NAME, FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
     paths = [folder / name for name in names]
-    with suppress(OSError):  # no descriptor is left
+    with suppress(OSError):  # out of descriptors
         paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *folder.glob(f".{TRACE_NAME}.*.tmp")]
     for path in paths:
         with suppress(OSError):
@@ -82,8 +86,8 @@ def remove_recording(folder: Path) -> None:
         folder.rmdir()
 
 
-def is_recording(folder: Path) -> bool:
-    """Does a living recorder hold the spool of this folder?"""
+def is_live(folder: Path) -> bool:
+    """Is a recorder running on this folder? It holds the lock of the spool as long as it lives."""
     try:
         descriptor = os.open(folder / SPOOL_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
@@ -100,12 +104,12 @@ def is_recording(folder: Path) -> bool:
 
 
 def old_name(output: Path) -> Path:
-    """What an existing output is renamed to: ``trace.parquet`` → ``trace.old.parquet``."""
+    """The name that an existing output is moved to: ``trace.parquet`` → ``trace.old.parquet``."""
     return output.with_name(f"{output.name.removesuffix('.parquet')}.old.parquet")
 
 
 def put_in_place(written: Path, output: Path, replaces: bool = False) -> None:
-    """Gives the complete trace its name; one that is there already becomes ``*.old.parquet``, unless the new one
+    """Renames the complete trace to its name. An existing file of that name becomes ``*.old.parquet``, unless the new one
     ``replaces`` it. Raises OSError."""
     if not replaces and os.path.lexists(output):
         output.replace(old_name(output))
@@ -116,25 +120,25 @@ def _lock(descriptor: int) -> None:
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # a file system without locks
+        if error.errno not in (errno.ENOLCK, errno.ENOTSUP):  # these mean a file system without locks
             raise
 
 
-def _rename_into_place(new: Path, final: Path, tell: Callable[[str], None]) -> None:
+def _rename_into_place(new: Path, final: Path, report: Callable[[str], None]) -> None:
     while True:
         try:
-            os.rename(new, final)  # noqa: PTH104 (over an empty folder only)
+            os.rename(new, final)  # noqa: PTH104 (replaces an empty folder only)
             return
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
                 raise
-        _move_aside(final, tell)
+        _move_aside(final, report)
 
 
-def _move_aside(folder: Path, tell: Callable[[str], None]) -> None:
+def _move_aside(folder: Path, report: Callable[[str], None]) -> None:
     if not stat.S_ISDIR(folder.lstat().st_mode):
         raise SetupError(f"{folder} is in the way of the recording. Remove it, or name another output with -o.")
-    if is_recording(folder):
+    if is_live(folder):
         raise SetupError(
             f"Another scalene-record is recording to {folder.name.removesuffix('.spool')} in {folder.parent}. "
             "Wait for it, or name another output with -o."
@@ -143,7 +147,7 @@ def _move_aside(folder: Path, tell: Callable[[str], None]) -> None:
     while os.path.lexists(aside := folder.with_name(f"{folder.name}.{number}")):
         number += 1
     folder.rename(aside)
-    tell(f"An unfinished recording was kept as {aside}. Turn it into a trace with: scalene-record --recover {aside}")
+    report(f"An unfinished recording was kept as {aside}. Turn it into a trace with: scalene-record --recover {aside}")
 
 
 def _setup_error(folder: Path, error: OSError) -> SetupError:
@@ -152,4 +156,4 @@ def _setup_error(folder: Path, error: OSError) -> SetupError:
     if error.errno == errno.EFBIG:
         return SetupError("The limit on file sizes (ulimit -f) is too low to record anything. Raise it.")
     reason = (error.strerror or "unknown error").lower()
-    return SetupError(f"The recording cannot be written in {folder}: {reason}. Name an output elsewhere with -o.")
+    return SetupError(f"The recording cannot be written in {folder}: {reason}. Name another folder with -o.")

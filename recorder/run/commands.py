@@ -1,7 +1,7 @@
-"""What a recording that runs can be told: pause, resume, mark, set, snapshot, status.
+"""The commands that a running recording accepts: pause, resume, mark, set, snapshot, status.
 
-The samplers read the spool's header, which is memory shared with them: a value that is written there is in force at each
-thread's next tick or look, without a signal. Every change is a line in the recording's marks, so that the analysis knows.
+The samplers read the spool's header, which is shared memory: a value that is written there takes effect at each thread's
+next tick or observation, without a signal. Every change is also appended to the recording's marks for the analysis.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
 from ..units import alloc_interval_bytes, interval_ns, threshold_bytes
-from .space import FIRST_ALLOC_INTERVAL_BYTES, SpoolSpace
+from .spool_file import FIRST_ALLOC_INTERVAL_BYTES, SpoolFile
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _C = constants()
 LONGEST_TEXT = 1000
 
-#: What ``set`` can change: how the text is read, the header's field, and the feature that must be recorded.
+#: What ``set`` can change: the parser of its text, the header's field, and the feature that must be recorded.
 _SETTABLE: dict[str, tuple[Callable[[str, str], int | None], str, str]] = {
     "cpu-interval": (interval_ns, "cpu_interval_ns", "cpu"),
     "memory-threshold": (threshold_bytes, "memory_threshold_bytes", "memory"),
@@ -39,22 +39,22 @@ _SETTABLE: dict[str, tuple[Callable[[str, str], int | None], str, str]] = {
 
 
 @dataclass(frozen=True)
-class Recorded:
-    """What the commands work on. ``snapshot``: asks for a trace of what is there so far."""
+class Target:
+    """The recording that commands work on. ``snapshot``: requests a trace of everything so far."""
 
-    space: SpoolSpace
+    space: SpoolFile
     marks: MarkFile
     output: Path
     pid: int
     snapshot: Callable[[], Future[Finished]]
 
 
-class Control:
-    """Carries out the commands on one recording; called by one thread."""
+class Commands:
+    """Carries out the commands on one recording; all calls come from one thread."""
 
-    def __init__(self, recorded: Recorded) -> None:
-        self._recorded = recorded
-        self._header = recorded.space.header
+    def __init__(self, target: Target) -> None:
+        self._target = target
+        self._header = target.space.header
         self._lock = threading.Lock()
         self._commands: dict[str, Callable[[Mapping[str, Any], int], Answer]] = {
             "pause": partial(self._pause, True),
@@ -66,14 +66,15 @@ class Control:
         }
 
     def handle(self, request: Mapping[str, Any], pid: int, reply: Reply) -> None:
-        """Answers ``request`` of process ``pid`` through ``reply``: {"ok": true, …} or {"error": sentences}."""
+        """Carries out ``request`` of process ``pid`` and passes the answer to ``reply``: {"ok": true, …} or {"error":
+        sentences}."""
         command = request.get("command")
         if command == "snapshot":
-            self._recorded.snapshot().add_done_callback(lambda future: reply(_snapshot_answer(future)))
+            self._target.snapshot().add_done_callback(lambda future: reply(_snapshot_answer(future)))
             return
         carry_out = self._commands.get(command) if isinstance(command, str) else None
         if carry_out is None:
-            reply({"error": f"There is no command {str(command)[:40]!r}."})
+            reply({"error": f"Unknown command {str(command)[:40]!r}."})
             return
         try:
             with self._lock:
@@ -89,24 +90,25 @@ class Control:
         changed = bool(self._header.paused) != is_paused
         if changed:
             self._header.paused = int(is_paused)
-            self._recorded.marks.add("pause" if is_paused else "resume", self.now_ns())
+            self._target.marks.add("pause" if is_paused else "resume", self.now_ns())
         return {"changed": changed}
 
     def _mark(self, request: Mapping[str, Any], pid: int) -> Answer:
         text = str(request.get("text", ""))[:LONGEST_TEXT]
         whose = {"id": request["id"], "pid": pid} if type(request.get("id")) is int else {}
-        if not self._recorded.marks.add("mark", self._time_of(request), text=text, **whose):
-            raise UsageError("The mark could not be stored: there are too many, or there is no disk space.")
+        if not self._target.marks.add("mark", self._time_of(request), text=text, **whose):
+            raise UsageError("The mark could not be stored: there are too many marks, or the disk is full.")
         return {}
 
     def _end(self, request: Mapping[str, Any], pid: int) -> Answer:
         if type(request.get("id")) is not int:
-            raise UsageError("An end needs the id of its mark.")
-        self._recorded.marks.add("end", self._time_of(request), id=request["id"], pid=pid)
+            raise UsageError("The command end needs the id of its mark.")
+        self._target.marks.add("end", self._time_of(request), id=request["id"], pid=pid)
         return {}
 
     def _time_of(self, request: Mapping[str, Any]) -> int:
-        """The program reads the same clock; what it says is taken if it can be true."""
+        """The time of the request in nanoseconds from the start. The program reads the same clock as the recorder; an
+        impossible time is moved to the nearest possible one."""
         given, now_ns = request.get("t_ns"), self.now_ns()
         if type(given) is not int:
             return now_ns
@@ -115,21 +117,21 @@ class Control:
     def _set(self, request: Mapping[str, Any], pid: int) -> Answer:
         values = request.get("values")
         if not isinstance(values, dict) or not values:
-            raise UsageError("Name what to set: cpu-interval=1ms.")
+            raise UsageError("Name a setting and its value, for example cpu-interval=1ms.")
         read = {name: self._read(name, str(text)) for name, text in values.items()}
         for name, (field, number) in read.items():
             setattr(self._header, field, number)
-            self._recorded.marks.add("set", self.now_ns(), text=f"{name}={values[name]}")
+            self._target.marks.add("set", self.now_ns(), text=f"{name}={values[name]}")
         return {"settings": self._settings()}
 
     def _read(self, name: str, text: str) -> tuple[str, int]:
         if name not in _SETTABLE:
-            raise UsageError(f"{name} cannot be set. It can be {', '.join(_SETTABLE)}.")
+            raise UsageError(f"{name} cannot be set while recording. These can: {', '.join(_SETTABLE)}.")
         parse, field, feature = _SETTABLE[name]
         if not int(self._header.features) & _C[f"FEATURE_{feature.upper()}"]:
             raise UsageError(f"{name} cannot be set: the recording was started with --no-{feature}.")
         number = parse(name, text)
-        return field, _control_word(number) if field == "alloc_control" else int(number or 0)
+        return field, _alloc_control(number) if field == "alloc_control" else int(number or 0)
 
     def _settings(self) -> dict[str, str]:
         header = self._header
@@ -143,8 +145,8 @@ class Control:
     def _status(self, request: Mapping[str, Any], pid: int) -> Answer:
         header = self._header
         return {
-            "output": str(self._recorded.output),
-            "pid": self._recorded.pid,
+            "output": str(self._target.output),
+            "pid": self._target.pid,
             "recorded_s": self.now_ns() / 1e9,
             "paused": bool(header.paused),
             "processes": int(header.processes),
@@ -154,17 +156,19 @@ class Control:
         }
 
 
-def _control_word(interval_bytes: int | None) -> int:
-    """As spool.h has it; None = adapts."""
+def _alloc_control(interval_bytes: int | None) -> int:
+    """The value of ``header.alloc_control`` for an interval; None = it adapts to the program."""
     if interval_bytes is None:
         return _C["CONTROL_ALLOC_SET"] | _C["CONTROL_ALLOC_AUTO"] | FIRST_ALLOC_INTERVAL_BYTES
     return _C["CONTROL_ALLOC_SET"] | interval_bytes
 
 
 def _alloc_text(header: Any) -> str:
-    word = int(header.alloc_control)
-    is_auto = word & _C["CONTROL_ALLOC_AUTO"] if word else int(header.features) & _C["FEATURE_ALLOC_AUTO"]
-    return "auto" if is_auto else str(word & (_C["CONTROL_ALLOC_AUTO"] - 1) if word else header.alloc_interval_bytes)
+    control = int(header.alloc_control)
+    is_auto = control & _C["CONTROL_ALLOC_AUTO"] if control else int(header.features) & _C["FEATURE_ALLOC_AUTO"]
+    if is_auto:
+        return "auto"
+    return str(control & (_C["CONTROL_ALLOC_AUTO"] - 1) if control else header.alloc_interval_bytes)
 
 
 def _snapshot_answer(future: Future[Finished]) -> Answer:

@@ -1,7 +1,8 @@
-"""Empties the spool while the program runs, so that it stays small however long that takes.
+"""Moves finished chunks out of the spool while the program runs, so that the spool stays small in a long recording.
 
-A finished chunk is copied into a part file, then its slot is offered again: whoever dies between the two leaves it twice,
-which the reader knows by its offer. A chunk that is not finished stays until the recording ends, or its process has.
+A finished chunk is copied into a part file, and then its place in the spool is offered again. A recorder that dies between
+the two steps leaves the chunk in both files; the reader recognises it by its offer. An unfinished chunk stays in the spool
+until the recording or its process ends.
 """
 
 from __future__ import annotations
@@ -18,14 +19,15 @@ from typing import Any
 
 from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, SLOT_BYTES, frame_of, part_path
 from ...formats.spool.layout import ffi
-from .space import SpoolSpace, own_pid_namespace
+from .pid_namespaces import own_pid_namespace
+from .spool_file import SpoolFile
 
-#: Chunks in use below which nothing is drained: short recordings stay in the spool.
+#: With fewer chunks in use nothing is drained: a short recording stays in the spool.
 FEWEST_CHUNKS = 64
-#: A turn takes no longer: the spool must be kept ahead of the program.
+#: The longest turn: the caller also has to keep the spool ahead of the program.
 _TURN_S = 0.03
-_LOOKS_PER_TURN = 256
-#: More chunks than this in use: no time to compress.
+_CHUNKS_PER_TURN = 256
+#: With more chunks in use there is no time to compress.
 _BUSY_CHUNKS = 2048
 _PART_BYTES = 256 << 20
 _RETRY_S = 1.0
@@ -34,7 +36,7 @@ _RETRY_S = 1.0
 class Drain:
     """Moves finished chunks of ``space`` into part files beside ``spool``. ``parts``: how many files were begun."""
 
-    def __init__(self, space: SpoolSpace, spool: Path) -> None:
+    def __init__(self, space: SpoolFile, spool: Path) -> None:
         self.parts = 0
         self._space = space
         self._spool = spool
@@ -49,12 +51,12 @@ class Drain:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Nothing is moved meanwhile, so that another thread can read the recording."""
+        """No chunk is moved inside the ``with`` block, so that another thread can read the recording."""
         with self._turn:
             yield
 
     def turn(self) -> None:
-        """Drains for a moment, if there is something to drain and nobody reads."""
+        """Drains for a moment, if there is something to drain and no thread is reading the recording."""
         if not self._turn.acquire(blocking=False):
             return
         try:
@@ -67,8 +69,8 @@ class Drain:
         now_s = time.monotonic()
         if not self._waiting:
             self._waiting.extend(self._space.in_use)
-        for _ in range(min(_LOOKS_PER_TURN, len(self._waiting))):
-            if not self._look_at(self._waiting.popleft()):
+        for _ in range(min(_CHUNKS_PER_TURN, len(self._waiting))):
+            if not self._drain_chunk(self._waiting.popleft()):
                 self._retry_at_s = now_s + _RETRY_S
                 break
             if time.monotonic() > now_s + _TURN_S:
@@ -80,33 +82,33 @@ class Drain:
             os.close(self._file)
             self._file = -1
 
-    def _look_at(self, slot: int) -> bool:
-        """Drains the chunk if it is finished; False when the disk takes nothing."""
-        if slot in self._stored:
-            return self._release(slot)
-        header = _header(self._space.first_bytes(slot, SLOT_BYTES))
+    def _drain_chunk(self, chunk: int) -> bool:
+        """Drains the chunk if it is finished. False when the disk refuses a write."""
+        if chunk in self._stored:
+            return self._release(chunk)
+        header = _header(self._space.first_bytes(chunk, SLOT_BYTES))
         if header.process == 0 or not (header.closed or self._is_dead(header)):
             return True
-        data = self._space.first_bytes(slot, CHUNK_BYTES)
+        data = self._space.first_bytes(chunk, CHUNK_BYTES)
         used = min(max(1, int(header.cursor)), CHUNK_SLOTS) * SLOT_BYTES
         if not _is_finished(data, used // SLOT_BYTES) and not self._is_dead(header):
             return True
         if used > SLOT_BYTES and not self._store(int(header.process), int(header.offer), data[SLOT_BYTES:used]):
             return False
-        return self._release(slot)
+        return self._release(chunk)
 
-    def _release(self, slot: int) -> bool:
-        """False when the slot cannot be emptied: that is tried again, and the chunk is not stored again."""
-        self._stored.add(slot)
+    def _release(self, chunk: int) -> bool:
+        """False when the chunk cannot be emptied. That is tried again later, without storing the chunk twice."""
+        self._stored.add(chunk)
         try:
-            self._space.release(slot)
+            self._space.release(chunk)
         except OSError:
             return False
-        self._stored.discard(slot)
+        self._stored.discard(chunk)
         return True
 
     def _is_dead(self, header: Any) -> bool:
-        """Is the process gone for certain? A pid of another namespace says nothing."""
+        """Has the process certainly ended? A pid of another namespace proves nothing."""
         if header.pid_namespace == 0 or header.pid_namespace != self._own_namespace:
             return False
         try:
@@ -117,8 +119,8 @@ class Drain:
             pass
         return False
 
-    def _store(self, process: int, offer: int, lines: bytes) -> bool:
-        frame = frame_of(process, offer, lines, compress=len(self._space.in_use) < _BUSY_CHUNKS)
+    def _store(self, process: int, offer: int, slots: bytes) -> bool:
+        frame = frame_of(process, offer, slots, compress=len(self._space.in_use) < _BUSY_CHUNKS)
         try:
             if self._file < 0 or self._size + len(frame) > self._largest_part:
                 self._begin_part()
@@ -127,7 +129,7 @@ class Drain:
                 return True
         except OSError:
             pass
-        with suppress(OSError):  # a frame that is cut off would end the file for the reader
+        with suppress(OSError):  # remove a frame that was cut off: the reader stops at it
             os.ftruncate(self._file, self._size)
         return False
 
@@ -144,12 +146,12 @@ def _header(data: bytes) -> Any:
 
 
 def _is_finished(data: bytes, used: int) -> bool:
-    """Does each of the ``used`` lines of a closed chunk belong to a record that was published?"""
+    """Does each of the first ``used`` slots of a closed chunk belong to a published record?"""
     heads = memoryview(data).cast("I")[:: SLOT_BYTES // 4].tolist()
-    line = 1
-    while line < used and heads[line] & 0xFFFF and heads[line] >> 16:
-        line += heads[line] >> 16
-    return line >= used
+    slot = 1
+    while slot < used and heads[slot] & 0xFFFF and heads[slot] >> 16:
+        slot += heads[slot] >> 16
+    return slot >= used
 
 
 def _file_limit() -> int:

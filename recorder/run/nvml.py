@@ -1,13 +1,12 @@
-"""What the driver of NVIDIA's GPUs tells, through pynvml: how busy a device was, when, by whose work, and its memory.
+"""Queries to the driver of NVIDIA's GPUs, through pynvml: utilisation of a device and of each process, and memory.
 
-Utilisation comes from the driver's own buffers of samples, each the average over a period of its own (1/6 s to 1 s), so that
-nothing between two readings is lost. What a driver does not tell is None from then on, and is not asked for again.
+Utilisation comes from the driver's own buffers of samples. Each sample is the average over a period (1/6 s to 1 s), so
+nothing between two queries is lost. A query that the driver does not support returns None and is not repeated.
 """
 
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,37 +14,37 @@ from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 
-#: How long a sample is taken to be where nothing says it: the driver's shorter period.
+#: The period that a sample is assumed to cover when nothing says it: the driver's shorter one.
 _PERIOD_US = 1_000_000 // 6
-#: No sample stands for more: that is the longest period that the driver has, and a little.
+#: The longest time that a sample covers: the driver's longer period, with a margin.
 _LONGEST_US = 1_500_000
-#: NVML's codes for "not on this device, driver, or not for you".
-_UNTOLD = frozenset({2, 3, 4, 13, 25, 26})
-#: ... for "the device, or the driver, is gone".
+#: NVML's error codes: the query is not supported by this device or driver, or not permitted.
+_UNAVAILABLE = frozenset({2, 3, 4, 13, 25, 26})
+#: The device or the driver has gone away.
 _GONE = frozenset({1, 9, 12, 15, 16, 18, 28})
-#: ... for "nothing new".
+#: Nothing is new.
 _NOTHING = frozenset({0, 6})
-#: ... of the initialisation where there simply is no GPU.
+#: At initialisation: there is no GPU.
 _NO_GPU = frozenset({9, 12})
 #: The member of nvmlValue_t for each nvmlValueType_t.
 _VALUES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
 
 class DriverError(Exception):
-    """A call failed. ``is_gone``: it will not work again."""
+    """A query failed. ``is_gone``: it will keep failing."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"NVML error {code}")
         self.is_gone = code in _GONE
 
 
-class _UntoldError(Exception):
-    """The driver does not tell this."""
+class _UnavailableError(Exception):
+    """The driver does not support this query."""
 
 
 @dataclass(frozen=True)
-class About:
-    """A device: name, UUID, memory in bytes (None = not told)."""
+class DeviceInfo:
+    """A device: name, UUID, memory in bytes (None = unknown)."""
 
     name: str
     uuid: str
@@ -55,7 +54,7 @@ class About:
 @dataclass(frozen=True)
 class Busy:
     """A device was in use for ``share`` (0 to 1) of the time between two moments (microseconds, CLOCK_REALTIME).
-    ``pid``: by that process; 0 = by any."""
+    ``pid``: the process that used it; 0 = any."""
 
     start_us: int
     end_us: int
@@ -64,7 +63,7 @@ class Busy:
 
 
 def is_there() -> bool:
-    """Is there a driver to ask? Costs a look through the library path where there is none."""
+    """Is a driver installed? Without one this costs a search of the library path."""
     try:
         ctypes.CDLL(LIBRARY)
     except OSError:
@@ -73,11 +72,11 @@ def is_there() -> bool:
 
 
 def open_devices(start_us: int) -> list[Device]:
-    """The devices, MIG instances in place of their GPU, samples from ``start_us`` on; none where there is no GPU.
+    """The devices, with MIG instances in place of a GPU that is divided; an empty list where there is no GPU.
 
-    Raises DriverError.
+    ``start_us``: samples count from this moment on (microseconds, CLOCK_REALTIME). Raises DriverError.
     """
-    import pynvml
+    import pynvml  # only where there is a driver: the import takes tens of milliseconds
 
     try:
         pynvml.nvmlInit()
@@ -90,15 +89,15 @@ def open_devices(start_us: int) -> list[Device]:
 
 
 def close() -> None:
-    """Lets the driver go."""
-    import pynvml
+    """Releases the driver."""
+    import pynvml  # as in open_devices
 
     with suppress(pynvml.NVMLError):
         pynvml.nvmlShutdown()
 
 
 def _handles(nvml: Any, index: int) -> Iterator[Any]:
-    """The device, or its MIG instances where it is divided."""
+    """The handle of a device, or those of its MIG instances where it is divided."""
     try:
         device = nvml.nvmlDeviceGetHandleByIndex(index)
     except nvml.NVMLError as error:
@@ -118,64 +117,70 @@ def _handles(nvml: Any, index: int) -> Iterator[Any]:
 
 
 class Device:
-    """A device and what has been read of it. Methods raise DriverError; None = the driver does not tell it."""
+    """A device and the state of its queries. Methods raise DriverError, and return None where the driver does not support
+    the query."""
 
     def __init__(self, nvml: Any, handle: Any, start_us: int) -> None:
         self._nvml, self._handle = nvml, handle
         self._seen_us = self._seen_before_us = self._seen_by_process_us = self._asked_us = start_us
-        self._untold: set[str] = set()
+        self._unavailable: set[str] = set()
         self._new: list[Busy] = []  # samples of the last utilisation()
-        self.about = self._describe()
+        self.info = self._describe()
 
-    def _describe(self) -> About:
+    def _describe(self) -> DeviceInfo:
         name = uuid = ""
         total = None
         with suppress(self._nvml.NVMLError, UnicodeDecodeError):
             name = str(self._nvml.nvmlDeviceGetName(self._handle))
             uuid = str(self._nvml.nvmlDeviceGetUUID(self._handle))
             total = int(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).total)
-        return About(name, uuid, total)
+        return DeviceInfo(name, uuid, total)
 
     def utilisation(self, now_us: int) -> list[Busy] | None:
-        """What is new of how busy the device was, in order: of the driver's samples, else its present rate."""
+        """The new samples of the device's utilisation, in order; without samples, its current rate."""
         self._seen_before_us = self._seen_us
         self._new = []
         try:
             self._new = self._new_samples()
             return self._new
-        except _UntoldError:
+        except _UnavailableError:
             self._seen_before_us = self._asked_us - _PERIOD_US
         try:
             rate = self._ask("nvmlDeviceGetUtilizationRates")
-        except _UntoldError:
+        except _UnavailableError:
             return None
         found = [Busy(self._start_us(self._seen_us, now_us), now_us, min(rate.gpu, 100) / 100)] if rate else []
         self._seen_us = now_us
         return found
 
     def by_process(self, now_us: int) -> list[Busy] | None:
-        """What is new of how busy each process kept the device; who is not in it did not use it. To be asked after
-        :meth:`utilisation`: what was over before its last samples is not averaged in."""
+        """The new averages of each process's utilisation; a process that is missing did not use the device.
+
+        Call :meth:`utilisation` before: the averages then cover only the time since the samples of the last call.
+        """
         seen_us = max(self._seen_by_process_us, self._seen_before_us)
         try:
             entries = self._ask("nvmlDeviceGetProcessUtilization", seen_us) or []
-        except _UntoldError:
+        except _UnavailableError:
             return None
         self._asked_us = now_us
         found = []
-        for each in entries:  # drivers fill up with entries that are old or cannot be
+        for each in entries:  # drivers pad the answer with old and invalid entries
             if each.timeStamp > seen_us and 0 < each.smUtil <= 100 and each.pid:
                 found += self._divided(seen_us, each.timeStamp, each.smUtil / 100, each.pid)
         self._seen_by_process_us = max([seen_us, *(each.end_us for each in found)])
         return found
 
     def _divided(self, seen_us: int, end_us: int, share: float, pid: int) -> list[Busy]:
-        """What a process did since ``seen_us``, which the driver tells as one average however long that is: more than one
-        sample where the recorder was late. It is divided as busy as the device was meanwhile."""
+        """The work of a process since ``seen_us``, divided over the device's samples of that time.
+
+        The driver reports it as one average, however long the time is, and that covers several samples when the recorder
+        was late. It is divided in proportion to the utilisation of the device.
+        """
         samples = [each for each in self._new if seen_us < each.end_us <= end_us]
         if not samples:
             return [Busy(self._start_us(seen_us, end_us), end_us, share, pid)]
-        if samples[-1].end_us < end_us:  # one more came between the two calls
+        if samples[-1].end_us < end_us:  # another sample arrived between the two queries
             samples.append(Busy(samples[-1].end_us, end_us, share))
         length_us = samples[-1].end_us - samples[0].start_us
         busy_us = sum((each.end_us - each.start_us) * each.share for each in samples)
@@ -184,10 +189,10 @@ class Device:
         return [Busy(each.start_us, each.end_us, own, pid) for each, own in zip(samples, shares, strict=True)]
 
     def memory_by_process(self) -> dict[int, int] | None:
-        """Bytes of each process that uses the device, by pid."""
+        """Bytes of device memory of each process that uses the device, by pid."""
         try:
             processes = self._ask("nvmlDeviceGetComputeRunningProcesses") or []
-        except _UntoldError:
+        except _UnavailableError:
             return None
         if any(each.usedGpuMemory is None for each in processes):
             return None
@@ -197,10 +202,10 @@ class Device:
         return sizes
 
     def used_bytes(self) -> int | None:
-        """Memory of the device that is in use, by whom ever."""
+        """Bytes of device memory that are in use by any process."""
         try:
             memory = self._ask("nvmlDeviceGetMemoryInfo")
-        except _UntoldError:
+        except _UnavailableError:
             return None
         return int(memory.used) if memory else None
 
@@ -221,24 +226,27 @@ class Device:
         return max(seen_us, end_us - _LONGEST_US)
 
     def _ask(self, name: str, *arguments: Any) -> Any:
-        """The answer of a call about the device; None = nothing new. Raises DriverError and _UntoldError."""
-        if name in self._untold:
-            raise _UntoldError
+        """The answer to a query about the device; None = nothing new. Raises DriverError and _UnavailableError."""
+        if name in self._unavailable:
+            raise _UnavailableError
         try:
             return getattr(self._nvml, name)(self._handle, *arguments)
         except self._nvml.NVMLError as error:
             if error.value in _NOTHING:
                 return None
-            if error.value not in _UNTOLD:
+            if error.value not in _UNAVAILABLE:
                 raise DriverError(error.value) from None
-        self._untold.add(name)
-        raise _UntoldError
+        self._unavailable.add(name)
+        raise _UnavailableError
 
 
-def visible(devices: list[About], setting: str | None, order: str | None) -> set[int]:
-    """Places of the devices that CUDA shows to a program under CUDA_VISIBLE_DEVICES and CUDA_DEVICE_ORDER; all where
-    that cannot be told. (Numbers are CUDA's own, fastest device first, unless told otherwise: they mean a place here where
-    the devices are of one kind.)"""
+def visible(devices: list[DeviceInfo], setting: str | None, order: str | None) -> set[int]:
+    """Indices of the devices that CUDA shows to a program with these values of CUDA_VISIBLE_DEVICES (``setting``) and
+    CUDA_DEVICE_ORDER (``order``); all indices where that cannot be determined.
+
+    CUDA numbers devices with the fastest first unless the order is PCI_BUS_ID, so a number is the same as ours only then
+    or when all devices are of one model.
+    """
     everything = set(range(len(devices)))
     if setting is None:
         return everything
@@ -250,14 +258,6 @@ def visible(devices: list[About], setting: str | None, order: str | None) -> set
         if word.isdigit():
             places = {int(word)} & everything
         if not places:
-            break  # what follows is not seen either
+            break  # CUDA also ignores everything after an invalid entry
         found |= places
     return found
-
-
-def in_first_pid_namespace() -> bool:
-    """Do pids here mean what they mean to the driver? (The first namespace has a fixed number.)"""
-    try:
-        return os.stat("/proc/self/ns/pid").st_ino == 0xEFFFFFFC  # noqa: PTH116
-    except OSError:
-        return False

@@ -1,4 +1,4 @@
-"""Which program do the words of the command line mean, and with which arguments is it started?"""
+"""Finds the program that the words of the command line mean, and starts it."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Program:
 def resolve_program(words: list[str], python: str | None) -> Program:
     """The program that ``words`` mean: ``app.py …``, ``-m MODULE …``, ``-c CODE …`` or any command.
 
-    Scripts, modules and code run under ``python``, else that of the active virtual environment, else our own.
-    Raises UsageError, NotFound, NotExecutable.
+    Scripts, modules and code run under ``python``, else under the interpreter of the active virtual environment, else under
+    our own. Raises UsageError, NotFound, NotExecutable.
     """
     if words[0] in ("-m", "-c"):
         if len(words) < 2:
-            raise UsageError(f"{words[0]} needs {'a module name' if words[0] == '-m' else 'code'} behind it.")
+            raise UsageError(f"{words[0]} needs {'a module name' if words[0] == '-m' else 'code'} after it.")
         return _python_program(words, python, words[1] if words[0] == "-c" else None)
     if _is_script(words[0]):
         return _python_program(words, python, None)
@@ -38,8 +38,8 @@ def resolve_program(words: list[str], python: str | None) -> Program:
 
 
 def start(program: Program, environment: dict[bytes, bytes], mask: set[int], defaults: list[int]) -> int:
-    """Starts the program and returns its pid. ``mask``: signals that it starts with blocked; ``defaults``: signals
-    whose dispositions are reset. A script without a ``#!`` line runs under sh, as the shell and env(1) do it.
+    """Starts the program and returns its pid. ``mask``: signals that are blocked when it starts; ``defaults``: signals
+    whose dispositions are reset. A script without a ``#!`` line runs under sh, as with the shell and env(1).
 
     Raises NotFound, NotExecutable.
     """
@@ -53,7 +53,7 @@ def start(program: Program, environment: dict[bytes, bytes], mask: set[int], def
 
 
 def _is_binary(path: str) -> bool:
-    """Does the file look like something else than text, as shells judge it: a NUL in the first line?"""
+    """Is the file binary by the rule that shells use, a NUL in its first line?"""
     try:
         with Path(path).open("rb") as file:
             return b"\0" in file.read(128).partition(b"\n")[0]
@@ -63,7 +63,7 @@ def _is_binary(path: str) -> bool:
 
 def _start_error(path: str, error: OSError) -> NotFound | NotExecutable:
     reason = (error.strerror or "unknown error").lower()
-    if error.errno == errno.ENOENT:  # a script whose interpreter is gone: the file itself was found
+    if error.errno == errno.ENOENT:  # a script whose interpreter is missing: the file itself was found
         return NotFound(f"{path} cannot be started: it, or the interpreter that it names, does not exist.")
     return NotExecutable(f"{path} cannot be executed: {reason}.")
 
@@ -87,7 +87,7 @@ def _environment_python() -> str | None:
 def _find(word: str) -> str:
     """The path that a shell would run for ``word``. Raises NotFound, NotExecutable."""
     if not word:
-        raise NotFound("The command is an empty word. Name a script, -m MODULE, -c CODE or a command.")
+        raise NotFound("The command is empty. Name a script, -m MODULE, -c CODE or a command.")
     if "/" in word:
         candidates = [Path(word)]
     else:
@@ -112,5 +112,5 @@ def _not_runnable(path: Path) -> NotExecutable | NotFound:
 
 def _not_found_text(word: str) -> str:
     if "/" in word or word.endswith(SCRIPT_SUFFIXES):
-        return f"There is no file {word}. Check the path, or the folder that you are in."
+        return f"There is no file {word}. Check the path, or the current folder."
     return f"There is no command {word} on PATH, and no script of that name. Check the spelling."

@@ -1,4 +1,4 @@
-"""One recording, from the command line's words to the trace."""
+"""Makes one recording, from the words of the command line to the trace."""
 
 from __future__ import annotations
 
@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 
 from ...formats.version import VERSION
 from ..control.server import listen
-from ..folder.contents import MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts, write_facts
+from ..folder.facts import Facts, write_facts
+from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
 from ..folder.marks import MarkFile
 from ..folder.output import create_spool_folder, output_template, remove_recording
 from .drain import Drain
-from .live import Live, Parts, Recorded
 from .load import load_converter, prepare_converter
 from .program import Program, resolve_program, start
-from .residents import Residents
+from .rss import RssSampler
+from .session import Prepared, Recorded, Session
 from .settings import Settings
 from .shim_library import preloadable_shim
-from .space import SpoolSpace
+from .spool_file import SpoolFile
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
 from .watcher import Watcher
 
@@ -40,37 +41,38 @@ _FEW_DESCRIPTORS = 64
 
 
 def record(
-    settings: Settings, tell: Callable[[str], None], told: Callable[[Finished], None] = lambda _: None
+    settings: Settings, report: Callable[[str], None], on_trace: Callable[[Finished], None] = lambda _: None
 ) -> Recorded:
-    """Runs and records the program. ``tell`` takes sentences for the user, ``told`` the trace once it is there: with
-    --duration that is while the program still runs, and in another thread.
+    """Runs and records the program. ``report`` gets sentences for the user; ``on_trace`` gets the trace when it has been
+    written. With --duration the latter happens while the program still runs, in another thread.
 
     Raises RecordError when the program was not started.
     """
     program = resolve_program(settings.command, settings.python)
     template = output_template(settings.output)
     with preloadable_shim(Path(template).parent) as shim:
-        parts = _prepare(settings, program, template, tell)
+        prepared = _prepare(settings, program, template, report)
         mask = hold_signals()
         try:
-            residents = Residents(parts.space, parts.folder / RSS_NAME)
-            drain = Drain(parts.space, parts.folder / SPOOL_NAME)
-            watcher = Watcher(parts.folder / SPOOL_NAME) if settings.wait else None
-            environment = _environment(shim, parts.folder / SPOOL_NAME)
+            rss = RssSampler(prepared.space, prepared.folder / RSS_NAME)
+            drain = Drain(prepared.space, prepared.folder / SPOOL_NAME)
+            watcher = Watcher(prepared.folder / SPOOL_NAME) if settings.wait else None
+            environment = _environment(shim, prepared.folder / SPOOL_NAME)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
-            remove_recording(parts.folder)
+            remove_recording(prepared.folder)
             raise
         prepare_converter()
         if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
-            _load_converter()  # an import that finds no descriptor free cannot be done again: before others open files
-        return _supervise(Live(parts, residents, drain, watcher, pid, settings, told), pid)
+            # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
+            _load_converter()
+        return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace), pid)
 
 
-def _prepare(settings: Settings, program: Program, template: str, tell: Callable[[str], None]) -> Parts:
-    """The recording's folder with all that the program must find there. Raises SetupError."""
+def _prepare(settings: Settings, program: Program, template: str, report: Callable[[str], None]) -> Prepared:
+    """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
     facts = _facts(settings, program, template)
-    made: list[tuple[SpoolSpace, MarkFile, socket.socket | None]] = []
+    made: list[tuple[SpoolFile, MarkFile, socket.socket | None]] = []
 
     def fill(folder: Path) -> int:
         space = _first_space(folder, settings)
@@ -81,14 +83,14 @@ def _prepare(settings: Settings, program: Program, template: str, tell: Callable
         made.append((space, marks, listen(folder)))
         return space.descriptor
 
-    folder = create_spool_folder(template, fill, tell)
-    return Parts(folder, template, facts, *made[0])
+    folder = create_spool_folder(template, fill, report)
+    return Prepared(folder, template, facts, *made[0])
 
 
-def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
+def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    space = SpoolSpace(folder / SPOOL_NAME, settings)
-    if space.slots == 0:
+    space = SpoolFile(folder / SPOOL_NAME, settings)
+    if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()
     if space.header.offered == 0:
@@ -96,28 +98,28 @@ def _first_space(folder: Path, settings: Settings) -> SpoolSpace:
     return space
 
 
-def _supervise(live: Live, pid: int) -> Recorded:
-    """Waits for the program. From here on nothing may end the recorder before it."""
-    with suppress(RuntimeError):  # no thread can be had: at the end, then
-        # takes a while, in which the program may want hundreds of chunks
+def _supervise(session: Session, pid: int) -> Recorded:
+    """Waits for the program. From here on, no error may end the recorder before the program ends."""
+    # In a thread, because the imports take a while in which the program may need hundreds of chunks.
+    with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
         threading.Thread(target=_load_converter, name="imports", daemon=True).start()
-    status = wait_for(pid, live.turn)
+    status = wait_for(pid, session.turn)
     _load_converter()
-    return live.end(status)
+    return session.end(status)
 
 
 def _load_converter() -> None:
-    with suppress(Exception):  # what is broken there is told when it is needed
+    with suppress(Exception):  # the same error is raised again, and reported, when the trace is written
         load_converter()
 
 
 def _environment(shim: Path, spool: Path) -> dict[bytes, bytes]:
-    """The program's environment: ours as it was given, and the two variables that make it be recorded."""
+    """The program's environment: ours as we got it, with the two variables that cause the recording."""
     environment = dict(os.environb)
     with suppress(OSError):
         given = Path("/proc/self/environ").read_bytes()
         if b"\0LC_CTYPE=" not in b"\0" + given and environment.get(b"LC_CTYPE", b"").startswith(b"C."):
-            del environment[b"LC_CTYPE"]  # set by our own interpreter in the C locale
+            del environment[b"LC_CTYPE"]  # our own interpreter has set it, because of the C locale
     preload = [os.fsencode(shim), environment.get(_PRELOAD_VARIABLE, b"")]
     environment[_PRELOAD_VARIABLE] = b":".join(each for each in preload if each)
     environment[SPOOL_VARIABLE] = os.fsencode(spool)
@@ -130,7 +132,7 @@ def _facts(settings: Settings, program: Program, template: str) -> Facts:
         output=template,
         command=settings.command if settings.argv else [],
         command_code=program.code if settings.argv else None,
-        cwd=os.getcwd(),  # noqa: PTH109 (output_template has found that it exists)
+        cwd=os.getcwd(),  # noqa: PTH109 (it exists: output_template has checked)
         sources=settings.sources,
         argv=settings.argv,
         host=_host(settings),
@@ -145,7 +147,7 @@ def _host(settings: Settings) -> dict[str, str]:
         "kernel": system.release,
         "machine": system.machine,
         "cpu_count": str(len(os.sched_getaffinity(0))),
-        # what is in force first; the spool's header holds what --control has set since
+        # Settings hold the initial values; the spool's header also has what --control has set since then.
         "cpu_interval_ns": str(settings.cpu_interval_ns),
         "memory_threshold_bytes": str(settings.memory_threshold_bytes),
         "copy_threshold_bytes": str(settings.copy_threshold_bytes),

@@ -1,4 +1,4 @@
-"""What the user asked for."""
+"""The options of a recording, and their defaults."""
 
 from __future__ import annotations
 
@@ -14,11 +14,16 @@ DEFAULT_GPU_INTERVAL_NS = 50_000_000
 
 @dataclass(frozen=True)
 class Settings:
-    """Options of scalene-record. ``command``: the words that start the program; ``python``: interpreter for scripts,
-    modules and code, None = that of the active virtual environment or our own; ``alloc_interval_bytes``: mean bytes
-    between two allocation samples, 1 = every allocation, 0 = none, None = adapts to the program; ``cpu_engine``: auto
-    or posix; ``duration_ns``: how long to record, None = to the program's end; ``snapshot_every_ns``: None = no snapshots;
-    ``pause_at_start``: samplers stand still until told; ``gpu_interval_ns``: how often GPUs are looked at, 0 = never."""
+    """Options of scalene-record.
+
+    ``command``: the words that start the program; ``python``: interpreter for scripts, modules and code, None = that of
+    the active virtual environment or our own; ``memory``, ``copy``, ``wait``, ``children``: what is recorded; ``sources``,
+    ``argv``: whether source files and command lines are stored; ``memory_threshold_bytes``, ``copy_threshold_bytes``: bytes
+    between two samples; ``alloc_interval_bytes``: mean bytes between two allocation samples, 1 = every allocation, 0 =
+    none, None = adapts to the program; ``cpu_engine``: auto or posix; ``duration_ns``: how long to record, None = to the
+    program's end; ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
+    ``gpu_interval_ns``: time between two GPU samples, 0 = none.
+    """
 
     command: list[str] = field(default_factory=list)
     output: Path = Path(DEFAULT_OUTPUT)

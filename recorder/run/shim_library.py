@@ -1,4 +1,4 @@
-"""Where the shim is, and under which path the loader can be told of it."""
+"""Finds the shim library, and a path to it that LD_PRELOAD can hold."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from pathlib import Path
 from ..errors import SetupError
 
 LIBRARY_NAME = "libscalene_shim.so"
-#: Names another shim, for example a debug build.
+#: An environment variable that names another shim, for example a debug build.
 OVERRIDE_VARIABLE = "SCALENE_TRACE_SHIM"
-#: LD_PRELOAD splits at spaces and colons; the loader expands "$"; ";" is kept out because shells split there.
+#: The loader splits LD_PRELOAD at spaces and colons and expands "$"; shells split at ";".
 _UNUSABLE = frozenset(" :;$\\")
 
 
 def find_shim() -> Path:
-    """Path of the shim library. Raises SetupError."""
+    """Path of the shim library. Raises SetupError when it is not installed."""
     override = os.environ.get(OVERRIDE_VARIABLE)
     candidates = [Path(override)] if override else _candidates()
     for path in candidates:
@@ -31,9 +31,9 @@ def find_shim() -> Path:
 
 @contextmanager
 def preloadable_shim(output_folder: Path) -> Iterator[Path]:
-    """The shim under a path that LD_PRELOAD can hold: its own, or a private copy that is removed at the end.
+    """A context with the shim at a path that LD_PRELOAD can hold: its own, or a private copy that is removed at the end.
 
-    Raises SetupError.
+    ``output_folder``: the last place that is tried for the copy. Raises SetupError.
     """
     shim = find_shim()
     if usable(shim):
@@ -49,7 +49,7 @@ def preloadable_shim(output_folder: Path) -> Iterator[Path]:
 
 
 def usable(path: Path) -> bool:
-    """Can LD_PRELOAD hold this path?"""
+    """Can LD_PRELOAD hold ``path``?"""
     return not any(char in _UNUSABLE or ord(char) < 32 or ord(char) == 127 for char in str(path))
 
 
@@ -69,13 +69,13 @@ def _private_folder(output_folder: Path) -> Path:
             except OSError:
                 continue
     raise SetupError(
-        f"LD_PRELOAD cannot hold the path {find_shim()}, and no folder takes a copy of it. "
+        f"LD_PRELOAD cannot hold the path {find_shim()}, and no folder could hold a copy of the library. "
         "Set XDG_RUNTIME_DIR to a writable folder without spaces or colons in its path."
     )
 
 
 def _runs_libraries(folder: Path) -> bool:
-    """A file system mounted noexec refuses to map a library."""
+    """Can a library in ``folder`` be mapped? A file system that is mounted noexec refuses it."""
     try:
         return not os.statvfs(folder).f_flag & os.ST_NOEXEC
     except OSError:

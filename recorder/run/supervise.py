@@ -1,4 +1,4 @@
-"""Waits for the program as a shell would, passes signals on, and does the recorder's periodic work meanwhile."""
+"""Waits for the program as a shell would, forwards signals to it, and runs the recorder's periodic work."""
 
 from __future__ import annotations
 
@@ -9,37 +9,38 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-#: Signals that somebody may send to the recorder and mean the program.
-_PASSED_ON = frozenset(
+#: Signals that are sent to the recorder but meant for the program.
+_FORWARDED = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 )
-_WAITED_FOR = _PASSED_ON | {signal.SIGCHLD}
-#: Signals that Python has set to be ignored at its own start.
+_WAITED_FOR = _FORWARDED | {signal.SIGCHLD}
+#: Signals that Python ignores from its own start on.
 PYTHON_IGNORES = [signal.SIGPIPE, signal.SIGXFSZ]
 _SI_KERNEL = 0x80
 _JOB_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 def hold_signals() -> set[int]:
-    """Keeps the signals for :func:`wait_for` from now on; returns the mask that was in force."""
+    """Blocks the signals that :func:`wait_for` handles; returns the mask from before."""
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR))
 
 
 def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
     """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
 
-    ``each_turn`` runs again and again and tells how many seconds later it wants to. Signals of the terminal reach the program by themselves, being in the same
-    process group; signals that others sent to the recorder alone are passed on.
+    ``each_turn`` is called repeatedly and returns the seconds until its next call. The terminal sends its signals to the
+    program directly, because it is in the same process group; signals that were sent to the recorder alone are forwarded.
     """
     own_pid = os.getpid()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # where it was ignored, the status would be lost
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # with SIG_IGN, the kernel would discard the exit status
     while (status := _ended(pid)) is None:
         received = signal.sigtimedwait(_WAITED_FOR, each_turn())
         if (
             received
-            and received.si_signo in _PASSED_ON
+            and received.si_signo in _FORWARDED
             and received.si_code != _SI_KERNEL
-            and received.si_pid != own_pid  # a library's raise(SIGINT) in ours (OpenBLAS without a thread)
+            and received.si_pid
+            != own_pid  # a library's raise() in this process: OpenBLAS when it cannot start a thread
         ):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, received.si_signo)
@@ -47,7 +48,7 @@ def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
 
 
 def _ended(pid: int) -> int | None:
-    """The exit status, None while the program lives; stops with it when it stops as a job."""
+    """The exit status, None while the program runs. When the program stops as a job, so does the recorder."""
     found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
     if found == 0:
         return None
@@ -59,9 +60,10 @@ def _ended(pid: int) -> int | None:
 
 
 def _stop_with(pid: int) -> None:
-    """The shell sees only the recorder: where the program alone has stopped, the job stops.
+    """Stops the recorder as well: the shell sees only the recorder, and would not notice that the job has stopped.
 
-    After Ctrl-Z and ``fg`` both go on at once, and the program may be read as stopped a moment too long: look twice.
+    After Ctrl-Z and ``fg`` both processes continue at once, and the stop may be reported after that. So check again after
+    a moment.
     """
     time.sleep(0.02)
     if _is_stopped(pid):

@@ -1,4 +1,5 @@
-"""The watcher: a thread of the recorder that sees from outside who waits. It is C (shim/watch) and holds no GIL."""
+"""Runs the watcher: a thread of the recorder that observes from outside which threads wait. It is written in C (shim/watch)
+and does not hold the GIL."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ _JOIN_S = 10.0
 
 
 class Watcher:
-    """Watches the threads on the board of ``spool`` from :meth:`start` to :meth:`stop`. ``failures``: 1 when it could
-    not."""
+    """Watches the threads in the thread table of ``spool`` from :meth:`start` to :meth:`stop`. ``failures``: 1 when it could
+    not be started or has failed."""
 
     def __init__(self, spool: Path) -> None:
         self.failures = 0
@@ -26,7 +27,8 @@ class Watcher:
         self._thread = threading.Thread(target=self._run, name="watcher", daemon=True)
 
     def start(self) -> None:
-        """Begins to watch; the program has been started, so that nothing of this is its own."""
+        """Starts the thread. Call it after the program was started, so that the program does not inherit the limits that
+        are raised here."""
         try:
             self._library = ctypes.CDLL(str(find_shim().with_name(LIBRARY_NAME)))
             _open_many_files()
@@ -35,7 +37,7 @@ class Watcher:
             self.failures = 1
 
     def stop(self) -> None:
-        """Ends it after a last look."""
+        """Ends the thread after a last pass over the thread table."""
         if self._library is not None and self._thread.ident is not None:
             self._library.scalene_watch_stop()
             self._thread.join(_JOIN_S)
@@ -47,7 +49,7 @@ class Watcher:
 
 
 def _open_many_files() -> None:
-    """A descriptor is kept open for each thread of the program."""
+    """Raises the limit on descriptors: the watcher keeps one open for each thread of the program."""
     with suppress(OSError, ValueError):
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FunctionType
 
-from scalene_trace.recorder.folder.contents import Facts
+from scalene_trace.recorder.folder.facts import Facts
 from tests.support.fuzz_targets import TARGETS, small_trace
 from tests.support.paths import CORPUS, ROOT
 

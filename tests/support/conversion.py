@@ -10,7 +10,7 @@ from scalene_trace.formats.cpython.opcodes import instruction_set
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.columns import Coded, Lists
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
-from scalene_trace.recorder.folder.contents import Facts
+from scalene_trace.recorder.folder.facts import Facts
 from tests.support.spool_builder import PYTHON_311, SpoolBuilder
 
 #: Two runs of 3.11's location table: units 0 to 3 on the first line + 1, units 4 to 11 two lines further down.

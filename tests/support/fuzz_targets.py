@@ -46,11 +46,12 @@ from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.convert.finish import Finished, recover
 from scalene_trace.recorder.convert.native.addresses import Image
 from scalene_trace.recorder.convert.native.symbols import read_symbols
-from scalene_trace.recorder.folder.contents import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, Facts
+from scalene_trace.recorder.folder.facts import Facts
+from scalene_trace.recorder.folder.files import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME
 from scalene_trace.recorder.folder.marks import MarkFile, mark_table, read_marks
-from scalene_trace.recorder.run.commands import Control, Recorded
+from scalene_trace.recorder.run.commands import Commands, Target
 from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.space import SpoolSpace
+from scalene_trace.recorder.run.spool_file import SpoolFile
 from tests.support.paths import CORPUS
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
@@ -186,7 +187,8 @@ def fuzz_code(data: bytes, _: Path) -> None:
     version = VERSIONS[choices.bytes(1)[0] % len(VERSIONS)]
     table = line_table(version, choices.number(32), choices.rest)
     assert table.starts == sorted(table.starts) and len(table.starts) == len(table.lines) <= len(data)
-    assert all(0 <= table.line_of(unit) < 2**31 for unit in (*table.starts, 2**31 - 1)) or not table.starts
+    lines = table.lines_of(np.array([*table.starts, 2**31 - 1]))
+    assert ((lines >= 0) & (lines < 2**31)).all() or not table.starts
     if instructions := instruction_set(version):
         starts = instruction_starts(instructions, choices.rest).tolist()
         assert len(starts) == len(choices.rest) // 2
@@ -232,11 +234,11 @@ def section(kind: int, offset: int, size: int, link: int, item: int) -> bytes:
 @contextmanager
 def controlled(folder: Path) -> Iterator[MarkFile]:
     """A recording without a program, that takes commands on the socket in ``folder``."""
-    space = SpoolSpace(folder / SPOOL_NAME, Settings())
+    space = SpoolFile(folder / SPOOL_NAME, Settings())
     marks = MarkFile(folder / MARKS_NAME)
     listener = listen(folder)
     assert listener
-    control = Control(Recorded(space, marks, folder / "t.parquet", 1, refused_snapshot))
+    control = Commands(Target(space, marks, folder / "t.parquet", 1, refused_snapshot))
     server = ControlServer(listener, control.handle)
     server.start()
     try:
@@ -272,7 +274,7 @@ def fuzz_control(data: bytes, folder: Path) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as name, controlled(Path(name)):
         for answer in said(Path(name), data):
             assert answer.get("ok") is True or isinstance(answer["error"], str), answer
-            assert "could not do that" not in answer.get("error", ""), answer
+            assert "could not carry out" not in answer.get("error", ""), answer
         (status,) = said(Path(name), b'{"command": "status"}\n')
         assert status["ok"] is True
         mark_table(read_marks(Path(name) / MARKS_NAME))

@@ -17,7 +17,7 @@ INSTALLED_AS = "scalene_trace"
 class Import:
     """An import in the file ``source`` (relative to the checkout).
 
-    ``name`` is absolute, below the checkout for a relative import (``recorder.run.space``). ``target`` is the file of the
+    ``name`` is absolute, below the checkout for a relative import (``recorder.run.spool_file``). ``target`` is the file of the
     checkout that it leads to, if there is one. ``is_deferred``: it stands in a function.
     """
 

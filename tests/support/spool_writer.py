@@ -11,7 +11,7 @@ from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_
 from scalene_trace.formats.spool.layout import constants, ffi, struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.recorder.run.drain import Drain
-from scalene_trace.recorder.run.space import SpoolSpace
+from scalene_trace.recorder.run.spool_file import SpoolFile
 
 C = constants()
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
@@ -20,7 +20,7 @@ NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino
 class Writer:
     """A process that writes ticks, numbered from 0, into the chunks of a space."""
 
-    def __init__(self, space: SpoolSpace, process: int = 1, pid: int = 0, namespace: int = NAMESPACE) -> None:
+    def __init__(self, space: SpoolFile, process: int = 1, pid: int = 0, namespace: int = NAMESPACE) -> None:
         self.space, self.process, self.number = space, process, 0
         self.pid, self.namespace = pid or os.getpid(), namespace
 
@@ -58,14 +58,14 @@ class Writer:
         return CHUNKS_OFFSET + slot * CHUNK_BYTES
 
 
-def turn(space: SpoolSpace, drain: Drain) -> None:
+def turn(space: SpoolFile, drain: Drain) -> None:
     """What the recorder does in each of its turns."""
     space.notice_taken()
     drain.turn()
     space.offer_ahead()
 
 
-def ticks_of(space: SpoolSpace, tmp_path: Path) -> list[int]:
+def ticks_of(space: SpoolFile, tmp_path: Path) -> list[int]:
     """Times of all ticks that a reader finds."""
     batches = [batch.bulk["tick"].records["t_ns"] for batch in Spool(tmp_path / "spool").batches()]
     return sorted((np.concatenate(batches) - int(space.header.start_mono_ns)).tolist())

@@ -1,1 +1,1 @@
-"""From records of each kind to the rows of the trace."""
+"""Makes the rows of each kind from the records of the spool."""

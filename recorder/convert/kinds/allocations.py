@@ -1,6 +1,7 @@
-"""From allocation, free and note records to the ``alloc`` table: one row for each sample, with its life.
+"""Makes the ``alloc`` table from allocation, free and note records: one row for each sample, with its life.
 
-Exact mode makes millions of records, so everything here is per column, but for mappings that were unmapped in parts.
+Exact mode makes millions of records, so everything here works on whole columns, except for mappings that were unmapped in
+parts.
 """
 
 from __future__ import annotations
@@ -17,17 +18,17 @@ import numpy.typing as npt
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded
-from ...folder.text import storable
-from ..stacks import Stacks
-from ..survey import Survey
-from .memory import Ints, Masked, possible, rows_by_process, thread_ids
+from ....formats.trace.text import storable
+from ..survey.columns import Ints, Masked, chosen_of, rows_by_process, thread_ids, valid_sizes
+from ..survey.stacks import Stacks
+from ..survey.survey import Survey
 
 _C = constants()
 _FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED")
 _ALLOCATORS = names_of("ALLOC_", without=_FLAGS)
 _UNKNOWN_ALLOCATOR = 0
 _TYPE_CHARACTERS = 200
-#: Records whose allocation is not known may be ahead of it by a few chunks; older ones will not find it any more.
+#: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
 
 Bools = npt.NDArray[np.bool_]
@@ -35,8 +36,9 @@ Bools = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class _Lives:
-    """What became of each allocation. ``end``: row of the free record, -1 = none; ``parts``: rows of the free records
-    of its parts by its own row, in the order of time; ``type``: hash of a type, 0 = not known."""
+    """The life of each allocation. ``followed``: whether its end is observed; ``interval``: sampling interval that holds
+    for its life; ``type``: hash of a type, 0 = unknown; ``end``: row of the free record, -1 = none; ``parts``: rows of the
+    free records of its parts by its own row, in time order."""
 
     followed: Bools
     interval: Ints
@@ -47,8 +49,9 @@ class _Lives:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The rows of the table. ``alloc``: row of the allocation; ``end``: as in _Lives; ``block``: bytes of the whole
-    block, 0 = this row is all of it. Invariant: the rows of one allocation add up to its size and usable bytes."""
+    """The rows of the table. ``alloc``: row of the allocation; ``end``: as in _Lives; ``size``, ``usable``: bytes of this
+    row; ``block``: bytes of the whole block, 0 = this row is the whole block. Invariant: the rows of one allocation add up
+    to its size and usable bytes."""
 
     alloc: Ints
     end: Ints
@@ -58,10 +61,10 @@ class _Rows:
 
 
 class Allocations:
-    """Makes the rows of the ``alloc`` table, a batch of records at a time. A sample whose end is not known is held back
-    until a later batch knows it, or the last one has come.
+    """Makes the rows of the ``alloc`` table, one batch of records at a time. A sample without an end is held back until a
+    later batch has its end, or until the last batch.
 
-    ``damaged``: records that were left out because their sizes cannot be.
+    ``damaged``: records that were left out because of impossible sizes.
     """
 
     def __init__(self, survey: Survey, stacks: Stacks) -> None:
@@ -71,30 +74,30 @@ class Allocations:
         self._held: dict[str, Bulk] = {}
 
     def rows(self, batch: Records) -> dict[str, Any]:
-        """The rows that are known now, by time."""
-        allocs, impossible = _possible_allocations(batch.bulk["alloc"])
-        notes, impossible_notes = possible(batch.bulk["note"], "interval_bytes")
-        self.damaged += impossible + impossible_notes
-        met = {"alloc": allocs, "note": notes, "free": batch.bulk["free"]}
-        met = {kind: joined(self._held[kind], bulk) if self._held else bulk for kind, bulk in met.items()}
+        """The rows that are complete now, by time."""
+        allocs, invalid = _valid_allocations(batch.bulk["alloc"])
+        notes, invalid_notes = valid_sizes(batch.bulk["note"], "interval_bytes")
+        self.damaged += invalid + invalid_notes
+        bulks = {"alloc": allocs, "note": notes, "free": batch.bulk["free"]}
+        bulks = {kind: joined(self._held[kind], bulk) if self._held else bulk for kind, bulk in bulks.items()}
         if not batch.last:
-            met["alloc"] = self._hold_back(met)
-        met["alloc"] = by_time(met["alloc"])
-        lives = _lives(met["alloc"], met["free"], met["note"])
-        return self._table(met["alloc"], met["free"], lives)
+            bulks["alloc"] = self._hold_back(bulks)
+        bulks["alloc"] = by_time(bulks["alloc"])
+        lives = _lives(bulks["alloc"], bulks["free"], bulks["note"])
+        return self._table(bulks["alloc"], bulks["free"], lives)
 
-    def _hold_back(self, met: dict[str, Bulk]) -> Bulk:
-        """Holds the samples without an end and what is said of them; returns the others."""
-        allocs = met["alloc"]
-        lives = _lives(allocs, met["free"], met["note"])
+    def _hold_back(self, bulks: dict[str, Bulk]) -> Bulk:
+        """Holds back the samples without an end and their note and free records; returns the other samples."""
+        allocs = bulks["alloc"]
+        lives = _lives(allocs, bulks["free"], bulks["note"])
         open_rows = lives.followed & (lives.end < 0)
         self._held = {"alloc": allocs.where(open_rows)}
         for kind in ("note", "free"):
-            named = _named_rows(allocs, met[kind])
+            named = _named_rows(allocs, bulks[kind])
             recent = np.arange(len(named)) >= len(named) - _MOST_UNMATCHED
             waits = np.where(named < 0, recent, False)
             waits[named >= 0] = open_rows[named[named >= 0]]
-            self._held[kind] = met[kind].where(waits)
+            self._held[kind] = bulks[kind].where(waits)
         return allocs.where(~open_rows)
 
     def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives) -> dict[str, Any]:
@@ -127,14 +130,13 @@ class Allocations:
         }
 
 
-def _possible_allocations(allocs: Bulk) -> tuple[Bulk, int]:
-    """The allocations that can be, and the number of others. A block of no bytes is never sampled: its weight is not
-    finite."""
-    fitting, too_large = possible(allocs, "size_bytes", "usable_bytes", "interval_bytes")
+def _valid_allocations(allocs: Bulk) -> tuple[Bulk, int]:
+    """The valid allocations, and the number of others. A block of zero bytes is never sampled, because its weight would be
+    infinite."""
+    fitting, too_large = valid_sizes(allocs, "size_bytes", "usable_bytes", "interval_bytes")
     never = (fitting.records["usable_bytes"] == 0) & (fitting.records["interval_bytes"] > 1)
-    if not never.any():
-        return fitting, too_large
-    return Bulk(fitting.records[~never], fitting.process[~never]), too_large + int(np.count_nonzero(never))
+    found, empty = chosen_of(fitting, ~never)
+    return found, too_large + empty
 
 
 def _lives(allocs: Bulk, frees: Bulk, notes: Bulk) -> _Lives:
@@ -152,13 +154,14 @@ def _lives(allocs: Bulk, frees: Bulk, notes: Bulk) -> _Lives:
 
 
 def _ends(allocs: Bulk, frees: Bulk, followed: Bools) -> tuple[Ints, Mapping[int, list[int]]]:
-    """Row of the first free record of each followed allocation (-1 = none), and of those of parts before it."""
+    """Row of the first free record of each followed allocation (-1 = none), and rows of free records of its parts before
+    that."""
     named = _named_rows(allocs, frees)
     named[np.isin(named, np.flatnonzero(~followed))] = -1
     is_part = frees.records["flags"] & _C["FREE_PART"] != 0
     end = np.full(len(allocs), -1, np.int64)
     whole = np.flatnonzero((named >= 0) & ~is_part)[::-1]
-    end[named[whole]] = whole  # the last one written is the first in time
+    end[named[whole]] = whole  # in reverse order, so that the earliest record is assigned last and stays
     parts: dict[int, list[int]] = defaultdict(list)
     for free in np.flatnonzero((named >= 0) & is_part).tolist():
         alloc = int(named[free])
@@ -168,8 +171,8 @@ def _ends(allocs: Bulk, frees: Bulk, followed: Bools) -> tuple[Ints, Mapping[int
 
 
 def _named_rows(allocs: Bulk, others: Bulk) -> Ints:
-    """Row of ``allocs`` that each record of ``others`` names by its process and id, -1 = none. Of several with one id
-    (a damaged spool) it is the first."""
+    """Row of ``allocs`` that each record of ``others`` names by its process and id, -1 = none. If an id occurs more than
+    once (a damaged spool), the first row is taken."""
     named = np.full(len(others), -1, np.int64)
     candidates = dict(rows_by_process(allocs.process))
     for process, rows in rows_by_process(others.process):
@@ -201,8 +204,8 @@ def _rows(allocs: Bulk, frees: Bulk, lives: _Lives) -> _Rows:
 def _part_rows(
     alloc: int, size: np.int64, usable: np.int64, frees: Bulk, lives: _Lives
 ) -> list[tuple[int, int, int, int, int]]:
-    """The parts of one block in the order in which they were freed, then the rest, each as in _Rows. Earlier parts take
-    what they can of the requested bytes, the last one what is left."""
+    """The parts of one block in the order in which they were freed, then the rest, each as in _Rows. Earlier parts take as
+    much of the requested bytes as they can hold, and the last part takes the rest."""
     whole = rest = int(usable)
     pieces: list[tuple[int, int]] = []
     for free in lives.parts[alloc]:
@@ -239,11 +242,11 @@ def _lifetimes(allocated_ns: Ints, frees: Bulk, end: Ints) -> Masked:
 def _survived(
     survey: Survey, before: npt.NDArray[np.uint32], process: npt.NDArray[np.int32], frees: Bulk, end: Ints
 ) -> Ints:
-    """Collections between each allocation and its free, or the last that is known of its process."""
+    """Number of collections between each allocation and its free or, without one, the last record of its process."""
     after = _per_process(survey.collections, process, np.uint32)
     freed = end >= 0
     after[freed] = frees.records["collections"][end[freed]]
-    return np.maximum((after - before).view(np.int32).astype(np.int64), 0)  # the counter may have wrapped
+    return np.maximum((after - before).view(np.int32).astype(np.int64), 0)  # correct even if the counter has wrapped
 
 
 def _has_python(survey: Survey, process: npt.NDArray[np.int32]) -> Bools:
@@ -252,7 +255,7 @@ def _has_python(survey: Survey, process: npt.NDArray[np.int32]) -> Bools:
 
 
 def _per_process(values: Mapping[int, int], process: npt.NDArray[np.int32], dtype: Any) -> npt.NDArray[Any]:
-    """The value of each row's process, 0 where there is none."""
+    """The value of each row's process, 0 where it has none."""
     found = np.zeros(len(process), dtype)
     for each, rows in rows_by_process(process):
         found[rows] = values.get(each, 0)
@@ -267,7 +270,7 @@ def _allocators(sources: npt.NDArray[np.uint16]) -> Coded:
 
 
 def _types(names: Mapping[int, str], freed: npt.NDArray[np.uint64], noted: npt.NDArray[np.uint64]) -> Coded:
-    """Names of types: those of the free records, else those of the notes."""
+    """Names of types, from the free records or, where those have none, from the notes."""
     known = {key: storable(name[:_TYPE_CHARACTERS]) for key, name in sorted(names.items()) if key and name}
     hashes = np.array(list(known), np.uint64)
     codes = _codes_of(hashes, freed)

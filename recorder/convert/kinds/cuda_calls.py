@@ -1,5 +1,5 @@
-"""From records of the CUDA libraries' calls to the tables ``device_copy``, ``device_sync`` and ``device_alloc``. Everything
-here is per column."""
+"""Makes the tables ``device_copy``, ``device_sync`` and ``device_alloc`` from records of calls of the CUDA libraries.
+Everything here works on whole columns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import numpy.typing as npt
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded
-from ..stacks import Stacks
-from ..survey import Survey
-from .memory import Ints, Masked, possible, thread_ids
+from ..survey.columns import Ints, Masked, thread_ids, valid_sizes
+from ..survey.stacks import Stacks
+from ..survey.survey import Survey
 
 _C = constants()
 _DIRECTIONS = names_of("DEVICE_", without=("DEVICE_SYNC",))
@@ -24,11 +24,11 @@ Bools = npt.NDArray[np.bool_]
 Tables = dict[str, dict[str, Any]]
 
 
-class DeviceCalls:
-    """Makes the rows of the three tables, a batch of records at a time. A block whose end is not known is held back until
-    a later batch knows it, or the last one has come.
+class CudaCalls:
+    """Makes the rows of the three tables, one batch of records at a time. A block without an end is held back until a later
+    batch has its end, or until the last batch.
 
-    ``damaged``: records that were left out because they cannot be.
+    ``damaged``: records that were left out because they are invalid.
     """
 
     def __init__(self, survey: Survey, stacks: Stacks) -> None:
@@ -38,20 +38,20 @@ class DeviceCalls:
         self._held: list[Bulk] = []
 
     def tables(self, batch: Records) -> Tables:
-        """The rows that are known now, by time."""
-        calls = self._possible(batch.bulk["device_call"], "direction", [*_DIRECTIONS, _C["DEVICE_SYNC"]])
+        """The rows that are complete now, by time."""
+        calls = self._valid(batch.bulk["device_call"], "direction", [*_DIRECTIONS, _C["DEVICE_SYNC"]])
         waits = calls.records["direction"] == _C["DEVICE_SYNC"]
-        events = self._possible(batch.bulk["device_block"], "what", list(_EVENTS))
+        events = self._valid(batch.bulk["device_block"], "what", list(_EVENTS))
         return {
             "device_copy": self._copies(calls.where(~waits)),
             "device_sync": self._calls(calls.where(waits)),
             "device_alloc": self._blocks(by_time(joined(*self._held, events)), batch.last),
         }
 
-    def _possible(self, bulk: Bulk, field: str, known: list[int]) -> Bulk:
-        fitting, impossible = possible(bulk, "bytes")
+    def _valid(self, bulk: Bulk, field: str, known: list[int]) -> Bulk:
+        fitting, invalid = valid_sizes(bulk, "bytes")
         chosen = np.isin(fitting.records[field], known)
-        self.damaged += impossible + int(np.count_nonzero(~chosen))
+        self.damaged += invalid + int(np.count_nonzero(~chosen))
         return fitting.where(chosen)
 
     def _copies(self, copies: Bulk) -> dict[str, Any]:
@@ -89,13 +89,13 @@ class DeviceCalls:
 
 
 def _named(numbers: npt.NDArray[Any], names: dict[int, str]) -> Coded:
-    """``names`` are in the order of their numbers."""
+    """A column of names from ``numbers``; ``names`` are in the order of their numbers."""
     return Coded(np.searchsorted(list(names), numbers).astype(np.int32), list(names.values()))
 
 
 def _ends(events: Bulk) -> Ints:
-    """Row of the event that ended each allocation, -1 = none: its free or, where that was not seen, the next allocation at
-    its place. ``events`` are in the order of time."""
+    """Row of the event that ended each allocation, -1 = none: its free or, if that was not recorded, the next allocation at
+    the same address. ``events`` are in time order."""
     order = _granted(events, np.lexsort((events.records["address"], events.process)))
     end = np.full(len(events), -1, np.int64)
     following = np.flatnonzero(_same_block(events, order))
@@ -104,7 +104,8 @@ def _ends(events: Bulk) -> Ints:
 
 
 def _granted(events: Bulk, order: Ints) -> Ints:
-    """``order`` without the frees that were refused, and without what says so (in the same call, so it comes next)."""
+    """``order`` without refused frees and without the events that report the refusal. These follow directly, because they
+    are recorded in the same call."""
     what = events.records["what"][order]
     refused = np.flatnonzero((what == _C["BLOCK_NOT_FREED"]) & _same_block(events, order))
     kept = what != _C["BLOCK_NOT_FREED"]
@@ -114,7 +115,7 @@ def _granted(events: Bulk, order: Ints) -> Ints:
 
 
 def _same_block(events: Bulk, order: Ints) -> Bools:
-    """Which of the rows in ``order`` concern the same place in the same process as the one before."""
+    """For each row in ``order``: does it have the same address and process as the row before?"""
     same = np.zeros(len(order), np.bool_)
     addresses, processes = events.records["address"][order], events.process[order]
     same[1:] = (addresses[1:] == addresses[:-1]) & (processes[1:] == processes[:-1])

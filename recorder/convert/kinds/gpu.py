@@ -1,4 +1,4 @@
-"""From a recording's file of GPU ticks to the ``gpu`` table. Everything here is per column."""
+"""Makes the ``gpu`` table from a recording's file of GPU samples. Everything here works on whole columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.spool.regular import open_regular, stored_bytes
+from ....formats.spool.regular import open_regular, read_regular
 from ....formats.trace.columns import Coded
-from ...folder.contents import GPU_DEVICES_NAME, GPU_NAME
+from ...folder.files import GPU_DEVICES_NAME, GPU_NAME
 
-#: As GPU_STRUCT has it.
+#: The fields of GPU_STRUCT.
 _DTYPE = np.dtype(
     [
         *((name, "<i8") for name in ("t_ns", "duration_ns", "busy_ns", "memory_bytes")),
@@ -22,7 +22,7 @@ _DTYPE = np.dtype(
     ]
 )
 _BATCH_ROWS = 100_000
-#: No device has more memory, and nothing lasts longer: what says so is damaged.
+#: Larger values come from damaged rows.
 _MOST_BYTES = 1 << 57
 _LONGEST_NS = 1 << 40
 _MOST_DEVICES = 1024
@@ -31,19 +31,21 @@ Rows = npt.NDArray[np.void]
 
 
 class GpuRows:
-    """The GPU ticks of the recording in ``folder``, up to ``until_ns``. ``devices``: JSON list of the devices, None where
-    there was none; ``damaged``: rows that cannot be true, ``whole``: devices that are charged as a whole, both known when all
-    tables have been made."""
+    """The GPU samples of the recording in ``folder``, up to ``until_ns`` (None = all).
+
+    ``devices``: JSON list of the devices, None where there was none. Known when all tables have been made: ``damaged``, the
+    number of invalid rows, and ``whole``, the devices that are charged as a whole.
+    """
 
     def __init__(self, folder: Path, until_ns: int | None) -> None:
         self.damaged = 0
         self.whole: set[int] = set()
         self.devices = _devices(folder / GPU_DEVICES_NAME)
         self._path, self._until_ns = folder / GPU_NAME, until_ns
-        self._told: set[tuple[int, bool]] = set()
+        self._split: set[tuple[int, bool]] = set()
         if self.devices is not None:
             for rows in self._batches():
-                self._told |= _told(rows)
+                self._split |= _split_of(rows)
 
     def tables(self) -> Iterator[dict[str, Any]]:
         """The ``gpu`` table, in pieces."""
@@ -51,7 +53,7 @@ class GpuRows:
             return
         self.damaged = 0
         for rows in self._batches():
-            charged = rows["charged"] & ~(rows["whole"] & _is_told(rows, self._told))
+            charged = rows["charged"] & ~(rows["whole"] & _is_split(rows, self._split))
             used = charged & rows["whole"] & ((rows["busy_ns"] > 0) | (rows["memory_bytes"] > 0))
             self.whole |= set(rows["device"][used].tolist())
             yield _table(rows, charged)
@@ -62,7 +64,7 @@ class GpuRows:
             return
         with file:
             while len(rows := _read(file)):
-                fits = _is_possible(rows)
+                fits = _is_valid(rows)
                 self.damaged += len(rows) - int(np.count_nonzero(fits))
                 if self._until_ns is not None:
                     fits &= rows["t_ns"] + rows["duration_ns"] <= self._until_ns
@@ -72,12 +74,12 @@ class GpuRows:
 def _read(file: BinaryIO) -> Rows:
     try:
         data = file.read(_BATCH_ROWS * _DTYPE.itemsize)
-    except OSError:  # the disk has lost the rest
+    except OSError:  # a disk error: the rest cannot be read
         data = b""
     return np.frombuffer(data[: len(data) // _DTYPE.itemsize * _DTYPE.itemsize], _DTYPE)
 
 
-def _is_possible(rows: Rows) -> npt.NDArray[np.bool_]:
+def _is_valid(rows: Rows) -> npt.NDArray[np.bool_]:
     is_busy = (rows["busy_ns"] >= 0) & (rows["busy_ns"] <= rows["duration_ns"]) & (rows["memory_bytes"] == -1)
     is_memory = (rows["busy_ns"] == -1) & (rows["memory_bytes"] >= 0) & (rows["memory_bytes"] < _MOST_BYTES)
     fits: npt.NDArray[np.bool_] = is_busy | is_memory
@@ -86,19 +88,19 @@ def _is_possible(rows: Rows) -> npt.NDArray[np.bool_]:
     return fits & (rows["device"] >= 0) & (rows["device"] < _MOST_DEVICES)
 
 
-def _told(rows: Rows) -> set[tuple[int, bool]]:
-    """What the driver has told by process: (device, is it memory?)."""
+def _split_of(rows: Rows) -> set[tuple[int, bool]]:
+    """What the driver has reported by process: (device, is it memory?)."""
     parts = rows[~rows["whole"]]
     return set(zip(parts["device"].tolist(), (parts["busy_ns"] < 0).tolist(), strict=True))
 
 
-def _is_told(rows: Rows, told: set[tuple[int, bool]]) -> npt.NDArray[np.bool_]:
-    """Is there the same by process? A whole device does not count then, even before: pids may be those of another
-    namespace until one of them is known."""
-    is_told = np.zeros(len(rows), np.bool_)
-    for device, is_memory in told:
-        is_told |= (rows["device"] == device) & ((rows["busy_ns"] < 0) == is_memory)
-    return is_told
+def _is_split(rows: Rows, split: set[tuple[int, bool]]) -> npt.NDArray[np.bool_]:
+    """Is the same quantity also reported by process? Then the whole device does not count, not even before the first
+    report: pids may belong to another namespace until one of them is known."""
+    is_split = np.zeros(len(rows), np.bool_)
+    for device, is_memory in split:
+        is_split |= (rows["device"] == device) & ((rows["busy_ns"] < 0) == is_memory)
+    return is_split
 
 
 def _table(rows: Rows, charged: npt.NDArray[np.bool_]) -> dict[str, Any]:
@@ -115,7 +117,7 @@ def _table(rows: Rows, charged: npt.NDArray[np.bool_]) -> dict[str, Any]:
 
 
 def _devices(path: Path) -> str | None:
-    data = stored_bytes(path)
+    data = read_regular(path)
     try:
         return json.dumps(json.loads(data)) if data else None
     except (ValueError, RecursionError):

@@ -1,21 +1,15 @@
-"""From memory, copy, collection and heap records to the tables of the same names. Everything here is per column."""
+"""Makes the ``memory``, ``copy``, ``gc`` and ``heap`` tables. Everything here works on whole columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ....formats.spool.reader import Bulk
-from ..stacks import Stacks
-
-if TYPE_CHECKING:
-    from ..survey import Survey
-
-#: No process has more address space, so a larger size comes from a damaged record.
-_ADDRESS_SPACE_BYTES = 1 << 57
+from ..survey.columns import Ints, rows_by_process, thread_ids
+from ..survey.stacks import Stacks
+from ..survey.survey import Survey
 
 #: The unit of ``record_heap.untouched_pages``, whatever the machine's own.
 _PAGE_BYTES = 4096
@@ -23,9 +17,6 @@ _PAGE_BYTES = 4096
 _COUNTERS = ("generation0", "generation1", "generation2", "collected", "uncollectable")
 _HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes", "arena_bytes", "pool_bytes")
 _SAMPLE_SIZES = ("net_bytes", "footprint_bytes", "python_footprint_bytes", "allocated_bytes", "python_allocated_bytes")
-
-Ints = npt.NDArray[np.int64]
-Masked = np.ma.MaskedArray[Any, Any]
 
 
 def memory_table(samples: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any]:
@@ -40,7 +31,7 @@ def memory_table(samples: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str,
 
 
 def copy_table(copies: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any]:
-    """The ``copy`` table; ``copies`` hold only possible sizes."""
+    """The ``copy`` table; ``copies`` have only valid sizes."""
     return _common(copies, start_mono_ns) | {
         "stack": stacks.id_of(copies.records["stack"]),
         "bytes": copies.records["bytes"].astype(np.int64),
@@ -58,7 +49,7 @@ def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
 
 
 def gc_table(survey: Survey) -> dict[str, Any]:
-    """The ``gc`` table: what was added to the counters since the record before, of the same process."""
+    """The ``gc`` table: the increase of each counter since the previous record of the same process."""
     records = survey.kept["gc"]
     counters = np.column_stack(
         [records.records["collections"], records.records["collected"], records.records["uncollectable"]]
@@ -73,7 +64,7 @@ def gc_table(survey: Survey) -> dict[str, Any]:
 
 
 def _inherited_counters(survey: Survey, counters: Ints) -> dict[int, Ints]:
-    """What the interpreter of a forked process had counted at the fork, as far as its parent had said so."""
+    """The counters of each forked process at its fork: the highest values that its parent had recorded before."""
     records = survey.kept["gc"]
     parents = survey.forked_from()
     rows_of = dict(rows_by_process(records.process))
@@ -87,29 +78,6 @@ def _inherited_counters(survey: Survey, counters: Ints) -> dict[int, Ints]:
         if len(before):
             inherited[start.process] = counters[before].max(axis=0)
     return inherited
-
-
-def rows_by_process(process: npt.NDArray[np.int32]) -> Iterator[tuple[int, Ints]]:
-    """Each process id with the rows that it has in ``process``, in their order."""
-    order = np.argsort(process, kind="stable")
-    ordered = process[order]
-    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
-    yield from zip(ordered[starts].tolist(), np.split(order, starts[1:]), strict=False)
-
-
-def thread_ids(records: npt.NDArray[np.void]) -> Masked:
-    """The thread of each record, masked where it is nobody's."""
-    threads = records["thread"].astype(np.int32)
-    return np.ma.masked_array(threads, mask=threads == 0)
-
-
-def possible(bulk: Bulk, *sizes: str) -> tuple[Bulk, int]:
-    """The records whose ``sizes`` (names of fields, bytes) a process can have, and how many others there were."""
-    fits = np.ones(len(bulk), np.bool_)
-    for name in sizes:
-        fits &= bulk.records[name] < _ADDRESS_SPACE_BYTES
-    left_out = len(bulk) - int(np.count_nonzero(fits))
-    return (Bulk(bulk.records[fits], bulk.process[fits]) if left_out else bulk), left_out
 
 
 def _common(bulk: Bulk, start_mono_ns: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""From the records of suspended asyncio tasks to the ``task`` table. Everything here is per column but the names."""
+"""Makes the ``task`` table from records of suspended asyncio tasks. All but the names works on whole columns."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Any
 import numpy as np
 
 from ....formats.spool.reader import Bulk
-from ...folder.text import storable
-from ..stacks import Stacks
+from ....formats.trace.text import storable
+from ..survey.columns import LAST_ID, chosen_of
+from ..survey.stacks import Stacks
 
-_LAST_ID = 2**31 - 1
 
-
-def possible_tasks(tasks: Bulk) -> tuple[Bulk, int]:
-    """The records that can be true, and how many others there were."""
+def valid_tasks(tasks: Bulk) -> tuple[Bulk, int]:
+    """The valid records, and the number of others."""
     records = tasks.records
     fits = (records["t_ns"] >= 0) & (records["t_ns"] <= records["end_ns"]) & (records["suspended_ns"] >= 0)
-    fits &= (records["process"] <= _LAST_ID) & (records["thread"] <= _LAST_ID) & (records["task"] <= _LAST_ID)
+    fits &= (records["process"] <= LAST_ID) & (records["thread"] <= LAST_ID) & (records["task"] <= LAST_ID)
     fits &= records["number"] >= -1
-    left_out = len(tasks) - int(np.count_nonzero(fits))
-    return (Bulk(records[fits], tasks.process[fits]) if left_out else tasks), left_out
+    return chosen_of(tasks, fits)
 
 
 def task_table(tasks: Bulk, start_mono_ns: int, stacks: Stacks, names: dict[int, str]) -> dict[str, Any]:
-    """The ``task`` table; ``tasks`` hold only possible ones, ``names`` what is before the number of a name, by hash.
-    The chunk is the watcher's: the process is in the record."""
+    """The ``task`` table. ``tasks``: valid records; ``names``: the part of a task's name before its number, by hash.
+
+    The watcher writes these records into its own chunks, so the process comes from the record.
+    """
     records = tasks.records
     return {
         "t_ns": records["t_ns"] - start_mono_ns,

@@ -1,4 +1,4 @@
-"""From tick records to the ``cpu`` and ``code`` tables. Everything here is per column."""
+"""Makes the ``cpu`` and ``code`` tables from tick records. Everything here works on whole columns."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, CodeObject
 from ....formats.trace.columns import Coded
 from ..native.addresses import ModuleIds, Resolved, Segment, resolve
-from ..stacks import UNKNOWN_CODE, Nodes, Stacks, python_version_text
+from ..survey.columns import Ints, rows_by_process
+from ..survey.stacks import UNKNOWN_CODE, Nodes, Stacks, python_version_text
 
 _C = constants()
 _FLAG_COLUMNS = {
@@ -27,8 +28,6 @@ _FLAG_COLUMNS = {
 }
 _OPCODE_NAMES_PER_VERSION = 256
 
-Ints = npt.NDArray[np.int64]
-
 
 def cpu_table(
     ticks: Bulk,
@@ -39,7 +38,8 @@ def cpu_table(
     segments: Mapping[int, list[Segment]],
     modules: ModuleIds,
 ) -> dict[str, Any]:
-    """The ``cpu`` table. ``cpu_start_ns``: each thread's CPU clock when its recording began."""
+    """The ``cpu`` table. ``cpu_start_ns``: each thread's CPU clock when its recording began; ``segments``: the loaded
+    images of each process; ``modules`` gets the images that addresses are found in."""
     records = ticks.records
     flags = records["flags"].astype(np.int32)
     pc = _resolve_by_process(ticks.process, records["pc"], segments, modules)
@@ -61,7 +61,7 @@ def cpu_table(
 
 
 def code_table(tick_stacks: npt.NDArray[np.uint64], nodes: Nodes) -> dict[str, Any]:
-    """The ``code`` table: code objects that were innermost in a tick, one row for equal ones. ``tick_stacks``: distinct
+    """The ``code`` table: the code objects that were innermost in a tick; equal ones share a row. ``tick_stacks``: distinct
     hashes of the ticks' stacks."""
     index = nodes.index_of(tick_stacks)
     codes = [nodes.codes[each] for each in np.unique(nodes.code[index[index >= 0]]).tolist()]
@@ -103,16 +103,14 @@ def _resolve_by_process(
 ) -> Resolved:
     module = np.zeros(len(addresses), np.int32)
     offset = np.zeros(len(addresses), np.int64)
-    order = np.argsort(process, kind="stable")
-    distinct, starts = np.unique(process[order], return_index=True)
-    for each, rows in zip(distinct.tolist(), np.split(order, starts[1:]), strict=False):
+    for each, rows in rows_by_process(process):
         found = resolve(addresses[rows], segments.get(each, []), modules)
         module[rows], offset[rows] = found.module, found.offset
     return Resolved(module, offset)
 
 
 def _opcodes(ticks: Bulk, nodes: Nodes) -> Coded:
-    """The instruction that the innermost frame was executing, by name."""
+    """The name of the instruction that the innermost frame was executing."""
     hashes, of_tick = np.unique(ticks.records["stack"], return_inverse=True)
     index = nodes.index_of(hashes)
     back, stored, version = _innermost_instructions(nodes, index)
@@ -127,8 +125,8 @@ def _opcodes(ticks: Bulk, nodes: Nodes) -> Coded:
 
 
 def _innermost_instructions(nodes: Nodes, index: Ints) -> tuple[Ints, Ints, Ints]:
-    """Per node (index -1 = none): code units back to the start of its instruction (-1 = not known), the opcode stored
-    there (NOT_READ = none), and the Python version (0 = none)."""
+    """For each node (index -1 = none): the code units back to the start of its instruction (-1 = unknown), the opcode that
+    is stored there (NOT_READ = none), and the Python version (0 = none)."""
     back = np.full(len(index), -1, np.int64)
     stored = np.full(len(index), NOT_READ, np.int64)
     version = np.zeros(len(index), np.int64)

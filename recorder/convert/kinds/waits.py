@@ -1,4 +1,4 @@
-"""From wait records to the ``wait`` table. Everything here is per column."""
+"""Makes the ``wait`` table from wait records. Everything here works on whole columns."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from ....formats.spool.layout import names_of
 from ....formats.spool.reader import Bulk
 from ....formats.trace.columns import Coded
-from ..stacks import Stacks
+from ..survey.columns import LAST_ID, chosen_of
+from ..survey.stacks import Stacks
 
 _CLASSES = names_of("WAIT_")
-_LAST_ID = 2**31 - 1
 
 
-def possible_waits(waits: Bulk) -> tuple[Bulk, int]:
-    """The records that can be true, and how many others there were."""
+def valid_waits(waits: Bulk) -> tuple[Bulk, int]:
+    """The valid records, and the number of others."""
     records = waits.records
     fits = np.isin(records["wait_class"], list(_CLASSES)) & (records["t_ns"] >= 0) & (records["waited_ns"] >= 0)
     fits &= (records["t_ns"] <= records["end_ns"]) & (records["waited_ns"] <= records["end_ns"] - records["t_ns"])
-    fits &= (records["process"] <= _LAST_ID) & (records["thread"] <= _LAST_ID)
-    left_out = len(waits) - int(np.count_nonzero(fits))
-    return (Bulk(records[fits], waits.process[fits]) if left_out else waits), left_out
+    fits &= (records["process"] <= LAST_ID) & (records["thread"] <= LAST_ID)
+    return chosen_of(waits, fits)
 
 
 def wait_table(waits: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any]:
-    """The ``wait`` table; ``waits`` hold only possible ones. The chunk is the watcher's: the process is in the record."""
+    """The ``wait`` table; ``waits`` are valid records. The watcher writes them into its own chunks, so the process comes
+    from the record."""
     records = waits.records
     call = records["syscall"].astype(np.int32)
     numbers = list(_CLASSES)

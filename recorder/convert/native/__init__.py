@@ -1,1 +1,1 @@
-"""From addresses to images and from images to function names."""
+"""Resolves native addresses to loaded images, and offsets in images to function names."""

@@ -1,4 +1,4 @@
-"""Which image does an address of a process belong to?"""
+"""Resolves addresses of a process to the images that were loaded there."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from ....formats.spool.layout import names_of
 from ....formats.spool.reader import WithPayload
-from ...folder.text import from_bytes
+from ....formats.trace.text import from_bytes
 
 _CLASSES = names_of("PC_")
 
 
 @dataclass(frozen=True)
 class Segment:
-    """Addresses [start, end) of a process, seen at t_ns; ELF virtual address = address - bias (64 bits, wrapping)."""
+    """An executable segment at the addresses [start, end) of a process, observed at ``t_ns``. ELF virtual address = address
+    - bias, modulo 2**64."""
 
     start: int
     end: int
@@ -35,7 +36,8 @@ class Segment:
 
 @dataclass(frozen=True)
 class Image:
-    """What was loaded from ``path``: its executable ELF addresses, and when it was there at the latest (ns)."""
+    """An image that was loaded from ``path``. ``ranges``: its executable ELF virtual addresses [start, end);
+    ``loaded_ns``: a time at which it was already loaded (ns, CLOCK_REALTIME)."""
 
     path: str
     ranges: frozenset[tuple[int, int]]
@@ -44,26 +46,26 @@ class Image:
 
 @dataclass(frozen=True)
 class Resolved:
-    """Per address: module id (0 = in no known image) and ELF virtual address in it."""
+    """For each address: module id (0 = in no known image) and ELF virtual address in that module."""
 
     module: npt.NDArray[np.int32]
     offset: npt.NDArray[np.int64]
 
 
 class ModuleIds:
-    """Ids for the images that addresses were found in, from 1, one per path."""
+    """Assigns ids to the images that addresses are found in: from 1, one for each path."""
 
     def __init__(self) -> None:
         self._ids: dict[str, tuple[int, str]] = {}
         self._segments: dict[str, set[Segment]] = defaultdict(set)
 
     def id_of(self, segment: Segment) -> int:
-        """The id of the segment's image, new on first sight."""
+        """The id of the segment's image; assigns one on the first call."""
         self._segments[segment.path].add(segment)
         return self._ids.setdefault(segment.path, (len(self._ids) + 1, segment.pc_class))[0]
 
     def images(self, clock_ns: int) -> dict[int, Image]:
-        """The images by id; ``clock_ns`` is added to their times."""
+        """The images by id. ``clock_ns`` is added to the segments' times, to convert them to CLOCK_REALTIME."""
         images = {}
         for path, (module, _) in self._ids.items():
             segments = self._segments[path]
@@ -78,9 +80,9 @@ class ModuleIds:
 
 
 def segments_by_process(modules: list[WithPayload], forked_from: dict[int, int]) -> dict[int, list[Segment]]:
-    """The segments of each process, oldest first: what it inherited from its forking parents, then its own.
+    """The segments of each process, oldest first: those inherited from the processes that it was forked from, then its own.
 
-    ``forked_from``: process id → id of the parent whose image it is a copy of (fork only: exec starts anew).
+    ``forked_from``: process id → id of the parent that it is a copy of. A process that was started by exec inherits none.
     """
     own: dict[int, list[WithPayload]] = defaultdict(list)
     for module in modules:
@@ -112,7 +114,8 @@ def _segment(module: WithPayload) -> Segment:
 
 
 def resolve(addresses: npt.NDArray[np.uint64], segments: list[Segment], ids: ModuleIds) -> Resolved:
-    """The image of each address of one process; where segments overlap, the later one counts."""
+    """The image of each address (uint64[n]) of one process. Where segments overlap, the later one counts. ``ids`` gets the
+    images that are found."""
     distinct, of_address = np.unique(addresses, return_inverse=True)
     which = np.full(len(distinct), -1, np.int64)
     for number, segment in enumerate(segments):

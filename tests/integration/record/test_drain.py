@@ -19,11 +19,11 @@ from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
-from scalene_trace.recorder.folder.contents import FACTS_NAME
+from scalene_trace.recorder.folder.files import FACTS_NAME
 from scalene_trace.recorder.run import drain as drain_module
 from scalene_trace.recorder.run.drain import Drain
 from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
+from scalene_trace.recorder.run.spool_file import FULL_AHEAD, SpoolFile
 from tests.support.conversion import facts, rows, with_stack
 from tests.support.interpreters import Interpreter
 from tests.support.recording import record, run, target, tool
@@ -34,20 +34,20 @@ pytestmark = pytest.mark.two_interpreters
 
 
 @pytest.fixture
-def space(tmp_path: Path) -> SpoolSpace:
-    made = SpoolSpace(tmp_path / "spool", Settings())
+def space(tmp_path: Path) -> SpoolFile:
+    made = SpoolFile(tmp_path / "spool", Settings())
     made.offer_ahead()
     return made
 
 
 @pytest.fixture
-def drain(space: SpoolSpace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drain:
+def drain(space: SpoolFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Drain:
     monkeypatch.setattr(drain_module, "FEWEST_CHUNKS", 0)
     monkeypatch.setattr(drain_module, "_RETRY_S", 0.0)
     return Drain(space, tmp_path / "spool")
 
 
-def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, tmp_path: Path) -> None:
+def test_chunks_are_drained_and_offered_again(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
     writer = Writer(space)
     for _ in range(20):
         for _ in range(60):
@@ -63,7 +63,7 @@ def test_chunks_are_drained_and_offered_again(space: SpoolSpace, drain: Drain, t
     assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
 
 
-def test_few_chunks_stay_in_the_spool(space: SpoolSpace, tmp_path: Path) -> None:
+def test_few_chunks_stay_in_the_spool(space: SpoolFile, tmp_path: Path) -> None:
     drain, writer = Drain(space, tmp_path / "spool"), Writer(space)
     for _ in range(drain_module.FEWEST_CHUNKS - 1):
         writer.fill()
@@ -74,7 +74,7 @@ def test_few_chunks_stay_in_the_spool(space: SpoolSpace, tmp_path: Path) -> None
     assert drain.parts == 1
 
 
-def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolSpace, drain: Drain, tmp_path: Path) -> None:
+def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
     writer = Writer(space)
     slot = writer.fill(unfinished=700)
     other = writer.fill(closed=False, count=10)
@@ -96,7 +96,7 @@ def dead_pid() -> int:
 
 
 def test_what_a_dead_process_left_is_drained_as_far_as_it_was_written(
-    space: SpoolSpace, drain: Drain, tmp_path: Path
+    space: SpoolFile, drain: Drain, tmp_path: Path
 ) -> None:
     pid = dead_pid()
     Writer(space, pid=pid).fill(closed=False, count=10, unfinished=4)
@@ -109,7 +109,7 @@ def test_what_a_dead_process_left_is_drained_as_far_as_it_was_written(
 
 
 def test_a_full_disk_loses_nothing_that_was_written(
-    space: SpoolSpace, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writer, real, room = Writer(space), os.pwrite, 30_000
 

@@ -26,13 +26,13 @@ from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.recorder.control.client import ask
 from scalene_trace.recorder.convert import finish
 from scalene_trace.recorder.errors import ControlError
-from scalene_trace.recorder.folder.contents import CONTROL_NAME, FACTS_NAME, RSS_STRUCT, append_whole
+from scalene_trace.recorder.folder.files import CONTROL_NAME, FACTS_NAME, RSS_STRUCT, append_whole
 from scalene_trace.recorder.folder.marks import MarkFile, read_marks
 from scalene_trace.recorder.run import drain as drain_module
 from scalene_trace.recorder.run.drain import Drain
-from scalene_trace.recorder.run.residents import Residents
+from scalene_trace.recorder.run.rss import RssSampler
 from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.space import FULL_AHEAD, SpoolSpace
+from scalene_trace.recorder.run.spool_file import FULL_AHEAD, SpoolFile
 from tests.support.conversion import facts
 from tests.support.interpreters import Interpreter
 from tests.support.recording import record, rows, run, tool
@@ -142,10 +142,10 @@ def test_a_mark_that_found_half_of_its_room_takes_no_other_with_it(
     assert [mark.text for mark in read_marks(tmp_path / "marks")] == ["mark 0", "mark 3"] and file.left_out == 2
 
 
-def space_and_drain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SpoolSpace, Drain]:
+def space_and_drain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SpoolFile, Drain]:
     monkeypatch.setattr(drain_module, "FEWEST_CHUNKS", 0)
     monkeypatch.setattr(drain_module, "_RETRY_S", 0.0)
-    space = SpoolSpace(tmp_path / "spool", Settings())
+    space = SpoolFile(tmp_path / "spool", Settings())
     space.offer_ahead()
     return space, Drain(space, tmp_path / "spool")
 
@@ -205,7 +205,7 @@ def test_a_trace_that_finds_no_room_elsewhere_leaves_nothing_there(
 
 
 def test_offers_that_the_program_has_overwritten_are_those_that_were_made(tmp_path: Path) -> None:
-    space = SpoolSpace(tmp_path / "spool", Settings())
+    space = SpoolFile(tmp_path / "spool", Settings())
     space.offer_ahead()
     space._ring[0], space._ring[1] = 2**32 - 1, 12_345
     space.header.taken = 3
@@ -305,13 +305,13 @@ def test_the_resident_set_of_a_namespace_is_not_that_of_another_process(
 
 @pytest.mark.parametrize(("namespace", "left_out"), [(NAMESPACE, 0), (NAMESPACE + 1, 1), (0, 0)])
 def test_resident_sets_are_read_by_pids_of_our_own_namespace(namespace: int, left_out: int, tmp_path: Path) -> None:
-    space = SpoolSpace(tmp_path / "spool", Settings())
+    space = SpoolFile(tmp_path / "spool", Settings())
     space.offer_ahead()
     slot = Writer(space, namespace=namespace).fill(count=1, closed=False)
     start = np.zeros(1, struct_dtype("record_process_start"))
     start["head"], start["pid"] = constants()["RECORD_PROCESS_START"] | 1 << 16, os.getpid()
     os.pwrite(space.descriptor, start.tobytes(), Writer.offset(slot) + SLOT_BYTES)
-    residents = Residents(space, tmp_path / "rss")
+    residents = RssSampler(space, tmp_path / "rss")
     residents.notice(space.notice_taken())
     residents.sample_if_due()
     residents.close()
@@ -346,7 +346,7 @@ def serve(folder: Path, answer: bytes | None) -> threading.Thread:
 @pytest.mark.parametrize("answer", [b"[]\n", b"7\n", b'"ok"\n', b"null\n"])
 def test_an_answer_that_is_none_is_a_sentence(answer: bytes, tmp_path: Path) -> None:
     serve(tmp_path / "gone", answer)
-    with pytest.raises(ControlError, match="no recorder"):
+    with pytest.raises(ControlError, match="not a recorder's control socket"):
         ask(tmp_path / "gone", {"command": "status"})
 
 

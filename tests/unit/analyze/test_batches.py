@@ -62,7 +62,7 @@ def test_deep_stacks_weigh_and_what_a_file_says_of_itself_does_so_only_within_re
     size = path.stat().st_size
 
     def weight(frames: int | None) -> int:
-        monkeypatch.setattr(batches, "frames_told", lambda path: frames)
+        monkeypatch.setattr(batches, "stored_frames", lambda path: frames)
         return batches._weight(path)
 
     assert weight(0) == batches.TRACE_BYTES + size

@@ -6,6 +6,7 @@ import json
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 from scalene_trace.formats.cpython import generate_opcodes
@@ -68,7 +69,7 @@ def test_every_instruction_of_the_standard_library_finds_its_line(version, oracl
     compared = 0
     for first_line, table, _, lines, _ in oracle(version):
         decoded = line_table(version_hex(version), first_line, table)
-        assert [decoded.line_of(unit) for unit in range(len(lines))] == lines
+        assert decoded.lines_of(np.arange(len(lines))).tolist() == lines
         compared += len(lines)
     assert compared > 20_000
 
@@ -94,11 +95,11 @@ def test_the_instruction_table_is_written_in_its_own_format():
 
 
 def test_an_instruction_before_the_first_run_is_on_the_first_line():
-    assert line_table(0x030B00F0, 17, bytes([0x80 | 10 << 3, 0, 1])).line_of(-1) == 17
+    assert line_table(0x030B00F0, 17, bytes([0x80 | 10 << 3, 0, 1])).lines_of(np.array([-1])).tolist() == [17]
 
 
 def test_a_table_of_an_unknown_version_gives_the_first_line():
-    assert line_table(0x03630000, 41, b"\x80\x00").line_of(3) == 41
+    assert line_table(0x03630000, 41, b"\x80\x00").lines_of(np.array([3])).tolist() == [41]
     assert instruction_set(0x03630000) is None
 
 
@@ -106,8 +107,8 @@ def test_a_table_of_an_unknown_version_gives_the_first_line():
 def test_a_damaged_line_table_is_read_as_far_as_it_goes(version):
     for table in (b"\x80", b"\xf0", b"\xf0\xff\xff", bytes(range(256)) * 3, b"\x00" * 9):
         decoded = line_table(version, 1, table)
-        assert all(isinstance(decoded.line_of(unit), int) for unit in range(-1, 99))
-    assert line_table(version, 1, b"\xff\x80\xff\x80").line_of(0) in (NO_LINE, 1)
+        assert len(decoded.lines_of(np.arange(-1, 99))) == 100
+    assert line_table(version, 1, b"\xff\x80\xff\x80").lines_of(np.array([0]))[0] in (NO_LINE, 1)
 
 
 @pytest.mark.measures

@@ -60,7 +60,7 @@ def test_every_loss_has_a_known_severity_and_a_name_of_its_own():
     text = losses.HEADER_PATH.read_text()
     assert len(losses.shim_losses()) == text.count("\nLOSS(") <= C["SPOOL_LOSSES"]
     assert losses.shim_losses()[0].name == "spool_full"
-    assert {loss.severity for loss in every} <= set(losses.SEVERITIES)
+    assert {loss.severity for loss in every} <= {"info", "loss", "error"}
     assert len({loss.name for loss in every}) == len(every)
     assert losses.recorder_loss("spool_space").severity == "loss"
 
@@ -193,7 +193,7 @@ def test_a_spool_that_is_no_spool_is_refused_by_name(tmp_path):
     with pytest.raises(NotASpool, match="too short"):
         read(path)
     path.write_bytes(bytes(100_000))
-    with pytest.raises(NotASpool, match="does not begin as one"):
+    with pytest.raises(NotASpool, match="magic number"):
         read(path)
     with pytest.raises(SpoolVersion, match=f"version 1, and this program reads version {C['SPOOL_VERSION']}"):
         read(SpoolBuilder(version=1).write(path))

@@ -316,14 +316,14 @@ def test_the_header_tells_version_and_trace_id(trace):
 def test_the_frames_of_all_stacks_are_told_without_reading_them(tmp_path):
     path, frames = tmp_path / "t.parquet", Lists(np.arange(43, dtype=np.int32), np.array([0, 3, 3, 43], np.int32))
     write_trace(path, TRACE_ID, [{"stack": {"stack": [1, 2, 3], "locations": frames}}] * 2)
-    assert integrity.frames_told(path) == 86
+    assert integrity.stored_frames(path) == 86
     write_trace(path.with_name("bare"), TRACE_ID, [{"stack": {"stack": [1, 2]}}])
-    assert integrity.frames_told(path.with_name("bare")) == 0
+    assert integrity.stored_frames(path.with_name("bare")) == 0
     older, empty, cut = tmp_path / "older.parquet", tmp_path / "empty", tmp_path / "cut"
     older.write_bytes(path.read_bytes().replace(schema.METADATA_FRAMES.encode(), b"scalene_trace.dreams"))
     empty.touch()
     cut.write_bytes(path.read_bytes()[:-9])
-    assert [integrity.frames_told(each) for each in (older, empty, cut, tmp_path, tmp_path / "none")] == [None] * 5
+    assert [integrity.stored_frames(each) for each in (older, empty, cut, tmp_path, tmp_path / "none")] == [None] * 5
 
 
 def test_any_flipped_bit_is_refused(trace, tmp_path):

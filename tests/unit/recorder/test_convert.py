@@ -18,8 +18,8 @@ from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.losses import shim_losses
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.convert.finish import finish, recover
-from scalene_trace.recorder.convert.processes import RootEnd
-from scalene_trace.recorder.folder.contents import default_output, write_facts
+from scalene_trace.recorder.convert.kinds.processes import RootEnd
+from scalene_trace.recorder.folder.facts import default_output, write_facts
 from tests.support.conversion import BYTECODE, LINES, NAMES, event_count, facts, locations, rows, tables_of, with_stack
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
 
@@ -364,7 +364,7 @@ def test_a_recording_whose_spool_is_damaged_is_kept(tmp_path):
 
 
 def test_recovery_refuses_what_is_no_recording(tmp_path):
-    with pytest.raises(TraceError, match="holds no spool"):
+    with pytest.raises(TraceError, match="contains no spool"):
         recover(tmp_path, None)
     assert default_output(tmp_path / "x.parquet.spool.11") == str(tmp_path / "x.parquet")
 
@@ -404,7 +404,7 @@ def test_progress_is_shown_on_a_terminal_when_finishing_takes_long(tmp_path, mon
             return True
 
     terminal = Terminal()
-    monkeypatch.setattr("scalene_trace.recorder.convert.finish._QUIET_S", 0.001)
+    monkeypatch.setattr("scalene_trace.recorder.convert.progress._QUIET_S", 0.001)
     monkeypatch.setattr("sys.stderr", terminal)
     finish(complete_recording(tmp_path), RootEnd(1001, 0), 999, {})
     text = terminal.getvalue()

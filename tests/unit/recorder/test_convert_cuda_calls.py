@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scalene_trace.formats.spool.reader import Spool
-from scalene_trace.recorder.convert.kinds.cuda_calls import DeviceCalls
-from scalene_trace.recorder.convert.stacks import read_nodes, resolve_stacks
-from scalene_trace.recorder.convert.survey import Survey
+from scalene_trace.recorder.convert.kinds.cuda_calls import CudaCalls
+from scalene_trace.recorder.convert.survey.stacks import read_nodes, resolve_stacks
+from scalene_trace.recorder.convert.survey.survey import Survey
 from tests.support.conversion import rows, tables_of
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
 
@@ -117,6 +117,6 @@ def test_batches_tell_the_lives_that_one_look_at_all_would(events: Events) -> No
 def _in_batches(path: Path) -> list[tuple[int, int | None]]:
     spool = Spool(path, batch_chunks=7)
     survey = Survey(spool)
-    calls = DeviceCalls(survey, resolve_stacks(read_nodes(survey.nodes, survey.codes), survey.stacks))
+    calls = CudaCalls(survey, resolve_stacks(read_nodes(survey.nodes, survey.codes), survey.stacks))
     tables = [calls.tables(batch)["device_alloc"] for batch in spool.batches()]
     return [(row["bytes"], row["lifetime_ns"]) for table in tables for row in rows(table)]

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.recorder.folder.contents import FACTS_NAME, Facts, read_facts, write_facts
+from scalene_trace.recorder.folder.facts import Facts, read_facts, write_facts
+from scalene_trace.recorder.folder.files import FACTS_NAME
 from scalene_trace.recorder.folder.marks import Mark, read_marks
 
 FACTS = Facts("ab" * 16, "/t.parquet", ["a.py", "\udcff"], None, "/", True, True, {"hostname": "h"})

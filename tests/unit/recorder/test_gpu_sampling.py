@@ -13,12 +13,13 @@ import pytest
 from scalene_trace.cli.record.command import read_options, settings_of
 from scalene_trace.recorder.convert.kinds.gpu import GpuRows
 from scalene_trace.recorder.errors import UsageError
-from scalene_trace.recorder.folder.contents import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
-from scalene_trace.recorder.run import gpu
-from scalene_trace.recorder.run.gpu import _Owners, clocks_ns
-from scalene_trace.recorder.run.nvml import About, Busy, Device, visible
+from scalene_trace.recorder.folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
+from scalene_trace.recorder.run import gpu_sampler
+from scalene_trace.recorder.run.gpu_owners import Owners
+from scalene_trace.recorder.run.gpu_sampler import clocks_ns
+from scalene_trace.recorder.run.nvml import Busy, Device, DeviceInfo, visible
 
-A100, T4 = About("A100", "GPU-aaaa", 40), About("T4", "GPU-bbbb", 16)
+A100, T4 = DeviceInfo("A100", "GPU-aaaa", 40), DeviceInfo("T4", "GPU-bbbb", 16)
 
 
 def rows_of(folder: Path, *rows: tuple[Any, ...], until_ns: int | None = None, tail: bytes = b"") -> GpuRows:
@@ -90,7 +91,7 @@ def test_without_a_device_there_is_no_table(tmp_path: Path) -> None:
     ],
 )
 def test_devices_that_cuda_shows(
-    devices: list[About], setting: str | None, order: str | None, expected: set[int]
+    devices: list[DeviceInfo], setting: str | None, order: str | None, expected: set[int]
 ) -> None:
     assert visible(devices, setting, order) == expected
 
@@ -115,7 +116,7 @@ def test_an_interval_that_is_none_is_refused(text: str) -> None:
 
 def test_rows_wait_until_their_process_is_known_and_a_stranger_s_are_dropped() -> None:
     known: dict[int, int] = {}
-    owners = _Owners(lambda: dict(known))
+    owners = Owners(lambda: dict(known))
     ours, theirs = (0, 10, 5, -1, 501, 0, False, True), (0, 10, 5, -1, 777, 0, False, True)
     whole = (0, 10, 5, -1, 0, 0, True, False)
     owners.learn()
@@ -147,13 +148,13 @@ class Clocks:
 @pytest.mark.parametrize("pauses", [(), (0, 1_300_000_000, 0), (0, 0, 1_300_000_000), (1_300_000_000,)])
 def test_a_pause_between_the_clocks_moves_no_sample(pauses: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that did not get the CPU for 1.3 s between the two readings put all samples of a tick 1.3 s later."""
-    monkeypatch.setattr(gpu, "time", Clocks(*pauses))
+    monkeypatch.setattr(gpu_sampler, "time", Clocks(*pauses))
     real_ns, mono_ns = clocks_ns()
     assert abs(real_ns - mono_ns - 7_000_000_000_000) <= 1_000
 
 
 def test_clocks_that_are_never_read_at_one_moment_are_read_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "time", Clocks(*[60_000] * 1_000))
+    monkeypatch.setattr(gpu_sampler, "time", Clocks(*[60_000] * 1_000))
     real_ns, mono_ns = clocks_ns()
     assert abs(real_ns - mono_ns - 7_000_000_000_000) <= 60_000
 

@@ -16,7 +16,7 @@ from scalene_trace.formats.spool.layout import constants
 from scalene_trace.recorder import units
 from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
 from scalene_trace.recorder.folder import output
-from scalene_trace.recorder.run import shim_library, space
+from scalene_trace.recorder.run import shim_library, spool_file
 from scalene_trace.recorder.run.program import resolve_program
 from scalene_trace.recorder.run.settings import Settings
 
@@ -211,11 +211,11 @@ def test_a_second_recorder_is_refused_and_a_dead_one_moved_aside(tmp_path):
     told: list[str] = []
     first, descriptor = make_folder(tmp_path, told)
     assert first.stat().st_mode & 0o777 == 0o700
-    assert output.is_recording(first)
+    assert output.is_live(first)
     with pytest.raises(SetupError, match=r"Another scalene-record is recording to t\.parquet"):
         make_folder(tmp_path, told)
     os.close(descriptor)
-    assert not output.is_recording(first)
+    assert not output.is_live(first)
     for number in (1, 2):
         _, descriptor = make_folder(tmp_path, told)
         assert f"--recover {tmp_path}/t.parquet.spool.{number}" in told[-1]
@@ -237,7 +237,7 @@ def test_a_link_in_the_place_of_the_spool_is_not_followed(tmp_path):
 
 
 def make_space(tmp_path, **settings):
-    return space.SpoolSpace(tmp_path / "spool", Settings(**settings))
+    return spool_file.SpoolFile(tmp_path / "spool", Settings(**settings))
 
 
 def test_the_header_says_what_was_asked_for(tmp_path):
@@ -308,7 +308,7 @@ def test_a_chunk_that_is_taken_at_any_moment_is_no_failure(tmp_path, monkeypatch
 
 def test_the_last_slots_are_offered_and_then_the_end_is_counted(tmp_path):
     made = make_space(tmp_path)
-    made.slots = 300
+    made.chunks = 300
     made.offer_ahead()
     made.header.taken = 250
     made.offer_ahead()
@@ -325,7 +325,7 @@ def test_the_limit_on_file_sizes_bounds_the_spool(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, (C["SPOOL_CHUNKS_OFFSET"] + 3 * 65_536 + 5, limits[1]))
         made = make_space(tmp_path)
         made.offer_ahead()
-        assert (made.slots, made.header.offered) == (3, 3)
+        assert (made.chunks, made.header.offered) == (3, 3)
         made.close()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -375,7 +375,7 @@ def test_a_plain_path_is_used_as_it_is_and_a_missing_shim_is_a_sentence(tmp_path
 def test_locks_are_flocks(tmp_path):
     path = tmp_path / "spool"
     path.touch()
-    assert not output.is_recording(tmp_path)
+    assert not output.is_live(tmp_path)
     with path.open() as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        assert output.is_recording(tmp_path)
+        assert output.is_live(tmp_path)

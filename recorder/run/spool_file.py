@@ -1,4 +1,4 @@
-"""The spool file from the recorder's side: made, locked, and kept ahead of the program with allocated chunks."""
+"""The spool file from the recorder's side: created, locked, and kept ahead of the program with allocated chunks."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ import resource
 import time
 from array import array
 from collections import deque
-from pathlib import Path
 from typing import Any
 
-from ...formats.spool.chunks import CHUNK_BYTES, CHUNKS_OFFSET
+from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET
 from ...formats.spool.layout import constants, ffi
 from .settings import Settings
 
 _C = constants()
-#: Chunks that are offered before the program starts, and again whenever fewer than LEAST_AHEAD are left.
+_RING = _C["SPOOL_RING"]
+#: Chunks that are offered before the program starts, and again when fewer than LEAST_AHEAD are left.
 FULL_AHEAD = 256
 LEAST_AHEAD = 128
-#: Room that is left on the disk for the trace itself.
+#: Disk space that is left for the trace itself.
 _RESERVE_BYTES = 4 << 20
 _RETRY_S = 1.0
 #: Where the interval between allocation samples begins when it adapts to the program.
 FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 
 
-class SpoolSpace:
-    """The spool file at ``path``, created 0600. ``header`` is its live header (cffi, ``struct spool_header *``).
+class SpoolFile:
+    """The spool file at ``path``, created with mode 0600. A chunk is named by its index in the file.
 
-    ``in_use``: slots whose offers were taken, by slot the offer; ``failures``: how often space could not be had. What was
-    offered is remembered here: a program that writes where it should not may hit the spool.
-    Invariants: taken <= offered; every slot below ``header.chunks_used`` has disk space of its own and is offered, in use
-    or free.
+    ``header``: its live header (cffi, ``struct spool_header *``); ``chunks``: how many chunks fit; ``in_use``: the offer
+    of each chunk that a process has taken, by index; ``failures``: how often no disk space was available. The offers are
+    kept here too, because a program that writes to wrong addresses may damage the ring in the spool.
+    Invariants: taken <= offered; every chunk below ``header.chunks_used`` has disk space and is offered, in use or free.
     """
 
     def __init__(self, path: os.PathLike[str], settings: Settings) -> None:
@@ -41,13 +41,13 @@ class SpoolSpace:
         self.failures = 0
         self.in_use: dict[int, int] = {}
         self._offered = self._used = 0
-        self._offers = array("I", bytes(4 * _C["SPOOL_RING"]))
+        self._offers = array("I", bytes(4 * _RING))
         self._free: deque[int] = deque()
         self._noticed = 0
         self._retry_at_s = 0.0
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.slots = min(_C["SPOOL_RING"], _largest_slots())
-        os.ftruncate(self.descriptor, CHUNKS_OFFSET + self.slots * CHUNK_BYTES)
+        self.chunks = min(_RING, _most_chunks())
+        os.ftruncate(self.descriptor, _offset(self.chunks))
         os.posix_fallocate(self.descriptor, 0, CHUNKS_OFFSET)
         self._map = mmap.mmap(self.descriptor, CHUNKS_OFFSET)
         memory = ffi().from_buffer(self._map, require_writable=True)
@@ -56,17 +56,17 @@ class SpoolSpace:
         self._fill_header(settings)
 
     def notice_taken(self) -> list[int]:
-        """Brings ``in_use`` up to date; returns the slots that were taken since the last call."""
+        """Brings ``in_use`` up to date and returns the chunks that were taken since the last call."""
         taken = self._taken()
-        slots = [self._offers[offer % _C["SPOOL_RING"]] for offer in range(self._noticed, taken)]
-        self.in_use.update(zip(slots, range(self._noticed, taken), strict=True))
+        chunks = [self._offers[offer % _RING] for offer in range(self._noticed, taken)]
+        self.in_use.update(zip(chunks, range(self._noticed, taken), strict=True))
         self._noticed = taken
-        return slots
+        return chunks
 
     def offer_ahead(self) -> None:
-        """Offers chunks when few are left, used ones first; what cannot be had is counted and tried again later.
+        """Offers chunks when few are left, released ones first. A failure is counted and tried again after a second.
 
-        What was taken must have been noticed before: the ring forgets old offers.
+        Call :meth:`notice_taken` before: the ring forgets old offers.
         """
         if self._ahead() >= LEAST_AHEAD or time.monotonic() < self._retry_at_s:
             return
@@ -76,30 +76,33 @@ class SpoolSpace:
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
 
-    def release(self, slot: int) -> None:
-        """Empties a chunk that nobody writes to any more, to be offered again. Its header says first that it is
-        nobody's, with the cursor at the end, where a writer that was held up long ago finds no room. Raises OSError."""
-        header = ffi().new("struct chunk_header *", {"cursor": _C["SPOOL_CHUNK_SLOTS"], "closed": 1})
-        empty = bytes(ffi().buffer(header)).ljust(CHUNK_BYTES, b"\0")
-        if os.pwrite(self.descriptor, empty, CHUNKS_OFFSET + slot * CHUNK_BYTES) != CHUNK_BYTES:
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        del self.in_use[slot]
-        self._free.append(slot)
+    def release(self, chunk: int) -> None:
+        """Empties a chunk that no process writes to any more, so that it can be offered again.
 
-    def first_bytes(self, slot: int, size: int) -> bytes:
+        Its header is written first, without an owner and with the cursor at the end: a writer that was suspended long ago
+        finds no room in it. Raises OSError.
+        """
+        header = ffi().new("struct chunk_header *", {"cursor": CHUNK_SLOTS, "closed": 1})
+        empty = bytes(ffi().buffer(header)).ljust(CHUNK_BYTES, b"\0")
+        if os.pwrite(self.descriptor, empty, _offset(chunk)) != CHUNK_BYTES:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        del self.in_use[chunk]
+        self._free.append(chunk)
+
+    def first_bytes(self, chunk: int, size: int) -> bytes:
         """The first ``size`` bytes of a chunk."""
-        return os.pread(self.descriptor, size, CHUNKS_OFFSET + slot * CHUNK_BYTES)
+        return os.pread(self.descriptor, size, _offset(chunk))
 
     def close(self) -> None:
-        """Gives up the lock and the file."""
+        """Closes the file, which also gives up its lock."""
         os.close(self.descriptor)
 
     def _fill_header(self, settings: Settings) -> None:
         header = self.header
         header.version = _C["SPOOL_VERSION"]
         header.chunk_bytes = CHUNK_BYTES
-        header.ring_entries = _C["SPOOL_RING"]
-        header.chunk_count = self.slots
+        header.ring_entries = _RING
+        header.chunk_count = self.chunks
         header.recorder_pid = os.getpid()
         header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
@@ -115,15 +118,15 @@ class SpoolSpace:
         return self._offered - self._taken()
 
     def _taken(self) -> int:
-        """How many offers were taken; what cannot be is what was known before."""
+        """How many offers were taken. An impossible count (a damaged header) is replaced by the last valid one."""
         taken = int(self.header.taken)
         return taken if self._noticed <= taken <= self._offered else self._noticed
 
     def _offer_new(self) -> bool:
-        """Allocates new slots and offers them, fewer at a time where the disk is nearly full. False when space could not
-        be had, or all slots there can be are in use. The program takes chunks meanwhile."""
+        """Allocates new chunks and offers them, fewer at a time where the disk is nearly full. The program takes chunks
+        in the meantime. False when no space was available, or when every chunk that fits is in use."""
         batch = FULL_AHEAD
-        while (wanted := min(FULL_AHEAD - self._ahead(), self.slots - self._used)) > 0:
+        while (wanted := min(FULL_AHEAD - self._ahead(), self.chunks - self._used)) > 0:
             if not batch:
                 return False
             if not self._allocate(count := min(batch, wanted)):
@@ -133,40 +136,36 @@ class SpoolSpace:
                 self._offer(self._used)
                 self._used += 1
                 self.header.chunks_used = self._used
-        return self._used < self.slots or self._ahead() > 0
+        return self._used < self.chunks or self._ahead() > 0
 
-    def _offer(self, slot: int) -> None:
-        place = self._offered % _C["SPOOL_RING"]
-        self._ring[place] = self._offers[place] = slot
+    def _offer(self, chunk: int) -> None:
+        place = self._offered % _RING
+        self._ring[place] = self._offers[place] = chunk
         self._offered += 1
         self.header.offered = self._offered
 
     def _allocate(self, count: int) -> bool:
-        """Disk space for ``count`` more slots; False when it cannot be had."""
+        """Allocates disk space for ``count`` more chunks. False when there is not enough."""
         disk = os.fstatvfs(self.descriptor)
         reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 8)
         if disk.f_bavail * disk.f_frsize < count * CHUNK_BYTES + reserve:
             return False
         try:
-            first = CHUNKS_OFFSET + self._used * CHUNK_BYTES
-            os.posix_fallocate(self.descriptor, first, count * CHUNK_BYTES)
+            os.posix_fallocate(self.descriptor, _offset(self._used), count * CHUNK_BYTES)
         except OSError:
             return False
         return True
 
 
-def own_pid_namespace() -> int:
-    """As chunks name that of their process; 0 = not known. A pid of another namespace says nothing here."""
-    try:
-        return Path("/proc/self/ns/pid").stat().st_ino
-    except OSError:
-        return 0
+def _offset(chunk: int) -> int:
+    """Where a chunk begins in the file."""
+    return CHUNKS_OFFSET + chunk * CHUNK_BYTES
 
 
-def _largest_slots() -> int:
+def _most_chunks() -> int:
     """How many chunks ``ulimit -f`` allows."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
-    return _C["SPOOL_RING"] if limit == resource.RLIM_INFINITY else max(0, limit - CHUNKS_OFFSET) // CHUNK_BYTES
+    return _RING if limit == resource.RLIM_INFINITY else max(0, limit - CHUNKS_OFFSET) // CHUNK_BYTES
 
 
 def _alloc_interval_bytes(settings: Settings) -> int:

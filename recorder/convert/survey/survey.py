@@ -1,4 +1,4 @@
-"""What of a recording is small, or needed before the first sample can be converted: gathered in one pass over it."""
+"""The first pass over a recording: everything that is small, or needed before the first sample can be converted."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from ...formats.spool.layout import constants, struct_dtype
-from ...formats.spool.reader import Bulk, CodeObject, CodeObjects, Records, Spool, WithPayload, by_time, joined
-from .kinds.memory import rows_by_process
+from ....formats.spool.layout import constants, struct_dtype
+from ....formats.spool.reader import Bulk, CodeObject, CodeObjects, Records, Spool, WithPayload, by_time, joined
+from .columns import rows_by_process
 
 _C = constants()
-#: Kinds that are few and kept whole.
+#: Kinds with few records, which are kept as a whole.
 _KEPT = ("process_end", "thread_start", "thread_end", "gc")
 #: Kinds whose records have a stack.
 _WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block")
-#: Kinds whose records say when which thread was there, and those of them that may be of no thread (0).
+#: Kinds whose records show that a thread existed at a time, and those of them that may belong to no thread (0).
 _SEEN_IN = (
     *("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc"),
     *("device_call", "device_block"),
@@ -30,12 +30,12 @@ Hashes = npt.NDArray[np.uint64]
 class Survey:
     """The survey of the recording in ``spool``.
 
-    ``kept``: records of the kinds that are kept whole, by time; ``nodes``: distinct nodes; ``stacks``, ``tick_stacks``:
-    distinct hashes of the stacks of all samples, and of ticks; ``processes_seen``, ``threads_seen``: earliest time of each
-    process, and of each (process, thread); ``first_clock``: time and CPU clock of each thread's earliest tick;
-    ``last_clock``: its highest CPU clock; ``collections``: the last count of garbage collections of each process;
-    ``last_ns``: time of the last record; ``damaged``: records that were unfinished or did not fit. Times are the
-    spool's own.
+    ``kept``: records of the kinds that are kept as a whole, by time; ``nodes``: distinct nodes, by hash; ``stacks``,
+    ``tick_stacks``: distinct hashes of the stacks of all samples, and of ticks; ``processes_seen``, ``threads_seen``:
+    earliest time of each process, and of each (process, thread); ``first_clock``: time and CPU clock of each thread's
+    earliest tick; ``last_clock``: its highest CPU clock; ``collections``: last count of garbage collections of each process;
+    ``types``: names by hash; ``last_ns``: time of the last record; ``damaged``: records that were unfinished or invalid.
+    Times are those of the spool: CLOCK_MONOTONIC in nanoseconds.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -64,11 +64,11 @@ class Survey:
 
     @property
     def start_ns(self) -> int:
-        """When the recording began."""
+        """CLOCK_MONOTONIC at the start of the recording, in nanoseconds."""
         return int(self.header["start_mono_ns"])
 
     def forked_from(self) -> dict[int, int]:
-        """Process id → id of the process that it is a fork of."""
+        """Process id → id of the process that it was forked from."""
         forks = (each for each in self.process_starts if each.record["cause"] == _C["CAUSE_FORK"])
         return {each.process: int(each.record["parent"]) for each in forks}
 
@@ -89,8 +89,8 @@ class Survey:
         nodes = np.concatenate([self.nodes, batch.bulk["node"].records])
         self.nodes = nodes[np.unique(nodes["hash"], return_index=True)[1]]
         self.tick_stacks = np.union1d(self.tick_stacks, batch.bulk["tick"].records["stack"])
-        met = [np.unique(batch.bulk[kind].records["stack"]) for kind in _WITH_STACK]
-        stacks = np.unique(np.concatenate([self.stacks, *met]))
+        found = [np.unique(batch.bulk[kind].records["stack"]) for kind in _WITH_STACK]
+        stacks = np.unique(np.concatenate([self.stacks, *found]))
         self.stacks = stacks[stacks != 0]
 
     def _add_threads(self, batch: Records) -> None:

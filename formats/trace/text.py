@@ -1,10 +1,10 @@
-"""Texts as a trace can hold them."""
+"""Texts in the form that a trace can hold: valid UTF-8."""
 
 from __future__ import annotations
 
 
 def storable(text: str) -> str:
-    """``text`` with lone surrogates (bytes of a name that are not UTF-8) written as escapes: a trace holds UTF-8."""
+    """``text`` with lone surrogates written as escapes. They stand for bytes of a file name that are not UTF-8."""
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -13,5 +13,5 @@ def storable(text: str) -> str:
 
 
 def from_bytes(data: bytes) -> str:
-    """Text of a path or an argument; bytes that are not UTF-8 are written as escapes."""
+    """The text of a path, an argument or a name; bytes that are not UTF-8 are written as escapes."""
     return data.decode("utf-8", "backslashreplace")

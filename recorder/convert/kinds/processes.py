@@ -1,4 +1,4 @@
-"""From life-cycle records to the ``process`` and ``thread`` tables."""
+"""Makes the ``process`` and ``thread`` tables from records of starts and ends."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from typing import Any, SupportsInt
 
 import numpy as np
 
-from ...formats.spool.layout import constants, names_of
-from ...formats.spool.reader import WithPayload
-from ..folder.text import from_bytes
-from .stacks import python_version_text
-from .survey import Survey
+from ....formats.spool.layout import constants, names_of
+from ....formats.spool.reader import WithPayload
+from ....formats.trace.text import from_bytes
+from ..survey.columns import LAST_ID
+from ..survey.stacks import python_version_text
+from ..survey.survey import Survey
 
 _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
 
 Row = dict[str, Any]
-_LAST_ID = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class RootEnd:
-    """What the recorder knows of the program's end: its pid and its exit status (128 + n for signal n)."""
+    """The program's end as the recorder has seen it: its pid and its exit status (128 + n for signal n)."""
 
     pid: int
     exit_status: int
@@ -39,7 +39,7 @@ def process_table(survey: Survey, root_end: RootEnd | None) -> dict[str, Any]:
         row, end = rows.setdefault(process, {"process": process}), _process_end(record, start_ns)
         row.update(dict.fromkeys(end) if record["how"] == _C["END_NONE"] else end)
     if root_end:
-        _tell_root_end(rows, root_end)
+        _add_root_end(rows, root_end)
     return _columns(rows)
 
 
@@ -66,14 +66,15 @@ def thread_table(survey: Survey) -> dict[str, Any]:
 
 
 def cpu_start_ns(survey: Survey) -> dict[int, int]:
-    """Each thread's CPU clock when its recording began; its first tick's clock where the start record is missing."""
+    """Each thread's CPU clock (ns) when its recording began; where the start record is missing, the clock of its first
+    tick."""
     starts = survey.kept["thread_start"].records
     clocks = {_id(thread): clock for thread, (_, clock) in survey.first_clock.items()}
     return clocks | dict(zip(map(_id, starts["thread"].tolist()), starts["cpu_start_ns"].tolist(), strict=True))
 
 
 def _lived_on(survey: Survey) -> dict[int, int]:
-    """When a thread had last tried to exec in vain: its end records from before are not true."""
+    """The time of each thread's last failed exec, which withdraws the end records from before."""
     ends = survey.kept["process_end"].records
     failed = ends[ends["how"] == _C["END_NONE"]]
     return dict(zip(map(_id, failed["thread"].tolist()), failed["t_ns"].tolist(), strict=True))
@@ -115,8 +116,8 @@ def _process_end(record: np.void, start_ns: int) -> Row:
     }
 
 
-def _tell_root_end(rows: dict[int, Row], root_end: RootEnd) -> None:
-    """The last image of the program's own process has the status that the recorder waited for."""
+def _add_root_end(rows: dict[int, Row], root_end: RootEnd) -> None:
+    """Adds the exit status that the recorder waited for to the last image of the program's own process."""
     images = [row for row in rows.values() if row.get("pid") == root_end.pid and row.get("end") != "exec"]
     if images:
         max(images, key=lambda row: int(row["process"]))["exit_status"] = root_end.exit_status
@@ -133,13 +134,13 @@ def _thread_end(record: np.void, start_ns: int) -> Row:
 
 
 def _id(number: SupportsInt) -> int:
-    """An id as the trace's int32 holds it (negative ones come from damaged records)."""
+    """An id as int32, which the trace holds; negative ones come from damaged records."""
     value = int(number)
-    return value - (1 << 32) if value > _LAST_ID else value
+    return value - (1 << 32) if value > LAST_ID else value
 
 
 def _storable(value: Any) -> Any:
-    """A number of a damaged record may not fit 64 bits."""
+    """``value`` limited to 64 bits: a number of a damaged record may be larger."""
     return max(-(2**63), min(value, 2**63 - 1)) if type(value) is int else value
 
 

@@ -1,4 +1,4 @@
-"""From the spool's parent-linked nodes to the trace's locations, stacks and code rows."""
+"""Makes the trace's locations and stacks from the spool's nodes, which are linked to their parents."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ...formats.cpython.linetable import line_table, supported
-from ...formats.spool.reader import CodeObject
-from ...formats.trace.columns import Lists
+from ....formats.cpython.linetable import line_table, supported
+from ....formats.spool.reader import CodeObject
+from ....formats.trace.columns import Lists
 
 Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Location = tuple[str, str, int, int]  #: file, function, first line, line
 
 #: Stands for a frame whose code object is not in the spool.
-UNKNOWN_CODE = CodeObject(0, 0, 0, 0, "<not recorded>", "<not recorded>", b"", b"")
+UNKNOWN_CODE = CodeObject(0, 0, "<not recorded>", "<not recorded>", b"", b"")
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
-#: Deeper chains than this are cycles of a damaged spool (the shim's own limit is far below).
+#: A deeper chain is a cycle in a damaged spool: the shim's own limit is far lower.
 _DEEPEST = 8192
 _STACKS_AT_A_TIME = 4096
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """The distinct nodes, sorted by hash. ``parent``: index of the parent node, -1 = outermost, -2 = not in the spool;
-    ``code``: index into ``codes``; ``instruction``: code unit; ``location``: index into ``locations``."""
+    """The distinct nodes, sorted by hash. All arrays have one element for each node. ``parent``: index of the parent node,
+    -1 = outermost, -2 = not in the spool; ``code``: index into ``codes``; ``instruction``: code unit; ``truncated``: outer
+    frames are missing; ``location``: index into ``locations``."""
 
     hashes: Hashes
     parent: Ints
@@ -42,14 +43,15 @@ class Nodes:
     locations: list[Location]
 
     def index_of(self, hashes: Hashes) -> Ints:
-        """Index of the node of each hash, -1 where there is none."""
+        """Index of the node of each hash, -1 where it is not in the spool."""
         return _index_of(self.hashes, hashes)
 
 
 @dataclass(frozen=True)
 class Stacks:
-    """Stack ids of the wanted node hashes (``hashes`` sorted, ``ids`` from 1, 0 = the node is not in the spool), the
-    ``stack`` table, the innermost location of each stack id, and how many stacks lack frames that were not recorded."""
+    """Stacks by the hashes of their innermost nodes. ``hashes``: sorted; ``ids``: the stack id of each, from 1, 0 = the node
+    is not in the spool; ``table``: the ``stack`` table; ``innermost``: innermost location of each stack id; ``unresolved``:
+    number of stacks with frames that are not in the spool."""
 
     hashes: Hashes
     ids: Ints
@@ -72,7 +74,7 @@ def _index_of(sorted_hashes: Hashes, wanted: Hashes) -> Ints:
 
 
 def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> Nodes:
-    """Nodes with their lines. ``records``: distinct ones, sorted by hash."""
+    """The nodes with their lines. ``records``: distinct node records, sorted by hash; ``codes``: by hash."""
     hashes = records["hash"]
     parents = records["parent"]
     parent = np.where(parents == 0, _NO_PARENT, _index_of(hashes, parents))
@@ -87,15 +89,14 @@ def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> N
 
 
 def _lines(objects: list[CodeObject], code: Ints, instruction: Ints) -> Ints:
-    """The line of each node, decoding each code object's line table once."""
+    """The line of each node. Each code object's line table is decoded once."""
     lines = np.zeros(len(code), np.int64)
     order = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[order], np.arange(len(objects) + 1))
     for number, each in enumerate(objects):
         rows = order[bounds[number] : bounds[number + 1]]
         table = line_table(each.python_version, each.first_line, each.line_table)
-        known = np.array([each.first_line, *table.lines], np.int64)
-        lines[rows] = known[np.searchsorted(np.array(table.starts, np.int64), instruction[rows], "right")]
+        lines[rows] = table.lines_of(instruction[rows])
     return lines
 
 
@@ -111,12 +112,12 @@ def _locations(objects: list[CodeObject], code: Ints, lines: Ints) -> tuple[Ints
 
 
 def unknown_line_tables(nodes: Nodes) -> int:
-    """How many code objects come from a Python whose line tables are not known."""
+    """The number of code objects from a Python version whose line table format is unknown."""
     return sum(not supported(each.python_version) for each in nodes.codes if each is not UNKNOWN_CODE)
 
 
 def resolve_stacks(nodes: Nodes, wanted: Hashes) -> Stacks:
-    """The stacks of the distinct node hashes ``wanted``, equal chains of locations merged into one."""
+    """The stacks of the node hashes ``wanted``. Equal chains of locations are one stack."""
     hashes = np.unique(wanted)
     index = nodes.index_of(hashes)
     ids = np.zeros(len(hashes), np.int64)
@@ -132,8 +133,8 @@ def resolve_stacks(nodes: Nodes, wanted: Hashes) -> Stacks:
 
 
 def _chains(nodes: Nodes, start: Ints) -> tuple[list[bytes], npt.NDArray[np.bool_], int]:
-    """For each node of ``start``: its locations innermost first (int32 as bytes), whether outer frames are missing,
-    and for how many of them because they are not in the spool."""
+    """For each node of ``start``: its locations, innermost first (int32 as bytes), and whether outer frames are missing;
+    then the number of nodes for which they are missing because they are not in the spool."""
     current = start.copy()
     columns: list[npt.NDArray[np.int32]] = []
     truncated = np.zeros(len(start), np.bool_)

@@ -1,0 +1,230 @@
+"""A recording while its program runs: periodic work, commands, snapshots, and the end.
+
+There are three threads: one waits for the program and must never block for long, one serves the control socket
+(:mod:`..control.server`), and one writes snapshots (:mod:`.snapshots`).
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...formats.errors import TraceError
+from ..control.server import ControlServer
+from ..folder.facts import Facts, restore_folder
+from ..folder.marks import MarkFile
+from ..folder.output import output_path
+from .commands import Commands, Target
+from .drain import Drain
+from .gpu_sampler import GpuSampler
+from .rss import RssSampler
+from .settings import Settings
+from .snapshots import Snapshots
+from .spool_file import SpoolFile
+from .watcher import Watcher
+
+if TYPE_CHECKING:
+    from ..convert.finish import Finished
+
+_NEVER_S = float("inf")
+#: From one turn to the next.
+_TURN_S = 0.05
+#: The next turn comes sooner when chunks are taken at this rate (a pool that forks a process for each task): the chunks
+#: that are offered ahead (spool_file.LEAST_AHEAD) would last for less than four of the longer pauses.
+_HURRY_S = 0.005
+_HURRY_CHUNKS_PER_S = 640
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The result of a recording. ``exit_status``: the program's, 128 + n for signal n; ``finished``: the trace, None when
+    it could not be written; ``failure``: the reason, in one or two sentences, "" when there is a trace."""
+
+    exit_status: int
+    finished: Finished | None
+    failure: str
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Everything that is set up before the program starts. ``template``: path of the trace, ``%p`` = pid; ``listener``:
+    None where no control socket could be made."""
+
+    folder: Path
+    template: str
+    facts: Facts
+    space: SpoolFile
+    marks: MarkFile
+    listener: socket.socket | None
+
+
+class Session:
+    """The recording of the program ``pid``, which has just started. ``on_trace`` is called with the trace when it has been
+    written."""
+
+    def __init__(
+        self,
+        prepared: Prepared,
+        rss: RssSampler,
+        drain: Drain,
+        watcher: Watcher | None,
+        pid: int,
+        settings: Settings,
+        on_trace: Callable[[Finished], None],
+    ) -> None:
+        self._prepared, self._rss, self._drain, self._pid, self._on_trace = prepared, rss, drain, pid, on_trace
+        self._watcher = watcher
+        if watcher:
+            watcher.start()
+        self._gpu = _start_gpu(prepared, rss, settings)
+        self._header = prepared.space.header
+        self._output = output_path(prepared.template, pid)
+        self._snapshots = Snapshots(self._write_snapshot)
+        self._every_s = settings.snapshot_every_ns / 1e9 if settings.snapshot_every_ns else _NEVER_S
+        start_s = int(self._header.start_mono_ns) / 1e9
+        self._snapshot_s = start_s + self._every_s
+        self._end_s = start_s + settings.duration_ns / 1e9 if settings.duration_ns else _NEVER_S
+        self._taken, self._turned_s = 0, start_s
+        self._early_end: threading.Thread | None = None
+        self._written: Finished | None = None
+        self._failure = ""
+        self._failed_snapshots = 0
+        self._server = self._start_server()
+
+    def turn(self) -> float:
+        """Does the periodic work, which takes about 30 ms at most. Returns the seconds until the next turn."""
+        if self._early_end:
+            return _TURN_S
+        now_s = time.monotonic()
+        if now_s >= self._end_s:
+            self._end_early()
+            return _TURN_S
+        for step in (self._notice, self._drain.turn, self._prepared.space.offer_ahead, self._rss.sample_if_due):
+            with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
+                step()
+        if now_s >= self._snapshot_s:
+            self._snapshot_s = _NEVER_S
+            self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
+        since_s, self._turned_s = now_s - self._turned_s, now_s
+        return _HURRY_S if self._taken > _HURRY_CHUNKS_PER_S * since_s else _TURN_S
+
+    def _notice(self) -> None:
+        taken = self._prepared.space.notice_taken()
+        self._taken = len(taken)
+        self._rss.notice(taken)
+
+    def end(self, status: int) -> Recorded:
+        """Call when the program has ended, with its exit status. Writes the trace, unless --duration has done so."""
+        if self._early_end:
+            self._early_end.join()
+        else:
+            self._header.ended = 1
+            self._write_last(self._now_ns(), status)
+        return Recorded(status, self._written, self._failure)
+
+    def _start_server(self) -> ControlServer | None:
+        prepared = self._prepared
+        if prepared.listener is None:
+            return None
+        target = Target(prepared.space, prepared.marks, self._output, self._pid, self._snapshots.request)
+        with suppress(Exception):  # without a thread or descriptors the recording goes on, but nobody can control it
+            server = ControlServer(prepared.listener, Commands(target).handle)
+            server.start()
+            return server
+        prepared.listener.close()
+        return None
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - int(self._header.start_mono_ns)
+
+    def _schedule(self, requested_s: float, future: Future[Finished]) -> None:
+        """Schedules the next snapshot, after a pause of at least the time that this one took."""
+        if not future.cancelled():
+            self._failed_snapshots += future.exception() is not None
+            now_s = time.monotonic()
+            self._snapshot_s = max(requested_s + self._every_s, 2 * now_s - requested_s)
+
+    def _end_early(self) -> None:
+        """After --duration: processes stop their samplers at the next tick, and the trace is written while they run on."""
+        self._header.ended = 1
+        self._end_s = _NEVER_S
+        thread = threading.Thread(target=self._write_last, args=(self._now_ns(), None), name="last")
+        with suppress(RuntimeError):  # cannot start a thread: the trace is written when the program ends
+            thread.start()
+            self._early_end = thread
+
+    def _losses(self) -> dict[str, int]:
+        prepared = self._prepared
+        return {
+            "spool_space": prepared.space.failures,
+            "rss_processes": self._rss.left_out,
+            "marks_left_out": prepared.marks.left_out,
+            "snapshots_failed": self._failed_snapshots,
+            "watcher_off": self._watcher.failures if self._watcher else 0,
+        } | (self._gpu.losses if self._gpu else {})
+
+    def _write_snapshot(self) -> Finished:
+        from ..convert.finish import snapshot  # numpy and pyarrow are loaded after the program was started
+
+        with self._drain.held():
+            return snapshot(self._prepared.folder, self._output, self._now_ns(), self._losses())
+
+    def _write_last(self, wall_ns: int, status: int | None) -> None:
+        """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the
+        program has run, and its recording is kept."""
+        try:
+            self._stop()
+            self._written = self._finish(wall_ns, status)
+        except Exception as error:
+            self._failure = _failure_text(self._prepared.folder, error)
+        finally:
+            self._prepared.space.close()
+        if self._written:
+            self._on_trace(self._written)
+
+    def _finish(self, wall_ns: int, status: int | None) -> Finished:
+        from ..convert.finish import finish, finish_early  # as in _write_snapshot
+        from ..convert.kinds.processes import RootEnd
+
+        prepared = self._prepared
+        removed = restore_folder(prepared.folder, prepared.space.descriptor, prepared.facts)
+        losses = self._losses() | {"spool_removed": int(removed)}
+        if status is None:
+            return finish_early(prepared.folder, self._output, wall_ns, losses)
+        return finish(prepared.folder, RootEnd(self._pid, status), wall_ns, losses)
+
+    def _stop(self) -> None:
+        self._snapshots.close()
+        if self._server:
+            self._server.stop()
+        if self._watcher:
+            self._watcher.stop()
+        if self._gpu:
+            with suppress(OSError):
+                self._notice()  # a short program may not have been noticed: its GPU samples need its process id
+            self._gpu.stop()
+        self._rss.close()
+        self._drain.close()
+        self._prepared.marks.close()
+
+
+def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:
+    if not settings.gpu_interval_ns:
+        return None
+    sampler = GpuSampler(prepared.space, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
+    sampler.start()
+    return sampler
+
+
+def _failure_text(folder: Path, error: Exception) -> str:
+    if not folder.is_dir():
+        return f"The folder {folder.parent} was removed while the program ran, and the recording with it."
+    reason = str(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
+    return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder}"
