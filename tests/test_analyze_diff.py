@@ -343,15 +343,15 @@ def test_memory_gates_take_sizes(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["a.parquet"], "diff compares two traces, and 1 were given"),
+        (["a.parquet"], "diff compares two traces, but the number of traces given is 1"),
         (["a.parquet", "b.parquet", "c.parquet"], "in quotes"),
-        (["a.parquet", "b.parquet", "--before", "c.parquet"], "in one way"),
+        (["a.parquet", "b.parquet", "--before", "c.parquet"], "in two ways"),
         (["--after", "c.parquet"], "--before is missing"),
-        (["no-*.parquet", "b.parquet"], "No trace is called like no-*.parquet"),
-        (["a.parquet", "b.parquet", "--sort", "cpu"], "There is no measure cpu"),
+        (["no-*.parquet", "b.parquet"], "No trace matches no-*.parquet"),
+        (["a.parquet", "b.parquet", "--sort", "cpu"], "Cannot sort by cpu: there is no such measure"),
         (["a.parquet", "b.parquet", "--fail-on", "cpu"], "Write it like cpu>+5%"),
-        (["a.parquet", "b.parquet", "--fail-on", "cpu>5MB"], "is no time"),
-        (["a.parquet", "b.parquet", "--fail-on", "peak>5s"], "is no size"),
+        (["a.parquet", "b.parquet", "--fail-on", "cpu>5MB"], "is not a duration"),
+        (["a.parquet", "b.parquet", "--fail-on", "peak>5s"], "is not a size"),
         (["a.parquet", "b.parquet", "--fail-on", "speed>5%"], "speed"),
     ],
 )

@@ -29,7 +29,7 @@ from recording import (
     tool,
 )
 from scalene_trace.formats.trace.integrity import check_trace
-from scalene_trace.recorder.units import duration_ns
+from scalene_trace.recorder.option_values import duration_ns
 from steering import Steered, control, steered
 
 FILE = target("steered")
@@ -128,7 +128,7 @@ def test_all_intervals_can_be_set(python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", python, "--cpu-interval", "50ms", "--alloc-interval", "0") as live:
         live.tell("work")
         said = live.control("set", "cpu-interval=1ms", "alloc-interval=1MB", "memory-threshold=1MB").stdout.decode()
-        assert "cpu-interval 1ms" in said and "alloc-interval 1048576" in said
+        assert "cpu-interval 1ms" in said and "alloc-interval 1000000" in said
         set_ns = live.tell("paused")["at_ns"]
         live.tell("hold", "extra")
         assert live.quit() == 0
@@ -138,7 +138,7 @@ def test_all_intervals_can_be_set(python: Interpreter, tmp_path: Path) -> None:
     assert cpu_s(found, "paused") == pytest.approx(0.5, abs=0.15)
     ticks = {mark: function(found, mark)["ticks"] for mark in ("work", "paused")}
     assert ticks["paused"] > 6 * ticks["work"], ticks
-    blocks = [row["size_bytes"] for row in rows(live.trace, "alloc") if row["interval_bytes"] == 1 << 20]
+    blocks = [row["size_bytes"] for row in rows(live.trace, "alloc") if row["interval_bytes"] == 1_000_000]
     assert sum(size >= 20_000_000 for size in blocks) == 2
     assert [(row["what"], row["text"]) for row in rows(live.trace, "mark")] == [
         ("set", "cpu-interval=1ms"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.cli.record.command import read_options, settings_of
+from scalene_trace.cli.record.options import read_options, settings_of
 from scalene_trace.recorder.convert.kinds.gpu import GpuRows
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.folder.contents import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...formats.units import amount_text
 from ..report.report import build_report
-from ..results.quantities import amount_text
 from ..results.records import Line, Report, Table
 from ..trace.selection import Selection
 from ..user_sql.run import QueryRefused, run_sql

@@ -1,4 +1,4 @@
-"""What the program asked CUDA libraries for, as text."""
+"""Calls of CUDA libraries as text: copies, memory and waits."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 from ...analyze.report.shown import reaches
 from ...analyze.results.records import DeviceCopies, Line, Report
-from .leaks import place
-from .text import Screen, fit, megabytes, seconds
+from ...formats.units import megabytes, seconds
+from .table import place
+from .text import Screen, fit
 
 _MOST_LINES = 10
 _TITLES = ("to device", "from device", "other", "at peak", "waiting")
 
 
 def device_facts(report: Report, screen: Screen) -> Iterator[str]:
-    """One line of sums; none where no call of a CUDA library was seen."""
+    """One line of sums; nothing if no call of a CUDA library was recorded."""
     totals = report.totals
     if totals.device_copy_bytes is None:
         return
@@ -33,7 +34,7 @@ def device_facts(report: Report, screen: Screen) -> Iterator[str]:
 
 
 def device_table(report: Report, screen: Screen) -> Iterator[str]:
-    """The lines that copied or held most, after an empty line; none where no call was seen."""
+    """The lines that copied or held most, after an empty line; nothing if no call was recorded."""
     totals = report.totals
     asked = [
         line
