@@ -112,7 +112,7 @@ def test_the_text_says_it_in_a_sentence_and_shows_the_lines(run: Any, two: tuple
     assert "/home/me/app.py:6 (was 5)  tool.crunch(row)" in shown.out
     assert re.search(r"CPU +10\.00 s +20\.00 s +\+100\.0 % .* worse", shown.out)
     assert re.search(r"New lines\n +CPU +800 ms +/home/me/app.py:7 +log", shown.out)
-    assert re.search(r"Lines that are gone\n +CPU +500 ms +/home/me/app.py:6 +tool.store", shown.out)
+    assert re.search(r"Removed lines\n +CPU +500 ms +/home/me/app.py:6 +tool.store", shown.out)
     assert "One run on a side cannot tell small changes from noise" in shown.out
     assert "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'" in shown.out
 

@@ -28,7 +28,6 @@ THIRD_PARTY = {
     "pyarrow": ["formats/trace/writer.py", "formats/trace/row_groups.py", "formats/trace/arrow.py"],
     "typer": ["cli"],
     "click": ["cli"],
-    "rich": ["cli"],
     "pynvml": ["recorder"],
     "numpy": ["formats", "recorder", "analyze"],
     "cffi": ["formats"],

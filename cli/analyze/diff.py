@@ -89,7 +89,7 @@ def diff(
       scalene-analyze diff
       scalene-analyze diff old.parquet new.parquet
       scalene-analyze diff 'before-*.parquet' 'after-*.parquet'
-      scalene-analyze diff --before a1.parquet --before a2.parquet --after b.parquet
+      scalene-analyze diff --before a.parquet --before b.parquet --after c.parquet
       scalene-analyze diff --fail-on 'cpu>+5%' --fail-on 'peak>+50MB' --markdown
       scalene-analyze diff old.parquet new.parquet --html diff.html
     """

@@ -60,8 +60,8 @@ def export(
     Examples:
       scalene-analyze export t.parquet --format collapsed | flamegraph.pl > t.svg
       scalene-analyze export t.parquet --format speedscope -o t.speedscope.json
-      scalene-analyze export t.parquet --format pprof --metric allocated -o t.pb.gz
-      scalene-analyze export t.parquet --format firefox --from 10 --to 20 -o t.json
+      scalene-analyze export t.parquet --format pprof --metric allocated -o t.pb
+      scalene-analyze export t.parquet --format firefox --from 10 -o t.json
     """
     from ...analyze.exports.export import FORMATS, Asked
 

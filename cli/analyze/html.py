@@ -42,7 +42,7 @@ def html(
     Examples:
       scalene-analyze html trace.parquet
       scalene-analyze html trace.parquet -o report.html
-      scalene-analyze html --from 10 --to 20 --process 1 trace.parquet -o - > part.html
+      scalene-analyze html --from 10 --to 20 --process 1 trace.parquet -o part.html
     """
     from ...analyze.html.page import build_page
 

@@ -58,7 +58,7 @@ def sql(
       scalene-analyze sql --schema
       scalene-analyze sql t.parquet "SELECT file, line, cpu_s FROM lines LIMIT 5"
       scalene-analyze sql a.parquet b.parquet "SELECT trace, pid FROM processes"
-      scalene-analyze sql t.parquet --format parquet -o rows.parquet < question.sql
+      scalene-analyze sql t.parquet --format csv -o rows.csv < question.sql
     """
     form = "json" if json_ else form
     if form not in FORMS:

@@ -117,7 +117,8 @@ def _reconciliations(report: MemoryReport, screen: Screen) -> Iterator[str]:
         yield ""
         yield from _reconciliation(found, screen)
     if any(each.processes > 1 for each in report.reconciliation):
-        yield "Pages that processes share (code, files, memory from before a fork) count in each of them."
+        text = "Pages that processes share (code, files, memory from before a fork) count in each of them."
+        yield from wrap(text, screen.width)
     if any(part.name == "other" and (part.bytes or 0) < 0 for each in report.reconciliation for part in each.parts):
         yield from wrap(
             "A negative rest means that more was allocated than touched, or that memory changed between two readings.",
@@ -167,7 +168,8 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     if len(shown) < len(report.memory):
         yield ""
         count = len(report.memory)
-        yield f"{len(shown)} of {count:,} rows are shown, those with 1 % or more. --limit {count} shows all of them."
+        text = f"{len(shown)} of {count:,} rows are shown, those with 1 % or more. --limit {count} shows all of them."
+        yield from wrap(text, screen.width)
 
 
 def _limits(report: MemoryReport) -> str:

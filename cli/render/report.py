@@ -352,7 +352,7 @@ def function_table(
     gpu = gpu_widths(report, screen.width)
     titles += " " * bool(gpu) + " ".join(gpu_titles(gpu))
     yield ""
-    yield screen.paint("Functions", "bold") + "  self: its own lines; all: with the functions that it calls" * has_cpu
+    yield screen.paint("Functions", "bold") + "  self: own lines; all: with called functions" * has_cpu
     yield screen.paint(titles + "  function", "dim")
     longest_s = max((each.cpu_s or 0.0 for each in shown), default=0.0)
     for each in shown:
