@@ -1,7 +1,7 @@
 """Sizes, durations and percentages: how users write them, and how messages and tables show them.
 
-One rule holds for options, budgets, gates and output: KB, MB, GB and TB are powers of 1,000 bytes; KiB, MiB, GiB and TiB
-are powers of 1,024 bytes. The letter B may be left out (10M, 64Ki). Upper and lower case mean the same.
+One rule holds for options, budgets, gates and output: KB, MB, GB and TB are powers of 1,000 bytes; KiB, MiB, GiB and
+TiB are powers of 1,024 bytes. The letter B may be left out (10M, 64Ki). Upper and lower case mean the same.
 
 The parsers raise :class:`UnitError`; the callers know which option or file the text came from and add that.
 """

@@ -52,9 +52,8 @@ def threshold_bytes(option: str, text: str, times: int = 1) -> int:
     with a pattern of the program's own sizes and then always sample the same line."""
     size = _size(option, text)
     if not SMALLEST_THRESHOLD_BYTES <= size <= memory_bytes():
-        raise UsageError(
-            f"{option} {text} is out of range. It can be 4KB to {file_size_text(memory_bytes())}, this machine's memory."
-        )
+        most = file_size_text(memory_bytes())
+        raise UsageError(f"{option} {text} is out of range. It can be 4KB to {most}, this machine's memory.")
     size *= times
     while not _is_prime(size):
         size += 1

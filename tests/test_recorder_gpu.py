@@ -102,7 +102,7 @@ def test_devices_that_cuda_shows(
 )  # fmt: skip
 def test_the_interval_is_an_option(words: str, expected: int) -> None:
     options = read_options(words.split())
-    assert options and settings_of(options, ["app.py"]).gpu_interval_ns == expected
+    assert options is not None and settings_of(options, ["app.py"]).gpu_interval_ns == expected
 
 
 @pytest.mark.parametrize("text", ["50", "0.1ms", "11s", "often", "-1ms"])

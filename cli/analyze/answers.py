@@ -1,8 +1,8 @@
 """Commands that read traces and print one result, as JSON or as text.
 
-:func:`answering` gives such a command the options that all of them share. The command gets a :class:`Request`, builds its
-result, and returns an :class:`Answer`, which is printed as the user asked. A command imports what it uses in its body:
-the start of scalene-analyze would otherwise take as long as the imports of all commands together.
+:func:`answering` gives such a command the options that all of them share. The command gets a :class:`Request`, builds
+its result, and returns an :class:`Answer`, which is printed as the user asked. A command imports what it uses in its
+body: the start of scalene-analyze would otherwise take as long as the imports of all commands together.
 """
 
 from __future__ import annotations

@@ -26,9 +26,9 @@ BudgetFile = Annotated[
 def check(request: Request, budget: BudgetFile = None) -> Answer[Any]:
     """Check a recording against a budget, for CI.
 
-    Exits with 1 if a limit is exceeded. A budget limits CPU time, peak memory, leaks, copies and more: of the program, of
-    each file, function or line that matches, and of answers to SQL. docs/check.md describes it. The shortest budget has
-    two lines:
+    Exits with 1 if a limit is exceeded. A budget limits CPU time, peak memory, leaks, copies and more: of the program,
+    of each file, function or line that matches, and of answers to SQL. docs/check.md describes it. The shortest budget
+    has two lines:
 
       [total]
       peak = "500 MB"

@@ -1,7 +1,7 @@
 """``scalene-analyze``: answers questions about traces.
 
-Exit codes: 0; 1 if a gate fails (`diff --fail-on`, `check`); 2 for wrong usage; 3 if a trace cannot be read or is damaged;
-70 for an internal error. A closed pipe is not an error.
+Exit codes: 0; 1 if a gate fails (`diff --fail-on`, `check`); 2 for wrong usage; 3 if a trace cannot be read or is
+damaged; 70 for an internal error. A closed pipe is not an error.
 """
 
 from __future__ import annotations

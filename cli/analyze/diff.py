@@ -48,7 +48,7 @@ Html = Annotated[
     typer.Option(
         "--html",
         metavar="FILE",
-        help="Also write the comparison as a page for a browser. With - the page is printed to stdout, and nothing else.",
+        help="Also write the comparison as a page for a browser. With -, print only the page to stdout.",
         show_default=False,
     ),
 ]

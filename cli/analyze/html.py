@@ -35,9 +35,9 @@ def html(
 ) -> None:
     """Write the report as one page for a browser.
 
-    The page has a timeline, tables, source and flame graphs, for the whole recording or any part of its time. It needs no
-    network and no server. It contains the source text that the trace contains, and only its owner may read the file. An
-    existing report is replaced; another file is replaced only with --force.
+    The page has a timeline, tables, source and flame graphs, for the whole recording or any part of its time. It needs
+    no network and no server. It contains the source text that the trace contains, and only its owner may read the file.
+    An existing report is replaced; another file is replaced only with --force.
 
     Examples:
       scalene-analyze html trace.parquet

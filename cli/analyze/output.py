@@ -35,7 +35,7 @@ def print_json(document: Any) -> None:
 
 
 def write(text: str) -> None:
-    """Writes to stdout. A closed pipe is not an error: its reader needs no more. Raises UsageError for other failures."""
+    """Writes to stdout. A closed pipe is not an error, because its reader needs no more. Raises UsageError."""
     with _to_stdout():
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -60,8 +60,8 @@ def _to_stdout() -> Iterator[None]:
 
 
 def check_output(output: str, traces: Sequence[Path], is_binary: bool) -> None:
-    """Raises UsageError if ``output`` (a file, or - for stdout) is one of the traces, or a terminal and the contents are not
-    text."""
+    """Raises UsageError if ``output`` (a file, or - for stdout) is one of the traces, or a terminal and the contents are
+    not text."""
     if output == "-":
         if is_binary and sys.stdout.isatty():
             raise UsageError(

@@ -17,8 +17,8 @@ def written(target: Path, page: str) -> str:
 
 
 def check_target(target: Path, force: bool = False, can_force: bool = True) -> None:
-    """Raises UsageError if no page may be written there. ``force``: any existing file may be replaced; ``can_force``: the
-    command has an option for that."""
+    """Raises UsageError if no page may be written there. ``force``: any existing file may be replaced; ``can_force``:
+    the command has an option for that."""
     try:
         if not target.parent.is_dir():
             raise UsageError(

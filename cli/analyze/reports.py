@@ -107,8 +107,8 @@ def memory(
 ) -> Answer[Any]:
     """Show what allocates memory, and what is resident.
 
-    Memory is temporary if the line that allocated it also freed it, or if it lived as briefly as the --temporary options
-    say.
+    Memory is temporary if the line that allocated it also freed it, or if it lived as briefly as the --temporary
+    options say.
 
     Examples:
       scalene-analyze memory trace.parquet
@@ -173,8 +173,8 @@ def threads(request: Request) -> Answer[Any]:
 def tasks(request: Request) -> Answer[Any]:
     """Show where asyncio tasks were suspended, and for how long.
 
-    A row is a task name, a coroutine and a line. Names that differ only in numbers are one row (Task-1, Task-2). Times are
-    summed over the tasks.
+    A row is a task name, a coroutine and a line. Names that differ only in numbers are one row (Task-1, Task-2). Times
+    are summed over the tasks.
 
     Examples:
       scalene-analyze tasks trace.parquet

@@ -50,9 +50,9 @@ def sql(
 ) -> None:
     """Run SQL over the views of the traces.
 
-    The views contain all traces; their column trace numbers the traces from 1. Only SELECT and EXPLAIN are allowed: they
-    read the views, nothing else, and write nothing. The options that select samples apply to the views lines and
-    functions.
+    The views contain all traces; their column trace numbers the traces from 1. Only SELECT and EXPLAIN are allowed:
+    they read the views and nothing else, and write nothing. The options that select samples apply to the views lines
+    and functions.
 
     Examples:
       scalene-analyze sql --schema

@@ -29,11 +29,11 @@ def main() -> NoReturn:
     try:
         status = run(sys.argv[1:])
     except RecordError as error:
-        tell(str(error))
+        print_message(str(error))
         status = error.exit_status
     except OSError as error:
         reason = f"{error.strerror or error}{f': {error.filename}' if error.filename else ''}"
-        tell(f"Operating system error: {reason}.")
+        print_message(f"Operating system error: {reason}.")
         status = FAILED
     except KeyboardInterrupt:
         status = INTERRUPTED
@@ -57,17 +57,17 @@ def run(words: Sequence[str]) -> int:
     return _record(settings_of(given, split.program))
 
 
-def tell(sentence: str) -> None:
+def print_message(message: str) -> None:
     """Prints one message to the user on stderr."""
-    print(f"{NAME}: {sentence}", file=sys.stderr)
+    print(f"{NAME}: {message}", file=sys.stderr)
 
 
 def _record(settings: Settings) -> int:
     from ...recorder.run.record import record
 
-    recorded = record(settings, tell, _tell_finished if sys.stderr.isatty() else lambda _: None)
+    recorded = record(settings, print_message, _print_finished if sys.stderr.isatty() else lambda _: None)
     if recorded.finished is None:
-        tell(recorded.failure)
+        print_message(recorded.failure)
     return recorded.exit_status
 
 
@@ -86,19 +86,19 @@ def _recover(given: Given, program: list[str]) -> int:
     try:
         finished = recover(Path(str(given["recover"])), Path(str(output)).absolute() if output else None)
     except TraceError as error:
-        tell(str(error))
+        print_message(str(error))
         return FAILED
-    _tell_finished(finished)
+    _print_finished(finished)
     return 0
 
 
-def _tell_finished(finished: Finished) -> None:
+def _print_finished(finished: Finished) -> None:
     path = os.path.relpath(finished.output)
     shown = path if len(path) < len(str(finished.output)) else str(finished.output)
     for text in finished.errors:
-        tell(f"{text}.")
+        print_message(f"{text}.")
     size = file_size_text(finished.size_bytes)
-    tell(f"{finished.events:,} events in {shown} ({size}); next: scalene-analyze {shown}")
+    print_message(f"{finished.events:,} events in {shown} ({size}); next: scalene-analyze {shown}")
 
 
 def _run_typer(words: list[str] | None = None) -> NoReturn:
@@ -113,7 +113,7 @@ def _run_typer(words: list[str] | None = None) -> NoReturn:
         # Some versions of typer bring their own copy of click, so this class has more than one name.
         if not hasattr(error, "format_message"):
             raise
-        tell(f"{error.format_message().rstrip('.')}. See {NAME} --help.")
+        print_message(f"{error.format_message().rstrip('.')}. See {NAME} --help.")
         sys.exit(FAILED)
     sys.exit(status or 0)
 

@@ -1,5 +1,4 @@
-"""What typer prints for ``scalene-record``: ``--help``, ``--version`` and shell completion. It derives from the table of
-options."""
+"""What typer prints for ``scalene-record``: ``--help``, ``--version`` and shell completion, from the table of options."""
 
 from __future__ import annotations
 

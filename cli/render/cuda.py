@@ -27,9 +27,9 @@ def device_facts(report: Report, screen: Screen) -> Iterator[str]:
         (_other(copies, within=False), f"{megabytes(_other(copies, within=False))} elsewhere"),
         (totals.device_sync_s, f"{seconds(totals.device_sync_s)} waiting"),
     ]
-    said = ", ".join(text for value, text in facts if value)
+    text = ", ".join(text for value, text in facts if value)
     yield fit(
-        f"Devices  {megabytes(totals.device_peak_bytes or 0):>9}  peak; copies and waits: {said}", screen.width, screen
+        f"Devices  {megabytes(totals.device_peak_bytes or 0):>9}  peak; copies and waits: {text}", screen.width, screen
     )
 
 

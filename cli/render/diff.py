@@ -73,7 +73,8 @@ def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
     per_second = diff.query["per_second"]
     before, after = shown_figures(measure, change, per_second)
     name = f"  {measure.title}" if measure.part_of else measure.title
-    text = f"{name:9} {before:>10} {after:>10} {shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
+    moved, interval = shown_change(change, per_second), shown_range(change, screen, per_second)
+    text = f"{name:9} {before:>10} {after:>10} {moved:>9} {interval:>18}  "
     return (text + screen.paint(change.verdict or "", _STYLES.get(change.verdict or "", "dim"))).rstrip()
 
 

@@ -21,7 +21,7 @@ _ADDRESS = re.compile(r"(?i)(www)\.|:(?=//)")
 
 
 def inert(text: str, width: int = _WIDTH) -> str:
-    """``text`` on one line of at most ``width`` columns, with entities for all characters that Markdown or HTML interpret."""
+    """``text`` on one line of at most ``width`` columns, with entities for what Markdown or HTML would interpret."""
     text = cut(clean(text), width)
     text = "".join(c if c.isalnum() or c in _HARMLESS or not c.isascii() else f"&#{ord(c)};" for c in text)
     return _ADDRESS.sub(lambda found: f"{found[1]}&#46;" if found[1] else "&#58;", text)

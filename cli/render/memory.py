@@ -153,7 +153,8 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     titles = " ".join(f"{column.title:>{column.width}}" for column in columns)
     yield from wrap(
         f"By {by}. {error}: standard error of the allocated bytes; temp.: share that the allocating line freed itself"
-        f"{_limits(report)}; young: share that was freed before a garbage collection; lived: mean lifetime of freed memory.",
+        f"{_limits(report)}; young: share that was freed before a garbage collection; lived: mean lifetime of freed"
+        " memory.",
         screen.width,
     )
     yield screen.paint(f"{titles.replace(' ±', error.rjust(2))}  {by}", "dim")

@@ -20,8 +20,8 @@ _BAR = 12
 _LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
 
 NOTES_LEGEND = (
-    "{arrow} library: where most of the line's native time was spent, and its share in percent; {times}3.8: CPU seconds per"
-    " second of the calling thread, where a library used threads of its own."
+    "{arrow} library: where most of the line's native time was spent, and its share in percent; {times}3.8: CPU seconds"
+    " per second of the calling thread, where a library used threads of its own."
 )
 
 
@@ -88,7 +88,7 @@ def _library_row(
 
 
 def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
-    """The note after ``source`` in ``room`` columns: library and cores, cores alone where there is no more room, or ""."""
+    """The note after ``source`` in ``room`` columns: library and cores, only cores if there is no more room, or ""."""
     library, factor = _main_library(line), _cores(line, screen)
     arrow = screen.glyph("←", "<-")
     for parts in ((library, factor), (factor,)):

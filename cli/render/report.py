@@ -198,8 +198,8 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
     texts = []
     if layout.bar:
         texts.append(
-            f"CPU % is the share of all CPU time. Its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins and"
-            f" extensions), {glyphs[2]} kernel; the busiest line has the longest bar."
+            f"CPU % is the share of all CPU time. Its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins"
+            f" and extensions), {glyphs[2]} kernel; the busiest line has the longest bar."
         )
     if has_notes:
         texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
@@ -400,9 +400,8 @@ def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Scre
     outside_s = report.unattributed.cpu_s or 0.0
     if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
         hint = "" if report.query["all"] else " --all shows library code too."
-        notes.append(
-            f"{percent(outside_s, report.totals.cpu_s):.1f} % of the CPU time was spent outside the program's own code.{hint}"
-        )
+        share = percent(outside_s, report.totals.cpu_s)
+        notes.append(f"{share:.1f} % of the CPU time was spent outside the program's own code.{hint}")
     hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
     if has_samples and hidden > 0 and not all_lines:
         notes.append(f"{hidden:,} lines under 1 % are not shown. --all-lines shows them.")

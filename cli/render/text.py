@@ -23,7 +23,7 @@ _STYLES = {
     "info": "96",
     "memory": "92",
 }
-#: Glyphs of Python, native and system time in a bar, which differ without colour too. The key: whether Unicode is shown.
+#: Glyphs of Python, native and system time in a bar, with and without Unicode. They differ without colour too.
 _BAR = {True: "█▓░", False: "#=-"}
 #: Stands for a bar that would be shorter than half a column.
 _TRACE = {True: "▏", False: "."}
@@ -34,7 +34,7 @@ _PIPE_WIDTH = 120
 
 @dataclass(frozen=True)
 class Screen:
-    """Where the text goes: its width in columns, and whether it shows colours and Unicode and cuts lines to the width."""
+    """Where the text goes: width in columns; whether it shows colours and Unicode, and cuts lines to the width."""
 
     width: int = _PIPE_WIDTH
     has_color: bool = False
@@ -60,7 +60,7 @@ def screen_for(stream: IO[str], no_color: bool) -> Screen:
 
 
 def clean(text: str) -> str:
-    """``text`` with escapes for all characters that could move the cursor, change colours, break or reorder the line."""
+    """``text`` with escapes for characters that could move the cursor, change colours, break or reorder the line."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_clean_character(each) for each in text.replace("\t", "    "))
@@ -146,8 +146,8 @@ def _bar_lengths(parts: Sequence[float], whole: float, width: int) -> list[int]:
 
 
 def sparkline(screen: Screen, points: Sequence[Sequence[float]], start_s: float, end_s: float, width: int) -> str:
-    """Bytes over time (points [s, bytes], joined by straight lines) in ``width`` columns, each with the extreme value of its
-    part of the time."""
+    """Bytes over time (points [s, bytes], joined by straight lines) in ``width`` columns, each with the extreme value of
+    its part of the time."""
     if not points or end_s <= start_s or width == 0:
         return " " * width
     extremes = resample(points, start_s, end_s, width)
