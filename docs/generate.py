@@ -73,17 +73,17 @@ def trace_format() -> str:
 
 
 def help_text(command: list[str]) -> str:
-    """The help text of a command, at a fixed width and without styles."""
-    plain = {"COLUMNS": "100", "TERMINAL_WIDTH": "100", "NO_COLOR": "1", "TERM": "dumb", "LC_ALL": "C.UTF-8"}
+    """What a command prints under --help, 80 columns wide."""
+    plain = {"COLUMNS": "80", "LC_ALL": "C.UTF-8"}
     script = [str(Path(sys.executable).parent / command[0]), *command[1:], "--help"]
     done = subprocess.run(script, capture_output=True, text=True, check=True, env=os.environ | plain)
-    return "\n".join(line.rstrip() for line in STYLES.sub("", done.stdout).strip().splitlines())
+    return "\n".join(line.rstrip() for line in done.stdout.strip().splitlines())
 
 
 def subcommands(text: str) -> list[str]:
-    """The names in the Commands panel of a help text."""
-    panel = re.search(r"─ Commands ─.*?\n(.*?)╰", text, re.DOTALL)
-    return re.findall(r"^│ (\w[\w-]*)", panel.group(1), re.MULTILINE) if panel else []
+    """The names below Commands: in a help text."""
+    section = re.search(r"^Commands:\n((?:  .*\n)+)", text, re.MULTILINE)
+    return re.findall(r"^  (\w[\w-]*)", section.group(1), re.MULTILINE) if section else []
 
 
 def cli() -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import difflib
 import math
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ..results.quantities import amount
+from ...formats.units import parse_amount, parse_percent
 
 
 class BudgetError(Exception):
@@ -79,7 +78,6 @@ _TOTAL_ONLY = ("wall", "rss")
 _EXAMPLES = {"percent": "20 %", "s": "1.5 s", "bytes": "50 MB", "bytes/s": "1 MB/s"}
 _NAMES = {"total": (), "file": ("file",), "function": ("file", "function"), "line": ("file", "function", "line")}
 _QUERY_KEYS = ("name", "query", "min", "max")
-_PERCENT = re.compile(r"(\d{1,3}(?:\.\d{1,9})?)\s*%")
 
 
 def read_budget(path: Path) -> Budget:
@@ -152,14 +150,14 @@ def _limit(name: str, value: Any) -> Limit:
 def _number(text: str, unit: str) -> float | None:
     """The value of ``text`` in ``unit``; None if it is not an amount of that unit."""
     if unit == "percent":
-        found = _PERCENT.fullmatch(text.strip())
-        return float(found[1]) if found else None
+        percent = parse_percent(text)
+        return percent if percent is not None and 0 <= percent < 1000 else None
     if unit == "bytes/s":
         text, slash, ending = text.strip().rpartition("/")
         if not slash or ending != "s":
             return None
     try:
-        return amount(text, "s" if unit == "s" else "bytes")
+        return parse_amount(text, "s" if unit == "s" else "bytes")
     except ValueError:
         return None
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...formats.units import amount_text
 from ..report.report import build_report
 from ..results.base import Table
-from ..results.quantities import amount_text
 from ..results.report import Line, Report
 from ..trace.selection import Selection
 from ..user_sql.run import QueryRefused, run_sql

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ..results.quantities import amount, amount_text
+from ...formats.units import amount_text, parse_amount, parse_percent
 from .results import WORSE, Change, Changes, GateResult, LineChange
 
 #: The names that a condition can use, with their fields of the totals.
@@ -29,7 +29,6 @@ NAMES = {
 ANY = "worse"
 
 _FORM = re.compile(r"\s*([a-z]+(?:-[a-z]+)?)\s*>\s*(.*?)\s*", re.DOTALL)
-_PERCENT = re.compile(r"([+-]?\s*\d{1,12}(?:\.\d{1,12})?)\s*%")
 
 
 class GateError(ValueError):
@@ -57,10 +56,10 @@ def parsed(text: str) -> Gate:
             f"--fail-on {text!r} is not a condition. Write NAME>LIMIT, such as cpu>+5% or peak>+50MB, or {ANY}. Names are {known}."
         )
     name, limit = NAMES[form[1]], form[2]
-    if percent := _PERCENT.fullmatch(limit):
-        return Gate(text, name, float(percent[1].replace(" ", "")), True)
+    if (percent := parse_percent(limit)) is not None:
+        return Gate(text, name, percent, True)
     try:
-        return Gate(text, name, amount(limit, "s" if name.endswith("_s") else "bytes"))
+        return Gate(text, name, parse_amount(limit, "s" if name.endswith("_s") else "bytes"))
     except ValueError as error:
         raise GateError(f"--fail-on {text!r}: {error}") from error
 

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from ..results.quantities import size_text
+from ...formats.units import size_text
 from ..results.trace import TraceInfo
 from .results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .shared_change import PRIOR_SIGMA_OF_MACHINE

@@ -1,68 +1,58 @@
-"""``scalene-analyze check``: a recording against a budget, as a gate for CI."""
+"""``scalene-analyze check``: compares a recording with a budget, as a gate for CI."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from ...analyze.results.base import Table
-from ...analyze.trace.selection import Selection
-from ..render.report import wrap
+from ..render.table import wrap
 from ..render.text import Screen, clean
-from .options import EVERYTHING, Json, NoColor, Paths, UsageError, given_paths, selecting
-from .output import print_json, print_lines
-from .output import screen as screen_of
+from .answers import Answer, Request, answering
+from .options import UsageError
 
 EXIT_GATE = 1
 
 BudgetFile = Annotated[
-    str | None, typer.Option("--budget", metavar="FILE", help="The budget, TOML (docs/check.md).", show_default=False)
+    str | None,
+    typer.Option("--budget", metavar="FILE", help="The budget, a TOML file (docs/check.md).", show_default=False),
 ]
 
 
-@selecting()
-def check(
-    paths: Paths,
-    budget: BudgetFile = None,
-    json_: Json = False,
-    selection: Selection = EVERYTHING,
-    no_color: NoColor = False,
-) -> int:
-    """Does the recording keep to a budget? Exit code 1 when it does not, for CI.
+@answering(has_sort=False, has_limit=False)
+def check(request: Request, budget: BudgetFile = None) -> Answer[Any]:
+    """Check a recording against a budget, for CI.
 
-    A budget limits CPU time, peak, leaks, copies and more: of the program, of each file, function or line that matches,
-    and of the answers to SQL. docs/check.md has all of it; the shortest is two lines, [total] and peak = "500 MB".
+    Exits with 1 if a limit is exceeded. A budget limits CPU time, peak memory, leaks, copies and more: of the program,
+    of each file, function or line that matches, and of answers to SQL. docs/check.md describes it. The shortest budget
+    has two lines:
+
+      [total]
+      peak = "500 MB"
 
     Examples:
-
-        scalene-analyze check --budget budget.toml trace.parquet
-
-        scalene-analyze check --budget budget.toml --json 'run-*.parquet'
+      scalene-analyze check --budget budget.toml trace.parquet
+      scalene-analyze check --budget budget.toml --json 'run-*.parquet'
     """
     from ...analyze.check.budget import BudgetError, read_budget
     from ...analyze.check.check import build_check
-    from ...analyze.report.report import query_of
     from ...analyze.results.base import table_json
 
     if budget is None:
-        raise UsageError("Name a budget: scalene-analyze check --budget budget.toml TRACE...")
+        raise UsageError("No budget is given. Name one: scalene-analyze check --budget budget.toml TRACE...")
     try:
-        query = query_of(selection) | {"budget": budget}
-        table = build_check(given_paths(paths), read_budget(Path(budget)), selection, query)
+        query = request.query | {"budget": budget}
+        table = build_check(request.traces, read_budget(Path(budget)), request.selection, query)
     except BudgetError as error:
         raise UsageError(str(error)) from error
-    if json_:
-        print_json(table_json(table))
-    else:
-        print_lines(check_text(table, screen_of(no_color)))
-    return 0 if all(row.passed for row in table.rows) else EXIT_GATE
+    return Answer(table, table_json, check_text, 0 if all(row.passed for row in table.rows) else EXIT_GATE)
 
 
 def check_text(table: Table, screen: Screen) -> Iterator[str]:
-    """A line for each limit, what failed first, and how many did."""
+    """A line for each limit, failed ones first, and how many failed."""
     for row in table.rows:
         sign = screen.paint("ok    ", "memory") if row.passed else screen.paint("FAILED", "error")
         first, *more = wrap(f"{clean(row.text)}", screen.width - 8, indent="  ")

@@ -1,12 +1,14 @@
-"""scalene-analyze: answers questions about traces.
+"""``scalene-analyze``: answers questions about traces.
 
-Exit codes: 0; 1 a gate (`diff --fail-on`, `check`) fails; 2 wrong usage; 3 a trace that cannot be read or is damaged; 70 a bug of ours. A closed pipe is no error.
+Exit codes: 0; 1 if a gate fails (`diff --fail-on`, `check`); 2 for wrong usage; 3 if a trace cannot be read or is
+damaged; 70 for an internal error. A closed pipe is not an error.
 """
 
 from __future__ import annotations
 
 import difflib
 import gc
+import inspect
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,201 +17,40 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ...analyze.trace.selection import Selection
 from ...formats.errors import TraceError
 from .check import check
 from .diff import diff
 from .export import export
 from .html import html
-from .native import libraries, processes
-from .options import (
-    EVERYTHING,
-    AllLines,
-    By,
-    Json,
-    Limit,
-    NoColor,
-    Paths,
-    Sort,
-    TemporaryAllocations,
-    TemporarySeconds,
-    UsageError,
-    checked_sort,
-    exists,
-    given_paths,
-    selecting,
-)
-from .output import print_json as _print_json
-from .output import print_lines as _print_lines
-from .output import screen as _screen
-from .output import write as _write
+from .options import UsageError, exists
+from .output import write
+from .reports import functions, info, leaks, libraries, memory, processes, report, tasks, threads, timeline
 from .sql import sql
-from .tasks import tasks
-from .threads import threads
 
+NAME = "scalene-analyze"
 EXIT_USAGE = 2
 EXIT_TRACE = 3
 EXIT_BUG = 70
-#: Set to anything, it makes errors of ours show a traceback.
+EXIT_INTERRUPTED = 130
+#: If set to any value, a bug shows a traceback.
 DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
 
+HELP = """Answer questions about traces that scalene-record wrote.
+
+`scalene-analyze TRACE...` is short for `scalene-analyze report TRACE...`.
+
+Examples:
+  scalene-analyze trace.parquet
+  scalene-analyze leaks trace.parquet
+  scalene-analyze diff before.parquet after.parquet
+  scalene-analyze sql trace.parquet "SELECT * FROM lines LIMIT 5"
+"""
+EXIT_STATUS = """Exit status: 0; 1 if a gate fails (diff --fail-on, check); 2 for wrong usage; 3 if a trace cannot be
+read or is damaged; 70 for an internal error."""
+
 _GLOBAL_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
-#: Click's own; typer brings a click of its own along since 0.20, and names this class nowhere.
+#: The class of click. Some versions of typer bring their own copy of click and give this class no public name.
 _ClickUsageError: type[Exception] = typer.BadParameter.__mro__[1]
-
-
-def _print_version(value: bool) -> None:
-    if value:
-        from importlib.metadata import version
-
-        _write(f"scalene-analyze {version('scalene-trace')}\n")
-        raise typer.Exit
-
-
-def _options(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Answers questions about traces that scalene-record wrote. `scalene-analyze TRACE...` is short for `report`."""
-
-
-@selecting()
-def report(
-    paths: Paths,
-    json_: Json = False,
-    limit: Limit = None,
-    sort: Sort = None,
-    selection: Selection = EVERYTHING,
-    all_lines: AllLines = False,
-    no_color: NoColor = False,
-) -> None:
-    """Which lines take the time and the memory, with their source."""
-    from ...analyze.report.report import build_report
-    from ...analyze.results.report import Line, report_json
-
-    result = build_report(given_paths(paths), selection, checked_sort(sort, Line), limit)
-    if json_:
-        return _print_json(report_json(result))
-    from ..render.report import report_text
-
-    return _print_lines(report_text(result, _screen(no_color), all_lines))
-
-
-@selecting()
-def functions(
-    paths: Paths,
-    json_: Json = False,
-    limit: Limit = None,
-    sort: Sort = None,
-    selection: Selection = EVERYTHING,
-    no_color: NoColor = False,
-) -> None:
-    """Which functions take the time and the memory, alone and with all that they call."""
-    from ...analyze.report.report import build_report
-    from ...analyze.results.base import Table, table_json
-    from ...analyze.results.report import Function
-
-    result = build_report(given_paths(paths), selection, checked_sort(sort, Function), limit)
-    if json_:
-        return _print_json(table_json(Table("functions", result.query, result.traces, result.functions)))
-    from ..render.tables import functions_text
-
-    return _print_lines(functions_text(result, _screen(no_color)))
-
-
-@selecting()
-def leaks(
-    paths: Paths,
-    json_: Json = False,
-    limit: Limit = None,
-    sort: Sort = None,
-    selection: Selection = EVERYTHING,
-    no_color: NoColor = False,
-) -> None:
-    """Which lines leak, how sure that is, and how fast."""
-    from ...analyze.leaks.leaks import build_leaks
-    from ...analyze.report.report import query_of
-    from ...analyze.results.base import table_json
-    from ...analyze.results.report import Leak
-
-    asked = query_of(selection, sort, limit)
-    table = build_leaks(given_paths(paths), selection, asked, checked_sort(sort, Leak), limit)
-    if json_:
-        return _print_json(table_json(table))
-    from ..render.memory import leaks_text
-
-    return _print_lines(leaks_text(table, _screen(no_color)))
-
-
-@selecting()
-def memory(
-    paths: Paths,
-    by: By = "line",
-    temporary_s: TemporarySeconds = None,
-    temporary_allocations: TemporaryAllocations = None,
-    json_: Json = False,
-    limit: Limit = None,
-    sort: Sort = None,
-    selection: Selection = EVERYTHING,
-    no_color: NoColor = False,
-) -> None:
-    """Who allocates, what is alive when, what is temporary; and what the resident set consists of."""
-    from ...analyze.report.memory import BY, MemoryQuery, build_memory
-    from ...analyze.report.report import query_of
-    from ...analyze.results.memory import MemoryRow, memory_json
-
-    if by not in BY:
-        raise UsageError(f"--by {by} is not known. Use {', '.join(BY[:-1])} or {BY[-1]}.")
-    if temporary_s is not None and not temporary_s < 1e9:
-        raise UsageError("--temporary-s is a number of seconds.")
-    asked = MemoryQuery(by, temporary_s, temporary_allocations)
-    query = query_of(selection, sort, limit) | vars(asked)
-    order = checked_sort(sort, MemoryRow) or "alloc_bytes"
-    result = build_memory(given_paths(paths), selection, asked, query, order, limit)
-    if json_:
-        return _print_json(memory_json(result))
-    from ..render.memory import memory_text
-
-    return _print_lines(memory_text(result, _screen(no_color)))
-
-
-@selecting("from_s", "to_s", "process")
-def timeline(
-    paths: Paths,
-    json_: Json = False,
-    limit: Limit = None,
-    selection: Selection = EVERYTHING,
-    no_color: NoColor = False,
-) -> None:
-    """Memory of the program over time. --limit says how many points (100)."""
-    from ...analyze.report.report import query_of
-    from ...analyze.report.timeline import build_timeline
-    from ...analyze.results.timeline import timeline_json
-
-    table = build_timeline(
-        given_paths(paths), selection, query_of(selection, None, limit), 100 if limit is None else limit
-    )
-    if json_:
-        return _print_json(timeline_json(table))
-    from ..render.tables import timeline_text
-
-    return _print_lines(timeline_text(table, _screen(no_color)))
-
-
-def info(paths: Paths, json_: Json = False, no_color: NoColor = False) -> None:
-    """What was recorded, how, on what host; processes and losses."""
-    from ...analyze.report.report import query_of
-    from ...analyze.results.trace import info_json
-    from ...analyze.trace.info import build_info
-
-    table = build_info(given_paths(paths), query_of(Selection()))
-    if json_:
-        return _print_json(info_json(table))
-    from ..render.tables import info_text
-
-    return _print_lines(info_text(table, _screen(no_color)))
-
 
 #: Every command by name, in the order of the help.
 COMMANDS: dict[str, Callable[..., Any]] = {
@@ -231,22 +72,46 @@ COMMANDS: dict[str, Callable[..., Any]] = {
 }
 
 
+def _print_version(value: bool) -> None:
+    if value:
+        from importlib.metadata import version
+
+        write(f"{NAME} {version('scalene-trace')}\n")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
+    ] = False,
+) -> None:
+    pass
+
+
 def build_app(names: Iterable[str]) -> typer.Typer:
-    """The command line with these commands: building those that are not used takes longer than most queries."""
+    """The command line with these commands only: to build all of them takes longer than most queries."""
     app = typer.Typer(
-        add_completion=set(names) == set(COMMANDS),  # it belongs to no command
+        add_completion=set(names) == set(COMMANDS),  # completion belongs to the command line as a whole
         no_args_is_help=True,
+        rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
     )
-    app.callback()(_options)
+    app.callback(help=_help(HELP), epilog=EXIT_STATUS)(_options)
     for name in names:
-        app.command(name)(COMMANDS[name])
+        app.command(name, help=_help(COMMANDS[name].__doc__ or ""))(COMMANDS[name])
     return app
 
 
+def _help(text: str) -> str:
+    """``text`` for typer: paragraphs with an indented line, like examples, keep their lines (typer's mark is \\b)."""
+    paragraphs = inspect.cleandoc(text).split("\n\n")
+    return "\n\n".join(f"\b\n{each}" if "\n  " in f"\n{each}" else each for each in paragraphs)
+
+
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """``arguments`` with ``report`` put in front where they name no command. Raises UsageError for a mistyped one."""
+    """``arguments``, with ``report`` first if they name no command. Raises UsageError for a mistyped command."""
     if not arguments or arguments[0] in (*COMMANDS, *_GLOBAL_OPTIONS):
         return list(arguments)
     first = arguments[0]
@@ -258,10 +123,10 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 
 def main() -> NoReturn:
-    """Runs the command line and exits. Nothing is taken apart at the end: that would take a tenth of a second."""
-    gc.disable()  # a short life: collections would only look at what lives to the end
+    """Runs the command line and exits without finalizing the interpreter, which would take 0.1 s."""
+    gc.disable()  # the process is short-lived: collections would only scan what lives to the end
     for name in ("stdin", "stdout", "stderr"):
-        if getattr(sys, name) is None:  # closed before we began: there is nothing to read, and nobody to tell
+        if getattr(sys, name) is None:  # the stream was closed before this program started
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
@@ -281,23 +146,23 @@ def run(arguments: Sequence[str]) -> int:
     except TraceError as error:
         return _fail(str(error), EXIT_TRACE)
     except (KeyboardInterrupt, typer.Abort):
-        return 130
+        return EXIT_INTERRUPTED
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # of the help, which is not printed by us
+        if isinstance(end.__context__, BrokenPipeError):  # while click printed the help
             return 0
         raise
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise
-        if isinstance(error, OSError):  # no room, no right, too many files: the machine's, not ours
-            return _fail(f"This machine does not let us go on: {error}.", EXIT_USAGE)
+        if isinstance(error, OSError):  # no space, no permission, too many open files
+            return _fail(f"Operating system error: {error}.", EXIT_USAGE)
         return _fail(_bug_report(error), EXIT_BUG)
 
 
 def _invoke(arguments: list[str]) -> int:
     names = [name for name in arguments[:1] if name in COMMANDS] or COMMANDS
     try:
-        result = build_app(names)(args=arguments, prog_name="scalene-analyze", standalone_mode=False)
+        result = build_app(names)(args=arguments, prog_name=NAME, standalone_mode=False)
     except _ClickUsageError as error:
         error.show()  # type: ignore[attr-defined]
         return EXIT_USAGE
@@ -308,13 +173,13 @@ def _fail(message: str, code: int) -> int:
     from ..render.text import clean
 
     text = "\n".join(clean(line) for line in message.splitlines())
-    print(f"scalene-analyze: {text}", file=sys.stderr)
+    print(f"{NAME}: {text}", file=sys.stderr)
     return code
 
 
 def _bug_report(error: Exception) -> str:
     return (
-        f"This is a bug in scalene-analyze ({type(error).__name__}: {error}). Please report it with the output of the same"
+        f"This is a bug in {NAME} ({type(error).__name__}: {error}). Please report it with the output of the same"
         f" command under {DEBUG_VARIABLE}=1."
     )
 

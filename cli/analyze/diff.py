@@ -1,4 +1,4 @@
-"""``scalene-analyze diff``: what changed between two versions of a program."""
+"""``scalene-analyze diff``: compares two versions of a program."""
 
 from __future__ import annotations
 
@@ -23,33 +23,44 @@ _DEFAULT = ("trace.old.parquet", "trace.parquet")
 
 Pair = Annotated[
     list[str] | None,
-    typer.Argument(metavar="[BEFORE AFTER]", help="Two traces, or two quoted patterns.", show_default=False),
+    typer.Argument(metavar="BEFORE AFTER", help="Two traces, or two quoted patterns.", show_default=False),
 ]
 Before = Annotated[
     list[str] | None,
-    typer.Option("--before", metavar="TRACE", help="A run of the old version; may be repeated.", show_default=False),
+    typer.Option("--before", metavar="TRACE", help="A run of the old version. May be repeated.", show_default=False),
 ]
 After = Annotated[
     list[str] | None,
-    typer.Option("--after", metavar="TRACE", help="A run of the new version; may be repeated.", show_default=False),
+    typer.Option("--after", metavar="TRACE", help="A run of the new version. May be repeated.", show_default=False),
 ]
 FailOn = Annotated[
     list[str] | None,
-    typer.Option("--fail-on", metavar="'cpu>+5%'", help="Exit code 1 if so; may be repeated.", show_default=False),
+    typer.Option(
+        "--fail-on",
+        metavar="CONDITION",
+        help="Exit with 1 if the condition holds, like 'cpu>+5%'. May be repeated.",
+        show_default=False,
+    ),
 ]
-Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
+Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a comment on a pull request.")]
 Html = Annotated[
     str,
     typer.Option(
-        "--html", metavar="FILE", help="Write a page for a browser as well; - for stdout, alone.", show_default=False
+        "--html",
+        metavar="FILE",
+        help="Also write the comparison as a page for a browser. With -, print only the page to stdout.",
+        show_default=False,
     ),
 ]
 PerSecond = Annotated[
-    bool, typer.Option("--per-second", help="Compare by the seconds of the runs: for servers and runs cut short.")
+    bool,
+    typer.Option(
+        "--per-second", help="Compare figures per second of the runs. For servers, and for runs that were cut short."
+    ),
 ]
 
 
-@selecting()
+@selecting
 def diff(
     pair: Pair = None,
     before: Before = None,
@@ -64,27 +75,23 @@ def diff(
     selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> int:
-    """What changed between two versions of a program, line by line, and whether it is more than noise.
+    """Show what changed between two versions, line by line.
 
-    Lines are matched by their text and their function, so edited and moved code compares line by line. Without arguments,
-    trace.old.parquet is compared with trace.parquet. Several runs on each side find smaller changes.
+    Lines are matched by their text and their function, so that edited and moved code can be compared line by line. Each
+    change is tested against noise; several runs of each version show smaller changes. Without arguments,
+    trace.old.parquet is compared with trace.parquet.
 
-    --fail-on takes a total (cpu, python, native, system, wait, wall, peak, growth, alloc, copy, gpu, gpu-copy, gpu-wait), > and a limit in
-    percent or in its unit; or `worse`, for anything that is judged worse. A rise that noise explains does not fail.
+    A condition of --fail-on is a total, > and a limit in percent or in the total's unit. Totals: cpu, python, native,
+    system, wait, wall, peak, growth, alloc, copy, gpu, gpu-copy, gpu-wait. The condition `worse` holds if any total or
+    line is judged worse. An increase that noise explains does not fail.
 
     Examples:
-
-        scalene-analyze diff
-
-        scalene-analyze diff old.parquet new.parquet
-
-        scalene-analyze diff 'before-*.parquet' 'after-*.parquet'
-
-        scalene-analyze diff --before a1.parquet --before a2.parquet --after b1.parquet --after b2.parquet
-
-        scalene-analyze diff --fail-on 'cpu>+5%' --fail-on 'peak>+50MB' --markdown old.parquet new.parquet
-
-        scalene-analyze diff old.parquet new.parquet --html diff.html
+      scalene-analyze diff
+      scalene-analyze diff old.parquet new.parquet
+      scalene-analyze diff 'before-*.parquet' 'after-*.parquet'
+      scalene-analyze diff --before a.parquet --before b.parquet --after c.parquet
+      scalene-analyze diff --fail-on 'cpu>+5%' --fail-on 'peak>+50MB' --markdown
+      scalene-analyze diff old.parquet new.parquet --html diff.html
     """
     from ...analyze.diff.compare import Asked, LengthError, compare, read_sides
     from ...analyze.diff.gates import GateError, parsed
@@ -109,7 +116,7 @@ def diff(
 
 
 def _write_page(page: str, target: str) -> None:
-    """Writes the page; what is said of it goes to stderr, for stdout has the comparison itself."""
+    """Writes the page. The message about it goes to stderr, because the comparison itself goes to stdout."""
     if target == "-":
         return write(page)
     replace(Path(target), page)
@@ -131,27 +138,27 @@ def _print(result: Diff, json_: bool, markdown: bool, no_color: bool) -> None:
 def given_sides(pair: Sequence[str], before: Sequence[str], after: Sequence[str]) -> tuple[list[Path], list[Path]]:
     """The traces of both sides. Raises UsageError unless there are two sides."""
     if pair and (before or after):
-        raise UsageError("Name the traces in one way: as BEFORE AFTER, or with --before and --after.")
+        raise UsageError("The traces are named in two ways. Use either BEFORE AFTER, or --before and --after.")
     if bool(before) != bool(after):
-        raise UsageError(f"{'--after' if before else '--before'} is missing: a comparison has two sides.")
+        raise UsageError(f"{'--after' if before else '--before'} is missing. Give both --before and --after.")
     if len(pair) not in (0, 2):
         raise UsageError(
-            f"diff compares two traces, and {len(pair)} were given. Several runs: diff 'before-*.parquet' 'after-*.parquet'"
-            " (in quotes), or --before and --after for each."
+            f"diff compares two traces, but the number of traces given is {len(pair)}. To compare several runs, use"
+            " diff 'before-*.parquet' 'after-*.parquet' (in quotes), or --before and --after for each trace."
         )
     sides = (before, after) if before else ([pair[0]], [pair[1]]) if pair else ([_DEFAULT[0]], [_DEFAULT[1]])
     return _expanded(sides[0]), _expanded(sides[1])
 
 
 def _expanded(words: Sequence[str]) -> list[Path]:
-    """The files that words and patterns mean. A pattern that does not say .old means no replaced recording."""
+    """The files that words and patterns mean. Only a pattern that contains .old matches replaced recordings."""
     found: list[Path] = []
     for word in words:
         is_pattern = any(c in word for c in "*?[") and not exists(word)
         names = sorted(glob.glob(word)) if is_pattern else []  # noqa: PTH207
         kept = [name for name in names if ".old" in word or not name.endswith(".old.parquet")]
         if is_pattern and not kept:
-            raise UsageError(f"No trace is called like {word}.")
+            raise UsageError(f"No trace matches {word}.")
         found += map(Path, kept or [word])
     return found
 
@@ -161,5 +168,5 @@ def _checked_measure(sort: str | None) -> str | None:
 
     names = [measure.name for measure in LINE_MEASURES]
     if sort is not None and sort not in names:
-        raise UsageError(f"There is no measure {sort} to sort by. Measures: {', '.join(names)}.")
+        raise UsageError(f"Cannot sort by {sort}: there is no such measure. Measures: {', '.join(names)}.")
     return sort

@@ -1,4 +1,4 @@
-"""``scalene-analyze export``: a trace in the format of another program."""
+"""``scalene-analyze export``: writes a trace in the format of another program."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ FormatName = Annotated[
 Metrics = Annotated[
     list[str] | None,
     typer.Option(
-        "--metric", metavar="NAME", help=f"One of {', '.join(METRIC_NAMES)}; pprof and speedscope take several.",
+        "--metric", metavar="NAME", help=f"One of {', '.join(METRIC_NAMES)}. pprof and speedscope take several.",
         autocompletion=lambda: _complete(METRIC_NAMES), show_default=False,
     ),
 ]  # fmt: skip
 Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="Where to write; - is stdout.", show_default="stdout")
+    str, typer.Option("--output", "-o", metavar="FILE", help="File to write; - is stdout.", show_default="stdout")
 ]
 
 
-@selecting()
+@selecting
 def export(
     paths: Paths,
     format_: FormatName,
@@ -51,21 +51,17 @@ def export(
     metric: Metrics = None,
     selection: Selection = EVERYTHING,
 ) -> None:
-    """Writes the trace in the format of another program.
+    """Write the trace in the format of another program.
 
     collapsed is for flame graph scripts, speedscope for speedscope.app, pprof for `go tool pprof`, firefox for
-    profiler.firefox.com, scalene for `scalene view`, chrome for Perfetto. Stacks are whole, library code too;
-    --include, --exclude and --all say whose lines scalene lists.
+    profiler.firefox.com, scalene for `scalene view`, chrome for Perfetto. Stacks are complete and include library code.
+    --include, --exclude and --all select the lines that the format scalene lists.
 
     Examples:
-
-        scalene-analyze export trace.parquet --format collapsed | flamegraph.pl > cpu.svg
-
-        scalene-analyze export trace.parquet --format speedscope -o trace.speedscope.json
-
-        scalene-analyze export trace.parquet --format pprof --metric allocated -o trace.pb.gz
-
-        scalene-analyze export trace.parquet --format firefox --from 10 --to 20 -o trace.firefox.json
+      scalene-analyze export t.parquet --format collapsed | flamegraph.pl > t.svg
+      scalene-analyze export t.parquet --format speedscope -o t.speedscope.json
+      scalene-analyze export t.parquet --format pprof --metric allocated -o t.pb
+      scalene-analyze export t.parquet --format firefox --from 10 -o t.json
     """
     from ...analyze.exports.export import FORMATS, Asked
 
@@ -75,7 +71,7 @@ def export(
     check_output(output, traces, FORMATS[format_].is_binary)
     result = FORMATS[format_].make(Asked(traces, selection, tuple(dict.fromkeys(metric)) if metric else None))
     for name in result.missing:
-        print(f"scalene-analyze: {name} was not recorded, so there is none of it in the export.", file=sys.stderr)
+        print(f"scalene-analyze: {name} was not recorded, so the export does not contain it.", file=sys.stderr)
     save(result.contents, output)
 
 
@@ -91,6 +87,6 @@ def _check_metrics(name: str, format_: Format, metrics: Sequence[str]) -> None:
     for metric in metrics:
         _check_name("metric", metric, METRIC_NAMES)
     if metrics and format_.metrics == "none":
-        raise UsageError(f"--metric does not apply to {name}: it holds what was recorded.")
+        raise UsageError(f"--metric does not apply to {name}, which holds all metrics that were recorded.")
     if len(set(metrics)) > 1 and format_.metrics == "one":
         raise UsageError(f"A {name} file holds one metric. Write a file for each --metric.")

@@ -1,4 +1,4 @@
-"""``scalene-analyze html``: the report as one page for a browser."""
+"""``scalene-analyze html``: writes the report as one page for a browser."""
 
 from __future__ import annotations
 
@@ -19,32 +19,30 @@ Output = Annotated[
         "-o",
         "--output",
         metavar="FILE",
-        help="Where to write; - for stdout. By default the trace's name with .html, in this folder.",
+        help="File to write; - is stdout. Default: the name of the trace with .html, in the current folder.",
         show_default=False,
     ),
 ]
-Force = Annotated[bool, typer.Option("--force", help="Replace a file that is no such report.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace the file even if it is not a report.")]
 
 
-@selecting()
+@selecting
 def html(
     path: Trace,
     output: Output = "",
     force: Force = False,
     selection: Selection = EVERYTHING,
 ) -> None:
-    """The report as one file for a browser: timeline, tables, source, flame graphs, for any window of the time.
+    """Write the report as one page for a browser.
 
-    The page needs no network and no server and works from a folder or a mail. It holds the source text that the trace
-    holds. Only its owner may read the file. A report that is there already is replaced, another file is not.
+    The page has a timeline, tables, source and flame graphs, for the whole recording or any part of its time. It needs
+    no network and no server. It contains the source text that the trace contains, and only its owner may read the file.
+    An existing report is replaced; another file is replaced only with --force.
 
     Examples:
-
-        scalene-analyze html trace.parquet
-
-        scalene-analyze html trace.parquet -o report.html
-
-        scalene-analyze html --from 10 --to 20 --process 1 trace.parquet -o - > part.html
+      scalene-analyze html trace.parquet
+      scalene-analyze html trace.parquet -o report.html
+      scalene-analyze html --from 10 --to 20 --process 1 trace.parquet -o part.html
     """
     from ...analyze.html.page import build_page
 

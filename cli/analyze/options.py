@@ -1,4 +1,4 @@
-"""The options that the commands of scalene-analyze share, as types of their parameters, and what they say."""
+"""The options that the commands of scalene-analyze share: their types for typer, and the checks of their values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import glob
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,62 +18,73 @@ from ...analyze.trace.selection import Selection
 _OLD_SUFFIX = ".old.parquet"
 
 Paths = Annotated[
-    list[str], typer.Argument(metavar="TRACE...", help="Trace files; several are added up.", show_default=False)
+    list[str],
+    typer.Argument(
+        metavar="TRACE",
+        help="Trace files, or quoted patterns. Figures of several traces are summed.",
+        show_default=False,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (docs/json.md) instead of text.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="At most N rows.", show_default=False)]
+Limit = Annotated[
+    int | None, typer.Option("--limit", min=0, metavar="N", help="Show at most N rows.", show_default=False)
+]
 Sort = Annotated[
-    str | None, typer.Option("--sort", metavar="FIELD", help="Order by a field of the JSON output.", show_default=False)
+    str | None,
+    typer.Option("--sort", metavar="FIELD", help="Sort the rows by a field of the JSON output.", show_default=False),
 ]
 From = Annotated[
-    float | None, typer.Option("--from", metavar="S", help="Only samples from this second on.", show_default=False)
+    float | None,
+    typer.Option(
+        "--from", metavar="SECONDS", help="Use only samples from this time of the recording on.", show_default=False
+    ),
 ]
 To = Annotated[
-    float | None, typer.Option("--to", metavar="S", help="Only samples before this second.", show_default=False)
+    float | None,
+    typer.Option(
+        "--to", metavar="SECONDS", help="Use only samples before this time of the recording.", show_default=False
+    ),
 ]
 Process = Annotated[
     list[int] | None,
     typer.Option(
-        "--process", metavar="ID", help="Only this process (id as in `processes`); may be repeated.", show_default=False
+        "--process",
+        metavar="ID",
+        help="Use only this process; `processes` lists the ids. May be repeated.",
+        show_default=False,
     ),
 ]
 Thread = Annotated[
     list[int] | None,
-    typer.Option("--thread", metavar="ID", help="Only this thread; may be repeated.", show_default=False),
+    typer.Option(
+        "--thread",
+        metavar="ID",
+        help="Use only this thread; `threads` lists the ids. May be repeated.",
+        show_default=False,
+    ),
 ]
 Include = Annotated[
     list[str] | None,
-    typer.Option("--include", metavar="GLOB", help="Count files that match as the program's own.", show_default=False),
+    typer.Option(
+        "--include",
+        metavar="GLOB",
+        help="Treat matching files as the program's own code, not as library code. May be repeated.",
+        show_default=False,
+    ),
 ]
 Exclude = Annotated[
     list[str] | None,
     typer.Option(
-        "--exclude", metavar="GLOB", help="Do not count files that match; wins over the others.", show_default=False
-    ),
-]
-AllFiles = Annotated[bool, typer.Option("--all", help="Count every file, library code too.")]
-AllLines = Annotated[bool, typer.Option("--all-lines", help="Show every line that has a sample.")]
-NoColor = Annotated[bool, typer.Option("--no-color", help="No colours.")]
-By = Annotated[str, typer.Option("--by", metavar="NAME", help="Rows by line, function, type or allocator.")]
-TemporarySeconds = Annotated[
-    float | None,
-    typer.Option(
-        "--temporary-s", min=0, metavar="S", help="What lived at most S seconds is temporary too.", show_default=False
-    ),
-]
-TemporaryAllocations = Annotated[
-    int | None,
-    typer.Option(
-        "--temporary-allocations",
-        min=0,
-        max=10**15,
-        metavar="N",
-        help="So is what was freed before more than N others were allocated.",
+        "--exclude",
+        metavar="GLOB",
+        help="Treat matching files as library code; overrides --include and --all. May be repeated.",
         show_default=False,
     ),
 ]
+AllFiles = Annotated[bool, typer.Option("--all", help="Treat all files as the program's own code.")]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colours.")]
 
-#: Fields of rows that are no single figure or name.
+#: Fields of rows that hold several figures, so that rows cannot be sorted by them.
 _UNORDERED = ("waits", "trend", "native_libraries", "device_copies")
 
 
@@ -81,7 +92,7 @@ class UsageError(Exception):
     """Wrong usage; ``str()`` is a sentence or two."""
 
 
-#: What a command that selects samples has for its parameter ``selection``: :func:`selecting` puts the options there.
+#: The default of a command's parameter ``selection``, in whose place :func:`selecting` puts the options.
 EVERYTHING = Selection()
 
 #: The options that make a selection, in the order of the help: type, and value where it is not given.
@@ -94,34 +105,40 @@ _SELECTING: dict[str, tuple[Any, Any]] = {
     "exclude": (Exclude, None),
     "all_files": (AllFiles, False),
 }
+#: The names of all options that make a selection.
+SELECTS = tuple(_SELECTING)
 
 
-def selecting(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command the options called ``names`` (all of them, if none is named) in the place of its parameter
-    ``selection``, which they make."""
-    chosen = {name: _SELECTING[name] for name in names or _SELECTING}
+def option_parameters(options: Iterable[tuple[str, Any, Any]]) -> list[inspect.Parameter]:
+    """Parameters of a command, for typer to read, from name, type and default."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return [inspect.Parameter(name, kind, default=default, annotation=type_) for name, type_, default in options]
 
-    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(command)
-        def run(**values: Any) -> Any:
-            asked = {name: values.pop(name) for name in chosen}
-            return command(**values, selection=selection_of(**asked))
 
-        parameters: list[inspect.Parameter] = []
-        for parameter in inspect.signature(command, eval_str=True).parameters.values():
-            if parameter.name == "selection":
-                kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-                parameters += [
-                    inspect.Parameter(name, kind, default=value, annotation=type_)
-                    for name, (type_, value) in chosen.items()
-                ]
-            else:
-                parameters.append(parameter)
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
-        return run
+def selection_parameters(names: Sequence[str]) -> list[inspect.Parameter]:
+    """The parameters of the options called ``names`` that make a selection."""
+    return option_parameters((name, *_SELECTING[name]) for name in names)
 
-    return decorate
+
+def set_signature(command: Callable[..., Any], parameters: Sequence[inspect.Parameter]) -> None:
+    """Lets typer see these parameters in the place of the function's own."""
+    command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    command.__annotations__ = {each.name: each.annotation for each in parameters}
+
+
+def selecting(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Gives a command the options that select samples, in the place of its parameter ``selection``."""
+
+    @functools.wraps(command)
+    def run(**values: Any) -> Any:
+        asked = {name: values.pop(name) for name in SELECTS}
+        return command(**values, selection=selection_of(**asked))
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        parameters += selection_parameters(SELECTS) if parameter.name == "selection" else [parameter]
+    set_signature(run, parameters)
+    return run
 
 
 def selection_of(
@@ -133,41 +150,43 @@ def selection_of(
     exclude: list[str] | None = None,
     all_files: bool = False,
 ) -> Selection:
-    """What the options ask for. Raises UsageError where the window makes no sense."""
+    """The selection that the options ask for. Raises UsageError where the window of time is empty."""
     if any(time_s is not None and not abs(time_s) < 1e9 for time_s in (from_s, to_s)):
-        raise UsageError("--from and --to are seconds from the start of the recording.")
+        raise UsageError("--from and --to are seconds from the start of the recording, below 1e9.")
     if from_s is not None and to_s is not None and to_s <= from_s:
-        raise UsageError(f"--to {to_s:g} is not after --from {from_s:g}.")
+        raise UsageError(f"--to {to_s:g} is not after --from {from_s:g}, so no sample is between them.")
     globs = tuple(include or ()), tuple(exclude or ())
     return Selection(from_s, to_s, tuple(process or ()), tuple(thread or ()), *globs, all_files)
 
 
 def checked_sort(sort: str | None, row: type) -> str | None:
-    """``sort``, if rows of this type have such a field. Raises UsageError, with the closest one, where they have not."""
+    """``sort``, if rows of this type have such a field. Raises UsageError, with the closest field, if they have not."""
     names = [name for name in row.__dataclass_fields__ if name not in _UNORDERED]  # type: ignore[attr-defined]
     if sort is not None and sort not in names:
         close = difflib.get_close_matches(sort, names, 1)
         raise UsageError(
-            f"There is no field {sort} to sort by."
-            + (f" Did you mean {close[0]}?" if close else f" Fields: {', '.join(names)}.")
+            f"Cannot sort by {sort}: there is no such field. "
+            + (f"Did you mean {close[0]}?" if close else f"Fields: {', '.join(names)}.")
         )
     return sort
 
 
 def given_paths(words: Sequence[str]) -> list[Path]:
-    """The traces meant: patterns expanded, replaced recordings (*.old.parquet) left out where others are given too."""
+    """The traces meant: patterns expanded, and replaced recordings (*.old.parquet) left out if others are given too."""
     paths = [path for word in words for path in _expanded(word)]
     current = [path for path in paths if not path.name.endswith(_OLD_SUFFIX)]
     if current and len(current) < len(paths):
+        count = len(paths) - len(current)
+        recordings = "1 replaced recording" if count == 1 else f"{count} replaced recordings"
         print(
-            f"Left out {len(paths) - len(current)} replaced recording(s) (*{_OLD_SUFFIX}); name them alone to see them.",
+            f"scalene-analyze: left out {recordings} (*{_OLD_SUFFIX}). To read one, name it without others.",
             file=sys.stderr,
         )
     return current or paths
 
 
 def exists(word: str) -> bool:
-    """Is there a file of this name? SQL may be no possible name at all."""
+    """Whether there is a file of this name. The word may be SQL, which may not even be a valid file name."""
     try:
         return bool(word) and Path(word).exists()
     except (OSError, ValueError):

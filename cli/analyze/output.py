@@ -1,4 +1,4 @@
-"""What the commands of scalene-analyze print to stdout, or write where they were told to."""
+"""Output of the commands of scalene-analyze: text and JSON on stdout, and files."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 def screen(no_color: bool) -> Screen:
-    """The screen that stdout is."""
+    """The properties of stdout that matter to text: width, colours, characters."""
     from ..render.text import screen_for
 
     return screen_for(sys.stdout, no_color)
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Writes lines, each with its end."""
+    """Writes lines to stdout."""
     write("".join(line + "\n" for line in lines))
 
 
 def print_json(document: Any) -> None:
-    """Writes a document: indented on a terminal, on one line elsewhere."""
+    """Writes a JSON document to stdout: indented on a terminal, on one line elsewhere."""
     write(json.dumps(document, indent=2 if sys.stdout.isatty() else None, allow_nan=False) + "\n")
 
 
 def write(text: str) -> None:
-    """Writes to stdout. A closed pipe is no error: its reader has seen enough. Raises UsageError where nothing more fits."""
+    """Writes to stdout. A closed pipe is not an error, because its reader needs no more. Raises UsageError."""
     with _to_stdout():
         sys.stdout.write(text)
         sys.stdout.flush()
 
 
 def write_bytes(contents: bytes) -> None:
-    """Writes to stdout as it is, with the same errors."""
+    """Writes bytes to stdout, with the same errors."""
     with _to_stdout():
         sys.stdout.flush()
         sys.stdout.buffer.write(contents)
@@ -56,20 +56,23 @@ def _to_stdout() -> Iterator[None]:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise UsageError(f"The output cannot be written: {error.strerror}.") from error
+        raise UsageError(f"Cannot write to stdout: {error.strerror}.") from error
 
 
 def check_output(output: str, traces: Sequence[Path], is_binary: bool) -> None:
-    """Raises UsageError where ``output`` (a file, or - for stdout) is the trace, or a terminal for what is no text."""
+    """Raises UsageError if ``output`` (a file, or - for stdout) is one of the traces, or a terminal and the contents are
+    not text."""
     if output == "-":
         if is_binary and sys.stdout.isatty():
-            raise UsageError("This format is not text. Name a file with -o, or pipe it on.")
+            raise UsageError(
+                "Cannot print this format to a terminal: it is binary. Name a file with -o, or use a pipe."
+            )
     elif any(os.path.realpath(output) == os.path.realpath(trace) for trace in traces):
-        raise UsageError(f"{output} is the trace itself. Name another file with -o.")
+        raise UsageError(f"Cannot write to {output}: it is the trace itself. Name another file with -o.")
 
 
 def save(contents: bytes, output: str) -> None:
-    """Writes to the file ``output``, or to stdout where it is -. Raises UsageError where that is not possible."""
+    """Writes to the file ``output``, or to stdout if it is -. Raises UsageError if that fails."""
     if output == "-":
         return write_bytes(contents)
     path = Path(output)
@@ -79,12 +82,12 @@ def save(contents: bytes, output: str) -> None:
         else:
             _replace(path, contents)
     except OSError as error:
-        raise UsageError(f"{output} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"Cannot write {output}: {error.strerror}.") from error
     return None
 
 
 def _replace(path: Path, contents: bytes) -> None:
-    """Writes beside ``path`` and renames: a file that is there stays whole until the new one is."""
+    """Writes beside ``path`` and renames, so that an existing file stays complete until the new one is."""
     handle, name = tempfile.mkstemp(prefix=f".{path.name[:50]}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

@@ -1,4 +1,4 @@
-"""Pages for a browser as files: which file may be replaced by one, and how."""
+"""HTML pages as files: which files may be replaced, and how a page is written."""
 
 from __future__ import annotations
 
@@ -6,28 +6,34 @@ import os
 import tempfile
 from pathlib import Path
 
+from ...formats.units import file_size_text
 from ..render.text import clean
 from .options import UsageError
 
 
 def written(target: Path, page: str) -> str:
-    """What is said when the page is there."""
-    return f"Written: {clean(str(target))} ({len(page) / 1e6:.1f} MB)\n"
+    """The message after the page was written."""
+    return f"Written: {clean(str(target))} ({file_size_text(len(page))})\n"
 
 
 def check_target(target: Path, force: bool = False, can_force: bool = True) -> None:
-    """Raises UsageError where no page may be written; ``force``: any file that is there may be replaced."""
+    """Raises UsageError if no page may be written there. ``force``: any existing file may be replaced; ``can_force``:
+    the command has an option for that."""
     try:
         if not target.parent.is_dir():
-            raise UsageError(f"There is no folder {target.parent}.")
+            raise UsageError(
+                f"Cannot write {target}: there is no folder {target.parent}. Create it, or name another file."
+            )
         if target.exists() and not target.is_file():
-            raise UsageError(f"{target} is {'a folder' if target.is_dir() else 'no regular file; - means stdout'}.")
+            kind = "is a folder" if target.is_dir() else "is not a regular file"
+            raise UsageError(f"Cannot write {target}: it {kind}. Name another file, or - for stdout.")
         if target.exists() and not force and not _is_report(target):
             raise UsageError(
-                f"{target} exists and is no report of this command. Give another name{', or --force' * can_force}."
+                f"Cannot write {target}: it exists and is not a report of this command. "
+                f"Name another file{', or use --force' * can_force}."
             )
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error}.") from error
+        raise UsageError(f"Cannot write {target}: {error}.") from error
 
 
 def _is_report(target: Path) -> bool:
@@ -38,7 +44,7 @@ def _is_report(target: Path) -> bool:
 
 
 def replace(target: Path, page: str) -> None:
-    """Writes the page beside the target and puts it in its place, readable by its owner alone."""
+    """Writes the page beside the target and renames it. Only its owner may read the file."""
     try:
         handle, name = tempfile.mkstemp(prefix=".scalene-report-", dir=target.parent)
         try:
@@ -49,4 +55,4 @@ def replace(target: Path, page: str) -> None:
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UsageError(f"{target} cannot be written: {error.strerror}.") from error
+        raise UsageError(f"Cannot write {target}: {error.strerror}.") from error

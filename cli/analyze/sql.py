@@ -1,4 +1,4 @@
-"""``scalene-analyze sql``: somebody's own questions, as a table, CSV, JSON or Parquet."""
+"""``scalene-analyze sql``: runs the user's SQL and prints a table, CSV, JSON or Parquet."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ FORMS = ("table", "csv", "json", "parquet")
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TRACE... [SQL]", help="Traces, then a SELECT; without it, SQL is read from stdin.", show_default=False
+        metavar="TRACE... [SQL]",
+        help="Trace files, then a SELECT. Without a SELECT, SQL is read from stdin.",
+        show_default=False,
     ),
 ]
 Form = Annotated[
     str,
-    typer.Option(
-        "--format", metavar="|".join(FORMS), help="How to print the rows.", autocompletion=lambda: list(FORMS)
-    ),
+    typer.Option("--format", metavar="|".join(FORMS), help="Format of the rows.", autocompletion=lambda: list(FORMS)),
 ]
 Schema = Annotated[bool, typer.Option("--schema", help="List the views with their columns and units.")]
-Init = Annotated[bool, typer.Option("--init", help="Print the views as statements for a plain DuckDB shell.")]
+Init = Annotated[bool, typer.Option("--init", help="Print the views as SQL statements for the DuckDB shell.")]
 Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="Where to write the rows.", show_default="stdout")
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", help="File to write the rows to; - is stdout.", show_default="stdout"
+    ),
 ]
 
 
-@selecting()
+@selecting
 def sql(
     words: Words = None,
     form: Form = "table",
@@ -45,28 +48,25 @@ def sql(
     selection: Selection = EVERYTHING,
     no_color: NoColor = False,
 ) -> None:
-    """Runs SQL over the views of the traces. The options that select samples apply to lines and functions.
+    """Run SQL over the views of the traces.
 
-    Several traces are in the same views; the column trace counts them from 1. Only SELECT and EXPLAIN are run, and they
-    can read nothing but the views and write nothing.
+    The views contain all traces; their column trace numbers the traces from 1. Only SELECT and EXPLAIN are allowed:
+    they read the views and nothing else, and write nothing. The options that select samples apply to the views lines
+    and functions.
 
     Examples:
-
-        scalene-analyze sql --schema
-
-        scalene-analyze sql trace.parquet "SELECT file, line, cpu_s FROM lines LIMIT 5"
-
-        scalene-analyze sql before.parquet after.parquet "SELECT trace, sum(user_s) FROM cpu_ticks GROUP BY trace"
-
-        scalene-analyze sql trace.parquet --format parquet -o ticks.parquet < question.sql
+      scalene-analyze sql --schema
+      scalene-analyze sql t.parquet "SELECT file, line, cpu_s FROM lines LIMIT 5"
+      scalene-analyze sql a.parquet b.parquet "SELECT trace, pid FROM processes"
+      scalene-analyze sql t.parquet --format csv -o rows.csv < question.sql
     """
     form = "json" if json_ else form
     if form not in FORMS:
-        raise UsageError(f"--format {form} is not known. Use {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
+        raise UsageError(f"--format {form} is not known. It can be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
     if schema:
         return _print_schema(form, no_color)
     if not words:
-        raise UsageError("Name a trace: scalene-analyze sql TRACE... 'SELECT ...'.")
+        raise UsageError("No trace is given. Name one: scalene-analyze sql TRACE... 'SELECT ...'")
     if init:
         from ...analyze.user_sql.run import init_script
 
@@ -79,12 +79,12 @@ def sql(
 
 
 def _split(words: list[str]) -> tuple[list[Path], str]:
-    """Traces and SQL: the last word is SQL unless it is the only one or names a file."""
+    """Traces and SQL: the last word is SQL, unless it is the only word or names a file."""
     if len(words) > 1 and not exists(words[-1]):
         return given_paths(words[:-1]), words[-1]
     paths = given_paths(words)
     if sys.stdin.isatty():
-        raise UsageError("There is no SQL to run. Give it as the last argument or on stdin; --schema lists the views.")
+        raise UsageError("No SQL is given. Give it as the last argument or on stdin; --schema lists the views.")
     return paths, sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
 
 
@@ -103,13 +103,13 @@ def _print_rows(
     names, rows = run_sql(paths, text, selection, limit)
     is_screen = output == "-"
     if form == "csv":
-        from ..render.tables import csv_text
+        from ..render.sql import csv_text
 
         return _put(csv_text(names, rows, is_screen and sys.stdout.isatty()), output)
     if form == "json":
         document = _document(paths, text, limit, names, rows)
         return print_json(document) if is_screen else save(_json_bytes(document), output)
-    from ..render.tables import sql_text
+    from ..render.sql import sql_text
     from ..render.text import Screen
 
     lines = sql_text(names, rows, screen(no_color) if is_screen else Screen())
@@ -139,7 +139,7 @@ def _document(
 
 
 def _json_value(value: Any) -> Any:
-    """A value of DuckDB as JSON can hold it: bytes as hex, what is not a number as null, the rest as text."""
+    """A value of DuckDB for JSON: bytes as hex, NaN and infinities as null, other types as text."""
     if value is None or isinstance(value, (bool, int, str)):
         return value
     if isinstance(value, float):
@@ -156,7 +156,7 @@ def _json_value(value: Any) -> Any:
 def _print_schema(form: str, no_color: bool) -> None:
     from ...analyze.results.base import to_json
     from ...analyze.trace.views import describe
-    from ..render.tables import schema_text
+    from ..render.sql import schema_text
 
     if form == "json":
         views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in describe()]

@@ -1,4 +1,4 @@
-"""``scalene-record --control TRACE COMMAND``: commands to a recording that runs."""
+"""``scalene-record --control TRACE COMMAND``: sends a command to a running recording."""
 
 from __future__ import annotations
 
@@ -6,25 +6,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ...formats.units import file_size_text
 from ...recorder.errors import UsageError
-from ...recorder.units import human_bytes
 
-USAGE = "pause, resume, snapshot, mark TEXT, set NAME=VALUE…, status"
+USAGE = "pause, resume, snapshot, mark TEXT, set NAME=VALUE... or status"
 
 Answer = dict[str, Any]
 
 
 def carry_out(target: str, words: list[str]) -> int:
-    """Sends the command in ``words`` to the recording that writes ``target``, prints its answer, and returns 0.
-
-    Raises RecordError.
-    """
+    """Sends the command in ``words`` to the recording that writes ``target``, prints its answer and returns 0. Raises
+    RecordError."""
     from ...recorder.control.client import ask, find_recording
 
     request = request_of(words)
     patience = {"patience_s": None} if request["command"] == "snapshot" else {}
     answer = ask(find_recording(Path(target)), request, **patience)
-    print("\n".join(_WORDS[request["command"]](answer)))
+    print("\n".join(_ANSWERS[request["command"]](answer)))
     return 0
 
 
@@ -37,22 +35,25 @@ def request_of(words: list[str]) -> dict[str, Any]:
         return {"command": command, "values": dict(_pair(value) for value in values)}
     if command in ("pause", "resume", "snapshot", "status") and not values:
         return {"command": command}
-    if command in ("mark", "set"):
-        raise UsageError(f"{command} needs {'a text' if command == 'mark' else 'NAME=VALUE'} behind it.")
-    if command in _WORDS:
-        raise UsageError(f"{command} takes nothing behind it.")
-    raise UsageError(f"--control TRACE takes a command: {USAGE}.")
+    if command == "mark":
+        raise UsageError('mark needs a text argument: mark "load test begins".')
+    if command == "set":
+        raise UsageError("set needs an argument NAME=VALUE: set cpu-interval=1ms.")
+    if command in _ANSWERS:
+        raise UsageError(f"{command} takes no argument, but {values[0]!r} was given.")
+    unknown = f"{command} is not a command. " if command else ""
+    raise UsageError(f"{unknown}--control TRACE takes a command: {USAGE}.")
 
 
 def _pair(word: str) -> tuple[str, str]:
     name, equals, value = word.removeprefix("--").partition("=")
     if not equals:
-        raise UsageError(f"set takes NAME=VALUE, like cpu-interval=1ms; {word!r} has no =.")
+        raise UsageError(f"set takes arguments like cpu-interval=1ms, but {word!r} has no =.")
     return name, value
 
 
 def _snapshot(answer: Answer) -> list[str]:
-    return [f"{answer['events']:,} events in {answer['output']} ({human_bytes(answer['size_bytes'])})"]
+    return [f"{answer['events']:,} events in {answer['output']} ({file_size_text(answer['size_bytes'])})"]
 
 
 def _set(answer: Answer) -> list[str]:
@@ -67,15 +68,15 @@ def _status(answer: Answer) -> list[str]:
         f"pid {answer['pid']}",
         f"recorded {answer['recorded_s']:.1f} s",
         f"processes {answer['processes']}, threads {answer['threads']} so far",
-        f"spool {human_bytes(answer['spool_bytes'])}",
+        f"spool {file_size_text(answer['spool_bytes'])}",
         *_set(answer),
     ]
 
 
-#: What is printed when a command is done.
-_WORDS: dict[str, Callable[[Answer], list[str]]] = {
-    "pause": lambda answer: ["Paused." if answer["changed"] else "It was paused already."],
-    "resume": lambda answer: ["Recording goes on." if answer["changed"] else "It was not paused."],
+#: By command: the lines that are printed for its answer.
+_ANSWERS: dict[str, Callable[[Answer], list[str]]] = {
+    "pause": lambda answer: ["Paused." if answer["changed"] else "The recording was already paused."],
+    "resume": lambda answer: ["Resumed." if answer["changed"] else "The recording was not paused."],
     "mark": lambda _: ["Marked."],
     "snapshot": _snapshot,
     "set": _set,

@@ -1,150 +1,103 @@
-"""The options of ``scalene-record`` as typer shows them: ``--help``, ``--version`` and shell completion."""
+"""What typer prints for ``scalene-record``: ``--help``, ``--version`` and shell completion, from the table of options."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import inspect
+from typing import Annotated, Any
 
 import typer
 
 from ...formats.version import VERSION
+from .options import NAME, OPTIONS, Option
 
 HELP = """Record where a program spends its time and memory, into one file: trace.parquet.
 
-The program runs as it would without, and ends with its own exit status. Everything from the first word that is no
-option, -m, -c or -- on belongs to the program.
+The program runs as it would alone, and scalene-record exits with its status. Options stand before the program: all
+words from the first positional, -m, -c or -- on belong to the program.
+
+SIZE is a number of bytes or has a unit: KB, MB and GB are powers of 1,000 bytes, KiB, MiB and GiB powers of 1,024.
+TIME has a unit: us, ms, s, and for long times also min and h.
+
+\b
+Examples:
+  scalene-record app.py --fast
+  scalene-record -o run.parquet -m pytest -q
+  scalene-record -c 'print(sum(range(10**8)))'
+  scalene-record gunicorn app:app
+  scalene-record --duration 30 gunicorn app:app
+  scalene-record --pause-at-start --snapshot-every 10min server.py
+  scalene-record --recover trace.parquet.spool
+
+\b
+From another terminal, while it records to trace.parquet:
+  scalene-record --control trace.parquet status
+  scalene-record --control trace.parquet pause
+  scalene-record --control trace.parquet resume
+  scalene-record --control trace.parquet snapshot
+  scalene-record --control trace.parquet mark "load test begins"
+  scalene-record --control trace.parquet set cpu-interval=1ms
+
+set takes cpu-interval, memory-threshold, alloc-interval and copy-threshold, with the values of the options of the same
+names. Several can be set at once.
 """
 
-EXAMPLES = """[bold]Examples[/bold]
-
-scalene-record app.py --fast
-
-scalene-record -o run.parquet -m pytest -q
-
-scalene-record -c 'print(sum(range(10**8)))'
-
-scalene-record gunicorn app:app
-
-scalene-record --recover trace.parquet.spool
-
-scalene-record --duration 30 gunicorn app:app
-
-scalene-record --pause-at-start --snapshot-every 10min server.py
-
-[bold]From another terminal, while it records to trace.parquet[/bold]
-
-scalene-record --control trace.parquet status
-
-scalene-record --control trace.parquet pause
-
-scalene-record --control trace.parquet resume
-
-scalene-record --control trace.parquet snapshot
-
-scalene-record --control trace.parquet mark "load test begins"
-
-scalene-record --control trace.parquet set cpu-interval=1ms memory-threshold=1MB
-
-set takes cpu-interval, memory-threshold, alloc-interval and copy-threshold, with the values of the options of these names.
-
-[bold]Exit status[/bold]
-
-The program's own, 128 + n when signal n ended it; 125 when the recorder failed or the options are wrong, 126 when the
-program cannot be executed, 127 when it is not found.
-"""
+EXIT_STATUS = """Exit status: that of the program, or 128 + n if signal n ended it; 125 if the recorder failed or an
+option is wrong; 126 if the program cannot be executed; 127 if it is not found."""
 
 
 def application() -> typer.Typer:
-    """The typer application; its command does nothing, since options are read before typer is asked."""
+    """The typer application. Its command does nothing, because the options are read before typer is asked."""
     app = typer.Typer(
         pretty_exceptions_enable=False,
-        rich_markup_mode="rich",
+        rich_markup_mode=None,
         context_settings={"help_option_names": ["-h", "--help"], "allow_interspersed_args": False},
     )
-    app.command(help=HELP, epilog=EXAMPLES)(_scalene_record)
+    app.command(help=HELP, epilog=EXIT_STATUS)(_command())
     return app
+
+
+def _command() -> Any:
+    """A function whose parameters are the table of options, for typer to read."""
+
+    def scalene_record(**_: Any) -> None:
+        raise typer.Exit
+
+    parameters = [
+        _parameter("program", list[str] | None, None, typer.Argument(metavar="PROGRAM", help=_PROGRAM_HELP)),
+        *map(_option_parameter, OPTIONS),
+        _parameter("version_wanted", bool, False, _VERSION),
+    ]
+    scalene_record.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    scalene_record.__annotations__ = {each.name: each.annotation for each in parameters}
+    return scalene_record
+
+
+def _option_parameter(option: Option) -> inspect.Parameter:
+    shown = option.shown_default or bool(option.default)
+    if option.metavar is None:
+        names = (f"{option.name}/{option.off_name}",) if option.off_name else option.names
+        about = typer.Option(*names, help=option.help, show_default=shown)
+        return _parameter(option.key, bool, bool(option.default), about)
+    about = typer.Option(
+        *option.names,
+        metavar=option.metavar,
+        help=option.help,
+        show_default=shown,
+        autocompletion=(lambda: list(option.choices)) if option.choices else None,
+    )
+    return _parameter(option.key, str | None, option.default, about)
+
+
+def _parameter(name: str, kind: Any, default: Any, about: Any) -> inspect.Parameter:
+    place = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Parameter(name, place, default=default, annotation=Annotated[kind, about])
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"scalene-record {VERSION}")
+        typer.echo(f"{NAME} {VERSION}")
         raise typer.Exit
 
 
-def _scalene_record(
-    program: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="app.py [ARGS] | -m MODULE [ARGS] | -c CODE | COMMAND [ARGS]", help="What to record."),
-    ] = None,
-    output: Annotated[
-        str, typer.Option("-o", "--output", metavar="FILE", help="The trace. %p = pid; a folder gets a file in it.")
-    ] = "trace.parquet",
-    python: Annotated[
-        str, typer.Option(metavar="PATH", help="Interpreter for scripts, -m and -c.", show_default=False)
-    ] = "that of $VIRTUAL_ENV, else scalene-record's own",
-    memory: Annotated[
-        bool, typer.Option("--no-memory", help="Record neither footprint nor allocations.", show_default=False)
-    ] = True,
-    copy: Annotated[bool, typer.Option("--no-copy", help="Do not record copies.", show_default=False)] = True,
-    wait: Annotated[bool, typer.Option("--no-wait", help="Do not record waits.", show_default=False)] = True,
-    gpu: Annotated[bool, typer.Option("--no-gpu", help="Do not look at GPUs.", show_default=False)] = True,
-    children: Annotated[bool, typer.Option(help="Record child processes too.")] = True,
-    cpu_interval: Annotated[
-        str, typer.Option(metavar="TIME", help="CPU time between two ticks of a thread, 10us to 1s.")
-    ] = "10ms",
-    memory_threshold: Annotated[
-        str, typer.Option(metavar="SIZE", help="Change of the footprint that makes a sample; rounded up to a prime.")
-    ] = "10MB",
-    alloc_interval: Annotated[
-        str,
-        typer.Option(
-            metavar="auto|SIZE|1|0",
-            help="Mean bytes between two allocation samples. auto: from 256KB on, about 200 samples a second; "
-            "1: every allocation; 0: none.",
-        ),
-    ] = "auto",
-    copy_threshold: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Bytes that a thread copies between two samples; rounded up to a prime.",
-            show_default="twice the memory threshold",
-        ),
-    ] = None,
-    gpu_interval: Annotated[
-        str, typer.Option(metavar="TIME", help="Time between two looks at the GPUs, 1ms to 10s; 0: none.")
-    ] = "50ms",
-    cpu_engine: Annotated[
-        str, typer.Option(metavar="auto|posix", help="posix: CPU timers even where perf_event_open works.")
-    ] = "auto",
-    source: Annotated[bool, typer.Option("--no-source", help="Embed no source text.", show_default=False)] = True,
-    argv: Annotated[bool, typer.Option("--no-argv", help="Store no command line.", show_default=False)] = True,
-    duration: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TIME",
-            help="Record so long (30, 500ms, 5min, 2h), then write the trace while the program runs on untouched; "
-            "scalene-record stays its parent and ends with its status.",
-        ),
-    ] = None,
-    snapshot_every: Annotated[
-        str | None,
-        typer.Option(metavar="TIME", help="Write the trace so far, again and again, while the program runs."),
-    ] = None,
-    pause_at_start: Annotated[
-        bool, typer.Option("--pause-at-start", help="Record nothing until told to resume.", show_default=False)
-    ] = False,
-    recover: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Write the trace of a recording whose recorder was killed.")
-    ] = None,
-    control: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TRACE",
-            help="Tell the recording that writes TRACE: pause, resume, snapshot, mark TEXT, set NAME=VALUE..., status.",
-        ),
-    ] = None,
-    version_wanted: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    raise typer.Exit
+_PROGRAM_HELP = "What to record: app.py [ARGS], -m MODULE [ARGS], -c CODE [ARGS], or COMMAND [ARGS]."
+_VERSION = typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and exit.")

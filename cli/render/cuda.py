@@ -1,20 +1,21 @@
-"""What the program asked CUDA libraries for, as text."""
+"""Calls of CUDA libraries as text: copies, memory and waits."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.report.line_filter import reaches
+from ...analyze.report.shown import reaches
 from ...analyze.results.report import DeviceCopies, Line, Report
-from .leaks import place
-from .text import Screen, fit, megabytes, seconds
+from ...formats.units import megabytes, seconds
+from .table import place
+from .text import Screen, fit
 
 _MOST_LINES = 10
 _TITLES = ("to device", "from device", "other", "at peak", "waiting")
 
 
 def device_facts(report: Report, screen: Screen) -> Iterator[str]:
-    """One line of sums; none where no call of a CUDA library was seen."""
+    """One line of sums; nothing if no call of a CUDA library was recorded."""
     totals = report.totals
     if totals.device_copy_bytes is None:
         return
@@ -26,14 +27,14 @@ def device_facts(report: Report, screen: Screen) -> Iterator[str]:
         (_other(copies, within=False), f"{megabytes(_other(copies, within=False))} elsewhere"),
         (totals.device_sync_s, f"{seconds(totals.device_sync_s)} waiting"),
     ]
-    said = ", ".join(text for value, text in facts if value)
+    text = ", ".join(text for value, text in facts if value)
     yield fit(
-        f"Devices  {megabytes(totals.device_peak_bytes or 0):>9}  peak; copies and waits: {said}", screen.width, screen
+        f"Devices  {megabytes(totals.device_peak_bytes or 0):>9}  peak; copies and waits: {text}", screen.width, screen
     )
 
 
 def device_table(report: Report, screen: Screen) -> Iterator[str]:
-    """The lines that copied or held most, after an empty line; none where no call was seen."""
+    """The lines that copied or held most, after an empty line; nothing if no call was recorded."""
     totals = report.totals
     asked = [
         line

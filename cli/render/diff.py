@@ -1,4 +1,4 @@
-"""A comparison as text: one sentence, totals, the lines that changed, then what is neither better nor worse, new or gone."""
+"""A comparison as text: a summary, totals, the lines that changed, then lines that are unchanged, new or gone."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from ...analyze.diff.results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange
 from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
 from ...analyze.results.trace import TraceInfo
-from .report import trace_lines, wrap
-from .text import Screen, cells, clean, fit, fit_left, megabytes, seconds
+from ...formats.units import megabytes, seconds
+from .recording import trace_lines
+from .table import wrap
+from .text import Screen, cells, clean, fit, fit_left
 
-#: Lines of what did not change for sure, of what is new and of what is gone.
+#: Most rows of each of the lists: neither better nor worse, new, gone.
 _MOST_ROWS = 12
-#: Share of a total that makes such a line worth showing.
+#: Least share of a total that a row of these lists has.
 _LEAST_SHARE = 0.01
 _STYLES = {BETTER: "memory", WORSE: "system"}
 
@@ -37,7 +39,7 @@ def diff_text(diff: Diff, screen: Screen) -> Iterator[str]:
 
 
 def plain(text: str, screen: Screen) -> str:
-    """A sentence of ours with text of a trace in it, made harmless."""
+    """A generated sentence, with the text of a trace in it made harmless."""
     return clean(text).replace("×", screen.glyph("×", "x"))
 
 
@@ -47,7 +49,7 @@ def _side(name: str, traces: Sequence[TraceInfo], screen: Screen) -> Iterator[st
     yield from trace_lines(traces[0], screen)
     others = sum(bool(trace.losses) for trace in traces[1:])
     if others:
-        yield f"  {others} of the other runs have losses too; `info` lists them."
+        yield f"  {others} of the other runs have losses too. `scalene-analyze info` lists them."
 
 
 def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
@@ -57,8 +59,9 @@ def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
             yield _row(MEASURES[name], change, diff, screen)
     counts = diff.statistics.runs_before, diff.statistics.runs_after
     means = "means of the runs; " if max(counts) > 1 else ""
-    rates = "figures are by the second of the run; " if diff.query["per_second"] else ""
-    text = f"{means}{rates}range: 95 %, of this figure alone; verdict: adjusted for the {diff.statistics.tests} that were tested"
+    rates = "figures are per second of the run; " if diff.query["per_second"] else ""
+    tests = diff.statistics.tests
+    text = f"{means}{rates}range: 95 % interval of this figure alone; verdict: adjusted for all {tests} tested figures"
     yield from (screen.paint(line, "dim") for line in wrap(text, screen.width))
 
 
@@ -70,7 +73,8 @@ def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
     per_second = diff.query["per_second"]
     before, after = shown_figures(measure, change, per_second)
     name = f"  {measure.title}" if measure.part_of else measure.title
-    text = f"{name:9} {before:>10} {after:>10} {shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
+    moved, interval = shown_change(change, per_second), shown_range(change, screen, per_second)
+    text = f"{name:9} {before:>10} {after:>10} {moved:>9} {interval:>18}  "
     return (text + screen.paint(change.verdict or "", _STYLES.get(change.verdict or "", "dim"))).rstrip()
 
 
@@ -83,7 +87,7 @@ def shown_figures(measure: Measure, change: Change, per_second: bool) -> tuple[s
 
 
 def shown_change(change: Change, per_second: bool = False) -> str:
-    """The change in percent, as a factor from ten on, or, without a ratio, in bytes (by the second)."""
+    """The change in percent, from a factor of ten on as a factor; if there is no ratio, in bytes (per second)."""
     if change.difference is None:
         return ""
     if change.ratio is None:
@@ -93,7 +97,7 @@ def shown_change(change: Change, per_second: bool = False) -> str:
 
 
 def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str:
-    """The interval in percent, or, of what may be negative, in bytes (by the second)."""
+    """The interval in percent; of figures that may be negative, in bytes (per second)."""
     if change.low is None or change.high is None:
         return ""
     if change.ratio is None:
@@ -107,7 +111,7 @@ def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str
 
 
 def judged_lines(diff: Diff) -> list[LineChange]:
-    """The lines of which something is better or worse."""
+    """The lines with a figure that is better or worse."""
     return [line for line in diff.lines if _judged(line)]
 
 
@@ -146,7 +150,7 @@ def _split(line: LineChange, diff: Diff, screen: Screen) -> Iterator[str]:
 
 
 def _place(line: LineChange, screen: Screen) -> str:
-    """Where it is, where it was if that is elsewhere, and its text."""
+    """Where the line is, where it was before if that is another place, and its text."""
     file, number = line.place
     place = f"{clean(file)}:{number}"
     is_moved = line.before_line is not None and line.file is not None
@@ -162,10 +166,10 @@ def _place(line: LineChange, screen: Screen) -> str:
 
 
 def _others(diff: Diff, screen: Screen) -> Iterator[str]:
-    """What did not change for sure, is new, and is gone: the largest of each."""
+    """The largest of the lines that are neither better nor worse, new, or gone."""
     same = [line for line in diff.lines if line.status in ("same", "edited") and not _judged(line)]
     yield from _list("Neither better nor worse", worth_showing(same, diff.totals), diff, screen)
-    for status, title in (("added", "New lines"), ("removed", "Lines that are gone")):
+    for status, title in (("added", "New lines"), ("removed", "Removed lines")):
         lines = [line for line in diff.lines if line.status == status]
         yield from _list(title, worth_showing(lines, diff.totals), diff, screen)
 
@@ -176,7 +180,7 @@ def worth_showing(lines: Iterable[LineChange], totals: Changes) -> list[LineChan
 
 
 def main_measure(line: LineChange, totals: Changes) -> Measure | None:
-    """The first measure of which the line has 1 % of the total; None = of none."""
+    """The first measure of which the line has 1 % of the total; None = there is none."""
     for measure in LINE_MEASURES:
         change = line.change(measure.name)
         total = totals.get(measure.name) or (totals.get("peak_bytes") if measure.name == "live_at_peak_bytes" else None)

@@ -1,4 +1,4 @@
-"""GPU time and memory in the report; nothing at all where there was no GPU, or it was not used."""
+"""GPU time and memory in the report; nothing if there was no GPU or it was not used."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from collections.abc import Iterator
 
 from ...analyze.results.report import Line, Report
 from ...analyze.results.timeline import GpuPoint
-from .text import Screen, fit, megabytes, percent, seconds, sparkline
+from ...formats.units import megabytes, percent, seconds
+from .text import Screen, fit, sparkline
 
-_LEGEND = "GPU %: share of all GPU time, ~ where the line was shorter than what the driver averages over"
-_MEMORY_LEGEND = "; GPU mem: most memory on the GPU while the line was at it"
+_LEGEND = "GPU %: share of all GPU time (~: the line ran for less than the interval over which the driver averages)"
+_MEMORY_LEGEND = "; GPU mem: highest GPU memory while the line ran"
 
 
 def gpu_widths(report: Report, width: int) -> tuple[int, ...]:
-    """Widths of the columns; none without GPU time and GPU memory, or where the screen is narrow."""
+    """Widths of the columns; none without GPU time and GPU memory, one on a narrow screen."""
     has_gpu = bool(report.totals.gpu_s or report.totals.gpu_peak_bytes)
     return (6, 8) if has_gpu and width >= 80 else (6,) if has_gpu else ()
 
 
 def gpu_legend(widths: tuple[int, ...]) -> list[str]:
-    """What the columns mean."""
+    """The explanation of the columns."""
     return [_LEGEND + _MEMORY_LEGEND * (len(widths) > 1) + "."] if widths else []
 
 
@@ -29,7 +30,7 @@ def gpu_titles(widths: tuple[int, ...]) -> list[str]:
 
 
 def gpu_columns(figures: Line | None, widths: tuple[int, ...]) -> list[str]:
-    """The columns of a line or function (None = a neighbour without samples)."""
+    """The cells of a line or function (None = a neighbour without samples)."""
     share, peak = "", ""
     if figures and figures.gpu_s:
         share = f"{'~' * bool(figures.gpu_short)}{figures.gpu_percent:.1f}"
@@ -39,7 +40,7 @@ def gpu_columns(figures: Line | None, widths: tuple[int, ...]) -> list[str]:
 
 
 def gpu_summary(report: Report, screen: Screen) -> Iterator[str]:
-    """One line beside the totals: GPU time, how busy that is, and the peak of memory."""
+    """One line of the totals: GPU time, its share of the wall time, and the peak of GPU memory."""
     totals = report.totals
     if not (totals.gpu_s or totals.gpu_peak_bytes):
         return
@@ -51,7 +52,7 @@ def gpu_summary(report: Report, screen: Screen) -> Iterator[str]:
 
 
 def gpu_track(points: list[GpuPoint], wall_s: float, screen: Screen) -> Iterator[str]:
-    """How busy the GPUs were and their memory over time, each as one row of blocks; nothing where they were not used."""
+    """Utilisation of the GPUs and their memory over time, each as one row of blocks; nothing if they were not used."""
     tracks = {
         "GPU busy": [(each.t_s, each.gpu_percent or 0.0) for each in points],
         "GPU memory": [(each.t_s, float(each.gpu_memory_bytes or 0)) for each in points],

@@ -1,4 +1,4 @@
-"""A comparison as Markdown, for a pull request. Text of a trace is data here too: see :func:`inert`."""
+"""A comparison as Markdown, for a pull request. Text of a trace is never markup: see :func:`inert`."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _SCREEN = Screen()
 _SIGNS = {BETTER: "🟢 better", WORSE: "🔴 worse"}
 _MOST_ROWS = 30
 _WIDTH = 80  #: of a place, and of a line's text
-#: Besides letters, digits and all that is not ASCII, what means nothing in Markdown and HTML (but see _ADDRESS).
+#: Characters that mean nothing in Markdown and HTML, like letters, digits and all beyond ASCII (but see _ADDRESS).
 _HARMLESS = frozenset(" .:,;=+-/(){}'\"?%^")
 _ADDRESS = re.compile(r"(?i)(www)\.|:(?=//)")
 
 
 def inert(text: str, width: int = _WIDTH) -> str:
-    """``text`` in one line, at most ``width`` columns, with all that Markdown or HTML could act upon as an entity."""
+    """``text`` on one line of at most ``width`` columns, with entities for what Markdown or HTML would interpret."""
     text = cut(clean(text), width)
     text = "".join(c if c.isalnum() or c in _HARMLESS or not c.isascii() else f"&#{ord(c)};" for c in text)
     return _ADDRESS.sub(lambda found: f"{found[1]}&#46;" if found[1] else "&#58;", text)

@@ -1,4 +1,4 @@
-"""Leaks, and who allocates what, as text."""
+"""Memory as text: leaks, what allocates, and what the resident set consists of."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from pathlib import Path
 
 from ...analyze.results.base import Table
 from ...analyze.results.memory import MemoryReport, MemoryRow, Reconciliation
-from .leaks import leak_table, place
-from .report import trace_lines, wrap
-from .text import Screen, clean, fit, megabytes, pad, percent, seconds
+from ...analyze.results.report import Leak
+from ...formats.units import megabytes, per_second, percent, seconds
+from .recording import trace_lines
+from .table import place, wrap
+from .text import Screen, clean, fit, pad, sparkline
 
 _MOST_ROWS = 40
 _LEAST_SHARE = 0.01
@@ -26,8 +28,8 @@ _PART_NAMES = {
 _PART_WIDTH = 32
 
 _NO_LEAK = (
-    "No leak was found. (A leak must show in at least 18 sampled allocations that stayed, spread over the recording,"
-    " in processes of at least 4 s; docs/design/leaks.md.)"
+    "No leak was found. (A leak needs at least 18 sampled allocations that were not freed, spread over the recording,"
+    " in a process of at least 4 s; see docs/design/leaks.md.)"
 )
 _NOT_RECORDED = "Allocations were not recorded (--alloc-interval 0 or --no-memory)."
 
@@ -43,6 +45,30 @@ def leaks_text(table: Table, screen: Screen) -> Iterator[str]:
         yield from wrap(_NO_LEAK, screen.width)
     else:
         yield from leak_table(table.rows, screen, has_source=True)
+
+
+def leak_table(leaks: Sequence[Leak], screen: Screen, has_source: bool = False) -> Iterator[str]:
+    """Title, column names and a line for each leak. ``has_source``: each leak has a second line, with its source."""
+    is_wide = screen.width >= 100
+    titles = f"{'rate':>10} {'±':>6} {'sure':>6} {'at end':>8} " + f"{'age':>7} {'trend':12} " * is_wide
+    yield screen.paint("Leaks", "bold") + fit(
+        "  rate with its standard error; memory alive at the end", screen.width - 5, screen
+    )
+    yield screen.paint(titles.replace("±", screen.glyph("±", "+-")) + " where", "dim")
+    for leak in leaks:
+        error = f"{percent(leak.error_bytes_per_s, leak.bytes_per_s):.0f} %"
+        text = f"{per_second(leak.bytes_per_s):>10} {error:>6} {100 * leak.probability:>4.1f} %"
+        text += f" {megabytes(leak.live_at_end_bytes):>8} "
+        if is_wide:
+            end_s = leak.trend[-1][0] if leak.trend else 0.0
+            curve = sparkline(screen, leak.trend, leak.trend[0][0] if leak.trend else 0.0, end_s, 12)
+            text += f"{seconds(leak.age_s):>7} {screen.paint(curve, 'memory')} "
+        used = len(titles)
+        yield (
+            text + " " + place(leak.file, leak.line, f"{leak.type or leak.allocator} in {leak.function}", used, screen)
+        )
+        if has_source and leak.source is not None:
+            yield " " * (used + 1) + fit(clean(leak.source.strip()), screen.width - used - 1, screen)
 
 
 @dataclass(frozen=True)
@@ -93,10 +119,11 @@ def _reconciliations(report: MemoryReport, screen: Screen) -> Iterator[str]:
         yield ""
         yield from _reconciliation(found, screen)
     if any(each.processes > 1 for each in report.reconciliation):
-        yield "Pages that processes share (code, files, memory before a fork) count in each of them."
+        text = "Pages that processes share (code, files, memory from before a fork) count in each of them."
+        yield from wrap(text, screen.width)
     if any(part.name == "other" and (part.bytes or 0) < 0 for each in report.reconciliation for part in each.parts):
         yield from wrap(
-            "Less than nothing is left where more was allocated than touched, or where it changed between two readings.",
+            "A negative rest means that more was allocated than touched, or that memory changed between two readings.",
             screen.width,
         )
 
@@ -110,7 +137,7 @@ def _reconciliation(moments: list[Reconciliation], screen: Screen) -> Iterator[s
     for name, parts in rows:
         shares = [f"{100 * part.share:.1f} %" if part.share is not None else "" for part in parts]
         yield _part_line(name, [(megabytes(p.bytes), share) for p, share in zip(parts, shares, strict=True)], screen)
-    yield _part_line("in all", [(megabytes(each.rss_bytes), "100.0 %") for each in moments], screen)
+    yield _part_line("total", [(megabytes(each.rss_bytes), "100.0 %") for each in moments], screen)
     if any(each.reserved_bytes for each in moments):
         sizes = [(megabytes(each.reserved_bytes), "") for each in moments]
         yield screen.paint(_part_line("reserved, not resident", sizes, screen), "dim")
@@ -127,8 +154,9 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     error = screen.glyph("±", "+-")
     titles = " ".join(f"{column.title:>{column.width}}" for column in columns)
     yield from wrap(
-        f"By {by}. {error}: standard error of what was allocated; temp.: freed by the line that allocated it"
-        f"{_limits(report)}; young: freed before a garbage collection; lived: mean lifetime of what was freed.",
+        f"By {by}. {error}: standard error of the allocated bytes; temp.: share that the allocating line freed itself"
+        f"{_limits(report)}; young: share that was freed before a garbage collection; lived: mean lifetime of freed"
+        " memory.",
         screen.width,
     )
     yield screen.paint(f"{titles.replace(' ±', error.rjust(2))}  {by}", "dim")
@@ -136,18 +164,20 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     for row in shown:
         yield _row(row, _name(row, by, columns, screen), columns, screen)
     if by in ("line", "function"):
-        yield _row(report.unattributed, "(no line of the program's own code)", columns, screen)
+        yield _row(report.unattributed, "(outside the program's own code)", columns, screen)
     if report.imports.samples:
-        yield _row(report.imports, "(while importing: a part of the above)", columns, screen)
-    yield _row(report.totals, "in all", columns, screen)
+        yield _row(report.imports, "(during imports: part of the rows above)", columns, screen)
+    yield _row(report.totals, "total", columns, screen)
     if len(shown) < len(report.memory):
         yield ""
-        yield f"{len(shown)} of {len(report.memory):,} rows are shown, those with 1 %; --limit {len(report.memory)} shows all."
+        count = len(report.memory)
+        text = f"{len(shown)} of {count:,} rows are shown, those with 1 % or more. --limit {count} shows all of them."
+        yield from wrap(text, screen.width)
 
 
 def _limits(report: MemoryReport) -> str:
     within_s, within = report.query["temporary_s"], report.query["temporary_allocations"]
-    text = f", or within {within_s:g} s" if within_s is not None else ""
+    text = f", or that was freed within {within_s:g} s" if within_s is not None else ""
     return text + (f", or within {within:,} other allocations" if within is not None else "")
 
 
@@ -162,7 +192,7 @@ def _shown(report: MemoryReport) -> list[MemoryRow]:
 
 def _name(row: MemoryRow, by: str, columns: Sequence[_Column], screen: Screen) -> str:
     if by == "type":
-        return clean(row.type or "(no Python object, or not known)")
+        return clean(row.type or "(not a Python object, or unknown)")
     if by == "allocator":
         return f"{clean(row.allocator or '')}, {clean(row.family or '')}"
     used = sum(column.width + 1 for column in columns)

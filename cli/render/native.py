@@ -1,31 +1,40 @@
-"""Native libraries with their functions, and process trees, as text."""
+"""Native code as text: the libraries with their functions, and the note beside a line that works in one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
 
 from ...analyze.results.base import Table
 from ...analyze.results.libraries import LibraryRow
-from ...analyze.results.trace import ProcessInfo
-from .report import trace_lines, wrap
-from .text import Screen, bar, cells, clean, fit, fit_left, megabytes, seconds
+from ...analyze.results.report import Line
+from ...formats.units import percent, seconds
+from .recording import trace_lines
+from .table import wrap
+from .text import Screen, bar, cells, clean, fit, fit_left
 
-_LEAST_LIBRARY, _MOST_FUNCTIONS = 1.0, 8  #: of what is shown: percent of the native time, functions of a library
-_BAR_FROM, _PEAK_FROM = 90, 120  #: widths from which processes have these columns
-_OUTSIDE = "(code made while running)"
+#: Least share of the native time that a shown library or function has, in percent; most functions of a library.
+_LEAST_LIBRARY, _MOST_FUNCTIONS = 1.0, 8
+_OUTSIDE = "(code generated at run time)"
 _BAR = 12
+
+#: The note names a library from this share of the line's CPU time on, and cores from this share of its native time on.
+_LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
+
+NOTES_LEGEND = (
+    "{arrow} library: where most of the line's native time was spent, and its share in percent; {times}3.8: CPU seconds"
+    " per second of the calling thread, where a library used threads of its own."
+)
 
 
 def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
-    """The libraries with their functions, most native time first, and the lines that they work for."""
+    """The libraries with their functions, most native time first, and the lines that they worked for."""
     for trace in table.traces:
         yield from trace_lines(trace, screen)
     yield ""
     rows: list[LibraryRow] = table.rows
     if not rows:
-        yield "No native time was sampled."
+        yield "No native time was recorded."
         return
     yield from wrap(_headline(rows), screen.width)
     yield ""
@@ -40,12 +49,14 @@ def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
     for own in shown:
         yield from _piece(own, longest, screen)
     if len(shown) < len(pieces):
-        yield screen.paint(f"{len(pieces) - len(shown):,} libraries under 1 % are not shown; --json has them.", "dim")
+        yield screen.paint(
+            f"{len(pieces) - len(shown):,} libraries under 1 % are not shown; --json lists all of them.", "dim"
+        )
 
 
 def _headline(rows: Sequence[LibraryRow]) -> str:
     native_s, parallel_s = (sum(getattr(row, name) for row in rows) for name in ("native_s", "parallel_native_s"))
-    threads = f", {seconds(parallel_s)} of it in threads that libraries started for lines" if parallel_s else ""
+    threads = f", of which {seconds(parallel_s)} in threads that libraries started" if parallel_s else ""
     return f"{seconds(native_s)} of native code{threads}."
 
 
@@ -78,71 +89,30 @@ def _library_row(
     return (text + (screen.paint(name, "bold") if is_title else name) + screen.paint(place, "dim")).rstrip()
 
 
-def processes_text(table: Table, screen: Screen) -> Iterator[str]:
-    """The process tree of each trace."""
-    for index, trace in enumerate(table.traces, start=1):
-        yield from trace_lines(trace, screen)
-        yield ""
-        yield from process_table([row for row in table.rows if row.trace == index], screen, table.query["sort"] is None)
-        yield ""
-    texts = ["The bar is CPU time: Python, native, system."] * (screen.width >= _BAR_FROM)
-    texts += ["peak: highest footprint."] * (screen.width >= _PEAK_FROM)
-    texts += ["RSS: highest resident set, with what a forked process shares with its parent. exec starts a new row."]
-    yield from (screen.paint(line, "dim") for line in wrap(" ".join(texts), screen.width))
+def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
+    """The note after ``source`` in ``room`` columns: library and cores, only cores if there is no more room, or ""."""
+    library, factor = _main_library(line), _cores(line, screen)
+    arrow = screen.glyph("←", "<-")
+    for parts in ((library, factor), (factor,)):
+        words = " ".join(part for part in parts if part)
+        note = f"  {arrow} {words}" if words else ""
+        if not screen.is_cut or cells(note) <= max(room // 3, room - cells(source)):
+            return note
+    return ""
 
 
-def process_table(rows: Sequence[ProcessInfo], screen: Screen, is_tree: bool = True) -> Iterator[str]:
-    """Two or three facts on each process on a narrow screen, all on a wide one; commands indented by their depth."""
-    columns = _columns(rows, screen)
-    widths = [max(cells(text) for text in (title, *texts)) for title, texts in columns]
-    titles = (_right(title, width) for (title, _), width in zip(columns, widths, strict=True))
-    yield screen.paint("  ".join(titles) + "  command", "dim")
-    room = screen.width - sum(widths) - 2 * len(widths)
-    for number, row in enumerate(rows):
-        cells_of_row = (_right(texts[number], width) for (_, texts), width in zip(columns, widths, strict=True))
-        indent = "  " * min(row.depth, 12) * is_tree
-        yield "  ".join(cells_of_row) + "  " + fit(indent + _command(row), room, screen)
-
-
-def _right(text: str, width: int) -> str:
-    return " " * (width - cells(text)) + text
-
-
-def _columns(rows: Sequence[ProcessInfo], screen: Screen) -> list[tuple[str, list[str]]]:
-    """Titles and texts of the columns that fit the screen."""
-    longest_s = max((row.cpu_s for row in rows), default=0.0)
-    columns = [
-        (0, "id", [str(row.process) for row in rows]),
-        (0, "pid", ["" if row.pid is None else str(row.pid) for row in rows]),
-        (90, "parent", ["" if row.parent is None else str(row.parent) for row in rows]),
-        (0, "by", [clean(row.cause or "") for row in rows]),
-        (110, "Python", [clean(row.python or "") for row in rows]),
-        (100, "start", [seconds(row.start_s) for row in rows]),
-        (100, "end", [seconds(row.end_s) for row in rows]),
-        (0, "status", ["exec" if row.end == "exec" else _number(row.exit_status) for row in rows]),
-        (120, "threads", [f"{row.threads:,}" for row in rows]),
-        (160, "ticks", [f"{row.ticks:,}" for row in rows]),
-        (0, "CPU", [seconds(row.cpu_s) for row in rows]),
-        (_BAR_FROM, "", [_split(row, longest_s, screen) for row in rows]),
-        (140, "growth", [megabytes(row.growth_bytes) for row in rows]),
-        (_PEAK_FROM, "peak", [megabytes(row.peak_bytes) for row in rows]),
-        (0, "RSS", [megabytes(row.peak_rss_bytes) for row in rows]),
-    ]
-    return [(title, texts) for least, title, texts in columns if screen.width >= least and any(texts)]
-
-
-def _number(value: int | None) -> str:
-    return "" if value is None else str(value)
-
-
-def _split(row: ProcessInfo, longest_s: float, screen: Screen) -> str:
-    if row.python_s is None:
+def _main_library(line: Line) -> str:
+    most = line.native_libraries[0] if line.native_libraries else None
+    if most is None or most.library is None or most.image != "extension":
+        return ""  # for a builtin it is the interpreter or the C library, which explains nothing
+    if not line.cpu_s or most.native_s < _LEAST_NATIVE * line.cpu_s:
         return ""
-    parts = row.python_s, row.native_s or 0.0, row.system_s or 0.0
-    return bar(replace(screen, has_color=False), parts, longest_s, 10)
+    return f"{clean(most.library)} {percent(most.native_s, line.native_s):.0f} %"
 
 
-def _command(row: ProcessInfo) -> str:
-    """The command, its program by its last name alone."""
-    words = row.command or ([row.executable] if row.executable else [])
-    return clean(" ".join([words[0].rpartition("/")[2], *words[1:]])) if words else "(not known)"
+def _cores(line: Line, screen: Screen) -> str:
+    """CPU seconds of the line per second of the threads that called it: "×3.8"; "" where libraries had no threads."""
+    own_s = (line.cpu_s or 0.0) - (line.parallel_native_s or 0.0)
+    if (line.parallel_native_s or 0.0) < _LEAST_PARALLEL * (line.native_s or 0.0) or own_s <= 0 or not line.cpu_s:
+        return ""
+    return f"{screen.glyph('×', 'x')}{line.cpu_s / own_s:.1f}"

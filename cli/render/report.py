@@ -1,25 +1,26 @@
-"""The report as text: what was recorded, totals, every line that matters with its source, files, functions."""
+"""The report as text: totals, the lines that matter with their source, files and functions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from ...analyze.report.line_filter import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
+from ...analyze.report.shown import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
 from ...analyze.results.report import Function, Line, Report
-from ...analyze.results.trace import TraceInfo
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
+from ...formats.units import megabytes, per_second, percent, seconds
 from .cuda import device_facts, device_table
 from .gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths
-from .leaks import leak_table
-from .notes import NOTES_LEGEND, line_note
-from .text import Screen, bar, cells, clean, fit, fit_left, megabytes, pad, per_second, percent, seconds, sparkline
+from .memory import leak_table
+from .native import NOTES_LEGEND, line_note
+from .recording import trace_lines
+from .table import wrap
+from .text import Screen, bar, cells, clean, fit, fit_left, sparkline
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
-#: Trends that are named beside their sparkline: what is flat needs no word.
-_TOLD = (GROWING, SAWTOOTH, SPIKE)
+#: Trends that are named beside their sparkline. A flat one needs no name.
+_NAMED = (GROWING, SAWTOOTH, SPIKE)
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Layout:
 
 
 def layout_for(screen: Screen, report: Report) -> Layout:
-    """Columns that fit the screen, for what was recorded and is worth a column."""
+    """The columns that fit the screen and have figures."""
     width, totals = screen.width, report.totals
     has_memory, has_allocations = totals.peak_bytes is not None, totals.alloc_bytes is not None
     least = 140 if has_allocations else 110
@@ -66,7 +67,7 @@ def layout_for(screen: Screen, report: Report) -> Layout:
         alloc=9 * (has_allocations and width >= 100),
         copy=9 * (has_copies and width >= 110),
         leak=9 * (bool(report.leaks) and width >= 130),
-        trend_class=8 * (has_memory and width >= 150 and any(line.trend_class in _TOLD for line in report.lines)),
+        trend_class=8 * (has_memory and width >= 150 and any(line.trend_class in _NAMED for line in report.lines)),
         wait=8 * (width >= 80 and any(reaches(line.wait_s, totals.wait_s) for line in report.lines)),
         gpu=gpu_widths(report, width),
     )
@@ -87,6 +88,15 @@ def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iter
     yield from _notes(report, files, all_lines, screen)
 
 
+def functions_text(report: Report, screen: Screen) -> Iterator[str]:
+    """The functions of the report, all of them."""
+    for trace in report.traces:
+        yield from trace_lines(trace, screen)
+    if not report.functions:
+        yield "No function of the program's own code has a sample. --all shows library code too."
+    yield from function_table(report.functions, report, screen, everything=True)
+
+
 def header(report: Report, screen: Screen) -> Iterator[str]:
     """Traces, losses, totals and the footprint over time."""
     for trace in report.traces:
@@ -97,53 +107,6 @@ def header(report: Report, screen: Screen) -> Iterator[str]:
     yield from gpu_summary(report, screen)
     yield from _memory(report, screen)
     yield from device_facts(report, screen)
-
-
-def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
-    """Two lines on what was recorded, then its losses."""
-    command = " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
-    yield screen.paint(fit(command, screen.width, screen), "bold")
-    facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
-    facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
-    facts += [_count(trace.processes, "process", "processes"), _count(trace.threads, "thread", "threads")]
-    facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
-    separator = screen.glyph(" · ", " | ")
-    yield fit(separator.join(fact for fact in facts if fact), screen.width, screen)
-    for loss in trace.losses:
-        text = f"{clean(loss.severity)}: {clean(loss.name)} ×{loss.count:,}: {clean(loss.text)}".replace(
-            "×", screen.glyph("×", "x")
-        )
-        style = loss.severity if loss.severity in ("error", "loss") else "info"
-        yield from (screen.paint(line, style) for line in wrap(text, screen.width, indent="  "))
-
-
-def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """``text`` in lines of at most ``width`` columns, the later ones indented; long words are not broken."""
-    lines: list[str] = []
-    current = ""
-    for word in text.split(" "):
-        if current and cells(current) + 1 + cells(word) > width:
-            lines.append(current)
-            current = indent + word
-        else:
-            current = f"{current} {word}" if current else word
-    return [*lines, current]
-
-
-def _wall(trace: TraceInfo) -> str:
-    return f"{seconds(trace.wall_s)} long" if trace.wall_s is not None else "length unknown"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
-
-
-def _file_size(path: str) -> str:
-    try:
-        size = Path(path).stat().st_size
-    except OSError:
-        return ""
-    return f"({size / 1e3:,.0f} KB)" if size < 1e6 else f"({size / 1e6:,.1f} MB)"
 
 
 def _totals(report: Report, screen: Screen) -> Iterator[str]:
@@ -192,7 +155,7 @@ def _memory(report: Report, screen: Screen) -> Iterator[str]:
 
 
 def _volumes(report: Report, screen: Screen) -> Iterator[str]:
-    """What was allocated and copied in all."""
+    """All bytes that were allocated and copied."""
     totals, facts = report.totals, []
     if totals.alloc_bytes is not None:
         parts = (*report.lines, report.unattributed)
@@ -235,19 +198,19 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
     texts = []
     if layout.bar:
         texts.append(
-            f"CPU % is the share of all CPU time; its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins and"
-            f" extensions), {glyphs[2]} kernel; the longest bar is the busiest line."
+            f"CPU % is the share of all CPU time. Its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins"
+            f" and extensions), {glyphs[2]} kernel; the busiest line has the longest bar."
         )
     if has_notes:
         texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
     if layout.wait:
-        texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over threads.")
+        texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over all threads.")
     texts += gpu_legend(layout.gpu)
     if layout.growth:
         texts.append(
             "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
-            + "at peak: what it had allocated of the memory alive at the peak; " * bool(layout.peak)
-            + "py: how much of what it allocated was Python's; " * bool(layout.python)
+            + "at peak: memory that it had allocated and that was alive at the peak; " * bool(layout.peak)
+            + "py: share of its allocations that Python's allocators made; " * bool(layout.python)
             + "trend: its growth over time."
         )
     for line in (line for text in texts for line in wrap(text, screen.width)):
@@ -301,7 +264,7 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
 
 
 def _note(figures: Line | None, source: str, room: int, report: Report, screen: Screen) -> str:
-    """What is said of native code behind the source, for lines that spend 1 % of all CPU time in it."""
+    """The note on native code after the source, for lines that spend 1 % of all CPU time in it."""
     if figures is None or not reaches(figures.native_s, report.totals.cpu_s):
         return ""
     return line_note(figures, source, room, screen)
@@ -337,8 +300,8 @@ def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen
             screen.paint(sparkline(screen, figures.trend or [], *time_range(report), layout.trend), "memory")
         )
     if layout.trend_class:
-        told = figures.trend_class if figures.trend_class in _TOLD else ""
-        columns.append(f"{told:{layout.trend_class}}")
+        name = figures.trend_class if figures.trend_class in _NAMED else ""
+        columns.append(f"{name:{layout.trend_class}}")
     return columns
 
 
@@ -378,7 +341,8 @@ def _summary_row(
 def function_table(
     functions: list[Function], report: Report, screen: Screen, everything: bool = False
 ) -> Iterator[str]:
-    """Functions with 1 % of the CPU time (with all that they call) or of memory, at most 20; ``everything``: all."""
+    """Functions with 1 % of the CPU time (including the functions that they call) or of the memory, at most 20;
+    ``everything``: all functions."""
     shown = functions if everything else [each for each in functions if _function_matters(each, report)][:_MOST_ROWS]
     if not shown:
         return
@@ -388,7 +352,7 @@ def function_table(
     gpu = gpu_widths(report, screen.width)
     titles += " " * bool(gpu) + " ".join(gpu_titles(gpu))
     yield ""
-    yield screen.paint("Functions", "bold") + "  self: its own lines; all: with all it calls" * has_cpu
+    yield screen.paint("Functions", "bold") + "  self: own lines; all: with called functions" * has_cpu
     yield screen.paint(titles + "  function", "dim")
     longest_s = max((each.cpu_s or 0.0 for each in shown), default=0.0)
     for each in shown:
@@ -426,34 +390,21 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
 
 
 def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
-    """What is not shown, and how to see it."""
+    """What the report does not show, and how to see it."""
     notes = []
     has_samples = any(
         trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy")
     )
     if not has_samples:
-        notes.append("The trace holds no samples: the program was too short, or nothing was recorded.")
+        notes.append("The trace has no samples: the program was too short, or the samplers were off or paused.")
     outside_s = report.unattributed.cpu_s or 0.0
     if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
         hint = "" if report.query["all"] else " --all shows library code too."
-        notes.append(
-            f"{percent(outside_s, report.totals.cpu_s):.1f} % of the CPU time belongs to no line of the program's own code.{hint}"
-        )
+        share = percent(outside_s, report.totals.cpu_s)
+        notes.append(f"{share:.1f} % of the CPU time was spent outside the program's own code.{hint}")
     hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
     if has_samples and hidden > 0 and not all_lines:
-        notes.append(f"{hidden:,} lines under 1 % are not shown; --all-lines shows them.")
+        notes.append(f"{hidden:,} lines under 1 % are not shown. --all-lines shows them.")
     yield from ([""] if notes else [])
     for note in notes:
         yield from wrap(note, screen.width)
-
-
-def columns_text(names: list[str], rows: list[list[str]], screen: Screen, right: set[int]) -> Iterator[str]:
-    """A table: names, then rows, columns as wide as they need; ``right`` lists the columns that are numbers."""
-    widths = [max(map(cells, column)) for column in zip(names, *rows, strict=True)]
-    for index, row in enumerate([names, *rows]):
-        texts = [
-            " " * (w - cells(t)) + t if i in right else pad(t, w)
-            for i, (t, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        line = fit("  ".join(texts).rstrip(), screen.width, screen)
-        yield screen.paint(line, "dim") if index == 0 else line

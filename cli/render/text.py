@@ -1,4 +1,5 @@
-"""Text for a terminal or a pipe: widths, colours, bars and sparklines. Text out of a trace is data: see :func:`clean`."""
+"""Text for a terminal or a pipe: widths, colours, bars and sparklines. Text of a trace may contain anything: see
+:func:`clean`."""
 
 from __future__ import annotations
 
@@ -22,18 +23,18 @@ _STYLES = {
     "info": "96",
     "memory": "92",
 }
-#: Glyphs of Python, native and system time in a bar; distinct without colour too.
+#: Glyphs of Python, native and system time in a bar, with and without Unicode. They differ without colour too.
 _BAR = {True: "█▓░", False: "#=-"}
-#: In place of a bar that would be shorter than half a column.
+#: Stands for a bar that would be shorter than half a column.
 _TRACE = {True: "▏", False: "."}
 _SPARKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*%#"}
-#: Width where the output is no terminal and $COLUMNS says nothing.
+#: Width if the output is not a terminal and $COLUMNS is not set.
 _PIPE_WIDTH = 120
 
 
 @dataclass(frozen=True)
 class Screen:
-    """Where the text goes: columns; whether colour, box characters and cutting to the width are wanted."""
+    """Where the text goes: width in columns; whether it shows colours and Unicode, and cuts lines to the width."""
 
     width: int = _PIPE_WIDTH
     has_color: bool = False
@@ -41,16 +42,16 @@ class Screen:
     is_cut: bool = False
 
     def paint(self, text: str, style: str) -> str:
-        """``text`` in one of the styles, where there is colour."""
+        """``text`` in one of the styles, if the screen has colours."""
         return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.has_color and text.strip() else text
 
     def glyph(self, fancy: str, plain: str) -> str:
-        """``fancy`` where the output can show it."""
+        """``fancy`` if the output can show it, else ``plain``."""
         return fancy if self.has_unicode else plain
 
 
 def screen_for(stream: IO[str], no_color: bool) -> Screen:
-    """The screen that ``stream`` is: colour on a terminal only, and not under NO_COLOR or TERM=dumb."""
+    """The screen of ``stream``. It has colours only on a terminal, and not if NO_COLOR is set or TERM=dumb."""
     is_terminal = stream.isatty()
     has_color = is_terminal and not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     has_unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
@@ -59,7 +60,7 @@ def screen_for(stream: IO[str], no_color: bool) -> Screen:
 
 
 def clean(text: str) -> str:
-    """``text`` with everything escaped that could move the cursor, change colours, break the line or reorder it."""
+    """``text`` with escapes for characters that could move the cursor, change colours, break or reorder the line."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_clean_character(each) for each in text.replace("\t", "    "))
@@ -74,7 +75,7 @@ def _clean_character(character: str) -> str:
 
 
 def cells(text: str) -> int:
-    """Columns that cleaned ``text`` takes."""
+    """Width of cleaned ``text`` in columns."""
     if text.isascii():
         return len(text)
     return sum(_cells_of(character) for character in text)
@@ -100,27 +101,27 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
 
 
 def cut_left(text: str, width: int, ellipsis: str = "…") -> str:
-    """``text``, cut to its last ``width`` columns: the end of a path says more than its start."""
+    """``text``, cut to its last ``width`` columns. For paths, whose end tells more than their start."""
     return text if cells(text) <= width else cut(text[::-1], width, ellipsis)[::-1]
 
 
 def fit(text: str, width: int, screen: Screen) -> str:
-    """``text``, cut to ``width`` columns where the screen has an edge."""
+    """``text``, cut to ``width`` columns if the screen cuts lines."""
     return cut(text, max(width, 0), screen.glyph("…", "~")) if screen.is_cut else text
 
 
 def fit_left(text: str, width: int, screen: Screen) -> str:
-    """The same, cut to the last columns."""
+    """``text``, cut to its last ``width`` columns if the screen cuts lines."""
     return cut_left(text, max(width, 0), screen.glyph("…", "~")) if screen.is_cut else text
 
 
 def pad(text: str, width: int) -> str:
-    """``text``, filled up with blanks to ``width`` columns."""
+    """``text``, then blanks up to ``width`` columns."""
     return text + " " * (width - cells(text))
 
 
 def bar(screen: Screen, parts: Sequence[float], whole: float, width: int) -> str:
-    """Python, native and system time as one bar of at most ``width`` columns, which stand for ``whole``."""
+    """Python, native and system time as one bar. A bar of ``width`` columns stands for ``whole``."""
     lengths = _bar_lengths(parts, whole, width)
     if not any(lengths):
         return (_TRACE[screen.has_unicode] if sum(parts) > 0 else "").ljust(width)
@@ -131,7 +132,7 @@ def bar(screen: Screen, parts: Sequence[float], whole: float, width: int) -> str
 
 
 def _bar_lengths(parts: Sequence[float], whole: float, width: int) -> list[int]:
-    """Whole columns for each part, by largest remainder."""
+    """Columns for each part; the largest remainders are rounded up."""
     total = sum(parts)
     if whole <= 0 or total <= 0:
         return [0] * len(parts)
@@ -145,7 +146,8 @@ def _bar_lengths(parts: Sequence[float], whole: float, width: int) -> list[int]:
 
 
 def sparkline(screen: Screen, points: Sequence[Sequence[float]], start_s: float, end_s: float, width: int) -> str:
-    """Bytes over time ([s, bytes], joined by straight lines) in ``width`` columns, each showing the extreme of its time."""
+    """Bytes over time (points [s, bytes], joined by straight lines) in ``width`` columns, each with the extreme value of
+    its part of the time."""
     if not points or end_s <= start_s or width == 0:
         return " " * width
     extremes = resample(points, start_s, end_s, width)
@@ -157,10 +159,10 @@ def sparkline(screen: Screen, points: Sequence[Sequence[float]], start_s: float,
 
 
 def resample(points: Sequence[Sequence[float]], start_s: float, end_s: float, width: int) -> list[float]:
-    """The value furthest from zero within each of ``width`` equal pieces of the time from start_s to end_s."""
+    """The value furthest from zero in each of ``width`` equal parts of the time from start_s to end_s."""
     edges = [start_s + (end_s - start_s) * column / width for column in range(width + 1)]
     found = [
-        [_value_at(points, left), _value_at(points, right - 2e-9)]  # just before: a step belongs to the next piece
+        [_value_at(points, left), _value_at(points, right - 2e-9)]  # just before: a step belongs to the next part
         for left, right in itertools.pairwise(edges)
     ]
     for t_s, value in points:
@@ -169,39 +171,9 @@ def resample(points: Sequence[Sequence[float]], start_s: float, end_s: float, wi
 
 
 def _value_at(points: Sequence[Sequence[float]], t_s: float) -> float:
-    """The value on the straight line between the neighbours; 0 before the first point, the last one after the last."""
+    """The value at ``t_s`` between the neighbouring points; 0 before the first point, the last value after the last."""
     index = bisect.bisect_right(points, t_s, key=lambda point: point[0])
     if index == 0:
         return 0.0
     (before_s, before), (after_s, after) = points[index - 1], points[min(index, len(points) - 1)]
     return before + (after - before) * (t_s - before_s) / (after_s - before_s) if after_s > before_s else before
-
-
-def megabytes(size_bytes: float | None) -> str:
-    """A size in MB (1,000,000 bytes), GB from 10,000 MB on; "" for None."""
-    if size_bytes is None:
-        return ""
-    if abs(size_bytes) >= 1e10:
-        return f"{size_bytes / 1e9:,.1f} GB"
-    return f"{size_bytes / 1e6:,.1f} MB" if abs(size_bytes) < 1e8 else f"{size_bytes / 1e6:,.0f} MB"
-
-
-def per_second(rate_bytes: float) -> str:
-    """Bytes per second in KB/s, MB/s or GB/s (powers of 1000)."""
-    if abs(rate_bytes) < 1e6:
-        return f"{rate_bytes / 1e3:,.0f} KB/s"
-    return f"{rate_bytes / 1e9:,.1f} GB/s" if abs(rate_bytes) >= 1e9 else f"{megabytes(rate_bytes)}/s"
-
-
-def seconds(time_s: float | None) -> str:
-    """A time in the unit that reads best; "" for None."""
-    if time_s is None:
-        return ""
-    if time_s < 1:
-        return f"{time_s * 1e3:.0f} ms"
-    return f"{time_s:.2f} s" if time_s < 100 else f"{time_s:,.0f} s"
-
-
-def percent(part: float | None, whole: float | None) -> float:
-    """``part`` in percent of ``whole``; 0 where there is nothing."""
-    return 100 * (part or 0.0) / whole if whole else 0.0

@@ -20,7 +20,7 @@ from ...formats.spool.layout import constants
 from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
-from ..units import alloc_interval_bytes, interval_ns, threshold_bytes
+from ..option_values import alloc_interval_bytes, interval_ns, threshold_bytes
 from .spool_file import FIRST_ALLOC_INTERVAL_BYTES, SpoolFile
 
 if TYPE_CHECKING:

@@ -17,6 +17,12 @@ class _WithoutPandas:
             raise ModuleNotFoundError("scalene-record does not use pandas", name=name)
 
 
+def hide_pandas() -> None:
+    """Makes every later import of pandas fail in this process. Does nothing if pandas is imported already."""
+    if "pandas" not in sys.modules and _WithoutPandas not in sys.meta_path:
+        sys.meta_path.insert(0, _WithoutPandas)
+
+
 def prepare_converter() -> None:
     """Sets how numpy and pyarrow will be imported. Call it before either is imported, with no other thread running, and
     start no program with this process's environment afterwards.
@@ -27,8 +33,7 @@ def prepare_converter() -> None:
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
-    if "pandas" not in sys.modules and _WithoutPandas not in sys.meta_path:
-        sys.meta_path.insert(0, _WithoutPandas)
+    hide_pandas()
 
 
 def load_converter() -> None:

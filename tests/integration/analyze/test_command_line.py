@@ -61,15 +61,15 @@ def test_a_file_called_like_a_command_is_opened_by_its_path(run: Any, tmp_path: 
         (["--from", "5", "--to", "3", "t.parquet"], "--to 3 is not after --from 5"),
         (["--from", "nan", "t.parquet"], "--from"),
         (["report"], "TRACE"),
-        (["sql"], "Name a trace"),
+        (["sql"], "No trace is given"),
         (["sql", "t.parquet", "SELECT 1", "--format", "xml"], "table, csv, json or parquet"),
         (["memory", "t.parquet", "--by", "file"], "line, function, type or allocator"),
         (["memory", "t.parquet", "--sort", "bytes"], "alloc_bytes"),
         (["memory", "t.parquet", "--temporary-s", "nan"], "--temporary-s"),
         (["memory", "t.parquet", "--temporary-s", "-1"], "--temporary-s"),
         (["memory", "t.parquet", "--temporary-allocations", "1e3"], "--temporary-allocations"),
-        (["leaks", "t.parquet", "--sort", "rate"], "There is no field rate"),
-        (["t.parquet", "--sort", "device_copies"], "There is no field device_copies"),
+        (["leaks", "t.parquet", "--sort", "rate"], "Cannot sort by rate: there is no such field."),
+        (["t.parquet", "--sort", "device_copies"], "Cannot sort by device_copies: there is no such field."),
     ],
 )
 def test_wrong_usage_is_2_and_one_or_two_sentences(arguments: list[str], says: str, run: Any) -> None:
@@ -219,7 +219,7 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("to", "code", "said"),
     [
-        ("> /dev/full", 2, b"The output cannot be written: No space left on device."),
+        ("> /dev/full", 2, b"Cannot write to stdout: No space left on device."),
         (">&-", 0, b""),
         ("<&- 2>&-", 0, b""),
     ],

@@ -113,7 +113,7 @@ def test_the_text_says_it_in_a_sentence_and_shows_the_lines(run: Any, two: tuple
     assert "/home/me/app.py:6 (was 5)  tool.crunch(row)" in shown.out
     assert re.search(r"CPU +10\.00 s +20\.00 s +\+100\.0 % .* worse", shown.out)
     assert re.search(r"New lines\n +CPU +800 ms +/home/me/app.py:7 +log", shown.out)
-    assert re.search(r"Lines that are gone\n +CPU +500 ms +/home/me/app.py:6 +tool.store", shown.out)
+    assert re.search(r"Removed lines\n +CPU +500 ms +/home/me/app.py:6 +tool.store", shown.out)
     assert "One run on a side cannot tell small changes from noise" in shown.out
     assert "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'" in shown.out
 
@@ -344,15 +344,15 @@ def test_memory_gates_take_sizes(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["a.parquet"], "diff compares two traces, and 1 were given"),
+        (["a.parquet"], "diff compares two traces, but the number of traces given is 1"),
         (["a.parquet", "b.parquet", "c.parquet"], "in quotes"),
-        (["a.parquet", "b.parquet", "--before", "c.parquet"], "in one way"),
+        (["a.parquet", "b.parquet", "--before", "c.parquet"], "in two ways"),
         (["--after", "c.parquet"], "--before is missing"),
-        (["no-*.parquet", "b.parquet"], "No trace is called like no-*.parquet"),
-        (["a.parquet", "b.parquet", "--sort", "cpu"], "There is no measure cpu"),
+        (["no-*.parquet", "b.parquet"], "No trace matches no-*.parquet"),
+        (["a.parquet", "b.parquet", "--sort", "cpu"], "Cannot sort by cpu: there is no such measure"),
         (["a.parquet", "b.parquet", "--fail-on", "cpu"], "Write it like cpu>+5%"),
-        (["a.parquet", "b.parquet", "--fail-on", "cpu>5MB"], "is no time"),
-        (["a.parquet", "b.parquet", "--fail-on", "peak>5s"], "is no size"),
+        (["a.parquet", "b.parquet", "--fail-on", "cpu>5MB"], "is not a duration"),
+        (["a.parquet", "b.parquet", "--fail-on", "peak>5s"], "is not a size"),
         (["a.parquet", "b.parquet", "--fail-on", "speed>5%"], "speed"),
     ],
 )

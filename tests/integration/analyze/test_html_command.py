@@ -35,7 +35,7 @@ def test_a_report_is_replaced_and_nothing_else_is(trace: Path, capsys: pytest.Ca
     assert [run(["html", str(trace)]), run(["html", str(trace)])] == [0, 0]
     Path("run.html").write_text("my own page")
     assert run(["html", str(trace)]) == EXIT_USAGE
-    assert "run.html exists and is no report of this command" in capsys.readouterr().err
+    assert "run.html: it exists and is not a report of this command" in capsys.readouterr().err
     assert Path("run.html").read_text() == "my own page"
     before = trace.read_bytes()
     assert run(["html", str(trace), "-o", str(trace)]) == EXIT_USAGE and trace.read_bytes() == before
@@ -53,10 +53,10 @@ def test_a_page_goes_to_stdout_when_asked(trace: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-o", "/nowhere/at/all.html"], "There is no folder /nowhere/at"),
+        (["-o", "/nowhere/at/all.html"], "there is no folder /nowhere/at"),
         (["-o", "."], "is a folder"),
-        (["-o", "/dev/null", "--force"], "is no regular file"),
-        (["-o", "x" * 300 + ".html"], "cannot be written"),
+        (["-o", "/dev/null", "--force"], "is not a regular file"),
+        (["-o", "x" * 300 + ".html"], "Cannot write xxx"),
         (["--from", "2", "--to", "1"], "--to 1 is not after --from 2"),
     ],
 )

@@ -105,7 +105,7 @@ def test_the_file_is_replaced_as_a_whole_and_private(trace: Path, export: Export
         (["--format", "collapsed", "--metric", "cpus"], "Did you mean cpu?"),
         (["--format", "collapsed", "--metric", "cpu", "--metric", "wait"], "holds one metric"),
         (["--format", "collapsed", "-o", "t.parquet"], "is the trace itself"),
-        (["--format", "collapsed", "-o", "nowhere/out"], "nowhere/out cannot be written"),
+        (["--format", "collapsed", "-o", "nowhere/out"], "Cannot write nowhere/out"),
         ([], "--format"),
     ],
 )

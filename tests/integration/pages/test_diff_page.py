@@ -350,7 +350,7 @@ def test_no_other_file_is_replaced_by_a_page(
     monkeypatch.chdir(tmp_path)
     Path("mine.html").write_text("my own page")
     for target, said in (
-        ("mine.html", "is no report of this command. Give another name."),
+        ("mine.html", "is not a report of this command. Name another file."),
         ("/nowhere/x", "no folder"),
     ):
         assert run(["diff", *map(str, sides), "--html", target]) == EXIT_USAGE

@@ -231,7 +231,7 @@ def test_without_native_code_nothing_is_said_of_it(tmp_path: Path, monkeypatch: 
     program.tick(0, 1, program.main, program.line5)
     path = program.write(tmp_path / "t.parquet")
     assert "←" not in printed([path], 200, monkeypatch, capsys)
-    assert "No native time was sampled." in printed(["libraries", path], 80, monkeypatch, capsys)
+    assert "No native time was recorded." in printed(["libraries", path], 80, monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("width", [60, 80, 200])
@@ -243,7 +243,7 @@ def test_libraries_are_shown_with_their_functions(width: int, tmp_path: Path, mo
     # 40 of 41 ticks, 30 of them of the library's threads
     assert rows[first].split()[0] == "97.6" and "400 ms" in rows[first] and "300 ms" in rows[first]
     assert "dgemm" in rows[first + 1] and ("app.py:5" in rows[first + 1]) == (width > 60)
-    assert "410 ms of native code, 300 ms of it in threads" in " ".join(text.split())
+    assert "410 ms of native code, of which 300 ms in threads" in " ".join(text.split())
     by_share = printed(["libraries", "--sort", "ticks", "--limit", "1", path], width, monkeypatch, capsys)
     assert "libscipy_openblas" + " dgemm" * (width > 60) in by_share and "libc" not in by_share
 

@@ -22,20 +22,10 @@ from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.results.trend import reduce_points, steps
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.memory import leaks_text, memory_text
-from scalene_trace.cli.render.report import report_text
-from scalene_trace.cli.render.tables import functions_text, timeline_text
-from scalene_trace.cli.render.text import (
-    Screen,
-    bar,
-    cells,
-    clean,
-    cut,
-    cut_left,
-    megabytes,
-    per_second,
-    seconds,
-    sparkline,
-)
+from scalene_trace.cli.render.report import functions_text, report_text
+from scalene_trace.cli.render.text import Screen, bar, cells, clean, cut, cut_left, sparkline
+from scalene_trace.cli.render.timeline import timeline_text
+from scalene_trace.formats.units import megabytes, per_second, seconds
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 PLAIN = Screen()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.cli.record.command import read_options, settings_of
+from scalene_trace.cli.record.options import read_options, settings_of
 from scalene_trace.recorder.convert.kinds.gpu import GpuRows
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
@@ -103,7 +103,7 @@ def test_devices_that_cuda_shows(
 )  # fmt: skip
 def test_the_interval_is_an_option(words: str, expected: int) -> None:
     options = read_options(words.split())
-    assert options and settings_of(options, ["app.py"]).gpu_interval_ns == expected
+    assert options is not None and settings_of(options, ["app.py"]).gpu_interval_ns == expected
 
 
 @pytest.mark.parametrize("text", ["50", "0.1ms", "11s", "often", "-1ms"])

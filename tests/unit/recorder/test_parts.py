@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from scalene_trace.formats.spool.layout import constants
-from scalene_trace.recorder import units
+from scalene_trace.formats.units import UnitError, file_size_text, parse_size
+from scalene_trace.recorder import option_values
 from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
 from scalene_trace.recorder.folder import output
 from scalene_trace.recorder.run import shim_library, spool_file
@@ -28,49 +29,55 @@ C = constants()
     [("10ms", 10_000_000), ("1s", 10**9), ("100us", 100_000), ("0.5 ms", 500_000), ("10US", 10_000)],
 )
 def test_durations_are_read(text, nanoseconds):
-    assert units.interval_ns("--cpu-interval", text) == nanoseconds
+    assert option_values.interval_ns("--cpu-interval", text) == nanoseconds
 
 
 @pytest.mark.parametrize("text", ["", "10", "ms", "-1ms", "10m", "1e3ms", "10 ms ms"])
 def test_what_is_no_duration_is_refused_with_the_forms(text):
     with pytest.raises(UsageError, match=r"--cpu-interval .* is not a duration\. Write it like 10ms, 1s or 100us\."):
-        units.interval_ns("--cpu-interval", text)
+        option_values.interval_ns("--cpu-interval", text)
 
 
 @pytest.mark.parametrize("text", ["9us", "1.001s", "0ms"])
 def test_durations_out_of_range_are_refused(text):
     with pytest.raises(UsageError, match="It can be 10us to 1s"):
-        units.interval_ns("--cpu-interval", text)
+        option_values.interval_ns("--cpu-interval", text)
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("10MB", 10 * 2**20),
-        ("512KiB", 2**19),
-        ("1GB", 2**30),
+        ("10MB", 10_000_000),
+        ("10MiB", 10 * 2**20),
+        ("512kib", 2**19),
+        ("1GB", 10**9),
         ("65536", 65_536),
-        ("1.5k", 1_536),
+        ("1.5k", 1_500),
+        ("1.5Ki", 1_536),
         ("7 b", 7),
-        ("2T", 2**41),
+        ("2T", 2 * 10**12),
     ],
 )
 def test_sizes_are_read(text, size):
-    assert units.size_bytes("--memory-threshold", text) == size
+    assert parse_size(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "MB", "10XB", "-5MB", "0x10", "1,5MB", "9" * 400])
 def test_what_is_no_size_is_refused_with_the_forms(text):
+    with pytest.raises(UnitError, match=r".* is not a size\. Write it like 10MB, 512KiB or 1GB, or 65536 \(bytes\)\."):
+        parse_size(text)
     with pytest.raises(UsageError, match=r"--memory-threshold .* is not a size"):
-        units.size_bytes("--memory-threshold", text)
+        option_values.threshold_bytes("--memory-threshold", text)
 
 
 def test_thresholds_are_rounded_up_to_the_next_prime():
-    assert units.threshold_bytes("--memory-threshold", "10MB") == 10_485_767 == Settings().memory_threshold_bytes
-    assert units.threshold_bytes("--memory-threshold", "10485767") == 10_485_767
-    size = units.threshold_bytes("--memory-threshold", "1MB")
-    assert all(size % divisor for divisor in range(2, 1_100)) and 2**20 <= size < 2**20 + 100
-    twice = units.threshold_bytes("--memory-threshold", "10MB", times=2)
+    assert (
+        option_values.threshold_bytes("--memory-threshold", "10MiB") == 10_485_767 == Settings().memory_threshold_bytes
+    )
+    assert option_values.threshold_bytes("--memory-threshold", "10485767") == 10_485_767
+    size = option_values.threshold_bytes("--memory-threshold", "1MB")
+    assert all(size % divisor for divisor in range(2, 1_100)) and 10**6 <= size < 10**6 + 100
+    twice = option_values.threshold_bytes("--memory-threshold", "10MiB", times=2)
     assert twice == 20_971_529 == Settings().copy_threshold_bytes
     assert all(twice % divisor for divisor in range(2, 4_580)) and not any(
         all(each % divisor for divisor in range(2, 4_580)) for each in range(20 * 2**20, twice)
@@ -82,7 +89,7 @@ def test_thresholds_out_of_range_are_refused_with_the_range(text):
     with pytest.raises(
         UsageError, match=rf"--copy-threshold {text} is out of range\. It can be 4KB to .+, this machine.s memory\."
     ):
-        units.threshold_bytes("--copy-threshold", text)
+        option_values.threshold_bytes("--copy-threshold", text)
 
 
 @pytest.mark.parametrize(
@@ -93,13 +100,14 @@ def test_thresholds_out_of_range_are_refused_with_the_range(text):
         ("0", 0),
         ("1", 1),
         ("16", 16),
-        ("64KB", 65_536),
-        ("1.5k", 1_536),
-        ("128MB", 2**27),
+        ("64KB", 64_000),
+        ("64KiB", 65_536),
+        ("1.5k", 1_500),
+        ("128MB", 128_000_000),
     ],
 )
 def test_allocation_intervals_are_read(text, interval):
-    assert units.alloc_interval_bytes("--alloc-interval", text) == interval
+    assert option_values.alloc_interval_bytes("--alloc-interval", text) == interval
 
 
 @pytest.mark.parametrize(
@@ -107,16 +115,16 @@ def test_allocation_intervals_are_read(text, interval):
 )
 def test_what_is_no_allocation_interval_is_refused_with_the_forms(text):
     with pytest.raises(
-        UsageError, match=r"--alloc-interval '.*' is not an interval: it can be auto, a size .*, 1 .* or 0"
+        UsageError, match=r"--alloc-interval '.*' is not an interval\. It can be auto, a size .*, 1 .* or 0"
     ):
-        units.alloc_interval_bytes("--alloc-interval", text)
+        option_values.alloc_interval_bytes("--alloc-interval", text)
 
 
 def test_sizes_for_people():
-    assert [units.human_bytes(n) for n in (0, 999, 45 * 1024, 1_234_567, 3 * 2**30)] == [
-        "0 bytes",
-        "999 bytes",
-        "45 KB",
+    assert [file_size_text(n) for n in (0, 999, 510_000, 1_234_567, 3 * 10**9)] == [
+        "0 B",
+        "999 B",
+        "510 KB",
         "1.2 MB",
         "3.0 GB",
     ]

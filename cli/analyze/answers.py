@@ -1,0 +1,102 @@
+"""Commands that read traces and print one result, as JSON or as text.
+
+:func:`answering` gives such a command the options that all of them share. The command gets a :class:`Request`, builds
+its result, and returns an :class:`Answer`, which is printed as the user asked. A command imports what it uses in its
+body: the start of scalene-analyze would otherwise take as long as the imports of all commands together.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from ...analyze.trace.selection import Selection
+from .options import (
+    SELECTS,
+    Json,
+    Limit,
+    NoColor,
+    Paths,
+    Sort,
+    checked_sort,
+    given_paths,
+    option_parameters,
+    selection_of,
+    selection_parameters,
+    set_signature,
+)
+from .output import print_json, print_lines, screen
+
+if TYPE_CHECKING:
+    from ..render.text import Screen
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the shared options ask for: which traces, which samples of them, in which order, and how many rows."""
+
+    traces: list[Path]
+    selection: Selection
+    sort: str | None
+    limit: int | None
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """The request as the JSON output repeats it."""
+        from ...analyze.report.report import query_of
+
+        return query_of(self.selection, self.sort, self.limit)
+
+    def order(self, row: type) -> str | None:
+        """The field to sort by. Raises UsageError if rows of this type have no such field."""
+        return checked_sort(self.sort, row)
+
+
+@dataclass(frozen=True)
+class Answer(Generic[Result]):
+    """The result of a command, and how to print it."""
+
+    result: Result
+    as_json: Callable[[Result], Any]
+    as_text: Callable[[Result, Screen], Iterable[str]]
+    exit_code: int = 0
+
+
+def answering(
+    selects: Sequence[str] = SELECTS, has_sort: bool = True, has_limit: bool = True
+) -> Callable[[Callable[..., Answer[Any]]], Callable[..., int]]:
+    """Makes a command of a function from a Request, and of options of its own, to an Answer.
+
+    ``selects``: the options that select samples; ``has_sort``, ``has_limit``: whether there are --sort and --limit.
+    """
+
+    def decorate(command: Callable[..., Answer[Any]]) -> Callable[..., int]:
+        @functools.wraps(command)
+        def run(paths: list[str], json_: bool, no_color: bool, **values: Any) -> int:
+            selection = selection_of(**{name: values.pop(name) for name in selects})
+            sort, limit = values.pop("sort", None), values.pop("limit", None)
+            answer = command(Request(given_paths(paths), selection, sort, limit), **values)
+            if json_:
+                print_json(answer.as_json(answer.result))
+            else:
+                print_lines(answer.as_text(answer.result, screen(no_color)))
+            return answer.exit_code
+
+        _, *own = inspect.signature(command, eval_str=True).parameters.values()
+        parameters = option_parameters([("paths", Paths, inspect.Parameter.empty)])
+        parameters += own
+        parameters += option_parameters([("json_", Json, False)])
+        parameters += option_parameters([("limit", Limit, None)] if has_limit else [])
+        parameters += option_parameters([("sort", Sort, None)] if has_sort else [])
+        parameters += selection_parameters(selects)
+        parameters += option_parameters([("no_color", NoColor, False)])
+        set_signature(run, parameters)
+        return run
+
+    return decorate

@@ -1,0 +1,269 @@
+"""The options of ``scalene-record``, each declared once.
+
+The splitter, the settings, the help and shell completion all derive from :data:`OPTIONS`. The command line is split by
+hand before typer sees it: everything from the first positional, ``-m``, ``-c`` or ``--`` on belongs to the program, and
+typer would take ``-o`` out of ``-m pytest -o log_cli=true``. This module does not import typer, which takes 0.1 s: the
+program would start that much later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...recorder.errors import UsageError
+from ...recorder.option_values import (
+    alloc_interval_bytes,
+    duration_ns,
+    gpu_interval_ns,
+    interval_ns,
+    threshold_bytes,
+)
+from ...recorder.run.settings import DEFAULT_OUTPUT, Settings
+
+NAME = "scalene-record"
+PROGRAM_OPTIONS = ("-m", "-c")
+ENGINES = ("auto", "posix")
+
+
+def _output(option: str, text: str) -> Path:
+    if not text:
+        raise UsageError(f"{option} needs the name of a file, like {option} {DEFAULT_OUTPUT}.")
+    return Path(text)
+
+
+def _engine(option: str, text: str) -> str:
+    if text not in ENGINES:
+        raise UsageError(f"{option} {text} is not known. It can be {' or '.join(ENGINES)}.")
+    return text
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option with a value, or one flag.
+
+    ``names``: its spellings, the one for messages last. ``metavar``: the value's name in the help; None = a flag.
+    ``off_name``: the spelling that turns a flag off. ``setting``: the field of Settings that it gives, None = it is not
+    a setting. ``read``: makes the field's value from the option's name and its text. ``flag_value``: the field's value
+    where the flag is given. ``default``: the text that stands for an option that is not given, None = there is none.
+    ``shown_default``: what the help shows where that is not ``default``. ``choices``: all values that there are.
+    """
+
+    names: tuple[str, ...]
+    help: str
+    metavar: str | None = None
+    setting: str | None = None
+    read: Callable[[str, str], Any] = lambda _, text: text
+    default: str | None = None
+    shown_default: str | None = None
+    choices: tuple[str, ...] = ()
+    off_name: str | None = None
+    flag_value: Any = True
+
+    @property
+    def name(self) -> str:
+        """The long spelling."""
+        return self.names[-1]
+
+    @property
+    def key(self) -> str:
+        """The name in what :func:`read_options` returns, and of typer's parameter."""
+        return self.name.removeprefix("--").replace("-", "_")
+
+
+#: In the order of the help. Where two options give the same setting, the later one wins.
+OPTIONS = (
+    Option(
+        ("-o", "--output"),
+        "Trace file to write. %p stands for the process id. If FILE is a folder, the trace is written into it.",
+        "FILE",
+        "output",
+        _output,
+        DEFAULT_OUTPUT,
+    ),
+    Option(
+        ("--python",),
+        "Interpreter for scripts, -m and -c.",
+        "PATH",
+        "python",
+        shown_default=f"that of $VIRTUAL_ENV, else the interpreter of {NAME}",
+    ),
+    Option(
+        ("--cpu-interval",),
+        "CPU time between two samples of a thread, 10us to 1s.",
+        "TIME",
+        "cpu_interval_ns",
+        interval_ns,
+        "10ms",
+    ),
+    Option(
+        ("--cpu-engine",),
+        "How threads are sampled. posix uses CPU timers even where perf_event_open works.",
+        "|".join(ENGINES),
+        "cpu_engine",
+        _engine,
+        "auto",
+        choices=ENGINES,
+    ),
+    Option(
+        ("--memory-threshold",),
+        "Record a sample whenever the footprint has changed by SIZE. It is rounded up to a prime number of bytes.",
+        "SIZE",
+        "memory_threshold_bytes",
+        threshold_bytes,
+        "10MiB",
+    ),
+    Option(
+        ("--alloc-interval",),
+        "Mean number of bytes between two sampled allocations. auto starts at 256KiB and adapts to about 200 samples "
+        "per second; 1 records every allocation; 0 records none.",
+        "auto|SIZE|1|0",
+        "alloc_interval_bytes",
+        alloc_interval_bytes,
+        "auto",
+    ),
+    Option(
+        ("--copy-threshold",),
+        "Number of bytes that a thread copies between two samples. It is rounded up to a prime number of bytes.",
+        "SIZE",
+        "copy_threshold_bytes",
+        threshold_bytes,
+        shown_default="twice the memory threshold",
+    ),
+    Option(
+        ("--gpu-interval",),
+        "Time between two samples of the GPUs, 1ms to 10s; 0 records none.",
+        "TIME",
+        "gpu_interval_ns",
+        gpu_interval_ns,
+        "50ms",
+    ),
+    Option(
+        ("--no-memory",),
+        "Do not record the footprint and allocations.",
+        setting="memory",
+        flag_value=False,
+    ),
+    Option(("--no-copy",), "Do not record copies of memory.", setting="copy", flag_value=False),
+    Option(("--no-wait",), "Do not record waiting threads and suspended tasks.", setting="wait", flag_value=False),
+    Option(("--no-gpu",), "Do not sample GPUs.", setting="gpu_interval_ns", flag_value=0),
+    Option(
+        ("--children",),
+        "Record child processes too.",
+        setting="children",
+        default="children",
+        off_name="--no-children",
+    ),
+    Option(("--no-source",), "Do not store source text in the trace.", setting="sources", flag_value=False),
+    Option(("--no-argv",), "Do not store command lines in the trace.", setting="argv", flag_value=False),
+    Option(
+        ("--duration",),
+        "Record for TIME (30, 500ms, 5min, 2h), then write the trace. The program goes on without being recorded; "
+        f"{NAME} waits for it and exits with its status.",
+        "TIME",
+        "duration_ns",
+        duration_ns,
+    ),
+    Option(
+        ("--snapshot-every",),
+        "While the program runs, write the trace of what is recorded so far at this interval.",
+        "TIME",
+        "snapshot_every_ns",
+        duration_ns,
+    ),
+    Option(
+        ("--pause-at-start",),
+        "Start paused: record nothing until --control TRACE resume, or until the program calls resume().",
+        setting="pause_at_start",
+    ),
+    Option(
+        ("--recover",),
+        "Write the trace of a recording whose recorder was killed. DIR is its .spool folder.",
+        "DIR",
+    ),
+    Option(
+        ("--control",),
+        "Send a command to the recording that writes TRACE: pause, resume, snapshot, mark TEXT, set NAME=VALUE..., "
+        "or status.",
+        "TRACE",
+    ),
+)
+
+#: Every spelling of an option with a value; of a flag, with whether it turns the flag on.
+_WITH_VALUE = {name: option for option in OPTIONS if option.metavar for name in option.names}
+_FLAGS = {name: (option, True) for option in OPTIONS if not option.metavar for name in option.names} | {
+    option.off_name: (option, False) for option in OPTIONS if option.off_name
+}
+
+#: What was given, by the key of the option: the text of its value, or whether its flag is on.
+Given = Mapping[str, str | bool]
+
+
+@dataclass(frozen=True)
+class Split:
+    """``own``: the words for the recorder; ``program``: the words of the program, without a leading ``--``."""
+
+    own: list[str]
+    program: list[str]
+
+
+def split_command_line(words: Sequence[str]) -> Split:
+    """Splits at the first positional, ``-m``, ``-c`` or ``--``."""
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word == "--":
+            return Split(list(words[:at]), list(words[at + 1 :]))
+        if word[:2] in PROGRAM_OPTIONS and not word.startswith("--"):
+            return Split(list(words[:at]), _separated(list(words[at:])))
+        if not word.startswith("-") or word == "-":
+            break
+        at += 2 if word in _WITH_VALUE else 1
+    return Split(list(words[:at]), list(words[at:]))
+
+
+def _separated(words: list[str]) -> list[str]:
+    """``-mpytest`` as ``-m pytest``, the way Python itself reads it."""
+    first = words[0]
+    return [first[:2], first[2:], *words[1:]] if len(first) > 2 else words
+
+
+def read_options(words: Sequence[str]) -> Given | None:
+    """The options in ``words``; None when typer has to answer (help, version, an unknown option). Raises UsageError."""
+    given: dict[str, str | bool] = {}
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        name, equals, value = word.partition("=")
+        if word.startswith("-o") and len(word) > 2:
+            name, equals, value = "-o", "=", word[2:]
+        if word in _FLAGS:
+            flag, is_on = _FLAGS[word]
+            given[flag.key] = is_on
+        elif name not in _WITH_VALUE:
+            return None
+        elif equals or rest:
+            given[_WITH_VALUE[name].key] = value if equals else rest.pop(0)
+        else:
+            raise UsageError(f"{name} needs a value. See {NAME} --help.")
+    return given
+
+
+def settings_of(given: Given, program: list[str]) -> Settings:
+    """The settings that the options mean. Raises UsageError."""
+    values: dict[str, Any] = {}
+    for option in OPTIONS:
+        found = given.get(option.key, option.default if option.metavar else None)
+        if option.setting is None or found is None:
+            continue
+        if isinstance(found, str):
+            values[option.setting] = option.read(option.name, found)
+        else:
+            values[option.setting] = option.flag_value if found else not option.flag_value
+    if "copy_threshold" not in given:
+        name = "--memory-threshold"
+        text = str(given.get("memory_threshold", _WITH_VALUE[name].default))
+        values["copy_threshold_bytes"] = threshold_bytes(name, text, times=2)
+    return Settings(command=program, **values)

@@ -1,0 +1,69 @@
+"""What was recorded, as text: the heading of every command with the losses, and the table of marks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ...analyze.results.trace import Loss, MarkInfo, TraceInfo
+from ...formats.units import file_size_text, seconds
+from .table import columns_text, wrap
+from .text import Screen, clean, fit
+
+_MOST_MARKS = 40
+
+
+def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
+    """Two lines on what was recorded, then the losses of the trace."""
+    command = " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
+    yield screen.paint(fit(command, screen.width, screen), "bold")
+    facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
+    facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
+    facts += [_count(trace.processes, "process", "processes"), _count(trace.threads, "thread", "threads")]
+    facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
+    separator = screen.glyph(" · ", " | ")
+    yield fit(separator.join(fact for fact in facts if fact), screen.width, screen)
+    for loss in trace.losses:
+        style = loss.severity if loss.severity in ("error", "loss") else "info"
+        yield from (screen.paint(line, style) for line in loss_lines(loss, screen))
+
+
+def loss_lines(loss: Loss, screen: Screen) -> list[str]:
+    """What was lost, how often and why."""
+    times = screen.glyph("×", "x")
+    text = f"{clean(loss.severity)}: {clean(loss.name)} {times}{loss.count:,}: {clean(loss.text)}"
+    return wrap(text, screen.width, indent="  ")
+
+
+def _wall(trace: TraceInfo) -> str:
+    return f"{seconds(trace.wall_s)} long" if trace.wall_s is not None else "length unknown"
+
+
+def _count(number: int, one: str, many: str) -> str:
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def _file_size(path: str) -> str:
+    try:
+        return f"({file_size_text(Path(path).stat().st_size)})"
+    except OSError:
+        return ""
+
+
+def marks_table(marks: Sequence[MarkInfo], screen: Screen) -> Iterator[str]:
+    """The user's marks, the pauses and the changed settings, after an empty line; nothing where there is none."""
+    if not marks:
+        return
+    yield ""
+    rows = [
+        [
+            seconds(mark.t_s),
+            seconds(None if mark.end_s is None else mark.end_s - mark.t_s),
+            clean(mark.what),
+            clean(mark.text),
+        ]
+        for mark in marks[:_MOST_MARKS]
+    ]
+    yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})
+    if len(marks) > _MOST_MARKS:
+        yield f"{len(marks) - _MOST_MARKS:,} more marks are not shown; --json lists all of them."

@@ -1,0 +1,115 @@
+"""Values of the recorder's options: the ranges of intervals and durations, and thresholds as prime numbers.
+
+Every function takes the option's name for its message, and raises UsageError.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ..formats.units import UnitError, file_size_text, parse_duration_ns, parse_size
+from .errors import UsageError
+
+SHORTEST_INTERVAL_NS = 10_000
+LONGEST_INTERVAL_NS = 1_000_000_000
+SHORTEST_GPU_INTERVAL_NS = 1_000_000
+LONGEST_GPU_INTERVAL_NS = 10_000_000_000
+SHORTEST_DURATION_NS = 100_000_000
+LONGEST_DURATION_NS = 10_000 * 3_600_000_000_000
+SMALLEST_THRESHOLD_BYTES = 4_000
+SMALLEST_ALLOC_INTERVAL_BYTES = 16
+
+
+def interval_ns(option: str, text: str) -> int:
+    """Nanoseconds of "10ms", "1s" or "100us", from 10us to 1s."""
+    nanoseconds = _duration(option, text)
+    if not SHORTEST_INTERVAL_NS <= nanoseconds <= LONGEST_INTERVAL_NS:
+        raise UsageError(f"{option} {text} is out of range. It can be 10us to 1s.")
+    return nanoseconds
+
+
+def gpu_interval_ns(option: str, text: str) -> int:
+    """Nanoseconds of "50ms" or "1s", from 1ms to 10s; 0 means that GPUs are not sampled."""
+    try:
+        nanoseconds = 0 if text.strip() == "0" else parse_duration_ns(text)
+    except UnitError:
+        nanoseconds = -1
+    if nanoseconds and not SHORTEST_GPU_INTERVAL_NS <= nanoseconds <= LONGEST_GPU_INTERVAL_NS:
+        raise UsageError(f"{option} {text!r} is not an interval. It can be 1ms to 10s, written like 50ms, or 0 (none).")
+    return nanoseconds
+
+
+def duration_ns(option: str, text: str) -> int:
+    """Nanoseconds of "30" (seconds), "500ms", "10s", "5min" or "2h", from 100ms to 10000h."""
+    nanoseconds = _duration(option, text, bare_seconds=True)
+    if not SHORTEST_DURATION_NS <= nanoseconds <= LONGEST_DURATION_NS:
+        raise UsageError(f"{option} {text} is out of range. It can be 100ms to 10000h.")
+    return nanoseconds
+
+
+def threshold_bytes(option: str, text: str, times: int = 1) -> int:
+    """A sampling threshold: ``times`` the size, rounded up to the next prime, because a round number could stay in step
+    with a pattern of the program's own sizes and then always sample the same line."""
+    size = _size(option, text)
+    if not SMALLEST_THRESHOLD_BYTES <= size <= memory_bytes():
+        most = file_size_text(memory_bytes())
+        raise UsageError(f"{option} {text} is out of range. It can be 4KB to {most}, this machine's memory.")
+    size *= times
+    while not _is_prime(size):
+        size += 1
+    return size
+
+
+def alloc_interval_bytes(option: str, text: str) -> int | None:
+    """Mean bytes between two allocation samples; 1: every allocation, 0: none, None ("auto"): adapts to the program."""
+    if text.strip().lower() == "auto":
+        return None
+    if text.strip() in ("0", "1"):
+        return int(text)
+    try:
+        size = parse_size(text)
+    except UnitError:
+        size = -1
+    if SMALLEST_ALLOC_INTERVAL_BYTES <= size <= memory_bytes():
+        return size
+    raise UsageError(
+        f"{option} {text!r} is not an interval. It can be auto, a size like 64KB (16 bytes to "
+        f"{file_size_text(memory_bytes())}, this machine's memory), 1 (every allocation) or 0 (none)."
+    )
+
+
+def memory_bytes() -> int:
+    """Physical memory of this machine."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _duration(option: str, text: str, bare_seconds: bool = False) -> int:
+    try:
+        return parse_duration_ns(text, bare_seconds)
+    except UnitError as error:
+        raise UsageError(f"{option} {error}") from error
+
+
+def _size(option: str, text: str) -> int:
+    try:
+        return parse_size(text)
+    except UnitError as error:
+        raise UsageError(f"{option} {error}") from error
+
+
+def _is_prime(number: int) -> bool:
+    """Miller-Rabin with the first twelve primes as bases: exact below 3.3e24."""
+    bases = (2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37)
+    if number < 2 or any(number % base == 0 for base in bases):
+        return number in bases
+    odd, twos = number - 1, 0
+    while odd % 2 == 0:
+        odd, twos = odd // 2, twos + 1
+    return all(_passes(number, base, odd, twos) for base in bases)
+
+
+def _passes(number: int, base: int, odd: int, twos: int) -> bool:
+    power = pow(base, odd, number)
+    if power in (1, number - 1):
+        return True
+    return any((power := power * power % number) == number - 1 for _ in range(twos - 1))
