@@ -226,9 +226,9 @@ def processes(request: Request) -> Answer[Any]:
       scalene-analyze processes --sort peak_rss_bytes --limit 5 trace.parquet
       scalene-analyze report --process 3 trace.parquet
     """
+    from ...analyze.report.processes import build_processes
     from ...analyze.results.base import table_json
     from ...analyze.results.trace import ProcessInfo
-    from ...analyze.user_sql.run import build_processes
     from ..render.processes import processes_text
 
     order = request.order(ProcessInfo)
@@ -245,7 +245,7 @@ def info(request: Request) -> Answer[Any]:
       scalene-analyze info --json trace.parquet
     """
     from ...analyze.results.trace import info_json
-    from ...analyze.user_sql.run import build_info
+    from ...analyze.trace.info import build_info
     from ..render.processes import info_text
 
     return Answer(build_info(request.traces, request.query), info_json, info_text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.report.shown import reaches
+from ...analyze.report.line_filter import reaches
 from ...analyze.results.report import DeviceCopies, Line, Report
 from ...formats.units import megabytes, seconds
 from .table import place

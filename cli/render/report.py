@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...analyze.report.shown import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
+from ...analyze.report.line_filter import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
 from ...analyze.results.report import Function, Line, Report
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
 from ...formats.units import megabytes, per_second, percent, seconds

@@ -64,7 +64,7 @@ def _collections(events: list[GcEvent], start_s: float, end_s: float, width: int
     counts = [sum(count for _, generation, count in events if generation == each) for each in range(3)]
     if not any(counts) or not width:
         return
-    places = {int((t_s - start_s) / (end_s - start_s) * width) for t_s, generation, _ in marks if generation == 2}
+    places = {int((t_s - start_s) / (end_s - start_s) * width) for t_s, generation, _ in events if generation == 2}
     glyph = screen.glyph("▲", "^")
     if places:
         yield f"{'':10} " + "".join(glyph if column in places else " " for column in range(width)).rstrip()

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from scalene_trace.formats.trace.integrity import check_trace
-from scalene_trace.recorder.units import duration_ns
+from scalene_trace.recorder.option_values import duration_ns
 from tests.support.interpreters import Interpreter
 from tests.support.recording import (
     Json,
