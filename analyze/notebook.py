@@ -17,9 +17,9 @@ PathLike = str | os.PathLike[str]
 
 
 class Rows(Sequence[Any]):
-    """Rows of a result: a sequence of records (see :mod:`results` and docs/json.md), which can also be had as a table.
+    """Rows of a result: a sequence of records (see :mod:`results` and docs/json.md).
 
-    :meth:`arrow` needs pyarrow and :meth:`df` pandas. They are imported on first use.
+    :meth:`arrow` and :meth:`df` return them as tables. They need pyarrow and pandas, which are imported on first use.
     """
 
     def __init__(self, rows: Sequence[Any], row: type) -> None:
