@@ -133,7 +133,7 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
 def test_whole_numbers_add_up_to_the_rounded_sum() -> None:
     rounder = Rounder(1.0)
     assert [rounder.round(0.4) for _ in range(5)] == [0, 1, 0, 1, 0]
-    assert sum(map(whole.of, [0.3] * 10)) == 3
+    assert sum(map(rounder.round, [0.3] * 10)) == 3
 
 
 def test_plain_text_stays_as_it_is() -> None:

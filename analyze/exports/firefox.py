@@ -18,7 +18,7 @@ from ..trace.info import settings, trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
 from .firefox_tables import CATEGORIES, GREY, MARKER_SCHEMAS, SharedTables, Table, ThreadTables, gpu_display
-from .profile import METRICS, TABLES, Profile, Stacks, TraceStacks, Rounder, trace_values
+from .profile import METRICS, TABLES, Profile, Rounder, Stacks, TraceStacks, trace_values
 from .speedscope import title
 from .text import json_bytes, plain
 from .timed_events import ExportedProcess, ExportedThread, GpuTrack, TimedEvents, read_timed_events
