@@ -11,7 +11,7 @@ from ..results.quantities import size_text
 from ..results.trace import TraceInfo
 from .results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .shared_change import PRIOR_SIGMA_OF_MACHINE
-from .significance import LEAST_EFFECT, PRIOR_SIGMA
+from .significance import ALPHA, LEAST_EFFECT, PRIOR_SIGMA
 
 #: From these shares of the whole change on, one place is said to explain "almost all" and "most" of it.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
@@ -65,9 +65,9 @@ def summary_of(
 def _speed(cpu: Change, median_ratio: float | None, per_second: bool) -> str:
     """How much faster or slower: the ratio of the medians if it has the direction of the verdict, else that of the means."""
     if cpu.ratio is None:
-        return "CPU time was used where there was none before"
+        return "CPU time rose from zero"
     if cpu.ratio == 0:
-        return "CPU time is no longer used"
+        return "CPU time fell to zero"
     is_slower = cpu.verdict == WORSE
     has_median = median_ratio is not None and (median_ratio > 1.005 if is_slower else 0 < median_ratio < 0.995)
     ratio = median_ratio if median_ratio is not None and has_median else cpu.ratio
@@ -124,7 +124,9 @@ def _no_change(cpu: Change, per_second: bool, tests: int) -> str:
     if max(cpu.ratio, 1 / cpu.ratio if cpu.ratio else math.inf) < 1 + LEAST_EFFECT:
         return f"No relevant change of CPU time: {said} {span}"
     adjusted = f" after adjusting for {tests} tests" if tests > 1 else ""
-    return f"No significant change of CPU time: {said} {span}, not significant{adjusted}"
+    return (
+        f"No significant change of CPU time: {said} {span}, not significant at the {100 * ALPHA:.0f} % level{adjusted}"
+    )
 
 
 def _but(lines: Sequence[LineChange], per_second: bool) -> str:
