@@ -57,7 +57,7 @@ class Rows(Sequence[Any]):
         return self.arrow().to_pandas()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The first 60 rows as HTML, for notebooks."""
         return str(self.df().to_html(max_rows=60, escape=True))
 
 
@@ -80,7 +80,7 @@ class Answer:
         return list(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The first 60 rows as HTML, for notebooks."""
         return str(self.df().to_html(max_rows=60, escape=True))
 
 

@@ -1,7 +1,7 @@
 """Pairs the lines of two versions of a program, including lines that moved.
 
 difflib alone does not follow a block that moved. So functions are paired first (by name, then by content), then the lines
-within each pair, then remaining lines whose text is unique; last, edited lines are paired with those in their place
+within each pair, then remaining lines with unique text; last, edited lines are paired with the lines in their place
 (docs/design/diff.md).
 """
 

@@ -42,7 +42,7 @@ def sampled_lines(locations: Sequence[Location]) -> dict[str, set[int]]:
 
 
 def source_pieces(sources: Sources, lines: Mapping[str, set[int]]) -> dict[str, list[list[Any]]]:
-    """Source text by file: a list of [first line, text]. Files are stored whole for as long as they fit.
+    """Source text by file: a list of [first line, text]. Whole files are stored as long as they fit.
 
     Files with many sampled lines come first. Files that do not fit are reduced to excerpts around these lines.
     """
