@@ -81,6 +81,7 @@ class _Matcher:
         self._edited: list[tuple[list[tuple[Place, str]], list[tuple[Place, str]]]] = []
 
     def run(self) -> None:
+        """Pairs the lines: within paired blocks, by unique text, next to paired lines, then edited lines."""
         for one, other in match_blocks(self._files, self._left, self._right):
             self._within(one, other)
         for key in (self._file_and_text, self._text):

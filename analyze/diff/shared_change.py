@@ -56,6 +56,7 @@ class _Line:
 
     @property
     def variance(self) -> float:
+        """The total variance."""
         return self.of_samples + self.of_runs
 
 
