@@ -17,9 +17,9 @@ PathLike = str | os.PathLike[str]
 
 
 class Rows(Sequence[Any]):
-    """Rows of a result: a sequence of records (see :mod:`results` and docs/json.md), which can also be had as a table.
+    """Rows of a result: a sequence of records (see :mod:`results` and docs/json.md).
 
-    :meth:`arrow` needs pyarrow and :meth:`df` pandas. They are imported on first use.
+    :meth:`arrow` and :meth:`df` return them as tables. They need pyarrow and pandas, which are imported on first use.
     """
 
     def __init__(self, rows: Sequence[Any], row: type) -> None:
@@ -57,7 +57,7 @@ class Rows(Sequence[Any]):
         return self.arrow().to_pandas()
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The first 60 rows as HTML, for notebooks."""
         return str(self.df().to_html(max_rows=60, escape=True))
 
 
@@ -80,7 +80,7 @@ class Answer:
         return list(zip(*(column.to_pylist() for column in self._table.columns), strict=True))
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """The first 60 rows as HTML, for notebooks."""
         return str(self.df().to_html(max_rows=60, escape=True))
 
 

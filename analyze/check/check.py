@@ -75,7 +75,7 @@ def _subject(rule: Rule) -> str:
 
 
 def _is_missing(rule: Rule, limit: Limit, report: Report) -> bool:
-    """Was the figure not recorded? Looks at the unattributed row too, because there may be no other rows."""
+    """Was the figure not recorded? The unattributed row is checked too, because there may be no other rows."""
     if rule.kind == "total":
         return _total(limit, report) is None
     whole = report.unattributed

@@ -29,6 +29,7 @@ class Block:
     texts: list[str] = field(default_factory=list)
 
     def add(self, number: int, text: str) -> None:
+        """Adds a line by its number and its text without surrounding blanks."""
         self.numbers.append(number)
         self.texts.append(text)
 

@@ -305,7 +305,7 @@ def _direction(measure: Measure, sides: Sides) -> str | None:
 def _line(row: _Row, versions: tuple[Version, Version], work: _Comparison) -> LineChange:
     names = {measure.name for measure in LINE_MEASURES}
     changes = {name: change for name, change in work.changes(row.changes).items() if name in names}
-    old, new = (_said(place, version) for place, version in zip((row.before, row.after), versions, strict=True))
+    old, new = (_described(place, version) for place, version in zip((row.before, row.after), versions, strict=True))
     if row.before and row.after:
         is_same = old[3] is None or new[3] is None or old[3].strip() == new[3].strip()
         status = "same" if is_same else "edited"
@@ -314,7 +314,7 @@ def _line(row: _Row, versions: tuple[Version, Version], work: _Comparison) -> Li
     return LineChange(status, *new, *old, changes)
 
 
-def _said(place: Place | None, version: Version) -> tuple[str | None, int | None, str | None, str | None]:
+def _described(place: Place | None, version: Version) -> tuple[str | None, int | None, str | None, str | None]:
     """File, line, function and text; the function is None if no sample names it."""
     if place is None:
         return None, None, None, None

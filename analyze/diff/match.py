@@ -1,7 +1,7 @@
 """Pairs the lines of two versions of a program, including lines that moved.
 
 difflib alone does not follow a block that moved. So functions are paired first (by name, then by content), then the lines
-within each pair, then remaining lines whose text is unique; last, edited lines are paired with those in their place
+within each pair, then remaining lines with unique text; last, edited lines are paired with the lines in their place
 (docs/design/diff.md).
 """
 
@@ -81,6 +81,7 @@ class _Matcher:
         self._edited: list[tuple[list[tuple[Place, str]], list[tuple[Place, str]]]] = []
 
     def run(self) -> None:
+        """Pairs the lines: within paired blocks, by unique text, next to paired lines, then edited lines."""
         for one, other in match_blocks(self._files, self._left, self._right):
             self._within(one, other)
         for key in (self._file_and_text, self._text):

@@ -57,6 +57,7 @@ class Measure:
 
     @property
     def is_time(self) -> bool:
+        """Is the unit seconds? The other unit is bytes."""
         return self.name.endswith("_s")
 
     def is_recorded(self, info: TraceInfo) -> bool:
@@ -205,6 +206,7 @@ class Version:
 
     @property
     def files(self) -> set[str]:
+        """The files with samples or source text."""
         return {file for file, _ in self.rows} | set(self.sources)
 
 

@@ -24,7 +24,7 @@ Sides = tuple[Side, Side]
 
 #: Relative standard deviation between runs of all lines together, assumed if no side has two runs.
 PRIOR_SIGMA_OF_MACHINE = 0.1
-#: At least this number of other lines, and this share of them, must have changed alike.
+#: At least this number of other lines, and this share of them, must have changed similarly.
 _LEAST_LINES, _LEAST_PART = 3, 0.5
 #: A line further away than this (standard deviations) changed by itself.
 _ALIKE = 2.5
@@ -56,6 +56,7 @@ class _Line:
 
     @property
     def variance(self) -> float:
+        """The total variance."""
         return self.of_samples + self.of_runs
 
 

@@ -50,6 +50,7 @@ class Side:
 
     @property
     def mean(self) -> float:
+        """The mean over the runs."""
         return math.fsum(figure.value for figure in self.figures) / len(self.figures)
 
     @property

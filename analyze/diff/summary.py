@@ -11,7 +11,7 @@ from ...formats.units import size_text
 from ..results.trace import TraceInfo
 from .results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .shared_change import PRIOR_SIGMA_OF_MACHINE
-from .significance import LEAST_EFFECT, PRIOR_SIGMA
+from .significance import ALPHA, LEAST_EFFECT, PRIOR_SIGMA
 
 #: From these shares of the whole change on, one place is said to explain "almost all" and "most" of it.
 _ALMOST_ALL, _MOSTLY = 0.8, 0.5
@@ -54,8 +54,8 @@ def summary_of(
     shared = statistics.shared_ratio.get("cpu_s", 1.0)
     if abs(shared - 1) >= _LEAST_SHARED:
         machine = "slower" if shared > 1 else "faster"
-        said = f"Most lines changed by {100 * (shared - 1):+.0f} % alike, as on a {machine} machine"
-        sentences.append(f"{said}: each line is judged by its change relative to that.")
+        text = f"Most lines changed by {100 * (shared - 1):+.0f} % alike, as on a {machine} machine"
+        sentences.append(f"{text}: each line is judged by its change relative to that.")
     peak = totals.get("peak_bytes")
     if peak is not None and peak.verdict in (BETTER, WORSE) and peak.difference is not None:
         sentences.append(f"Peak memory {_signed(peak.difference)}{_percent(peak.ratio)}.")
@@ -65,9 +65,9 @@ def summary_of(
 def _speed(cpu: Change, median_ratio: float | None, per_second: bool) -> str:
     """How much faster or slower: the ratio of the medians if it has the direction of the verdict, else that of the means."""
     if cpu.ratio is None:
-        return "CPU time was used where there was none before"
+        return "CPU time rose from zero"
     if cpu.ratio == 0:
-        return "CPU time is no longer used"
+        return "CPU time fell to zero"
     is_slower = cpu.verdict == WORSE
     has_median = median_ratio is not None and (median_ratio > 1.005 if is_slower else 0 < median_ratio < 0.995)
     ratio = median_ratio if median_ratio is not None and has_median else cpu.ratio
@@ -117,14 +117,16 @@ def _no_change(cpu: Change, per_second: bool, tests: int) -> str:
         used = f"{after:.2g} s{' per second' * per_second}"
         return f"No significant change of CPU time: none before, {used} after, which noise explains"
     low, high = ((f"{100 * (end - 1):+.0f} %" if end is not None else "?") for end in (cpu.low, cpu.high))
-    said = f"{100 * (cpu.ratio - 1):+.1f} %"
+    text = f"{100 * (cpu.ratio - 1):+.1f} %"
     span = f"(95 %: {low} to {high})"
     if (cpu.low or 0.0) <= 1 <= (cpu.high or math.inf):
-        return f"No significant change of CPU time: {said} {span}, which noise explains"
+        return f"No significant change of CPU time: {text} {span}, which noise explains"
     if max(cpu.ratio, 1 / cpu.ratio if cpu.ratio else math.inf) < 1 + LEAST_EFFECT:
-        return f"No relevant change of CPU time: {said} {span}"
+        return f"No relevant change of CPU time: {text} {span}"
     adjusted = f" after adjusting for {tests} tests" if tests > 1 else ""
-    return f"No significant change of CPU time: {said} {span}, not significant{adjusted}"
+    return (
+        f"No significant change of CPU time: {text} {span}, not significant at the {100 * ALPHA:.0f} % level{adjusted}"
+    )
 
 
 def _but(lines: Sequence[LineChange], per_second: bool) -> str:
@@ -158,14 +160,14 @@ def advice_on(
     changes = [*totals.values(), *(change for line in lines for change in line.changes.values())]
     if not any(change is not None and change.verdict == NOISE for change in changes):
         return []
-    said = "A single run per side cannot distinguish small changes from noise"
+    text = "A single run per side cannot distinguish small changes from noise"
     if statistics.detectable_ratio is not None and statistics.detectable_ratio < _MOST_DETECTABLE:
         percent = 100 * (statistics.detectable_ratio - 1)
-        said += f": on the busiest line, only changes above about {percent:.0f} % are detected"
+        text += f": on the busiest line, only changes above about {percent:.0f} % are detected"
     spread = _ASSUMED_SPREAD if statistics.assumed else "the spread between runs is known for one side only"
     program = [_command(info) for info in infos]
     return [
-        f"{said} ({spread}). Record five runs per side for a clearer result:",
+        f"{text} ({spread}). Record five runs per side for a clearer result:",
         f"for i in {_RUNS}; do scalene-record -o before-$i.parquet {program[0]}; done  # the old version",
         f"for i in {_RUNS}; do scalene-record -o after-$i.parquet {program[1]}; done  # the new version",
         "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'",

@@ -1,1 +1,1 @@
-"""Traces in the formats of other programs (docs/exports.md). Each module makes one format from a :class:`profile.Profile`."""
+"""Exports traces to the formats of other programs (docs/exports.md), one module for each format."""

@@ -1,6 +1,7 @@
 """Trace-event JSON for Perfetto and chrome://tracing: memory, CPU and GPUs as counters, waits as slices, collections, marks.
 
-Times are in microseconds from the start of the recording. Slices of a thread do not overlap: Perfetto drops what does.
+Times are in microseconds from the start of the recording. Slices of a thread must not overlap, because Perfetto drops
+overlapping ones.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from .timed_events import ExportedThread, Row, TimedEvents, read_timed_events
 
 Event = dict[str, Any]
 
-#: CPU time is shown in pieces of at least this length, and at most so many of them.
-_PIECE_NS, _PIECES = 10_000_000, 10_000
+#: CPU time is counted in bins: their least width, and the most bins.
+_BIN_NS, _BINS = 10_000_000, 10_000
 _MAX_TIME_NS = 2**62
 _COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set"}
-#: Pids of different traces are kept apart, and below what the viewers take for one.
+#: Distance between the pids of different traces; the viewers limit the size of a pid.
 _PIDS_PER_TRACE = 10_000_000
 
 
 def chrome(paths: Sequence[Path], selection: Selection) -> bytes:
-    """The document. Raises the errors of :func:`open_traces`."""
+    """The contents of the file. Raises the errors of :func:`open_traces`."""
     events: list[Event] = []
     infos: list[TraceInfo] = []
     for number, path in enumerate(paths, start=1):
@@ -45,52 +46,52 @@ class _Events:
 
     def __init__(self, traces: Traces, number: int, several: bool, info: TraceInfo) -> None:
         self._connection = traces.connection
-        self._moments: TimedEvents = read_timed_events(traces.connection, number, several)
+        self._timed: TimedEvents = read_timed_events(traces.connection, number, several)
         self._stacks = Stacks()
         self._trace_stacks = TraceStacks(traces.connection, self._stacks)
-        self._pids = _pids(self._moments, number)
+        self._pids = _pids(self._timed, number)
         wall_ns = round((info.wall_s or 0.0) * 1e9)
-        self._piece_ns = max(_PIECE_NS, wall_ns // _PIECES)
+        self._bin_ns = max(_BIN_NS, wall_ns // _BINS)
 
     def all(self) -> list[Event]:
-        """Names, counters, slices and moments."""
+        """Names, counters, slices and instants."""
         found = [*self._names(), *self._memory(), *self._cpu(), *self._gpus()]
         found += [*self._waits(), *self._collections(), *self._marks(), *self._calls()]
         return [event for event in found if abs(event.get("ts", 0)) < _MAX_TIME_NS / 1e3]
 
     def _names(self) -> Iterator[Event]:
-        for process in self._moments.processes.values():
+        for process in self._timed.processes.values():
             yield _event("M", "process_name", self._pids[process.id], args={"name": process.name})
-        for thread in self._moments.threads.values():
+        for thread in self._timed.threads.values():
             yield _event("M", "thread_name", self._pids[thread.process.id], thread.tid, args={"name": thread.name})
 
     def _memory(self) -> Iterator[Event]:
-        for process in self._moments.processes.values():
+        for process in self._timed.processes.values():
             for series, points in process.series.items():
                 for t_ns, size in points:
                     args = {"bytes": size}
                     yield _event("C", _COUNTERS[series], self._pids[process.id], t_ns=t_ns, args=args)
 
     def _cpu(self) -> Iterator[Event]:
-        """CPUs in use, a value for each piece; nothing where the next piece has none."""
+        """CPUs in use, one value for each bin with samples; 0 after a bin that is followed by an empty one."""
         ends: dict[int, int] = {}
-        for row in queries.rows(self._connection, "process_cpu", piece_ns=self._piece_ns):
+        for row in queries.rows(self._connection, "process_cpu", piece_ns=self._bin_ns):
             pid, t_ns = self._pids.get(row["process"], 0), row["t_ns"]
             if pid in ends and ends[pid] < t_ns:
                 yield self._cpus(pid, ends[pid], {"python_s": 0, "native_s": 0, "system_s": 0})
-            ends[pid] = t_ns + self._piece_ns
+            ends[pid] = t_ns + self._bin_ns
             yield self._cpus(pid, t_ns, row)
         for pid, t_ns in ends.items():
             yield self._cpus(pid, t_ns, {"python_s": 0, "native_s": 0, "system_s": 0})
 
     def _cpus(self, pid: int, t_ns: int, times: Row) -> Event:
         names = {"python": "python_s", "native": "native_s", "system": "system_s"}
-        args = {name: round(times[column] * 1e9 / self._piece_ns, 6) for name, column in names.items()}
+        args = {name: round(times[column] * 1e9 / self._bin_ns, 6) for name, column in names.items()}
         return _event("C", "CPUs in use", pid, t_ns=t_ns, args=args)
 
     def _gpus(self) -> Iterator[Event]:
-        """How busy a device was, in percent, until the next value, and its memory."""
-        for track in self._moments.gpus:
+        """Utilization of a device in percent until the next value, and its memory in bytes."""
+        for track in self._timed.gpus:
             pid = self._pids[track.process.id]
             end_ns = None
             for from_ns, to_ns, busy_ns in track.busy:
@@ -105,8 +106,8 @@ class _Events:
                 yield _event("C", f"{track.name} memory", pid, t_ns=t_ns, args={"bytes": size})
 
     def _calls(self) -> Iterator[Event]:
-        """Calls of CUDA libraries: slices that may overlap those of the thread, which sleeps while it waits for a device."""
-        for number, row in enumerate(self._moments.calls):
+        """Calls of CUDA libraries as asynchronous slices: they overlap the waits of the thread, which sleeps during a call."""
+        for number, row in enumerate(self._timed.calls):
             place, is_copy = self._place(row), row["what"] == "copy"
             name = f"device copy: {plain(str(row['direction']))}" if is_copy else "device wait"
             args = {"calls": row["calls"], "inside_s": row["inside_s"], "stack": self._stack(row["stack"])}
@@ -115,9 +116,9 @@ class _Events:
             yield _event("e", name, *place, max(row["end_ns"], row["t_ns"])) | about
 
     def _waits(self) -> Iterator[Event]:
-        """Waits of a thread one after the other; where rows overlap, the later one begins at the end of the earlier."""
+        """Waits of each thread as slices; if two overlap, the later one begins at the end of the earlier one."""
         ends: dict[tuple[int, int], int] = {}
-        for row in self._moments.waits:
+        for row in self._timed.waits:
             place = self._place(row)
             start_ns = max(row["t_ns"], ends.get(place, row["t_ns"]))
             if row["end_ns"] > start_ns:
@@ -128,15 +129,15 @@ class _Events:
                 yield _event("X", name, *place, start_ns, args) | {"dur": length_us, "cat": "wait"}
 
     def _collections(self) -> Iterator[Event]:
-        for row in self._moments.collections:
+        for row in self._timed.collections:
             args = {"collections": row["collections"]}
             name = f"garbage collection, generation {row['generation']}"
             yield _event("i", name, *self._place(row), row["t_ns"], args) | {"s": "t", "cat": "gc"}
 
     def _marks(self) -> Iterator[Event]:
-        """Over a whole process: a slice that may overlap others, or a moment."""
-        pids = {each.pid: self._pids[each.id] for each in self._moments.processes.values()}
-        for number, row in enumerate(self._moments.marks):
+        """The user's marks, for a whole process: asynchronous slices, or instants if they have no end."""
+        pids = {each.pid: self._pids[each.id] for each in self._timed.processes.values()}
+        for number, row in enumerate(self._timed.marks):
             pid, start_ns = pids.get(row["pid"], min(pids.values(), default=0)), round(row["t_s"] * 1e9)
             name = f"{plain(row['what'] or 'mark')}: {plain(row['text'])}"
             if row["end_s"] is None:
@@ -147,20 +148,20 @@ class _Events:
             yield _event("e", name, pid, t_ns=end_ns) | {"id": number, "cat": "mark"}
 
     def _place(self, row: Row) -> tuple[int, int]:
-        """Pid and tid of a row; 0 for what the trace does not describe."""
-        thread: ExportedThread | None = self._moments.threads.get(row["thread"])
+        """Pid and tid of a row; pid 0 if the trace does not describe the thread."""
+        thread: ExportedThread | None = self._timed.threads.get(row["thread"])
         return (self._pids[thread.process.id], thread.tid) if thread else (0, row["thread"] or 0)
 
     def _stack(self, stack: int | None) -> list[str]:
-        """The frames, the innermost first."""
+        """The frames of a stack as text, the innermost first."""
         frames = self._stacks.of(self._trace_stacks.index(stack, None, None, None))
         return [f"{f.function} ({f.file}:{f.line})" if f.file else f.function for f in reversed(frames)]
 
 
-def _pids(moments: TimedEvents, number: int) -> dict[int, int]:
-    """A pid for each image: its own, or one made from it where another image or trace has that already."""
+def _pids(timed: TimedEvents, number: int) -> dict[int, int]:
+    """A pid for each process image: its own, or one derived from it if another image or trace already has that pid."""
     found: dict[int, int] = {}
-    for process in moments.processes.values():
+    for process in timed.processes.values():
         pid = process.pid + (number - 1) * _PIDS_PER_TRACE
         while pid in found.values():
             pid += 1_000_000

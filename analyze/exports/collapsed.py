@@ -1,17 +1,17 @@
-"""Collapsed stacks: a line for each stack, frames from the outermost on, then a whole number.
+"""Collapsed stacks: one line for each stack, with its frames from the outermost to the innermost, and an integer.
 
-Read by flamegraph.pl, inferno, speedscope and others. Times are in microseconds, sizes in bytes.
+flamegraph.pl, inferno, speedscope and others read them. Times are in microseconds, sizes in bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .profile import METRICS, Frame, Profile, Whole
+from .profile import METRICS, Frame, Profile, Rounder
 
 
 def collapsed(profile: Profile, metric: str) -> bytes:
-    """The stacks of one metric; those that round to nothing are left out."""
+    """The stacks of one metric, as text in UTF-8; stacks whose value rounds to 0 are left out."""
     return "".join(_lines(profile, metric)).encode("utf-8", "backslashreplace")
 
 
@@ -20,9 +20,9 @@ def _lines(profile: Profile, metric: str) -> Iterator[str]:
     for each in profile.values.get(metric, []):
         sums[each.stack] = sums.get(each.stack, 0) + each.value
     names = [_name(frame) for frame in profile.stacks.frames]
-    whole = Whole(1e-3 if METRICS[metric].unit == "nanoseconds" else 1.0)
+    rounder = Rounder(1e-3 if METRICS[metric].unit == "nanoseconds" else 1.0)
     for stack, value in sums.items():
-        if count := whole.of(value):
+        if count := rounder.round(value):
             yield f"{';'.join(names[index] for index in profile.stacks.stacks[stack])} {count}\n"
 
 

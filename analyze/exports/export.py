@@ -1,4 +1,4 @@
-"""The export formats by name, and what each can hold."""
+"""The export formats by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .speedscope import speedscope
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be exported. ``metrics``: None = all that were recorded, where the format can hold several."""
+    """An export request. ``metrics``: None = all that were recorded, if the format can hold several."""
 
     paths: Sequence[Path]
     selection: Selection
@@ -28,7 +28,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Export:
-    """An export: the contents of the file; ``missing`` names the metrics that were asked for and not recorded."""
+    """An export: the contents of the file. ``missing``: requested metrics that were not recorded."""
 
     contents: bytes
     missing: list[str]
@@ -36,7 +36,7 @@ class Export:
 
 @dataclass(frozen=True)
 class Format:
-    """A format. ``metrics``: how many it takes with --metric: none, one or many."""
+    """An export format. ``metrics``: how many metrics it accepts with --metric: none, one or many."""
 
     make: Callable[[Asked], Export]
     metrics: str
@@ -74,7 +74,7 @@ def _chrome(asked: Asked) -> Export:
     return Export(chrome(asked.paths, asked.selection), [])
 
 
-#: Every format, in the order of the help.
+#: Every format, in the order of the help text.
 FORMATS: dict[str, Format] = {
     "collapsed": Format(_collapsed, "one"),
     "speedscope": Format(_of_profile(speedscope, by_time=True), "many"),

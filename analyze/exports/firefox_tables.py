@@ -1,4 +1,4 @@
-"""The tables of a processed Firefox profile: columns as lists, rows by index."""
+"""The tables of a processed Firefox profile. A table is a dict of columns, whose rows are referred to by index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIBRARY = 1  #: type of a resource
 
 Table = dict[str, Any]
 
-#: Index of a frame's category by its kind; the grey one is what nothing else says.
+#: Index of a frame's category by its kind; grey is the default.
 _CATEGORY = {"python": 0, "native": 1, "note": 2}
 GREY = 3
 CATEGORIES: list[Table] = [
@@ -54,8 +54,11 @@ MARKER_SCHEMAS = [
 
 
 def gpu_display(label: str, is_memory: bool) -> Table:
-    """How a track of a GPU is drawn: time as a share, in percent, memory as it stands. Version 62 of the format has it;
-    the profiler keeps what an older file says, and without it would call every memory track "Memory"."""
+    """How a track of a GPU is drawn: utilization in percent, or memory in bytes.
+
+    The field belongs to version 62 of the format, but the profiler keeps it in older files. Without it, every memory track is
+    labelled "Memory".
+    """
     kinds = (
         {"accumulated": "at this time", "count-range": "memory range in graph"}
         if is_memory
@@ -70,7 +73,7 @@ def gpu_display(label: str, is_memory: bool) -> Table:
 
 
 class SharedTables:
-    """What all threads refer to: texts, sources, functions, frames, and stacks as trees."""
+    """The tables that all threads refer to: strings, sources, functions, frames, and stacks as a tree."""
 
     def __init__(self, stacks: Stacks) -> None:
         self.libs: list[Table] = []
@@ -83,11 +86,11 @@ class SharedTables:
         self._known: list[int | None] = []
 
     def text(self, text: str) -> int:
-        """The index of a text."""
+        """The index of a string."""
         return self._texts.setdefault(text, len(self._texts))
 
     def stack(self, index: int) -> int | None:
-        """The node of a stack's innermost frame, by the stack's index in the profile."""
+        """The index of the stack in the stack table (its innermost frame), by its index in the profile; None = empty."""
         while len(self._known) <= index:
             node: int | None = None
             for frame in self._stacks.stacks[len(self._known)]:
@@ -96,7 +99,7 @@ class SharedTables:
         return self._known[index]
 
     def document(self) -> Table:
-        """The tables, as ``profile.shared``."""
+        """The tables, for ``profile.shared``."""
         frames = self._stacks.frames
         functions = [self._function(frame) for frame in frames]
         tables: Table = {
@@ -165,9 +168,9 @@ def _table(**columns: list[Any]) -> Table:
 
 @dataclass
 class ThreadTables:
-    """Samples, allocations and markers of a thread, as they come; ordered by time at the end.
+    """Samples, allocations and markers of a thread in order of arrival; :meth:`document` sorts them by time.
 
-    ``span_ns``: from when to when the thread was looked at.
+    ``span_ns``: start and end of the thread's life within the selection.
     """
 
     thread: ExportedThread
@@ -178,23 +181,23 @@ class ThreadTables:
     _addresses: int = 0
 
     def sample(self, t_ns: int, stack: int | None, weight_ns: int) -> None:
-        """CPU time. The profiler divides by the time between samples, so no two have the same."""
+        """Adds CPU time. The profiler divides by the time between samples, so times are made distinct."""
         last_ns = self._samples[-1][0] if self._samples else t_ns - 1
         self._samples.append((max(t_ns, last_ns + 1), stack, weight_ns))
 
     def block(self, t_ns: int, stack: int | None, size: int, freed_ns: int | None, free_stack: int | None) -> None:
-        """A block, and its end (None = none)."""
+        """Adds an allocated block, and its free if ``freed_ns`` is not None."""
         self._addresses += 16
         self._blocks.append((t_ns, self._addresses, stack, size))
         if freed_ns is not None:
             self._blocks.append((freed_ns, self._addresses, free_stack, -size))
 
     def marker(self, name: int, t_ns: int, end_ns: int | None, data: Table) -> None:
-        """Something at a moment, or until ``end_ns``."""
+        """Adds a marker at an instant, or for an interval if ``end_ns`` is not None."""
         self._markers.append((t_ns, name, end_ns, data))
 
     def document(self) -> Table:
-        """The thread, as an element of ``profile.threads``."""
+        """The thread, for ``profile.threads``."""
         thread, process = self.thread, self.thread.process
         document: Table = {
             "name": f"{process.name}, {thread.name}" if thread.is_main else thread.name,
@@ -224,7 +227,7 @@ class ThreadTables:
         return table | {"weightType": "tracing-ms"}
 
     def _framed_samples(self) -> list[tuple[int, int | None, int]]:
-        """With an empty sample at the start and one at the end, which bound the time that the profiler shows."""
+        """The samples with an empty one before and after them: these bound the time range that the profiler shows."""
         first_ns, last_ns = self.span_ns
         if self._samples:
             first_ns, last_ns = min(first_ns, self._samples[0][0] - 1), max(last_ns, self._samples[-1][0] + 1)

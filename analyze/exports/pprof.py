@@ -1,4 +1,4 @@
-"""pprof's profile.proto, compressed: every metric as a column of values, for `go tool pprof` and its relatives.
+"""pprof's profile.proto, compressed with gzip: every metric is a column of values. For ``go tool pprof`` and others.
 
 Field numbers are those of https://github.com/google/pprof/blob/main/proto/profile.proto. Times are in nanoseconds.
 """
@@ -19,25 +19,26 @@ from .text import plain
 _SAMPLE_TYPE, _SAMPLE, _MAPPING, _LOCATION, _FUNCTION, _STRING = range(1, 7)
 _TIME_NANOS, _DURATION_NANOS, _COMMENT, _DEFAULT_SAMPLE_TYPE = 9, 10, 13, 14
 
-#: A column of values: the metric, and the part of it that it holds (None = all).
+#: A column of values: the metric, and the part of it (None = the whole).
 Column = tuple[str, str | None]
 _CPU_PARTS = ("python", "native", "system")
-#: What tells samples apart beside their stack: trace, process, thread.
+#: The identity of a sample: trace, process, thread and stack.
 Key = tuple[int, int, int, int]
 
 
 @dataclass
 class Strings:
-    """The string table; the first one is empty."""
+    """The string table; its first entry is the empty string."""
 
     texts: dict[str, int] = field(default_factory=lambda: {"": 0})
 
     def index(self, text: str) -> int:
+        """The index of ``text``, which is added if it is new."""
         return self.texts.setdefault(text, len(self.texts))
 
 
 def pprof(profile: Profile) -> bytes:
-    """The file. The same trace gives the same bytes."""
+    """The contents of the file. The same traces give the same bytes."""
     return gzip.compress(b"".join(_messages(profile)), mtime=0)
 
 
@@ -51,12 +52,12 @@ def _messages(profile: Profile) -> Iterator[bytes]:
         labels = {"process": process, "thread": thread} | ({"trace": trace} if len(profile.traces) > 1 else {})
         yield chunk(_SAMPLE, packed(1, locations) + packed(2, values) + _labels(labels, strings))
     yield from _places(profile.stacks.frames, strings, title(profile))
-    yield from _facts(profile, strings)
+    yield from _metadata(profile, strings)
     yield from (chunk(_STRING, text.encode("utf-8", "backslashreplace")) for text in strings.texts)
 
 
 def _columns(profile: Profile) -> list[Column]:
-    """CPU time by its parts too. The first one is what pprof shows unless told."""
+    """The columns: one for each metric, and those of the parts of CPU time. pprof shows the first one by default."""
     found: list[Column] = []
     for metric in profile.values:
         found += [(metric, None)]
@@ -65,7 +66,7 @@ def _columns(profile: Profile) -> list[Column]:
 
 
 def _column_name(metric: str, part: str | None) -> str:
-    """Names that are words: pprof makes options of them."""
+    """The name of a column, as an identifier: pprof uses it as a command-line option."""
     return (f"{metric}_{part}" if part else metric).replace("-", "_")
 
 
@@ -105,12 +106,12 @@ def _places(frames: list[Frame], strings: Strings, program: str) -> Iterator[byt
 
 
 def _system_name(name: int, kind: str) -> bytes:
-    """The linker's name, of native functions alone: where it is there, pprof takes C++ apart, and ``<module>`` for C++."""
+    """The linker's name, for native functions only: pprof demangles it as C++, and would take ``<module>`` for a template."""
     return number(3, name) if kind == "native" else b""
 
 
-def _facts(profile: Profile, strings: Strings) -> Iterator[bytes]:
-    """When it was recorded, for how long, and what was lost."""
+def _metadata(profile: Profile, strings: Strings) -> Iterator[bytes]:
+    """Start, duration and losses of the recordings."""
     started_ns = [_started_ns(trace.started_at) for trace in profile.traces]
     yield number(_TIME_NANOS, min(started_ns, default=0))
     yield number(_DURATION_NANOS, round(sum(trace.wall_s or 0.0 for trace in profile.traces) * 1e9))
@@ -122,7 +123,7 @@ def _facts(profile: Profile, strings: Strings) -> Iterator[bytes]:
 
 
 def _started_ns(started_at: str | None) -> int:
-    """Nanoseconds since 1970; 0 for what is no time."""
+    """Nanoseconds since 1970; 0 if the text is not a time."""
     try:
         return round(datetime.fromisoformat(started_at or "").timestamp() * 1e6) * 1000
     except (ValueError, OverflowError):

@@ -1,7 +1,7 @@
-"""What exports are made of: whole stacks with their values, as whole numbers that add up to the report's totals.
+"""Reads profiles for exports: full stacks with values, which are integers that add up to the report's totals.
 
-Stacks hold all frames, library code too. Below the Python frames stands what ran there: a function of a library, the
-kernel, or what a thread waited for.
+Stacks hold all frames, including library code. Below the Python frames is one frame for the code that ran there: a function
+of a library, the kernel, or the reason of a wait.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from .text import plain
 if TYPE_CHECKING:
     from ..trace.connection import Connection
 
-#: What is computed once a trace: exports read each metric by itself.
+#: Views that are computed once for each trace, because each metric is read by a separate query.
 TABLES = REPORT_TABLES | {"charged_ticks"}
 
 
 @dataclass(frozen=True)
 class Metric:
-    """What stacks are weighed by. ``unit``: nanoseconds or bytes; ``scale``: units in one of the query's."""
+    """A metric of stacks. ``unit``: nanoseconds or bytes; ``event``: the sampler that has to be on."""
 
     name: str
     title: str
@@ -36,10 +36,11 @@ class Metric:
 
     @property
     def scale(self) -> float:
+        """The factor from the query's values (seconds or bytes) to ``unit``."""
         return 1e9 if self.unit == "nanoseconds" else 1.0
 
 
-#: Every metric by its name on the command line; ``event``: the sampler that has to be on.
+#: Every metric by its name on the command line.
 METRICS = {
     each.name: each
     for each in (
@@ -51,7 +52,7 @@ METRICS = {
     )
 }
 
-#: In place of the frames of samples that have none.
+#: The frame of samples without a Python stack.
 NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
 _PARTS = {
@@ -64,7 +65,7 @@ _PARTS = {
 
 
 class Frame(NamedTuple):
-    """A frame. ``kind``: python, native, or note (no code: the kernel, a wait, what is missing); lines: 0 = none."""
+    """A frame. ``kind``: python, native, or note (the kernel, a wait, or missing frames). Lines: 0 = none."""
 
     function: str
     file: str
@@ -74,7 +75,7 @@ class Frame(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What a stack (index into ``Profile.stacks.stacks``) cost, in the metric's unit; ``t_ns`` is 0 in sums."""
+    """The value of a stack in the metric's unit. ``stack``: index into ``Profile.stacks.stacks``; ``t_ns``: 0 in sums."""
 
     trace: int
     t_ns: int
@@ -87,7 +88,7 @@ class Value(NamedTuple):
 
 @dataclass
 class Stacks:
-    """Frames, and stacks as indices of frames, outermost first; each kept once over all traces."""
+    """Frames, and stacks as indices of frames from the outermost; each is stored once for all traces."""
 
     frames: list[Frame] = field(default_factory=list)
     stacks: list[tuple[int, ...]] = field(default_factory=list)
@@ -114,7 +115,7 @@ class Stacks:
 
 
 class TraceStacks:
-    """The stacks of one opened trace by its own ids."""
+    """The stacks of one opened trace by the trace's own ids."""
 
     def __init__(self, connection: Connection, stacks: Stacks) -> None:
         self._stacks = stacks
@@ -127,7 +128,7 @@ class TraceStacks:
         self._known: dict[tuple[object, ...], int] = {}
 
     def index(self, stack: int | None, part: str | None, library: str | None, symbol: str | None) -> int:
-        """The index of a stack with what ran below it."""
+        """The index of a stack together with the frame below it (see :func:`_below`)."""
         key = (stack, part, library, symbol)
         if key not in self._known:
             frames = [*self._python(stack), *_below(part, library, symbol)]
@@ -153,14 +154,14 @@ def _below(part: str | None, library: str | None, symbol: str | None) -> list[Fr
     return [_note(_PARTS[part])] if part in _PARTS else []
 
 
-class Whole:
-    """Makes whole numbers of fractions, one after the other, so that their sum stays that of the fractions."""
+class Rounder:
+    """Rounds a series of fractions to integers whose sum stays within 1 of the sum of the fractions."""
 
     def __init__(self, scale: float) -> None:
         self._scale, self._sum, self._given = scale, 0.0, 0
 
-    def of(self, value: float) -> int:
-        """The whole number for the next ``value``, in units of 1 / scale; its error is carried to the next."""
+    def round(self, value: float) -> int:
+        """The integer for the next ``value``, multiplied by the scale; the rounding error is carried over to the next one."""
         self._sum += value * self._scale
         given = round(self._sum) - self._given
         self._given += given
@@ -169,7 +170,7 @@ class Whole:
 
 @dataclass(frozen=True)
 class Profile:
-    """The selection of all traces. ``values`` by metric: sums by thread and stack, or samples in order of time."""
+    """The selected samples of all traces. ``values`` by metric: sums by thread and stack, or samples in order of time."""
 
     traces: list[TraceInfo]
     stacks: Stacks
@@ -179,33 +180,33 @@ class Profile:
 def read_profile(
     paths: Sequence[Path], selection: Selection, metrics: Iterable[str] | None = None, by_time: bool = False
 ) -> Profile:
-    """The metrics (None = those that were recorded) of the traces at ``paths``, read one at a time.
+    """Reads ``metrics`` (names; None = all that were recorded) of the traces at ``paths``.
 
-    Raises the errors of :func:`open_traces`.
+    ``by_time``: single samples in order of time instead of sums. Raises the errors of :func:`open_traces`.
     """
     profile = Profile([], Stacks(), {})
-    wholes = {name: Whole(metric.scale) for name, metric in METRICS.items()}
+    rounders = {name: Rounder(metric.scale) for name, metric in METRICS.items()}
     for index, path in enumerate(paths, start=1):
         with open_traces([path], selection, TABLES) as traces:
             profile.traces.append(trace_info(traces))
             stacks = TraceStacks(traces.connection, profile.stacks)
             for name in recorded(profile.traces[-1]) if metrics is None else metrics:
-                values = trace_values(traces.connection, name, stacks, index, wholes[name], by_time)
+                values = trace_values(traces.connection, name, stacks, index, rounders[name], by_time)
                 profile.values.setdefault(name, []).extend(values)
     return profile
 
 
 def recorded(info: TraceInfo) -> list[str]:
-    """The metrics whose sampler was on."""
+    """The names of the metrics whose sampler was on."""
     return [name for name, metric in METRICS.items() if info.events[metric.event] is not None]
 
 
 def trace_values(
-    connection: Connection, metric: str, stacks: TraceStacks, trace: int, whole: Whole, by_time: bool
+    connection: Connection, metric: str, stacks: TraceStacks, trace: int, rounder: Rounder, by_time: bool
 ) -> Iterator[Value]:
-    """The values of a metric in the one opened trace, which is given the number ``trace``."""
+    """The values of a metric in the one opened trace, which gets the number ``trace``; ``rounder`` makes them integers."""
     query = "metric_events" if by_time else "metric_sums"
     for *moment, process, thread, stack, part, library, symbol, value in queries.run(connection, query, metric=metric):
         index = stacks.index(stack, part, library, symbol)
         t_ns = moment[0] if moment else 0
-        yield Value(trace, t_ns, process or 0, thread or 0, index, part, whole.of(value))
+        yield Value(trace, t_ns, process or 0, thread or 0, index, part, rounder.round(value))

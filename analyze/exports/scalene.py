@@ -1,7 +1,8 @@
 """Scalene's own JSON, for ``scalene view``: the report's lines and functions under Scalene's names.
 
-Percentages are of all CPU time, so what no line of the user's spent is what is missing to 100. Memory is in MiB. What a
-trace does not hold (tasks that waited at one moment) is 0, because the format has no other way to say so.
+Percentages are of all CPU time, so lines add up to less than 100 if library code used CPU time by itself. Memory is in MiB.
+Figures that a trace does not hold (such as the number of tasks that waited at one time) are 0, because the format has no
+null.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from typing import Any
 from ..report.report import build_report
 from ..results.report import Line, Report
 from ..trace.selection import Selection
-from .profile import NO_STACK, Frame, Profile, Whole, read_profile
-from .scalene_figures import Beside, figures_beside
+from .profile import NO_STACK, Frame, Profile, Rounder, read_profile
+from .scalene_figures import ExtraFigures, extra_figures
 from .text import json_bytes, plain
 
 _MIB = 1_048_576
@@ -25,13 +26,13 @@ Row = dict[str, Any]
 
 
 def scalene(paths: Sequence[Path], selection: Selection) -> bytes:
-    """The document. Raises the errors of :func:`open_traces`."""
+    """The contents of the file. Raises the errors of :func:`open_traces`."""
     report = build_report(paths, selection)
-    beside = figures_beside(paths, selection, report)
-    return json_bytes(_document(report, read_profile(paths, selection, _STACK_METRICS), beside))
+    extra = extra_figures(paths, selection, report)
+    return json_bytes(_document(report, read_profile(paths, selection, _STACK_METRICS), extra))
 
 
-def _document(report: Report, profile: Profile, beside: Beside) -> Row:
+def _document(report: Report, profile: Profile, extra: ExtraFigures) -> Row:
     first, totals = report.traces[0], report.totals
     words = [plain(word) for word in first.command or []]
     program = words[0] if words else plain(first.path)
@@ -41,7 +42,7 @@ def _document(report: Report, profile: Profile, beside: Beside) -> Row:
     return {
         "alloc_samples": sum(trace.events["alloc"] or 0 for trace in report.traces),
         "args": words,
-        "async_profile": beside.has_tasks,
+        "async_profile": extra.has_tasks,
         "combined_stacks": _combined_stacks(profile),
         "combined_stacks_timeline": [],
         "elapsed_time_sec": sum(trace.wall_s or 0.0 for trace in report.traces),
@@ -50,7 +51,7 @@ def _document(report: Report, profile: Profile, beside: Beside) -> Row:
         "entrypoint_dir": program.rpartition("/")[0],
         "filename": program,
         "program": program,
-        "files": {plain(file): _file(file, lines, report, beside) for file, lines in _by_file(report.lines).items()},
+        "files": {plain(file): _file(file, lines, report, extra) for file, lines in _by_file(report.lines).items()},
         "gpu": has_gpu,
         "gpu_device": "GPU" if has_gpu else "",
         "growth_rate": _growth_percent(report),
@@ -74,8 +75,8 @@ def _by_file(lines: Iterable[Line]) -> dict[str, list[Line]]:
     return found
 
 
-def _file(file: str, lines: list[Line], report: Report, beside: Beside) -> Row:
-    """Every line that the trace has the text of, or a figure for."""
+def _file(file: str, lines: list[Line], report: Report, extra: ExtraFigures) -> Row:
+    """The entry of a file: every line whose text is in the trace, or that has figures."""
     figures = {line.line: line for line in lines if line.line is not None}
     source = report.sources.get(file, [])
     source = source[:-1] if source and not source[-1] else source
@@ -84,10 +85,10 @@ def _file(file: str, lines: list[Line], report: Report, beside: Beside) -> Row:
     functions = [each for each in report.functions if each.file == file and (each.first_line or 0) > 0]
     leaks = [leak for leak in report.leaks or [] if leak.file == file]
     return {
-        "functions": [_row(f, f.first_line or 1, plain(f.function or "?"), report, beside) for f in functions],
+        "functions": [_row(f, f.first_line or 1, plain(f.function or "?"), report, extra) for f in functions],
         "imports": [],
         "leaks": {str(leak.line): _leak(leak.probability, leak.bytes_per_s) for leak in leaks},
-        "lines": [_line(figures.get(number), number, texts.get(number, ""), report, beside) for number in numbers],
+        "lines": [_line(figures.get(number), number, texts.get(number, ""), report, extra) for number in numbers],
         "percent_cpu_time": min(sum(line.cpu_percent or 0.0 for line in lines), 100.0),
     }
 
@@ -96,14 +97,14 @@ def _leak(probability: float, bytes_per_s: float) -> Row:
     return {"likelihood": probability, "velocity_mb_s": max(bytes_per_s, 0.0) / _MIB}
 
 
-def _line(figures: Line | None, number: int, text: str, report: Report, beside: Beside) -> Row:
+def _line(figures: Line | None, number: int, text: str, report: Report, extra: ExtraFigures) -> Row:
     regions = ("start_region_line", "end_region_line", "start_outermost_loop", "end_outermost_loop")
     first = max(figures.first_line or 0, 0) if figures is not None else 0
-    row = _row(figures, number, f"{text}\n", report, beside) | dict.fromkeys(regions, number)
+    row = _row(figures, number, f"{text}\n", report, extra) | dict.fromkeys(regions, number)
     return row | {"start_function_line": first, "end_function_line": number if first else 0}
 
 
-def _row(figures: Line | None, number: int, text: str, report: Report, beside: Beside) -> Row:
+def _row(figures: Line | None, number: int, text: str, report: Report, extra: ExtraFigures) -> Row:
     """The fields that lines and functions share; a line without samples has zeros."""
     known = figures or Line(None, None, None, None)
     peak_mb = max([known.live_at_peak_bytes or 0, *(size for _, size in known.trend or [])]) / _MIB
@@ -121,7 +122,7 @@ def _row(figures: Line | None, number: int, text: str, report: Report, beside: B
         "memory_samples": [[t_s * 1e9, size / _MIB] for t_s, size in known.trend or []],
         "n_gpu_percent": min(known.gpu_percent or 0.0, 100.0),
         "n_gpu_peak_memory_mb": (known.gpu_peak_bytes or 0) / _MIB,
-        **beside.row(known, report),
+        **extra.row(known, report),
     }
 
 
@@ -139,12 +140,12 @@ def _cpu(known: Line, report: Report) -> Row:
 
 
 def _share(part: float | None, whole: float | None) -> float:
-    """0 to 1; 0 where either is not known."""
+    """``part`` / ``whole``, 0 to 1; 0 if either is unknown."""
     return min(max(part / whole, 0.0), 1.0) if part and whole and whole > 0 else 0.0
 
 
 def _mean_bytes(line: Line) -> float:
-    """Mean over the time of the line's trend, which goes straight from point to point."""
+    """The mean of the line's trend over time, with straight lines between its points."""
     points = line.trend or []
     span_s = points[-1][0] - points[0][0] if points else 0.0
     area = sum((later[0] - point[0]) * (later[1] + point[1]) / 2 for point, later in pairwise(points))
@@ -152,7 +153,7 @@ def _mean_bytes(line: Line) -> float:
 
 
 def _growth_percent(report: Report) -> float:
-    """How much of its peak the footprint grew from first to last."""
+    """The growth of the footprint from first to last, in percent of its peak."""
     sizes = [size for _, size in report.timeline or []]
     return 100 * (sizes[-1] - sizes[0]) / max(sizes) if sizes and max(sizes) > 0 else 0.0
 
@@ -165,7 +166,7 @@ def _started_s(started_at: str | None) -> float:
 
 
 def _stacks(profile: Profile) -> list[Any]:
-    """CPU time by the Python part of each stack, in seconds."""
+    """CPU time in seconds by the Python frames of each stack."""
     found: dict[tuple[Frame, ...], Row] = {}
     for each in profile.values["cpu"]:
         frames = tuple(frame for frame in profile.stacks.of(each.stack) if frame.kind == "python")
@@ -177,20 +178,20 @@ def _stacks(profile: Profile) -> list[Any]:
 
 
 def _combined_stacks(profile: Profile) -> list[Any]:
-    """CPU time by whole stack, in milliseconds."""
-    whole = Whole(1e-6)
+    """CPU time in milliseconds by full stack."""
+    rounder = Rounder(1e-6)
     sums = _sums(profile, "cpu")
-    weighed = [(stack, whole.of(value)) for stack, value in sums.items()]
+    weighed = [(stack, rounder.round(value)) for stack, value in sums.items()]
     return [[_frames(profile, stack), count] for stack, count in weighed if count]
 
 
 def _memory_stacks(profile: Profile) -> list[Any]:
-    """What was alive at the peak by whole stack, in MiB."""
+    """Memory in MiB that was alive at the peak, by full stack."""
     return [[_frames(profile, stack), size / _MIB] for stack, size in _sums(profile, "live-at-peak").items() if size]
 
 
 def _without_python(profile: Profile) -> int:
-    """Bytes that threads without a Python stack allocated."""
+    """Bytes that were allocated without a Python stack."""
     stacks = profile.stacks
     return sum(v.value for v in profile.values["allocated"] if stacks.of(v.stack)[0].function == NO_STACK)
 

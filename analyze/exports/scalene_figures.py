@@ -1,4 +1,4 @@
-"""What Scalene's rows hold beside the report's figures: how many allocations, cores in use, and tasks of asyncio."""
+"""Figures of Scalene's rows that the report does not have: numbers of allocations, cores in use, asyncio tasks."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from .text import plain
 _MIB = 1_048_576
 #: A line by file and number, a function by file, name and first line.
 Key = tuple[Any, ...]
-#: Names of tasks on a line, at most: as many as Scalene keeps.
+#: The most task names of a line, as in Scalene.
 _MOST_NAMES = 100
 
 
 @dataclass(frozen=True)
-class Beside:
-    """By key: allocations (estimated), names of the tasks that were suspended there, and GPU memory in bytes (the mean of
-    its looks, over all traces). ``coroutines``: functions by key."""
+class ExtraFigures:
+    """By key: ``mallocs`` (estimated number of allocations), ``tasks`` (names of tasks that were suspended there), and
+    ``gpu_bytes`` (mean GPU memory over the observations of all traces). ``coroutines``: keys of functions."""
 
     cpus: int = 1
     has_tasks: bool = False
@@ -37,7 +37,7 @@ class Beside:
     gpu_bytes: dict[Key, float] = field(default_factory=dict)
 
     def row(self, known: Line, report: Report) -> dict[str, Any]:
-        """The fields of a row."""
+        """The additional fields of a row."""
         key = key_of(known)
         own_s = (known.cpu_s or 0.0) - (known.parallel_native_s or 0.0)
         cores = (known.cpu_s or 0.0) / own_s if own_s > 0 else 0.0
@@ -53,16 +53,16 @@ class Beside:
 
 
 def key_of(known: Line) -> Key:
-    """What a row is known by."""
+    """The key of a line or function."""
     if isinstance(known, Function):
         return known.file, known.function, known.first_line
     return known.file, known.line
 
 
-def figures_beside(paths: Sequence[Path], selection: Selection, report: Report) -> Beside:
-    """The figures of the traces that ``report`` is about. Raises the errors of :func:`open_traces`."""
+def extra_figures(paths: Sequence[Path], selection: Selection, report: Report) -> ExtraFigures:
+    """The additional figures of the traces of ``report``. Raises the errors of :func:`open_traces`."""
     events = [trace.events for trace in report.traces]
-    found = Beside(_cpus(paths[0]), any(each.get("task") for each in events), _mallocs(paths, selection))
+    found = ExtraFigures(_cpus(paths[0]), any(each.get("task") for each in events), _mallocs(paths, selection))
     if report.totals.gpu_peak_bytes:
         found.gpu_bytes.update(_gpu_bytes(paths, selection))
     if found.has_tasks:
@@ -73,8 +73,8 @@ def figures_beside(paths: Sequence[Path], selection: Selection, report: Report) 
 
 def _cpus(path: Path) -> int:
     with open_traces([path]) as traces:
-        told = settings(traces.connection).get("cpu_count") or ""
-    return max(int(told), 1) if told.isascii() and told.isdigit() and len(told) < 9 else 1
+        text = settings(traces.connection).get("cpu_count") or ""
+    return max(int(text), 1) if text.isascii() and text.isdigit() and len(text) < 9 else 1
 
 
 def _mallocs(paths: Sequence[Path], selection: Selection) -> dict[Key, int]:
@@ -85,7 +85,7 @@ def _mallocs(paths: Sequence[Path], selection: Selection) -> dict[Key, int]:
 
 
 def _gpu_bytes(paths: Sequence[Path], selection: Selection) -> dict[Key, float]:
-    """The mean of the traces' means."""
+    """Mean GPU memory by key: the mean of the traces' means."""
     found: dict[Key, list[float]] = {}
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
@@ -96,7 +96,7 @@ def _gpu_bytes(paths: Sequence[Path], selection: Selection) -> dict[Key, float]:
     return {key: sum(means) / len(means) for key, means in found.items()}
 
 
-def _add(found: Beside, task: TaskRow) -> None:
+def _add(found: ExtraFigures, task: TaskRow) -> None:
     for key in ((task.file, task.line), (task.file, task.function, task.first_line)):
         found.tasks.setdefault(key, set()).add(plain(task.name or "?"))
     found.coroutines.add((task.file, task.function, task.first_line))

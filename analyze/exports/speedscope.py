@@ -1,4 +1,4 @@
-"""speedscope's own JSON: a profile for each metric, its samples in order of time.
+"""speedscope's own JSON: one profile for each metric, with samples in order of time.
 
 The format is https://www.speedscope.app/file-format-schema.json. Times are in nanoseconds, sizes in bytes.
 """
@@ -15,7 +15,7 @@ SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
 
 def speedscope(profile: Profile) -> bytes:
-    """The document. Of metrics without samples there is no profile, unless there is none at all."""
+    """The contents of the file. Metrics without samples have no profile, unless all lack samples."""
     names = [name for name in profile.values if profile.values[name]] or list(profile.values)[:1]
     document = {
         "$schema": SCHEMA,
@@ -40,7 +40,7 @@ def _frame(frame: Frame) -> dict[str, Any]:
 
 
 def _profile(profile: Profile, metric: str) -> dict[str, Any]:
-    """Neighbours with the same stack are one sample; samples that round to nothing are left out."""
+    """The profile of a metric. Consecutive samples of one stack are merged; samples that round to 0 are left out."""
     weighed = [(stack, sum(each.value for each in run)) for stack, run in groupby(profile.values[metric], _stack)]
     weighed = [(stack, weight) for stack, weight in weighed if weight]
     return {

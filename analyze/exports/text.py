@@ -1,4 +1,4 @@
-"""Text out of a trace, made safe for the programs that read exports. They show it on terminals and in browsers."""
+"""Makes text of a trace safe for the programs that read exports, which show it on terminals and in browsers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def plain(text: str) -> str:
-    """``text`` with everything escaped that could move a cursor, change colours, break a line or reorder it."""
+    """``text`` with escapes for all characters that could move a cursor, change colours, break lines or reorder text."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(_plain_character(character) for character in text)
@@ -23,6 +23,6 @@ def _plain_character(character: str) -> str:
 
 
 def json_bytes(document: Any) -> bytes:
-    """``document`` as JSON in ASCII that may also stand inside HTML: no ``<`` and no ``>`` is left in it."""
+    """``document`` as JSON in ASCII without ``<`` and ``>``, so that it can be embedded in HTML."""
     text = json.dumps(document, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").encode("ascii")

@@ -1,6 +1,6 @@
-"""What happened when: processes, threads, waits, memory, GPUs, garbage collections and marks, for formats with a time axis.
+"""Reads the events of a trace in time, for formats with a time axis: waits, memory, GPUs, garbage collections, marks.
 
-Every trace counts time from its own start; in a file of several they lie on top of each other.
+Times of each trace count from its own start, so several traces in one file overlap.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class ExportedProcess:
-    """A process. ``key``: its pid as text, with more behind it where several images or traces have it."""
+    """A process image. ``key``: its pid as text, with a suffix or prefix if several images or traces have the same pid."""
 
     id: int
     pid: int
@@ -35,7 +35,7 @@ class ExportedProcess:
 
 @dataclass(frozen=True)
 class ExportedThread:
-    """A thread of a process; the first of a process is its main thread."""
+    """A thread of a process; the first thread of a process is its main thread."""
 
     id: int
     tid: int
@@ -48,8 +48,10 @@ class ExportedThread:
 
 @dataclass(frozen=True)
 class GpuTrack:
-    """What a process did with a device; the first one where it is not told by process. ``busy``: (from ns, to ns, ns that
-    kernels ran), one after the other; ``memory``: (ns, bytes from then on)."""
+    """The use of one device by one process; by the first process if the driver does not report processes.
+
+    ``busy``: intervals (from ns, to ns, ns in which kernels ran) that do not overlap. ``memory``: (ns, bytes until the next).
+    """
 
     process: ExportedProcess
     name: str
@@ -60,7 +62,7 @@ class GpuTrack:
 
 @dataclass(frozen=True)
 class TimedEvents:
-    """What happened in one trace. Rows are those of the queries of the same names; ``calls`` those of device_list."""
+    """The events of one trace. Rows are those of wait_list, collection_list, mark_list and, for ``calls``, device_list."""
 
     processes: dict[int, ExportedProcess]
     threads: dict[int, ExportedThread]
@@ -72,7 +74,7 @@ class TimedEvents:
 
 
 def read_timed_events(connection: Connection, trace: int, several: bool) -> TimedEvents:
-    """The moments of the one opened trace, which is given the number ``trace``; ``several``: it is not the only one."""
+    """The events of the one opened trace, which gets the number ``trace``; ``several``: the file holds other traces too."""
     rows = queries.rows(connection, "process_list")
     processes = _processes(rows, _series(connection), f"trace {trace}: " if several else "")
     threads = _threads(queries.rows(connection, "thread_list"), processes)
@@ -89,7 +91,7 @@ def read_timed_events(connection: Connection, trace: int, several: bool) -> Time
 
 
 def _gpus(connection: Connection, processes: dict[int, ExportedProcess]) -> list[GpuTrack]:
-    """A track for each process and device that anything is told of, but zero."""
+    """A track for each process and device with any nonzero sample."""
     rows, names = queries.rows(connection, "gpu_tracks"), _device_names(settings(connection).get("gpu_devices"))
     is_alone = len({row["device"] for row in rows}) < 2
     first = next(iter(processes.values()))
@@ -110,7 +112,7 @@ def _gpus(connection: Connection, processes: dict[int, ExportedProcess]) -> list
 
 
 def _add_busy(busy: list[tuple[int, int, int]], row: Row) -> None:
-    """Adds an interval; one that begins within the last goes on from its end, one that lies in it is part of it."""
+    """Adds an interval. One that overlaps the last begins at its end; one inside of the last is merged into it."""
     last_ns = busy[-1][1] if busy else row["t_ns"]
     if row["end_ns"] > last_ns:
         busy.append((max(row["t_ns"], last_ns), row["end_ns"], row["busy_ns"]))
@@ -118,10 +120,10 @@ def _add_busy(busy: list[tuple[int, int, int]], row: Row) -> None:
         busy[-1] = (*busy[-1][:2], busy[-1][2] + row["busy_ns"])
 
 
-def _device_names(told: str | None) -> dict[int, str]:
-    """Names of the devices by their place."""
+def _device_names(setting: str | None) -> dict[int, str]:
+    """Names of the devices by index."""
     try:
-        devices = json.loads(told or "[]")
+        devices = json.loads(setting or "[]")
         return {place: plain(str(each["name"])) for place, each in enumerate(devices)}
     except (ValueError, RecursionError, TypeError, KeyError):
         return {}
@@ -158,7 +160,7 @@ def _ns(time_s: float | None) -> int:
 
 
 def _name(row: Row) -> str:
-    """The last part of the program's path, and its first argument: python3 app.py."""
+    """The name of the program and its first argument without folders, such as ``python3 app.py``."""
     words = row["command"] or [row["executable"] or "process"]
     return plain(" ".join(str(word).rpartition("/")[2] or str(word) for word in words[:2]))
 
@@ -166,9 +168,9 @@ def _name(row: Row) -> str:
 def _threads(rows: Sequence[Row], processes: dict[int, ExportedProcess]) -> dict[int, ExportedThread]:
     found: dict[int, ExportedThread] = {}
     known: set[int] = set()
-    told = [row for row in rows if row["process"] in processes and row["thread"] is not None]
+    described = [row for row in rows if row["process"] in processes and row["thread"] is not None]
     for row in sorted(
-        told, key=lambda row: (row["process"], row["tid"] != processes[row["process"]].pid, row["thread"])
+        described, key=lambda row: (row["process"], row["tid"] != processes[row["process"]].pid, row["thread"])
     ):
         process = processes[row["process"]]
         name = plain(row["name"]) if row["name"] else f"thread {row['thread']}"

@@ -1,4 +1,4 @@
-"""The pieces that the page cuts time into: a brush can choose any run of them."""
+"""The time bins of the page. A window of the page is a range of bins."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from ..report.timeline import Event
 
-#: Pieces of the time, at most. There are at least two fifths as many.
+#: The most bins of a page. Because widths are rounded up, a page has at least two fifths as many.
 MAX_BINS = 2_000
-#: Lengths are these, times a power of ten, so that the ends of a window are numbers that a person can type.
+#: Widths are these, times a power of ten, so that the edges of a window are short numbers that can be typed.
 _STEPS = (1, 2, 5)
-#: No shorter than this: half a tick at the shortest interval that anyone records with.
+#: The least width in ns: half a tick at the shortest usual sampling interval.
 _LEAST_NS = 10_000
 
 
 @dataclass(frozen=True)
 class Bins:
-    """``count`` pieces of ``width_ns`` each, from ``origin_ns`` (ns from the start of the recording) on."""
+    """``count`` bins of ``width_ns`` each, beginning at ``origin_ns`` (ns from the start of the recording)."""
 
     origin_ns: int
     width_ns: int
@@ -25,16 +25,16 @@ class Bins:
 
     @property
     def parameters(self) -> dict[str, int]:
-        """Parameters of the queries binned_*.sql."""
+        """The parameters of the queries binned_*.sql."""
         return {"origin_ns": self.origin_ns, "bin_ns": self.width_ns, "bins": self.count}
 
     def edge_ns(self, index: int) -> int:
-        """Where piece ``index`` begins."""
+        """The time at which bin ``index`` begins, in ns."""
         return self.origin_ns + index * self.width_ns
 
 
 def bins_for(from_ns: int, to_ns: int, most: int = MAX_BINS) -> Bins:
-    """At most ``most`` pieces that cover the time from ``from_ns`` to ``to_ns``; at least one."""
+    """One to ``most`` bins that cover the time from ``from_ns`` to ``to_ns``."""
     length_ns = max(to_ns - from_ns, 1)
     width_ns = next(width for width in _widths() if width * most >= length_ns)
     return Bins(from_ns, width_ns, -(-length_ns // width_ns))
@@ -48,9 +48,9 @@ def _widths() -> Iterator[int]:
 
 
 def highest(events: Sequence[Event], bins: Bins) -> list[Event]:
-    """The highest of the values that hold during each piece, and the first moment of it: (ns, bytes) by piece.
+    """The highest value during each bin, and the time at which it is first reached: (ns, bytes) by bin.
 
-    ``events`` are values that hold until the next, in order of time; 0 holds before the first.
+    ``events`` are values that hold until the next one, in order of time; the value before the first is 0.
     """
     found: list[Event] = []
     held, at = 0, 0

@@ -1,6 +1,6 @@
-"""The page about a comparison: the differences, both versions of the source beside each other, and the calls of each run.
+"""The page of a comparison: the differences, both versions of the source side by side, and the calls of each run.
 
-docs/design/html.md says what is in the document.
+docs/design/html.md describes the document.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from .encode import safe_json
 from .model import SCHEMA, Json, entry, made_by
 from .page import assemble
 
-#: What the page says of a line, in this order; names are numbers into a list of them.
+#: The columns of a line in the document; names (below) are stored as indices into a list.
 _LINE = ("status", "file", "function", "line", "source", "before_file", "before_function", "before_line", "before_source")  # fmt: skip
 _NAMES = ("status", "file", "function", "before_file", "before_function")
-#: What the page says of a change, in this order; what is unknown at the end is left out.
+#: The columns of a change in the document; trailing unknown ones are left out.
 _CHANGE = ("before", "after", "verdict", "ratio", "difference", "low", "high")
 _SIDES = ("before", "after")
 Runs = tuple[Sequence[Run], Sequence[Run]]
 
 
 def build_comparison(diff: Diff, runs: Runs, selection: Selection) -> str:
-    """The page about ``diff`` of these runs, whose traces are read once more. Raises the errors of ``open_traces``."""
+    """The page about ``diff`` of these runs, as HTML in ASCII. Reads their traces again. Raises the errors of ``open_traces``."""
     return assemble(safe_json(comparison_document(diff, runs, selection)))
 
 
 def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
-    """The document. Each run is an entry as in the page about a trace, with all of its time in one piece."""
+    """The document. Each run is an entry as in the page about a trace, with all of its time in one bin."""
     versions = version_of(aligned(runs[0])), version_of(aligned(runs[1]))
     per_second = diff.query["per_second"]
     return {
@@ -60,13 +60,13 @@ def comparison_document(diff: Diff, runs: Runs, selection: Selection) -> Json:
 
 
 def _calls(path: Path, selection: Selection) -> Json:
-    """What the page knows of a run; its sources are told once for both sides, and nobody asks for its threads."""
+    """The entry of a run, without the parts that the page of a comparison does not use."""
     with open_traces([path], selection, REPORT_TABLES) as traces:
         return entry(traces, selection, most=1) | {"sources": {}, "libraries": {}, "leaks": None}
 
 
 def _lines(lines: Sequence[LineChange], per_second: bool) -> Json:
-    """``lines``, a row each with its changes last, and the ``names`` in them, each once."""
+    """``lines``: a row for each line, with its changes last. ``names``: the distinct names in the rows."""
     names: dict[str | None, int] = {}
     rows = []
     for line in lines:
@@ -77,7 +77,7 @@ def _lines(lines: Sequence[LineChange], per_second: bool) -> Json:
             elif name in ("source", "before_source"):
                 row[place] = _cut(row[place], texts.MAX_LINE)
         if row[-1] == row[_LINE.index("source")]:
-            row[-1] = 0  # the same again
+            row[-1] = 0  # the same as the new text
         rows.append([*row, _changes(line.changes, per_second)])
     return {"names": list(names), "lines": rows}
 
@@ -87,7 +87,7 @@ def _cut(text: str | None, most: int) -> str | None:
 
 
 def _changes(changes: Changes, per_second: bool) -> Json:
-    """By measure, of what there is any of, the columns of ``_CHANGE``."""
+    """The columns of ``_CHANGE`` by measure; measures that are 0 on both sides are left out."""
     known = {name: change for name, change in changes.items() if change is not None}
     return {name: _change(change, per_second) for name, change in known.items() if change.before or change.after}
 
@@ -103,13 +103,13 @@ def _change(change: Change, per_second: bool) -> list[Any]:
 
 
 def _short(value: float) -> float | int:
-    """To six digits; whole numbers without a point."""
+    """``value`` rounded to six digits; integers without a decimal point."""
     found = float(f"{value:.6g}")
     return int(found) if found.is_integer() else found
 
 
 def _sources(lines: Iterable[LineChange], versions: tuple[Version, Version]) -> Json:
-    """``sources``: the text of both sides by file; ``files``: which file is which, and which lines stand side by side."""
+    """``sources``: the text of both sides by file. ``files``: pairs of files, and the lines that stand side by side."""
     sampled: list[dict[str, set[int]]] = [{}, {}]
     for line in lines:
         for places, file, number in zip(
@@ -126,7 +126,7 @@ def _sources(lines: Iterable[LineChange], versions: tuple[Version, Version]) -> 
 
 
 def _file_pairs(pairs: Pairs, sampled: Sequence[Mapping[str, set[int]]]) -> list[tuple[str | None, str | None]]:
-    """The files of both sides with a sample on either: each with the one that most of its lines are in."""
+    """Pairs of files with a sample on either side: each file with the one that has most of its lines."""
     counts: dict[tuple[str, str], int] = {}
     for (old, _), (new, _) in pairs.items():
         counts[old, new] = counts.get((old, new), 0) + 1
@@ -142,7 +142,7 @@ def _file_pairs(pairs: Pairs, sampled: Sequence[Mapping[str, set[int]]]) -> list
 
 
 def _pieces(version: Version, side: int, files: Sequence[tuple[str | None, str | None]]) -> Json:
-    """The text of a side: the whole of each file, or what surrounds its lines where there is too much."""
+    """The text of a side: whole files, or excerpts around lines with samples if the files are too large."""
     wanted = {names[side] for names in files}
     lines: dict[str, set[int]] = {}
     for file, number in version.rows:
@@ -151,7 +151,7 @@ def _pieces(version: Version, side: int, files: Sequence[tuple[str | None, str |
 
 
 def _side_by_side(names: tuple[str | None, str | None], pairs: Pairs, pieces: Sequence[Json]) -> list[list[int]]:
-    """Runs of rows: line before (0 = none), line after (0 = none), and how many rows go on like this."""
+    """Ranges of rows: first line before (0 = none), first line after (0 = none), and the number of rows."""
     here = [_numbers(side.get(name, [])) if name else [] for name, side in zip(names, pieces, strict=True)]
     known = set(here[1])
     same = [(n, pairs[names[0], n][1]) for n in here[0] if names[0] and pairs.get((names[0], n), ("",))[0] == names[1]]
@@ -159,12 +159,12 @@ def _side_by_side(names: tuple[str | None, str | None], pairs: Pairs, pieces: Se
 
 
 def _numbers(pieces: Sequence[tuple[int, str]]) -> list[int]:
-    """The lines whose text is there."""
+    """The numbers of the lines whose text is stored."""
     return [number for first, text in pieces for number in range(first, first + text.count("\n") + 1)]
 
 
 def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """As many of the pairs (by their first) as can stand in one order on both sides: what moved is left out."""
+    """The longest increasing subsequence of the pairs (sorted by their first): lines that moved are left out."""
     ends: list[int] = []
     places: list[int] = []
     for _, number in pairs:
@@ -180,7 +180,7 @@ def _in_order(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _rows(before: Sequence[int], after: Sequence[int], same: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Each line of both sides once, those of ``same`` beside each other; 0 = no line."""
+    """Each line of both sides once, with the lines of ``same`` in one row; 0 = no line."""
     at, other = 0, 0
     for pair in [*same, None]:
         stop, other_stop = (before.index(pair[0], at), after.index(pair[1], other)) if pair else (None, None)
@@ -191,7 +191,7 @@ def _rows(before: Sequence[int], after: Sequence[int], same: Sequence[tuple[int,
 
 
 def _runs(rows: Iterable[tuple[int, int]]) -> Iterator[list[int]]:
-    """Rows of which each line is one after the line above, put together."""
+    """Merges rows whose lines follow those of the row above."""
     numbered = ((index, *row) for index, row in enumerate(rows))
     for _, group in groupby(numbered, key=lambda row: [number - row[0] if number else None for number in row[1:]]):
         found = list(group)

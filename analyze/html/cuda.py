@@ -1,4 +1,4 @@
-"""What the page knows of GPUs, of traces that have any: how busy they were and for whom, and what CUDA libraries were asked for."""
+"""The figures of GPUs in a page: utilization and memory over time and by stack, and calls of CUDA libraries."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ CALLS = (*COPIES, "device_copy_us", "device_sync_us")
 
 @dataclass(frozen=True)
 class DeviceFigures:
-    """``sums`` and ``peaks`` (most memory: a sum of it means nothing) by stack and piece of time; ``track``: GPUs by piece,
-    None = no GPU was used."""
+    """``sums`` (figures that add up) and ``peaks`` (most memory) by stack and bin. ``track``: GPUs by bin; None = not used."""
 
     sums: list[BinnedFigures] = field(default_factory=list)
     peaks: list[BinnedFigures] = field(default_factory=list)
@@ -31,7 +30,7 @@ class DeviceFigures:
 
 
 def device_figures(connection: Connection, trace: TraceInfo, bins: Bins) -> DeviceFigures:
-    """Nothing of what no sampler saw, so that a page without a GPU holds nothing about one."""
+    """The figures of GPUs and CUDA calls; empty without samples, so that a page without GPUs holds nothing about them."""
     track = _track(connection, bins) if trace.events["gpu"] else None
     sums, peaks = [], []
     if track is not None:
@@ -44,18 +43,18 @@ def device_figures(connection: Connection, trace: TraceInfo, bins: Bins) -> Devi
 
 
 def _track(connection: Connection, bins: Bins) -> Json | None:
-    """By piece: how busy the program's GPUs were, in percent of one, and the most memory on them; None = not told."""
+    """Utilization of the program's GPUs in percent of one, and the most memory in bytes, by bin; None = unknown."""
     percents: list[float | None] = [None] * bins.count
     memory: list[int | None] = [None] * bins.count
-    for piece, share, size in queries.run(connection, "binned_gpu", **bins.parameters):
-        percents[piece] = share if share is None else round(share, 1)
-        memory[piece] = size
+    for index, share, size in queries.run(connection, "binned_gpu", **bins.parameters):
+        percents[index] = share if share is None else round(share, 1)
+        memory[index] = size
     return {"percent": percents, "memory": memory} if any(percents) or any(memory) else None
 
 
 def short_places(connection: Connection) -> Json:
-    """The lines ([file, line]) and functions ([file, function, first line]) that were never at the GPU for as long as the
-    driver averages over."""
+    """The lines ([file, line]) and functions ([file, function, first line]) that never used the GPU for as long as the driver
+    averages over."""
     found: Json = {"lines": [], "functions": []}
     for row in queries.rows(connection, "gpu_figures"):
         if row["gpu_short"] and row["file"] is not None:

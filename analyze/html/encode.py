@@ -1,4 +1,4 @@
-"""Numbers and text on their way into a page: compact where there are many, and unable to be anything but data."""
+"""Encodes numbers and text for a page: compactly, and so that nothing but data can result."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ import numpy.typing as npt
 
 Numbers = npt.NDArray[np.int64]
 
-#: What could end a script element, or begin a comment or an entity in it.
+#: Characters that could end a script element, or begin a comment or an entity in it.
 _ESCAPES = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026"}
-#: Level of compression: 9 takes three times as long for 2 % less.
+#: Level of compression; 9 takes three times as long and saves 2 %.
 _LEVEL = 6
 
 
 def safe_json(document: Any) -> str:
-    """``document`` as JSON in ASCII that is inert inside a script element, whatever texts it holds."""
+    """``document`` as JSON in ASCII that is inert inside a script element, regardless of the text in it."""
     text = json.dumps(document, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     return text.translate(_ESCAPES)
 
 
 def packed(values: Numbers, is_signed: bool = False) -> str:
-    """Whole numbers as variable-length integers (7 bits a byte, lowest first), deflated (zlib), in base64.
+    """Integers as variable-length integers (7 bits per byte, lowest first), compressed with zlib, in base64.
 
-    Signed ones are folded first: 0, -1, 1, -2 become 0, 1, 2, 3.
+    Signed integers are zigzag-encoded first: 0, -1, 1, -2 become 0, 1, 2, 3.
     """
     numbers = values.astype(np.int64)
     folded = (numbers << 1) ^ (numbers >> 63) if is_signed else numbers
@@ -47,7 +47,7 @@ def _varints(values: npt.NDArray[np.uint64]) -> bytes:
 
 
 def _sizes(values: npt.NDArray[np.uint64]) -> Numbers:
-    """How many bytes each value takes."""
+    """The number of bytes of each value."""
     sizes = np.ones(len(values), np.int64)
     for place in range(1, 10):
         sizes += values >= np.uint64(1) << np.uint64(7 * place)
@@ -55,9 +55,9 @@ def _sizes(values: npt.NDArray[np.uint64]) -> Numbers:
 
 
 def packed_series(keys: Numbers, bins: Numbers, values: Numbers) -> dict[str, Any]:
-    """A sparse table of ``values`` by key (a whole number from 0) and bin; zeros are left out.
+    """A sparse table of ``values`` by key (an integer from 0) and bin; zeros are left out.
 
-    Rows are in order of key, then bin; keys and the bins of a key are stored as steps from the row before.
+    Rows are sorted by key, then bin. Keys, and the bins of a key, are stored as differences to the previous row.
     """
     kept = np.flatnonzero(values)
     order = kept[np.lexsort((bins[kept], keys[kept]))]

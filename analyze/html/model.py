@@ -1,7 +1,4 @@
-"""What the page knows: a document with an entry for each trace, so that a second can be put beside the first.
-
-docs/design/html.md says why it is made so.
-"""
+"""Builds the document of the page, which has an entry for each trace (docs/design/html.md)."""
 
 from __future__ import annotations
 
@@ -32,7 +29,7 @@ if TYPE_CHECKING:
     from ..trace.connection import Connection
 
 SCHEMA = "scalene-trace/html/1"
-#: Characters of figures in a page, at most: beyond, the pieces of time become longer.
+#: The most characters of figures in a page. If there are more, the time bins become wider.
 MAX_FIGURES = 5_500_000
 
 Json = dict[str, Any]
@@ -40,7 +37,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class _Figures:
-    """Figures by piece of time: packed series, memory, and the calls that the series are about."""
+    """Figures by time bin: packed series, memory, threads and GPUs, and the call tree that the series refer to."""
 
     packed: Json
     memory: Json
@@ -50,7 +47,7 @@ class _Figures:
 
 
 def build_document(paths: Sequence[Path], selection: Selection) -> Json:
-    """The document about the traces at ``paths``. Raises the errors of :func:`open_traces`."""
+    """The document of the traces at ``paths``. Raises the errors of :func:`open_traces`."""
     entries = []
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
@@ -59,12 +56,12 @@ def build_document(paths: Sequence[Path], selection: Selection) -> Json:
 
 
 def made_by() -> str:
-    """What the page says that it was made by."""
+    """The name and version of this program."""
     return f"scalene-trace {version('scalene-trace')}"
 
 
 def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
-    """What the page knows of the one opened trace, by at most ``most`` pieces of its time."""
+    """The entry of the one opened trace, with at most ``most`` time bins."""
     connection, trace = traces.connection, info.trace_info(traces)
     bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection), most)
     lines = texts.sampled_lines(figures.calls.locations)
@@ -92,7 +89,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
 
 
 def _libraries(connection: Connection) -> Json:
-    """By file and line, the libraries that most of the line's native time went to: name (None = no known file), seconds."""
+    """By file and line, the libraries with most of the line's native time: [name (None = unknown), seconds]."""
     times = library_times(queries.rows(connection, "library_figures"), [line_key])
     found: Json = {}
     for (file, line), libraries in times.items():
@@ -106,7 +103,7 @@ def _user_files(connection: Connection) -> set[str]:
 
 
 def _time_range(connection: Connection, trace: TraceInfo, selection: Selection) -> tuple[int, int]:
-    """Start and end of what the page shows, in ns from the start of the recording."""
+    """Start and end of the page's time axis, in ns from the start of the recording."""
     (last_ns,) = connection.execute("SELECT max(greatest(t_ns, end_ns)) FROM processes").fetchall()[0]
     end_ns = round(trace.wall_s * 1e9) if trace.wall_s else last_ns or 1
     from_ns = max(selection.from_ns or 0, 0)
@@ -114,7 +111,7 @@ def _time_range(connection: Connection, trace: TraceInfo, selection: Selection) 
 
 
 def _fitting(traces: Traces, trace: TraceInfo, time_range: tuple[int, int], most: int) -> tuple[Bins, _Figures]:
-    """The figures over as many pieces of the time as a page has room for."""
+    """The figures in as many time bins as fit into a page."""
     while True:
         bins = bins_for(*time_range, most)
         figures = _figures(traces, trace, bins)
@@ -144,7 +141,7 @@ def _figures(traces: Traces, trace: TraceInfo, bins: Bins) -> _Figures:
 
 
 def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
-    """The threads with most time, the rest as one, and the place of each among them by its id."""
+    """Rows of the threads with the most time, one row for all others, and the index of a thread's row by its id."""
     by_time = sorted(infos, key=lambda each: -((each.cpu_s or 0) + (each.wait_s or 0)))
     index = {each.thread: place for place, each in enumerate(by_time[: series.MAX_THREADS])}
     names = ("process", "thread", "tid", "name", "start_s", "end_s")
@@ -155,7 +152,7 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
 
 
 def _memory(connection: Connection, trace: TraceInfo, bins: Bins) -> tuple[Json, list[int]]:
-    """Footprint, Python's part of it and resident set by piece (None = not recorded), and when the footprint was so high."""
+    """Footprint, Python's part of it and resident set by bin (None = not recorded), and the time of each bin's peak in ns."""
     rows = footprint_events(connection)[1] if trace.events["memory"] is not None else []
     footprint = highest([(t_ns, value) for t_ns, value, _ in rows], bins)
     python = highest([(t_ns, value) for t_ns, _, value in rows], bins)
@@ -166,7 +163,7 @@ def _memory(connection: Connection, trace: TraceInfo, bins: Bins) -> tuple[Json,
 
 
 def _resident(connection: Connection, bins: Bins) -> list[int | None] | None:
-    """The resident set by piece, None before it was first read; None where it never was."""
+    """The resident set by bin; bins before its first observation are None. None if it was never observed."""
     found = connection.execute("SELECT t_ns, rss_bytes FROM rss_events ORDER BY trace, t_ns").fetchall()
     if not found:
         return None

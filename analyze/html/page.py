@@ -1,4 +1,4 @@
-"""Puts document, script and style sheet into one page, which can reach nothing outside of itself."""
+"""Combines document, script and style sheet into one page that loads nothing else."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .encode import safe_json
 from .model import build_document
 
 ASSETS = Path(__file__).parent / "assets"
-#: In the first lines of every page, so that one page may take the place of another.
+#: Stands in the first lines of every page: only a file with it is overwritten by a new page.
 MARK = "<!-- scalene-trace report:"
 
 _SLOT = re.compile(r"\{(script_hash|style_hash|style|script|data)\}")
 
 
 def build_page(paths: Sequence[Path], selection: Selection) -> str:
-    """The page about the traces at ``paths``, in ASCII. Raises the errors of :func:`open_traces`."""
+    """The page about the traces at ``paths``, as HTML in ASCII. Raises the errors of :func:`open_traces`."""
     return assemble(safe_json(build_document(paths, selection)))
 
 
 def assemble(data: str) -> str:
-    """The page around a document (as :func:`safe_json` writes it). Its policy allows this script and this style alone."""
+    """The page with a document (written by :func:`safe_json`). Its policy allows only this script and this style sheet."""
     script, style = _asset("report.js"), _asset("report.css")
     parts = {"data": data, "script": script, "style": style}
     parts |= {"script_hash": _hash(script), "style_hash": _hash(style)}
@@ -37,5 +37,5 @@ def _asset(name: str) -> str:
 
 
 def _hash(text: str) -> str:
-    """``text`` as a Content-Security-Policy names it."""
+    """The source expression of ``text`` for a Content-Security-Policy."""
     return "sha256-" + base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")

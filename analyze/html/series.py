@@ -1,4 +1,4 @@
-"""The figures of a trace by stack and time, and the calls that the stacks are made of."""
+"""The figures of a trace by stack and time bin, and the call tree of its stacks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .encode import Numbers, packed, packed_series
 if TYPE_CHECKING:
     from ..trace.connection import Connection
 
-#: Stacks that keep their callers, at most: those with most samples. Of the others the page knows the line only.
+#: The most stacks that keep their callers: those with the most samples. Other stacks are reduced to one line.
 MAX_STACKS = 20_000
-#: Threads that are told apart, at most.
+#: The most threads that are shown separately.
 MAX_THREADS = 500
 
 CPU = ("python_us", "native_us", "system_us", "gc_us")
@@ -28,28 +28,28 @@ ALLOCATIONS = ("alloc_bytes", "unlived_bytes", "gone_bytes", "kept_bytes")
 
 Reals = npt.NDArray[np.float64]
 
-#: In place of a stack or a thread that is none.
+#: The key of samples without a stack or thread.
 NONE = -1
 
 
 @dataclass(frozen=True)
 class BinnedFigures:
-    """One query's figures: rows by ``keys`` (stack or thread id, NONE = no stack) and ``bins``, in columns by name."""
+    """The figures of one query: columns by name, whose rows belong to ``keys`` (stack or thread ids) and ``bins``."""
 
     keys: Numbers
     bins: Numbers
     figures: Mapping[str, Reals]
 
     def only(self, name: str) -> BinnedFigures:
-        """The same rows with one of the figures."""
+        """The same rows with only the figure ``name``."""
         return BinnedFigures(self.keys, self.bins, {name: self.figures[name]})
 
 
 @dataclass(frozen=True)
 class Calls:
-    """Locations, and a tree of them: node n is called from node ``parents[n]`` (NONE: from none), which comes before it.
+    """Locations, and a call tree: node n has the location ``places[n]`` and the caller ``parents[n]`` < n (NONE = no caller).
 
-    ``nodes`` says for each stack id where it ends in the tree, ``short`` how many stacks lost their callers.
+    ``nodes``: the node of the innermost frame by stack id. ``short``: the number of stacks that were reduced to one line.
     """
 
     locations: list[tuple[Any, ...]]
@@ -71,17 +71,17 @@ def cpu_and_wait_figures(connection: Connection, bins: Bins) -> tuple[list[Binne
 
 
 def memory_figures(connection: Connection, bins: Bins) -> BinnedFigures:
-    """Growth and copies by stack."""
+    """Growth and copied bytes by stack."""
     return read_figures(connection, "binned_memory", MEMORY, bins)
 
 
 def read_figures(connection: Connection, name: str, figures: Iterable[str], bins: Bins) -> BinnedFigures:
-    """Columns of the query ``name`` by stack and piece; 0 for NULL."""
+    """The columns ``figures`` of the query ``name`` by stack and bin; NULL becomes 0."""
     return _figures(_columns(connection, name, **bins.parameters), "stack", "bin", figures)
 
 
 def allocation_figures(connection: Connection, bins: Bins, peaks_ns: Sequence[int]) -> BinnedFigures:
-    """Allocations by stack and half of a bin; ``peaks_ns`` says where each bin is halved."""
+    """Allocations by stack and half bin; ``peaks_ns``: the time at which each bin is split."""
     parameters = {"origin_ns": bins.origin_ns, "bin_ns": bins.width_ns, "peaks": list(peaks_ns)}
     return _figures(_columns(connection, "binned_allocations", **parameters), "stack", "half", ALLOCATIONS)
 
@@ -97,14 +97,14 @@ def _figures(columns: dict[str, Any], key: str, time: str, figures: Iterable[str
 
 
 def _whole(column: Any) -> Numbers:
-    """The column as whole numbers; NONE for NULL."""
+    """The column as integers; NULL becomes NONE."""
     filled = np.ma.filled(column, NONE) if np.ma.isMaskedArray(column) else column
     numbers: Numbers = np.asarray(filled).astype(np.int64)
     return numbers
 
 
 def packed_by_name(tables: Iterable[BinnedFigures], index: Mapping[int, int], other: int = 0) -> dict[str, Any]:
-    """The figures, packed, with ``index`` of the key in place of the key (``other`` where it has none)."""
+    """The packed figures by name, with keys replaced by ``index[key]``, or by ``other`` if the key has no index."""
     found: dict[str, Any] = {}
     for each in tables:
         keys, bins = _indexed(each.keys, index, other), each.bins
@@ -114,7 +114,7 @@ def packed_by_name(tables: Iterable[BinnedFigures], index: Mapping[int, int], ot
 
 
 def packed_peaks(tables: Iterable[BinnedFigures], index: Mapping[int, int]) -> dict[str, Any]:
-    """Likewise for figures of which the highest counts: of several stacks that end in one place, the larger."""
+    """Like :func:`packed_by_name` for peaks: if several stacks end in the same node, the highest value counts."""
     found: dict[str, Any] = {}
     for each in tables:
         keys, bins = _indexed(each.keys, index, 0), each.bins
@@ -140,9 +140,9 @@ def _indexed(keys: Numbers, index: Mapping[int, int], other: int) -> Numbers:
 
 
 def _merged(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbers, Numbers]:
-    """Rows of the same key and bin added up (several stacks may end in one place), in whole numbers.
+    """Sums of rows with the same key and bin (several stacks may end in one node), as integers.
 
-    Running sums are rounded, not the rows, so that the sum over any run of bins of a key is at most one off.
+    Running sums are rounded instead of single rows, so that the sum over any range of bins of a key is off by at most 1.
     """
     if not len(keys):
         return keys, bins, keys
@@ -153,7 +153,7 @@ def _merged(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbe
 
 
 def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files: set[str]) -> Calls:
-    """The calls that led to the samples of ``facts``. Node 0 stands for samples without a stack."""
+    """The call tree of the samples in ``tables``. Node 0 stands for samples without a stack."""
     rows = connection.execute("SELECT id, file, function, first_line, line FROM locations").fetchall()
     known = {row[0]: row[1:] for row in rows}
     stacks: dict[int, tuple[int, ...]] = {}
@@ -169,23 +169,23 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
 
 
 def _by_weight(tables: Iterable[BinnedFigures]) -> list[int]:
-    """The stacks of the samples, those with most rows first."""
+    """The stacks of the samples, those with the most rows first."""
     keys = np.concatenate([each.keys for each in tables])
     distinct, counts = np.unique(keys[keys != NONE], return_counts=True)
     return [int(stack) for stack in distinct[np.argsort(-counts, kind="stable")]]
 
 
 def _owner_only(stack: tuple[int, ...], known: Mapping[int, tuple[Any, ...]], user_files: set[str]) -> tuple[int, ...]:
-    """The innermost frame of the user's alone, or the innermost one."""
+    """Only the innermost frame of the user's, or the innermost frame if none is the user's."""
     own = tuple(each for each in stack if known[each][0] in user_files)
     return (own or stack)[-1:]
 
 
 def _tree(stacks: Mapping[int, tuple[int, ...]], known: Mapping[int, tuple[Any, ...]], short: int) -> Calls:
-    """``stacks`` (outermost first), one after the other in their order, each from where it leaves the one before."""
+    """The call tree of ``stacks`` (frames from the outermost): sorted stacks share the nodes of their common prefix."""
     numbers: dict[int, int] = {}
     parents, places, nodes = [NONE], [NONE], dict[int, int]()
-    path: list[tuple[int, int]] = []  # (location, node) of the stack before
+    path: list[tuple[int, int]] = []  # (location, node) of the previous stack
     for stack, frames in sorted(stacks.items(), key=lambda item: item[1]):
         shared = 0
         while shared < min(len(path), len(frames)) and path[shared][0] == frames[shared]:
@@ -200,7 +200,7 @@ def _tree(stacks: Mapping[int, tuple[int, ...]], known: Mapping[int, tuple[Any, 
 
 
 def packed_calls(calls: Calls) -> dict[str, Any]:
-    """Parents (as steps back from the node; 0 = none) and locations (from 1; 0 = none) of the nodes."""
+    """The packed tree: parents (as distances from the node; 0 = none) and locations (from 1; 0 = none) of the nodes."""
     parents, places = np.array(calls.parents, np.int64), np.array(calls.places, np.int64)
     steps = np.where(parents == NONE, 0, np.arange(len(parents)) - parents)
     return {"count": len(parents), "parents": packed(steps), "locations": packed(places + 1)}

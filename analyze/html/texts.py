@@ -1,4 +1,4 @@
-"""The texts of a page: files, places in them, and as much of their source as a page may hold."""
+"""The text of a page: names of files and functions, locations, and as much source as fits."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from typing import Any
 
 from ..trace.sources import Sources
 
-#: Characters of source text in a page, at most: beyond, only what surrounds lines with samples.
+#: The most characters of source text in a page. Beyond that, only excerpts around lines with samples are stored.
 MAX_CHARACTERS = 2_500_000
-#: Lines before and after one with samples, where a file is not there as a whole.
+#: Lines before and after a line with samples in an excerpt.
 AROUND = 3
-#: Characters of one line, at most: nobody reads more.
+#: The most characters of a line.
 MAX_LINE = 2_000
-#: Characters of a name, at most.
+#: The most characters of a name.
 MAX_NAME = 20_000
 
-#: Place in the program: file, function, first line of the function, line.
+#: A location in the program: file, function, first line of the function, line.
 Location = tuple[str | None, str | None, int | None, int | None]
 
 
 def places(locations: Sequence[Location]) -> dict[str, Any]:
-    """``files`` and ``function_names`` (names, each once) and ``locations``, whose columns are numbers into them."""
+    """``files`` and ``function_names`` (distinct names), and ``locations``, whose columns are indices into them."""
     files = {name: index for index, name in enumerate(dict.fromkeys(each[0] or "" for each in locations))}
     functions = {name: index for index, name in enumerate(dict.fromkeys(each[1] or "" for each in locations))}
     columns = {
@@ -34,7 +34,7 @@ def places(locations: Sequence[Location]) -> dict[str, Any]:
 
 
 def sampled_lines(locations: Sequence[Location]) -> dict[str, set[int]]:
-    """The lines of each file that any sample met."""
+    """The lines with samples by file."""
     found: dict[str, set[int]] = {}
     for file, _, first_line, line in locations:
         found.setdefault(file or "", set()).add(line or first_line or 0)
@@ -42,17 +42,17 @@ def sampled_lines(locations: Sequence[Location]) -> dict[str, set[int]]:
 
 
 def source_pieces(sources: Sources, lines: Mapping[str, set[int]]) -> dict[str, list[list[Any]]]:
-    """Source text by file: pieces of (first line, text). One piece, the whole file, for as many files as fit.
+    """Source text by file: a list of [first line, text]. Whole files are stored as long as they fit.
 
-    Files with many sampled lines come first; of those that do not fit, what surrounds these lines.
+    Files with many sampled lines come first. Files that do not fit are reduced to excerpts around these lines.
     """
-    left = MAX_CHARACTERS
+    room = MAX_CHARACTERS
     pieces: dict[str, list[list[Any]]] = {}
     for file in sorted(sources, key=lambda each: (-len(lines.get(each, ())), each)):
         text = _text(sources[file])
-        is_whole = len(text) <= left
+        is_whole = len(text) <= room
         pieces[file] = [[1, text]] if is_whole else _excerpts(sources[file], lines.get(file, set()))
-        left -= sum(len(text) for _, text in pieces[file])
+        room -= sum(len(text) for _, text in pieces[file])
     return pieces
 
 

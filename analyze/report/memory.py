@@ -39,8 +39,8 @@ _NAMES = ("file", "line", "function", "first_line", "type", "allocator", "family
 class MemoryQuery:
     """How rows are grouped (``by``, one of :data:`BY`), and which allocations count as temporary.
 
-    Temporary are allocations freed by their own line, those that lived at most ``temporary_s`` seconds, and those freed before
-    their process made more than ``temporary_allocations`` other allocations; None = no such limit.
+    An allocation is temporary if its own line freed it, if it lived at most ``temporary_s`` seconds, or if it was freed before
+    its process made more than ``temporary_allocations`` other allocations; None = no such limit.
     """
 
     by: str = "line"

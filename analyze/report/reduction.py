@@ -207,10 +207,12 @@ def window_s(info: TraceInfo, selection: Selection) -> float:
 
 
 def line_key(row: Row) -> Key:
+    """The key of a row by line."""
     return row["file"], row["line"]
 
 
 def function_key(row: Row) -> Key:
+    """The key of a row by function."""
     return row["file"], row["function"], row["first_line"]
 
 

@@ -114,12 +114,14 @@ class _Maker:
         return self._sums.memory.timeline() if self._sums.memory else None
 
     def line(self, key: Key, row: Row) -> Line:
+        """The result of a row by line."""
         source = source_line(self._sums.sources, row["file"], row["line"])
         leaks = [leak for leak in self.leaks if (leak.file, leak.line) == key]
         names = (row["file"], row["line"], row["function"], row["first_line"], source)
         return Line(*names, **self._figures(row, key, leaks))
 
     def function(self, key: Key, row: Row) -> Function:
+        """The result of a row by function."""
         source = source_line(self._sums.sources, row["file"], row["first_line"])
         leaks = [leak for leak in self.leaks if (leak.file, leak.function, leak.first_line) == key]
         names = (row["file"], row["first_line"], row["function"], row["first_line"], source)
@@ -127,6 +129,7 @@ class _Maker:
         return Function(*names, **self._figures(row, key, leaks), cumulative_cpu_s=cumulative)
 
     def unattributed(self, row: Row) -> Line:
+        """The result of the row of unattributed.sql."""
         return Line(None, None, None, None, **self._figures(row, (), []))
 
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:

@@ -1,4 +1,4 @@
-"""What all results share: the table of rows, its order, and its JSON.
+"""The common parts of all results: the table of rows, its order, and its JSON.
 
 Results are plain frozen dataclasses whose fields are named and ordered as in the JSON output (docs/json.md). Times end in
 ``_s`` (seconds), sizes in ``_bytes``. None means that the figure was not recorded or is unknown; it never means zero.
@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """A list of rows, what was asked for, and the traces that answered.
+    """A list of rows, with the options of the request (``query``) and the traces.
 
     ``name`` names the JSON schema (scalene-trace/NAME/1); ``rows_name`` is the key of the rows, by default ``name``.
     """

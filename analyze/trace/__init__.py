@@ -1,1 +1,1 @@
-"""Opened traces: views in a sealed DuckDB, the queries over them, and what was selected."""
+"""Opens traces as views in a sealed DuckDB: queries, selection, metadata and source text."""

@@ -35,10 +35,12 @@ class Selection:
 
     @property
     def from_ns(self) -> int | None:
+        """Start of the window in ns; None = no restriction."""
         return None if self.from_s is None else round(self.from_s * 1e9)
 
     @property
     def to_ns(self) -> int | None:
+        """End of the window (exclusive) in ns; None = no restriction."""
         return None if self.to_s is None else round(self.to_s * 1e9)
 
 

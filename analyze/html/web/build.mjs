@@ -1,5 +1,5 @@
-// Bundles src/ into one script and one style sheet, in the folder named on the command line.
-// The script opens with the names, versions and licences of what is in it, and a digest of what it was made from.
+// Bundles src/ into one script and one style sheet in the folder given on the command line.
+// The script begins with the names, versions and licences of the bundled packages, and a digest of the sources.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -26,12 +26,12 @@ for (const file of result.outputFiles) {
   writeFileSync(join(folder, name), opening + file.text.trim() + "\n");
 }
 
-/** The package that a bundled file belongs to; undefined for our own. */
+/** The package of a bundled file; undefined for our own files. */
 function packageOf(path) {
   return path.match(/node_modules\/((?:@[^/]+\/)?[^/]+)\//)?.[1];
 }
 
-/** A comment with the name, version and licence of each package, and the text of the licence. */
+/** A comment with the name, version and licence of each package, and the texts of the licences. */
 function notice(names) {
   const texts = names.map((name) => {
     const home = join("node_modules", name);
@@ -48,7 +48,7 @@ function notice(names) {
   return `/*! Made from ${digest()}\nContains:\n${list}\n\n${safe}\n*/\n`;
 }
 
-/** SHA-256 over the contents of the lock file, this file and src/, in the order of their names. */
+/** SHA-256 of the contents of the lock file, this file and src/, in the order of their names. */
 function digest() {
   const sources = readdirSync("src").map((name) => `src/${name}`);
   const hash = createHash("sha256");

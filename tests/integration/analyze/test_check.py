@@ -121,26 +121,26 @@ def test_several_traces_are_added_up(check: Any, trace: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "It has no limits"),
+        ("", "The budget has no limits"),
         ("[total", "is not valid TOML"),
         ("[totals]\ncpu = '1 s'", "Did you mean total?"),
         ("[total]\ncpuu = '1 s'", "Did you mean cpu?"),
-        ("[total]\ncpu = 5", "Write it like cpu ="),
-        ("[total]\ncpu = '5 MB'", "Write it like cpu ="),
+        ("[total]\ncpu = 5", "Write, for example, cpu ="),
+        ("[total]\ncpu = '5 MB'", "Write, for example, cpu ="),
         ("[total]\nleak = '5 MB'", '"1 MB/s"'),
         ("[[line]]\nwall = '5 s'", "wall"),
-        ("[[line]]\nline = 'x'\ncpu = '5 s'", "line of [line] is a number"),
+        ("[[line]]\nline = 'x'\ncpu = '5 s'", "line of [line] must be an integer"),
         ("[[line]]\nfile = 'app.py'", "has no limit"),
-        ("total = 5", "total is a table"),
+        ("total = 5", "total must be a table"),
         ("[[sql]]\nmax = 5", "needs query"),
         ("[[sql]]\nquery = 'SELECT 1'", "needs min or max"),
-        ("[[sql]]\nquery = 'SELECT 1'\nmax = nan", "are numbers"),
-        (f"[[sql]]\nquery = 'SELECT 1'\nmax = 1{400 * '0'}", "are numbers"),
+        ("[[sql]]\nquery = 'SELECT 1'\nmax = nan", "must be numbers"),
+        (f"[[sql]]\nquery = 'SELECT 1'\nmax = 1{400 * '0'}", "must be numbers"),
         (f"[total]\npeak = 1{5000 * '0'}", "is not valid TOML"),
-        ("[[sql]]\nquery = 'SELECT 1, 2'\nmax = 5", "gives no single number"),
-        ("[[sql]]\nquery = \"SELECT 'x'\"\nmax = 5", "gives no number"),
-        ("[[sql]]\nquery = 'SELECT NULL'\nmax = 5", "gives no number"),
-        ("[[sql]]\nquery = 'SELECT nope'\nmax = 5", "does not run"),
+        ("[[sql]]\nquery = 'SELECT 1, 2'\nmax = 5", "must return one row with one column"),
+        ("[[sql]]\nquery = \"SELECT 'x'\"\nmax = 5", "must return a number"),
+        ("[[sql]]\nquery = 'SELECT NULL'\nmax = 5", "must return a number"),
+        ("[[sql]]\nquery = 'SELECT nope'\nmax = 5", "Cannot run the query"),
         ("[[sql]]\nquery = \"COPY (SELECT 1) TO 'x'\"\nmax = 5", "Only SELECT"),
         ("[total]\nrss = '5 MB'", "was not recorded"),
         ("a = '\\ud800'", "There is no table 'a'"),
@@ -155,7 +155,7 @@ def test_a_wrong_budget_is_2_and_a_sentence(text: str, says: str, check: Any) ->
 def test_a_budget_that_is_missing_is_2(run: Any, trace: Path, tmp_path: Path) -> None:
     assert run("check", trace).code == 2
     wrong = run("check", "--budget", tmp_path / "no.toml", trace)
-    assert wrong.code == 2 and "no.toml cannot be read: no such file or directory" in wrong.err
+    assert wrong.code == 2 and f"Cannot read {tmp_path / 'no.toml'}: no such file or directory" in wrong.err
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
     assert "not text in UTF-8" in run("check", "--budget", tmp_path / "bytes.toml", trace).err
 

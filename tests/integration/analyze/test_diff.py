@@ -114,7 +114,7 @@ def test_the_text_says_it_in_a_sentence_and_shows_the_lines(run: Any, two: tuple
     assert re.search(r"CPU +10\.00 s +20\.00 s +\+100\.0 % .* worse", shown.out)
     assert re.search(r"New lines\n +CPU +800 ms +/home/me/app.py:7 +log", shown.out)
     assert re.search(r"Removed lines\n +CPU +500 ms +/home/me/app.py:6 +tool.store", shown.out)
-    assert "One run on a side cannot tell small changes from noise" in shown.out
+    assert "A single run per side cannot distinguish small changes from noise" in shown.out
     assert "scalene-analyze diff 'before-*.parquet' 'after-*.parquet'" in shown.out
 
 
@@ -126,7 +126,7 @@ def test_by_the_second_needs_runs_of_known_length(run: Any, two: tuple[Path, Pat
     path = builder.write(tmp_path / "t.parquet")
     refused = run("diff", "--per-second", two[0], path)
     assert (refused.code, refused.out) == (2, "")
-    assert f"how long {path} is" in refused.err and "is not known" in refused.err
+    assert f"the window of {path} has no known duration" in refused.err
 
 
 def test_to_give_back_less_of_what_others_allocated_is_neither_better_nor_worse(run: Any, tmp_path: Path) -> None:
@@ -157,8 +157,8 @@ def test_where_the_busiest_line_is_gone_what_could_be_told_of_the_others_is_not_
     document = run("diff", "--json", before, after).json
     assert document["statistics"]["detectable_ratio"] > 5
     assert document["advice"][0].startswith(
-        "One run on a side cannot tell small changes from noise (from run to run, a spread of 3 % of a line and of 10 % of all"
-        " lines together is assumed)"
+        "A single run per side cannot distinguish small changes from noise (assuming that runs differ by 3 % on each line and by"
+        " 10 % on all lines together)"
     )
 
 
@@ -211,7 +211,8 @@ def test_without_arguments_the_replaced_recording_is_compared(run: Any, tmp_path
 def test_a_program_that_did_not_change_is_said_not_to_have(run: Any, two: tuple[Path, Path]) -> None:
     same = run("diff", two[0], two[0])
     assert (
-        "No sure change of CPU time: +0.0 %" in same.out and "No line changed by more than noise explains." in same.out
+        "No significant change of CPU time: +0.0 %" in same.out
+        and "No line changed by more than noise explains." in same.out
     )
 
 
@@ -323,7 +324,7 @@ def test_a_rise_that_noise_explains_does_not_fail(run: Any, tmp_path: Path) -> N
     found = run("diff", *paths, "--fail-on", "cpu>+5%", "--json")
     assert found.code == 0
     assert found.json["gates"] == [
-        {"gate": "cpu>+5%", "failed": False, "text": "cpu>+5%: +6.0 %, exceeded, but noise can do that: not failed"}
+        {"gate": "cpu>+5%", "failed": False, "text": "cpu>+5%: +6.0 %, exceeded, but within noise: not failed"}
     ]
 
 

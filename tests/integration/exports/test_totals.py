@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from scalene_trace.analyze.exports.export import FORMATS, METRICS
-from scalene_trace.analyze.exports.profile import Whole
+from scalene_trace.analyze.exports.profile import Rounder
 from scalene_trace.analyze.exports.text import json_bytes, plain
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
@@ -131,9 +131,9 @@ def test_a_closed_pipe_is_no_error(trace: Path) -> None:
 
 
 def test_whole_numbers_add_up_to_the_rounded_sum() -> None:
-    whole = Whole(1.0)
-    assert [whole.of(0.4) for _ in range(5)] == [0, 1, 0, 1, 0]
-    assert sum(map(whole.of, [0.3] * 10)) == 3
+    rounder = Rounder(1.0)
+    assert [rounder.round(0.4) for _ in range(5)] == [0, 1, 0, 1, 0]
+    assert sum(map(rounder.round, [0.3] * 10)) == 3
 
 
 def test_plain_text_stays_as_it_is() -> None:

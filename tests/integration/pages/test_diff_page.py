@@ -116,7 +116,7 @@ def test_the_page_opens_with_the_sentence_the_totals_and_the_lines(page: Page, r
     assert (column(page, "place")[0], column(page, "verdict")[0]) == ("app.py:6", "better")
     first = {key: column(page, key)[0] for key in ("status", "before", "after", "change", "source")}
     assert first == {"status": "was 5", "before": "10.00 s", "after": "2.50 s", "change": "−75.0 %", "source": "tool.crunch(row)"}  # fmt: skip
-    assert {"new", "gone", "edited, was 4"} <= set(column(page, "status"))
+    assert {"new", "removed", "edited, was 4"} <= set(column(page, "status"))
 
 
 def test_another_measure_is_a_click_away(page: Page, report: tuple[Diff, Path]) -> None:
@@ -209,7 +209,7 @@ def test_several_runs_are_means(sides: tuple[Path, Path], browser: Browser, tmp_
         page.wait("document.querySelectorAll('.flame g.frame').length > 3")
         change = diff.totals["cpu_s"]
         assert change and frames(page)["all"] == pytest.approx((change.before, change.after))
-        assert "3 runs; the first" in page.value("document.body.innerText")
+        assert "3 runs, of which the first" in page.value("document.body.innerText")
         assert page.complaints() == []
 
 

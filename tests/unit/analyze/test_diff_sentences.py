@@ -41,14 +41,14 @@ def test_where_several_runs_have_no_cpu_time_there_is_an_answer(turned: bool) ->
     sides = [run_of({10: 300, 11: 100})], [run_of({10: 0}), run_of({10: 0})]
     diff = compared(*reversed(sides)) if turned else compared(*sides)
     assert cpu_of(diff).verdict == ("worse" if turned else "better")
-    expected = "CPU time where there was none, mostly from " if turned else "No CPU time any more, mostly from "
+    expected = "CPU time rose from zero, mostly from " if turned else "CPU time fell to zero, mostly from "
     assert diff.summary.startswith(expected)
 
 
 def test_a_tick_where_there_was_none_is_no_percentage() -> None:
     diff = compared([run_of({10: 0})], [run_of({10: 1})])
     assert cpu_of(diff).verdict == "noise"
-    assert diff.summary == "No sure change of CPU time: none, then 0.01 s, which noise explains."
+    assert diff.summary == "No significant change of CPU time: none before, 0.01 s after, which noise explains."
 
 
 def test_a_peak_does_not_sink_because_the_run_was_longer() -> None:
@@ -65,7 +65,7 @@ def test_a_peak_does_not_sink_because_the_run_was_longer() -> None:
 def test_by_the_second_the_line_is_named_whose_rate_changed() -> None:
     sides = [run_of({10: 4_000, 11: 1_000}, 10.0)], [run_of({10: 4_000, 11: 4_000}, 40.0)]
     diff = compare(*sides, Asked(per_second=True))
-    assert diff.summary.startswith("2.5× less CPU a second, almost all from app.py:10.")
+    assert diff.summary.startswith("2.5× less CPU time per second, almost all from app.py:10.")
     assert diff.lines[0].line == 10 and compare(*sides, Asked()).lines[0].line == 11
 
 
@@ -76,7 +76,7 @@ def test_what_is_sure_but_small_is_not_called_noise() -> None:
     ]
     diff = compare(*sides, Asked(gates=(parsed("cpu>+2%"),)))
     assert cpu_of(diff).verdict == "noise" and diff.gates[0].failed
-    assert diff.summary.startswith("No change of CPU time to speak of: +4.5 % (95 %: +3 % to +6 %).")
+    assert diff.summary.startswith("No relevant change of CPU time: +4.5 % (95 %: +3 % to +6 %).")
 
 
 def test_the_median_is_one() -> None:
@@ -99,13 +99,13 @@ def test_no_median_is_told_that_goes_the_other_way_or_nowhere(median: float | No
 def test_what_was_tested_alone_is_not_said_to_be_unsure_beside_others(tests: int) -> None:
     change = Change(10.0, 11.0, ratio=1.1, low=1.01, high=1.2, p=0.025, verdict="noise")
     said = summary_of({"cpu_s": change}, [], {}, Statistics(1, 1, tests, {}, [], None, {}))
-    assert said.endswith("not sure enough." if tests == 1 else "not sure enough beside all else that was tested.")
+    assert said.endswith("at the 1 % level." if tests == 1 else "at the 1 % level after adjusting for 2 tests.")
 
 
 @pytest.mark.parametrize("unknown", [(0,), (1,), (0, 1)])
 def test_what_lasted_nobody_knows_how_long_is_not_compared_by_the_second(unknown: tuple[int, ...]) -> None:
     sides = [[run_of({10: 500 + 100 * side}, 0.0 if side in unknown else 10.0)] for side in (0, 1)]
-    with pytest.raises(LengthError, match="is not known"):
+    with pytest.raises(LengthError, match="no known duration"):
         compare(*sides, Asked(per_second=True))
     change = cpu_of(compare(*sides, Asked()))
     assert change.before == pytest.approx(5.0) and change.after == pytest.approx(6.0)

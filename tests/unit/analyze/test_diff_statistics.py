@@ -89,7 +89,7 @@ def test_a_single_pair_finds_40_percent_and_says_what_it_cannot_tell(spread: flo
         diff = compared([before], [after])
         found.append(BUSY in flagged(diff))
         small = compared([before], [simulated_run(random, slower(1.1), spread, common)])
-        assert "cannot tell small changes from noise" in small.advice[0]
+        assert "cannot distinguish small changes from noise" in small.advice[0]
         claims.append(small.statistics.detectable_ratio or 0.0)
         assert small.statistics.assumed == ["cpu_s"] and small.statistics.sigma == {"cpu_s": 0.03}
         assert any("scalene-record -o after-$i.parquet app.py" in line for line in small.advice)

@@ -1,10 +1,10 @@
-// The columns that lines and functions share, with what their figures mean.
+// The columns that lines and functions share, with descriptions of their figures.
 import { bar, sparkline } from "./dom.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 
 const SPARK = { width: 72, height: 15, pieces: 36 };
 
-/** Seconds in a column: three decimals, fewer where totals are large; nothing for nothing. */
+/** Seconds in a column: three decimals, or one if totals are large; empty for 0. */
 const time = (value, state) =>
   value > 0 ? decimal(value, state.now.totals.cpu + state.now.totals.wait < 100 ? 3 : 1) : "";
 const mega = (value) =>
@@ -20,7 +20,7 @@ const number = (state, key, title, hint, width, text) => ({
   text: (row) => text(row[key], state),
 });
 
-/** The stacked bar of a row: Python, native, system, and waiting where the bars show it. */
+/** The stacked bar of a row: Python, native, system, and waiting if it is switched on. */
 export function timeBar(row, state) {
   const parts = [
     ["python", row.python],
@@ -35,7 +35,7 @@ export function placeColumn(state, width = "minmax(110px, 170px)") {
   return {
     key: "place",
     title: "line",
-    hint: "file and line; Enter or a double click opens the source",
+    hint: "file and line; press Enter or double-click to open the source",
     width,
     value: (row) => `${baseName(row.file)}:${String(row.line).padStart(7)}`,
     fill: (cell, row) => {
@@ -53,7 +53,7 @@ export function timeColumns(state) {
     columns.push({
       key: "cpu",
       title: "CPU %",
-      hint: "share of all CPU time of the window",
+      hint: "share of all CPU time in the window",
       width: "58px",
       align: "right",
       value: (row) => row.cpu,
@@ -64,7 +64,7 @@ export function timeColumns(state) {
     columns.push({
       key: "bar",
       title: "time",
-      hint: "Python, native, system, and waiting if asked for; the longest bar is the largest line",
+      hint: "Python, native and system time, and waiting time if switched on; the longest bar is the largest line",
       width: "minmax(80px, 130px)",
       align: "graph",
       value: (row) => row.cpu + (state.waitInBars ? row.wait : 0),
@@ -74,7 +74,7 @@ export function timeColumns(state) {
   if (has.cpu) {
     columns.push(number(state, "python", "Python s", "user CPU time in Python code", "68px", time));
     const hint =
-      "user CPU time in builtins and extensions; a line's cell says in which libraries, over all that was recorded";
+      "user CPU time in builtins and extensions; point at a cell to see its libraries, over the whole recording";
     columns.push({
       ...number(state, "native", "native s", hint, "66px", time),
       fill: (cell, row) => nativeCell(cell, row, state),
@@ -87,7 +87,7 @@ export function timeColumns(state) {
         state,
         "wait",
         "wait s",
-        "how long threads waited there: asleep, disk, CPU, GIL; summed over threads",
+        "time that threads waited there: sleep, disk, CPU, GIL; summed over threads",
         "66px",
         time,
       ),
@@ -96,7 +96,7 @@ export function timeColumns(state) {
   return columns;
 }
 
-/** A share in percent, heavier from 10 on. */
+/** A share in percent; bold from 10 % on. */
 export function shareCell(cell, share) {
   cell.textContent = share > 0 ? decimal(share, 1) : "";
   cell.classList.toggle("much", share >= 10);
@@ -105,7 +105,7 @@ export function shareCell(cell, share) {
 function nativeCell(cell, row, state) {
   cell.textContent = time(row.native, state);
   cell.title = (row.libraries ?? [])
-    .map(([name, value]) => `${clean(name ?? "code in no file")} ${decimal(value, 3)} s`)
+    .map(([name, value]) => `${clean(name ?? "unknown library")} ${decimal(value, 3)} s`)
     .join(", ");
 }
 
@@ -114,7 +114,7 @@ function waitCell(cell, row, state) {
   cell.title = [
     ["asleep", row.sleep],
     ["disk", row.disk],
-    ["wanting the CPU", row.runnable],
+    ["waiting for a CPU", row.runnable],
     ["GIL", row.gil],
   ]
     .filter(([, value]) => value > 0)
@@ -122,7 +122,7 @@ function waitCell(cell, row, state) {
     .join(", ");
 }
 
-/** Growth with its course, and what the allocation samples and copies say. */
+/** Growth and its trend, allocations and copies. */
 export function memoryColumns(state, { trend = true } = {}) {
   const { has } = state.trace;
   const columns = [];
@@ -132,7 +132,7 @@ export function memoryColumns(state, { trend = true } = {}) {
         state,
         "growth",
         "growth MB",
-        "allocated minus freed by the line, in the window (1 MB = 1,000,000 bytes)",
+        "bytes allocated minus bytes freed by the line in the window (1 MB = 1,000,000 bytes)",
         "78px",
         mega,
       ),
@@ -141,7 +141,7 @@ export function memoryColumns(state, { trend = true } = {}) {
     columns.push({
       key: "trend",
       title: "trend",
-      hint: "its growth over the window",
+      hint: "growth over the window",
       width: "78px",
       align: "graph",
       unsorted: true,
@@ -154,14 +154,14 @@ export function memoryColumns(state, { trend = true } = {}) {
         state,
         "live",
         "alive MB",
-        "what it had allocated, whenever, of the memory alive at the window's peak; estimated",
+        "memory allocated here at any time and still alive at the peak of the window; estimated",
         "68px",
         mega,
       ),
     );
   if (has.alloc)
     columns.push(
-      number(state, "alloc", "allocated MB", "allocated in the window, freed or not; estimated", "92px", mega),
+      number(state, "alloc", "allocated MB", "memory allocated in the window, freed or not; estimated", "92px", mega),
     );
   if (has.alloc)
     columns.push(
@@ -169,43 +169,43 @@ export function memoryColumns(state, { trend = true } = {}) {
         state,
         "kept",
         "kept MB",
-        "allocated in the window and alive at the end of its process; estimated",
+        "memory allocated in the window and still alive at the end of its process; estimated",
         "66px",
         mega,
       ),
     );
   if (has.copy && state.whole.totals.copy > 0)
-    columns.push(number(state, "copy", "copied MB", "copied by memcpy and memmove", "76px", mega));
+    columns.push(number(state, "copy", "copied MB", "bytes copied by memcpy and memmove", "76px", mega));
   return columns;
 }
 
-/** What a trace says of GPUs: their time and memory, and what CUDA libraries were asked for. */
+/** GPU time and memory, and calls of CUDA libraries. */
 export function deviceColumns(state) {
   const { has } = state.trace;
   const columns = [];
   if (has.gpu) {
-    const hint = "share of all GPU time of the window; ~ where the line was never at the GPU for as long as its driver averages over (over all that was recorded): right on average over many turns only";
+    const hint = "share of all GPU time in the window; ~ = estimate: in the whole recording, the line never used the GPU for as long as its driver averages over, so only the mean of many uses is right";
     columns.push(
       {
         ...number(state, "gpu", "GPU %", hint, "58px"),
         fill: (cell, row) => gpuCell(cell, row, percent(row.gpu, state.now.totals.gpu)),
       },
-      number(state, "gpuPeak", "GPU MB", "most memory that its process had on the GPU while the line was at it", "68px", mega),
+      number(state, "gpuPeak", "GPU MB", "most memory that its process had on the GPU while the line used it", "68px", mega),
     );
   }
   if (has.device) {
     columns.push(
       {
-        ...number(state, "deviceCopy", "GPU copies MB", "what CUDA libraries were asked to copy there; pointing at a cell says in which direction", "106px"),
+        ...number(state, "deviceCopy", "GPU copies MB", "bytes that CUDA libraries were asked to copy; point at a cell to see the directions", "106px"),
         fill: (cell, row) => copyCell(cell, row),
       },
-      number(state, "device_sync", "GPU wait s", "time in calls that wait for a device; a call counts where it begins", "82px", fine),
+      number(state, "device_sync", "GPU wait s", "time in calls that wait for a device; a call counts in the window in which it begins", "82px", fine),
     );
   }
   return columns;
 }
 
-/** Seconds of a call, which may be short. */
+/** Seconds of calls, which may be short. */
 const fine = (value) => (value > 0 ? decimal(value, 3) : "");
 
 function gpuCell(cell, row, share) {
@@ -214,13 +214,13 @@ function gpuCell(cell, row, share) {
   cell.classList.toggle("much", share >= 10);
 }
 
-/** Names of the directions of copies, as the summary and the cells say them. */
+/** Titles of the directions of copies, for the summary and the cells. */
 export const DIRECTIONS = {
   h2d: "to device",
   d2h: "from device",
   d2d: "within devices",
   h2h: "within the host",
-  unified: "in a direction that is not told",
+  unified: "in an unknown direction",
 };
 
 function copyCell(cell, row) {
@@ -248,7 +248,7 @@ function trendCell(cell, row, state) {
   cell.append(sparkline(held(values, changes, first, end, before), SPARK.width, SPARK.height));
 }
 
-/** The largest value of each piece, or what held when it began; from the growth at the window's start on. */
+/** The largest value of each piece, or the value at its beginning, relative to the growth at the start of the window. */
 function held(values, changes, first, end, before) {
   let at = 0;
   let now = before;

@@ -1,11 +1,11 @@
-// What a comparison holds, and how its figures are said: totals, and the lines with their verdicts.
+// The contents of a comparison: totals and lines with their verdicts, and the text of their figures.
 import { element } from "./dom.js";
 import { baseName, clean, decimal, megabytes, seconds } from "./format.js";
 import { Table } from "./table.js";
 
 export const JUDGED = ["better", "worse"];
 
-/** The measures, totals and lines of the document, ready to be shown. */
+/** The measures, totals and lines of the document, prepared for display. */
 export class Compared {
   constructor(content) {
     Object.assign(this, content.diff);
@@ -23,7 +23,7 @@ export class Compared {
     }
   }
 
-  /** The measures that some line has a figure of, by name: titles. */
+  /** Titles by name of the measures that any line has a figure for. */
   titles() {
     const used = new Set(this.lines.flatMap((line) => Object.keys(line.changes)));
     return Object.fromEntries([...this.measures.values()].filter((m) => used.has(m.name)).map((m) => [m.name, m.title]));
@@ -41,7 +41,7 @@ const NAMES = ["status", "file", "function", "before_file", "before_function"];
 const LINE = ["status", "file", "function", "line", "source", "before_file", "before_function", "before_line", "before_source"]; // prettier-ignore
 const COLUMNS = ["before", "after", "verdict", "ratio", "difference", "low", "high"];
 
-/** A line of the document, whose names are numbers; an old text of 0 is that of the new one. */
+/** A line of the document, whose names are indices; an old text of 0 equals the new text. */
 function lineOf(row, names, measures) {
   const line = Object.fromEntries(LINE.map((name, index) => [name, NAMES.includes(name) ? names[row[index]] : row[index]]));
   if (line.before_source === 0) line.before_source = line.source;
@@ -59,7 +59,7 @@ function changes(packed, measures) {
 
 const signed = (value, digits) => `${value < 0 ? "−" : "+"}${decimal(Math.abs(value), digits)}`;
 
-/** The change in percent, as a factor from ten on, or, without a ratio, in bytes (by the second). */
+/** The change in percent, as a factor from 10 on, or, without a ratio, in bytes (per second). */
 export function changeText({ before, difference, ratio, isRate }) {
   if (difference === null) return "";
   if (ratio === null)
@@ -67,7 +67,7 @@ export function changeText({ before, difference, ratio, isRate }) {
   return ratio < 10 ? `${signed(100 * (ratio - 1), 1)} %` : `×${decimal(ratio, 1)}`;
 }
 
-/** The interval in percent, or, of what may be negative, in bytes (by the second). */
+/** The 95 % interval in percent, or, if figures may be negative, in bytes (per second). */
 export function rangeText({ before, ratio, low, high, isRate }) {
   if (low === null || high === null) return "";
   if (ratio === null) {
@@ -79,12 +79,12 @@ export function rangeText({ before, ratio, low, high, isRate }) {
   return to < 1000 ? `${signed(from, 0)} to ${signed(to, 0)} %` : `from ${signed(from, 0)} %`;
 }
 
-/** A verdict as a mark. */
+/** A verdict as a coloured label. */
 export function chip(verdict) {
   return element("span", { class: `chip ${verdict ?? ""}`, text: verdict ?? "" });
 }
 
-/** Both figures as bars, one above the other. */
+/** Both figures as bars, before above after. */
 export function pairBar({ before, after }, most) {
   const part = (name, value) => {
     const made = element("i", { class: name });
@@ -94,7 +94,7 @@ export function pairBar({ before, after }, most) {
   return element("span", { class: "pair" }, part("before", before ?? 0), part("after", after ?? 0));
 }
 
-/** The totals: a row for each measure that there is a figure of. */
+/** The table of totals: a row for each measure with a figure. */
 export function totalsTable(compared) {
   const head = ["", "before", "after", "", "change", "95 %", ""].map((text) =>
     element("span", { class: "dim", role: "columnheader", text }),
@@ -122,24 +122,24 @@ function value(compared, measure, change, side) {
   return element("span", { class: "number", "data-side": side, "data-value": change[side] ?? "", text });
 }
 
-/** The place of a line, where it is or was. */
+/** The place of a line: after, or before if it was removed. */
 export const placeOf = (row) =>
   row.file === null ? { file: row.before_file, line: row.before_line } : { file: row.file, line: row.line };
 
-const STATUS = { added: "new", removed: "gone", edited: "edited", same: "" };
+const STATUS = { added: "new", removed: "removed", edited: "edited", same: "" };
 
 function statusOf(row) {
   const isMoved = row.file !== null && row.before_file !== null && row.line !== row.before_line;
   return [STATUS[row.status] ?? "", isMoved ? `was ${row.before_line}` : ""].filter(Boolean).join(", ");
 }
 
-/** The table of lines, by the measure that `state.measure` names. */
+/** The table of lines for the measure `state.measure`. */
 export function changedLines(compared, state, open) {
   const change = (row) => row.changes[state.measure] ?? { before: null, after: null, difference: null, ratio: null, low: null, high: null, verdict: null }; // prettier-ignore
   const figure = (side) => ({
     key: side,
     title: side,
-    hint: `the chosen measure ${side === "before" ? "of the old version" : "of the new version"}`,
+    hint: `the chosen measure in the ${side === "before" ? "old" : "new"} version`,
     width: "84px",
     align: "right",
     value: (row) => change(row)[side],
@@ -149,7 +149,7 @@ export function changedLines(compared, state, open) {
     {
       key: "verdict",
       title: "verdict",
-      hint: "of the chosen measure: better, worse, or noise; empty where there is nothing to compare it with",
+      hint: "the chosen measure is better, worse, or within noise; empty if there is nothing to compare it with",
       width: "62px",
       value: (row) => ({ worse: 0, better: 1, noise: 2 })[change(row).verdict] ?? 3,
       fill: (cell, row) => cell.append(chip(change(row).verdict)),
@@ -157,7 +157,7 @@ export function changedLines(compared, state, open) {
     {
       key: "place",
       title: "line",
-      hint: "file and line of the new version, or of the old one where the line is gone; Enter or a double click opens the source",
+      hint: "file and line of the new version, or of the old one if the line was removed; press Enter or double-click to open the source",
       width: "minmax(100px, 150px)",
       value: (row) => `${baseName(placeOf(row).file)}:${String(placeOf(row).line).padStart(7)}`,
       fill: (cell, row) => {
@@ -169,7 +169,7 @@ export function changedLines(compared, state, open) {
     {
       key: "status",
       title: "",
-      hint: "new, gone, edited, or where the line was",
+      hint: "new, removed, edited, or the old line number",
       width: "84px",
       style: "dim",
       value: statusOf,
@@ -180,7 +180,7 @@ export function changedLines(compared, state, open) {
     {
       key: "bar",
       title: "",
-      hint: "before above, after below",
+      hint: "before (above) and after (below)",
       width: "minmax(70px, 120px)",
       align: "graph",
       value: (row) => Math.abs(change(row).difference ?? change(row).after ?? change(row).before ?? 0),
@@ -189,7 +189,7 @@ export function changedLines(compared, state, open) {
     {
       key: "change",
       title: "change",
-      hint: "of the chosen measure",
+      hint: "change of the chosen measure",
       width: "82px",
       align: "right",
       value: (row) => change(row).ratio ?? change(row).difference,
@@ -198,7 +198,7 @@ export function changedLines(compared, state, open) {
     {
       key: "range",
       title: "95 %",
-      hint: "the interval that the change lies in, of this figure alone",
+      hint: "95 % interval of the change, of this figure alone",
       width: "112px",
       align: "right",
       style: "dim",
@@ -208,7 +208,7 @@ export function changedLines(compared, state, open) {
     {
       key: "also",
       title: "what changed",
-      hint: "every measure of the line that is judged better or worse",
+      hint: "all measures of the line that are better or worse",
       width: "minmax(90px, 170px)",
       value: (row) => row.judged.length,
       fill: (cell, row) => also(cell, row, compared),

@@ -1,13 +1,13 @@
-// A flame graph of two versions: how wide a call is says what it costs, its colour by how much more or less that is.
+// A flame graph of two versions: the width of a call is its cost in one version, its colour the change of the cost.
 import { inclusive, sumUp } from "./figures.js";
 import { baseName, clean, decimal } from "./format.js";
 import { element } from "./dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, mark } from "./icicle.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "./icicle.js";
 import { KINDS, isShown, kindsOf, libraryBox, titlesOf } from "./flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };
 const SIDES = Object.keys(WIDTHS);
-/** What an installation is called is no part of a library's name. */
+/** The folder of an installation is not part of a library's name: it may differ between the versions. */
 const INSTALLED = /^.*\/(?:(?:site|dist)-packages|lib\/python[\d.]+t?)\//;
 
 export class ComparedFlame extends Icicle {
@@ -22,12 +22,12 @@ export class ComparedFlame extends Icicle {
     const [first, ...others] = sides.flat().map(kindsOf);
     this.kinds = first.filter((name) => others.every((kinds) => kinds.includes(name)));
     this.#kind = this.kinds[0];
-    this.kindButtons = choices("What the flame graph shows", titlesOf(this.kinds), (name) => {
+    this.kindButtons = choices("Figure of the flame graph", titlesOf(this.kinds), (name) => {
       this.#kind = name;
       this.#width = null;
       this.draw();
     });
-    this.widthButtons = choices("Which version the widths are of", WIDTHS, (name) => {
+    this.widthButtons = choices("Version that determines the widths", WIDTHS, (name) => {
       this.#width = name;
       this.draw();
     });
@@ -40,19 +40,19 @@ export class ComparedFlame extends Icicle {
   }
 
   draw() {
-    mark(this.kindButtons, this.#kind);
+    setChosen(this.kindButtons, this.#kind);
     super.draw();
-    mark(this.widthButtons, this.#width);
+    setChosen(this.widthButtons, this.#width);
   }
 
   nothing() {
-    return this.#kind ? "No samples on this side." : "Nothing was recorded on both sides.";
+    return this.#kind ? "No samples on this side." : "No figure was recorded on both sides.";
   }
 
   text(data) {
     const { text } = KINDS[this.#kind];
     const change = data.before > 0 ? `${decimal(100 * (data.after / data.before - 1), 1)} %` : "new";
-    return `${data.label ?? data.name}: ${text(data.before)} before, ${text(data.after)} after, ${data.after > 0 ? change : "gone"}`;
+    return `${data.label ?? data.name}: ${text(data.before)} before, ${text(data.after)} after, ${data.after > 0 ? change : "removed"}`;
   }
 
   style(data) {
@@ -75,7 +75,7 @@ export class ComparedFlame extends Icicle {
     return found;
   }
 
-  /** Adds the calls of a run, of which each figure counts for `part`. */
+  /** Adds the calls of a run; each figure is multiplied by `part`. */
   #grow(root, { trace, nodes }, side, kind, part) {
     const own = new Float64Array(trace.nodeCount);
     for (let node = 0; node < own.length; node++) own[node] = Math.max(kind.own(nodes, node), 0) * part;
@@ -113,7 +113,7 @@ export class ComparedFlame extends Icicle {
 
 const keyOf = (file, name) => `${file}\n${name}`;
 
-/** What functions of the old version are called in the new one, as its lines and files say. */
+/** The names in the new version of functions of the old one, according to the matched lines and files. */
 function namesOf(compared) {
   const names = new Map();
   for (const { before, after } of compared.files) {
@@ -139,7 +139,7 @@ function addPart(made, name, side, value) {
   made.parts.get(name)[side] += value;
 }
 
-/** The frame as the library wants it, as wide as on the one side, without calls under `least`. */
+/** The frame in the format of the flame graph library, with the width of one side and without calls below `least`. */
 function pruned({ name, label, values, byKey, parts }, kind, side, least, depth) {
   const isKept = (each) => each[side] >= least && each[side] > 0;
   const children = [];

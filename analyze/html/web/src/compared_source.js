@@ -1,4 +1,4 @@
-// Both versions of the source beside each other, with what their lines cost and how that changed.
+// Both versions of the source side by side, with the cost of their lines and its change.
 import { element } from "./dom.js";
 import { baseName, clean } from "./format.js";
 import { Table } from "./table.js";
@@ -36,7 +36,7 @@ export class ComparedSource {
     );
   }
 
-  /** The chosen measure has changed. */
+  /** Call this after the chosen measure has changed. */
   refresh() {
     for (const file of this.fileRows) file.weight = this.#weight(file);
     this.files.set(this.fileRows);
@@ -88,7 +88,7 @@ export class ComparedSource {
     if (row) this.table.scrollTo(row);
   }
 
-  /** The pane has become visible. */
+  /** Call this after the pane has become visible. */
   shown() {
     this.files.refresh();
     this.table.refresh();
@@ -96,7 +96,7 @@ export class ComparedSource {
     this.#wasShown = true;
   }
 
-  /** A row for each pair of lines that stand beside each other; gaps are rows without a line. */
+  /** A row for each pair of lines that stand side by side; gaps are rows without a line. */
   #rowsOf(file) {
     const rows = [];
     const next = [1, 1];
@@ -110,7 +110,7 @@ export class ComparedSource {
     return rows.length ? rows : this.#withoutText(file);
   }
 
-  /** Where the traces hold no text: the lines with samples. */
+  /** The rows if the traces hold no text: the lines with samples. */
   #withoutText(file) {
     const own = this.compared.lines.filter((row) => row.file === file.after && row.before_file === file.before);
     return own.map((row) => this.#row(file, row.before_line ?? 0, row.line ?? 0));
@@ -176,7 +176,7 @@ export class ComparedSource {
     return value ? value : null;
   }
 
-  /** The change of the line on the right, or else of the one on the left. */
+  /** The change of the line on the right, or of the one on the left if there is none. */
   #change(row) {
     return (row.now ?? row.old)?.changes[this.state.measure];
   }

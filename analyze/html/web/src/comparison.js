@@ -1,8 +1,8 @@
-// The page about a comparison: the sentence, totals, lines with verdicts, both sources, one flame graph of both.
+// The page of a comparison: summary, totals, lines with verdicts, both sources, and one flame graph of both versions.
 import { Trace } from "./data.js";
 import { element } from "./dom.js";
 import { clean, decimal } from "./format.js";
-import { choices, mark } from "./icicle.js";
+import { choices, setChosen } from "./icicle.js";
 import { heading, warning } from "./summary.js";
 import { Table } from "./table.js";
 import { Compared, changedLines, placeOf, totalsTable } from "./compared.js";
@@ -23,7 +23,7 @@ export class Comparison {
     this.source = new ComparedSource(compared, this.state);
     this.flame = new ComparedFlame(this.sides, compared);
     this.runs = runsPane(compared, traces, content.made_by);
-    this.measures = choices("Which measure is shown", compared.titles(), (name) => this.measure(name));
+    this.measures = choices("Measure of the table", compared.titles(), (name) => this.measure(name));
     this.panes = {
       lines: this.lines.element,
       source: this.source.element,
@@ -35,7 +35,7 @@ export class Comparison {
     this.#restore();
   }
 
-  /** The measure of the first line that changed, or else CPU time, or else what there is. */
+  /** The measure of the first line that changed, else the first measure with figures. */
   #firstMeasure() {
     const judged = this.compared.lines.find((row) => row.judged.length)?.judged[0];
     return judged ?? Object.keys(this.compared.titles())[0] ?? "cpu_s";
@@ -72,18 +72,18 @@ export class Comparison {
     this.search = element("input", {
       type: "search",
       placeholder: "filter  /",
-      "aria-label": "Show only files, functions and source lines that hold this",
+      "aria-label": "Show only files, functions and source lines that contain this text",
       oninput: () => this.#filter(),
     });
     const list = element("div", { class: "tabs", role: "tablist", onkeydown: (event) => this.#tabKey(event) }, ...this.tabs);
     return element("nav", {}, list, this.measures, this.search);
   }
 
-  /** Makes a measure the one that lines and sources show. */
+  /** Chooses the measure that lines and sources show. */
   measure(name) {
     const { compared, state } = this;
     state.measure = name;
-    mark(this.measures, name);
+    setChosen(this.measures, name);
     const size = ({ before, after }) => Math.max(Math.abs(before ?? 0), Math.abs(after ?? 0));
     state.longest = compared.lines.reduce((most, { changes }) => Math.max(most, changes[name] ? size(changes[name]) : 0), 0);
     this.lines.set(compared.lines.filter((row) => row.changes[name] || row.judged.length));
@@ -158,15 +158,15 @@ export class Comparison {
 }
 
 function side(name, traces) {
-  const more = traces.length > 1 ? `${name}: ${traces.length} runs; the first` : name;
+  const more = traces.length > 1 ? `${name}: ${traces.length} runs, of which the first is shown` : name;
   return element("div", {}, element("span", { class: "dim", text: more }), heading(traces[0]));
 }
 
-/** How the verdicts came about, and what would tell more. */
+/** The basis of the verdicts, and the first sentence of the advice. */
 function statement({ statistics, advice }) {
   const { runs_before, runs_after, tests } = statistics;
-  const means = Math.max(runs_before, runs_after) > 1 ? "Figures are means of the runs. " : "";
-  return `${means}Verdicts are adjusted for the ${decimal(tests, 0)} that were tested. ${clean(advice[0] ?? "").replace(/\. [^.]*:$/, ".")}`;
+  const means = Math.max(runs_before, runs_after) > 1 ? "Figures are means over the runs. " : "";
+  return `${means}Verdicts are adjusted for ${decimal(tests, 0)} tests. ${clean(advice[0] ?? "").replace(/\. [^.]*:$/, ".")}`;
 }
 
 function mentions(row, term) {
@@ -175,7 +175,7 @@ function mentions(row, term) {
   return texts.some((each) => each !== null && String(each).toLowerCase().includes(term));
 }
 
-/** The runs with what was lost in them. */
+/** The runs and their losses. */
 function runsPane(compared, traces, madeBy) {
   const rows = traces.map(({ info }, index) => ({ ...info, side: index < compared.runs[0] ? "before" : "after", index }));
   const lost = rows.flatMap((row) => row.losses.map((loss) => ({ ...loss, run: row.path })));
@@ -204,7 +204,7 @@ function runsPane(compared, traces, madeBy) {
   runs.set(rows);
   losses.set(lost);
   const advice = compared.advice.map((text, index) => element("p", { class: index ? "command" : "", text: clean(text) }));
-  const by = element("p", { class: "dim", text: `${clean(madeBy)} made this page.` });
+  const by = element("p", { class: "dim", text: `Made by ${clean(madeBy)}.` });
   const head = element("div", {}, ...advice, by);
   return { element: element("div", { class: "pane-halves" }, head, runs.element, losses.element), traces: runs, losses };
 }

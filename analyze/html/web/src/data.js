@@ -1,7 +1,7 @@
-// The document that the page holds, as typed arrays. analyze/html/ writes it, docs/design/html.md describes it.
+// Decodes the document of the page into typed arrays. analyze/html/ writes it, docs/design/html.md describes it.
 import { unzlibSync } from "fflate";
 
-/** Whole numbers out of base64, deflated, seven bits a byte; folded ones are signed. */
+/** Integers from base64, zlib and variable-length encoding; signed ones are zigzag-encoded. */
 export function unpacked(text, isSigned = false) {
   const bytes = unzlibSync(Uint8Array.from(atob(text), (each) => each.charCodeAt(0)));
   let count = 0;
@@ -20,7 +20,7 @@ export function unpacked(text, isSigned = false) {
   return numbers;
 }
 
-/** A sparse table: keys, bins and values of its rows, in order of key, then bin. */
+/** A sparse table: keys, bins and values of its rows, sorted by key, then bin. */
 function series({ keys, bins, values }) {
   const steps = unpacked(keys);
   const table = {
@@ -40,11 +40,11 @@ function series({ keys, bins, values }) {
 
 const all = (packed) => Object.fromEntries(Object.entries(packed).map(([name, each]) => [name, series(each)]));
 
-/** One trace of the document, ready to be summed up over any window. */
+/** One trace of the document, prepared for sums over any window. */
 export class Trace {
   constructor(entry) {
     Object.assign(this, entry);
-    this.sources = new Map(Object.entries(entry.sources)); // a file may be called constructor
+    this.sources = new Map(Object.entries(entry.sources)); // a Map, because a file may be called "constructor"
     this.series = all(entry.series);
     this.halves = all(entry.halves);
     this.threadSeries = all(entry.thread_series);
@@ -75,7 +75,7 @@ export class Trace {
     this.places = Int32Array.from(places, (place) => place - 1);
   }
 
-  /** Lines and functions of the program's own, and for each location which of them it is; -1 = none. */
+  /** Rows of the program's own lines and functions, and for each location the ids of its rows; -1 = none. */
   #nameLocations(userFiles) {
     const { file, function: name, first_line, line } = this.locations;
     const isUser = this.files.map((each) => userFiles.has(each));
@@ -94,7 +94,7 @@ export class Trace {
     this.functions = functions.rows;
   }
 
-  /** For each node: the location, line and function that it is charged to, the innermost of the program's own; -1 = none. */
+  /** For each node: the innermost location of the program's own code, its line and its function, which are charged; -1 = none. */
   #findOwners() {
     this.ownerOfNode = new Int32Array(this.nodeCount).fill(-1);
     for (let node = 0; node < this.nodeCount; node++) {
@@ -106,7 +106,7 @@ export class Trace {
     this.functionOfNode = this.ownerOfNode.map((place) => (place < 0 ? -1 : this.ownFunction[place]));
   }
 
-  /** For each node: is it a call of a function that is not among its callers? Nodes come in depth-first order. */
+  /** For each node: is it a call of a function that is not among its callers? Nodes are in depth-first order. */
   #findFirstCalls() {
     const depths = new Int32Array(this.functions.length);
     const path = [];
@@ -128,7 +128,7 @@ export class Trace {
     for (const row of this.lines) row.libraries = libraries.get(row.file)?.[row.line];
   }
 
-  /** Which lines and functions were never at the GPU for as long as its driver averages over. */
+  /** Flags the lines and functions that never used the GPU for as long as its driver averages over. */
   #markShort() {
     const keyOf = (parts) => JSON.stringify(parts);
     const lines = new Set(this.gpu?.short.lines.map(keyOf));
@@ -143,12 +143,12 @@ export class Trace {
   }
 }
 
-/** Rows with an id, each made once. */
+/** Rows with ids; each row is created once. */
 class Rows {
   #ids = new Map();
   rows = [];
 
-  /** The id of the row under `key`, made of `row` where there is none. */
+  /** The id of the row with this key; a new row is created from `row` if there is none. */
   idOf(key, row) {
     if (!this.#ids.has(key)) {
       this.#ids.set(key, this.rows.length);

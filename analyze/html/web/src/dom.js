@@ -1,4 +1,4 @@
-// Elements, without a line of HTML in them: the page's security policy forbids to parse any.
+// Creates elements without parsing HTML, which the page's security policy forbids.
 
 /** An element with these properties (`class`, `text`, `data-…`, `on…`, attributes) and children. */
 export function element(name, properties = {}, ...children) {
@@ -13,7 +13,7 @@ export function element(name, properties = {}, ...children) {
   return made;
 }
 
-/** A bar of parts ([class, value]) that stand for shares of `whole`. */
+/** A stacked bar of parts ([class, value]), whose widths are shares of `whole`. */
 export function bar(parts, whole) {
   const made = element("span", { class: "bar" });
   for (const [name, value] of parts) {
@@ -27,7 +27,7 @@ export function bar(parts, whole) {
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** The course of values as a line over `width` by `height` pixels, from a base line at 0. */
+/** Values as a line in `width` by `height` pixels, with the area down to 0 filled. */
 export function sparkline(values, width, height) {
   const svg = document.createElementNS(SVG, "svg");
   const low = Math.min(0, ...values);

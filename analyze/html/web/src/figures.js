@@ -1,20 +1,20 @@
-// What the samples of a window add up to: by line, by function, by thread, by call.
+// Sums of the samples in a window: by line, function, thread and call.
 
 const SECONDS = ["python", "native", "system", "gc", "sleep", "disk", "runnable", "gil"];
 const BYTES = ["growth", "copy", "alloc", "kept", "live"];
 const COPIES = ["h2d", "d2h", "d2d", "h2h", "unified"];
 
-/** The series of a trace that are added up, by measure: name and unit. Those about GPUs are there where one was used. */
+/** The series of a trace that add up: name, key of the series, unit. Those of GPUs exist only if one was used. */
 function summed({ has }) {
   const names = [...SECONDS, ...(has.gpu ? ["gpu"] : []), ...(has.device ? ["device_copy", "device_sync"] : [])];
   const sizes = ["growth", "copy", ...(has.device ? COPIES : [])];
   return [...names.map((name) => [name, `${name}_us`, 1e-6]), ...sizes.map((name) => [name, `${name}_bytes`, 1])];
 }
 
-/** What rows have a figure for. */
+/** The figures of a row. */
 const measures = (trace) => [...new Set([...summed(trace).map(([name]) => name), ...BYTES])];
 
-/** Sums of the rows of `table` with first <= bin < end, by key, times `unit`, added to `sums`. */
+/** Adds the values of the rows with first <= bin < end, times `unit`, to `sums` by key. */
 function addUp(table, first, end, sums, unit = 1) {
   const { keys, bins, values } = table;
   for (let row = 0; row < keys.length; row++) {
@@ -22,20 +22,20 @@ function addUp(table, first, end, sums, unit = 1) {
   }
 }
 
-/** The bin of [first, end) in which the footprint is highest; -1 = not known. */
+/** The bin in [first, end) with the highest footprint; -1 = unknown. */
 function highestBin(levels, first, end) {
   let best = -1;
   for (let bin = first; levels && bin < end; bin++) if (best < 0 || levels[bin] > levels[best]) best = bin;
   return best >= 0 && levels[best] > 0 ? best : -1;
 }
 
-/** Highest of the levels in [first, end); null = not recorded. */
+/** The highest level in [first, end); null = not recorded. */
 function highest(levels, first, end) {
   const bin = highestBin(levels, first, end);
   return levels ? (bin < 0 ? 0 : levels[bin]) : null;
 }
 
-/** Figures by node: what ends there, in seconds and bytes. */
+/** Figures by node of the stacks that end there, in seconds and bytes. */
 function byNode(trace, first, end, peakBin) {
   const sums = Object.fromEntries(measures(trace).map((name) => [name, new Float64Array(trace.nodeCount)]));
   for (const [name, series, unit] of summed(trace)) addUp(trace.series[series], first, end, sums[name], unit);
@@ -57,7 +57,7 @@ function completed(row) {
   return row;
 }
 
-/** Adds the figures of the nodes to the rows that `ownerOf` names. */
+/** Sets the figures of rows to the sums over the nodes that `ownerOf` assigns to them. */
 function charge(rows, ownerOf, nodes) {
   for (const [name, sums] of Object.entries(nodes)) {
     for (const row of rows) row[name] = 0;
@@ -69,7 +69,7 @@ function charge(rows, ownerOf, nodes) {
   for (const row of rows) row.live = Math.max(row.live, 0);
 }
 
-/** Gives the rows that `ownerOf` names the most GPU memory of any of their nodes; where none is known, 0. */
+/** Sets the GPU memory of rows to the highest value of the nodes that `ownerOf` assigns to them; 0 if unknown. */
 function chargePeaks(rows, ownerOf, table, first, end) {
   for (const row of rows) row.gpuPeak = 0;
   if (!table) return;
@@ -80,7 +80,7 @@ function chargePeaks(rows, ownerOf, table, first, end) {
   }
 }
 
-/** Adds to each node what its callees have. Callees come after their callers. */
+/** Values by node that include those of callees. Callees come after their callers. */
 export function inclusive(own, parents) {
   const sums = own.slice();
   for (let node = sums.length - 1; node >= 0; node--) if (parents[node] >= 0) sums[parents[node]] += sums[node];
@@ -129,7 +129,7 @@ function threads(trace, first, end) {
   }
 }
 
-/** Puts the figures of the bins first to end (exclusive) into the rows of the trace. Returns nodes, totals and the rest. */
+/** Sums up the bins from first to end (exclusive) into the rows of the trace. Returns the window with nodes and totals. */
 export function sumUp(trace, first, end) {
   const peakBin = trace.has.memory ? highestBin(trace.memory.footprint, first, end) : -1;
   const nodes = byNode(trace, first, end, peakBin);
@@ -144,7 +144,7 @@ export function sumUp(trace, first, end) {
   return { first, end, peakBin, nodes, totals, foreign: totals.cpu - own };
 }
 
-/** Lines that several functions share are named after the one with most CPU time, then memory allocated. */
+/** Names lines that several functions share after the function with the most CPU time, then allocated memory. */
 export function nameLines(trace, nodes) {
   const weights = new Float64Array(trace.ownLine.length);
   trace.ownerOfNode.forEach((place, node) => {
@@ -159,7 +159,7 @@ export function nameLines(trace, nodes) {
   });
 }
 
-/** Growth so far, by line: a list of [bin, bytes] at which it changed, over the whole recording. */
+/** Cumulative growth by line over the whole recording: a list of [bin, bytes] where it changes. */
 export function growthByLine(trace) {
   const { keys, bins, values } = trace.series.growth_bytes;
   const trends = new Map();
@@ -177,7 +177,7 @@ export function growthByLine(trace) {
   return trends;
 }
 
-/** CPU time by bin: three arrays in seconds. */
+/** CPU time by bin: arrays of Python, native and system time in seconds. */
 export function cpuByBin(trace) {
   return ["python", "native", "system"].map((name) => {
     const { bins, values } = trace.series[`${name}_us`];

@@ -1,12 +1,12 @@
-// Flame graphs of CPU time, waiting, live memory and allocations.
+// Flame graphs of CPU time, waiting time, live memory, GPU time and allocations.
 import { inclusive } from "./figures.js";
 import { decimal, clean, baseName, megabytes, percent, seconds } from "./format.js";
 import { element } from "./dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, mark } from "./icicle.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "./icicle.js";
 
 const sum = (names) => (nodes, node) => names.reduce((total, name) => total + nodes[name][node], 0);
 
-/** What a flame graph can show: its figure, what parts of a call's own figure are drawn below it, and its unit. */
+/** The kinds of flame graphs: the figure, the parts of a call's own figure that are drawn below it, and its text. */
 export const KINDS = {
   cpu: {
     title: "CPU time",
@@ -25,7 +25,7 @@ export const KINDS = {
     leaves: [
       ["sleep", "asleep"],
       ["disk", "disk"],
-      ["runnable", "wanting the CPU"],
+      ["runnable", "waiting for a CPU"],
       ["gil", "waiting for the GIL"],
     ],
     text: seconds,
@@ -45,7 +45,7 @@ export function titlesOf(kinds) {
   return Object.fromEntries(kinds.map((name) => [name, KINDS[name].title]));
 }
 
-/** A box that takes library code out of a graph. */
+/** A checkbox that hides library code in a graph, and its label. */
 export function libraryBox(graph) {
   const box = element("input", { type: "checkbox", checked: true, onchange: () => graph.draw() });
   return [box, element("label", {}, box, "library code")];
@@ -59,7 +59,7 @@ export class Flame extends Icicle {
     this.state = state;
     const kinds = kindsOf(state.trace);
     this.#kind = kinds[0];
-    this.buttons = choices("What the flame graph shows", titlesOf(kinds), (name) => {
+    this.buttons = choices("Figure of the flame graph", titlesOf(kinds), (name) => {
       this.#kind = name;
       this.draw();
     });
@@ -70,12 +70,12 @@ export class Flame extends Icicle {
 
   draw() {
     this.holder.dataset.kind = this.#kind ?? "";
-    mark(this.buttons, this.#kind);
+    setChosen(this.buttons, this.#kind);
     super.draw();
   }
 
   nothing() {
-    return this.#kind ? "No samples in this window." : "Neither CPU time nor waits nor allocations were recorded.";
+    return this.#kind ? "No samples in this window." : "No CPU time, waits or allocations were recorded.";
   }
 
   style(data) {
@@ -87,7 +87,7 @@ export class Flame extends Icicle {
     return `${data.label ?? data.name}: ${kind.text(data.value)}, ${decimal(percent(data.value, this.root.value), 1)} %`;
   }
 
-  /** The tree of calls: frames of one function called from one place are one, whatever line they were at. */
+  /** The tree of calls: frames of one function with the same caller are merged, regardless of their line. */
   tree() {
     const kind = KINDS[this.#kind];
     if (!kind) return null;
@@ -137,13 +137,13 @@ export class Flame extends Icicle {
   }
 }
 
-/** Calls of the import system are left out, as in tracebacks: they are many, and say nothing. */
+/** Is a frame shown? Frames of the import system are hidden, as in tracebacks, because they are many and not useful. */
 export function isShown(trace, place, hasLibraries) {
   if (trace.ownFunction[place] >= 0) return true;
   return hasLibraries && !trace.files[trace.locations.file[place]].startsWith("<frozen importlib");
 }
 
-/** The frame as the library wants it, without calls under `least`. */
+/** The frame in the format of the flame graph library, without calls below `least`. */
 function pruned(frame, kind, least, depth) {
   const children =
     depth > DEEPEST

@@ -1,8 +1,8 @@
-// Numbers and text for people. Text out of a trace is data: it only ever becomes the text of an element.
+// Formats numbers and text. Text of a trace is data: it must only be used as the text of an element.
 
-const MOST = 400; // characters of a name that anybody reads
+const MOST = 400; // the most characters of a text
 
-/** `text` with everything made visible that could hide, break or reorder it, cut to a length that a cell may have. */
+/** `text` with escapes for characters that could hide, break or reorder it, cut to MOST characters. */
 export function clean(text) {
   const cut = text.length > MOST ? `${text.slice(0, MOST)}…` : text;
   return cut.replaceAll("\t", "    ").replace(/[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Zl}\p{Zp}]/gu, escaped);
@@ -16,7 +16,7 @@ function escaped(character) {
 
 const formats = new Map();
 
-/** A number with this many decimals and thousands apart. */
+/** A number with this many decimals and separators of thousands. */
 export function decimal(value, digits) {
   if (!formats.has(digits)) {
     formats.set(
@@ -48,7 +48,7 @@ export function percent(part, whole) {
   return whole ? (100 * part) / whole : 0;
 }
 
-/** Seconds as they are typed after --from and --to: no more digits than a bin has. */
+/** Seconds as an argument of --from and --to, with only as many digits as the width of a bin needs. */
 export function typed(value, width) {
   const digits = Math.max(0, Math.ceil(-Math.log10(width) - 1e-9));
   return String(Number(value.toFixed(Math.min(digits, 9))));

@@ -1,4 +1,4 @@
-// An icicle of calls, callers above and callees below, by mouse and keyboard. What is drawn is for those to say who extend it.
+// An icicle graph of calls, callers above and callees below, for mouse and keyboard. Subclasses define what it shows.
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
 import { element } from "./dom.js";
@@ -7,7 +7,7 @@ export const LEAST_SHARE = 0.0005; // of the whole: smaller calls are left out
 export const DEEPEST = 400;
 const FRAME = 18;
 
-/** Buttons of which one is chosen: titles by name. */
+/** A group of buttons of which one is chosen; `titles` by name. */
 export function choices(label, titles, choose) {
   const buttons = Object.entries(titles).map(([name, title]) =>
     element("button", { type: "button", role: "radio", "data-kind": name, text: title, onclick: () => choose(name) }),
@@ -15,19 +15,22 @@ export function choices(label, titles, choose) {
   return element("div", { class: "choices", role: "radiogroup", "aria-label": label }, ...buttons);
 }
 
-/** Marks the button that is chosen. */
-export function mark(buttons, chosen) {
+/** Shows which button is chosen. */
+export function setChosen(buttons, chosen) {
   for (const button of buttons.children) button.setAttribute("aria-checked", String(button.dataset.kind === chosen));
 }
 
-/** Those who extend it give `tree()` (null = nothing to draw), `text(data)`, `style(data)` (a colour) and `nothing()`. */
+/**
+ * Subclasses define `tree()` (null = nothing to draw), `text(data)`, `style(data)` (a colour), and `nothing()` (the text in
+ * place of an empty graph).
+ */
 export class Icicle {
   #chart = null;
   #chosen = null;
   #width = 0;
   #term = "";
 
-  /** Makes the element, with `tools` above the graph. */
+  /** Creates the element, with `tools` above the graph. */
   furnish(...tools) {
     this.reset = element("button", { type: "button", text: "whole graph", onclick: () => this.#reset() });
     this.details = element("div", { class: "details", "aria-live": "polite" });
@@ -35,7 +38,7 @@ export class Icicle {
       class: "flame",
       tabindex: "0",
       role: "tree",
-      "aria-label": "Flame graph: arrow keys choose a call, Enter zooms, Escape shows all",
+      "aria-label": "Flame graph: arrow keys choose a call, Enter zooms in, Escape shows the whole graph",
       onkeydown: (event) => this.#key(event),
     });
     this.element = element(
@@ -44,18 +47,18 @@ export class Icicle {
       element("div", { class: "tools" }, ...tools, this.reset, this.details),
       this.holder,
     );
-    // A redraw forgets what was chosen, and drawing itself makes the holder higher: only another width needs one.
+    // A redraw loses the chosen call, and drawing changes the height of the holder. So redraw only if the width changes.
     new ResizeObserver(() => this.holder.clientWidth !== this.#width && this.draw()).observe(this.holder);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  /** Highlights the calls whose name or file holds `term`. */
+  /** Highlights the calls whose name or file contains `term`. */
   filter(term) {
     this.#term = term.toLowerCase();
     this.draw();
   }
 
-  /** Draws the tree, if the graph is to be seen. */
+  /** Draws the tree if the graph is visible. */
   draw() {
     if (!(this.holder.clientWidth > 0)) return;
     this.#width = this.holder.clientWidth;
@@ -81,7 +84,7 @@ export class Icicle {
       .setDetailsHandler(
         (text) => void (this.details.textContent = text ?? (this.#chosen ? this.text(this.#chosen.data) : "")),
       )
-      .onClick((d) => this.#mark(d))
+      .onClick((d) => this.#choose(d))
       .setColorMapper((d) => this.#colour(d.data));
     select(this.holder).datum(this.root).call(this.#chart);
   }
@@ -93,14 +96,14 @@ export class Icicle {
 
   #reset() {
     if (this.#chart) this.#chart.resetZoom();
-    this.#mark(null);
+    this.#choose(null);
   }
 
   #frames() {
     return this.holder.querySelectorAll("g.frame");
   }
 
-  #mark(node) {
+  #choose(node) {
     this.#chosen = node;
     for (const frame of this.#frames()) frame.classList.toggle("chosen", frame.__data__ === node);
     this.details.textContent = node ? this.text(node.data) : "";
@@ -120,11 +123,11 @@ export class Icicle {
     if (next) {
       event.preventDefault();
       const found = next();
-      if (found) this.#mark(found);
+      if (found) this.#choose(found);
     } else if (event.key === "Enter" && this.#chosen) {
       const chosen = this.#chosen;
       this.#chart.zoomTo(chosen);
-      this.#mark(chosen);
+      this.#choose(chosen);
     } else if (event.key === "Escape") {
       event.stopPropagation();
       this.#reset();
@@ -132,14 +135,14 @@ export class Icicle {
   }
 }
 
-/** The colours of the moment, by the name of their variable. */
+/** The current colours by the name of their CSS variable. */
 function palette(holder) {
   const style = getComputedStyle(holder);
   const known = new Map();
   return (name) => known.get(name) ?? known.set(name, style.getPropertyValue(name).trim()).get(name);
 }
 
-/** The callees that are drawn, from left to right. */
+/** The visible callees from left to right. */
 function shown(node) {
   return (node.children ?? []).filter((child) => child.value > 0).sort((one, other) => one.x0 - other.x0);
 }

@@ -32,7 +32,7 @@ export function lineTable(state, open) {
     label: "Lines",
     sort: { key: state.trace.has.cpu ? "cpu" : state.trace.has.memory ? "growth" : "wait", down: true },
     open,
-    empty: "No line of the program’s own has a sample.",
+    empty: "No line of the program’s own code has samples.",
   });
 }
 
@@ -42,10 +42,10 @@ export function functionTable(state, open) {
     "all %",
     "58px",
     (row) => (row.cumulative > 0 ? decimal(percent(row.cumulative, state.now.totals.cpu), 1) : ""),
-    { hint: "CPU time with all that it calls, recursion counted once" },
+    { hint: "CPU time including callees; recursion is counted once" },
   );
   const time = timeColumns(state).map((column) =>
-    column.key === "cpu" ? { ...column, title: "self %", hint: "CPU time of its own lines" } : column,
+    column.key === "cpu" ? { ...column, title: "self %", hint: "CPU time without callees" } : column,
   );
   const columns = [
     plain("function", "function", "minmax(160px, 1fr)", (row) => clean(row.function), { style: "mono" }),
@@ -58,7 +58,7 @@ export function functionTable(state, open) {
     label: "Functions",
     sort: { key: state.trace.has.cpu ? "cpu" : "growth", down: true },
     open,
-    empty: "No function of the program’s own has a sample.",
+    empty: "No function of the program’s own code has samples.",
   });
 }
 
@@ -70,8 +70,8 @@ export function leakTable(state, open) {
     right("bytes_per_s", "rate", "90px", (row) => perSecond(row.bytes_per_s)),
     right("error_bytes_per_s", "± rate", "90px", (row) => perSecond(row.error_bytes_per_s), { hint: "standard error" }),
     right("probability", "probability %", "92px", (row) => decimal(100 * row.probability, 1)),
-    right("mallocs", "allocated", "74px", (row) => decimal(row.mallocs, 0), { hint: "judged samples" }),
-    right("frees", "freed", "60px", (row) => decimal(row.frees, 0), { hint: "judged samples that were freed" }),
+    right("mallocs", "allocated", "74px", (row) => decimal(row.mallocs, 0), { hint: "judged samples of allocations" }),
+    right("frees", "freed", "60px", (row) => decimal(row.frees, 0), { hint: "judged samples of allocations that were freed" }),
     right("live_at_end_bytes", "alive at end MB", "108px", mega("live_at_end_bytes")),
     plain("type", "type", "110px"),
     plain("allocator", "allocator", "80px"),
@@ -96,12 +96,12 @@ export function leakTable(state, open) {
     label: "Leaks",
     sort: { key: "bytes_per_s", down: true },
     open,
-    empty: state.trace.leaks === null ? "Allocations were not recorded, so leaks cannot be told." : "No line leaks.",
+    empty: state.trace.leaks === null ? "Leaks are unknown, because allocations were not recorded." : "No line leaks.",
   });
   const note = element(
     "div",
     { class: "tools" },
-    element("div", { class: "details", text: "Leaks are judged over all that was recorded, whatever the window." }),
+    element("div", { class: "details", text: "Leaks are judged over the whole recording, regardless of the window." }),
   );
   table.set(state.trace.leaks ?? []);
   return { table, element: element("div", { class: "pane-column" }, note, table.element) };
@@ -166,7 +166,7 @@ export function threadTables(state) {
   return { threads, processes, element: element("div", { class: "pane-halves" }, threads.element, processes.element) };
 }
 
-/** What was recorded, how, and what was not. */
+/** The tab about the recording: losses, settings and marks. */
 export function recording(state, madeBy) {
   const { trace } = state;
   const losses = new Table(
@@ -190,7 +190,7 @@ export function recording(state, madeBy) {
   const rest = Object.entries(trace.settings).filter(([name]) => name !== "command");
   const facts = [
     ["trace", trace.info.trace_id],
-    ["pieces of time", `${decimal(trace.bins.count, 0)} of ${seconds(trace.bins.width_s)}`],
+    ["time bins", `${decimal(trace.bins.count, 0)} of ${seconds(trace.bins.width_s)}`],
     ...events,
     ...marks,
     ...rest,

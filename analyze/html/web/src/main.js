@@ -1,4 +1,4 @@
-// The page: reads the document, and keeps window, tab and filter together.
+// The page of a trace: reads the document and coordinates window, tab and filter.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { readDocument, Trace } from "./data.js";
@@ -125,7 +125,7 @@ class Page {
     this.search = element("input", {
       type: "search",
       placeholder: "filter  /",
-      "aria-label": "Show only files, functions and source lines that hold this",
+      "aria-label": "Show only files, functions and source lines that contain this text",
       oninput: () => this.#filter(),
     });
     const { has } = this.trace;
@@ -167,7 +167,7 @@ class Page {
     return this.texts.get(file).get(line);
   }
 
-  /** Makes the bins first to end (exclusive) the window. */
+  /** Makes the bins from first to end (exclusive) the window. */
   choose(first, end) {
     this.state.now = sumUp(this.trace, first, end);
     this.timeline.show(first, end);
@@ -184,7 +184,7 @@ class Page {
     this.to.value = typed(trace.edge(end), width);
     this.whole.disabled = isWhole;
     this.hint.textContent = isWhole
-      ? "drag over the chart to choose a window"
+      ? "drag across the chart to choose a window"
       : `${seconds((end - first) * width)}: --from ${this.from.value} --to ${this.to.value}`;
     this.figures.replaceChildren(...figures(trace, state.now));
     this.#drawTables();
@@ -209,7 +209,7 @@ class Page {
     const texts = [];
     if (foreign > 0.0005 * totals.cpu)
       texts.push(
-        `${decimal(percent(foreign, totals.cpu), 1)} % of the CPU time belongs to no line of the program’s own code.`,
+        `${decimal(percent(foreign, totals.cpu), 1)} % of the CPU time does not belong to any line of the program’s own code.`,
       );
     if (peakBin >= 0)
       texts.push(`The window’s peak is at ${typed(this.trace.edge(peakBin), this.trace.bins.width_s)} s.`);
@@ -302,7 +302,7 @@ class Page {
     }
   }
 
-  /** The part of the address behind # holds tab and window, so that both can be kept as a bookmark. */
+  /** Stores tab and window in the fragment of the address, so that a bookmark restores both. */
   #remember() {
     const { first, end } = this.state.now;
     const isWhole = first === 0 && end === this.trace.bins.count;
@@ -322,7 +322,7 @@ class Page {
   }
 }
 
-/** Is `term` in what a row of the other tables says? */
+/** Does a row of the threads, processes or recording tables contain `term`? */
 function mentions({ name, text, value, tid, pid, cause, severity, command, executable }, term) {
   const texts = [name, text, value, tid, pid, cause, severity, executable, ...(command ?? [])];
   return texts.some((each) => each !== null && each !== undefined && String(each).toLowerCase().includes(term));

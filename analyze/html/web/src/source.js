@@ -1,4 +1,4 @@
-// Source text with what each line costs beside it.
+// Source text with the cost of each line.
 import { element } from "./dom.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 import { Table } from "./table.js";
@@ -28,7 +28,7 @@ export class Source {
     );
   }
 
-  /** Figures of the files have changed with the window. */
+  /** Call this after the window has changed: updates the figures of the files. */
   refresh() {
     const files = new Map();
     for (const row of this.state.trace.lines) {
@@ -76,7 +76,7 @@ export class Source {
     this.#scrollToCostliest();
   }
 
-  /** A file opens where it costs most. */
+  /** Scrolls to the most expensive line of a newly opened file. */
   #scrollToCostliest() {
     const cost = (row) => (row.figures ? row.figures.cpu + row.figures.wait * 1e-3 + row.figures.alloc * 1e-15 : 0);
     const rows = this.#rows.get(this.#file);
@@ -84,7 +84,7 @@ export class Source {
     this.table.scrollTo(cost(row) > 0 ? row : rows[0]);
   }
 
-  /** The pane has become visible. */
+  /** Call this after the pane has become visible. */
   shown() {
     this.files.refresh();
     this.table.refresh();
@@ -93,7 +93,7 @@ export class Source {
   }
 }
 
-/** A row for each line of the text that is here; gaps are rows without a line. */
+/** A row for each line of the stored text; gaps are rows without a line. */
 function rowsOf(file, trace) {
   const figures = new Map(trace.lines.filter((row) => row.file === file).map((row) => [row.line, row]));
   const pieces =
@@ -179,13 +179,13 @@ function sourceColumns(state) {
   ].filter(Boolean);
 }
 
-/** A column of lines, as one of source text: most rows have no figures. */
+/** A column of the table of lines, adapted to source text, in which most rows have no figures. */
 function beside({ fill, text, ...column }) {
   const own = fill ?? ((cell, row) => (cell.textContent = text(row)));
   return { ...column, unsorted: true, fill: (cell, row) => row.figures && own(cell, row.figures) };
 }
 
-/** Colours a line by its share of the busiest one. */
+/** Colours a line by its cost relative to the most expensive line. */
 function heat(state) {
   return (made, row) => {
     const cost = row.figures ? row.figures.cpu + (state.waitInBars ? row.figures.wait : 0) : 0;

@@ -1,15 +1,15 @@
-// The head of the page: what was recorded, and what the window adds up to.
+// The head of the page: the recording, and the totals of the window.
 import { bar, element } from "./dom.js";
 import { clean, decimal, megabytes, percent, seconds } from "./format.js";
 import { DIRECTIONS } from "./columns.js";
 
-/** One line on the recording. */
+/** The command and a line of facts about the recording. */
 export function heading(trace) {
   const { info } = trace;
   const count = (number, one, many) => `${decimal(number, 0)} ${number === 1 ? one : many}`;
   const facts = [
     info.started_at && `${clean(info.started_at.slice(0, 19).replace("T", " "))} UTC`,
-    info.wall_s !== null ? `${seconds(info.wall_s)} long` : "length unknown",
+    info.wall_s !== null ? `${seconds(info.wall_s)} long` : "duration unknown",
     info.python ? `Python ${clean(info.python)}` : "no Python",
     count(info.processes, "process", "processes"),
     count(info.threads, "thread", "threads"),
@@ -24,7 +24,7 @@ export function heading(trace) {
   );
 }
 
-/** Losses that a reader must know of before trusting a figure; null = none. */
+/** A button with the losses that affect figures; null = no such losses. */
 export function warning(trace, open) {
   const bad = trace.info.losses.filter((each) => each.severity !== "info");
   if (!bad.length) return null;
@@ -37,7 +37,7 @@ export function warning(trace, open) {
   });
 }
 
-/** A figure with its name; `value` is there for scripts as well, in seconds or bytes. */
+/** A figure with its title; `value` (seconds or bytes) is stored as data for scripts. */
 function figure(name, title, value, text, ...more) {
   return element(
     "div",
@@ -86,7 +86,7 @@ export function figures(trace, { totals, first, end }) {
     const parts = [
       ["asleep", totals.sleep],
       ["disk", totals.disk],
-      ["wanting the CPU", totals.runnable],
+      ["waiting for a CPU", totals.runnable],
       ["GIL", totals.gil],
     ];
     made.push(
@@ -133,7 +133,7 @@ export function figures(trace, { totals, first, end }) {
   return [...made, memory, ...deviceFigures(trace, totals, (end - first) * trace.bins.width_s)];
 }
 
-/** What GPUs did, and what was asked of them; nothing where none was used. */
+/** The figures of GPUs and CUDA calls; empty if no GPU was used. */
 function deviceFigures({ has }, totals, length_s) {
   const made = [];
   const part = (name, value, text) =>
@@ -147,7 +147,7 @@ function deviceFigures({ has }, totals, length_s) {
         totals.gpu,
         seconds(totals.gpu),
         element("span", { class: "share" }, element("i", { class: "gpu" }), busy),
-        part("gpu_peak_bytes", totals.gpuPeak, [megabytes(totals.gpuPeak), "GPU memory at most"]),
+        part("gpu_peak_bytes", totals.gpuPeak, [megabytes(totals.gpuPeak), "peak GPU memory"]),
       ),
     );
   }

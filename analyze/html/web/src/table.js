@@ -1,9 +1,9 @@
-// A table of any length: sortable by header, usable by keyboard, with only the visible rows in the document.
+// A table of any length: sorts by header, supports the keyboard, and creates elements for visible rows only.
 import { Virtualizer, elementScroll, observeElementOffset, observeElementRect } from "@tanstack/virtual-core";
 import { element } from "./dom.js";
 
 const ROW = 21; // height of a row in pixels, as in style.css
-const LONG = 20; // characters of a cell that may be cut: pointing at it shows them all
+const LONG = 20; // cells with more characters have their text as tooltip, because it may be cut
 const GAP = 10; // between columns
 
 /**
@@ -94,19 +94,19 @@ export class Table {
     this.refresh();
   }
 
-  /** Shows only rows for which `filter` is true. */
+  /** Shows only the rows for which `filter` returns true. */
   filter(filter) {
     this.#filter = filter;
     this.refresh();
   }
 
-  /** Sorts and draws again, after the figures in the rows have changed. */
+  /** Sorts and draws the rows again after their figures have changed. */
   refresh() {
     this.#shown = this.#rows.filter(this.#filter);
     const column = this.columns.find((each) => each.key === this.sort?.key);
     if (column) this.#shown.sort(byValue(column.value, this.sort.down));
-    for (const cell of this.head.children) this.#mark(cell);
-    if (!this.virtual.scrollRect?.height) this.#update({ enabled: false }); // was not to be seen: its size is read anew
+    for (const cell of this.head.children) this.#showSort(cell);
+    if (!this.virtual.scrollRect?.height) this.#update({ enabled: false }); // was hidden: measure its size again
     this.#update({ enabled: true, count: this.#shown.length });
     this.virtual.measure();
     this.#draw();
@@ -117,7 +117,7 @@ export class Table {
     this.virtual._willUpdate();
   }
 
-  #mark(cell) {
+  #showSort(cell) {
     const isSorted = cell.dataset.key === this.sort?.key;
     cell.setAttribute("aria-sort", isSorted ? (this.sort.down ? "descending" : "ascending") : "none");
     cell.lastChild.textContent = isSorted ? (this.sort.down ? "▾" : "▴") : "";
@@ -129,7 +129,7 @@ export class Table {
     const items = this.virtual.getVirtualItems();
     const empty = this.#shown.length
       ? []
-      : [element("div", { class: "empty", text: this.options.empty ?? "Nothing here." })];
+      : [element("div", { class: "empty", text: this.options.empty ?? "No rows." })];
     if (this.#selected) this.element.setAttribute("aria-activedescendant", `${this.id}-selected`);
     this.body.replaceChildren(
       ...empty,
@@ -160,7 +160,7 @@ export class Table {
     return made;
   }
 
-  /** Selects a row and shows it. */
+  /** Selects a row and scrolls to it. */
   select(row, align = "auto") {
     const index = this.#shown.indexOf(row);
     if (index >= 0) this.#choose(index, true, align);
@@ -172,7 +172,7 @@ export class Table {
     if (index >= 0) this.virtual.scrollToIndex(index, { align: "center" });
   }
 
-  /** The row at `index`, in the order in which rows are shown. */
+  /** The row at `index` in the current order. */
   at(index) {
     return this.#shown[index];
   }
@@ -206,12 +206,12 @@ export class Table {
   }
 }
 
-/** Width in pixels below which the columns do not go. */
+/** The least width of the columns in pixels. */
 function leastWidth(columns) {
   return columns.reduce((sum, { width }) => sum + Number(width.match(/\d+/)[0]) + GAP, GAP);
 }
 
-/** Order of values, unknown ones last. */
+/** Compares rows by their values; unknown values are last. */
 function byValue(value, down) {
   const sign = down ? -1 : 1;
   return (one, other) => {

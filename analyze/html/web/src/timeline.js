@@ -1,12 +1,12 @@
-// CPU use and memory over time, with a brush that chooses the window all figures are about.
+// CPU use, memory and GPUs over time, with a brush that chooses the window of all figures.
 import uPlot from "uplot";
 import { cpuByBin } from "./figures.js";
 import { clean, decimal, megabytes, typed } from "./format.js";
 import { element } from "./dom.js";
 
-const COLUMNS = 300; // pieces that CPU use is drawn in, at most
-const LOOKS = 4; // as often as a GPU may be looked at later than asked, before its memory is not known
-const TICKS = 8; // and each as long as this many ticks of a busy thread, at least: less would be noise
+const COLUMNS = 300; // the most steps of the curve of CPU use
+const POLLS = 4; // polling intervals after which the memory of a GPU counts as unknown
+const TICKS = 8; // ticks of a busy thread in each step of the curve of CPU use, at least: fewer would be noise
 
 const mega = (each) => (each === null ? null : each / 1e6);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -32,7 +32,7 @@ export class Timeline {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
-  /** Draws everything anew, in the colours and the size of the moment. */
+  /** Draws all charts again with the current colours and size. */
   draw() {
     for (const chart of this.#charts) chart.destroy();
     const kinds = [this.trace.has.cpu && this.#cpu(), this.#memory(), ...this.#gpu()].filter(Boolean);
@@ -87,7 +87,7 @@ export class Timeline {
     return { label: "MB", rows, series, height: 100, format: (value) => decimal(value, 0), least: 1 };
   }
 
-  /** How busy the GPUs were, and their memory: each as high as all devices together. */
+  /** Utilization and memory of all GPUs together. */
   #gpu() {
     if (!this.trace.has.gpu) return [];
     const { percent, memory } = this.trace.gpu;
@@ -108,10 +108,10 @@ export class Timeline {
     ];
   }
 
-  /** Levels that were looked at now and then: each holds until the next look, unless that was long after. */
+  /** Fills the bins between observations with the earlier one, unless the next observation came too late. */
   #held(levels) {
     const { width_s } = this.trace.bins;
-    const most = (LOOKS * Number(this.trace.settings.gpu_interval_ns ?? 5e7)) / 1e9 / width_s;
+    const most = (POLLS * Number(this.trace.settings.gpu_interval_ns ?? 5e7)) / 1e9 / width_s;
     const found = levels.slice();
     let last = -1;
     levels.forEach((level, bin) => {
@@ -122,7 +122,7 @@ export class Timeline {
     return found;
   }
 
-  /** Times and values, with the last value held to the end. */
+  /** Times and values, with the last value extended to the end. */
   #stepped(starts, columns) {
     const end = this.trace.edge(this.trace.bins.count);
     return [
@@ -191,7 +191,7 @@ export class Timeline {
     this.choose(Math.min(first, this.trace.bins.count - 1), Math.max(end, first + 1));
   }
 
-  /** The number of the edge between bins that is nearest to a time. */
+  /** The index of the edge between bins that is nearest to a time. */
   binAt(time) {
     const { origin_s, width_s, count } = this.trace.bins;
     return Math.min(Math.max(Math.round((time - origin_s) / width_s), 0), count);
@@ -240,7 +240,7 @@ export class Timeline {
     context.restore();
   }
 
-  /** Shows the window of these bins; the whole time is no window. */
+  /** Shows the bins from first to end as the window; the whole time is shown without a window. */
   show(first, end) {
     this.#window = [first, end];
     for (const chart of this.#charts) this.#select(chart);
