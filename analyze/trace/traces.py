@@ -21,42 +21,14 @@ from typing import TYPE_CHECKING
 from ...formats.errors import TraceDamaged
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
-from . import queries, views
-from .connection import Connection
+from . import catalogue, queries, views
+from .connection import Connection, Views
 from .selection import Selection, user_files
+from .views import REPORT_TABLES as REPORT_TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: What reports and other answers read more than once. Those that none of their queries names are not made.
-REPORT_TABLES = frozenset(
-    {
-        "memory_samples",
-        "processes",
-        "threads",
-        "settings",
-        "opcode_calls",
-        "stack_ticks",
-        "thread_ticks",
-        "thread_scale",
-        "library_threads",
-        "named_modules",
-        "native_ticks",
-        "exact_traces",
-        "footprint_events",
-        "rss_events",
-        "process_moments",
-        "allocation_figures",
-        "user_locations",
-        "user_frames",
-        "stack_owners",
-        "location_figures",
-        "owner_figures",
-        "steady_lines",
-        "steady_imports",
-        "leak_candidates",
-    }
-)
 #: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
 _NO_ID = 2**31 - 1
 
@@ -193,9 +165,9 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     _check_times(traces, files)
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-    definitions = dict(views.definitions(files))
-    simpler = {name: (empty, definitions[query]) for name, (empty, query) in views.SIMPLER.items()}
-    connection.define(definitions.items(), tables | {"event_counts"}, simpler)
+    simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
+    tables |= catalogue.stored("always")
+    connection.define(Views(dict(views.definitions(files)), tables, simpler, queries.macros()))
     found = connection.execute("SELECT trace, kind FROM event_counts").fetchall()
     for trace, kind in found:
         _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
@@ -244,10 +216,10 @@ def _with_inputs(names: frozenset[str]) -> frozenset[str]:
         name = pending.pop()
         if name in views.KIND_VIEWS.values() or (name == views.RECORDS_VIEW and name in names):
             wanted.add(name)
-        elif name in views.DERIVED_VIEWS and name not in wanted:
+        elif name in catalogue.definitions() and name not in wanted:
             wanted.add(name)
-            pending |= set(re.findall(r"\w+", queries.body(name)))
-    return frozenset(wanted - (views.PARTS - names))
+            pending.update(catalogue.definitions()[name].depends)
+    return frozenset(wanted - (catalogue.stored("part") - names))
 
 
 def _raise_damage(path: Path, error: BaseException) -> None:

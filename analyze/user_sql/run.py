@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..report.report import build_report
 from ..results.records import Info, MarkInfo, Table, TraceInfo, sorted_rows
-from ..trace import info, views
+from ..trace import info, queries, views
 from ..trace.selection import Selection
 from ..trace.traces import escaped, open_sealed, open_traces, selected
 
@@ -162,5 +162,6 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     statements.append(f"UPDATE selection SET {', '.join(asked)};")
     values = ", ".join(f"({views.literal(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
+    statements += queries.macros().values()
     pairs = views.definitions(list(zip(literals, columns, strict=True)))
     return "\n".join(statements + [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in pairs]) + "\n"

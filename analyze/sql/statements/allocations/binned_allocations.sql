@@ -5,10 +5,11 @@
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   peaks: the highest moment of each piece, in ns from the start of the recording; their number is that of the pieces
+-- Reads: allocations, processes, selection
 -- Columns:
---   stack: stack id; NULL = samples without a Python stack
+--   stack
 --   half: number of the half, from 0
---   alloc_bytes [bytes]: allocated, estimated
+--   alloc_bytes
 --   unlived_bytes [bytes]: the part of it whose life is not known
 --   gone_bytes [bytes]: of what the stack allocated, what was given back in this half, estimated
 --   kept_bytes [bytes]: allocated in this half and alive at the end of its process, estimated
@@ -22,9 +23,7 @@ WITH halves AS (
         least(greatest((gone_ns - $origin_ns) // $bin_ns, 0), len($peaks::BIGINT[]) - 1) AS gone_bin
     FROM allocations a
     LEFT JOIN (SELECT trace, process, end_ns FROM processes) p ON p.trace = a.trace AND p.process = a.process, selection
-    WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, a.process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, a.t_ns, a.process, thread)
 ), events AS (
     SELECT stack, 2 * bin + (t_ns > peak_ns)::BIGINT AS half, alloc_bytes, alloc_bytes - live_bytes AS unlived_bytes,
         0 AS gone_bytes, if(is_kept, live_bytes, 0) AS kept_bytes

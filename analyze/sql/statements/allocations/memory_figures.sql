@@ -3,6 +3,7 @@
 --   by: line, function, type or allocator: what a row stands for
 --   temporary_ns [ns]: what lived no longer than this is temporary too; NULL = no such limit
 --   temporary_allocations: so is what was freed before more than this many others of its process; NULL = no such limit
+-- Reads: allocation_counts, allocation_lives
 -- Columns:
 --   file: by line and function: file name; NULL = no frame of the user's
 --   line: by line: line number; by function: its first line
@@ -11,15 +12,11 @@
 --   type: by type: type of the Python object; NULL = none, or not known
 --   allocator: by allocator: the function that gave the memory
 --   family: by allocator: pools, python, native, mapping or frames
---   is_import: allocated while importing a module
+--   is_import
 --   samples: allocation samples
 --   allocations: how many allocations they stand for
 --   allocations_variance: square of its standard error
---   alloc_bytes [bytes]: allocated
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest
---   live_at_peak_variance: square of its standard error
---   live_at_end_bytes [bytes]: alive at the end of their process
+--   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
 --   live_at_end_variance: square of its standard error
 --   temporary_allocations: freed by the line that allocated them, or within the limits
 --   temporary_bytes [bytes]: their size

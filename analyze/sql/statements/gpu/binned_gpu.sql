@@ -4,8 +4,9 @@
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: gpu_ticks, selection
 -- Columns:
---   bin: number of the piece, from 0
+--   bin
 --   gpu_percent [%]: how long kernels ran in it, in percent of one device's time; NULL = not told
 --   gpu_memory_bytes [bytes]: most memory at one moment; NULL = no look
 -- Order: bin
@@ -13,7 +14,7 @@ WITH sums AS (
     SELECT t_ns - $origin_ns AS first_ns, t_ns + duration_ns - $origin_ns AS last_ns, sum(busy_ns) AS busy_ns,
         sum(memory_bytes) AS memory_bytes
     FROM gpu_ticks, selection
-    WHERE charged AND (process_ids IS NULL OR list_contains(process_ids, process))
+    WHERE charged AND is_of_processes(selection, process)
     GROUP BY trace, t_ns, duration_ns
 ), spread AS (
     SELECT *, unnest(range(greatest(first_ns // $bin_ns, 0),

@@ -4,11 +4,12 @@
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: gpu_charges
 -- Columns:
 --   stack: stack id; NULL = no thread was near the GPU, or it had no Python stack
---   bin: number of the piece, from 0
+--   bin
 --   gpu_us [us]: GPU time
---   gpu_peak_bytes [bytes]: most GPU memory of its process while it was at the GPU; NULL = no look met it
+--   gpu_peak_bytes
 -- Order: none
 SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin,
     sum(gpu_s) * 1e6 AS gpu_us, max(memory_bytes)::BIGINT AS gpu_peak_bytes

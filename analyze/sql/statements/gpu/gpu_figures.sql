@@ -1,14 +1,14 @@
 -- Answers: how much GPU time and memory do lines and functions have? One row is for what belongs to none.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Reads: gpu_charges, stack_owners
 -- Columns:
 --   level: line or function
---   file: file name; NULL = no frame of the user's
+--   file
 --   line: line number; NULL = the row is of a function
 --   function: qualified name; of a line where several share it: one of them
---   first_line: first line of the function
+--   first_line
 --   gpu_s [s]: GPU time
 --   gpu_variance: square of its standard error: a sixth of what the driver averages over, for each stay
---   gpu_peak_bytes [bytes]: most GPU memory of its process while it was at the GPU; NULL = no look met it
+--   gpu_peak_bytes
 --   gpu_mean_bytes [bytes]: mean of that memory, over the looks; NULL = no look met it
 --   gpu_short: it never stayed at the GPU for as long as the driver averages over
 -- Order: level, file, line, function, first line

@@ -1,17 +1,10 @@
 -- Answers: what did the lines that may leak allocate, free and keep, in each hundredth of their processes' time?
 -- What was allocated while importing is left out. A row for allocations stands beside one for frees.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Reads: allocations, leak_candidates, process_moments, selection, stack_owners, steady_imports
 -- Columns:
---   trace: which trace, from 1
---   file: file name
---   line: line number
---   function: qualified name
---   first_line: first line of the function
---   family: pools, python, native, mapping or frames
---   allocator: the function that gave the memory
---   type: type of the Python object; NULL = no Python object, or not known
+--   trace, file, line, function, first_line, family, allocator, type
 --   size_class: whole part of the binary logarithm of the size
---   process: process id
+--   process
 --   place: hundredth of the time from the process's start to when it is judged, from 0; 100 = later
 --   mallocs: judged samples that were allocated (10 <= place < 90)
 --   frees: those of them that were freed before the process was judged
@@ -37,8 +30,7 @@ WITH sites AS (
         coalesce(live_bytes, 0) AS bytes, live_variance, live_count, (judged_ns - a.t_ns) / 1e9 AS age_s,
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
-    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND coalesce(a.t_ns < to_ns, true)
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND is_selected(selection, a.t_ns, process, thread)
 )
 SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, place,
     count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,

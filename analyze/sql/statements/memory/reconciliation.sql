@@ -2,10 +2,10 @@
 -- Sums over the processes that were there, each with what it told closest to the reading of its resident set; what it
 -- told in its last 10 ms, when it has taken itself apart, only where there is nothing else. Pages that processes share
 -- count in each of them, in the resident set and in its parts.
--- Parameters: none (`selection` holds time window and processes)
+-- Reads: heap_samples, processes, rss_events, rss_samples, selection
 -- Columns:
 --   moment: peak (of the resident set) or end (the last reading)
---   t_s [s]: when, from the start of the recording
+--   t_s
 --   processes: how many were there
 --   rss_bytes [bytes]: resident set
 --   pool_bytes [bytes]: live blocks in pymalloc's pools
@@ -18,7 +18,7 @@
 -- Order: the peak first
 WITH readings AS (
     SELECT t_ns, rss_bytes FROM rss_events, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true) AND rss_bytes > 0
+    WHERE is_in_window(selection, t_ns) AND rss_bytes > 0
 ), moments AS (
     SELECT 'peak' AS moment, arg_min(t_ns, {'low': -rss_bytes, 't': t_ns}) AS t_ns FROM readings
     UNION ALL
@@ -28,7 +28,7 @@ WITH readings AS (
         SELECT *, max(end_ns) OVER () AS last_ns FROM processes
     ) p, selection
     WHERE p.t_ns <= m.t_ns AND coalesce(end_ns > m.t_ns OR end_ns = last_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, p.process))
+        AND is_of_processes(selection, p.process)
 ), resident AS (
     SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
     FROM alive a ASOF JOIN (FROM rss_samples WHERE rss_bytes IS NOT NULL) r

@@ -1,7 +1,7 @@
 -- Answers: what was not recorded, or not as well as it could be?
--- Parameters: none
+-- Reads: losses
 -- Columns:
---   trace: which trace, from 1
+--   trace
 --   name: stable name; ? = not told
 --   severity: error (a whole kind is missing), loss (samples are missing; also where it is not told), info (nothing is
 --     missing, but know it)

@@ -1,7 +1,7 @@
 -- Answers: which processes does the trace hold?
--- Parameters: none
+-- Reads: cpu_ticks, heap_samples, memory_samples, processes, threads
 -- Columns:
---   trace: which trace, from 1
+--   trace
 --   process: process id of the trace, as --process takes it
 --   pid: the system's process id
 --   parent: process id of the process that forked or spawned it (the image that had its parent's pid then), or of the
@@ -15,12 +15,9 @@
 --   end: exit, quick_exit or exec; NULL = it did not say
 --   exit_status: exit status, 128 + n for signal n; NULL = not known
 --   threads: threads
---   ticks: CPU ticks
+--   ticks
 --   cpu_s [s]: exact CPU time of its threads
---   python_s [s]: user CPU time in Python code, by its ticks
---   native_s [s]: user CPU time in builtins and extensions, likewise
---   system_s [s]: kernel CPU time, likewise
---   growth_bytes [bytes]: signed sum of its footprint samples
+--   python_s, native_s, system_s, growth_bytes
 --   peak_bytes [bytes]: highest footprint that it told, with what it inherited by fork
 --   peak_rss_bytes [bytes]: high-water mark of its resident set; NULL = it did not say
 -- Order: start, then process

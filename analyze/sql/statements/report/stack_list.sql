@@ -1,7 +1,7 @@
 -- Answers: which frames does each stack hold, all of them, the user's and others?
--- Parameters: none
+-- Reads: stacks
 -- Columns:
---   stack: stack id
+--   stack
 --   truncated: the outermost frames are missing
 --   locations: location ids, innermost frame first
 -- Order: stack

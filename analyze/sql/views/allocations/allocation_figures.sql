@@ -1,24 +1,19 @@
 -- Answers: what do the allocation samples of the selection add up to, by stack?
 -- An allocation belongs to the time window by when it was made. Judged for leaks are those followed, from the first
 -- tenth of their process's time to the last (docs/design/leaks.md).
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Reads: allocations, process_moments, selection
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id; NULL = samples without a Python stack
+--   trace, stack
 --   alloc_samples: allocation samples
---   alloc_bytes [bytes]: allocated, estimated
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_end_bytes [bytes]: alive at the end of their process, estimated
+--   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
 --   survivors: judged samples that were alive when judged
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
 WITH placed AS (
     SELECT a.*, peak_ns, judged_ns, (a.t_ns - start_ns) / (judged_ns - start_ns) AS place
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
-    WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, a.t_ns, process, thread)
 ), judged AS (
     SELECT *, is_followed AND place >= 0.1 AND place < 0.9 AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor
     FROM placed

@@ -1,19 +1,15 @@
 -- Answers: which stack is each CPU tick charged to?
 -- Its own (own_ticks), or, where a library started the thread, those that the library worked for (helper_ticks).
--- Parameters: none
+-- Reads: helper_ticks, own_ticks
+-- Stored: no
+-- If library_threads is empty: own_ticks
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   process: process id
---   thread: thread id of the thread that used the CPU
+--   trace, t_ns, process, thread
 --   stack: stack id; NULL = no Python stack was there or could be read, or none can be told
 --   ticks: 1; 0 on the further rows of a tick that has several
 --   user_s [s]: user CPU time, as in cpu_ticks, or the row's part of it
---   system_s [s]: kernel CPU time, likewise
---   class: python, builtin or extension
+--   system_s, class
 --   is_parallel: another thread, one of a library, used the CPU for this stack
---   gc: a garbage collection was running
---   module: module id of the native code, as in cpu_ticks; NULL = no known image
---   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no known image
+--   gc, module, address
 -- Order: none
 SELECT * FROM own_ticks UNION ALL BY NAME SELECT * FROM helper_ticks

@@ -3,14 +3,13 @@
 -- apart; longer ones where there are many, down to one for each row. Where a device was at least twice as busy on one
 -- side of an interval as on the other, and busier there than in it, what is in the interval lies at that end, as dense
 -- as there: the driver averages over as much as a second.
--- Parameters: none
+-- Reads: gpu_ticks, threads
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
+--   trace
 --   process: process id; NULL = any
 --   device: place of the device, from 0; NULL = all devices together (memory)
---   t_ns [ns]: when, from the start of the recording
---   step_ns [ns]: how much time it stands for
---   window_ns [ns]: what the driver averaged over
+--   t_ns, step_ns, window_ns
 --   gpu_s [s]: GPU time; 0 = about memory
 --   memory_bytes [bytes]: GPU memory of the process; NULL = about utilisation
 -- Order: none

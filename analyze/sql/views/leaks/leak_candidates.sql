@@ -2,11 +2,10 @@
 -- Those of whose judged allocations 18 survived, 2 of them in the last third, and of which some part passes the rule
 -- of succession: (frees + 1) / (mallocs + 2) <= 5 %. A part is the line, its allocations by one allocator or of one
 -- type, or those size classes of them of which at most 5 % were freed.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Reads: allocation_figures, allocations, process_moments, selection, stack_owners, steady_imports
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   file: file name
---   line: line number
+--   trace, file, line
 -- Order: none
 WITH steady AS (
     SELECT trace, file, line
@@ -21,7 +20,7 @@ WITH steady AS (
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE is_followed AND (a.t_ns - start_ns) / (judged_ns - start_ns) BETWEEN 0.1 AND 0.9
-        AND coalesce(a.t_ns < to_ns, true) AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+        AND is_selected(selection, a.t_ns, process, thread)
     GROUP BY ALL
 ), nodes AS (
     SELECT site, sum(mallocs) AS mallocs, sum(frees) AS frees FROM parts

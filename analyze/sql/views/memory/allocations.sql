@@ -2,13 +2,10 @@
 -- A block of b usable bytes was sampled with the chance 1 - exp(-b / i) and stands for the inverse of it (as a series
 -- where b / i is so small that the difference would lose digits). Sums over the rows are unbiased; the standard error
 -- of a sum of bytes is the root of the sum of the variances.
--- Parameters: none
+-- Reads: alloc_rows
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when it was allocated, from the start of the recording
---   process: process id
---   thread: thread id
---   stack: stack id; NULL = no Python stack was there or could be read
+--   trace, t_ns, process, thread, stack
 --   size_bytes [bytes]: as requested; of this part, where a mapping was unmapped in parts
 --   usable_bytes [bytes]: as the allocator gave it; of this part, likewise
 --   weight: how many blocks like it were allocated; NULL = not sampled (recorded because it set a new maximum)
@@ -19,15 +16,14 @@
 --   live_count: as alloc_count, with live_weight
 --   live_bytes [bytes]: as alloc_bytes, with live_weight
 --   live_variance: as alloc_variance, with live_weight
---   end_t_ns [ns]: when it was freed; NULL = alive at the end of its process, or not followed
+--   end_t_ns
 --   is_followed: its life was followed, sampled or not
---   free_stack: id of the stack that freed it; NULL = not freed, or no Python stack
---   survived: garbage collections that it lived through; NULL = no Python, or not followed
+--   free_stack, survived
 --   at_exit: freed while the interpreter was finalizing: alive at the end
---   allocator: the function that gave it
+--   allocator
 --   family: pools (of pymalloc), python (malloc through Python's allocators), native (malloc), mapping, frames (the
 --     interpreter's frame stack)
---   type: type of the Python object; NULL = no Python object, or not known
+--   type
 --   maximum: the footprint reached a new maximum with it
 -- Order: none
 WITH chances AS (

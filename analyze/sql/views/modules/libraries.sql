@@ -3,10 +3,10 @@
 -- first dot (numpy/_core/_multiarray_umath). Any other library: its file name up to ".so", without what packaging
 -- adds: a hash of eight digits and what follows, a release (-r0), a version (-2.31), a suffix 64_, 64_p or _
 -- (libopenblas).
--- Parameters: none
+-- Reads: modules
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   module: module id
+--   trace, module
 --   library: name
 --   class: interpreter, support (libc and the like), extension or shim
 --   path: path of the file

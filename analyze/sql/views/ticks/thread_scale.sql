@@ -3,13 +3,12 @@
 -- is known from the thread's end. Threads with at least 20 ticks are scaled by themselves; the others are pooled over
 -- their process, and where that pool has fewer than 5 ticks, over the trace: most of a thousand threads of 3 ms have no
 -- tick, and their time belongs to the few that have one. docs/design/attribution.md gives the reasons.
--- Parameters: none
+-- Reads: thread_ticks, threads
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
+--   trace, process, thread
 --   ticks: ticks of the thread that carry time
---   sampled_ns [ns]: sum of their weights
+--   sampled_ns
 --   exact_ns [ns]: exact CPU time of the thread
 --   pool: thread, process, trace: what the factor was computed over; none = no factor could be told, scale is 1
 --   scale: factor for the weights of the thread's ticks

@@ -1,11 +1,10 @@
 -- Answers: what do the CPU ticks of each thread add up to?
--- Parameters: none
+-- Reads: stack_ticks
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
+--   trace, process, thread
 --   ticks: ticks that carry time
---   sampled_ns [ns]: sum of their weights
+--   sampled_ns
 --   has_python: at one of its ticks at least, the thread may have had a Python thread state
 -- Order: none
 SELECT trace, process, thread, sum(weighed)::BIGINT AS ticks, sum(user_ns + system_ns)::HUGEINT AS sampled_ns,
