@@ -36,7 +36,9 @@ class Definition:
 @cache
 def definitions() -> Mapping[str, Definition]:
     """The definition of every view that is made of a query, each after those that it depends on."""
-    return in_order({name: _definition(queries.sql(name)) for name in queries.paths(queries.VIEWS)})
+    return in_order(
+        {name: _definition(queries.sql(name).partition("\n-- Columns:")[0]) for name in queries.paths(queries.VIEWS)}
+    )
 
 
 def stored(*kinds: str) -> frozenset[str]:
@@ -62,9 +64,9 @@ def _visit(name: str, found: Mapping[str, Definition], ordered: dict[str, Defini
     ordered[name] = found[name]
 
 
-def _definition(text: str) -> Definition:
+def _definition(header: str) -> Definition:
     reads, kept, simpler = "", "", None
-    for line in _MADE.finditer(text):
+    for line in _MADE.finditer(header):
         reads, kept = line["reads"] or reads, line["stored"] or kept
         simpler = (line["empty"], line["simpler"]) if line["empty"] else simpler
     return Definition(tuple(re.findall(r"\w+", reads)), kept, simpler)

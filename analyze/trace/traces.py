@@ -23,12 +23,20 @@ from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
 from . import catalogue, queries, views
 from .connection import Connection, Views
+from .damage import damage, read_records
 from .selection import Selection, user_files
 from .views import REPORT_TABLES as REPORT_TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+#: Settings of DuckDB: ways to load or to see what is not a trace.
+_SWITCHED_OFF = (
+    "autoinstall_known_extensions",
+    "autoload_known_extensions",
+    "python_enable_replacements",
+    "allow_community_extensions",
+)
 #: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
 _NO_ID = 2**31 - 1
 
@@ -63,9 +71,11 @@ class Traces:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
-        if error is not None:
-            _raise_damage(self.files[0].path, error)
+        try:
+            if error is not None:
+                _raise_damage(self.files, self.temporary, error)
+        finally:
+            self.close()
 
 
 def open_traces(
@@ -100,6 +110,7 @@ def _open(
 ) -> Traces:
     files = tuple(TraceFile(path, check_trace(path)) for path in paths)
     temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
+    connection = None
     try:
         connection = _connect(files, temporary, is_sealed)
         if threads is not None:
@@ -110,22 +121,34 @@ def _open(
             traces.connection.make_all() if is_whole else traces.connection.make(tables)
         _lock(connection, is_sealed)
     except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        _raise_damage(files[0].path, error)
+        try:
+            _raise_damage(files, temporary, error)
+        finally:
+            if connection is not None:
+                connection.close()
+            shutil.rmtree(temporary, ignore_errors=True)
         raise
     return traces
+
+
+def _raise_damage(files: Sequence[TraceFile], temporary: Path, error: BaseException) -> None:
+    """Raises TraceDamaged with the name of the damaged file if the contents of one caused ``error``."""
+
+    def read(index: int) -> None:
+        with _connect(files, temporary, is_sealed=False) as alone:
+            read_records(alone, views.literal(_names(files[index].path, temporary, index)[1]))
+
+    if found := damage(error, [file.path for file in files], read):
+        raise found from error
 
 
 def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> DuckDBPyConnection:
     import duckdb
 
-    connection = duckdb.connect(":memory:")
-    for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"):
-        connection.execute(f"SET {setting} = false")
-    connection.execute("SET allow_community_extensions = false")
-    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
     # A statement may read and write DuckDB's own temporary directory, so where somebody else's SQL runs there is none.
-    connection.execute(f"SET temp_directory = {views.literal('' if is_sealed else str(temporary))}")
+    config = dict.fromkeys(_SWITCHED_OFF, "false") | {"temp_directory": "" if is_sealed else str(temporary)}
+    connection = duckdb.connect(":memory:", config=config)
+    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
     if not is_sealed:
         names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
         connection.execute(f"SET allowed_paths = [{', '.join(map(views.literal, names))}]")
@@ -220,26 +243,3 @@ def _with_inputs(names: frozenset[str]) -> frozenset[str]:
             wanted.add(name)
             pending.update(catalogue.definitions()[name].depends)
     return frozenset(wanted - (catalogue.stored("part") - names))
-
-
-def _raise_damage(path: Path, error: BaseException) -> None:
-    """Raises TraceDamaged if ``error`` is DuckDB's, or Python's on DuckDB's answer, about the contents of the file."""
-    import duckdb
-
-    about_contents = (
-        duckdb.IOException,
-        duckdb.InvalidInputException,
-        duckdb.ConversionException,
-        duckdb.BinderException,
-        duckdb.OutOfRangeException,
-        duckdb.SerializationException,
-        duckdb.NotImplementedException,
-        duckdb.InvalidTypeException,
-        duckdb.TypeMismatchException,
-        duckdb.InternalException,
-        UnicodeDecodeError,  # a name that is no text, on its way to Python
-    )
-    # Without a class of their own: what the readers of Thrift and of zstd throw, and names that become no text.
-    is_unnamed = type(error) in (duckdb.Error, RuntimeError)
-    if is_unnamed or isinstance(error, about_contents):
-        raise TraceDamaged(path, f"DuckDB cannot read it ({str(error).splitlines()[0]})") from error
