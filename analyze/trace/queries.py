@@ -105,19 +105,19 @@ def dicts(cursor: DuckDBPyConnection) -> list[dict[str, Any]]:
 def header(name: str) -> Header:
     """The header of the query ``name``. Raises ValueError when it lacks a part, or has one that is wrong."""
     sections = _sections(name)
-    reads = tuple(re.findall(r"\w+", " ".join(sections.pop("Reads", []))))
+    reads = " ".join(sections.pop("Reads", []))
     simpler = [(title.split()[1], text[0]) for title, text in sections.items() if title.startswith("If ")]
     stored = " ".join(sections.get("Stored", []))
     found = Header(
         " ".join(sections.get("Answers", [])[:1]),
         tuple(_described(name, sections.get("Parameters", []))),
-        reads,
+        () if reads == "none" else tuple(re.findall(r"\w+", reads)),
         stored,
         simpler[0] if simpler else None,
         tuple(_described(name, sections.get("Columns", []))),
         " ".join(sections.get("Order", [])),
     )
-    if not (found.answers and found.order and found.columns and found.reads):
+    if not (found.answers and found.order and found.columns and reads):
         raise ValueError(f"the header of {name}.sql is incomplete")
     if (stored in STORED) != (name in paths(VIEWS)):
         raise ValueError(f"the header of {name}.sql must say Stored: {', '.join(STORED)} exactly if it is a view")

@@ -1,5 +1,5 @@
--- Times as whole numbers of units of 2 ** -36 s (15 ps). Sums of up to 36 hours of them are exact, so they do not depend on
--- the order in which DuckDB's threads add them up (docs/design/analysis.md).
+-- Times as whole numbers of units of 2 ** -36 s (15 ps). Sums of up to 36 hours of them are exact, so they do not
+-- depend on the order in which DuckDB's threads add them up (docs/design/analysis.md).
 
 CREATE OR REPLACE TEMP MACRO units_per_s() AS 68719476736; -- 2 ** 36
 

@@ -23,10 +23,10 @@ WITH sites AS (
     ANTI JOIN steady_imports USING (trace, stack)
 ), lives AS (
     SELECT trace, file, line, function, first_line, family, allocator, a.type,
-        floor(log2(greatest(size_bytes, 1)))::INTEGER AS size_class, process,
-        least(100 * (a.t_ns - start_ns) // (judged_ns - start_ns), 100)::INTEGER AS place,
-        if(end_t_ns < judged_ns, 100 * (end_t_ns - start_ns) // (judged_ns - start_ns), NULL)::INTEGER AS end_place,
-        is_followed AND place BETWEEN 10 AND 89 AS is_judged, end_place IS NULL AND place < 100 AS is_kept,
+        size_class(size_bytes)::INTEGER AS size_class, process,
+        least(floor(judged_place(a.t_ns, start_ns, judged_ns)), 100)::INTEGER AS place,
+        if(end_t_ns < judged_ns, floor(judged_place(end_t_ns, start_ns, judged_ns)), NULL)::INTEGER AS end_place,
+        is_followed AND is_evidence(place) AS is_judged, end_place IS NULL AND place < 100 AS is_kept,
         coalesce(live_bytes, 0) AS bytes, live_variance, live_count, (judged_ns - a.t_ns) / 1e9 AS age_s,
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection

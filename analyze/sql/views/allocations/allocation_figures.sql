@@ -11,16 +11,17 @@
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
 WITH placed AS (
-    SELECT a.*, peak_ns, judged_ns, (a.t_ns - start_ns) / (judged_ns - start_ns) AS place
+    SELECT a.*, peak_ns, judged_ns, judged_place(a.t_ns, start_ns, judged_ns) AS place
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
     WHERE is_selected(selection, a.t_ns, process, thread)
 ), judged AS (
-    SELECT *, is_followed AND place >= 0.1 AND place < 0.9 AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor
+    SELECT *, is_followed AND is_evidence(place) AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor
     FROM placed
 )
 SELECT trace, stack, count(*) AS alloc_samples, coalesce(sum(alloc_bytes), 0) AS alloc_bytes,
     coalesce(sum(alloc_variance), 0) AS alloc_variance,
     coalesce(sum(live_bytes) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)), 0) AS live_at_peak_bytes,
     coalesce(sum(live_bytes) FILTER (end_t_ns IS NULL), 0) AS live_at_end_bytes,
-    count(*) FILTER (is_survivor) AS survivors, count(*) FILTER (is_survivor AND place >= 0.63) AS late_survivors
+    count(*) FILTER (is_survivor) AS survivors,
+    count(*) FILTER (is_survivor AND place >= leak_rule('late_place')) AS late_survivors
 FROM judged GROUP BY trace, stack

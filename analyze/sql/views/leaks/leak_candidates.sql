@@ -10,22 +10,22 @@
 WITH steady AS (
     SELECT trace, file, line
     FROM allocation_figures JOIN stack_owners USING (trace, stack) ANTI JOIN steady_imports USING (trace, stack)
-    GROUP BY ALL HAVING sum(survivors) >= 18 AND sum(late_survivors) >= 2
+    GROUP BY ALL HAVING has_enough_survivors(sum(survivors), sum(late_survivors))
 ), sites AS (
     SELECT trace, stack, dense_rank() OVER (ORDER BY trace, file, line) AS site, file, line
     FROM stack_owners SEMI JOIN steady USING (trace, file, line) ANTI JOIN steady_imports USING (trace, stack)
 ), parts AS (
     SELECT site, hash(family, allocator) AS giver, hash(a.type) AS kind,
-        floor(log2(greatest(size_bytes, 1))) AS size_class, count(*) AS mallocs,
+        size_class(size_bytes) AS size_class, count(*) AS mallocs,
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
-    WHERE is_followed AND (a.t_ns - start_ns) / (judged_ns - start_ns) BETWEEN 0.1 AND 0.9
+    WHERE is_followed AND is_evidence(judged_place(a.t_ns, start_ns, judged_ns))
         AND is_selected(selection, a.t_ns, process, thread)
     GROUP BY ALL
 ), nodes AS (
     SELECT site, sum(mallocs) AS mallocs, sum(frees) AS frees FROM parts
     GROUP BY GROUPING SETS ((site), (site, giver), (site, giver, kind))
     UNION ALL
-    SELECT site, sum(mallocs), sum(frees) FROM parts WHERE frees <= 0.05 * mallocs GROUP BY site, giver, kind
+    SELECT site, sum(mallocs), sum(frees) FROM parts WHERE is_mostly_kept(mallocs, frees) GROUP BY site, giver, kind
 )
-SELECT DISTINCT trace, file, line FROM nodes JOIN sites USING (site) WHERE (frees + 1) / (mallocs + 2) <= 0.0501
+SELECT DISTINCT trace, file, line FROM nodes JOIN sites USING (site) WHERE is_probably_kept(mallocs, frees)

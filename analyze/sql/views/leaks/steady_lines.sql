@@ -5,4 +5,4 @@
 --   trace, file, line
 -- Order: none
 SELECT trace, file, line FROM allocation_figures JOIN stack_owners USING (trace, stack)
-GROUP BY ALL HAVING sum(survivors) >= 18 AND sum(late_survivors) >= 2
+GROUP BY ALL HAVING has_enough_survivors(sum(survivors), sum(late_survivors))

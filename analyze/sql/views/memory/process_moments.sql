@@ -21,7 +21,7 @@ WITH finals AS (
     WHERE is_of_processes(selection, process)
 )
 SELECT trace, process, start_ns,
-    CASE WHEN least(stop_ns, final_ns) - start_ns >= 4000000000
-        THEN least(start_ns + (0.98 * (stop_ns - start_ns))::BIGINT, final_ns) END AS judged_ns,
+    CASE WHEN least(stop_ns, final_ns) - start_ns >= leak_rule('least_life_ns')
+        THEN least(start_ns + (leak_rule('judged_share') * (stop_ns - start_ns))::BIGINT, final_ns) END AS judged_ns,
     if(peak.t_ns BETWEEN lives.t_ns AND coalesce(end_ns, peak.t_ns), peak.t_ns, NULL) AS peak_ns
 FROM lives LEFT JOIN memory_peaks peak USING (trace)
