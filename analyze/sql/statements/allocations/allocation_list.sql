@@ -1,9 +1,7 @@
--- Answers: which allocation samples does the selection hold, one by one, and when did each block go?
+-- Answers: which allocation samples does the selection hold, one by one, and when was each block freed?
 -- Reads: allocations, selection
 -- Columns:
---   t_ns, end_t_ns, process, thread
---   stack: id of the stack that allocated it; NULL = no Python stack was there or could be read
---   free_stack, alloc_bytes
+--   t_ns, end_t_ns, process, thread, stack, free_stack, alloc_bytes
 -- Order: time, then thread, stack
 SELECT t_ns, end_t_ns, process, thread, stack, free_stack, alloc_bytes
 FROM allocations, selection

@@ -1,17 +1,17 @@
--- Answers: how much did each stack allocate in each piece of the time, and what of it was alive when?
--- A piece has two halves: up to the moment at which its footprint was highest, and after it. What was allocated minus
--- what was given back up to the first half of a piece is what was alive at that moment. Memory goes with its process.
+-- Answers: how much did each stack allocate in each piece of the time, and when was it freed?
+-- A piece has two halves: up to the moment at which its footprint was highest, and after it. Allocated minus freed, up
+-- to and with the first half of a piece, is what was alive at that moment. A process frees its memory when it ends.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
---   peaks: the highest moment of each piece, in ns from the start of the recording; their number is that of the pieces
+--   peaks: of each piece, the moment (ns from the start of the recording) at which the footprint was highest
 -- Reads: allocations, processes, selection
 -- Columns:
 --   stack
 --   half: number of the half, from 0
 --   alloc_bytes
---   unlived_bytes [bytes]: the part of it whose life is not known
---   gone_bytes [bytes]: of what the stack allocated, what was given back in this half, estimated
+--   unlived_bytes [bytes]: the part of alloc_bytes that was not followed
+--   gone_bytes [bytes]: allocated by the stack at any time and freed in this half, estimated
 --   kept_bytes [bytes]: allocated in this half and alive at the end of its process, estimated
 -- Order: none
 WITH halves AS (

@@ -1,5 +1,5 @@
--- Answers: what did each stack ask CUDA libraries for in each piece of the time: copies, and waits for a device?
--- A row counts where it begins. What is outside of the pieces counts in the first or the last.
+-- Answers: what do the CUDA calls of each stack that copy, or wait for a device, add up to in each piece of the time?
+-- A row counts where it begins. Time before or after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece

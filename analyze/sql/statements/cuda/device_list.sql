@@ -1,4 +1,4 @@
--- Answers: what did each thread ask CUDA libraries for, and when: copies, and waits for a device?
+-- Answers: which calls of CUDA libraries copied, or waited for a device, when and in which thread?
 -- Reads: device_copies, device_syncs, selection
 -- Columns:
 --   process, thread
@@ -7,9 +7,9 @@
 --   stack
 --   what: copy or wait
 --   direction: h2d, d2h, d2d, h2h, or unified (the call does not say); NULL = a wait
---   bytes [bytes]: copied; 0 = a wait, or not told
+--   bytes [bytes]: copied; 0 = a wait, or unknown
 --   calls: how many calls the row stands for
---   inside_s [s]: time inside them; 0 = not told
+--   inside_s [s]: time inside them; 0 = unknown
 -- Order: time
 WITH calls AS (
     SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns

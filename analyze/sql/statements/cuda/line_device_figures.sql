@@ -1,4 +1,4 @@
--- Answers: what does each line ask CUDA libraries for? A line has a row for each of its functions.
+-- Answers: what do the CUDA calls of each line add up to? A line has a row for each of its functions.
 -- Reads: device_figures, stack_owners
 -- Columns:
 --   file, line, function, first_line, h2d_bytes, d2h_bytes, d2d_bytes, h2h_bytes, unified_bytes, device_copy_s

@@ -1,5 +1,5 @@
--- Answers: how much GPU time does each stack have in each piece of the time, and how much GPU memory meanwhile?
--- What is outside of the pieces counts in the first or the last.
+-- Answers: how much GPU time is charged to each stack in each piece of the time, and how much GPU memory was in use?
+-- Time before or after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece

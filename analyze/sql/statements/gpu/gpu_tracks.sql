@@ -1,13 +1,13 @@
--- Answers: how busy was each device over time, and how much memory was in use on it, by process where that is told?
--- What counts as the program's only. An interval that reaches out of the time window is cut, its work with it.
+-- Answers: how busy was each device over time, and how much of its memory was in use, by process where that is known?
+-- Only the program's part. An interval that reaches out of the time window is cut, and its work in proportion.
 -- Reads: gpu_ticks, selection
 -- Columns:
 --   process: process id; NULL = of the whole device, whoever used it
 --   device: place of the device, from 0
---   t_ns [ns]: start of the interval, from the start of the recording; of memory, when it was looked at
+--   t_ns [ns]: start of the interval, from the start of the recording; of memory, when it was read
 --   end_ns [ns]: end of the interval
---   busy_ns [ns]: for how much of it kernels ran; NULL = about memory
---   memory_bytes [bytes]: memory from then on; NULL = about utilisation
+--   busy_ns [ns]: for how much of the interval kernels ran; NULL = the row is about memory
+--   memory_bytes [bytes]: memory in use from t_ns on; NULL = the row is about utilisation
 -- Order: process, device, time
 WITH cut AS (
     SELECT process, device, not_before_window(selection, t_ns) AS t_ns,

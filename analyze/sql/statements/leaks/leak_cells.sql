@@ -1,22 +1,22 @@
 -- Answers: what did the lines that may leak allocate, free and keep, in each hundredth of their processes' time?
--- What was allocated while importing is left out. A row for allocations stands beside one for frees.
+-- Allocations made while importing are left out. Allocations and frees of a hundredth are in separate rows.
 -- Reads: allocations, leak_candidates, process_moments, selection, stack_owners, steady_imports
 -- Columns:
 --   trace, file, line, function, first_line, family, allocator, type
 --   size_class: whole part of the binary logarithm of the size
 --   process
 --   place: hundredth of the time from the process's start to when it is judged, from 0; 100 = later
---   mallocs: judged samples that were allocated (10 <= place < 90)
+--   mallocs: number of judged samples: those that are evidence (is_evidence)
 --   frees: those of them that were freed before the process was judged
 --   kept_bytes [bytes]: bytes of the judged samples that survived, estimated
---   kept_variance: square of its standard error
---   kept_squares: sum of the squares of what each of them stands for
---   made: judged allocations, estimated
+--   kept_variance: square of the standard error of kept_bytes
+--   kept_squares: sum of the squares of the bytes that each surviving sample stands for
+--   made: number of judged allocations, estimated
 --   change_bytes [bytes]: allocated minus freed, estimated
---   alive: allocations that were alive when judged, estimated
+--   alive: number of allocations that were alive when judged, estimated
 --   age_s [s]: sum of their ages at that moment
 --   end_bytes [bytes]: alive at the end of the process, estimated
---   end_variance: square of its standard error
+--   end_variance: square of the standard error of end_bytes
 -- Order: none
 WITH sites AS (
     SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)

@@ -1,5 +1,5 @@
 -- Answers: by how much did the memory charged to each stack change in each piece of the time, and what did it copy?
--- What is outside of the pieces counts in the first or the last.
+-- Time before or after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece

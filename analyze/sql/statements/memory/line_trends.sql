@@ -1,10 +1,10 @@
 -- Answers: how did the memory charged to each line, and to each function, grow over time?
--- Of several traces, the one in which it grew or shrank most, the first of equals.
+-- Of several traces, only that in which it grew or shrank most counts; of equal ones, the first.
 -- Reads: memory_samples, selection, stack_owners
 -- Columns:
 --   file, line, function, first_line
 --   of_line: the sample is in the trace that counts for the line
---   of_function: ... for the function; at least one of the two is true
+--   of_function: the sample is in the trace that counts for the function; one of the two is true at least
 --   t_ns
 --   net_bytes [bytes]: allocated minus freed up to that sample, since the one before
 -- Order: time, then bytes

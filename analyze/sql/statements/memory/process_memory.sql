@@ -1,4 +1,4 @@
--- Answers: how much memory did each process hold over time, as it told and as the recorder read?
+-- Answers: how much memory did each process have over time, by its own counters and by its resident set?
 -- Reads: heap_samples, memory_samples, rss_samples, selection
 -- Columns:
 --   process, t_ns

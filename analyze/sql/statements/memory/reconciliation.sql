@@ -1,20 +1,20 @@
 -- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
--- Sums over the processes that were there, each with what it told closest to the reading of its resident set; what it
--- told in its last 10 ms, when it has taken itself apart, only where there is nothing else. Pages that processes share
--- count in each of them, in the resident set and in its parts.
+-- Sums over the processes alive, each with the counters that it reported closest to the reading of its resident set.
+-- Counters of its last 10 ms, after its interpreter finalized, are used only if there are no others. Pages that
+-- processes share count in each of them, in the resident set and in its parts.
 -- Reads: heap_samples, processes, rss_events, rss_samples, selection
 -- Columns:
 --   moment: peak (of the resident set) or end (the last reading)
 --   t_s
---   processes: how many were there
+--   processes: number of processes alive
 --   rss_bytes [bytes]: resident set
 --   pool_bytes [bytes]: live blocks in pymalloc's pools
 --   python_bytes [bytes]: live blocks of malloc, and frame stacks, that Python's allocators handed out
---   native_bytes [bytes]: live blocks of malloc that others asked for
---   mapped_bytes [bytes]: anonymous mappings that libraries made, what was touched of them
+--   native_bytes [bytes]: live blocks of malloc that other code allocated
+--   mapped_bytes [bytes]: touched pages of anonymous mappings that libraries made
 --   unused_bytes [bytes]: the rest of pymalloc's arenas
 --   shared_bytes [bytes]: backed by files or shared between processes; NULL = not recorded
---   reserved_bytes [bytes]: address space without memory, no part of the resident set
+--   reserved_bytes [bytes]: address space without memory, not a part of the resident set
 -- Order: the peak first
 WITH readings AS (
     SELECT t_ns, rss_bytes FROM rss_events, selection

@@ -1,4 +1,4 @@
--- Answers: which garbage collections were noticed, when and in which thread?
+-- Answers: which garbage collections were observed, when and in which thread?
 -- Reads: collections, selection
 -- Columns:
 --   t_ns, process, thread, generation

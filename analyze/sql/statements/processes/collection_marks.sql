@@ -1,8 +1,8 @@
--- Answers: when were garbage collections, of which generation, and how many at a time?
--- Above 200 of them, those within a 66th of the time are one.
+-- Answers: when did garbage collections end, of which generation, and how many at a time?
+-- If there are more than 200 rows, those within a 66th of the time are joined.
 -- Reads: collections, selection
 -- Columns:
---   t_s [s]: when the last of them was noticed, from the start of the recording
+--   t_s [s]: when the last of them was observed, from the start of the recording
 --   generation
 --   collections: how many
 -- Order: time, then generation; at most 200 rows

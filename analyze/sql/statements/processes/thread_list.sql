@@ -1,9 +1,9 @@
--- Answers: which threads are there, and what did each spend its time on?
+-- Answers: which threads does the selection hold, and what did each spend its time on?
 -- Reads: cpu_ticks, selected_waits, selection, threads
 -- Columns:
 --   trace, process, thread
 --   tid: the system's thread id; NULL = not recorded
---   name: as the kernel has it; NULL = it did not end while recorded
+--   name: the kernel's name of the thread; NULL = it did not end while recorded
 --   start_s [s]: when it began, from the start of the recording
 --   end_s [s]: when it ended; NULL = it did not end while recorded
 --   python_s, native_s, system_s, sleep_s, disk_s, runnable_s, gil_s

@@ -1,4 +1,4 @@
--- Answers: how much do the sums of lines.sql vary by the sampling alone? Sums of the squares of the samples' weights.
+-- Answers: how much do the sums of the view lines vary by the sampling alone? Sums of squares of the samples' weights.
 -- Reads: allocations, charged_ticks, copies, memory_samples, process_moments, selected_waits, selection,
 --     stack_owners
 -- Columns:

@@ -1,4 +1,4 @@
--- Answers: which frames does each stack hold, all of them, the user's and others?
+-- Answers: which frames does each stack contain, the user's and all others?
 -- Reads: stacks
 -- Columns:
 --   stack

@@ -1,4 +1,4 @@
--- Answers: what do the samples without any frame of the user's add up to? All = these + lines.
+-- Answers: what do the samples without a frame in the user's code add up to? Total = these + the view lines.
 -- Reads: location_figures
 -- Columns:
 --   ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s, gil_s

@@ -1,6 +1,6 @@
 -- Answers: how much CPU time did each stack, and each thread, use in each piece of the time?
--- Threads are those that used the CPU; stacks are those that the ticks are charged to. What is outside of the pieces
--- counts in the first or the last.
+-- Threads are those that used the CPU; stacks are those that the ticks are charged to. Time before or
+-- after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
@@ -11,7 +11,7 @@
 --   python_us [us]: user CPU time in Python code
 --   native_us [us]: user CPU time in builtins and extensions
 --   system_us [us]: kernel CPU time
---   gc_us [us]: the part of the three that garbage collections took
+--   gc_us [us]: the part of these three that garbage collections took
 -- Order: none
 WITH placed AS (
     SELECT stack, thread, user_s, system_s, class, gc,

@@ -2,8 +2,8 @@
 -- Reads: selected_waits
 -- Columns:
 --   t_ns, end_ns, process, thread, stack
---   class: sleep, disk, runnable or gil
---   wait_s [s]: how long the thread waited: less than from t_ns to end_ns where it ran for moments in between
+--   class: as in selected_waits
+--   wait_s [s]: how long the thread waited; less than end_ns - t_ns if it ran for moments in between
 -- Order: time, then end, thread, stack
 SELECT t_ns, end_ns, process, thread, stack, class, wait_s FROM selected_waits
 ORDER BY t_ns, end_ns, thread, stack, class

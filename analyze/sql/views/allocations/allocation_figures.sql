@@ -1,13 +1,13 @@
 -- Answers: what do the allocation samples of the selection add up to, by stack?
--- An allocation belongs to the time window by when it was made. Judged for leaks are those followed, from the first
--- tenth of their process's time to the last (docs/design/leaks.md).
+-- The time window selects allocations by when they were made. Allocations that were followed and are evidence for
+-- leaks (is_evidence; docs/design/leaks.md) are counted as judged.
 -- Reads: allocations, process_moments, selection
 -- Stored: yes
 -- Columns:
 --   trace, stack
---   alloc_samples: allocation samples
+--   alloc_samples: number of allocation samples
 --   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
---   survivors: judged samples that were alive when judged
+--   survivors: number of judged samples that were alive when their process was judged
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
 WITH placed AS (

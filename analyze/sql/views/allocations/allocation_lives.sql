@@ -1,13 +1,13 @@
--- Answers: whose is each allocation of the selection, and what became of it?
+-- Answers: which line is each allocation of the selection charged to, and how did it end?
 -- Reads: allocations, import_stacks, process_moments, selection, stack_owners
 -- Stored: no
 -- Columns:
 --   trace, process, t_ns, end_t_ns, file, line, function, first_line, type, allocator, family
 --   weight: how many blocks like it were allocated; NULL = not sampled
 --   alloc_count: allocations that the row stands for; NULL = not sampled
---   alloc_bytes [bytes]: their size; NULL = not sampled
---   alloc_variance: what the row adds to the square of the standard error of a sum of alloc_bytes
---   live_count: as alloc_count, for sums over how they lived; NULL = not followed, or not sampled
+--   alloc_bytes [bytes]: size of these allocations; NULL = not sampled
+--   alloc_variance: as in allocations; NULL = not sampled
+--   live_count: as alloc_count, for sums over how long they lived; NULL = not followed, or not sampled
 --   live_bytes [bytes]: as alloc_bytes, likewise
 --   live_variance: as alloc_variance, likewise
 --   survived, is_import

@@ -1,4 +1,5 @@
--- Answers: what do the CPU ticks of libraries' threads add up to (as tick_figures)?
+-- Answers: what do the CPU ticks of libraries' threads add up to, by the line that they are charged to?
+-- The part of tick_figures that helper_ticks has.
 -- Reads: helper_ticks, selection, stack_owners
 -- Stored: part
 -- Columns:

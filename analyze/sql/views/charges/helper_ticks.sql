@@ -1,13 +1,13 @@
 -- Answers: which stacks are the CPU ticks of libraries' threads charged to?
--- Those of the Python threads of the process that were inside native code at that moment (native_spans), in equal
--- parts. Where there was none, a tick keeps having no stack.
+-- To the stacks of those Python threads of the process that were inside native code at that moment (native_spans), in
+-- equal parts. If there was none, the tick has no stack.
 -- Reads: cpu_ticks, library_threads, native_spans
 -- Stored: part
 -- Columns:
 --   trace, t_ns, process, thread
---   stack: stack id; NULL = none can be told
---   ticks: 1; 0 on the further rows of a tick that has several
---   user_s [s]: user CPU time, as in cpu_ticks, or the row's part of it
+--   stack: stack id; NULL = no Python thread was inside native code
+--   ticks: as in charged_ticks
+--   user_s [s]: as in charged_ticks
 --   system_s, class
 --   is_parallel: the tick is charged to a stack
 --   gc, module, address

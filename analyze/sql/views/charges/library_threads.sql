@@ -1,5 +1,5 @@
 -- Answers: which threads did libraries start for themselves (BLAS, OpenMP, Arrow)?
--- Those with CPU ticks that never had a Python thread state; the main thread of a process is none of them.
+-- Threads with CPU ticks that never had a Python thread state, except the main thread of a process.
 -- Reads: processes, thread_ticks, threads
 -- Stored: yes
 -- Columns:

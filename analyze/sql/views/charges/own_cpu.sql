@@ -1,9 +1,10 @@
--- Answers: how much CPU time of the selection did each stack use (as stack_cpu, without the threads of libraries)?
+-- Answers: how much CPU time of the selection did each stack use itself?
+-- The part of stack_cpu without the threads of libraries.
 -- Reads: library_threads, stack_ticks, thread_scale
 -- Stored: part
 -- Columns:
 --   trace, stack
---   cpu_s [s]: CPU time
+--   cpu_s [s]: as in stack_cpu
 -- Order: none
 WITH scaled AS (
     SELECT trace, stack, exact_s(user_ns * coalesce(scale, 1)) + exact_s(system_ns * coalesce(scale, 1)) AS cpu_s

@@ -1,5 +1,6 @@
--- Answers: what do the CPU ticks of the selection that are charged to their own stack add up to (as tick_figures)?
--- Added up as recorded first, by thread, so that native time is a part of all, and nothing is left where it is all.
+-- Answers: what do the CPU ticks of the selection that are charged to their own stack add up to, by line?
+-- The part of tick_figures that own_ticks has. Times are added up as recorded and by thread first, and scaled then, so
+-- that Python's time, total minus native, is exactly 0 where all of the time is native.
 -- Reads: library_threads, native_ticks, stack_owners, stack_ticks, thread_scale
 -- Stored: part
 -- Columns:

@@ -1,5 +1,5 @@
 -- Answers: which CPU ticks are charged to their own stack?
--- Those of all threads but the ones that libraries started (library_threads).
+-- Those of all threads except threads that libraries started (library_threads).
 -- Reads: cpu_ticks, library_threads
 -- Stored: part
 -- Columns:

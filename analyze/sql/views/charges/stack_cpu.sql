@@ -1,10 +1,10 @@
--- Answers: how much CPU time of the selection is each stack charged with?
+-- Answers: how much CPU time of the selection is charged to each stack?
 -- Reads: helper_ticks, own_cpu, selection
 -- Stored: no
 -- If library_threads is empty: own_cpu
 -- Columns:
 --   trace, stack
---   cpu_s [s]: CPU time
+--   cpu_s [s]: user and kernel CPU time
 -- Order: none
 WITH parts AS (
     SELECT * FROM own_cpu

@@ -1,4 +1,4 @@
--- Answers: what did the selection ask CUDA libraries for, by stack?
+-- Answers: what do the CUDA calls of the selection add up to, by stack?
 -- Reads: device_allocations, device_copies, device_moments, device_syncs, processes, selection
 -- Stored: no
 -- Columns:

@@ -1,11 +1,11 @@
--- Answers: when did all recorded processes together have most memory of devices, within the time window?
+-- Answers: when, within the time window, did all recorded processes together have most device memory?
 -- A process has its blocks until it frees them or ends.
 -- Reads: device_allocations, processes, selection
 -- Stored: no
 -- Columns:
---   trace: which trace, from 1; absent where no block of device memory was seen
---   t_ns [ns]: the first moment at which it was so much, not before the window
---   device_bytes [bytes]: in blocks that CUDA libraries gave
+--   trace: number of the trace, from 1; traces in which no block of device memory was allocated are absent
+--   t_ns [ns]: the first such moment, not before the start of the window
+--   device_bytes [bytes]: in blocks that CUDA libraries allocated
 -- Order: none
 WITH lives AS (
     SELECT a.trace, a.t_ns, coalesce(a.t_ns + lifetime_ns, p.end_ns) AS gone_ns, coalesce(bytes, 0) AS bytes

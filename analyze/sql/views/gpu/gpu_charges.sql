@@ -1,16 +1,17 @@
--- Answers: which threads and stacks are a GPU's time and memory charged to, moment by moment?
--- To the threads of the process that were nearest to the GPU then (rank of gpu_states), in equal parts: so a line that
--- waits for the GPU gets what it waits for, whatever other threads do meanwhile. Where nobody is known, to no stack.
+-- Answers: which threads and stacks are GPU time and memory charged to, moment by moment?
+-- To the threads of the process that were nearest to the GPU at that moment (rank of gpu_states), in equal parts. So a
+-- line that waits for the GPU is charged with the work that it waits for, whatever other threads do in the meantime. If
+-- no thread is known, the moment is charged to no stack.
 -- Reads: gpu_moments, gpu_states, selection
 -- Stored: no
 -- Columns:
 --   trace, t_ns
---   process: process id; NULL = not known whose
+--   process: process id; NULL = unknown
 --   thread: thread id; NULL = no thread is known
---   stack: stack id; NULL = no thread is known
+--   stack: stack id; NULL = no thread is known, or it had no Python stack
 --   step_ns, window_ns
---   gpu_s [s]: GPU time, or the row's part of it
---   memory_bytes [bytes]: GPU memory of the process, all of it on each row; NULL = about utilisation
+--   gpu_s [s]: GPU time that is charged to the stack
+--   memory_bytes [bytes]: GPU memory of the process, all of it on each row; NULL = the row is about utilisation
 -- Order: none
 WITH moments AS (
     SELECT row_number() OVER () AS moment, m.* FROM gpu_moments m, selection

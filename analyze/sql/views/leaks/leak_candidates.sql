@@ -1,7 +1,7 @@
--- Answers: which lines may leak? Only they are looked at more closely (docs/design/leaks.md).
--- Those of whose judged allocations 18 survived, 2 of them in the last third, and of which some part passes the rule
--- of succession: (frees + 1) / (mallocs + 2) <= 5 %. A part is the line, its allocations by one allocator or of one
--- type, or those size classes of them of which at most 5 % were freed.
+-- Answers: which lines may leak? Only these are examined more closely (leak_cells; docs/design/leaks.md).
+-- Lines with enough survivors (has_enough_survivors) of which some part passes the rule of succession
+-- (is_probably_kept). A part is the line, its allocations by one allocator or of one type, or those size classes of
+-- them of which most were kept (is_mostly_kept).
 -- Reads: allocation_figures, allocations, process_moments, selection, stack_owners, steady_imports
 -- Stored: yes
 -- Columns:

@@ -1,4 +1,4 @@
--- Answers: of which lines did enough allocations survive for one of them to be a leak? 18, 2 of them in the last third.
+-- Answers: of which lines did enough allocations survive for a leak (has_enough_survivors)?
 -- Reads: allocation_figures, stack_owners
 -- Stored: yes
 -- Columns:

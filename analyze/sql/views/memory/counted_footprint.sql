@@ -1,4 +1,4 @@
--- Answers: what was the footprint of the process tree at each moment at which a process told its counters?
+-- Answers: what was the footprint of the process tree at each moment at which a process reported its counters?
 -- The sum, over the processes alive, of the footprint each had last. A forked child shares its parent's memory: what it
 -- inherited is not counted again (start_footprint_bytes; its Python part is taken from the parent's last sample), and
 -- freeing shared memory does not make the sum smaller. The last process to end keeps its last footprint.

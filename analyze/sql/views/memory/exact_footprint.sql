@@ -1,7 +1,8 @@
--- Answers: what was the footprint of the process tree over time, where every allocation was recorded?
--- Sums of the usable bytes of what was alive. What is allocated and freed at the same moment never was. Memory goes
--- with its process; the last process to end keeps what it had. Of each thousandth of the time, and of what is before,
--- in and after the window, the first, the last, the lowest and the highest moment are given, and Python's highest.
+-- Answers: what was the footprint of the process tree over time, in traces that hold every allocation?
+-- The sum of the usable bytes that were alive. Memory that is allocated and freed at the same moment does not count. A
+-- process loses its memory when it ends, except the last process to end. Of each thousandth of the time (cut once more
+-- at the ends of the window) only some moments are kept: the first, the last, the lowest, the highest, and that with
+-- the highest part of Python's.
 -- The time window of the selection is not applied: figures inside the window depend on what was before it.
 -- Reads: allocations, exact_traces, processes, selection
 -- Stored: no

@@ -1,5 +1,5 @@
 -- Answers: in which traces was every allocation recorded (--alloc-interval 1), so that sums over them are exact?
--- Not where the recording was paused, or the interval was set while it ran: then some allocations are not there.
+-- Not if the recording was paused or the interval was changed while it ran: then some allocations are missing.
 -- Reads: alloc_rows, marks
 -- Stored: yes
 -- Columns:

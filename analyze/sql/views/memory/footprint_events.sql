@@ -1,6 +1,6 @@
 -- Answers: what was the footprint of the process tree at each moment at which it is known to have changed?
--- Of what the processes' counters told (counted_footprint), or, where every allocation was recorded, of the allocations
--- themselves (exact_footprint).
+-- Taken from the counters that the processes reported (counted_footprint); in traces that hold every allocation, from
+-- the allocations themselves (exact_footprint).
 -- The time window of the selection is not applied: figures inside the window depend on what was before it.
 -- Reads: counted_footprint, exact_footprint, exact_traces
 -- Stored: yes

@@ -2,8 +2,8 @@
 -- Reads: footprint_events, selection
 -- Stored: no
 -- Columns:
---   trace: which trace, from 1; absent where nothing is known of its footprint
---   t_ns [ns]: the first moment at which it was so high, not before the window
+--   trace: number of the trace, from 1; traces whose footprint is unknown are absent
+--   t_ns [ns]: the first moment at which it was highest, not before the start of the window
 --   footprint_bytes
 -- Order: none
 WITH held AS (

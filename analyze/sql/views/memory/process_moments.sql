@@ -1,13 +1,13 @@
--- Answers: from when to when is each process looked at, and at which moments are its allocations judged?
--- Leaks are judged at 98 % of a process's time, or where its interpreter begins to take itself apart if that is earlier
--- (docs/design/leaks.md). A process of less than 4 s is too short to tell its leaks from its data.
+-- Answers: when does each process start, and at which moments are its allocations judged?
+-- Leaks are judged shortly before the end of the process, or when its interpreter begins to finalize if that is earlier
+-- (judged_share of leak_rule). In a process that lives less than least_life_ns, leaks look like data: it is not judged.
 -- Reads: alloc_rows, memory_peaks, processes, selection, settings
 -- Stored: yes
 -- Columns:
 --   trace, process
---   start_ns [ns]: when it started, not before the window
---   judged_ns [ns]: when what is alive counts as survived; NULL = too short, or its end is not known
---   peak_ns [ns]: the peak of the process tree; NULL = the process was not there, or no peak is known
+--   start_ns [ns]: when it started, not before the start of the window
+--   judged_ns [ns]: what is alive at this moment has survived; NULL = the process is too short, or its end is unknown
+--   peak_ns [ns]: when the footprint of the process tree was highest; NULL = the process did not exist then, or unknown
 -- Order: none
 WITH finals AS (
     SELECT trace, process, min(t_ns + lifetime_ns) AS final_ns FROM alloc_rows WHERE at_exit GROUP BY trace, process

@@ -1,5 +1,5 @@
 -- Answers: what was the resident set of the process tree over time?
--- The sum, over the processes, of the resident set each had last; shared pages count in every process that maps them.
+-- The sum, over the processes, of the last resident set of each. Shared pages count in every process that maps them.
 -- The time window of the selection is not applied: figures inside the window depend on what was before it.
 -- Reads: processes, rss_samples, selection
 -- Stored: yes

@@ -4,7 +4,7 @@
 -- If library_threads is empty: own_places
 -- Columns:
 --   trace, location, module
---   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no symbols of it
+--   address [bytes]: as in native_ticks
 --   ticks, native_s, parallel_native_s
 -- Order: none
 SELECT * FROM own_places

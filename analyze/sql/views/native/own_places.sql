@@ -1,9 +1,10 @@
--- Answers: where in native code were the ticks of the selection that are charged to their own stack (as native_places)?
+-- Answers: which places in native code do the ticks go to that are charged to their own stack?
+-- The part of native_places without the threads of libraries.
 -- Reads: library_threads, native_ticks, thread_scale
 -- Stored: part
 -- Columns:
 --   trace, location, module
---   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no symbols of it
+--   address [bytes]: as in native_places
 --   ticks, native_s, parallel_native_s
 -- Order: none
 SELECT trace, location, module, address, sum(ticks)::BIGINT AS ticks,

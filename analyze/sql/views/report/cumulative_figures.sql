@@ -1,11 +1,11 @@
--- Answers: how much CPU time have the stacks that hold each function of the user's code?
--- Each stack counts once, even when the function recurses.
+-- Answers: how much CPU time is charged to the stacks that contain each function of the user's code?
+-- Each stack counts once, even if the function recurses.
 -- Reads: allocation_figures, copies, memory_samples, selected_task_waits, selected_waits, selection, stack_cpu,
 --     user_frames, user_locations
 -- Stored: no
 -- Columns:
 --   trace, file, function, first_line
---   cumulative_cpu_s [s]: CPU time; NULL = none of the stacks has a tick
+--   cumulative_cpu_s [s]: CPU time of these stacks; NULL = none of them has a tick
 -- Order: none
 WITH held AS (SELECT DISTINCT trace, stack, number FROM user_frames), costs AS (
     SELECT * FROM stack_cpu

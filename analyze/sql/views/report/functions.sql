@@ -1,10 +1,10 @@
--- Answers: what does each function of the user's code cost, by itself and with all that it calls?
+-- Answers: what does each function of the user's code cost, by itself and with everything that it calls?
 -- Reads: cumulative_figures, owner_figures
 -- Stored: no
 -- Columns:
 --   trace, file, function, first_line
 --   ticks: CPU ticks charged to the function itself
---   cumulative_cpu_s [s]: CPU time of all stacks that hold the function, each counted once even when it recurses
+--   cumulative_cpu_s [s]: CPU time of all stacks that contain the function, each counted once even if it recurses
 --   cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s, gil_s, suspended_s
 --   memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes, alloc_variance
 --   live_at_peak_bytes, live_at_end_bytes, copy_bytes

@@ -1,9 +1,9 @@
--- Answers: what does each line of the user's code cost? Samples belong to the innermost frame of the user's.
+-- Answers: what does each line of the user's code cost? Samples are charged to the innermost frame in the user's code.
 -- Reads: owner_figures
 -- Stored: no
 -- Columns:
 --   trace, file, line
---   function: qualified name; where several functions share the line, the one with the most CPU time, then memory
+--   function: qualified name; if several functions share the line, that with the most CPU time, then memory
 --   first_line, ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s
 --   gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
 --   alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes

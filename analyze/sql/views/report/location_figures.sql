@@ -1,5 +1,5 @@
 -- Answers: what do the samples of the selection add up to, by the line that they are charged to?
--- Figures of kinds that a line has no sample of are NULL.
+-- Figures of a kind of which a line has no sample are NULL.
 -- Reads: allocation_figures, copies, memory_samples, selected_task_waits, selected_waits, selection, stack_owners,
 --     tick_figures
 -- Stored: yes

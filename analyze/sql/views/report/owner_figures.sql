@@ -1,4 +1,5 @@
--- Answers: what does each line of the user's code cost, by function? Columns without any sample are NULL.
+-- Answers: what does each line of the user's code cost, by function?
+-- Figures of a kind of which a line has no sample are NULL.
 -- Reads: location_figures, user_locations
 -- Stored: yes
 -- Columns:

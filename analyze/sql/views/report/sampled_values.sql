@@ -1,14 +1,11 @@
--- Answers: what was measured when, and for which stack: all metrics of the selection, as one list?
--- Sums over a metric are the totals of the report. What exports are made of.
+-- Answers: which samples of which metric does the selection hold, when and for which stack?
+-- Exports are made of these rows. The sum over a metric is the total in the report. A wait counts from its start.
 -- Reads: allocations, charged_ticks, copies, libraries, process_moments, selected_waits, selection, symbols
 -- Stored: no
 -- Columns:
 --   trace, t_ns, process, thread, stack
 --   metric: cpu, wait, allocated, live-at-peak or copies
---   part
---   library: of native time: name of the library (view libraries); NULL = code in no known image
---   symbol: of native time: function of the library; NULL = not known
---   value
+--   part, library, symbol, value
 -- Order: none
 WITH ticks AS (
     SELECT charged_ticks.* FROM charged_ticks, selection

@@ -1,11 +1,11 @@
--- Answers: which lines of the user's code does each stack hold?
--- Frames of other code (user_files says which) are left out. A line of 0 (an instruction without a line) is shown as
--- the first line of its function.
+-- Answers: which lines of the user's code does each stack contain?
+-- Frames of other code (not in user_files) are left out. An instruction without a line is shown at the first line of
+-- its function.
 -- Reads: user_frames, user_locations
 -- Stored: no
 -- Columns:
 --   trace, stack
---   depth: 1 = innermost frame of the whole stack
+--   depth: place in the whole stack; 1 = innermost frame
 --   file, function, first_line, line
 -- Order: none
 SELECT f.trace, stack, depth, file, function, first_line, line

@@ -1,4 +1,5 @@
--- Answers: which line of the user's code is a sample with this stack charged to? The innermost one.
+-- Answers: which line of the user's code is a sample with this stack charged to? That of the innermost frame in it.
+-- Stacks without a frame in the user's code are absent.
 -- Reads: user_frames, user_locations
 -- Stored: yes
 -- Columns:

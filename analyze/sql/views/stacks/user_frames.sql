@@ -3,7 +3,7 @@
 -- Stored: yes
 -- Columns:
 --   trace, stack
---   depth: 1 = innermost frame of all
+--   depth: as in stack_frames
 --   location: location id, as in user_locations
 --   number: number of the function, as in user_locations
 -- Order: none

@@ -3,8 +3,8 @@
 -- Stored: yes
 -- Columns:
 --   trace, id, file, function
---   first_line: first line of the function; 0 = not known
---   line: line that was executing; where that is not known, the first of the function
+--   first_line: first line of the function; 0 = unknown
+--   line: line that was executing; if that is unknown, the first line of the function
 --   number: number of the function, the same for all of its locations in all traces
 -- Order: none
 WITH chosen AS (

@@ -3,7 +3,7 @@
 -- Stored: yes
 -- Columns:
 --   trace, thread, location, module
---   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no symbols of it
+--   address [bytes]: ELF virtual address in the module, as in cpu_ticks; NULL = the trace has no symbols of the module
 --   ticks, user_ns
 -- Order: none
 SELECT trace, thread, location, module, if(is_named, address, NULL) AS address, count(*) AS ticks,

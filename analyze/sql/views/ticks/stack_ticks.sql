@@ -5,11 +5,11 @@
 --   trace, process, thread, stack
 --   is_selected: these ticks are in the selection
 --   ticks
---   weighed: those of them that carry time
+--   weighed: number of those that carry time
 --   user_ns
---   system_ns [ns]: sum of their kernel CPU times
---   gc_ns [ns]: the part of the two that garbage collections took
---   has_python: at one of them at least, the thread may have had a Python thread state
+--   system_ns [ns]: sum of the kernel CPU times of the ticks, as recorded
+--   gc_ns [ns]: the part of user_ns and system_ns that garbage collections took
+--   has_python: the thread may have had a Python thread state at one of these ticks
 -- Order: none
 SELECT trace, process, thread, stack,
     is_selected(selection, t_ns, process, thread) AS is_selected,

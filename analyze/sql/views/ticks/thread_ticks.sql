@@ -3,9 +3,9 @@
 -- Stored: yes
 -- Columns:
 --   trace, process, thread
---   ticks: ticks that carry time
+--   ticks: number of ticks that carry time
 --   sampled_ns
---   has_python: at one of its ticks at least, the thread may have had a Python thread state
+--   has_python: the thread may have had a Python thread state at one of its ticks
 -- Order: none
 SELECT trace, process, thread, sum(weighed)::BIGINT AS ticks, sum(user_ns + system_ns)::HUGEINT AS sampled_ns,
     bool_or(has_python) AS has_python

@@ -8,8 +8,8 @@
 --   stack: stack id: from what is awaited out to the task's coroutine; NULL = it could not be read
 --   task: id of the task in its trace
 --   name: its name; NULL = it could not be read
---   tasks: for how many tasks it stands: 1, but where there were too many to look at all
---   suspended_s [s]: how long it was suspended, inside the window, times those tasks
+--   tasks: number of tasks that it stands for: 1, unless there were too many tasks to observe all of them
+--   suspended_s [s]: how long it was suspended, inside the window, times that number
 -- Order: none
 WITH clipped AS (
     SELECT task_waits.*, not_before_window(selection, t_ns) AS first_ns,

@@ -5,7 +5,8 @@
 -- Columns:
 --   trace, process, thread, stack
 --   class: sleep, disk, runnable or gil
---   t_ns, end_ns
+--   t_ns [ns]: when it began, not before the start of the window
+--   end_ns [ns]: when it ended, not after the end of the window
 --   wait_s [s]: how long the thread waited, inside the window
 -- Order: none
 WITH clipped AS (
