@@ -4,6 +4,7 @@ rules of folders, names and headers."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -17,8 +18,17 @@ if TYPE_CHECKING:
 SQL_DIRECTORY = Path(__file__).parent.parent / "sql"
 #: Folders of files that define views, and of files that are run as they are; below them, one folder for each subject.
 VIEWS, STATEMENTS = "views", "statements"
+#: Folder of the files that define macros, and the file that describes the columns which several queries have.
+MACROS, COLUMNS = "macros", "columns.txt"
 
 _COLUMN = re.compile(r"(?P<name>\w+)(?: \[(?P<unit>[^\]]+)\])?: (?P<text>.*)")
+_NAMES = re.compile(r"\w+(, \w+)*")
+_SECTION = re.compile(
+    r"(?P<title>Answers|Parameters|Reads|Stored|If (?P<table>\w+) is empty|Columns|Order):(?P<rest>.*)"
+)
+_MACRO = re.compile(r"^CREATE OR REPLACE TEMP MACRO (\w+).*?;", re.MULTILINE | re.DOTALL)
+#: What a header may say of how a view is kept.
+STORED = ("always", "yes", "no", "part")
 
 
 @dataclass(frozen=True)
@@ -32,25 +42,41 @@ class Described:
 
 @dataclass(frozen=True)
 class Header:
-    """The header of a query."""
+    """The header of a query.
+
+    ``reads``: the views and tables that it names. ``stored``: how a view is kept, one of STORED; "" for a statement.
+    ``simpler``: a view, and the view whose query gives the same where that one is empty; None = there is none.
+    """
 
     answers: str
     parameters: tuple[Described, ...]
+    reads: tuple[str, ...]
+    stored: str
+    simpler: tuple[str, str] | None
     columns: tuple[Described, ...]
     order: str
 
 
 @cache
 def paths(folder: str) -> dict[str, Path]:
-    """The files below one of the two folders by the name of the query, which occurs once in both."""
+    """The files below one of the two folders by the name of the query, which occurs once in both; sorted by path."""
     subjects = [subject for subject in (SQL_DIRECTORY / folder).iterdir() if subject.is_dir()]
-    return {path.stem: path for subject in subjects for path in subject.iterdir() if path.suffix == ".sql"}
+    files = sorted(str(path) for subject in subjects for path in subject.iterdir() if path.suffix == ".sql")
+    return {path.stem: path for path in map(Path, files)}
 
 
 @cache
 def sql(name: str) -> str:
     """The text of the query ``name``, header included."""
     return (paths(VIEWS).get(name) or paths(STATEMENTS)[name]).read_text(encoding="utf-8")
+
+
+@cache
+def macros() -> Mapping[str, str]:
+    """The statement that defines each macro by its name; a macro comes after those that it names."""
+    files = sorted((SQL_DIRECTORY / MACROS).iterdir())
+    found = (_MACRO.finditer(path.read_text(encoding="utf-8")) for path in files)
+    return {each[1]: each[0] for matches in found for each in matches}
 
 
 def body(name: str) -> str:
@@ -77,25 +103,67 @@ def dicts(cursor: DuckDBPyConnection) -> list[dict[str, Any]]:
 
 
 def header(name: str) -> Header:
-    """The header of the query ``name``. Raises ValueError when it lacks a part."""
-    parts = {"Answers": "", "Parameters": "", "Columns": "", "Order": ""}
-    described: dict[str, list[Described]] = {"Parameters": [], "Columns": []}
-    current = ""
-    for line in _header_lines(name):
-        title, colon, rest = line.partition(":")
-        if colon and title in parts:
-            current, parts[title] = title, rest.strip()
-        elif current in described and (column := _COLUMN.fullmatch(line.strip())) and not line.startswith("    "):
-            described[current].append(Described(column["name"], column["unit"] or "", column["text"]))
-    if not parts["Answers"] or not parts["Order"] or not described["Columns"]:
+    """The header of the query ``name``. Raises ValueError when it lacks a part, or has one that is wrong."""
+    sections = _sections(name)
+    reads = " ".join(sections.pop("Reads", []))
+    simpler = [(title.split()[1], text[0]) for title, text in sections.items() if title.startswith("If ")]
+    stored = " ".join(sections.get("Stored", []))
+    found = Header(
+        " ".join(sections.get("Answers", [])[:1]),
+        tuple(_described(name, sections.get("Parameters", []))),
+        () if reads == "none" else tuple(re.findall(r"\w+", reads)),
+        stored,
+        simpler[0] if simpler else None,
+        tuple(_described(name, sections.get("Columns", []))),
+        " ".join(sections.get("Order", [])),
+    )
+    if not (found.answers and found.order and found.columns and reads):
         raise ValueError(f"the header of {name}.sql is incomplete")
-    return Header(parts["Answers"], tuple(described["Parameters"]), tuple(described["Columns"]), parts["Order"])
+    if (stored in STORED) != (name in paths(VIEWS)):
+        raise ValueError(f"the header of {name}.sql must say Stored: {', '.join(STORED)} exactly if it is a view")
+    return found
 
 
-def _header_lines(name: str) -> list[str]:
-    lines = []
+@cache
+def shared_columns() -> Mapping[str, Described]:
+    """The columns that headers list by their names alone."""
+    lines = (SQL_DIRECTORY / COLUMNS).read_text(encoding="utf-8").splitlines()
+    found = [_COLUMN.fullmatch(line) for line in lines if line and not line.startswith("#")]
+    return {each["name"]: Described(each["name"], each["unit"] or "", each["text"]) for each in found if each}
+
+
+def _sections(name: str) -> dict[str, list[str]]:
+    """The lines of each section of a header by its title; what is said on the line of the title comes first."""
+    sections: dict[str, list[str]] = {}
+    current: list[str] = []
+    for line in _header_lines(name):
+        if found := _SECTION.fullmatch(line):
+            current = sections.setdefault(found["title"], [])
+            line = found["rest"].strip()
+        if line:
+            current.append(line)
+    return sections
+
+
+def _described(name: str, lines: list[str]) -> Iterator[Described]:
+    """The columns or parameters of a section. A line indented further goes on with the text of the line before it."""
+    joined: list[str] = []
+    for line in lines:
+        if line.startswith("    ") and joined:
+            joined[-1] += f" {line.strip()}"
+        else:
+            joined.append(line.strip())
+    for line in joined:
+        if found := _COLUMN.fullmatch(line):
+            yield Described(found["name"], found["unit"] or "", found["text"])
+        elif _NAMES.fullmatch(line) and not (unknown := set(line.split(", ")) - shared_columns().keys()):
+            yield from (shared_columns()[each] for each in line.split(", "))
+        else:
+            raise ValueError(f"the header of {name}.sql: {line!r} describes no column ({', '.join(sorted(unknown))})")
+
+
+def _header_lines(name: str) -> Iterator[str]:
     for line in sql(name).splitlines():
         if not line.startswith("--"):
             break
-        lines.append(line.removeprefix("-- ").removeprefix("--"))
-    return lines
+        yield line.removeprefix("-- ").removeprefix("--")

@@ -21,41 +21,21 @@ from typing import TYPE_CHECKING
 from ...formats.errors import TraceDamaged
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
-from . import queries, views
-from .connection import Connection
+from . import catalogue, queries, views
+from .connection import Connection, Views
+from .damage import damage, read_records
 from .selection import Selection, user_files
+from .views import REPORT_TABLES as REPORT_TABLES
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-#: What reports and other answers read more than once. Those that none of their queries names are not made.
-REPORT_TABLES = frozenset(
-    {
-        "memory_samples",
-        "processes",
-        "threads",
-        "settings",
-        "opcode_calls",
-        "stack_ticks",
-        "thread_ticks",
-        "thread_scale",
-        "library_threads",
-        "named_modules",
-        "native_ticks",
-        "exact_traces",
-        "footprint_events",
-        "rss_events",
-        "process_moments",
-        "allocation_figures",
-        "user_locations",
-        "user_frames",
-        "stack_owners",
-        "location_figures",
-        "owner_figures",
-        "steady_lines",
-        "steady_imports",
-        "leak_candidates",
-    }
+#: Settings of DuckDB: ways to load or to see what is not a trace.
+_SWITCHED_OFF = (
+    "autoinstall_known_extensions",
+    "autoload_known_extensions",
+    "python_enable_replacements",
+    "allow_community_extensions",
 )
 #: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
 _NO_ID = 2**31 - 1
@@ -91,9 +71,11 @@ class Traces:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
-        if error is not None:
-            _raise_damage(self.files[0].path, error)
+        try:
+            if error is not None:
+                _raise_damage(self.files, self.temporary, error)
+        finally:
+            self.close()
 
 
 def open_traces(
@@ -128,6 +110,7 @@ def _open(
 ) -> Traces:
     files = tuple(TraceFile(path, check_trace(path)) for path in paths)
     temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
+    connection = None
     try:
         connection = _connect(files, temporary, is_sealed)
         if threads is not None:
@@ -138,22 +121,34 @@ def _open(
             traces.connection.make_all() if is_whole else traces.connection.make(tables)
         _lock(connection, is_sealed)
     except BaseException as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        _raise_damage(files[0].path, error)
+        try:
+            _raise_damage(files, temporary, error)
+        finally:
+            if connection is not None:
+                connection.close()
+            shutil.rmtree(temporary, ignore_errors=True)
         raise
     return traces
+
+
+def _raise_damage(files: Sequence[TraceFile], temporary: Path, error: BaseException) -> None:
+    """Raises TraceDamaged with the name of the damaged file if the contents of one caused ``error``."""
+
+    def read(index: int) -> None:
+        with _connect(files, temporary, is_sealed=False) as alone:
+            read_records(alone, views.literal(_names(files[index].path, temporary, index)[1]))
+
+    if found := damage(error, [file.path for file in files], read):
+        raise found from error
 
 
 def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> DuckDBPyConnection:
     import duckdb
 
-    connection = duckdb.connect(":memory:")
-    for setting in ("autoinstall_known_extensions", "autoload_known_extensions", "python_enable_replacements"):
-        connection.execute(f"SET {setting} = false")
-    connection.execute("SET allow_community_extensions = false")
-    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
     # A statement may read and write DuckDB's own temporary directory, so where somebody else's SQL runs there is none.
-    connection.execute(f"SET temp_directory = {views.literal('' if is_sealed else str(temporary))}")
+    config = dict.fromkeys(_SWITCHED_OFF, "false") | {"temp_directory": "" if is_sealed else str(temporary)}
+    connection = duckdb.connect(":memory:", config=config)
+    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
     if not is_sealed:
         names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
         connection.execute(f"SET allowed_paths = [{', '.join(map(views.literal, names))}]")
@@ -193,9 +188,9 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     _check_times(traces, files)
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
-    definitions = dict(views.definitions(files))
-    simpler = {name: (empty, definitions[query]) for name, (empty, query) in views.SIMPLER.items()}
-    connection.define(definitions.items(), tables | {"event_counts"}, simpler)
+    simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
+    tables |= catalogue.stored("always")
+    connection.define(Views(dict(views.definitions(files)), tables, simpler, queries.macros()))
     found = connection.execute("SELECT trace, kind FROM event_counts").fetchall()
     for trace, kind in found:
         _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
@@ -244,30 +239,7 @@ def _with_inputs(names: frozenset[str]) -> frozenset[str]:
         name = pending.pop()
         if name in views.KIND_VIEWS.values() or (name == views.RECORDS_VIEW and name in names):
             wanted.add(name)
-        elif name in views.DERIVED_VIEWS and name not in wanted:
+        elif name in catalogue.definitions() and name not in wanted:
             wanted.add(name)
-            pending |= set(re.findall(r"\w+", queries.body(name)))
-    return frozenset(wanted - (views.PARTS - names))
-
-
-def _raise_damage(path: Path, error: BaseException) -> None:
-    """Raises TraceDamaged if ``error`` is DuckDB's, or Python's on DuckDB's answer, about the contents of the file."""
-    import duckdb
-
-    about_contents = (
-        duckdb.IOException,
-        duckdb.InvalidInputException,
-        duckdb.ConversionException,
-        duckdb.BinderException,
-        duckdb.OutOfRangeException,
-        duckdb.SerializationException,
-        duckdb.NotImplementedException,
-        duckdb.InvalidTypeException,
-        duckdb.TypeMismatchException,
-        duckdb.InternalException,
-        UnicodeDecodeError,  # a name that is no text, on its way to Python
-    )
-    # Without a class of their own: what the readers of Thrift and of zstd throw, and names that become no text.
-    is_unnamed = type(error) in (duckdb.Error, RuntimeError)
-    if is_unnamed or isinstance(error, about_contents):
-        raise TraceDamaged(path, f"DuckDB cannot read it ({str(error).splitlines()[0]})") from error
+            pending.update(catalogue.definitions()[name].depends)
+    return frozenset(wanted - (catalogue.stored("part") - names))

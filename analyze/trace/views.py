@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...formats.trace import schema
-from . import queries
+from . import catalogue, queries
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -48,78 +48,11 @@ KIND_VIEWS: dict[str, str] = {
 #: View of the kinds of all records, for counting them.
 RECORDS_VIEW = "records"
 
-#: Views made of queries, each after those it reads.
-DERIVED_VIEWS: tuple[str, ...] = (
-    "event_counts",
-    "opcode_calls",
-    "stack_ticks",
-    "thread_ticks",
-    "thread_scale",
-    "classified_ticks",
-    "cpu_ticks",
-    "library_threads",
-    "native_spans",
-    "own_ticks",
-    "helper_ticks",
-    "charged_ticks",
-    "own_cpu",
-    "stack_cpu",
-    "named_modules",
-    "libraries",
-    "allocations",
-    "exact_traces",
-    "counted_footprint",
-    "exact_footprint",
-    "footprint_events",
-    "memory_peaks",
-    "process_moments",
-    "rss_events",
-    "allocation_figures",
-    "user_locations",
-    "user_frames",
-    "stack_frames",
-    "stack_owners",
-    "native_ticks",
-    "own_figures",
-    "helper_figures",
-    "tick_figures",
-    "own_places",
-    "native_places",
-    "native_figures",
-    "import_stacks",
-    "steady_lines",
-    "steady_imports",
-    "leak_candidates",
-    "allocation_lives",
-    "allocation_counts",
-    "selected_waits",
-    "selected_task_waits",
-    "device_moments",
-    "device_figures",
-    "location_figures",
-    "owner_figures",
-    "sampled_values",
-    "lines",
-    "cumulative_figures",
-    "functions",
-    "gpu_moments",
-    "gpu_states",
-    "gpu_charges",
-)
+#: Views of kinds that reports and other answers read more than once.
+_STORED_KINDS = ("memory_samples", "processes", "threads", "settings")
 
-#: Views that another one is put together from: not worth a table of their own.
-PARTS: frozenset[str] = frozenset(
-    {"own_ticks", "helper_ticks", "own_figures", "helper_figures", "own_places", "own_cpu"}
-)
-
-#: View: (another one, the query that gives the same where that one is empty).
-SIMPLER: dict[str, tuple[str, str]] = {
-    "charged_ticks": ("library_threads", "own_ticks"),
-    "footprint_events": ("exact_traces", "counted_footprint"),
-    "tick_figures": ("library_threads", "own_figures"),
-    "native_places": ("library_threads", "own_places"),
-    "stack_cpu": ("library_threads", "own_cpu"),
-}
+#: What reports and other answers keep as tables: they read it more than once. What no query of theirs names is not made.
+REPORT_TABLES = catalogue.stored("yes").union(_STORED_KINDS)
 
 #: Tables that say what was asked for.
 SELECTION_TABLES: dict[str, str] = {
@@ -258,7 +191,7 @@ def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str
     yield RECORDS_VIEW, _records_view(files)
     for name, view in KIND_VIEWS.items():
         yield view, kind_view(schema.kind(name), files)
-    for view in DERIVED_VIEWS:
+    for view in catalogue.definitions():
         yield view, queries.body(view)
 
 
@@ -268,7 +201,7 @@ def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
     yield RECORDS_VIEW, "which kinds of record does the trace hold, a row for each record?", columns
     for name, view in KIND_VIEWS.items():
         yield view, schema.kind(name).text, _kind_columns(schema.kind(name))
-    for view in DERIVED_VIEWS:
+    for view in catalogue.definitions():
         header = queries.header(view)
         yield view, header.answers, [ViewColumn(c.name, "", c.unit, c.text) for c in header.columns]
 

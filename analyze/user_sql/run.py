@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..trace import views
+from ..trace import queries, views
 from ..trace.selection import Selection
 from ..trace.traces import escaped, open_sealed, open_traces, selected
 
@@ -130,5 +130,6 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     statements.append(f"UPDATE selection SET {', '.join(asked)};")
     values = ", ".join(f"({views.literal(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
+    statements += queries.macros().values()
     pairs = views.definitions(list(zip(literals, columns, strict=True)))
     return "\n".join(statements + [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in pairs]) + "\n"

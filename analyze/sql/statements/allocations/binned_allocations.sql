@@ -1,16 +1,17 @@
--- Answers: how much did each stack allocate in each piece of the time, and what of it was alive when?
--- A piece has two halves: up to the moment at which its footprint was highest, and after it. What was allocated minus
--- what was given back up to the first half of a piece is what was alive at that moment. Memory goes with its process.
+-- Answers: how much did each stack allocate in each piece of the time, and when was it freed?
+-- A piece has two halves: up to the moment at which its footprint was highest, and after it. Allocated minus freed, up
+-- to and with the first half of a piece, is what was alive at that moment. A process frees its memory when it ends.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
---   peaks: the highest moment of each piece, in ns from the start of the recording; their number is that of the pieces
+--   peaks: of each piece, the moment (ns from the start of the recording) at which the footprint was highest
+-- Reads: allocations, processes, selection
 -- Columns:
---   stack: stack id; NULL = samples without a Python stack
+--   stack
 --   half: number of the half, from 0
---   alloc_bytes [bytes]: allocated, estimated
---   unlived_bytes [bytes]: the part of it whose life is not known
---   gone_bytes [bytes]: of what the stack allocated, what was given back in this half, estimated
+--   alloc_bytes
+--   unlived_bytes [bytes]: the part of alloc_bytes that was not followed
+--   gone_bytes [bytes]: allocated by the stack at any time and freed in this half, estimated
 --   kept_bytes [bytes]: allocated in this half and alive at the end of its process, estimated
 -- Order: none
 WITH halves AS (
@@ -22,9 +23,7 @@ WITH halves AS (
         least(greatest((gone_ns - $origin_ns) // $bin_ns, 0), len($peaks::BIGINT[]) - 1) AS gone_bin
     FROM allocations a
     LEFT JOIN (SELECT trace, process, end_ns FROM processes) p ON p.trace = a.trace AND p.process = a.process, selection
-    WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, a.process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, a.t_ns, a.process, thread)
 ), events AS (
     SELECT stack, 2 * bin + (t_ns > peak_ns)::BIGINT AS half, alloc_bytes, alloc_bytes - live_bytes AS unlived_bytes,
         0 AS gone_bytes, if(is_kept, live_bytes, 0) AS kept_bytes

@@ -1,32 +1,29 @@
--- Answers: who allocated how much, how much of it was alive when, how much was gone at once?
+-- Answers: what was allocated, how much of it was alive at the peak and at the end, and how much was temporary?
 -- Parameters:
 --   by: line, function, type or allocator: what a row stands for
---   temporary_ns [ns]: what lived no longer than this is temporary too; NULL = no such limit
---   temporary_allocations: so is what was freed before more than this many others of its process; NULL = no such limit
+--   temporary_ns [ns]: allocations that lived no longer than this are temporary too; NULL = no such limit
+--   temporary_allocations: so are those freed before their process made more than so many others; NULL = no such limit
+-- Reads: allocation_counts, allocation_lives
 -- Columns:
---   file: by line and function: file name; NULL = no frame of the user's
+--   file: by line and function: file name; NULL = no frame in the user's code
 --   line: by line: line number; by function: its first line
 --   function: by line and function: qualified name
 --   first_line: by line and function: first line of the function
---   type: by type: type of the Python object; NULL = none, or not known
---   allocator: by allocator: the function that gave the memory
+--   type: by type: type of the Python object; NULL = not a Python object, or unknown
+--   allocator: by allocator: the function that allocated the memory
 --   family: by allocator: pools, python, native, mapping or frames
---   is_import: allocated while importing a module
---   samples: allocation samples
---   allocations: how many allocations they stand for
---   allocations_variance: square of its standard error
---   alloc_bytes [bytes]: allocated
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest
---   live_at_peak_variance: square of its standard error
---   live_at_end_bytes [bytes]: alive at the end of their process
---   live_at_end_variance: square of its standard error
---   temporary_allocations: freed by the line that allocated them, or within the limits
---   temporary_bytes [bytes]: their size
---   temporary_variance: square of the standard error of that
---   died_young: allocations that were freed before a garbage collection; NULL = not known of any
---   survived: allocations that lived through one; NULL = not known of any
---   freed: allocations that were freed
+--   is_import
+--   samples: number of allocation samples
+--   allocations: number of allocations that they stand for
+--   allocations_variance: square of the standard error of allocations
+--   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
+--   live_at_end_variance: square of the standard error of live_at_end_bytes
+--   temporary_allocations: number of allocations freed by the line that allocated them, or within the limits
+--   temporary_bytes [bytes]: size of these allocations
+--   temporary_variance: square of the standard error of temporary_bytes
+--   died_young: number of allocations that were freed before a garbage collection; NULL = unknown
+--   survived: number of allocations that survived a garbage collection; NULL = unknown
+--   freed: number of allocations that were freed
 --   lifetimes_s [s]: sum of their lifetimes
 -- Order: none
 WITH counted AS (FROM allocation_counts WHERE $temporary_allocations IS NOT NULL), keyed AS (

@@ -1,17 +1,12 @@
--- Answers: what did each stack ask CUDA libraries for in each piece of the time: copies, and waits for a device?
--- A row counts where it begins. What is outside of the pieces counts in the first or the last.
+-- Answers: what do the CUDA calls of each stack that copy, or wait for a device, add up to in each piece of the time?
+-- A row counts where it begins. Time before or after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: device_copies, device_syncs, selection
 -- Columns:
---   stack: stack id; NULL = calls without a Python stack
---   bin: number of the piece, from 0
---   h2d_bytes [bytes]: copied from host to device
---   d2h_bytes [bytes]: copied from device to host
---   d2d_bytes [bytes]: copied from device to device
---   h2h_bytes [bytes]: copied from host to host
---   unified_bytes [bytes]: copied in a direction that the call does not say
+--   stack, bin, h2d_bytes, d2h_bytes, d2d_bytes, h2h_bytes, unified_bytes
 --   device_copy_us [us]: in calls that copy
 --   device_sync_us [us]: in calls that wait for the device
 -- Order: none
@@ -29,7 +24,5 @@ SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS b
     coalesce(sum(duration_ns) FILTER (direction <> 'sync'), 0) / 1e3 AS device_copy_us,
     coalesce(sum(duration_ns) FILTER (direction = 'sync'), 0) / 1e3 AS device_sync_us
 FROM calls, selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+WHERE is_selected(selection, t_ns, process, thread)
 GROUP BY stack, bin

@@ -1,16 +1,15 @@
--- Answers: what did each thread ask CUDA libraries for, and when: copies, and waits for a device?
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Answers: which calls of CUDA libraries copied, or waited for a device, when and in which thread?
+-- Reads: device_copies, device_syncs, selection
 -- Columns:
---   process: process id
---   thread: thread id
+--   process, thread
 --   t_ns [ns]: start of the first call, from the start of the recording
 --   end_ns [ns]: end of the last call of the row
---   stack: stack id; NULL = no Python stack
+--   stack
 --   what: copy or wait
 --   direction: h2d, d2h, d2d, h2h, or unified (the call does not say); NULL = a wait
---   bytes [bytes]: copied; 0 = a wait, or not told
+--   bytes [bytes]: copied; 0 = a wait, or unknown
 --   calls: how many calls the row stands for
---   inside_s [s]: time inside them; 0 = not told
+--   inside_s [s]: time inside them; 0 = unknown
 -- Order: time
 WITH calls AS (
     SELECT process, thread, t_ns, span_ns, stack, 'copy' AS what, direction, bytes, calls, duration_ns
@@ -21,7 +20,5 @@ WITH calls AS (
 SELECT process, thread, t_ns, t_ns + coalesce(span_ns, duration_ns, 0) AS end_ns, stack, what, direction,
     coalesce(bytes, 0) AS bytes, coalesce(calls, 1) AS calls, coalesce(duration_ns, 0) / 1e9 AS inside_s
 FROM calls, selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+WHERE is_selected(selection, t_ns, process, thread)
 ORDER BY t_ns, process, thread, what, direction

@@ -1,19 +1,8 @@
--- Answers: what does each line ask CUDA libraries for? A line has a row for each of its functions.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: what do the CUDA calls of each line add up to? A line has a row for each of its functions.
+-- Reads: device_figures, stack_owners
 -- Columns:
---   file: file name; NULL, like the three that follow = calls with no frame of the user's
---   line: line number
---   function: qualified name
---   first_line: first line of that function
---   h2d_bytes [bytes]: copied from host to device
---   d2h_bytes [bytes]: copied from device to host
---   d2d_bytes [bytes]: copied from device to device
---   h2h_bytes [bytes]: copied from host to host
---   unified_bytes [bytes]: copied in a direction that the call does not say
---   device_copy_s [s]: in calls that copy
---   device_sync_s [s]: in calls that wait for the device
---   device_alloc_bytes [bytes]: allocated on devices
---   device_live_at_peak_bytes [bytes]: the part of it that was alive when all processes together had most of it
+--   file, line, function, first_line, h2d_bytes, d2h_bytes, d2d_bytes, h2h_bytes, unified_bytes, device_copy_s
+--   device_sync_s, device_alloc_bytes, device_live_at_peak_bytes
 -- Order: file, line, first line, function
 SELECT file, line, function, first_line, sum(h2d_bytes)::BIGINT AS h2d_bytes, sum(d2h_bytes)::BIGINT AS d2h_bytes,
     sum(d2d_bytes)::BIGINT AS d2d_bytes, sum(h2h_bytes)::BIGINT AS h2h_bytes,

@@ -1,19 +1,20 @@
 -- Answers: how busy were the program's GPUs in each piece of the time, and how much memory did it have on them?
--- What lies outside of the pieces is left out; a piece that nothing tells of has no row.
+-- Time outside of the pieces is left out; a piece without any observation has no row.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: gpu_ticks, selection
 -- Columns:
---   bin: number of the piece, from 0
---   gpu_percent [%]: how long kernels ran in it, in percent of one device's time; NULL = not told
---   gpu_memory_bytes [bytes]: most memory at one moment; NULL = no look
+--   bin
+--   gpu_percent [%]: how long kernels ran, in percent of one device's time; NULL = unknown
+--   gpu_memory_bytes [bytes]: most memory at one moment; NULL = no observation
 -- Order: bin
 WITH sums AS (
     SELECT t_ns - $origin_ns AS first_ns, t_ns + duration_ns - $origin_ns AS last_ns, sum(busy_ns) AS busy_ns,
         sum(memory_bytes) AS memory_bytes
     FROM gpu_ticks, selection
-    WHERE charged AND (process_ids IS NULL OR list_contains(process_ids, process))
+    WHERE charged AND is_of_processes(selection, process)
     GROUP BY trace, t_ns, duration_ns
 ), spread AS (
     SELECT *, unnest(range(greatest(first_ns // $bin_ns, 0),

@@ -1,16 +1,16 @@
--- Answers: how much GPU time and memory do lines and functions have? One row is for what belongs to none.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: how much GPU time and memory is charged to each line and function? One row is for no line.
+-- Reads: gpu_charges, stack_owners
 -- Columns:
 --   level: line or function
---   file: file name; NULL = no frame of the user's
+--   file
 --   line: line number; NULL = the row is of a function
 --   function: qualified name; of a line where several share it: one of them
---   first_line: first line of the function
+--   first_line
 --   gpu_s [s]: GPU time
---   gpu_variance: square of its standard error: a sixth of what the driver averages over, for each stay
---   gpu_peak_bytes [bytes]: most GPU memory of its process while it was at the GPU; NULL = no look met it
---   gpu_mean_bytes [bytes]: mean of that memory, over the looks; NULL = no look met it
---   gpu_short: it never stayed at the GPU for as long as the driver averages over
+--   gpu_variance: square of the standard error of gpu_s: for each stay, a sixth of the period that the driver averages
+--   gpu_peak_bytes
+--   gpu_mean_bytes [bytes]: mean of that memory over the observations; NULL = no observation
+--   gpu_short: it never stayed at the GPU for as long as the period over which the driver averages
 -- Order: level, file, line, function, first line
 WITH charged AS (
     SELECT c.*, file, line, function, first_line FROM gpu_charges c LEFT JOIN stack_owners USING (trace, stack)

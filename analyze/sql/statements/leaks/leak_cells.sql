@@ -1,44 +1,36 @@
 -- Answers: what did the lines that may leak allocate, free and keep, in each hundredth of their processes' time?
--- What was allocated while importing is left out. A row for allocations stands beside one for frees.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Allocations made while importing are left out. Allocations and frees of a hundredth are in separate rows.
+-- Reads: allocations, leak_candidates, process_moments, selection, stack_owners, steady_imports
 -- Columns:
---   trace: which trace, from 1
---   file: file name
---   line: line number
---   function: qualified name
---   first_line: first line of the function
---   family: pools, python, native, mapping or frames
---   allocator: the function that gave the memory
---   type: type of the Python object; NULL = no Python object, or not known
+--   trace, file, line, function, first_line, family, allocator, type
 --   size_class: whole part of the binary logarithm of the size
---   process: process id
+--   process
 --   place: hundredth of the time from the process's start to when it is judged, from 0; 100 = later
---   mallocs: judged samples that were allocated (10 <= place < 90)
+--   mallocs: number of judged samples: those that are evidence (is_evidence)
 --   frees: those of them that were freed before the process was judged
 --   kept_bytes [bytes]: bytes of the judged samples that survived, estimated
---   kept_variance: square of its standard error
---   kept_squares: sum of the squares of what each of them stands for
---   made: judged allocations, estimated
+--   kept_variance: square of the standard error of kept_bytes
+--   kept_squares: sum of the squares of the bytes that each surviving sample stands for
+--   made: number of judged allocations, estimated
 --   change_bytes [bytes]: allocated minus freed, estimated
---   alive: allocations that were alive when judged, estimated
+--   alive: number of allocations that were alive when judged, estimated
 --   age_s [s]: sum of their ages at that moment
 --   end_bytes [bytes]: alive at the end of the process, estimated
---   end_variance: square of its standard error
+--   end_variance: square of the standard error of end_bytes
 -- Order: none
 WITH sites AS (
     SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)
     ANTI JOIN steady_imports USING (trace, stack)
 ), lives AS (
     SELECT trace, file, line, function, first_line, family, allocator, a.type,
-        floor(log2(greatest(size_bytes, 1)))::INTEGER AS size_class, process,
-        least(100 * (a.t_ns - start_ns) // (judged_ns - start_ns), 100)::INTEGER AS place,
-        if(end_t_ns < judged_ns, 100 * (end_t_ns - start_ns) // (judged_ns - start_ns), NULL)::INTEGER AS end_place,
-        is_followed AND place BETWEEN 10 AND 89 AS is_judged, end_place IS NULL AND place < 100 AS is_kept,
+        size_class(size_bytes)::INTEGER AS size_class, process,
+        least(floor(judged_place(a.t_ns, start_ns, judged_ns)), 100)::INTEGER AS place,
+        if(end_t_ns < judged_ns, floor(judged_place(end_t_ns, start_ns, judged_ns)), NULL)::INTEGER AS end_place,
+        is_followed AND is_evidence(place) AS is_judged, end_place IS NULL AND place < 100 AS is_kept,
         coalesce(live_bytes, 0) AS bytes, live_variance, live_count, (judged_ns - a.t_ns) / 1e9 AS age_s,
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
-    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND coalesce(a.t_ns < to_ns, true)
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND is_selected(selection, a.t_ns, process, thread)
 )
 SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, place,
     count(*) FILTER (is_judged) AS mallocs, count(*) FILTER (is_judged AND NOT is_kept) AS frees,

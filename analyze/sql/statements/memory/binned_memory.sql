@@ -1,14 +1,12 @@
 -- Answers: by how much did the memory charged to each stack change in each piece of the time, and what did it copy?
--- What is outside of the pieces counts in the first or the last.
+-- Time before or after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: copies, memory_samples, selection
 -- Columns:
---   stack: stack id; NULL = samples without a Python stack
---   bin: number of the piece, from 0
---   growth_bytes [bytes]: signed sum of the footprint samples
---   copy_bytes [bytes]: copied by memcpy and memmove
+--   stack, bin, growth_bytes, copy_bytes
 -- Order: none
 WITH found AS (
     SELECT t_ns, process, thread, stack, net_bytes, 0 AS bytes FROM memory_samples
@@ -18,7 +16,5 @@ WITH found AS (
 SELECT stack, least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin,
     sum(net_bytes)::BIGINT AS growth_bytes, sum(bytes)::BIGINT AS copy_bytes
 FROM found, selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+WHERE is_selected(selection, t_ns, process, thread)
 GROUP BY stack, bin

@@ -1,22 +1,17 @@
 -- Answers: how did the memory charged to each line, and to each function, grow over time?
--- Of several traces, the one in which it grew or shrank most, the first of equals.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Of several traces, only that in which it grew or shrank most counts; of equal ones, the first.
+-- Reads: memory_samples, selection, stack_owners
 -- Columns:
---   file: file name
---   line: line number
---   function: qualified name
---   first_line: first line of the function
+--   file, line, function, first_line
 --   of_line: the sample is in the trace that counts for the line
---   of_function: ... for the function; at least one of the two is true
---   t_ns [ns]: time of a footprint sample, from the start of the recording
+--   of_function: the sample is in the trace that counts for the function; one of the two is true at least
+--   t_ns
 --   net_bytes [bytes]: allocated minus freed up to that sample, since the one before
 -- Order: time, then bytes
 WITH samples AS (
     SELECT trace, file, line, function, first_line, t_ns, coalesce(net_bytes, 0) AS net_bytes
     FROM memory_samples JOIN stack_owners USING (trace, stack), selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
 ), sums AS (
     SELECT trace, file, line, function, first_line, sum(net_bytes) AS grown FROM samples GROUP BY ALL
 ), of_lines AS (

@@ -1,8 +1,7 @@
--- Answers: how much memory did each process hold over time, as it told and as the recorder read?
--- Parameters: none (the table `selection` holds time window and processes)
+-- Answers: how much memory did each process have over time, by its own counters and by its resident set?
+-- Reads: heap_samples, memory_samples, rss_samples, selection
 -- Columns:
---   process: process id
---   t_ns [ns]: when, from the start of the recording
+--   process, t_ns
 --   series: footprint (allocated minus freed) or rss (resident set)
 --   size_bytes [bytes]: from then on
 -- Order: process, series, time
@@ -15,6 +14,5 @@ WITH told AS (
 )
 SELECT process, t_ns, series, max_by(size_bytes, step) AS size_bytes
 FROM told, selection
-WHERE size_bytes IS NOT NULL AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
+WHERE size_bytes IS NOT NULL AND is_in_window(selection, t_ns) AND is_of_processes(selection, process)
 GROUP BY process, series, t_ns ORDER BY process, series, t_ns

@@ -1,24 +1,24 @@
 -- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
--- Sums over the processes that were there, each with what it told closest to the reading of its resident set; what it
--- told in its last 10 ms, when it has taken itself apart, only where there is nothing else. Pages that processes share
--- count in each of them, in the resident set and in its parts.
--- Parameters: none (`selection` holds time window and processes)
+-- Sums over the processes alive, each with the counters that it reported closest to the reading of its resident set.
+-- Counters of its last 10 ms, after its interpreter finalized, are used only if there are no others. Pages that
+-- processes share count in each of them, in the resident set and in its parts.
+-- Reads: heap_samples, processes, rss_events, rss_samples, selection
 -- Columns:
 --   moment: peak (of the resident set) or end (the last reading)
---   t_s [s]: when, from the start of the recording
---   processes: how many were there
+--   t_s
+--   processes: number of processes alive
 --   rss_bytes [bytes]: resident set
 --   pool_bytes [bytes]: live blocks in pymalloc's pools
 --   python_bytes [bytes]: live blocks of malloc, and frame stacks, that Python's allocators handed out
---   native_bytes [bytes]: live blocks of malloc that others asked for
---   mapped_bytes [bytes]: anonymous mappings that libraries made, what was touched of them
+--   native_bytes [bytes]: live blocks of malloc that other code allocated
+--   mapped_bytes [bytes]: touched pages of anonymous mappings that libraries made
 --   unused_bytes [bytes]: the rest of pymalloc's arenas
 --   shared_bytes [bytes]: backed by files or shared between processes; NULL = not recorded
---   reserved_bytes [bytes]: address space without memory, no part of the resident set
+--   reserved_bytes [bytes]: address space without memory, not a part of the resident set
 -- Order: the peak first
 WITH readings AS (
     SELECT t_ns, rss_bytes FROM rss_events, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true) AND rss_bytes > 0
+    WHERE is_in_window(selection, t_ns) AND rss_bytes > 0
 ), moments AS (
     SELECT 'peak' AS moment, arg_min(t_ns, {'low': -rss_bytes, 't': t_ns}) AS t_ns FROM readings
     UNION ALL
@@ -28,7 +28,7 @@ WITH readings AS (
         SELECT *, max(end_ns) OVER () AS last_ns FROM processes
     ) p, selection
     WHERE p.t_ns <= m.t_ns AND coalesce(end_ns > m.t_ns OR end_ns = last_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, p.process))
+        AND is_of_processes(selection, p.process)
 ), resident AS (
     SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
     FROM alive a ASOF JOIN (FROM rss_samples WHERE rss_bytes IS NOT NULL) r

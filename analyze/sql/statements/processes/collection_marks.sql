@@ -1,16 +1,15 @@
--- Answers: when were garbage collections, of which generation, and how many at a time?
--- Above 200 of them, those within a 66th of the time are one.
--- Parameters: none (`selection` holds time window and processes)
+-- Answers: when did garbage collections end, of which generation, and how many at a time?
+-- If there are more than 200 rows, those within a 66th of the time are joined.
+-- Reads: collections, selection
 -- Columns:
---   t_s [s]: when the last of them was noticed, from the start of the recording
---   generation: 0 = the youngest alone, 1 = the two younger ones, 2 = full
+--   t_s [s]: when the last of them was observed, from the start of the recording
+--   generation
 --   collections: how many
 -- Order: time, then generation; at most 200 rows
 WITH marks AS (
     SELECT t_ns, unnest([0, 1, 2]) AS generation, unnest([generation0, generation1, generation2]) AS number
     FROM collections, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
+    WHERE is_in_window(selection, t_ns) AND is_of_processes(selection, process)
 ), sized AS (
     SELECT *, if(count(*) OVER () > 200, t_ns // greatest((max(t_ns) OVER ()) // 65, 1), t_ns) AS piece
     FROM marks WHERE number > 0

@@ -1,12 +1,11 @@
--- Answers: what was not recorded, or not as well as it could be?
--- Parameters: none
+-- Answers: what was not recorded, or less well than it could be?
+-- Reads: losses
 -- Columns:
---   trace: which trace, from 1
---   name: stable name; ? = not told
---   severity: error (a whole kind is missing), loss (samples are missing; also where it is not told), info (nothing is
---     missing, but know it)
+--   trace
+--   name: stable name; ? = unknown
+--   severity: error (a whole kind is missing), loss (samples are missing; also if unknown), info (nothing is missing)
 --   count: how often
---   text: one sentence; empty = not told
+--   text: one sentence; empty = unknown
 -- Order: trace, most severe first, then name
 WITH told AS (
     SELECT trace, coalesce(name, '?') AS name, coalesce(severity, 'loss') AS severity, "count", text FROM losses

@@ -1,14 +1,14 @@
--- Answers: what was said while recording: marks, pauses, changed settings?
--- Parameters: none (`selection` holds the time window: what overlaps it is in)
+-- Answers: which user marks, pauses and changes of settings happened while recording?
+-- Reads: marks, selection
 -- Columns:
---   trace: which trace, from 1
---   what: mark (also where it is not told), pause or set
---   text: the mark's text; of set: what was set (cpu-interval=1ms); empty for a pause
---   t_s [s]: when, from the start of the recording
+--   trace
+--   what: mark (also if unknown), pause or set
+--   text: the text of the mark; of set: the new setting (cpu-interval=1ms); empty for a pause
+--   t_s
 --   end_s [s]: end of the marked block, or of the pause; NULL = a moment, or the end was not reached while recorded
---   pid: of the program's process that set the mark; NULL = from outside
+--   pid: the system's id of the process that set the mark; NULL = set from outside of the program
 -- Order: time, then end
 SELECT trace, coalesce(what, 'mark') AS what, coalesce(text, '') AS text, t_ns / 1e9 AS t_s, end_ns / 1e9 AS end_s, pid
 FROM marks, selection
-WHERE coalesce(greatest(t_ns, end_ns) >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+WHERE overlaps_window(selection, t_ns, greatest(t_ns, end_ns))
 ORDER BY t_ns, end_ns

@@ -1,7 +1,7 @@
 -- Answers: which processes does the trace hold?
--- Parameters: none
+-- Reads: cpu_ticks, heap_samples, memory_samples, processes, threads
 -- Columns:
---   trace: which trace, from 1
+--   trace
 --   process: process id of the trace, as --process takes it
 --   pid: the system's process id
 --   parent: process id of the process that forked or spawned it (the image that had its parent's pid then), or of the
@@ -11,18 +11,15 @@
 --   executable: path of the executable
 --   python: version of the interpreter; NULL = no Python in this image
 --   start_s [s]: when it started, from the start of the recording
---   end_s [s]: when it ended; NULL = it did not say
---   end: exit, quick_exit or exec; NULL = it did not say
---   exit_status: exit status, 128 + n for signal n; NULL = not known
---   threads: threads
---   ticks: CPU ticks
+--   end_s [s]: when it ended; NULL = it left no end record
+--   end: exit, quick_exit or exec; NULL = it left no end record
+--   exit_status: exit status, 128 + n for signal n; NULL = unknown
+--   threads: number of threads
+--   ticks
 --   cpu_s [s]: exact CPU time of its threads
---   python_s [s]: user CPU time in Python code, by its ticks
---   native_s [s]: user CPU time in builtins and extensions, likewise
---   system_s [s]: kernel CPU time, likewise
---   growth_bytes [bytes]: signed sum of its footprint samples
---   peak_bytes [bytes]: highest footprint that it told, with what it inherited by fork
---   peak_rss_bytes [bytes]: high-water mark of its resident set; NULL = it did not say
+--   python_s, native_s, system_s, growth_bytes
+--   peak_bytes [bytes]: highest footprint that it reported, with the memory that it inherited by fork
+--   peak_rss_bytes [bytes]: high-water mark of its resident set; NULL = unknown
 -- Order: start, then process
 WITH split AS (
     SELECT trace, process, count(*) AS ticks, sum(system_s) AS system_s,

@@ -1,30 +1,21 @@
--- Answers: which threads are there, and what did each spend its time on?
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Answers: which threads does the selection hold, and what did each spend its time on?
+-- Reads: cpu_ticks, selected_waits, selection, threads
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
+--   trace, process, thread
 --   tid: the system's thread id; NULL = not recorded
---   name: as the kernel has it; NULL = it did not end while recorded
+--   name: the kernel's name of the thread; NULL = it did not end while recorded
 --   start_s [s]: when it began, from the start of the recording
 --   end_s [s]: when it ended; NULL = it did not end while recorded
---   python_s [s]: user CPU time in Python code, from its ticks
---   native_s [s]: user CPU time in builtins and extensions
---   system_s [s]: kernel CPU time
---   sleep_s [s]: waiting, blocked in a system call
---   disk_s [s]: waiting, uninterruptible
---   runnable_s [s]: waiting for the CPU
---   gil_s [s]: waiting for the interpreter's lock
+--   python_s, native_s, system_s, sleep_s, disk_s, runnable_s, gil_s
 -- Order: process, start, thread
 WITH chosen AS (
     SELECT threads.* FROM threads, selection
-    WHERE (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
-        AND coalesce(t_ns < to_ns, true) AND coalesce(end_ns >= from_ns, true)
+    WHERE is_of_processes(selection, process) AND is_of_threads(selection, thread)
+        AND overlaps_window(selection, t_ns, end_ns)
 ), ticks AS (
     SELECT trace, thread, sum(user_s) FILTER (class = 'python') AS python_s,
         sum(user_s) FILTER (class <> 'python') AS native_s, sum(system_s) AS system_s
-    FROM cpu_ticks, selection WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    FROM cpu_ticks, selection WHERE is_in_window(selection, t_ns)
     GROUP BY trace, thread
 ), waiting AS (
     SELECT trace, thread, sum(wait_s) FILTER (class = 'sleep') AS sleep_s,

@@ -1,24 +1,20 @@
--- Answers: how much do the sums of lines.sql vary by the sampling alone? Sums of the squares of the samples' weights.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: how much do the sums of the view lines vary by the sampling alone? Sums of squares of the samples' weights.
+-- Reads: allocations, charged_ticks, copies, memory_samples, process_moments, selected_waits, selection,
+--     stack_owners
 -- Columns:
---   file: file name; NULL = samples without any frame of the user's
---   line: line number; NULL likewise
+--   file, line
 --   cpu_variance: squares of the CPU times (s) of ticks
 --   wait_variance: squares of the lengths (s) of waits
 --   growth_squares: squares of the footprint samples (bytes)
 --   growth_gross [bytes]: sum of their absolute values
 --   growth_largest [bytes]: the largest of them
---   alloc_variance: square of the standard error of alloc_bytes
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_peak_variance: square of its standard error
+--   alloc_variance, live_at_peak_bytes, live_at_peak_variance
 --   copy_variance: squares of the sizes (bytes) of copy samples
 -- Order: none
 WITH parts AS (
     SELECT trace, stack, sum((user_s + system_s) ** 2) AS cpu_variance
     FROM charged_ticks, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(wait_s ** 2) AS wait_variance FROM selected_waits GROUP BY trace, stack
@@ -26,25 +22,19 @@ WITH parts AS (
     SELECT trace, stack, sum(net_bytes::DOUBLE ** 2) AS growth_squares, sum(abs(net_bytes)) AS growth_gross,
         max(abs(net_bytes)) AS growth_largest
     FROM memory_samples, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(alloc_variance) AS alloc_variance,
         sum(live_bytes) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)) AS live_at_peak_bytes,
         sum(live_variance) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)) AS live_at_peak_variance
     FROM allocations LEFT JOIN process_moments USING (trace, process), selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, stack
     UNION ALL BY NAME
     SELECT trace, stack, sum(bytes::DOUBLE ** 2) AS copy_variance
     FROM copies, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, stack
 )
 SELECT file, line, coalesce(sum(cpu_variance), 0) AS cpu_variance, coalesce(sum(wait_variance), 0) AS wait_variance,

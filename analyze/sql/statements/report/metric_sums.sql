@@ -1,14 +1,9 @@
--- Answers: what does a metric add up to, by process, thread, stack and what was running below it?
+-- Answers: what does a metric add up to, by process, thread, stack, and the part or native function that was running?
 -- Parameters:
 --   metric: cpu, wait, allocated, live-at-peak or copies
+-- Reads: sampled_values
 -- Columns:
---   process: process id
---   thread: thread id
---   stack: stack id; NULL = no Python stack was there or could be read
---   part: of cpu: python, native or system; of wait: sleep, disk, runnable or gil; NULL for the others
---   library: of native time: name of the library; NULL = code in no known image
---   symbol: of native time: function of the library; NULL = not known
---   value [s or bytes]: CPU time, waiting time, or estimated bytes
+--   process, thread, stack, part, library, symbol, value
 -- Order: process, thread, stack, part, library, symbol
 SELECT process, thread, stack, part, library, symbol, sum(value) AS value
 FROM sampled_values WHERE metric = $metric

@@ -1,9 +1,9 @@
 -- Answers: what is the text of these files?
 -- Parameters:
 --   files: list of file names, as in lines.file
+-- Reads: sources
 -- Columns:
---   trace: which trace, from 1
---   file: file name
+--   trace, file
 --   text: the text at the end of the recording
 --   changed: the file was modified after the recording began
 -- Order: file, then trace

@@ -1,7 +1,7 @@
--- Answers: which frames does each stack hold, all of them, the user's and others?
--- Parameters: none
+-- Answers: which frames does each stack contain, the user's and all others?
+-- Reads: stacks
 -- Columns:
---   stack: stack id
+--   stack
 --   truncated: the outermost frames are missing
 --   locations: location ids, innermost frame first
 -- Order: stack

@@ -1,27 +1,9 @@
--- Answers: what do the samples without any frame of the user's add up to? All = these + lines.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: what do the samples without a frame in the user's code add up to? Total = these + the view lines.
+-- Reads: location_figures
 -- Columns:
---   ticks: CPU ticks
---   cpu_s [s]: CPU time: python_s + native_s + system_s
---   python_s [s]: user CPU time in Python code
---   native_s [s]: user CPU time in builtins and extensions
---   parallel_native_s [s]: the part of native_s that threads of libraries spent for such code
---   system_s [s]: kernel CPU time
---   gc_s [s]: the part of cpu_s that garbage collections took
---   sleep_s [s]: waiting, blocked in a system call
---   disk_s [s]: waiting, uninterruptible
---   runnable_s [s]: waiting for the CPU
---   gil_s [s]: waiting for the interpreter's lock
---   suspended_s [s]: asyncio tasks that were suspended, in sum
---   memory_samples: footprint samples
---   growth_bytes [bytes]: signed sum of the footprint samples
---   allocated_bytes [bytes]: allocated, gross, between the footprint samples
---   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
---   alloc_bytes [bytes]: allocated, estimated from the allocation samples
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_end_bytes [bytes]: alive at the end of their process, estimated
---   copy_bytes [bytes]: copied by memcpy and memmove
+--   ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s, gil_s
+--   suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
+--   alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
 -- Order: one row
 SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_s + system_s), 0) AS cpu_s,
     coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,

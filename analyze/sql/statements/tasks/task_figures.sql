@@ -1,15 +1,15 @@
 -- Answers: where are asyncio tasks suspended, by their names, coroutines and lines of the user's code?
--- Names that differ in numbers alone are one: `worker-1` and `worker-2` are `worker-*`.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Names that differ only in numbers are joined: `worker-1` and `worker-2` are `worker-*`.
+-- Reads: locations, selected_task_waits, stack_owners, stacks
 -- Columns:
 --   name: name of the tasks, with `*` for numbers; NULL = it could not be read
 --   coroutine: qualified name of the outermost coroutine; NULL = the stack could not be read
---   file: file of the innermost await in code of the user's; NULL = there is none
+--   file: file of the innermost await in the user's code; NULL = there is none
 --   line: line number of that await
 --   function: qualified name of the function it is in
---   first_line: first line of that function
---   tasks: how many tasks were met suspended there (estimated where one stood for several)
---   suspended_s [s]: how long they were suspended there, in sum
+--   first_line
+--   tasks: number of tasks that were observed suspended there (estimated if one stood for several)
+--   suspended_s [s]: time in which they were suspended there, added up
 -- Order: suspended time, descending; then name, coroutine, file and line
 WITH outermost AS (
     SELECT stacks.trace, stacks.stack, function AS coroutine

@@ -1,27 +1,23 @@
 -- Answers: how much CPU time did each stack, and each thread, use in each piece of the time?
--- Threads are those that used the CPU; stacks are those that the ticks are charged to. What is outside of the pieces
--- counts in the first or the last.
+-- Threads are those that used the CPU; stacks are those that the ticks are charged to. Time before or
+-- after the pieces counts in the first or the last.
 -- Parameters:
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: charged_ticks, selection
 -- Columns:
---   stack: stack id; NULL = samples without a Python stack, and the rows of threads
---   thread: thread id; NULL = the rows of stacks
---   is_thread: the row is a thread's
---   bin: number of the piece, from 0
+--   stack, thread, is_thread, bin
 --   python_us [us]: user CPU time in Python code
 --   native_us [us]: user CPU time in builtins and extensions
 --   system_us [us]: kernel CPU time
---   gc_us [us]: the part of the three that garbage collections took
+--   gc_us [us]: the part of these three that garbage collections took
 -- Order: none
 WITH placed AS (
     SELECT stack, thread, user_s, system_s, class, gc,
         least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin
     FROM charged_ticks, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
 )
 SELECT stack, thread, grouping(stack) = 1 AS is_thread, bin,
     coalesce(sum(user_s) FILTER (class = 'python'), 0) * 1e6 AS python_us,

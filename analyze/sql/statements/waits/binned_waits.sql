@@ -4,11 +4,9 @@
 --   origin_ns: start of the first piece
 --   bin_ns: length of a piece
 --   bins: number of pieces
+-- Reads: selection, waits
 -- Columns:
---   stack: stack id; NULL = samples without a Python stack, and the rows of threads
---   thread: thread id; NULL = the rows of stacks
---   is_thread: the row is a thread's
---   bin: number of the piece, from 0
+--   stack, thread, is_thread, bin
 --   sleep_us [us]: blocked in a system call
 --   disk_us [us]: uninterruptible
 --   runnable_us [us]: waiting for the CPU
@@ -16,12 +14,11 @@
 -- Order: none
 WITH clipped AS (
     SELECT stack, thread, class, duration_ns, span_ns,
-        greatest(t_ns, coalesce(from_ns, t_ns)) - $origin_ns AS first_ns,
-        least(t_ns + span_ns, coalesce(to_ns, t_ns + span_ns)) - $origin_ns AS last_ns
+        not_before_window(selection, t_ns) - $origin_ns AS first_ns,
+        not_after_window(selection, t_ns + span_ns) - $origin_ns AS last_ns
     FROM waits, selection
-    WHERE coalesce(t_ns + span_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE overlaps_window(selection, t_ns, t_ns + span_ns)
+        AND is_of_processes(selection, process) AND is_of_threads(selection, thread)
 ), spread AS (
     SELECT *, unnest(range(
         least(greatest(first_ns // $bin_ns, 0), $bins - 1),

@@ -1,9 +1,8 @@
 -- Answers: how many allocations had each process made, moment by moment?
--- Parameters: none
+-- Reads: allocations
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   t_ns [ns]: when one of them was sampled, from the start of the recording
+--   trace, process, t_ns
 --   made: allocations from the start of the process up to this moment, estimated
 -- Order: none
 SELECT trace, process, t_ns, sum(sum(alloc_count)) OVER (PARTITION BY trace, process ORDER BY t_ns) AS made

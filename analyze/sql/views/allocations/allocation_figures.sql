@@ -1,31 +1,27 @@
 -- Answers: what do the allocation samples of the selection add up to, by stack?
--- An allocation belongs to the time window by when it was made. Judged for leaks are those followed, from the first
--- tenth of their process's time to the last (docs/design/leaks.md).
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- The time window selects allocations by when they were made. Allocations that were followed and are evidence for
+-- leaks (is_evidence; docs/design/leaks.md) are counted as judged.
+-- Reads: allocations, process_moments, selection
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id; NULL = samples without a Python stack
---   alloc_samples: allocation samples
---   alloc_bytes [bytes]: allocated, estimated
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_end_bytes [bytes]: alive at the end of their process, estimated
---   survivors: judged samples that were alive when judged
+--   trace, stack
+--   alloc_samples: number of allocation samples
+--   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
+--   survivors: number of judged samples that were alive when their process was judged
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
 WITH placed AS (
-    SELECT a.*, peak_ns, judged_ns, (a.t_ns - start_ns) / (judged_ns - start_ns) AS place
+    SELECT a.*, peak_ns, judged_ns, judged_place(a.t_ns, start_ns, judged_ns) AS place
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
-    WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, a.t_ns, process, thread)
 ), judged AS (
-    SELECT *, is_followed AND place >= 0.1 AND place < 0.9 AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor
+    SELECT *, is_followed AND is_evidence(place) AND coalesce(end_t_ns >= judged_ns, true) AS is_survivor
     FROM placed
 )
 SELECT trace, stack, count(*) AS alloc_samples, coalesce(sum(alloc_bytes), 0) AS alloc_bytes,
     coalesce(sum(alloc_variance), 0) AS alloc_variance,
     coalesce(sum(live_bytes) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)), 0) AS live_at_peak_bytes,
     coalesce(sum(live_bytes) FILTER (end_t_ns IS NULL), 0) AS live_at_end_bytes,
-    count(*) FILTER (is_survivor) AS survivors, count(*) FILTER (is_survivor AND place >= 0.63) AS late_survivors
+    count(*) FILTER (is_survivor) AS survivors,
+    count(*) FILTER (is_survivor AND place >= leak_rule('late_place')) AS late_survivors
 FROM judged GROUP BY trace, stack

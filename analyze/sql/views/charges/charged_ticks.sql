@@ -1,19 +1,16 @@
 -- Answers: which stack is each CPU tick charged to?
--- Its own (own_ticks), or, where a library started the thread, those that the library worked for (helper_ticks).
--- Parameters: none
+-- A tick is charged to its own stack (own_ticks). If a library started the thread, it is charged to the stacks that the
+-- library worked for (helper_ticks). The column thread is the thread that used the CPU.
+-- Reads: helper_ticks, own_ticks
+-- Stored: no
+-- If library_threads is empty: own_ticks
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   process: process id
---   thread: thread id of the thread that used the CPU
---   stack: stack id; NULL = no Python stack was there or could be read, or none can be told
---   ticks: 1; 0 on the further rows of a tick that has several
---   user_s [s]: user CPU time, as in cpu_ticks, or the row's part of it
---   system_s [s]: kernel CPU time, likewise
---   class: python, builtin or extension
---   is_parallel: another thread, one of a library, used the CPU for this stack
---   gc: a garbage collection was running
---   module: module id of the native code, as in cpu_ticks; NULL = no known image
---   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no known image
+--   trace, t_ns, process, thread
+--   stack: stack id; NULL = no Python stack was there or could be read, or it is unknown whom the library worked for
+--   ticks: 1; if a tick is charged to several stacks, 1 on the first of its rows and 0 on the others
+--   user_s [s]: user CPU time of the tick, as in cpu_ticks; on several rows, in equal parts
+--   system_s, class
+--   is_parallel: a thread of a library used the CPU for this stack
+--   gc, module, address
 -- Order: none
 SELECT * FROM own_ticks UNION ALL BY NAME SELECT * FROM helper_ticks

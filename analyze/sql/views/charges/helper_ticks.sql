@@ -1,21 +1,16 @@
 -- Answers: which stacks are the CPU ticks of libraries' threads charged to?
--- Those of the Python threads of the process that were inside native code at that moment (native_spans), in equal
--- parts. Where there was none, a tick keeps having no stack.
--- Parameters: none
+-- To the stacks of those Python threads of the process that were inside native code at that moment (native_spans), in
+-- equal parts. If there was none, the tick has no stack.
+-- Reads: cpu_ticks, library_threads, native_spans
+-- Stored: part
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   process: process id
---   thread: thread id of the thread that used the CPU
---   stack: stack id; NULL = none can be told
---   ticks: 1; 0 on the further rows of a tick that has several
---   user_s [s]: user CPU time, as in cpu_ticks, or the row's part of it
---   system_s [s]: kernel CPU time, likewise
---   class: python, builtin or extension
+--   trace, t_ns, process, thread
+--   stack: stack id; NULL = no Python thread was inside native code
+--   ticks: as in charged_ticks
+--   user_s [s]: as in charged_ticks
+--   system_s, class
 --   is_parallel: the tick is charged to a stack
---   gc: a garbage collection was running
---   module: module id of the native code, as in cpu_ticks; NULL = no known image
---   address [bytes]: ELF virtual address in that module, as in cpu_ticks; NULL = no known image
+--   gc, module, address
 -- Order: none
 WITH helpers AS MATERIALIZED (
     SELECT row_number() OVER () AS tick, trace, t_ns, process, thread, user_s, system_s, class, gc, module,
@@ -30,7 +25,7 @@ WITH helpers AS MATERIALIZED (
         AND h.t_ns // 50000000 = bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
 )
 SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
-    round(user_s / coalesce(served, 1) * 68719476736) / 68719476736 AS user_s, -- as in cpu_ticks
-    round(system_s / coalesce(served, 1) * 68719476736) / 68719476736 AS system_s, class,
+    round(user_s / coalesce(served, 1) * units_per_s()) / units_per_s() AS user_s,
+    round(system_s / coalesce(served, 1) * units_per_s()) / units_per_s() AS system_s, class,
     stack IS NOT NULL AS is_parallel, gc, module, address
 FROM helpers LEFT JOIN served USING (tick)

@@ -1,10 +1,9 @@
 -- Answers: which threads did libraries start for themselves (BLAS, OpenMP, Arrow)?
--- Those with CPU ticks that never had a Python thread state; the main thread of a process is none of them.
--- Parameters: none
+-- Threads with CPU ticks that never had a Python thread state, except the main thread of a process.
+-- Reads: processes, thread_ticks, threads
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
+--   trace, process, thread
 -- Order: none
 SELECT trace, process, thread
 FROM thread_ticks

@@ -1,15 +1,12 @@
--- Answers: when was which Python thread inside native code, and for which stack, as far as its ticks tell?
--- Only for processes that have threads of libraries (library_threads). A tick in native code stands for the time that
--- is closer to it than to the thread's other ticks, at most two CPU intervals away; between two such ticks with the
--- same stack, at most 100 intervals apart, for all of it (a thread that waits for its helpers has no ticks).
--- Parameters: none
+-- Answers: when was each Python thread inside native code, and with which stack, by its ticks?
+-- Only of processes that have threads of libraries (library_threads). A tick in native code stands for the time that is
+-- closer to it than to the thread's other ticks, at most two CPU intervals away. Two successive ticks in native code
+-- with the same stack, at most 100 intervals apart, stand for all of the time between them: a thread that waits for its
+-- helpers has no ticks.
+-- Reads: cpu_ticks, library_threads, settings
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id of the Python thread
---   stack: stack id
---   from_ns [ns]: from when, from the start of the recording
---   to_ns [ns]: until just before
+--   trace, process, thread, stack, from_ns, to_ns
 -- Order: none
 WITH intervals AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS interval_ns

@@ -1,15 +1,10 @@
--- Answers: what do the CPU ticks of the selection that are charged to their own stack add up to (as tick_figures)?
--- Added up as recorded first, by thread, so that native time is a part of all, and nothing is left where it is all.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: what do the CPU ticks of the selection that are charged to their own stack add up to, by line?
+-- The part of tick_figures that own_ticks has. Times are added up as recorded and by thread first, and scaled then, so
+-- that Python's time, total minus native, is exactly 0 where all of the time is native.
+-- Reads: library_threads, native_ticks, stack_owners, stack_ticks, thread_scale
+-- Stored: part
 -- Columns:
---   trace: which trace, from 1
---   location: location id of the line, as in stack_owners; NULL = samples without any frame of the user's
---   ticks: CPU ticks
---   python_s [s]: user CPU time in Python code
---   native_s [s]: user CPU time in builtins and extensions
---   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
---   system_s [s]: kernel CPU time
---   gc_s [s]: the part of the three that garbage collections took
+--   trace, location, ticks, python_s, native_s, parallel_native_s, system_s, gc_s
 -- Order: none
 WITH whole AS (
     SELECT trace, thread, location, sum(ticks) AS ticks, sum(user_ns) AS user_ns, sum(system_ns) AS system_ns,
@@ -19,7 +14,7 @@ WITH whole AS (
 ), native AS (
     SELECT trace, thread, location, sum(user_ns) AS native_ns FROM native_ticks GROUP BY ALL
 ), scaled AS (
-    SELECT w.trace, w.location, w.ticks, coalesce(scale, 1) * 68.719476736 AS factor, -- as in cpu_ticks
+    SELECT w.trace, w.location, w.ticks, coalesce(scale, 1) * units_per_ns() AS factor,
         round(user_ns * factor) AS user_units, round(coalesce(native_ns, 0) * factor) AS native_units,
         round(system_ns * factor) AS system_units, round(gc_ns * factor) AS gc_units
     FROM whole w LEFT JOIN native n ON n.trace = w.trace AND n.thread IS NOT DISTINCT FROM w.thread
@@ -27,7 +22,7 @@ WITH whole AS (
     LEFT JOIN thread_scale s ON s.trace = w.trace AND s.thread = w.thread
     ANTI JOIN library_threads l ON l.trace = w.trace AND l.thread = w.thread
 )
-SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(user_units - native_units) / 68719476736 AS python_s,
-    sum(native_units) / 68719476736 AS native_s, 0.0::DOUBLE AS parallel_native_s,
-    sum(system_units) / 68719476736 AS system_s, sum(gc_units) / 68719476736 AS gc_s
+SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(user_units - native_units) / units_per_s() AS python_s,
+    sum(native_units) / units_per_s() AS native_s, 0.0::DOUBLE AS parallel_native_s,
+    sum(system_units) / units_per_s() AS system_s, sum(gc_units) / units_per_s() AS gc_s
 FROM scaled GROUP BY trace, location

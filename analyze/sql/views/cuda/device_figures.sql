@@ -1,17 +1,9 @@
--- Answers: what did the selection ask CUDA libraries for, by stack?
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Answers: what do the CUDA calls of the selection add up to, by stack?
+-- Reads: device_allocations, device_copies, device_moments, device_syncs, processes, selection
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id; NULL = calls without a Python stack
---   h2d_bytes [bytes]: copied from host to device
---   d2h_bytes [bytes]: copied from device to host
---   d2d_bytes [bytes]: copied from device to device
---   h2h_bytes [bytes]: copied from host to host
---   unified_bytes [bytes]: copied in a direction that the call does not say
---   device_copy_s [s]: in calls that copy
---   device_sync_s [s]: in calls that wait for the device
---   device_alloc_bytes [bytes]: allocated on devices
---   device_live_at_peak_bytes [bytes]: the part of it that was alive when all processes together had most of it
+--   trace, stack, h2d_bytes, d2h_bytes, d2d_bytes, h2h_bytes, unified_bytes, device_copy_s, device_sync_s
+--   device_alloc_bytes, device_live_at_peak_bytes
 -- Order: none
 WITH calls AS (
     SELECT trace, process, thread, stack, t_ns, direction, bytes, duration_ns FROM device_copies
@@ -33,7 +25,5 @@ SELECT trace, stack,
     coalesce(sum(bytes) FILTER (direction = 'alloc'), 0)::BIGINT AS device_alloc_bytes,
     coalesce(sum(bytes) FILTER (is_at_peak), 0)::BIGINT AS device_live_at_peak_bytes
 FROM calls, selection
-WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+WHERE is_selected(selection, t_ns, process, thread)
 GROUP BY trace, stack

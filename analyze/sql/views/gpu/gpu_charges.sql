@@ -1,21 +1,21 @@
--- Answers: which threads and stacks are a GPU's time and memory charged to, moment by moment?
--- To the threads of the process that were nearest to the GPU then (rank of gpu_states), in equal parts: so a line that
--- waits for the GPU gets what it waits for, whatever other threads do meanwhile. Where nobody is known, to no stack.
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Answers: which threads and stacks are GPU time and memory charged to, moment by moment?
+-- To the threads of the process that were nearest to the GPU at that moment (rank of gpu_states), in equal parts. So a
+-- line that waits for the GPU is charged with the work that it waits for, whatever other threads do in the meantime. If
+-- no thread is known, the moment is charged to no stack.
+-- Reads: gpu_moments, gpu_states, selection
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   process: process id; NULL = not known whose
+--   trace, t_ns
+--   process: process id; NULL = unknown
 --   thread: thread id; NULL = no thread is known
---   stack: stack id; NULL = no thread is known
---   step_ns [ns]: how much time the moment stands for
---   window_ns [ns]: what the driver averaged over
---   gpu_s [s]: GPU time, or the row's part of it
---   memory_bytes [bytes]: GPU memory of the process, all of it on each row; NULL = about utilisation
+--   stack: stack id; NULL = no thread is known, or it had no Python stack
+--   step_ns, window_ns
+--   gpu_s [s]: GPU time that is charged to the stack
+--   memory_bytes [bytes]: GPU memory of the process, all of it on each row; NULL = the row is about utilisation
 -- Order: none
 WITH moments AS (
     SELECT row_number() OVER () AS moment, m.* FROM gpu_moments m, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
+    WHERE is_in_window(selection, t_ns)
 ), states AS MATERIALIZED (FROM gpu_states),
 lives AS (SELECT trace, process, thread, min(from_ns) AS from_ns, max(to_ns) AS to_ns FROM states GROUP BY ALL),
 pairs AS (
@@ -37,5 +37,5 @@ pairs AS (
 SELECT trace, t_ns, coalesce(n.process, m.process) AS process, thread, stack, step_ns, window_ns,
     gpu_s / coalesce(number, 1) AS gpu_s, memory_bytes
 FROM moments m LEFT JOIN nearest n USING (moment), selection
-WHERE coalesce(list_contains(process_ids, coalesce(n.process, m.process)), process_ids IS NULL)
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+WHERE is_of_processes(selection, coalesce(n.process, m.process))
+    AND is_of_threads(selection, thread)

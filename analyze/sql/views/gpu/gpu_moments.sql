@@ -1,18 +1,17 @@
--- Answers: at which moments is the GPU looked at, and what does each stand for?
--- Moments in the middle of equal pieces of what the driver tells: of utilisation at most 10 ms long, of memory 50 ms
--- apart; longer ones where there are many, down to one for each row. Where a device was at least twice as busy on one
--- side of an interval as on the other, and busier there than in it, what is in the interval lies at that end, as dense
--- as there: the driver averages over as much as a second.
--- Parameters: none
+-- Answers: at which moments are GPU time and memory charged, and what does each moment stand for?
+-- Each interval that the driver reports is cut into equal pieces, and their middles are the moments: pieces of at most
+-- 10 ms for utilisation, 50 ms for memory; longer ones where there are many intervals, down to one piece for each. The
+-- driver averages over as much as a second. So if a device was at least twice as busy on one side of an interval as on
+-- the other, and busier there than in the interval, the work of the interval is moved to that end, as dense as there.
+-- Reads: gpu_ticks, threads
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   process: process id; NULL = any
---   device: place of the device, from 0; NULL = all devices together (memory)
---   t_ns [ns]: when, from the start of the recording
---   step_ns [ns]: how much time it stands for
---   window_ns [ns]: what the driver averaged over
---   gpu_s [s]: GPU time; 0 = about memory
---   memory_bytes [bytes]: GPU memory of the process; NULL = about utilisation
+--   trace
+--   process: process id; NULL = any process
+--   device: place of the device, from 0; NULL = all devices together (of memory)
+--   t_ns, step_ns, window_ns
+--   gpu_s [s]: GPU time; 0 = the moment is about memory
+--   memory_bytes [bytes]: GPU memory of the process; NULL = the moment is about utilisation
 -- Order: none
 WITH budgets AS (
     SELECT 480000 // greatest(count(*), 8) AS busy, 160000 // greatest(count(*), 8) AS memory FROM threads

@@ -1,16 +1,12 @@
--- Answers: what was each Python thread at, and how near is that to the GPU?
--- At a wait for as long as it lasts; at a CPU tick for the time closer to it than to the thread's other ticks, at most
--- two CPU intervals away; in calls of CUDA that wait for the device or copy, where these took half of their span.
--- Parameters: none
+-- Answers: what was each Python thread doing when, and how near is that to the GPU?
+-- A wait lasts from its start to its end. A CPU tick stands for the time closer to it than to the thread's other ticks,
+-- at most two CPU intervals away. CUDA calls that copy or wait for the device count if they took half of their span.
+-- Reads: cpu_rows, device_copies, device_syncs, modules, settings, waits
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
---   stack: stack id
---   from_ns [ns]: from when, from the start of the recording
---   to_ns [ns]: until just before
---   rank: 0 = in such a call; 1 = in code of CUDA, or waiting where such code was met; 2 = any other time of a thread
---     that uses CUDA; 3 = another thread that waits, asleep or on disk; 4 = anything else
+--   trace, process, thread, stack, from_ns, to_ns
+--   rank: 0 = in such a CUDA call; 1 = in code of CUDA, or waiting with a stack that had ticks in such code; 2 = any
+--     other time of a thread that uses CUDA; 3 = another thread that sleeps or waits for a disk; 4 = anything else
 --   source: call, wait or tick
 -- Order: none
 WITH intervals AS (

@@ -1,32 +1,31 @@
--- Answers: which lines may leak? Only they are looked at more closely (docs/design/leaks.md).
--- Those of whose judged allocations 18 survived, 2 of them in the last third, and of which some part passes the rule
--- of succession: (frees + 1) / (mallocs + 2) <= 5 %. A part is the line, its allocations by one allocator or of one
--- type, or those size classes of them of which at most 5 % were freed.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: which lines may leak? Only these are examined more closely (leak_cells; docs/design/leaks.md).
+-- Lines with enough survivors (has_enough_survivors) of which some part passes the rule of succession
+-- (is_probably_kept). A part is the line, its allocations by one allocator or of one type, or those size classes of
+-- them of which most were kept (is_mostly_kept).
+-- Reads: allocation_figures, allocations, process_moments, selection, stack_owners, steady_imports
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   file: file name
---   line: line number
+--   trace, file, line
 -- Order: none
 WITH steady AS (
     SELECT trace, file, line
     FROM allocation_figures JOIN stack_owners USING (trace, stack) ANTI JOIN steady_imports USING (trace, stack)
-    GROUP BY ALL HAVING sum(survivors) >= 18 AND sum(late_survivors) >= 2
+    GROUP BY ALL HAVING has_enough_survivors(sum(survivors), sum(late_survivors))
 ), sites AS (
     SELECT trace, stack, dense_rank() OVER (ORDER BY trace, file, line) AS site, file, line
     FROM stack_owners SEMI JOIN steady USING (trace, file, line) ANTI JOIN steady_imports USING (trace, stack)
 ), parts AS (
     SELECT site, hash(family, allocator) AS giver, hash(a.type) AS kind,
-        floor(log2(greatest(size_bytes, 1))) AS size_class, count(*) AS mallocs,
+        size_class(size_bytes) AS size_class, count(*) AS mallocs,
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
-    WHERE is_followed AND (a.t_ns - start_ns) / (judged_ns - start_ns) BETWEEN 0.1 AND 0.9
-        AND coalesce(a.t_ns < to_ns, true) AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_followed AND is_evidence(judged_place(a.t_ns, start_ns, judged_ns))
+        AND is_selected(selection, a.t_ns, process, thread)
     GROUP BY ALL
 ), nodes AS (
     SELECT site, sum(mallocs) AS mallocs, sum(frees) AS frees FROM parts
     GROUP BY GROUPING SETS ((site), (site, giver), (site, giver, kind))
     UNION ALL
-    SELECT site, sum(mallocs), sum(frees) FROM parts WHERE frees <= 0.05 * mallocs GROUP BY site, giver, kind
+    SELECT site, sum(mallocs), sum(frees) FROM parts WHERE is_mostly_kept(mallocs, frees) GROUP BY site, giver, kind
 )
-SELECT DISTINCT trace, file, line FROM nodes JOIN sites USING (site) WHERE (frees + 1) / (mallocs + 2) <= 0.0501
+SELECT DISTINCT trace, file, line FROM nodes JOIN sites USING (site) WHERE is_probably_kept(mallocs, frees)

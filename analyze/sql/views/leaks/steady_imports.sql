@@ -1,9 +1,9 @@
 -- Answers: which stacks of the lines in steady_lines were importing a module?
 -- What they allocate stays by design: code, classes, constants.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Reads: locations, stack_owners, stacks, steady_lines
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id
+--   trace, stack
 -- Order: none
 WITH chosen AS (
     SELECT trace, stack FROM stack_owners SEMI JOIN steady_lines USING (trace, file, line)

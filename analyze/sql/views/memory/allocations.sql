@@ -1,34 +1,30 @@
--- Answers: for how many allocations does each sample stand, and until when did it live?
--- A block of b usable bytes was sampled with the chance 1 - exp(-b / i) and stands for the inverse of it (as a series
--- where b / i is so small that the difference would lose digits). Sums over the rows are unbiased; the standard error
--- of a sum of bytes is the root of the sum of the variances.
--- Parameters: none
+-- Answers: for how many allocations does each sample stand, and when was it freed?
+-- A block of b usable bytes is sampled with probability 1 - exp(-b / interval), and stands for the inverse of that many
+-- blocks (computed as a series where b / interval is so small that the difference would lose digits). Sums over the
+-- rows are unbiased; the standard error of a sum of bytes is the root of the sum of the variances.
+-- Reads: alloc_rows
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when it was allocated, from the start of the recording
---   process: process id
---   thread: thread id
---   stack: stack id; NULL = no Python stack was there or could be read
---   size_bytes [bytes]: as requested; of this part, where a mapping was unmapped in parts
---   usable_bytes [bytes]: as the allocator gave it; of this part, likewise
+--   trace, t_ns, process, thread, stack
+--   size_bytes [bytes]: requested size; of this part, if a mapping was unmapped in parts
+--   usable_bytes [bytes]: usable size, as the allocator rounded it up; of this part, likewise
 --   weight: how many blocks like it were allocated; NULL = not sampled (recorded because it set a new maximum)
---   live_weight: the same for how it lived; NULL = its life was not followed, or it was not sampled
+--   live_weight: the same for sums over how long it lived; NULL = it was not followed, or not sampled
 --   alloc_count: allocations that the row stands for; the parts of a mapping add up to its weight
 --   alloc_bytes [bytes]: weight * size_bytes
 --   alloc_variance: what the row adds to the square of the standard error of a sum of alloc_bytes
 --   live_count: as alloc_count, with live_weight
 --   live_bytes [bytes]: as alloc_bytes, with live_weight
 --   live_variance: as alloc_variance, with live_weight
---   end_t_ns [ns]: when it was freed; NULL = alive at the end of its process, or not followed
---   is_followed: its life was followed, sampled or not
---   free_stack: id of the stack that freed it; NULL = not freed, or no Python stack
---   survived: garbage collections that it lived through; NULL = no Python, or not followed
---   at_exit: freed while the interpreter was finalizing: alive at the end
---   allocator: the function that gave it
+--   end_t_ns
+--   is_followed: it was followed until it was freed, sampled or not
+--   free_stack, survived
+--   at_exit: freed while the interpreter was finalizing; counts as alive at the end
+--   allocator
 --   family: pools (of pymalloc), python (malloc through Python's allocators), native (malloc), mapping, frames (the
 --     interpreter's frame stack)
---   type: type of the Python object; NULL = no Python object, or not known
---   maximum: the footprint reached a new maximum with it
+--   type
+--   maximum: the footprint reached a new maximum with this allocation
 -- Order: none
 WITH chances AS (
     SELECT *, greatest(coalesce(block_bytes, usable_bytes), 1) AS block, block / interval_bytes AS x,

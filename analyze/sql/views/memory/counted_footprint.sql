@@ -1,14 +1,12 @@
--- Answers: what was the footprint of the process tree at each moment at which a process told its counters?
+-- Answers: what was the footprint of the process tree at each moment at which a process reported its counters?
 -- The sum, over the processes alive, of the footprint each had last. A forked child shares its parent's memory: what it
 -- inherited is not counted again (start_footprint_bytes; its Python part is taken from the parent's last sample), and
 -- freeing shared memory does not make the sum smaller. The last process to end keeps its last footprint.
--- Parameters: none (`selection` holds the processes; its time window is not applied: the window needs what was before)
+-- The time window of the selection is not applied: figures inside the window depend on what was before it.
+-- Reads: heap_samples, memory_samples, processes, selection
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   is_gone: the row holds for after the end of the processes that ended at this moment
---   footprint_bytes [bytes]: allocated minus freed, all processes
---   python_footprint_bytes [bytes]: the part of it that went through Python's allocators
+--   trace, t_ns, is_gone, footprint_bytes, python_footprint_bytes
 -- Order: none
 WITH told AS (
     SELECT trace, process, t_ns, 1 AS step, footprint_bytes, python_footprint_bytes FROM memory_samples
@@ -22,7 +20,7 @@ WITH told AS (
         SELECT trace, process, t_ns, max_by(python_footprint_bytes, step) AS python_footprint_bytes
         FROM told GROUP BY trace, process, t_ns
     ) m ON m.trace = p.trace AND m.process = p.parent AND m.t_ns <= p.t_ns, selection
-    WHERE (process_ids IS NULL OR list_contains(process_ids, p.process))
+    WHERE is_of_processes(selection, p.process)
 ), events AS (
     SELECT trace, process, t_ns, 0 AS step, coalesce(start_footprint_bytes, 0) - inherited AS own, 0 AS python_own
     FROM born

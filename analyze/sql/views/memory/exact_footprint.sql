@@ -1,23 +1,23 @@
--- Answers: what was the footprint of the process tree over time, where every allocation was recorded?
--- Sums of the usable bytes of what was alive. What is allocated and freed at the same moment never was. Memory goes
--- with its process; the last process to end keeps what it had. Of each thousandth of the time, and of what is before,
--- in and after the window, the first, the last, the lowest and the highest moment are given, and Python's highest.
--- Parameters: none (`selection` holds the processes; its time window is not applied: the window needs what was before)
+-- Answers: what was the footprint of the process tree over time, in traces that hold every allocation?
+-- The sum of the usable bytes that were alive. Memory that is allocated and freed at the same moment does not count. A
+-- process loses its memory when it ends, except the last process to end. Of each thousandth of the time (cut once more
+-- at the ends of the window) only some moments are kept: the first, the last, the lowest, the highest, and that with
+-- the highest part of Python's.
+-- The time window of the selection is not applied: figures inside the window depend on what was before it.
+-- Reads: allocations, exact_traces, processes, selection
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   footprint_bytes [bytes]: alive at this moment, all processes
---   python_footprint_bytes [bytes]: the part of it that went through Python's allocators
+--   trace, t_ns, footprint_bytes, python_footprint_bytes
 -- Order: none
 WITH gone AS (
     SELECT trace, process, end_ns AS gone_ns FROM processes, selection
-    WHERE end_ns IS NOT NULL AND (process_ids IS NULL OR list_contains(process_ids, process))
+    WHERE end_ns IS NOT NULL AND is_of_processes(selection, process)
     QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
 ), lives AS (
     SELECT trace, t_ns, coalesce(end_t_ns, gone_ns) AS end_t_ns, coalesce(a.usable_bytes, 0) AS usable_bytes,
         if(family IN ('pools', 'python', 'frames'), coalesce(a.usable_bytes, 0), 0) AS python_bytes
     FROM allocations a SEMI JOIN exact_traces USING (trace) LEFT JOIN gone USING (trace, process), selection
-    WHERE (process_ids IS NULL OR list_contains(process_ids, process))
+    WHERE is_of_processes(selection, process)
 ), moments AS (
     SELECT trace, t_ns, sum(change) AS change, sum(python_change) AS python_change
     FROM (

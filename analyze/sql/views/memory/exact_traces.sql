@@ -1,8 +1,9 @@
 -- Answers: in which traces was every allocation recorded (--alloc-interval 1), so that sums over them are exact?
--- Not where the recording was paused, or the interval was set while it ran: then some allocations are not there.
--- Parameters: none
+-- Not if the recording was paused or the interval was changed while it ran: then some allocations are missing.
+-- Reads: alloc_rows, marks
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
+--   trace
 -- Order: none
 SELECT trace FROM alloc_rows
 ANTI JOIN (

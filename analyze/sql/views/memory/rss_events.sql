@@ -1,9 +1,10 @@
 -- Answers: what was the resident set of the process tree over time?
--- The sum, over the processes, of the resident set each had last; shared pages count in every process that maps them.
--- Parameters: none (`selection` holds the processes; its time window is not applied: the window needs what was before)
+-- The sum, over the processes, of the last resident set of each. Shared pages count in every process that maps them.
+-- The time window of the selection is not applied: figures inside the window depend on what was before it.
+-- Reads: processes, rss_samples, selection
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
+--   trace, t_ns
 --   rss_bytes [bytes]: resident set, all processes
 -- Order: trace, then time
 WITH events AS (
@@ -15,7 +16,7 @@ WITH events AS (
 ), changes AS (
     SELECT trace, t_ns,
         rss_bytes - coalesce(lag(rss_bytes) OVER (PARTITION BY trace, process ORDER BY t_ns), 0) AS change
-    FROM events, selection WHERE (process_ids IS NULL OR list_contains(process_ids, process))
+    FROM events, selection WHERE is_of_processes(selection, process)
 )
 SELECT trace, t_ns, (sum(sum(change)) OVER (PARTITION BY trace ORDER BY t_ns))::BIGINT AS rss_bytes
 FROM changes GROUP BY trace, t_ns ORDER BY trace, t_ns

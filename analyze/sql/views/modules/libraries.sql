@@ -1,13 +1,13 @@
--- Answers: what is each native image called in reports?
--- An extension module: its path below site-packages, dist-packages, lib-dynload or the standard library, up to the
--- first dot (numpy/_core/_multiarray_umath). Any other library: its file name up to ".so", without what packaging
--- adds: a hash of eight digits and what follows, a release (-r0), a version (-2.31), a suffix 64_, 64_p or _
--- (libopenblas).
--- Parameters: none
+-- Answers: which name does each native image have in reports?
+-- Of an extension module: its path below site-packages, dist-packages, lib-dynload or the standard library, up to the
+-- first dot (numpy/_core/_multiarray_umath). Of any other library: its file name up to ".so", without the parts that
+-- packaging adds: a hash of eight digits and what follows it, a release (-r0), a version (-2.31), a suffix 64_, 64_p or
+-- _ (libopenblas).
+-- Reads: modules
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   module: module id
---   library: name
+--   trace, module
+--   library: the name
 --   class: interpreter, support (libc and the like), extension or shim
 --   path: path of the file
 -- Order: none

@@ -1,8 +1,8 @@
 -- Answers: of which images does the trace hold symbols?
--- Parameters: none
+-- Reads: symbols
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   module: module id
+--   trace, module
 --   is_named: true
 -- Order: none
 SELECT DISTINCT trace, module, true AS is_named FROM symbols

@@ -1,32 +1,13 @@
--- Answers: what does each function of the user's code cost, by itself and with all that it calls?
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: what does each function of the user's code cost, by itself and with everything that it calls?
+-- Reads: cumulative_figures, owner_figures
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   file: file name
---   function: qualified name
---   first_line: first line of the function
+--   trace, file, function, first_line
 --   ticks: CPU ticks charged to the function itself
---   cumulative_cpu_s [s]: CPU time of all stacks that hold the function, each counted once even when it recurses
---   cpu_s [s]: CPU time charged to the function itself: python_s + native_s + system_s
---   python_s [s]: user CPU time in Python code
---   native_s [s]: user CPU time in builtins and extensions
---   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
---   system_s [s]: kernel CPU time
---   gc_s [s]: the part of cpu_s that garbage collections took
---   sleep_s [s]: waiting, blocked in a system call
---   disk_s [s]: waiting, uninterruptible
---   runnable_s [s]: waiting for the CPU
---   gil_s [s]: waiting for the interpreter's lock
---   suspended_s [s]: asyncio tasks that were suspended, in sum
---   memory_samples: footprint samples charged to the function itself
---   growth_bytes [bytes]: signed sum of the footprint samples
---   allocated_bytes [bytes]: allocated, gross, between the footprint samples
---   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
---   alloc_bytes [bytes]: allocated, estimated from the allocation samples
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_end_bytes [bytes]: alive at the end of their process, estimated
---   copy_bytes [bytes]: copied by memcpy and memmove
+--   cumulative_cpu_s [s]: CPU time of all stacks that contain the function, each counted once even if it recurses
+--   cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s, gil_s, suspended_s
+--   memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes, alloc_variance
+--   live_at_peak_bytes, live_at_end_bytes, copy_bytes
 -- Order: CPU time by itself, then cumulative, then memory allocated, descending; then file, first line and function
 WITH own AS (
     SELECT trace, file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))

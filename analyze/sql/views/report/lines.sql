@@ -1,32 +1,12 @@
--- Answers: what does each line of the user's code cost? Samples belong to the innermost frame of the user's.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Answers: what does each line of the user's code cost? Samples are charged to the innermost frame in the user's code.
+-- Reads: owner_figures
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   file: file name
---   line: line number
---   function: qualified name; where several functions share the line, the one with the most CPU time, then memory
---   first_line: first line of that function
---   ticks: CPU ticks
---   cpu_s [s]: CPU time: python_s + native_s + system_s
---   python_s [s]: user CPU time in Python code
---   native_s [s]: user CPU time in builtins and extensions
---   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
---   system_s [s]: kernel CPU time
---   gc_s [s]: the part of cpu_s that garbage collections took
---   sleep_s [s]: waiting, blocked in a system call
---   disk_s [s]: waiting, uninterruptible
---   runnable_s [s]: waiting for the CPU
---   gil_s [s]: waiting for the interpreter's lock
---   suspended_s [s]: asyncio tasks that were suspended, in sum
---   memory_samples: footprint samples
---   growth_bytes [bytes]: signed sum of the footprint samples
---   allocated_bytes [bytes]: allocated, gross, between the footprint samples
---   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
---   alloc_bytes [bytes]: allocated, estimated from the allocation samples
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_end_bytes [bytes]: alive at the end of their process, estimated
---   copy_bytes [bytes]: copied by memcpy and memmove
+--   trace, file, line
+--   function: qualified name; if several functions share the line, that with the most CPU time, then memory
+--   first_line, ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s
+--   gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
+--   alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
 -- Order: CPU time, then growth, then memory allocated, descending; then file and line
 WITH parts AS (
     SELECT *, coalesce(python_s + native_s + system_s, 0) AS part_s, coalesce(alloc_bytes, 0) AS part_bytes

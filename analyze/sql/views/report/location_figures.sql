@@ -1,29 +1,12 @@
 -- Answers: what do the samples of the selection add up to, by the line that they are charged to?
--- Figures of kinds that a line has no sample of are NULL.
--- Parameters: none (`selection` and `user_files` hold what was asked for)
+-- Figures of a kind of which a line has no sample are NULL.
+-- Reads: allocation_figures, copies, memory_samples, selected_task_waits, selected_waits, selection, stack_owners,
+--     tick_figures
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   location: location id of the line, as in stack_owners; NULL = samples without any frame of the user's
---   ticks: CPU ticks
---   python_s [s]: user CPU time in Python code
---   native_s [s]: user CPU time in builtins and extensions
---   parallel_native_s [s]: the part of native_s that threads of libraries spent for it
---   system_s [s]: kernel CPU time
---   gc_s [s]: the part of the three that garbage collections took
---   sleep_s [s]: waiting, blocked in a system call
---   disk_s [s]: waiting, uninterruptible
---   runnable_s [s]: waiting for the CPU
---   gil_s [s]: waiting for the interpreter's lock
---   suspended_s [s]: asyncio tasks that were suspended, in sum
---   memory_samples: footprint samples
---   growth_bytes [bytes]: signed sum of the footprint samples
---   allocated_bytes [bytes]: allocated, gross, between the footprint samples
---   python_allocated_bytes [bytes]: the part of it that went through Python's allocators
---   alloc_bytes [bytes]: allocated, estimated from the allocation samples
---   alloc_variance: square of its standard error
---   live_at_peak_bytes [bytes]: alive when the footprint of the process tree was highest, estimated
---   live_at_end_bytes [bytes]: alive at the end of their process, estimated
---   copy_bytes [bytes]: copied by memcpy and memmove
+--   trace, location, ticks, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s
+--   gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
+--   alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
 -- Order: none
 WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     SELECT * FROM tick_figures
@@ -39,9 +22,7 @@ WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     SELECT trace, location, count(*) AS memory_samples, sum(net_bytes) AS growth_bytes,
         sum(allocated_bytes) AS allocated_bytes, sum(python_allocated_bytes) AS python_allocated_bytes
     FROM memory_samples LEFT JOIN owners USING (trace, stack), selection
-    WHERE (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, location
     UNION ALL BY NAME
     SELECT trace, location, sum(alloc_bytes) AS alloc_bytes, sum(alloc_variance) AS alloc_variance,
@@ -50,9 +31,7 @@ WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     UNION ALL BY NAME
     SELECT trace, location, sum(bytes) AS copy_bytes
     FROM copies LEFT JOIN owners USING (trace, stack), selection
-    WHERE (from_ns IS NULL OR t_ns >= from_ns) AND (to_ns IS NULL OR t_ns < to_ns)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, location
 )
 SELECT trace, location, sum(COLUMNS(* EXCLUDE (trace, location))) FROM parts GROUP BY trace, location

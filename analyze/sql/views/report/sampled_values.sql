@@ -1,30 +1,20 @@
--- Answers: what was measured when, and for which stack: all metrics of the selection, as one list?
--- Sums over a metric are the totals of the report. What exports are made of.
--- Parameters: none (the table `selection` holds time window, processes and threads)
+-- Answers: which samples of which metric does the selection hold, when and for which stack?
+-- Exports are made of these rows. The sum over a metric is the total in the report. A wait counts from its start.
+-- Reads: allocations, charged_ticks, copies, libraries, process_moments, selected_waits, selection, symbols
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording; of a wait: when it began
---   process: process id
---   thread: thread id
---   stack: stack id; NULL = no Python stack was there or could be read
+--   trace, t_ns, process, thread, stack
 --   metric: cpu, wait, allocated, live-at-peak or copies
---   part: of cpu: python, native or system; of wait: sleep, disk, runnable or gil; NULL for the others
---   library: of native time: name of the library (view libraries); NULL = code in no known image
---   symbol: of native time: function of the library; NULL = not known
---   value [s or bytes]: CPU time, waiting time, or estimated bytes
+--   part, library, symbol, value
 -- Order: none
 WITH ticks AS (
     SELECT charged_ticks.* FROM charged_ticks, selection
-    WHERE coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, t_ns, process, thread)
 ), blocks AS (
     SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes,
         if(a.t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true), live_bytes, NULL) AS live_bytes
     FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
-    WHERE coalesce(a.t_ns >= from_ns, true) AND coalesce(a.t_ns < to_ns, true)
-        AND (process_ids IS NULL OR list_contains(process_ids, process))
-        AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+    WHERE is_selected(selection, a.t_ns, process, thread)
 )
 SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'python' AS part, NULL AS library, NULL AS symbol,
     user_s AS value
@@ -50,6 +40,4 @@ SELECT trace, t_ns, process, thread, stack, 'live-at-peak' AS metric, live_bytes
 WHERE live_bytes > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'copies' AS metric, bytes AS value FROM copies, selection
-WHERE bytes IS NOT NULL AND coalesce(t_ns >= from_ns, true) AND coalesce(t_ns < to_ns, true)
-    AND (process_ids IS NULL OR list_contains(process_ids, process))
-    AND (thread_ids IS NULL OR list_contains(thread_ids, thread))
+WHERE bytes IS NOT NULL AND is_selected(selection, t_ns, process, thread)

@@ -1,9 +1,9 @@
 -- Answers: which stacks of allocations were importing a module?
 -- What they allocate stays by design: code, classes, constants.
--- Parameters: none
+-- Reads: alloc_rows, locations, stacks
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id
+--   trace, stack
 -- Order: none
 WITH frames AS (
     SELECT trace, stack, unnest(locations) AS id

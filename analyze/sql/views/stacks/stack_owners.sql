@@ -1,12 +1,9 @@
--- Answers: which line of the user's code is a sample with this stack charged to? The innermost one.
--- Parameters: none
+-- Answers: which line of the user's code is a sample with this stack charged to? That of the innermost frame in it.
+-- Stacks without a frame in the user's code are absent.
+-- Reads: user_frames, user_locations
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id; stacks without a frame of the user's are absent
---   file: file name of the code object
---   function: qualified name
---   first_line: first line of the function
---   line: line that was executing
+--   trace, stack, file, function, first_line, line
 --   location: location id of that line, as in user_locations
 -- Order: none
 WITH innermost AS (SELECT trace, stack, arg_min(location, depth) AS location FROM user_frames GROUP BY trace, stack)

@@ -1,9 +1,9 @@
 -- Answers: which frames of each stack are in the user's code?
--- Parameters: none (`user_files` holds whose files those are)
+-- Reads: stacks, user_locations
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   stack: stack id
---   depth: 1 = innermost frame of all
+--   trace, stack
+--   depth: as in stack_frames
 --   location: location id, as in user_locations
 --   number: number of the function, as in user_locations
 -- Order: none

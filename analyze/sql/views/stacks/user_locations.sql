@@ -1,12 +1,10 @@
 -- Answers: which locations are in the user's code?
--- Parameters: none (`user_files` holds whose files those are)
+-- Reads: locations, user_files
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   id: location id
---   file: file name of the code object
---   function: qualified name
---   first_line: first line of the function; 0 = not known
---   line: line that was executing; where that is not known, the first of the function
+--   trace, id, file, function
+--   first_line: first line of the function; 0 = unknown
+--   line: line that was executing; if that is unknown, the first line of the function
 --   number: number of the function, the same for all of its locations in all traces
 -- Order: none
 WITH chosen AS (

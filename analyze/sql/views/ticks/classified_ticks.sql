@@ -1,32 +1,16 @@
 -- Answers: did each CPU tick interrupt Python bytecode, a builtin of the interpreter, or an extension?
--- The rule looks at the interrupted instruction, at what the scan of the native stack met before the bytecode loop, and
--- at the opcode of the innermost frame (docs/design/attribution.md). The first part of it that is true decides.
--- Parameters: none
+-- The rule uses the interrupted instruction, the images that the scan of the native stack found before the bytecode
+-- loop, and the opcode of the innermost frame (docs/design/attribution.md). The first part of it that is true decides.
+-- Reads: cpu_rows, opcode_calls, processes
+-- Stored: no
 -- Columns:
---   trace: which trace, from 1
---   t_ns [ns]: when, from the start of the recording
---   process: process id
---   thread: thread id
---   stack: stack id; NULL = no Python stack was there or could be read
+--   trace, t_ns, process, thread, stack
 --   user_ns [ns]: user CPU time that the tick stands for, as recorded
 --   system_ns [ns]: kernel CPU time that the tick stands for, as recorded
---   is_extension: its user time was spent in an extension
---   is_native: ... in native code: an extension, or a builtin of the interpreter
---   class_by_opcode: python or native by the rule of the Scalene papers (opcode_calls); NULL = no opcode
---   opcode: instruction of the innermost frame; NULL = no frame, or not read
---   opcode_call: what the instruction calls: none, python, c, generic; NULL = no opcode
---   pc_class: image of the interrupted instruction: eval, interpreter, support, extension, shim, unknown
---   pc_module: module id of the interrupted instruction; NULL = in no known image
---   pc_offset [bytes]: ELF virtual address in that module; NULL = in no known image
---   extension_module: module id of the first extension on the native stack; NULL = none
---   extension_offset [bytes]: ELF virtual address in that module; NULL = none
---   has_python: the thread has a Python thread state
---   gc: a garbage collection was running
---   torn: the frames could not be read, the stack is missing
---   system_only: from the timer that carries kernel time only
---   module: module id of the native code: that of the interrupted instruction where it is an extension's, else that of
---     the first extension on the native stack, else that of the instruction after all; NULL = no known image
---   address [bytes]: ELF virtual address in that module (of a return address: one less); NULL = no known image
+--   is_extension: its user CPU time was spent in an extension
+--   is_native: its user CPU time was spent in native code: an extension, or a builtin of the interpreter
+--   class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset
+--   has_python, gc, torn, system_only, module, address
 -- Order: none
 SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     coalesce(NOT has_python OR pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL, false)

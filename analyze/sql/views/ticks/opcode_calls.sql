@@ -1,7 +1,8 @@
--- Answers: which instructions call something, and what is known of the callee from the (specialised) name alone?
--- Names of CPython 3.10 to 3.14. CALL_INTRINSIC_n calls nothing that a program wrote; INSTRUMENTED_ names are those of
--- a program that is being watched by sys.monitoring.
--- Parameters: none
+-- Answers: which instructions are calls, and what does their (specialised) name say about the callee?
+-- Names of CPython 3.10 to 3.14. CALL_INTRINSIC_n calls nothing that a program wrote. INSTRUMENTED_ names occur in a
+-- program that sys.monitoring observes.
+-- Reads: cpu_rows
+-- Stored: yes
 -- Columns:
 --   opcode: name of the instruction, one row for each that occurs in a tick
 --   opcode_call: none = no call; python = specialised for Python functions; c = specialised for C functions; generic

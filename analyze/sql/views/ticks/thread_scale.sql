@@ -1,17 +1,16 @@
--- Answers: by how much must the ticks of each thread be scaled, so that they add up to the exact CPU time?
+-- Answers: by which factor are the ticks of each thread scaled, so that they add up to its exact CPU time?
 -- A tick stands for about one interval, so the ticks of a thread add up to its CPU time only roughly. The exact figure
--- is known from the thread's end. Threads with at least 20 ticks are scaled by themselves; the others are pooled over
--- their process, and where that pool has fewer than 5 ticks, over the trace: most of a thousand threads of 3 ms have no
+-- is known from the end of the thread. Threads with at least 20 ticks are scaled by themselves. Others are pooled over
+-- their process, or over the trace if that pool has fewer than 5 ticks: most of a thousand threads of 3 ms have no
 -- tick, and their time belongs to the few that have one. docs/design/attribution.md gives the reasons.
--- Parameters: none
+-- Reads: thread_ticks, threads
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
---   ticks: ticks of the thread that carry time
---   sampled_ns [ns]: sum of their weights
+--   trace, process, thread
+--   ticks: number of ticks of the thread that carry time
+--   sampled_ns
 --   exact_ns [ns]: exact CPU time of the thread
---   pool: thread, process, trace: what the factor was computed over; none = no factor could be told, scale is 1
+--   pool: thread, process or trace: over which the factor was computed; none = the factor is unknown, and scale is 1
 --   scale: factor for the weights of the thread's ticks
 -- Order: none
 WITH sampled AS (

@@ -1,12 +1,11 @@
 -- Answers: what do the CPU ticks of each thread add up to?
--- Parameters: none
+-- Reads: stack_ticks
+-- Stored: yes
 -- Columns:
---   trace: which trace, from 1
---   process: process id
---   thread: thread id
---   ticks: ticks that carry time
---   sampled_ns [ns]: sum of their weights
---   has_python: at one of its ticks at least, the thread may have had a Python thread state
+--   trace, process, thread
+--   ticks: number of ticks that carry time
+--   sampled_ns
+--   has_python: the thread may have had a Python thread state at one of its ticks
 -- Order: none
 SELECT trace, process, thread, sum(weighed)::BIGINT AS ticks, sum(user_ns + system_ns)::HUGEINT AS sampled_ns,
     bool_or(has_python) AS has_python

@@ -1,7 +1,8 @@
 -- Answers: how much does each trace hold?
--- Parameters: none
+-- Reads: records
+-- Stored: always
 -- Columns:
---   trace: which trace, from 1
+--   trace
 --   kind: kind of record, by the name that the trace format has for it
 --   records: how many
 -- Order: trace, then kind
