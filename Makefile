@@ -15,7 +15,7 @@ DEMO := build/demo.parquet
 PYTEST_ARGS ?= -n 3
 
 .DEFAULT_GOAL := help
-.PHONY: help dev demo check format test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
+.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -65,21 +65,19 @@ format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants 
 	$(BIN)/ruff check --fix $(PY_FILES)
 	$(BIN)/clang-format -i $(C_FILES)
 
-# Debian packages that some tests need, where apt-get may install them.
-build/.packages: tests/support/system_packages.sh
-	@mkdir -p build
+# Debian packages that some tests need, where apt-get may install them; the tests are skipped elsewhere.
+packages:
 	@tests/support/system_packages.sh
-	@touch $@
 
 # Environments with numpy, pandas and greenlet, and with servers and event loops, for each interpreter of the tests.
 build/targets/.stamp: tests/support/target_environments.py tests/support/interpreters.py $(VENV)/.stamp-install
 	$(BIN)/python -m tests.support.target_environments
 	@touch $@
 
-test: build/.packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.13 that is here
+test: packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.13 that is here
 	$(BIN)/pytest -m "not long and not figures" $(PYTEST_ARGS)
 
-measure: build/.packages build/targets/.stamp ## tests that hold figures against clocks and random samples; what misses is measured again
+measure: packages build/targets/.stamp ## tests that hold figures against clocks and random samples; what misses is measured again
 	$(BIN)/python -m tests.support.measure $(PYTEST_ARGS)
 
 test-units: $(UNITS) ## unit tests of the shim: plain, with ASan + UBSan, with TSan
@@ -101,7 +99,7 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: build/.packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing, exports read by their programs; results into benchmarks/results/
+stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/recorder/test_convert_cuda_calls.py
 	$(BIN)/python -m tests.long.stress --ticks 2000000

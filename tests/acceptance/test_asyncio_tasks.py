@@ -122,7 +122,7 @@ def test_a_loop_that_never_waits_has_suspended_tasks_all_the_same(python: Interp
 
 
 @pytest.mark.measures
-def test_tasks_that_live_for_ten_milliseconds_are_met_as_often_as_they_deserve(
+def test_tasks_that_live_for_ten_milliseconds_are_observed_in_proportion(
     any_python: Interpreter, tmp_path: Path
 ) -> None:
     def measure(trace: Path) -> dict[str, float]:
@@ -210,9 +210,7 @@ asyncio.run(main())
 
 
 @pytest.mark.measures
-def test_a_child_that_is_met_before_python_takes_its_parents_loop_away_has_no_tasks(
-    any_python: Interpreter, tmp_path: Path
-) -> None:
+def test_a_child_that_is_observed_with_its_parents_loop_has_no_tasks(any_python: Interpreter, tmp_path: Path) -> None:
     code = """
 import os, time
 def compute():

@@ -151,7 +151,7 @@ def test_types_of_objects_are_known_and_other_blocks_have_none(exact: tuple[Reco
     assert [(row["size_bytes"], row["type"]) for row in allocations(exact[0].trace, where)] == [(3_000_030, None)]
 
 
-def test_a_reservation_is_no_memory(exact: tuple[Recording, list[Json]]) -> None:
+def test_a_reservation_is_not_memory(exact: tuple[Recording, list[Json]]) -> None:
     heap = rows(exact[0].trace, "heap")
     assert max(heap, key=lambda row: row["t_ns"])["reserved_bytes"] == exact[0].facts["reserved"]["more"]["bytes"]
     assert max(row["footprint_bytes"] for row in heap) < GIB / 2

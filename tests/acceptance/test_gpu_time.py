@@ -114,7 +114,7 @@ def test_a_line_that_spins_in_cuda_comes_before_threads_that_rest(any_python: In
 
 
 @pytest.mark.measures
-def test_a_recorder_that_stands_still_meanwhile_charges_the_line_all_the_same(
+def test_a_recorder_that_was_stopped_in_the_meantime_still_charges_the_line(
     any_python: Interpreter, gpu: ScriptedGpu
 ) -> None:
     """It is stopped for longer than the line spins, as on a machine that has no time for it: the driver then tells of the process
@@ -178,7 +178,7 @@ def test_without_accounting_the_whole_device_is_taken_and_said_so(any_python: In
 
 
 @pytest.mark.measures
-def test_a_device_that_tells_but_its_present_rate(any_python: Interpreter, tmp_path: Path) -> None:
+def test_a_device_that_reports_only_its_present_rate(any_python: Interpreter, tmp_path: Path) -> None:
     done = scripted_gpu(tmp_path, (SIXTH_US, "r")).record(any_python, "lines", "1.3")
     found = report(done.trace)
     assert line(found, "synchronize")["gpu_s"] == pytest.approx(done.facts["synchronize"], abs=0.3)
@@ -224,7 +224,9 @@ def test_a_device_that_fails_for_a_moment_goes_on(any_python: Interpreter, gpu: 
 
 
 @pytest.mark.measures
-def test_a_driver_that_does_not_answer_holds_nobody_up(any_python: Interpreter, gpu: ScriptedGpu) -> None:
+def test_a_driver_that_does_not_answer_delays_neither_program_nor_recorder(
+    any_python: Interpreter, gpu: ScriptedGpu
+) -> None:
     done = gpu.record(any_python, "fail", "0.3", "-5000")
     assert done.status == 0 and done.facts["says"] == "done"
     found = report(done.trace)
@@ -250,7 +252,7 @@ def test_without_a_driver_it_is_null_and_silent(any_python: Interpreter, tmp_pat
         assert row["gpu_s"] is None and row["gpu_peak_bytes"] is None
 
 
-def test_a_driver_without_a_device_is_no_gpu(any_python: Interpreter, tmp_path: Path) -> None:
+def test_a_driver_without_a_device_is_not_a_gpu(any_python: Interpreter, tmp_path: Path) -> None:
     gpu = scripted_gpu(tmp_path)
     done = record(tmp_path / "t.parquet", ["-c", "print('done')"], any_python, env=gpu.env)
     assert (done.stdout, done.stderr, done.status) == (b"done\n", b"", 0)

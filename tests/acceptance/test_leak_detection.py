@@ -56,7 +56,7 @@ def test_the_report_has_the_leak_too(way: str, recordings: dict[str, Recording])
 
 
 @pytest.mark.parametrize("way", NO_LEAKS)
-def test_what_is_no_leak_is_not_reported(way: str, recordings: dict[str, Recording]) -> None:
+def test_memory_that_does_not_leak_is_not_reported(way: str, recordings: dict[str, Recording]) -> None:
     done = recordings[way]
     assert done.status == 0 and done.facts["leaked_bytes_per_s"] == 0, done.stderr.decode()
     assert report(done.trace, command="leaks")["leaks"] == []

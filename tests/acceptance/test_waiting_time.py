@@ -216,7 +216,9 @@ def test_the_watcher_rests_while_a_thousand_threads_do(any_python: Interpreter, 
 @pytest.mark.parametrize(
     ("end", "images"), [("os._exit(0)", 401), ("os.execv('/bin/true', ['true'])", 801)], ids=["exit", "exec"]
 )
-def test_children_that_end_at_once_are_no_loss(end: str, images: int, any_python: Interpreter, tmp_path: Path) -> None:
+def test_children_that_end_at_once_are_not_a_loss(
+    end: str, images: int, any_python: Interpreter, tmp_path: Path
+) -> None:
     """Many are gone, or going, or another program when they are first looked at: nothing of theirs was refused."""
     code = f"""
 import os

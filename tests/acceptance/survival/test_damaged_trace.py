@@ -56,7 +56,7 @@ def test_a_cut_trace_is_refused_by_name(kept: float, good: bytes, tmp_path: Path
     refuse(path)
 
 
-def test_what_is_no_trace_is_refused_by_name(tmp_path: Path, refuse: Refuse) -> None:
+def test_a_file_that_is_not_a_trace_is_refused_by_name(tmp_path: Path, refuse: Refuse) -> None:
     text = tmp_path / "text.parquet"
     text.write_text("not a Parquet file\n" * 50)
     refuse(text)

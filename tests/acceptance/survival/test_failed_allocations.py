@@ -92,7 +92,7 @@ def test_handlers_of_python_may_allocate(python: Interpreter, blocks: Path, tmp_
 
 
 @pytest.mark.parametrize("options", [EXACT, []], ids=["exact", "default"])
-def test_allocations_behind_the_end_of_the_interpreter_do_no_harm(
+def test_allocations_after_the_end_of_the_interpreter_do_no_harm(
     options: list[str], python: Interpreter, blocks: Path, tmp_path: Path
 ) -> None:
     program = [target("harm"), blocks, "at_exit"]

@@ -51,7 +51,7 @@ def test_code_gets_its_own_arguments(python: Interpreter, tmp_path: Path) -> Non
     assert not (tmp_path / "x").exists()
 
 
-def test_a_command_behind_two_dashes_gets_its_own_help(python: Interpreter, tmp_path: Path) -> None:
+def test_a_command_after_two_dashes_gets_its_own_help(python: Interpreter, tmp_path: Path) -> None:
     program = tmp_path / "prog"
     program.write_text(f"#!{python.path}\nimport sys\nprint('help of', sys.argv[0], sys.argv[1:])\n")
     program.chmod(0o755)

@@ -208,7 +208,7 @@ def interrupted(trace: Path, python: Interpreter, meanwhile: str) -> Finished:
     return Finished(process.returncode, out, err)
 
 
-def test_a_spool_that_is_removed_while_it_is_written_harms_nobody(any_python: Interpreter, tmp_path: Path) -> None:
+def test_a_spool_may_be_removed_while_it_is_written(any_python: Interpreter, tmp_path: Path) -> None:
     done = interrupted(tmp_path / "t.parquet", any_python, "rm -r t.parquet.spool")
     assert (done.status, done.stdout, done.stderr) == (5, b"499500", b"")
     assert [row["pid"] > 0 for row in rows(tmp_path / "t.parquet", "process")] == [True]
@@ -216,7 +216,7 @@ def test_a_spool_that_is_removed_while_it_is_written_harms_nobody(any_python: In
     assert [path.name for path in tmp_path.iterdir()] == ["t.parquet"]
 
 
-def test_a_folder_that_is_removed_while_recording_harms_nobody(any_python: Interpreter, tmp_path: Path) -> None:
+def test_a_folder_may_be_removed_while_recording(any_python: Interpreter, tmp_path: Path) -> None:
     folder = tmp_path / "gone"
     folder.mkdir()
     done = interrupted(folder / "t.parquet", any_python, "rm -r ../gone")
@@ -225,9 +225,7 @@ def test_a_folder_that_is_removed_while_recording_harms_nobody(any_python: Inter
 
 
 @NEEDS_ROOT
-def test_a_disk_that_becomes_full_behind_the_program_keeps_the_recording(
-    any_python: Interpreter, tmp_path: Path
-) -> None:
+def test_if_the_disk_fills_up_during_the_program_the_recording_is_kept(any_python: Interpreter, tmp_path: Path) -> None:
     folder = tmp_path / "small"
     folder.mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=20m", "none", folder], check=True)
@@ -330,7 +328,7 @@ def test_a_program_that_closes_every_descriptor_gets_the_numbers_that_it_gets_ba
     assert work["cpu_s"] > 0.4, "of 0.8 s"
 
 
-def test_a_folder_that_disappears_under_a_program_is_no_loss(any_python: Interpreter, tmp_path: Path) -> None:
+def test_a_folder_that_disappears_under_a_program_is_not_a_loss(any_python: Interpreter, tmp_path: Path) -> None:
     program = [target("daemon"), "moves", tmp_path]
     done = recorded_like_bare(program, any_python, tmp_path / "t.parquet")
     assert len(rows(done.trace, "process")) == 3
@@ -486,7 +484,7 @@ def invented(path: Path, t_ns: int | None) -> Path:
     return builder.write(path)
 
 
-def test_a_trace_whose_rows_cannot_be_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_trace_with_impossible_rows_is_refused_by_name(tmp_path: Path) -> None:
     for name, t_ns in (("timeless", None), ("overflowing", -(2**63))):
         done = analyze(invented(tmp_path / f"{name}.parquet", t_ns))
         words = done.stderr.decode()
@@ -495,7 +493,7 @@ def test_a_trace_whose_rows_cannot_be_is_refused_by_name(tmp_path: Path) -> None
     assert analyze(tmp_path / "timeless.parquet").status == 3
 
 
-def test_a_trace_whose_id_is_no_text_is_read_or_refused(tmp_path: Path) -> None:
+def test_a_trace_whose_id_is_not_text_is_read_or_refused(tmp_path: Path) -> None:
     whole = invented(tmp_path / "t.parquet", 5).read_bytes()
     key = b"scalene_trace.trace_id"
     at = whole.rfind(key) + len(key) + 2

@@ -127,7 +127,7 @@ def test_the_json_of_the_other_commands(command: str, rows: str, fields: list[st
     assert document[rows] and all(list(row) == fields for row in document[rows])
 
 
-def test_info_tells_the_settings(run: Any, trace: Path) -> None:
+def test_info_prints_the_settings(run: Any, trace: Path) -> None:
     assert run("info", "--json", trace).json["traces"][0]["settings"]["kernel"] == "6.1.0"
     assert "6.1.0" in run("info", trace).out
 
@@ -209,7 +209,7 @@ def test_the_python_example_of_the_documents_runs(trace: Path, monkeypatch: Any,
     assert f"{APP} 4" in capsys.readouterr().out
 
 
-def test_a_closed_pipe_is_no_error(trace: Path) -> None:
+def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
     line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' sql {trace} 'FROM range(300000)' | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
     assert done.stdout.split() == [b"range", b"0"]

@@ -151,7 +151,7 @@ def test_to_give_back_less_of_what_others_allocated_is_neither_better_nor_worse(
     assert run("diff", "--json", "--fail-on", "worse", after, before).code == 1
 
 
-def test_where_the_busiest_line_is_gone_what_could_be_told_of_the_others_is_not_said(run: Any, tmp_path: Path) -> None:
+def test_if_the_busiest_line_is_gone_no_detectable_change_is_given(run: Any, tmp_path: Path) -> None:
     before = trace(tmp_path / "a.parquet", {4: 2, 5: 3, 6: 1_000})
     after = trace(tmp_path / "b.parquet", {5: 2, 6: 3}, NEW, function="process")
     document = run("diff", "--json", before, after).json
@@ -216,7 +216,7 @@ def test_a_program_that_did_not_change_is_said_not_to_have(run: Any, two: tuple[
     )
 
 
-def test_by_the_second_a_longer_run_is_no_slower_one(run: Any, tmp_path: Path) -> None:
+def test_per_second_a_longer_run_is_not_slower(run: Any, tmp_path: Path) -> None:
     paths = [trace(tmp_path / f"{s}.parquet", {5: 100 * s}, wall_s=s) for s in (10, 30)]
     assert run("diff", "--json", *paths).json["totals"]["cpu_s"]["verdict"] == "worse"
     by_second = run("diff", "--json", "--per-second", *paths).json
@@ -456,7 +456,7 @@ def test_runs_of_a_side_may_be_of_different_texts(run: Any, tmp_path: Path) -> N
     assert (row["before_line"], row["line"], row["changes"]["cpu_s"]["before"]) == (5, 5, pytest.approx(10.5))
 
 
-def test_lines_that_the_first_run_of_a_side_lacks_are_no_other_lines(run: Any, tmp_path: Path) -> None:
+def test_lines_that_the_first_run_of_a_side_lacks_are_still_matched(run: Any, tmp_path: Path) -> None:
     """Line 1 of the second run is new: 40 ticks, which were line 1 of the first. Before: (30 + 30 + 40) / 2 ticks."""
     edited = ["completely_new(77, 'hello')", *OLD]
     first, second = trace(tmp_path / "1.parquet", {1: 30}), trace(tmp_path / "2.parquet", {1: 40, 2: 30}, edited)

@@ -60,7 +60,7 @@ def test_a_page_goes_to_stdout_when_asked(trace: Path, capsys: pytest.CaptureFix
         (["--from", "2", "--to", "1"], "--to 1 is not after --from 2"),
     ],
 )
-def test_what_cannot_be_written_is_said_in_a_sentence(
+def test_a_page_that_cannot_be_written_is_reported_in_a_sentence(
     arguments: list[str], said: str, trace: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(["html", str(trace), *arguments]) == EXIT_USAGE

@@ -50,7 +50,7 @@ def test_records_can_be_counted(trace: Path) -> None:
     assert (counted, kinds) == rows(trace, "SELECT sum(records), count(*) FROM event_counts")[0]
 
 
-def test_a_mistyped_view_is_told_what_was_meant(trace: Path) -> None:
+def test_for_a_mistyped_view_the_right_name_is_suggested(trace: Path) -> None:
     with pytest.raises(QueryRefused, match='Did you mean "process_moments"'):
         rows(trace, "FROM process_moment")
 
@@ -110,13 +110,13 @@ def test_a_statement_that_fails_leaves_the_file_alone(trace: Path, tmp_path: Pat
     assert out.read_text() == "older"
 
 
-def test_sql_that_is_no_text_is_refused(trace: Path) -> None:
+def test_sql_that_is_not_text_is_refused(trace: Path) -> None:
     for done in (sql(trace, stdin=b"SELECT '\xff'"), sql(trace, "SELECT '\udcff'")):
         assert (done.returncode, done.stdout) == (2, b"")
         assert b"not valid UTF-8" in done.stderr
 
 
-def test_several_traces_are_told_apart_in_every_view(trace: Path) -> None:
+def test_several_traces_are_distinguished_in_every_view(trace: Path) -> None:
     for name, _, columns in views.describe():
         if name != "opcode_calls":
             assert columns[0].name == "trace", name
@@ -250,7 +250,7 @@ def test_sql_may_be_longer_than_a_file_name(run: Any, small: Path) -> None:
     assert run("sql", small, f"SELECT '{'x' * 5_000}' AS text").code == 0
 
 
-def test_sql_over_several_traces_has_a_column_that_tells_them_apart(run: Any, small: Path, tmp_path: Path) -> None:
+def test_sql_over_several_traces_has_a_column_that_distinguishes_them(run: Any, small: Path, tmp_path: Path) -> None:
     other = small_trace(tmp_path / "u.parquet")
     rows = run(
         "sql", "--json", small, other, "SELECT trace, count(*) AS n FROM cpu_ticks GROUP BY trace ORDER BY trace"

@@ -113,7 +113,7 @@ def test_collections_and_marks_are_there(tmp_path: Path) -> None:
     assert [event["ts"] for phase in "be" for event in of(events, phase, "mark: load")] == [2_000_000, 3_000_000]
 
 
-def test_images_and_traces_with_one_pid_are_told_apart(tmp_path: Path) -> None:
+def test_images_and_traces_with_one_pid_are_distinguished(tmp_path: Path) -> None:
     builder = TraceBuilder()
     for _ in range(2):
         builder.thread(builder.process(pid=7), cpu_ns=0)

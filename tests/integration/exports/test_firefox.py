@@ -219,7 +219,7 @@ def test_a_time_window_bounds_the_profile(tmp_path: Path) -> None:
     assert thread["markers"]["endTime"] == [3_000, 5_000]
 
 
-def test_several_traces_and_images_of_one_process_are_told_apart(tmp_path: Path) -> None:
+def test_several_traces_and_images_of_one_process_are_distinguished(tmp_path: Path) -> None:
     path = rich_trace(tmp_path / "t.parquet")
     builder = TraceBuilder()
     for _ in range(2):

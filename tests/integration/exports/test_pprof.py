@@ -162,7 +162,7 @@ def test_the_same_trace_gives_the_same_bytes(tmp_path: Path) -> None:
     assert FORMATS["pprof"].make(asked) == FORMATS["pprof"].make(asked)
 
 
-def test_several_traces_are_told_apart(tmp_path: Path) -> None:
+def test_several_traces_are_distinguished(tmp_path: Path) -> None:
     path = rich_trace(tmp_path / "t.parquet")
     decoded = Decoded(FORMATS["pprof"].make(Asked([path, path], Selection(), ("copies",))).contents)
     assert [sample[2]["trace"] for sample in decoded.samples] == [1, 2]

@@ -136,7 +136,7 @@ def test_stacks_weigh_seconds_milliseconds_and_mebibytes(tmp_path: Path) -> None
     ]
 
 
-def test_allocations_cores_and_what_no_python_stack_allocated_are_told(tmp_path: Path) -> None:
+def test_allocations_cores_and_memory_without_a_python_stack_are_reported(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.settings |= {"features": '["cpu", "memory", "alloc"]', "cpu_count": "4"}
     process = builder.process(end_ns=10 * SECOND)

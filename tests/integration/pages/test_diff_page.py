@@ -289,7 +289,7 @@ def test_rates_are_shown_where_they_were_compared(sides: tuple[Path, Path]) -> N
 
 
 @pytest.mark.parametrize(("per_second", "unit"), [(False, " MB"), (True, " MB/s")])
-def test_growth_and_its_range_are_by_the_second_where_that_was_compared(
+def test_growth_and_its_range_are_per_second_if_rates_were_compared(
     browser: Browser, tmp_path: Path, per_second: bool, unit: str
 ) -> None:
     traces = []

@@ -243,7 +243,7 @@ def test_gpus_have_figures_columns_and_a_track_that_the_window_cuts(browser: Bro
         assert page.complaints() == []
 
 
-def test_a_page_without_a_gpu_has_no_word_of_one(page: Page) -> None:
+def test_a_page_without_a_gpu_does_not_mention_one(page: Page) -> None:
     assert "GPU" not in page.value("document.body.innerText") and "gpu_s" not in figures(page)
     assert not {"gpu", "gpuPeak", "deviceCopy", "device_sync"} & set(
         page.value("[...document.querySelectorAll('.head .cell')].map(each => each.dataset.key)")

@@ -83,7 +83,7 @@ def test_a_program_marks_and_pauses_its_own_recording(python: Interpreter, tmp_p
     assert b"in the pause" in analyze("timeline", done.trace).stdout
 
 
-def test_the_calls_do_nothing_where_nobody_records(python: Interpreter, tmp_path: Path) -> None:
+def test_the_calls_do_nothing_in_a_program_that_is_not_recorded(python: Interpreter, tmp_path: Path) -> None:
     imports = "import os, sys, __future__; before = set(sys.modules)\n"
     code = (
         imports

@@ -156,7 +156,7 @@ def test_mistakes_get_a_sentence_and_the_documented_code(tmp_path, words, status
     assert not list(tmp_path.glob("*.spool*"))
 
 
-def test_a_folder_that_cannot_be_written_is_told_before_the_program_starts(tmp_path):
+def test_a_folder_that_cannot_be_written_is_reported_before_the_program_starts(tmp_path):
     closed = tmp_path / "closed"
     mounted = mounted_tmpfs(closed, "64k,ro")
     if not mounted:
@@ -306,7 +306,7 @@ def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path
     assert ticks > 0.5e9  # unscaled, of a second that the program surely used
 
 
-def test_one_line_tells_of_the_trace_on_a_terminal(tmp_path):
+def test_on_a_terminal_one_line_names_the_trace(tmp_path):
     main, side = pty.openpty()
     done = subprocess.run([*RECORD, "-c", "pass"], cwd=tmp_path, stdin=side, stdout=side, stderr=side, timeout=60)
     os.close(side)
@@ -365,7 +365,7 @@ def test_an_install_path_with_spaces_and_colons_records(tmp_path):
     assert len(processes) == 1
 
 
-def test_other_preloads_stay_behind_ours(tmp_path):
+def test_other_preloaded_libraries_come_after_ours(tmp_path):
     code = "import os; print(os.environ['LD_PRELOAD'])"
     _, out, _ = run("-c", code, cwd=tmp_path, env=os.environ | {"LD_PRELOAD": "libm.so.6"})
     assert out.strip() == f"{find_shim()}:libm.so.6"
@@ -379,7 +379,7 @@ def test_a_missing_shim_is_a_sentence_and_the_program_does_not_run(tmp_path):
     )
 
 
-def test_a_full_disk_is_told_before_the_program_starts(tmp_path):
+def test_a_full_disk_is_reported_before_the_program_starts(tmp_path):
     full = tmp_path / "full"
     if not mounted_tmpfs(full, "64k"):
         pytest.skip("no tmpfs can be mounted here")

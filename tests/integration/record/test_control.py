@@ -93,7 +93,7 @@ def test_waits_of_a_pause_are_not_recorded(python: Interpreter, tmp_path: Path) 
     assert report(live.trace)["totals"]["wait_s"] == pytest.approx(watched_ns / 1e9, abs=0.08)
 
 
-def test_the_footprint_is_right_behind_a_pause(python: Interpreter, tmp_path: Path) -> None:
+def test_the_footprint_is_right_after_a_pause(python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", python) as live:
         live.tell("hold")
         live.control("pause")
@@ -153,7 +153,7 @@ def test_all_intervals_can_be_set(python: Interpreter, tmp_path: Path) -> None:
 
 
 @pytest.mark.measures
-def test_an_interval_that_shrinks_is_no_loss(python: Interpreter, tmp_path: Path) -> None:
+def test_an_interval_that_shrinks_is_not_a_loss(python: Interpreter, tmp_path: Path) -> None:
     """What counts as silence follows the interval: 0.5 s without a tick is none where one a second is asked for."""
     with steered(tmp_path / "t.parquet", python, "--cpu-interval", "1s") as live:
         for _ in range(3):
@@ -247,7 +247,7 @@ def test_a_program_that_stays_paused_has_a_sensible_trace(python: Interpreter, t
         assert analyze(command, live.trace).status == 0
 
 
-def test_a_recording_paused_at_start_begins_when_told(python: Interpreter, tmp_path: Path) -> None:
+def test_a_recording_paused_at_start_begins_when_it_is_resumed(python: Interpreter, tmp_path: Path) -> None:
     with steered(tmp_path / "t.parquet", python, "--pause-at-start") as live:
         live.tell("paused", "keep")
         live.control("resume")
@@ -430,7 +430,7 @@ def shared(any_python: Interpreter, tmp_path_factory: pytest.TempPathFactory):
         live.quit()
 
 
-def test_what_is_not_recorded_cannot_be_set(shared: Steered) -> None:
+def test_settings_of_a_sampler_that_is_off_cannot_be_changed(shared: Steered) -> None:
     for name, option in (
         ("memory-threshold", "--no-memory"),
         ("alloc-interval", "--no-memory"),

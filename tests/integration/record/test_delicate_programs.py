@@ -42,7 +42,7 @@ def test_an_alternate_stack_too_small_for_a_signal_is_left_alone(python: Interpr
         assert losses(report(tmp_path / "t.parquet"))["small_alternate_stack"] == 1
 
 
-def test_code_objects_at_one_address_are_told_apart(python: Interpreter, tmp_path: Path) -> None:
+def test_code_objects_at_one_address_are_distinguished(python: Interpreter, tmp_path: Path) -> None:
     record(tmp_path / "t.parquet", [target("reused_code")], python, ["--cpu-interval", "1ms"])
     found = report(tmp_path / "t.parquet")
     made = {row["file"]: row["cumulative_cpu_s"] for row in found["functions"] if row["file"].startswith("made_")}

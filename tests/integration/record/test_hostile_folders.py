@@ -79,7 +79,7 @@ DAMAGES: dict[str, Callable[[Path], Any]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_what_is_damaged_beside_a_spool_is_left_out(damage: str, tmp_path: Path) -> None:
+def test_damaged_files_beside_a_spool_are_ignored(damage: str, tmp_path: Path) -> None:
     folder = tmp_path / "t.parquet.spool"
     SpoolBuilder().start(1).write(folder / "spool")
     (folder / FACTS_NAME).write_text(json.dumps(asdict(facts(tmp_path))))
@@ -130,7 +130,7 @@ def test_what_found_half_of_its_room_leaves_no_piece(tmp_path: Path, monkeypatch
     assert (tmp_path / "rss").read_bytes() == b"a" * 32 + b"d" * 32
 
 
-def test_a_mark_that_found_half_of_its_room_takes_no_other_with_it(
+def test_a_user_mark_that_was_half_written_damages_no_other_mark(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = MarkFile(tmp_path / "marks")
@@ -386,7 +386,7 @@ time.sleep(4)
 
 
 @pytest.mark.parametrize(("namespace", "looked_at"), [(0, False), (1, False), (0, True)])
-def test_a_process_that_is_not_recorded_is_not_looked_at(
+def test_a_process_that_is_not_recorded_is_not_read(
     namespace: int, looked_at: bool, any_python: Interpreter, tmp_path: Path
 ) -> None:
     """A recorded program puts another process on the board; ``looked_at``: one that has the spool mapped, as a control."""

@@ -49,7 +49,7 @@ def test_blocks_that_threads_resize_before_they_allocate_any_are_followed_on(edg
     assert lives == {("malloc", False): 10, ("realloc", True): 10}
 
 
-def test_what_cannot_be_unmapped_is_still_counted(edges: Path, tmp_path: Path) -> None:
+def test_memory_that_cannot_be_unmapped_is_still_counted(edges: Path, tmp_path: Path) -> None:
     done = recorded(tmp_path / "t.parquet", edges, "refused")
     assert done.facts["result"] == -1
     assert max(row["mapped_bytes"] for row in rows(done.trace, "heap")) == done.facts["bytes"]

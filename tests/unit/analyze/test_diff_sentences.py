@@ -45,7 +45,7 @@ def test_where_several_runs_have_no_cpu_time_there_is_an_answer(turned: bool) ->
     assert diff.summary.startswith(expected)
 
 
-def test_a_tick_where_there_was_none_is_no_percentage() -> None:
+def test_a_tick_where_there_was_none_has_no_percentage() -> None:
     diff = compared([run_of({10: 0})], [run_of({10: 1})])
     assert cpu_of(diff).verdict == "noise"
     assert diff.summary == "No significant change of CPU time: none before, 0.01 s after, which noise explains."
@@ -86,7 +86,7 @@ def test_the_median_is_one() -> None:
 
 
 @pytest.mark.parametrize("median", [0.9, 0.999, 1.0, 1.004, None])
-def test_no_median_is_told_that_goes_the_other_way_or_nowhere(median: float | None) -> None:
+def test_a_median_without_a_clear_direction_is_not_mentioned(median: float | None) -> None:
     worse = Change(10.0, 29.4, ratio=2.94, low=1.5, high=5.0, p=0.001, verdict="worse")
     better = Change(29.4, 10.0, ratio=0.34, low=0.2, high=0.7, p=0.001, verdict="better")
     statistics = Statistics(5, 5, 1, {}, [], None, {})
@@ -103,7 +103,7 @@ def test_what_was_tested_alone_is_not_said_to_be_unsure_beside_others(tests: int
 
 
 @pytest.mark.parametrize("unknown", [(0,), (1,), (0, 1)])
-def test_what_lasted_nobody_knows_how_long_is_not_compared_by_the_second(unknown: tuple[int, ...]) -> None:
+def test_runs_of_unknown_duration_are_not_compared_per_second(unknown: tuple[int, ...]) -> None:
     sides = [[run_of({10: 500 + 100 * side}, 0.0 if side in unknown else 10.0)] for side in (0, 1)]
     with pytest.raises(LengthError, match="no known duration"):
         compare(*sides, Asked(per_second=True))
@@ -113,7 +113,7 @@ def test_what_lasted_nobody_knows_how_long_is_not_compared_by_the_second(unknown
     assert [change.before_per_s, change.after_per_s] == known
 
 
-def test_what_a_pair_of_uneven_lines_is_said_to_tell_it_tells() -> None:
+def test_the_detectable_change_of_uneven_lines_is_detected() -> None:
     """What the lines differ by among themselves counts in the claim as it does in the test."""
     random = np.random.default_rng(11)
     ticks = {line: 5 * count for line, count in PROGRAM.items()}
@@ -131,14 +131,14 @@ def test_what_a_pair_of_uneven_lines_is_said_to_tell_it_tells() -> None:
     assert found >= 13, (found, claims)
 
 
-def test_what_is_by_the_second_is_shown_as_such() -> None:
+def test_rates_are_shown_per_second() -> None:
     slow, fast = (Change(1e6, 3e6, 1e5, 3e5, 2e6, low=low, high=high) for low, high in ((1.8e5, 2.2e5), (1.8e7, 2.2e7)))
     assert (shown_change(slow, True), shown_range(slow, Screen(), True)) == ("+0.2 MB/s", "+0.2 to +0.2 MB/s")
     assert (shown_change(slow), shown_range(fast, Screen(), True)) == ("+2.0 MB", "+18 to +22 MB/s")
     assert shown_range(fast, Screen()) == "+18 to +22 MB"
 
 
-def test_growth_by_the_second_has_a_range_by_the_second() -> None:
+def test_growth_per_second_has_a_range_per_second() -> None:
     sides = [run_of({10: 500}, 10.0, growth_bytes=size * MB) for size in (100, 300)]
     growth = compare([sides[0]], [sides[1]], Asked(per_second=True)).totals["growth_bytes"]
     assert growth is not None and growth.low is not None and growth.high is not None
@@ -160,7 +160,7 @@ def test_growth_by_the_second_has_a_range_by_the_second() -> None:
     ],
     ids=lambda text: str(text)[:20],
 )
-def test_settings_that_nobody_writes_are_taken_for_absent(name: str, value: str, run: Any, tmp_path: Path) -> None:
+def test_invalid_settings_are_taken_for_absent(name: str, value: str, run: Any, tmp_path: Path) -> None:
     builder = TraceBuilder()
     process = builder.process()
     thread = builder.thread(process, cpu_ns=0)

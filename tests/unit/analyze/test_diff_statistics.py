@@ -216,7 +216,7 @@ def test_holm_is_that_of_the_textbook() -> None:
     assert holm([]) == [] and holm([0.9, 0.8]) == [1.0, 1.0]
 
 
-def test_what_can_be_told_grows_with_the_runs() -> None:
+def test_more_runs_detect_smaller_changes() -> None:
     busy = Side((cpu_figure(1_800),))
     found = [least_ratio(busy, RunSpread(0.03), (n, n), 0.01 / 25) for n in (1, 3, 5)]
     assert found == sorted(found, reverse=True)

@@ -170,7 +170,7 @@ def alive(path: Path, peak_ns: int) -> float:
 
 
 @pytest.mark.parametrize(("from_s", "to_s"), WINDOWS)
-def test_what_is_alive_at_the_peak_of_a_window_is_told_to_the_allocation(
+def test_blocks_alive_at_the_peak_of_a_window_are_exact_to_the_allocation(
     busy: Path, entry: dict[str, Any], from_s: float | None, to_s: float | None
 ) -> None:
     first, end = window_of(entry, from_s, to_s)

@@ -79,7 +79,7 @@ def test_a_line_that_keeps_all_it_allocates_leaks(tmp_path: Path) -> None:
     assert len(leak.trend) <= 100
 
 
-def test_the_report_tells_of_leaks_by_line_and_by_function(tmp_path: Path) -> None:
+def test_the_report_lists_leaks_by_line_and_by_function(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     growing(builder, builder.stack(MAIN))
     builder.alloc(1, process, thread, builder.stack(OTHER), 10_007, 5)
@@ -92,7 +92,7 @@ def test_the_report_tells_of_leaks_by_line_and_by_function(tmp_path: Path) -> No
     assert functions == {"main": leak.bytes_per_s, "other": 0}
 
 
-def test_what_is_freed_is_no_leak(tmp_path: Path) -> None:
+def test_freed_memory_is_not_a_leak(tmp_path: Path) -> None:
     builder, _, _ = one_process()
     growing(builder, builder.stack(MAIN), life=500 * MS)
     assert leaks_of(builder, tmp_path) == []
@@ -119,7 +119,7 @@ def test_frees_by_the_end_of_the_program_do_not_count(tmp_path: Path) -> None:
         (lambda place: 0.3 < place < 0.4 or 0.7 < place < 0.8, "two steps"),
     ],
 )
-def test_growth_that_is_not_steady_is_no_leak(kept: Callable[[float], bool], why: str, tmp_path: Path) -> None:
+def test_growth_that_is_not_steady_is_not_a_leak(kept: Callable[[float], bool], why: str, tmp_path: Path) -> None:
     builder, process, thread = one_process()
     for index in range(1_000):
         if kept(index / 1_000):
@@ -136,7 +136,7 @@ def test_growth_that_is_not_steady_is_no_leak(kept: Callable[[float], bool], why
         (lambda place: place < 0.41, 3, "it thins out"),
     ],
 )
-def test_growth_that_thins_out_is_no_leak(
+def test_growth_that_thins_out_is_not_a_leak(
     before: Callable[[float], bool], after: int, why: str, tmp_path: Path
 ) -> None:
     builder, process, thread = one_process()
@@ -146,7 +146,7 @@ def test_growth_that_thins_out_is_no_leak(
     assert leaks_of(builder, tmp_path) == [], why
 
 
-def test_growth_from_a_clearance_on_is_no_leak(tmp_path: Path) -> None:
+def test_growth_from_a_clearance_on_is_not_a_leak(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     for index in range(1_000):
         t_ns = index * 10 * MS
@@ -201,7 +201,7 @@ def test_a_leak_of_many_sizes_beside_few_temporaries_is_one(tmp_path: Path) -> N
     assert (leak.mallocs, leak.frees) == (78, 0)
 
 
-def test_imports_and_the_interpreter_itself_are_no_leaks(tmp_path: Path) -> None:
+def test_imports_and_the_interpreter_itself_are_not_leaks(tmp_path: Path) -> None:
     builder, _, _ = one_process()
     growing(builder, builder.stack((LIBRARY, "<module>", 1, 1), IMPORT, MAIN))
     growing(builder, builder.stack((LIBRARY, "decode", 5, 7)))
@@ -238,7 +238,7 @@ def test_what_set_a_maximum_is_evidence_without_a_size(tmp_path: Path) -> None:
     assert (leak.mallocs, leak.bytes_per_s) == (20, pytest.approx(10 * 10_007 / 7.84))
 
 
-def test_lives_that_were_not_followed_are_no_evidence(tmp_path: Path) -> None:
+def test_lifetimes_that_were_not_followed_are_not_evidence(tmp_path: Path) -> None:
     builder, _, _ = one_process()
     growing(builder, builder.stack(MAIN), life_interval_bytes=None, survived=None)
     assert leaks_of(builder, tmp_path) == []
@@ -269,7 +269,7 @@ def test_a_window_is_judged_like_a_whole_life(tmp_path: Path) -> None:
     assert leaks_of(builder, tmp_path, from_s=10, threads=(thread + 1,)) == []
 
 
-def test_a_window_is_no_end_of_a_process_whose_end_is_not_known(tmp_path: Path) -> None:
+def test_the_end_of_a_window_is_not_the_end_of_a_process(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.settings.pop("wall_ns", None)
     builder.thread(builder.process(end_ns=None), cpu_ns=0)

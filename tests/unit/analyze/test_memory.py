@@ -91,7 +91,7 @@ def test_small_blocks_at_large_intervals_have_finite_weights(tmp_path: Path) -> 
     assert line(report, 12).alloc_bytes == pytest.approx(2**40 + 2**62)
 
 
-def test_what_set_a_maximum_is_no_estimate(tmp_path: Path) -> None:
+def test_the_allocation_that_set_a_maximum_is_not_an_estimate(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     builder.alloc(1, process, thread, builder.stack(MAIN), 1_999_993, None, interval_bytes=None, maximum=True)
     found = line(report_on(builder, tmp_path), 12)
@@ -237,7 +237,7 @@ def test_samplers_that_were_off_are_none_and_those_that_saw_nothing_zero(tmp_pat
     assert (on.totals.alloc_bytes, on.totals.copy_bytes, on.leaks) == (0, 0, [])
 
 
-def test_the_view_of_allocations_tells_weights_and_ends(tmp_path: Path) -> None:
+def test_the_view_of_allocations_has_weights_and_ends(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     stack = builder.stack(MAIN)
     builder.alloc(10, process, thread, stack, KIB_64, 5, interval_bytes=KIB_64)
@@ -286,7 +286,7 @@ def test_other_allocations_are_estimated_by_their_weights(tmp_path: Path) -> Non
     assert row(memory_of(builder, tmp_path, temporary_allocations=268_369), line=12).temporary_bytes == 1_230_017
 
 
-def test_allocations_from_the_free_on_are_no_others(tmp_path: Path) -> None:
+def test_allocations_after_the_free_do_not_count_as_temporary(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     builder.alloc(1 * SECOND, process, thread, builder.stack(MAIN), 1_000_003, 1 * SECOND)
     builder.alloc(2 * SECOND, process, thread, builder.stack(OTHER), 2_000_003)  # realloc: at the same moment
@@ -410,7 +410,7 @@ def test_the_resident_set_is_taken_apart(tmp_path: Path) -> None:
     assert (end.t_s, parts_of(report, "end")["other"]) == (9.0, 70_000_001 - 2_000_003 - 20_000_003)
 
 
-def test_more_than_is_resident_leaves_less_than_nothing(tmp_path: Path) -> None:
+def test_an_allocated_size_above_the_resident_one_leaves_a_negative_rest(tmp_path: Path) -> None:
     builder, process, _ = one_process()
     builder.heap(1 * SECOND, process, 512_000_003)
     builder.add("rss", t_ns=2 * SECOND, process=process, rss_bytes=30_000_001)

@@ -81,7 +81,7 @@ def test_exports_are_those_of_the_command(trace: Path) -> None:
     assert contents.decode().endswith(f"work ({APP}:4) {TOTALS['copies']}\n")
 
 
-def test_what_cannot_be_is_said(trace: Path, tmp_path: Path) -> None:
+def test_impossible_requests_are_refused_with_a_reason(trace: Path, tmp_path: Path) -> None:
     with pytest.raises(TraceMissing, match="nothing"):
         scalene_trace.analyze.open(tmp_path / "nothing.parquet")
     analysis = scalene_trace.analyze.open(trace)

@@ -234,7 +234,7 @@ def test_full_collections_are_marks_below_the_chart(texts_of: Texts) -> None:
     assert "Garbage collections: 12,345 of the youngest objects, 67 of the young; ▲ 8 full" in lines
 
 
-def test_no_leaks_and_no_sampler_are_told_apart(tmp_path: Path) -> None:
+def test_no_leaks_and_no_sampler_are_distinguished(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.process()
     path = builder.write(tmp_path / "t.parquet")

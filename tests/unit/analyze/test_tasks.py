@@ -44,12 +44,12 @@ def test_suspended_time_belongs_to_the_innermost_await_of_the_users_own_code(tmp
     assert found["traces"][0]["events"]["task"] == 6
 
 
-def test_it_is_no_waiting_time_of_a_thread(tmp_path: Path) -> None:
+def test_suspended_time_is_not_waiting_time_of_a_thread(tmp_path: Path) -> None:
     found = report(suspended_trace().write(tmp_path / "t.parquet"))
     assert found["totals"]["wait_s"] == 0 and {row["wait_s"] for row in found["lines"]} == {0}
 
 
-def test_tasks_are_told_by_the_pattern_of_their_names(tmp_path: Path) -> None:
+def test_tasks_are_grouped_by_the_pattern_of_their_names(tmp_path: Path) -> None:
     rows = report(suspended_trace().write(tmp_path / "t.parquet"), command="tasks")["tasks"]
     told = [(row["name"], row["coroutine"], row["line"], row["function"], row["tasks"]) for row in rows]
     assert told == [

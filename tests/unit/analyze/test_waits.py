@@ -57,7 +57,7 @@ def test_a_window_takes_its_part_of_each_wait(tmp_path: Path) -> None:
     assert found["totals"]["waits"] == pytest.approx({"sleep_s": 0.5, "disk_s": 0, "runnable_s": 0, "gil_s": 0.1})
 
 
-def test_threads_tell_what_each_waited_for(tmp_path: Path) -> None:
+def test_threads_show_what_each_waited_for(tmp_path: Path) -> None:
     trace = waiting_trace().write(tmp_path / "t.parquet")
     first, second = report(trace, command="threads")["threads"]
     assert (first["thread"], first["name"], first["tid"], first["end_s"]) == (1, "thread-1", 2001, 9)

@@ -185,7 +185,7 @@ def test_names_of_every_width_are_read(tmp_path, name):
     assert (code.file, code.name) == ("/a/" + name, name)
 
 
-def test_a_spool_that_is_no_spool_is_refused_by_name(tmp_path):
+def test_a_file_that_is_not_a_spool_is_refused_by_name(tmp_path):
     path = tmp_path / "spool"
     with pytest.raises(SpoolMissing, match="no such file"):
         read(path)
@@ -311,7 +311,7 @@ def test_a_part_file_of_anything_is_never_believed(tmp_path):
     assert times(path) == [[1]]
 
 
-def test_lines_that_nobody_uses_are_no_damage(tmp_path):
+def test_unused_slots_are_not_damage(tmp_path):
     builder = SpoolBuilder().add("tick", **tick(1))
     builder.raw((C["SPOOL_PAD"] | 5 << 16).to_bytes(4, "little") + b"\xaa" * (5 * LINE - 4)).add("tick", **tick(2))
     contents = read(builder.write(tmp_path / "spool"))

@@ -309,11 +309,11 @@ def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
         write_trace(tmp_path / "gone" / "x.parquet", TRACE_ID, [{}])
 
 
-def test_the_header_tells_version_and_trace_id(trace):
+def test_the_header_has_version_and_trace_id(trace):
     assert check_trace(trace) == integrity.TraceHeader("1.5", TRACE_ID)
 
 
-def test_the_frames_of_all_stacks_are_told_without_reading_them(tmp_path):
+def test_the_number_of_frames_is_known_without_reading_the_stacks(tmp_path):
     path, frames = tmp_path / "t.parquet", Lists(np.arange(43, dtype=np.int32), np.array([0, 3, 3, 43], np.int32))
     write_trace(path, TRACE_ID, [{"stack": {"stack": [1, 2, 3], "locations": frames}}] * 2)
     assert integrity.stored_frames(path) == 86

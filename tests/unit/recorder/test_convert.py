@@ -156,7 +156,7 @@ def test_the_module_that_was_mapped_last_owns_the_address(tmp_path):
     assert [row["path"] for row in rows(tables["module"])] == ["/new.so"]
 
 
-def test_processes_tell_start_command_and_end(tmp_path):
+def test_processes_have_start_command_and_end(tmp_path):
     builder = SpoolBuilder().start(1, command=("python", "a b.py", ""), footprint_bytes=12)
     usage = {"user_ns": 5, "system_ns": 6, "peak_rss_bytes": 7, "footprint_bytes": 8}
     builder.add("process_end", 1, t_ns=START_MONO_NS + 900, how=C["END_EXIT"], **usage)
@@ -180,7 +180,7 @@ def test_the_status_of_the_program_is_that_of_its_last_image(tmp_path):
     assert (second.get("end"), second["exit_status"]) == (None, 139)
 
 
-def test_an_exec_that_fails_is_no_end(tmp_path):
+def test_an_exec_that_fails_does_not_end_the_process(tmp_path):
     """Of the process, nor of the thread that tried; what ended before it tried has ended."""
     builder = SpoolBuilder().start(1, pid=50).add("thread_start", thread=3, t_ns=START_MONO_NS + 1, tid=50)
     builder.add("thread_end", thread=4, t_ns=START_MONO_NS + 3, cpu_ns=8)
@@ -288,7 +288,7 @@ def test_losses_of_the_shim_are_rows_with_their_texts(tmp_path):
     assert found == [{"name": loss.name, "severity": loss.severity, "count": 13, "text": loss.text}]
 
 
-def test_settings_tell_what_was_recorded(tmp_path):
+def test_settings_say_what_was_recorded(tmp_path):
     builder = SpoolBuilder(features=C["FEATURE_CPU"] | C["FEATURE_ARGV"]).add("tick", **tick(t_ns=START_MONO_NS + 123))
     values = {row["name"]: row["value"] for row in rows(tables_of(builder, tmp_path)["setting"])}
     expected = {
@@ -363,7 +363,7 @@ def test_a_recording_whose_spool_is_damaged_is_kept(tmp_path):
     shutil.rmtree(folder)
 
 
-def test_recovery_refuses_what_is_no_recording(tmp_path):
+def test_recovery_refuses_a_folder_that_is_not_a_recording(tmp_path):
     with pytest.raises(TraceError, match="contains no spool"):
         recover(tmp_path, None)
     assert default_output(tmp_path / "x.parquet.spool.11") == str(tmp_path / "x.parquet")

@@ -74,7 +74,7 @@ def test_a_block_whose_free_was_not_seen_ends_where_another_is_given_its_place(t
 
 
 @pytest.mark.parametrize("damage", [{"direction": 9}, {"direction": 0}, {"bytes": 1 << 60}])
-def test_calls_that_cannot_be_are_left_out_and_counted(damage: dict[str, int], tmp_path: Path) -> None:
+def test_impossible_calls_are_discarded_and_counted(damage: dict[str, int], tmp_path: Path) -> None:
     builder = call(SpoolBuilder().start(), 7 * MS, C["DEVICE_H2D"], 3_009)
     fields = {"direction": C["DEVICE_H2D"], "bytes": 5, "calls": 1} | damage
     tables = tables_of(builder.add("device_call", t_ns=START_MONO_NS, **fields), tmp_path)
@@ -82,7 +82,7 @@ def test_calls_that_cannot_be_are_left_out_and_counted(damage: dict[str, int], t
     assert damaged(tables) == 1
 
 
-def test_blocks_that_cannot_be_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_impossible_blocks_are_discarded_and_counted(tmp_path: Path) -> None:
     builder = block(block(SpoolBuilder().start(), 10, 0x7000, 9), 20, 0x8000, ALLOCATED, 1 << 60)
     tables = tables_of(block(builder, 30, 0x9000, ALLOCATED, 5), tmp_path)
     assert [row["bytes"] for row in rows(tables["device_alloc"])] == [5]
@@ -93,7 +93,7 @@ Events = list[tuple[int, int]]
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.sampled_from((ALLOCATED, FREED, -1))), max_size=60))
-def test_batches_tell_the_lives_that_one_look_at_all_would(events: Events) -> None:
+def test_batches_give_the_same_lifetimes_as_one_pass(events: Events) -> None:
     """-1 stands for a free that is refused. Computed a second time with a dictionary, event by event."""
     import tempfile
 

@@ -171,7 +171,7 @@ def test_a_mapping_that_is_unmapped_page_by_page_is_converted(tmp_path):
     assert table["lifetime_ns"].tolist() == list(range(1, 50_004))
 
 
-def test_samples_of_two_processes_with_equal_ids_are_told_apart(tmp_path):
+def test_samples_of_two_processes_with_equal_ids_are_distinguished(tmp_path):
     builder = SpoolBuilder().start(1).start(2).alloc(1, 10).alloc(1, 20, process=2)
     builder.free(1, 70, process=2).note(1, process=2, interval_bytes=524_288)
     first, second = alloc_rows(builder, tmp_path)
@@ -199,7 +199,7 @@ def test_damaged_lives_are_read_in_the_one_way_that_makes_sense(tmp_path):
     assert [row["lifetime_ns"] for row in alloc_rows(builder, tmp_path)] == [0, 50, 60, None]
 
 
-def test_sizes_that_cannot_be_are_left_out_and_counted(tmp_path):
+def test_impossible_sizes_are_discarded_and_counted(tmp_path):
     builder = SpoolBuilder().start().alloc(1, size_bytes=2**64 - 5).alloc(2, usable_bytes=2**63)
     builder.alloc(3, interval_bytes=2**64 - 1).alloc(4, usable_bytes=0).alloc(5, usable_bytes=0, interval_bytes=1)
     builder.alloc(6, 1).note(6, interval_bytes=2**63).free(1, 9).free(6, 9)
@@ -275,7 +275,7 @@ def test_a_forked_process_does_not_count_the_collections_of_its_parent_again(tmp
     ]
 
 
-def test_what_the_heap_consists_of_is_kept_as_it_was_told(tmp_path):
+def test_the_parts_of_the_heap_are_kept_as_recorded(tmp_path):
     sizes = {"footprint_bytes": 1_999_993, "python_bytes": 99_991, "mapped_bytes": -1, "reserved_bytes": 1 << 30}
     sizes |= {"arena_bytes": 1 << 20, "pool_bytes": 77_777}
     builder = SpoolBuilder().start().add("heap", t_ns=START_MONO_NS + 4, untouched_pages=5, **sizes)
@@ -292,7 +292,7 @@ def test_what_the_heap_consists_of_is_kept_as_it_was_told(tmp_path):
         (("CPU", "COPY"), 0, ["cpu", "copy"], "0"),
     ],
 )
-def test_settings_tell_how_allocations_and_copies_were_sampled(tmp_path, bits, interval, features, told):
+def test_settings_say_how_allocations_and_copies_were_sampled(tmp_path, bits, interval, features, told):
     header = {"features": sum(C[f"FEATURE_{name}"] for name in bits), "alloc_interval_bytes": interval}
     builder = SpoolBuilder(**header, copy_threshold_bytes=8_209).alloc(1, 1_234)
     values = {row["name"]: row["value"] for row in rows(tables_of(builder, tmp_path)["setting"])}

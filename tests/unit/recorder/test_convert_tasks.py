@@ -41,7 +41,7 @@ def test_a_task_may_stand_for_several(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [{"suspended_ns": -1}, {"end_ns": 1}, {"process": 2**31}, {"task": 2**31}, {"number": -2}]
 )
-def test_suspensions_that_cannot_be_true_are_left_out_and_counted(damage: dict[str, int], tmp_path: Path) -> None:
+def test_impossible_suspensions_are_discarded_and_counted(damage: dict[str, int], tmp_path: Path) -> None:
     builder = SpoolBuilder().start().task(0, 40 * MS, **damage).task(50 * MS, 20 * MS)
     tables = tables_of(builder, tmp_path)
     assert [row["duration_ns"] for row in rows(tables["task"])] == [20 * MS]

@@ -37,7 +37,7 @@ def test_a_wait_with_pauses_spans_more_than_it_lasts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "damage", [{"wait_class": 9}, {"waited_ns": 41 * MS}, {"waited_ns": -1}, {"end_ns": 1}, {"process": 2**31}]
 )
-def test_waits_that_cannot_be_true_are_left_out_and_counted(damage: dict[str, int], tmp_path: Path) -> None:
+def test_impossible_waits_are_discarded_and_counted(damage: dict[str, int], tmp_path: Path) -> None:
     builder = SpoolBuilder().start().wait(0, 40 * MS, **damage).wait(50 * MS, 20 * MS, wait_class=C["WAIT_DISK"])
     tables = tables_of(builder, tmp_path)
     assert [row["class"] for row in rows(tables["wait"])] == ["disk"]

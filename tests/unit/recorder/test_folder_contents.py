@@ -39,7 +39,7 @@ def test_facts_are_read_as_they_were_written(tmp_path: Path) -> None:
         ("host", {"hostname": 5}),
     ],
 )
-def test_facts_that_nobody_wrote_are_replaced_by_neutral_ones(name: str, value: Any, tmp_path: Path) -> None:
+def test_damaged_facts_are_replaced_by_neutral_ones(name: str, value: Any, tmp_path: Path) -> None:
     folder = tmp_path / "x"
     folder.mkdir()
     (folder / FACTS_NAME).write_text(json.dumps(asdict(FACTS) | {name: value}))
@@ -54,7 +54,7 @@ def test_facts_that_are_nested_without_end_are_replaced_by_neutral_ones(tmp_path
 
 
 @pytest.mark.parametrize("pid", ["x", [], 2**70, None, 1.5])
-def test_a_mark_whose_numbers_are_none_is_kept_without_them(pid: Any, tmp_path: Path) -> None:
+def test_a_mark_with_damaged_numbers_is_kept_without_them(pid: Any, tmp_path: Path) -> None:
     lines = [{"what": "mark", "t_ns": 5, "text": "a", "id": pid, "pid": pid}, {"what": "end", "t_ns": 9, "id": pid}]
     path = tmp_path / "marks"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))

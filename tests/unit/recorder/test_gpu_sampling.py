@@ -52,13 +52,13 @@ def test_rows_become_columns(tmp_path: Path) -> None:
         (0, 100, 60, -1, 0, -1, False, True),
     ],
 )
-def test_a_row_that_cannot_be_is_counted_and_left_out(tmp_path: Path, row: tuple[Any, ...]) -> None:
+def test_an_impossible_row_is_discarded_and_counted(tmp_path: Path, row: tuple[Any, ...]) -> None:
     found = rows_of(tmp_path, row, (0, 100, 60, -1, 0, 0, False, True), tail=b"half a row")
     (table,) = found.tables()
     assert (len(table["t_ns"]), found.damaged) == (1, 1)
 
 
-def test_a_whole_device_does_not_count_once_its_processes_are_told(tmp_path: Path) -> None:
+def test_a_whole_device_does_not_count_once_its_processes_are_known(tmp_path: Path) -> None:
     """Device 0 tells utilisation by process in the end; its memory, and device 1, stay whole."""
     whole = [(0, 100, 50, -1, 0, 0, True, True), (0, 0, -1, 77, 0, 0, True, True), (0, 100, 50, -1, 0, 1, True, True)]
     found = rows_of(tmp_path, *whole, (100, 100, 60, -1, 3, 0, False, True))

@@ -33,7 +33,7 @@ def test_durations_are_read(text, nanoseconds):
 
 
 @pytest.mark.parametrize("text", ["", "10", "ms", "-1ms", "10m", "1e3ms", "10 ms ms"])
-def test_what_is_no_duration_is_refused_with_the_forms(text):
+def test_a_text_that_is_not_a_duration_is_refused_with_the_forms(text):
     with pytest.raises(UsageError, match=r"--cpu-interval .* is not a duration\. Write it like 10ms, 1s or 100us\."):
         option_values.interval_ns("--cpu-interval", text)
 
@@ -63,7 +63,7 @@ def test_sizes_are_read(text, size):
 
 
 @pytest.mark.parametrize("text", ["", "MB", "10XB", "-5MB", "0x10", "1,5MB", "9" * 400])
-def test_what_is_no_size_is_refused_with_the_forms(text):
+def test_a_text_that_is_not_a_size_is_refused_with_the_forms(text):
     with pytest.raises(UnitError, match=r".* is not a size\. Write it like 10MB, 512KiB or 1GB, or 65536 \(bytes\)\."):
         parse_size(text)
     with pytest.raises(UsageError, match=r"--memory-threshold .* is not a size"):
@@ -113,7 +113,7 @@ def test_allocation_intervals_are_read(text, interval):
 @pytest.mark.parametrize(
     "text", ["", "-1", "-64KB", "2", "15", "0.6", "1.4", "1B", "0KB", "64QB", "automatic", "2000TB"]
 )
-def test_what_is_no_allocation_interval_is_refused_with_the_forms(text):
+def test_a_text_that_is_not_an_allocation_interval_is_refused_with_the_forms(text):
     with pytest.raises(
         UsageError, match=r"--alloc-interval '.*' is not an interval\. It can be auto, a size .*, 1 .* or 0"
     ):
@@ -170,7 +170,7 @@ def test_commands_are_found_on_path(folder, monkeypatch):
     assert resolve_program(["./tools/tool"], None).argv == ["./tools/tool"]
 
 
-def test_what_cannot_be_run_is_told_from_what_is_not_there(folder):
+def test_a_file_that_cannot_be_run_is_distinguished_from_a_missing_one(folder):
     (folder / "plain.txt").touch()
     (folder / "empty").mkdir()
     (folder / "dangling").symlink_to("nowhere")
@@ -192,7 +192,7 @@ def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
     assert output.output_path(template, 77).name.endswith("-77.parquet")
 
 
-def test_outputs_that_cannot_be_are_sentences(tmp_path):
+def test_impossible_outputs_are_refused_in_a_sentence(tmp_path):
     with pytest.raises(SetupError, match="does not exist"):
         output.output_template(tmp_path / "gone" / "x.parquet")
     with pytest.raises(SetupError, match="not a regular file"):
@@ -297,7 +297,7 @@ def test_chunks_are_allocated_for_real_and_ahead_of_use(tmp_path):
 
 
 @pytest.mark.parametrize("look", range(1, 9))
-def test_a_chunk_that_is_taken_at_any_moment_is_no_failure(tmp_path, monkeypatch, look):
+def test_a_chunk_may_be_taken_at_any_moment(tmp_path, monkeypatch, look):
     """The program takes one whenever the recorder has just looked how many are left."""
     made, looks = make_space(tmp_path), iter(range(1, 1000))
 
@@ -339,7 +339,7 @@ def test_the_limit_on_file_sizes_bounds_the_spool(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
-def test_space_that_cannot_be_had_is_offered_in_part_and_counted(tmp_path, monkeypatch):
+def test_if_space_is_missing_a_part_is_offered_and_the_failure_counted(tmp_path, monkeypatch):
     left = [40]
 
     def fallocate(descriptor, offset, size):

@@ -120,7 +120,7 @@ def test_a_file_that_changed_names_nothing(tmp_path: Path) -> None:
     assert names(resolved(path, [0x2000], loaded_ns=path.stat().st_ctime_ns)) == [(0x2000, 0x2001, "f")]
 
 
-def test_what_is_no_regular_file_is_left_alone(tmp_path: Path) -> None:
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to(tmp_path / "loop")
     (tmp_path / "text").write_text("#!/bin/sh\n")
@@ -135,7 +135,7 @@ def test_what_is_no_regular_file_is_left_alone(tmp_path: Path) -> None:
         assert (names(found), found.unread) == ([], 1), path
 
 
-def test_the_kernels_own_image_is_no_file_and_no_loss() -> None:
+def test_the_kernels_own_image_is_neither_a_file_nor_a_loss() -> None:
     found = read_symbols({1: Image("linux-vdso.so.1", frozenset(), 0)}, {1: np.array([5])}, "/")
     assert (names(found), found.unread, found.changed) == ([], 0, 0)
 

@@ -11,7 +11,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from trace_builder import TraceBuilder
 
 from scalene_trace.analyze.leaks.rule import laplace
 from scalene_trace.analyze.trace import catalogue, queries, traces, views
@@ -19,6 +18,7 @@ from scalene_trace.analyze.trace.catalogue import Definition
 from scalene_trace.analyze.trace.traces import open_traces
 from scalene_trace.cli.analyze import command
 from scalene_trace.formats.errors import TraceDamaged
+from tests.support.trace_builder import TraceBuilder
 
 VIEWS = sorted(queries.paths(queries.VIEWS))
 STATEMENTS = sorted(queries.paths(queries.STATEMENTS))

@@ -25,7 +25,7 @@ def test_it():
 """
 
 
-@pytest.mark.parametrize(("failures", "status", "runs"), [(0, 0, 1), (1, 0, 3), (2, 1, 2), (3, 1, 2)])
+@pytest.mark.parametrize(("failures", "status", "runs"), [(0, 0, 1), (1, 0, 3), (2, 1, 2)])
 def test_a_missed_figure_must_hold_twice(
     failures: int, status: int, runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -64,7 +64,7 @@ def test_each_test_of_two_interpreters_is_collected_by_its_name_too() -> None:
 
 
 def test_behaviour_and_figures_are_all_tests_and_share_none() -> None:
-    folder = "tests/acceptance"
-    behaviour, figures = collected(folder, "-m", "not long and not figures"), collected(folder, "-m", measure.SELECTED)
+    file = "tests/acceptance/test_process_trees.py"
+    behaviour, figures = collected(file, "-m", "not long and not figures"), collected(file, "-m", measure.SELECTED)
     assert behaviour and figures and not behaviour & figures
-    assert behaviour | figures == collected(folder)
+    assert behaviour | figures == collected(file)
