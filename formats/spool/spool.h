@@ -61,6 +61,8 @@
 #define CONTROL_ALLOC_SET 0x4000000000000000
 #define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is the initial one; each process adapts it */
 
+/* The first page of the spool. "control" marks settings that the recorder may change at any time, "recorder" and
+ * "processes" the counters that only that side advances. */
 struct spool_header {
   uint64_t magic;        /* SPOOL_MAGIC */
   uint32_t version;      /* SPOOL_VERSION */
@@ -92,6 +94,7 @@ struct spool_header {
   uint64_t handoffs[SPOOL_HANDOFFS];
 };
 
+/* The first slot of a chunk. The process that takes the chunk fills it. */
 struct chunk_header {
   uint32_t process;       /* 0 = free, else the id of the process that writes here */
   uint32_t cursor;        /* next free slot; may exceed SPOOL_CHUNK_SLOTS when the chunk is full */
@@ -132,7 +135,7 @@ struct thread_entry {
 
 #define PROCESS_WATCHER 2147483647 /* chunk_header.process of the watcher's chunks; no process has this id */
 
-/* head = kind | slots << 16 */
+/* The head of a record is kind | slots << 16, where slots is the length of the record in slots. */
 #define RECORD_PROCESS_START 1
 #define RECORD_PROCESS_END 2
 #define RECORD_THREAD_START 3
@@ -496,7 +499,7 @@ struct record_device_call {
   int64_t end_ns;      /* end of the last call */
   int64_t duration_ns; /* inside the calls, in total; an asynchronous call returns before its copy is done */
   uint64_t stack;
-  uint64_t bytes; /* copied; 0 with DEVICE_SYNC */
+  uint64_t bytes; /* bytes copied; 0 with DEVICE_SYNC */
   uint32_t calls;
   uint16_t direction; /* DEVICE_* */
   uint16_t pad;

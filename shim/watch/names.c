@@ -15,7 +15,7 @@
 #define MOST_CHARACTERS 200
 #define MOST_DIGITS 18
 #define KNOWN 4096
-#define LONG_TAG 16 /* 3.12 on: digits << 3 | sign */
+#define LONG_TAG 16 /* 3.12 and later: number of digits << 3 | sign */
 #define LONG_DIGITS 24
 #define DIGIT_BITS 30
 

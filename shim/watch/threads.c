@@ -84,8 +84,8 @@ static void release(uint32_t index, uint32_t state) {
 }
 
 bool threads_left(const struct watched *thread) {
-  struct thread_entry *place = &thread_table()[thread - watched];
-  return atomic_load(state_of(place)) != ENTRY_LIVE || place->thread != thread->entry.thread;
+  struct thread_entry *table_entry = &thread_table()[thread - watched];
+  return atomic_load(state_of(table_entry)) != ENTRY_LIVE || table_entry->thread != thread->entry.thread;
 }
 
 /* True if the thread's pid is of another pid namespace: here it names another process, or none. */
@@ -147,11 +147,11 @@ static void finish(uint32_t index, const struct thread_entry *entry) {
 }
 
 static void update(uint32_t index, int64_t now_ns) {
-  struct thread_entry *place = &thread_table()[index], entry;
-  uint32_t state = atomic_load_explicit(state_of(place), memory_order_acquire);
-  if (state == ENTRY_LIVE && watched[index].entry.thread == place->thread) return;
-  memcpy(&entry, place, sizeof entry);
-  if (atomic_load(state_of(place)) != state || entry.state != state) return; /* changing: read it next time */
+  struct thread_entry *table_entry = &thread_table()[index], entry;
+  uint32_t state = atomic_load_explicit(state_of(table_entry), memory_order_acquire);
+  if (state == ENTRY_LIVE && watched[index].entry.thread == table_entry->thread) return;
+  memcpy(&entry, table_entry, sizeof entry);
+  if (atomic_load(state_of(table_entry)) != state || entry.state != state) return; /* changing: read it next time */
   if (watched[index].entry.thread && watched[index].entry.thread != entry.thread) forget(&watched[index]);
   if (state == ENTRY_LIVE) begin(index, &entry, now_ns);
   if (state == ENTRY_ENDED) finish(index, &entry);

@@ -22,7 +22,7 @@
 
 #define MAX_CHUNKS 16
 #define NO_FRAME 1        /* not an address of a frame, so the walk fails as torn */
-#define MAX_C_FRAMES 1024 /* nested bytecode loops */
+#define MAX_C_FRAMES 1024 /* nested bytecode loops that are followed, at most */
 #define STATE_BYTES 512   /* upper limit of a thread state's size: the outermost _PyCFrame lies inside */
 #define C_STACK_BYTES ((uintptr_t)1 << 30)
 #define EVAL_FRAME_WORDS 64 /* words of the bytecode loop's C frame that are searched */

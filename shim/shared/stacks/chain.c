@@ -27,7 +27,7 @@ static int64_t instruction_index(const struct stack_target *target, const char *
   const struct python_layout *layout = target->layout;
   if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
   uintptr_t first = code + (uintptr_t)layout->code_bytecode;
-  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned, as it may wrap */
+  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned: garbage may make it wrap */
 }
 
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {

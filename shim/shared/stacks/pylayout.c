@@ -188,7 +188,7 @@ static const struct python_layout layouts[] = {
      .code_mask = ~(uintptr_t)3},
 };
 
-#define STATE_BYTES 320 /* size of what is read of a thread state, at least */
+#define STATE_BYTES 320 /* bytes that are read of a thread state, at least */
 #define FRAME_BYTES 80  /* frame_bytes of 3.14 */
 
 /* Offsets in the table that 3.13 and later publish at the start of _PyRuntime. `at` is the position of a uint64 in the
