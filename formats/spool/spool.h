@@ -1,30 +1,32 @@
-/* The layout of a spool: what the shim writes into shared memory and the recorder reads.
+/* The layout of a spool: the shared memory that the shim writes and the recorder reads.
  *
- * This header is the only description of it. C compiles it; Python hands it to cffi (formats/spool/layout.py), which
- * understands declarations and "#define NAME number" lines. Keep to those two, and to plain C11 types.
+ * This header is the only description of the layout. C compiles it, and Python passes it to cffi
+ * (formats/spool/layout.py), which understands declarations and "#define NAME number" lines. Use only those two, and
+ * plain C11 types.
  *
  * A recording has one spool file, shared by every recorded process:
  *
  *   spool_header | ring: uint32_t chunk[SPOOL_RING] | thread table: thread_entry[SPOOL_THREAD_TABLE] | chunk 0 | ...
  *
- * The recorder allocates chunks ahead of use, so that a full disk never raises a signal in the program, and offers them:
- * ring[n % SPOOL_RING] is the number of the chunk of offer n, and header.offered counts the offers. A process takes the
- * next offer by raising header.taken; when taken == offered the event is lost and counted.
+ * The recorder allocates chunks ahead of use, so that a full disk never raises a signal in the program, and offers
+ * them: ring[n % SPOOL_RING] is the number of the chunk of offer n, and header.offered counts the offers. A process
+ * takes the next offer by incrementing header.taken. If taken == offered, the event is lost and the loss is counted.
  *
- * A chunk belongs to one process. It consists of slots of 64 bytes: one for chunk_header, then records of a whole number
- * of slots each. A writer claims slots by raising chunk.cursor, stores head with kind 0 and the number of slots, fills
- * the rest, and publishes the record by storing head again with its kind (release). A reader goes from slot to slot:
- * head.kind != 0 is a record; kind 0 with slots > 0 is a record that was never finished, whose slots it skips; where all
- * is zero it skips one slot.
+ * A chunk belongs to one process. It consists of slots of 64 bytes: one for chunk_header, then records of a whole
+ * number of slots each. A writer claims slots by advancing chunk.cursor, stores head with kind 0 and the number of
+ * slots, fills the rest, and publishes the record by storing head again with its kind (release). A reader goes from
+ * slot to slot: head.kind != 0 is a record; kind 0 with slots > 0 is a record that was never finished, so the reader
+ * skips its slots; if head is 0, the reader skips one slot.
  *
- * A closed chunk in which every slot belongs to a published record is finished: the recorder copies it into a part
- * file and offers its number again. A writer that was interrupted long before may still hold a pointer to that chunk. It
- * finds the cursor at the end while the chunk is free; when the chunk is in use again, it sees after its claim that the
- * chunk does not belong to its process, and publishes SPOOL_PAD over the slots that it has claimed.
+ * A closed chunk in which every slot belongs to a published record is finished: the recorder copies it into a part file
+ * and offers its number again. A writer that was interrupted before the copy may still hold a pointer to that chunk.
+ * While the chunk is free, this writer finds the cursor at the end. If the chunk is in use again, the writer detects
+ * after its claim that the chunk is no longer its current one, and publishes SPOOL_PAD over the slots that it has
+ * claimed.
  *
  * The thread table lists the live threads for the watcher, a thread of the recorder that observes from outside which
  * threads wait. The watcher writes its records like a process, under the id PROCESS_WATCHER, with one exception: it may
- * change the end of a wait after publishing it, as long as the chunk of that record is open. */
+ * change a wait or task record after publishing it, as long as the chunk of that record is open. */
 #ifndef SCALENE_TRACE_SPOOL_H
 #define SCALENE_TRACE_SPOOL_H
 
@@ -44,21 +46,23 @@
 #define SPOOL_LOSSES 64
 #define SPOOL_HANDOFFS 128
 
-/* header.features: what is recorded. Set by the recorder before the program starts. */
+/* header.features: what is recorded. The recorder sets it before the program starts. */
 #define FEATURE_CPU 1
 #define FEATURE_MEMORY 2
 #define FEATURE_CHILDREN 4     /* follow fork, spawn and exec */
 #define FEATURE_ARGV 8         /* command lines may be stored */
-#define FEATURE_POSIX_ONLY 16  /* do not try perf_event_open (tests, and --cpu-engine posix) */
-#define FEATURE_PLAIN_READS 32 /* behave as where process_vm_readv is refused (tests) */
-#define FEATURE_COPY 64        /* count what memcpy and memmove copy */
-#define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is where each process begins; it adapts from there */
-#define FEATURE_WAIT 256       /* threads enter themselves in the thread table, so that their waits are recorded */
+#define FEATURE_POSIX_ONLY 16  /* do not try perf_event_open (for tests and --cpu-engine posix) */
+#define FEATURE_PLAIN_READS 32 /* behave as if process_vm_readv were refused (for tests) */
+#define FEATURE_COPY 64        /* count the bytes that memcpy and memmove copy */
+#define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is the initial interval; each process adapts it */
+#define FEATURE_WAIT 256       /* threads add themselves to the thread table, so that their waits are recorded */
 
-/* header.alloc_control: one word, so that a process never sees one half of a change. */
+/* header.alloc_control: a single word, so that a process never reads half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
-#define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is where each process begins; it adapts from there */
+#define CONTROL_ALLOC_AUTO 0x2000000000000000 /* the interval is the initial one; each process adapts it */
 
+/* The first page of the spool. "control" marks settings that the recorder may change at any time, "recorder" and
+ * "processes" the counters that only that side advances. */
 struct spool_header {
   uint64_t magic;        /* SPOOL_MAGIC */
   uint32_t version;      /* SPOOL_VERSION */
@@ -67,12 +71,12 @@ struct spool_header {
   uint32_t chunk_count;  /* chunks that fit the mapping: file size = SPOOL_CHUNKS_OFFSET + chunk_count * chunk_bytes */
   int64_t start_mono_ns; /* CLOCK_MONOTONIC at the start of the recording; trace times count from here */
   int64_t start_real_ns; /* CLOCK_REALTIME at the same moment */
-  uint32_t recorder_pid; /* who drains this spool */
+  uint32_t recorder_pid; /* pid of the recorder that drains this spool */
   uint32_t features;     /* FEATURE_* */
-  uint32_t paused;       /* control: 1 = samplers stand still, counters go on. Written at any time */
-  uint32_t ended;        /* control: 1 = the recording is over, processes stop their timers at the next tick */
+  uint32_t paused;       /* control: 1 = samplers are paused, counters continue. Written at any time */
+  uint32_t ended;        /* control: 1 = the recording has ended; processes stop their timers at the next tick */
   uint64_t cpu_interval_ns;        /* control: mean CPU time between two ticks of a thread */
-  uint64_t memory_threshold_bytes; /* control: T of the threshold sampler */
+  uint64_t memory_threshold_bytes; /* control: threshold T of the footprint sampler */
   uint64_t offered;                /* recorder: chunks offered so far */
   uint64_t taken;                  /* processes: chunks taken so far; taken <= offered */
   uint64_t alloc_interval_bytes;   /* mean bytes between two allocation samples at the start; 1 = every one, 0 = none */
@@ -80,56 +84,58 @@ struct spool_header {
   uint32_t processes;              /* process ids handed out so far; ids count from 1 */
   uint32_t threads;                /* thread ids handed out so far, over all processes; ids count from 1 */
   uint32_t table_end;              /* one past the highest entry of the thread table that was ever used */
-  uint32_t table_changes;          /* raised after each change of the thread table: readers read it again */
-  uint32_t chunks_used;            /* recorder: the chunks with lower numbers have been offered at least once */
+  uint32_t table_changes; /* incremented after each change of the thread table, so that the watcher reads it again */
+  uint32_t chunks_used;   /* recorder: the chunks with lower numbers have been offered at least once */
   uint32_t pad;
-  uint64_t alloc_control; /* control: 0 = as it began; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
+  uint64_t alloc_control; /* control: 0 = never changed; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
   uint64_t reserved[11];
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
-  uint64_t handoffs
-      [SPOOL_HANDOFFS]; /* exec handoffs, from pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec */
+  /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */
+  uint64_t handoffs[SPOOL_HANDOFFS];
 };
 
+/* The first slot of a chunk. The process that takes the chunk fills it. */
 struct chunk_header {
   uint32_t process;       /* 0 = free, else the id of the process that writes here */
-  uint32_t cursor;        /* next free slot; may pass SPOOL_CHUNK_SLOTS when the chunk is full */
+  uint32_t cursor;        /* next free slot; may exceed SPOOL_CHUNK_SLOTS when the chunk is full */
   uint32_t closed;        /* 1 = no writer will claim another slot */
-  int32_t pid;            /* of the process, as it sees itself */
-  uint64_t offer;         /* which offer this was: chunks of a process are in time order of their offers */
+  int32_t pid;            /* of the process, in its own pid namespace */
+  uint64_t offer;         /* number of the offer: the chunks of a process, ordered by offer, are in time order */
   int64_t opened_ns;      /* CLOCK_MONOTONIC */
-  uint64_t pid_namespace; /* inode of its /proc/self/ns/pid; 0 = not known */
+  uint64_t pid_namespace; /* inode of its /proc/self/ns/pid; 0 = unknown */
   uint64_t reserved[3];
 };
 
 #define ENTRY_FREE 0
-#define ENTRY_FILLING 1 /* somebody's, not to be read yet */
+#define ENTRY_FILLING 1 /* a thread is filling it: it must not be read yet */
 #define ENTRY_LIVE 2
-#define ENTRY_ENDED                                                                                                    \
-  3 /* the thread is over: end_ns and cpu_end_ns stand. Freed by the watcher, or taken again when full */
+/* The thread has ended; end_ns and cpu_end_ns are valid. The watcher frees the entry; a new thread reuses it if no
+ * entry is free. */
+#define ENTRY_ENDED 3
 
-/* A thread that lives, as the watcher needs to know it. Filled by the thread itself. */
+/* A live thread: what the watcher needs to observe it. The thread fills its own entry. */
 struct thread_entry {
-  uint32_t state;   /* BOARD_* */
+  uint32_t state;   /* ENTRY_* */
   uint32_t process; /* id of its process */
   uint32_t thread;  /* its id */
   int32_t pid;
   int32_t tid;
-  uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python whose stacks can be read */
-  uint64_t runtime;        /* address of _PyRuntime, 0 = not known */
+  uint32_t python_version; /* PY_VERSION_HEX; 0 = no Python whose stacks can be read */
+  uint64_t runtime;        /* address of _PyRuntime; 0 = unknown */
   uint64_t runtime_bytes;
   uint64_t code_type;   /* address of PyCode_Type */
-  uint64_t pthread;     /* pthread_self(): what Python calls the thread's ident */
-  int64_t start_ns;     /* CLOCK_MONOTONIC, when it was put here, and */
-  int64_t cpu_start_ns; /* its CPU clock then */
-  int64_t end_ns;       /* the same at its end */
+  uint64_t pthread;     /* pthread_self(), which Python calls the thread's ident */
+  int64_t start_ns;     /* CLOCK_MONOTONIC when the entry was filled */
+  int64_t cpu_start_ns; /* the thread's CPU clock at that time */
+  int64_t end_ns;       /* CLOCK_MONOTONIC and CPU clock when the thread ended */
   int64_t cpu_end_ns;
-  uint64_t pid_namespace; /* that pid and tid are of, as in chunk_header; 0 = not known */
+  uint64_t pid_namespace; /* the namespace of pid and tid, as in chunk_header; 0 = unknown */
   uint64_t reserved[4];
 };
 
-#define PROCESS_WATCHER 2147483647 /* owner of the watcher's chunks; no process has this id */
+#define PROCESS_WATCHER 2147483647 /* chunk_header.process of the watcher's chunks; no process has this id */
 
-/* head = kind | slots << 16 */
+/* The head of a record is kind | slots << 16, where slots is the length of the record in slots. */
 #define RECORD_PROCESS_START 1
 #define RECORD_PROCESS_END 2
 #define RECORD_THREAD_START 3
@@ -146,7 +152,7 @@ struct thread_entry {
 #define RECORD_COPY 14
 #define RECORD_GC 15
 #define RECORD_HEAP 16
-#define SPOOL_PAD 17 /* not a record: slots that nobody uses */
+#define SPOOL_PAD 17 /* not a record: claimed slots that hold no data */
 #define RECORD_WAIT 18
 #define RECORD_TASK 19
 #define RECORD_DEVICE_CALL 20
@@ -155,39 +161,40 @@ struct thread_entry {
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
 #define CAUSE_EXEC 3  /* a new image in the same process */
-#define CAUSE_SPAWN 4 /* a new process whose first image seen is this one (vfork + exec, posix_spawn) */
+#define CAUSE_SPAWN 4 /* a new process, first seen in this image (vfork + exec, posix_spawn) */
 
-/* A process (an image: exec starts a new one). Payload: exe path, then the command line with NULs. */
+/* The start of a process. Exec starts a new one: a process here is one image. Payload: path of the executable, then the
+ * command line, NUL-separated. */
 struct record_process_start {
   uint32_t head;
   uint32_t thread; /* its main thread */
   int64_t t_ns;    /* CLOCK_MONOTONIC, as every t_ns of the spool */
   int32_t pid;
   int32_t parent_pid;
-  uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = not known */
+  uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = unknown */
   uint32_t cause;          /* CAUSE_* */
-  uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python in this image */
+  uint32_t python_version; /* PY_VERSION_HEX; 0 = no Python in this image */
   uint32_t stacks;         /* 1 = Python stacks can be read */
   uint32_t exe_bytes;
   uint32_t argv_bytes;     /* 0 under --no-argv */
-  int64_t footprint_bytes; /* memory counted at the start: a forked child inherits its parent's */
+  int64_t footprint_bytes; /* memory at the start: a forked child inherits its parent's footprint */
   int64_t python_footprint_bytes;
 };
 
 #define END_EXIT 1  /* exit(), return from main */
 #define END_QUICK 2 /* _exit(), quick_exit() */
-#define END_EXEC 3  /* replaced by another image */
-#define END_NONE 4  /* was not: takes back the END_EXEC before, and that end of the thread */
+#define END_EXEC 3  /* exec replaced the image */
+#define END_NONE 4  /* exec failed: cancels the END_EXEC before it, and the end of the thread that called exec */
 
 struct record_process_end {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  int64_t user_ns; /* getrusage(RUSAGE_SELF), less what the process had used when the image began */
+  int64_t user_ns; /* getrusage(RUSAGE_SELF) minus the usage when the image began */
   int64_t system_ns;
   int64_t peak_rss_bytes;
   uint32_t how;         /* END_* */
-  uint32_t exit_status; /* argument of _exit, where known */
+  uint32_t exit_status; /* argument of _exit, if known; else 0 */
   int64_t footprint_bytes;
   int64_t python_footprint_bytes;
 };
@@ -210,32 +217,35 @@ struct record_thread_end {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  int64_t cpu_ns;  /* CPU time of the thread since its start record, exact; less what it used while paused */
-  int64_t user_ns; /* the kernel's split of it (RUSAGE_THREAD), which may be tick-based */
+  int64_t cpu_ns;  /* exact CPU time of the thread since its start record, without the time that it used while paused */
+  int64_t user_ns; /* user and kernel time as the kernel splits them (RUSAGE_THREAD), which may be tick-based */
   int64_t system_ns;
-  char name[16]; /* as the kernel has it, zero padded */
+  char name[16]; /* the kernel's name of the thread, zero padded */
   uint64_t reserved;
 };
 
 /* tick flags */
 #define TICK_GC 1          /* a garbage collection was running in the thread's interpreter */
-#define TICK_EVAL_FOUND 2  /* the scan met the eval loop on the native stack */
-#define TICK_VECTORCALL 4  /* ... and before it a word in PyObject_Vectorcall or PyObject_Call* */
-#define TICK_TPCALL 8      /* ... or in _PyObject_MakeTpCall */
-#define TICK_PYFRAME 16    /* ... or in code that sets up or clears a Python frame (3.10) */
-#define TICK_TORN 32       /* the frames could not be read consistently: stack 0 */
-#define TICK_SYSTEM 64     /* came from the timer that carries kernel time only (engine perf) */
+#define TICK_EVAL_FOUND 2  /* the scan found the bytecode loop on the native stack */
+#define TICK_VECTORCALL 4  /* before the loop, it found a return address in PyObject_Vectorcall or PyObject_Call* */
+#define TICK_TPCALL 8      /* ... in _PyObject_MakeTpCall */
+#define TICK_PYFRAME 16    /* ... in code that sets up or clears a Python frame (3.10) */
+#define TICK_TORN 32       /* the frames could not be read consistently; stack is 0 */
+#define TICK_SYSTEM 64     /* from the timer that counts kernel time only (engine perf) */
 #define TICK_NO_PYTHON 128 /* the thread has no Python state */
 #define TICK_SYSCALL 256   /* the interrupted instruction follows a syscall instruction */
 #define TICK_PC_SHIFT 12   /* bits 12..14: PC_* of the interrupted instruction */
 
-#define PC_UNKNOWN 0     /* in no image: JIT code, trampolines */
+#define PC_UNKNOWN 0     /* outside of all images: JIT code, trampolines */
 #define PC_EVAL 1        /* in the bytecode loop */
 #define PC_INTERPRETER 2 /* elsewhere in the interpreter */
 #define PC_SUPPORT 3     /* libc, libm, ld.so, vdso, libgcc, libstdc++, a preloaded allocator */
 #define PC_EXTENSION 4   /* any other image */
-#define PC_SHIM 5        /* ours */
+#define PC_SHIM 5        /* the shim */
 
+/* tick.opcodes: [0] = opcode byte at the innermost frame's instruction, [k] = opcode byte k units before it; 255 = not
+ * read. If the instruction pointer lies inside inline caches, the earlier bytes lead to the start of the
+ * instruction. */
 #define TICK_OPCODES 6
 
 struct record_tick {
@@ -245,28 +255,27 @@ struct record_tick {
   uint64_t stack;        /* hash of the innermost node; 0 = no Python stack */
   uint64_t pc;           /* the interrupted instruction */
   uint64_t extension_pc; /* first return address on the native stack in an extension, before the eval loop; 0 = none */
-  int64_t cpu_ns;        /* the thread's CPU clock, less what it used while paused */
+  int64_t cpu_ns;        /* the thread's CPU clock, without the time that it used while paused */
   uint32_t user_ns;      /* weight: user CPU time this tick stands for */
   uint32_t system_ns;    /* weight: kernel CPU time this tick stands for */
-  uint8_t opcodes[TICK_OPCODES]; /* [0] = opcode byte at the innermost frame's instruction, [k] = k units before it.
-                                    255 = not read. An instruction pointer inside inline caches finds its start here */
-  uint16_t flags;                /* TICK_* */
+  uint8_t opcodes[TICK_OPCODES];
+  uint16_t flags; /* TICK_* */
 };
 
-/* A footprint sample: |allocated - freed| since the last one reached the threshold. */
+/* A footprint sample, written when |allocated - freed| since the last one has reached the threshold. */
 struct record_memory {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
   uint64_t stack;
   int64_t net_bytes;               /* allocated - freed since the last sample */
-  int64_t footprint_bytes;         /* allocated - freed since the process began, this sample included */
-  int64_t python_footprint_bytes;  /* the part of it that went through Python's allocators */
-  uint64_t allocated_bytes;        /* allocated since the last sample, gross */
-  uint64_t python_allocated_bytes; /* the part of it that went through Python's allocators */
+  int64_t footprint_bytes;         /* allocated - freed since the process began, including this sample */
+  int64_t python_footprint_bytes;  /* the part of footprint_bytes that went through Python's allocators */
+  uint64_t allocated_bytes;        /* allocated since the last sample, frees not subtracted */
+  uint64_t python_allocated_bytes; /* the part of allocated_bytes that went through Python's allocators */
 };
 
-/* One frame of a stack. hash = mix(parent, code, instruction); records may repeat, equal hash = equal node. */
+/* One frame of a stack. hash = mix(parent, code, instruction), so equal hashes mean equal nodes. Records may repeat. */
 struct record_node {
   uint32_t head;
   uint32_t thread;
@@ -274,18 +283,18 @@ struct record_node {
   uint64_t parent;     /* hash of the calling frame's node; 0 = outermost */
   uint64_t code;       /* hash of a code record */
   int32_t instruction; /* index in 2-byte units into the bytecode */
-  uint32_t truncated;  /* 1 on an outermost node whose callers were beyond the depth limit */
+  uint32_t truncated;  /* 1 = outermost node of a stack whose callers exceeded the depth limit */
   uint64_t reserved[3];
 };
 
-/* A code object, cut into parts of at most one chunk. Payload of the whole: file name, qualified name, line table,
- * bytecode; this part carries part_bytes of it from part_offset on. Strings are in CPython's own width (kind 1:
- * Latin-1, 2: UCS-2, 4: UCS-4). */
+/* A code object, split into parts that fit a chunk. The payload of all parts together is file name, qualified name,
+ * line table and bytecode; this part holds part_bytes of it from part_offset on. Strings have CPython's own width (kind
+ * 1: Latin-1, 2: UCS-2, 4: UCS-4). */
 struct record_code {
   uint32_t head;
   uint32_t thread;
-  uint64_t code;           /* hash over names, first line, line table */
-  uint32_t python_version; /* PY_VERSION_HEX: how to read line table and bytecode */
+  uint64_t code;           /* hash of version, names, first line, line table and length of the bytecode */
+  uint32_t python_version; /* PY_VERSION_HEX, which decides how line table and bytecode are read */
   int32_t first_line;
   uint32_t total_bytes;
   uint32_t part_offset;
@@ -301,14 +310,14 @@ struct record_code {
   uint32_t reserved2;
 };
 
-/* An executable segment of a loaded image. Payload: path. A process inherits its forking parent's modules. */
+/* An executable segment of a loaded image. Payload: path. A forked process inherits its parent's modules. */
 struct record_module {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
   uint64_t start; /* addresses [start, end) */
   uint64_t end;
-  uint64_t bias; /* load address: ELF virtual address = address - bias */
+  uint64_t bias; /* load bias: ELF virtual address = address - bias */
   uint32_t path_bytes;
   uint32_t pc_class; /* PC_INTERPRETER, PC_SUPPORT, PC_EXTENSION or PC_SHIM */
   uint64_t reserved[2];
@@ -316,8 +325,8 @@ struct record_module {
 
 /* ---- allocation samples ---- */
 
-/* alloc.source: the function that gave the block. A block that realloc or mremap resized, in place or not, is a free of
- * the old block and an allocation of the new one. */
+/* alloc.source: the function that returned the block. If realloc or mremap resizes a block, in place or not, that is
+ * recorded as a free of the old block and an allocation of the new one. */
 #define ALLOC_MALLOC 1
 #define ALLOC_CALLOC 2
 #define ALLOC_REALLOC 3
@@ -329,54 +338,54 @@ struct record_module {
 #define ALLOC_PVALLOC 9
 #define ALLOC_MMAP 10
 #define ALLOC_MREMAP 11
-#define ALLOC_MPROTECT 12 /* a reservation that became accessible */
+#define ALLOC_MPROTECT 12 /* a reservation was made accessible */
 #define ALLOC_PYMALLOC 13 /* a block of one of pymalloc's pools */
 #define ALLOC_CHUNK 14    /* a chunk of the interpreter's frame stack */
 
 /* alloc.flags */
-#define ALLOC_PYTHON 1     /* through one of Python's allocators */
-#define ALLOC_MAXIMUM 2    /* the footprint reached a new maximum with it: followed whatever the sampler says */
-#define ALLOC_UNFOLLOWED 4 /* the table of live samples was full: no free record will come */
+#define ALLOC_PYTHON 1     /* allocated through one of Python's allocators */
+#define ALLOC_MAXIMUM 2    /* it raised the footprint to a new maximum, so it is followed even if not sampled */
+#define ALLOC_UNFOLLOWED 4 /* the table of live samples was full: no free record will follow */
 
-/* An allocation that was sampled, or that set a new maximum. A block of `usable` bytes is sampled with the chance
- * 1 - exp(-usable / interval). */
+/* An allocation that was sampled, or that raised the footprint to a new maximum. A block of `usable` bytes is sampled
+ * with probability 1 - exp(-usable / interval). */
 struct record_alloc {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
   uint64_t stack;
-  uint64_t id;             /* of the sample, unique in its process, rising from 1 */
-  uint64_t size_bytes;     /* as requested */
-  uint64_t usable_bytes;   /* as the allocator gave it */
-  uint64_t interval_bytes; /* in force for it; 1 = every allocation is recorded; 0 = not sampled (ALLOC_MAXIMUM) */
-  uint32_t collections;    /* garbage collections so far, of all generations */
+  uint64_t id;             /* of the sample, unique in its process, increasing from 1 */
+  uint64_t size_bytes;     /* requested by the caller */
+  uint64_t usable_bytes;   /* usable size that the allocator reports */
+  uint64_t interval_bytes; /* mean sampling interval; 1 = all allocations are recorded; 0 = not sampled */
+  uint32_t collections;    /* number of garbage collections so far, of all generations */
   uint16_t source;         /* ALLOC_MALLOC ... */
   uint16_t flags;          /* ALLOC_PYTHON ... */
 };
 
-#define FREE_PART 1       /* `bytes` of it were unmapped, the rest lives on */
-#define FREE_FINALIZING 2 /* the interpreter was taking itself apart */
-#define FREE_RESIZED 4    /* by realloc or mremap: the new block is an allocation of its own */
+#define FREE_PART 1       /* `bytes` of the block were unmapped, the rest stays allocated */
+#define FREE_FINALIZING 2 /* the interpreter was finalizing */
+#define FREE_RESIZED 4    /* by realloc or mremap; the new block has its own alloc record */
 
 /* The end of a followed allocation, or of a part of it. */
 struct record_free {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  uint64_t stack; /* who freed it */
-  uint64_t id;    /* of the alloc record in this process; a child does not free its parent's */
-  uint64_t bytes; /* usable bytes that were given back */
-  uint64_t type;  /* hash of a type record, if it was a Python object; 0 = none or not known */
+  uint64_t stack; /* of the thread that freed it */
+  uint64_t id;    /* of the alloc record in this process; a forked child records no frees of its parent's blocks */
+  uint64_t bytes; /* usable bytes that were freed */
+  uint64_t type;  /* hash of a type record, if it was a Python object; 0 = none or unknown */
   uint32_t collections;
   uint32_t flags; /* FREE_* */
   uint64_t reserved;
 };
 
 #define NOTE_TYPE 1    /* `type` is known now */
-#define NOTE_THINNED 2 /* the table was thinned: the sample stands for `interval_bytes` from the start of its life */
-#define NOTE_DROPPED 4 /* ... and this one was left out: its life is not known. No free record will come */
+#define NOTE_THINNED 2 /* the table was thinned: the sample's lifetime counts with `interval_bytes` from its start on */
+#define NOTE_DROPPED 4 /* the thinning dropped this sample: its lifetime is unknown, and no free record will follow */
 
-/* What became known of a followed allocation. */
+/* Information about a followed allocation that became known after its alloc record. */
 struct record_note {
   uint32_t head;
   uint32_t thread;
@@ -388,27 +397,27 @@ struct record_note {
   uint64_t reserved[3];
 };
 
-/* A name: of a Python type (tp_name), or of tasks. Payload: UTF-8. Records may repeat. */
+/* A name of a Python type (tp_name) or of asyncio tasks. Payload: the name in UTF-8. Records may repeat. */
 struct record_type {
   uint32_t head;
   uint32_t thread;
-  uint64_t type; /* hash over the name */
+  uint64_t type; /* hash of the name */
   uint32_t name_bytes;
   uint32_t pad;
   uint64_t reserved[5];
 };
 
-/* A copy sample: memcpy and memmove of the thread have copied this much since its last one. */
+/* A copy sample: `bytes` is what memcpy and memmove have copied in the thread since its last copy sample. */
 struct record_copy {
   uint32_t head;
-  uint32_t thread; /* 0 = what was left over at the end of the process */
+  uint32_t thread; /* 0 = the remaining bytes at the end of the process */
   int64_t t_ns;
   uint64_t stack;
   uint64_t bytes;
   uint64_t reserved[4];
 };
 
-/* Garbage collections so far, written when it is noticed that there were more. */
+/* Garbage collections so far, written after a sample found that the count has risen. */
 struct record_gc {
   uint32_t head;
   uint32_t thread;
@@ -419,26 +428,28 @@ struct record_gc {
   uint64_t reserved;
 };
 
-/* What the process's memory consists of at a moment: now and then, at each new maximum, and at its end. */
+/* The composition of the process's memory at a moment: written at intervals, for a new maximum, and at the process's
+ * end. */
 struct record_heap {
   uint32_t head;
-  uint32_t untouched_pages; /* of 4 KiB, of mapped_bytes: not resident; estimated where there is very much of it */
+  uint32_t untouched_pages; /* non-resident pages (4 KiB) of mapped_bytes; estimated above 256 MiB */
   int64_t t_ns;
   int64_t footprint_bytes; /* usable bytes of all live blocks and mappings */
-  int64_t python_bytes;    /* the part of it that went through Python's allocators */
-  int64_t mapped_bytes;    /* the part of it in anonymous mappings that libraries made */
-  int64_t reserved_bytes;  /* mapped without access or without reserve: not memory, not in the footprint */
+  int64_t python_bytes;    /* the part of footprint_bytes that went through Python's allocators */
+  int64_t mapped_bytes;    /* the part of footprint_bytes in anonymous mappings that libraries made */
+  int64_t reserved_bytes;  /* mapped without access or without reserve: not memory yet, not part of footprint_bytes */
   int64_t arena_bytes;     /* arenas of pymalloc */
-  int64_t pool_bytes;      /* live blocks in them: arena_bytes - pool_bytes is held but not used */
+  int64_t pool_bytes;      /* live blocks in the arenas: arena_bytes - pool_bytes is held but unused */
 };
 
 #define WAIT_SLEEP 1    /* blocked in a system call: a lock, a socket, sleep, poll, a child */
-#define WAIT_DISK 2     /* uninterruptible: a disk, a page */
-#define WAIT_RUNNABLE 3 /* wants the CPU and does not get it */
+#define WAIT_DISK 2     /* uninterruptible: disk I/O, a page fault */
+#define WAIT_RUNNABLE 3 /* ready to run, but without a CPU */
 #define WAIT_GIL 4      /* blocked on a futex of the interpreter: the GIL */
 
-/* A thread that waited, seen from outside. While its chunk is open, end, waited and looks grow.
- * waited_ns <= end_ns - t_ns: the thread may have run for moments in between (a waiter for the GIL wakes every 5 ms). */
+/* A wait of a thread, observed from outside. While its chunk is open, the watcher may still change end_ns, waited_ns
+ * and looks. waited_ns <= end_ns - t_ns: the thread may have run briefly in between (a thread that waits for the GIL
+ * wakes up every 5 ms). */
 struct record_wait {
   uint32_t head;
   uint32_t thread;
@@ -446,73 +457,74 @@ struct record_wait {
   int64_t end_ns;
   int64_t waited_ns;
   uint64_t stack;
-  uint32_t process;    /* of the thread: the chunk is the watcher's */
+  uint32_t process;    /* of the thread: the chunk belongs to the watcher */
   uint16_t wait_class; /* WAIT_* */
   uint16_t pad;
-  int32_t syscall; /* number of the system call when it was met; -1 = none */
-  uint32_t looks;  /* how often the thread was found waiting there */
+  int32_t syscall; /* number of the system call when the wait was first observed; -1 = none */
+  uint32_t looks;  /* number of polls that found the thread in this wait */
   uint64_t reserved;
 };
 
-/* A task of asyncio that was suspended, seen from outside. While its chunk is open, end and suspended grow.
- * suspended_ns >= end_ns - t_ns: where there are more tasks than can be looked at, one stands for several. */
+/* A suspension of an asyncio task, observed from outside. While its chunk is open, end_ns and suspended_ns grow.
+ * suspended_ns >= end_ns - t_ns: if there are more tasks than can be observed, one stands for several. */
 struct record_task {
   uint32_t head;
-  uint32_t thread; /* runs its event loop */
+  uint32_t thread; /* the thread that runs the task's event loop */
   int64_t t_ns;    /* start */
   int64_t end_ns;
   int64_t suspended_ns;
-  uint64_t stack;   /* from the task's coroutine inwards to what is awaited */
-  uint32_t process; /* of the thread: the chunk is the watcher's */
-  uint32_t task;    /* counts the tasks that were met in this recording, from 1 */
-  uint64_t name;    /* hash of a type record: its name up to the number; 0 = not known */
-  int64_t number;   /* at the end of its name; -1 = none */
+  uint64_t stack;   /* from the task's coroutine (outermost) to what it awaits (innermost) */
+  uint32_t process; /* of the thread: the chunk belongs to the watcher */
+  uint32_t task;    /* number of the task in this recording, from 1 */
+  uint64_t name;    /* hash of a type record: the task's name without the number at its end; 0 = unknown */
+  int64_t number;   /* the number at the end of the task's name; -1 = none */
 };
 
 /* ---- GPUs: calls of the CUDA libraries ---- */
 
-/* device_call.direction: host and device are what the call says they are. */
+/* device_call.direction: host (H) and device (D) as the call declares them. */
 #define DEVICE_H2H 1
 #define DEVICE_H2D 2
 #define DEVICE_D2H 3
 #define DEVICE_D2D 4
-#define DEVICE_UNIFIED 5 /* the library finds out by the addresses */
-#define DEVICE_SYNC 6    /* no copy: the thread waited for the device */
+#define DEVICE_UNIFIED 5 /* the library decides by the addresses */
+#define DEVICE_SYNC 6    /* the call copied nothing: the thread waited for the device */
 
-/* Calls that copied, or waited, from one stack in one direction: one, or those of up to 10 ms. */
+/* CUDA calls that copied or waited, from one stack in one direction: a single call, or the sum of those of up to
+ * 10 ms. */
 struct record_device_call {
   uint32_t head;
   uint32_t thread;
-  int64_t t_ns;        /* the first began */
-  int64_t end_ns;      /* the last was over */
-  int64_t duration_ns; /* inside the calls, together; an asynchronous one returns before the copy is done */
+  int64_t t_ns;        /* start of the first call */
+  int64_t end_ns;      /* end of the last call */
+  int64_t duration_ns; /* inside the calls, in total; an asynchronous call returns before its copy is done */
   uint64_t stack;
-  uint64_t bytes; /* copied; 0 with DEVICE_SYNC */
+  uint64_t bytes; /* bytes copied; 0 with DEVICE_SYNC */
   uint32_t calls;
   uint16_t direction; /* DEVICE_* */
   uint16_t pad;
   uint64_t reserved;
 };
 
-#define BLOCK_ALLOCATED 1 /* t_ns: behind the call */
-#define BLOCK_FREED 2     /* t_ns: before the call. No stack */
-#define BLOCK_NOT_FREED 3 /* the thread's last BLOCK_FREED of that address was refused */
+#define BLOCK_ALLOCATED 1 /* t_ns: after the call */
+#define BLOCK_FREED 2     /* t_ns: before the call; stack is 0 */
+#define BLOCK_NOT_FREED 3 /* the library refused the free: cancels the thread's last BLOCK_FREED of that address */
 
-/* device_block.source: which function gave it. */
+/* device_block.source: the functions that returned the block. */
 #define GIVEN_BY_MALLOC 1  /* cudaMalloc, cudaMallocPitch, cuMemAlloc, cuMemAllocPitch */
-#define GIVEN_BY_MANAGED 2 /* cudaMallocManaged, cuMemAllocManaged: lives on the device and the host in turns */
-#define GIVEN_BY_ASYNC 3   /* cudaMallocAsync, cuMemAllocAsync and those of a pool */
+#define GIVEN_BY_MANAGED 2 /* cudaMallocManaged, cuMemAllocManaged: the block migrates between device and host */
+#define GIVEN_BY_ASYNC 3   /* cudaMallocAsync, cuMemAllocAsync and allocations from a pool */
 
-/* A block of device memory came or went. Of one address, records are in order of t_ns. */
+/* A block of device memory was allocated or freed. Records of the same address are ordered by t_ns. */
 struct record_device_block {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
   uint64_t stack;
   uint64_t address;
-  uint64_t bytes;  /* 0 but for BLOCK_ALLOCATED */
+  uint64_t bytes;  /* 0 unless BLOCK_ALLOCATED */
   uint16_t what;   /* BLOCK_* */
-  uint16_t source; /* GIVEN_BY_*; 0 but for BLOCK_ALLOCATED */
+  uint16_t source; /* GIVEN_BY_*; 0 unless BLOCK_ALLOCATED */
   uint32_t pad;
   uint64_t reserved[2];
 };

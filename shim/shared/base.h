@@ -1,7 +1,7 @@
-/* What every file of the shim and of the watcher includes: the compiler's macros, and the rules that all files follow.
+/* The common header of the shim and the watcher: macros for the compiler, and the rules that all files follow.
  *
- * Rules for the code that runs inside the program:
- * - It fails open: when something is missing, the program continues unrecorded and the loss is counted.
+ * Rules of the code that runs inside the program:
+ * - It fails open: if something is missing, the program continues unrecorded and the loss is counted.
  * - From inside malloc or a signal handler, no Python function is called that takes the GIL, allocates or changes
  *   reference counts.
  * - No lock is taken that a signal handler or a forked child could wait for.
@@ -9,8 +9,8 @@
  *
  * The comment of a prototype names the context that the function may run in. "Context: signal": in our signal handler,
  * inside malloc or in a vfork child, so it must be async-signal-safe, allocate nothing and use little stack.
- * "Context: malloc": inside an allocator, so it must neither allocate nor lock. "Context: normal": anywhere else.
- * tests/test_shim_rules.py checks the bodies. Reasons: docs/design/survival.md, docs/design/memory.md. */
+ * "Context: malloc": inside an allocator, so it must neither allocate nor lock. "Context: normal": anywhere else. Tests
+ * check the bodies of the functions against these contexts. Reasons: docs/design/survival.md, docs/design/memory.md. */
 #ifndef SCALENE_TRACE_BASE_H
 #define SCALENE_TRACE_BASE_H
 
@@ -28,7 +28,13 @@
 #include <stdint.h>
 #include <string.h>
 
-/* The shim stands in front of memcpy: its own copies must not count as copies of the program. */
+#if !defined(__x86_64__) || defined(__ILP32__) || !defined(__linux__)
+#error "scalene-trace supports Linux on x86-64 only: it decodes call instructions and reads registers of that processor"
+#endif
+
+/* The shim interposes memcpy, so its own copies would be counted as copies of the program. Copies of a constant size
+ * become inline instructions; for the others, shim_copy copies byte by byte. `volatile` keeps the compiler from turning
+ * its loop into a call of memcpy. */
 static inline void *shim_copy(void *to, const void *from, size_t size) {
   for (size_t i = 0; i < size; i++) ((volatile char *)to)[i] = ((const char *)from)[i];
   return to;
@@ -40,11 +46,11 @@ static inline void *shim_copy(void *to, const void *from, size_t size) {
 #define likely(x) __builtin_expect(!!(x), 1)
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define SLOW_PATH __attribute__((cold, noinline))
-#define APART __attribute__((noinline)) /* so that its caller saves no register */
-#define HOT __attribute__((hot))        /* what every allocation and free runs lies together */
+#define APART __attribute__((noinline)) /* not inlined, so that its caller need not save registers */
+#define HOT __attribute__((hot))        /* code of every allocation and free: the linker places it together */
 #define THREAD_LOCAL __thread
 
-/* Headers put their declarations between `#pragma GCC visibility push(hidden)` and `pop`: without it the compiler would
- * reach variables and functions of other files through the global offset table. */
+/* Headers put their declarations between `#pragma GCC visibility push(hidden)` and `pop`. Without it, the compiler
+ * would access variables and functions of other files through the global offset table. */
 
 #endif

@@ -1,4 +1,4 @@
-/* Clocks in int64 nanoseconds. */
+/* Clocks of the kernel, as int64 nanoseconds. A clock that cannot be read is 0. */
 #include "shared/clock.h"
 
 #include <sys/resource.h>

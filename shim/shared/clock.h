@@ -1,4 +1,4 @@
-/* Clocks. */
+/* Clocks in int64 nanoseconds. All times in the shim, the watcher and the spool are in nanoseconds. */
 #ifndef SCALENE_TRACE_SHARED_CLOCK_H
 #define SCALENE_TRACE_SHARED_CLOCK_H
 
@@ -6,9 +6,11 @@
 
 #pragma GCC visibility push(hidden)
 
-int64_t clock_now_ns(void);        /* CLOCK_MONOTONIC. Context: signal. */
-int64_t clock_thread_cpu_ns(void); /* CPU clock of the calling thread. Context: signal. */
-/* RUSAGE_THREAD in ns. Context: signal. */
+/* Returns CLOCK_MONOTONIC in nanoseconds. Context: signal. */
+int64_t clock_now_ns(void);
+/* Returns the CPU time of the calling thread in nanoseconds. Context: signal. */
+int64_t clock_thread_cpu_ns(void);
+/* Stores the user and kernel time of the calling thread (RUSAGE_THREAD) in nanoseconds. Context: signal. */
 void clock_thread_usage(int64_t *user_ns, int64_t *system_ns);
 
 #pragma GCC visibility pop

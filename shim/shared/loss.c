@@ -1,4 +1,5 @@
-/* What could not be recorded, by name. Counted in the spool's header, or here until there is one. */
+/* Counters of losses. They are in the spool's header, where the recorder reads them even if the process was killed.
+ * Until the spool is open, losses are counted here. */
 #include "shared/loss.h"
 
 #include "formats/spool/spool.h"

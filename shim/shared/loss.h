@@ -1,4 +1,5 @@
-/* Losses: what could not be recorded, counted by name. */
+/* Losses: events that could not be recorded, counted by name, so that the report can say what is missing. The names are
+ * in formats/spool/losses.h. */
 #ifndef SCALENE_TRACE_SHARED_LOSS_H
 #define SCALENE_TRACE_SHARED_LOSS_H
 
@@ -14,7 +15,7 @@ enum loss {
 };
 /* Counts one loss. Context: signal. */
 void loss_add(enum loss loss);
-/* Moves what was counted before the spool was open into it. Context: normal. */
+/* Adds the losses that were counted before the spool was open to the spool's counters. Context: normal. */
 void loss_flush_early(void);
 
 #pragma GCC visibility pop

@@ -1,4 +1,5 @@
-/* Random numbers that need no lock: the state is the caller's (xorshift64*, Vigna 2016). */
+/* Random numbers without a lock: the caller owns the state (xorshift64*, Vigna 2016). libc's generators take locks, so
+ * they cannot be used in a signal handler or an allocator. */
 #include "shared/random.h"
 
 #include "shared/base.h"

@@ -1,8 +1,9 @@
-/* Reading memory that may not be there: process_vm_readv faults into an error, not a signal. The memory is the own
- * process's, or that of another which the watcher looks at.
+/* Reads of memory that may not be mapped. process_vm_readv reports a bad address as an error; a plain read would raise
+ * SIGSEGV in the program. The memory is that of this process or, in the watcher, that of an observed process.
  *
- * For each place that it reads, process_vm_readv looks up and pins a page. process_vm_writev to the own process does that
- * for where it writes alone, and copies from many places like any system call: a quarter of the time for sixteen. */
+ * process_vm_readv looks up and pins a page for each piece that it reads. process_vm_writev to the own process does so
+ * only for the destination, and copies from the sources like any system call: sixteen pieces take a quarter of the
+ * time. */
 #include "shared/saferead.h"
 
 #include <sys/syscall.h>
@@ -16,9 +17,9 @@
 #include "shared/valgrind.h"
 
 static pid_t target;
-static bool own; /* is that this process? */
+static bool own; /* target is this process */
 static bool refused;
-/* process_vm_writev may be used: not under valgrind, as the padding of objects is not initialised. */
+/* process_vm_writev may be used. It is not under valgrind, which would report the uninitialised padding of objects. */
 static bool gathers;
 
 void safe_read_init(void) {
@@ -41,8 +42,8 @@ void safe_read_of(pid_t pid) {
 
 bool safe_read_refused(void) { return refused; }
 
-/* Bytes; < 0: errno says why. A process whose first thread has ended is not there under its number: then it is asked for
- * under the calling thread's. */
+/* Returns the number of bytes read, or < 0 with errno set. After the first thread of the process has ended, the pid no
+ * longer leads to its memory (ESRCH), so the read is repeated with the id of the calling thread. */
 static long read_pieces(const struct iovec *to, const struct iovec *from, unsigned long count) {
   long got = syscall(SYS_process_vm_readv, target, to, 1, from, count, 0);
   if (got < 0 && errno == ESRCH && own) {
@@ -59,7 +60,7 @@ size_t safe_read_some(void *to, const void *from, size_t size) {
   uintptr_t start = (uintptr_t)from;
   size_t first = 4096 - (start & 4095);
   if (first > size) first = size;
-  if (refused) { /* the rest of this page is there */
+  if (refused) { /* a plain read: only the rest of this page is certain to be mapped */
     memcpy(to, from, first);
     return first;
   }
@@ -83,8 +84,9 @@ bool safe_read(void *to, const void *from, size_t size) {
   return got == (long)size;
 }
 
-/* It writes, so it asks who this is: a child of a clone that nobody told us of would write into its parent. Returns bytes;
- * < 0: errno says why. */
+/* Copies the pieces by process_vm_writev into the calling thread's own process. Returns the number of bytes, or < 0
+ * with errno set. It must not use the cached pid: in the child of a clone that the shim did not see, that is the
+ * parent's, and the call would overwrite the parent's memory. */
 static long gather(const struct iovec *to, const struct iovec *from, unsigned long count) {
   return syscall(SYS_process_vm_writev, syscall(SYS_gettid), from, count, to, 1, 0);
 }
@@ -100,7 +102,7 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
   int saved_errno = errno;
   long got = gathers ? gather(&local, work, (unsigned long)count) : -1;
   if (got < 0 && !(gathers && errno == EFAULT))
-    got = read_pieces(&local, work, (unsigned long)count); /* it was refused */
+    got = read_pieces(&local, work, (unsigned long)count); /* refused, not unreadable */
   errno = saved_errno;
   return got == (long)local.iov_len;
 }

@@ -1,4 +1,5 @@
-/* Reading memory that may not be there. */
+/* Reads of memory that may not be mapped, without a fault. Stacks and objects are read at arbitrary moments, so any
+ * pointer in them may be invalid. */
 #ifndef SCALENE_TRACE_SHARED_SAFEREAD_H
 #define SCALENE_TRACE_SHARED_SAFEREAD_H
 
@@ -9,21 +10,24 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Decides how reads are done; must run again in a forked child (the pid is cached). Context: signal. */
+/* Chooses how memory is read. Caches the pid, so a forked child must call it again. Context: signal. */
 void safe_read_init(void);
-/* Reads are of this process from now on. Only for the watcher. Context: normal. */
+/* From now on, all reads are of the process `pid`. Only the watcher calls it. Context: normal. */
 void safe_read_of(pid_t pid);
-/* Copies size bytes; false when any of them is not readable. errno is kept. Context: signal. */
+/* Copies `size` bytes; false = at least one of them is not readable. Preserves errno. Context: signal. */
 bool safe_read(void *to, const void *from, size_t size);
-/* Copies as much as is readable, up to size; returns the count. Context: signal. */
+/* Copies as many bytes as are readable, at most `size`, and returns their number. Preserves errno. Context: signal. */
 size_t safe_read_some(void *to, const void *from, size_t size);
-/* Copies `size` bytes from each of `count` (at most SAFE_READ_MANY) addresses, one behind the other; false when any is
- * not readable. Two system calls, however many they are. Context: signal. */
 #define SAFE_READ_MANY 24
+/* Copies `size` bytes from each of `count` (at most SAFE_READ_MANY) addresses, one after the other; false = at least
+ * one is not readable. `work` has room for `count` entries. Makes two system calls, whatever `count` is, unless
+ * process_vm_writev is refused. Context: signal. */
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
-/* How many pieces of `size` bytes could be read, up to the first that could not. Only for the watcher. Context: normal. */
+/* Reads `count` pieces of `size` bytes and returns how many were read before the first that is not readable. Only the
+ * watcher calls it. Context: normal. */
 int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size);
-/* Are they plain reads, as the kernel refuses others? Context: signal. */
+/* True if process_vm_readv is refused here. All reads are plain then, and a bad address raises SIGSEGV.
+ * Context: signal. */
 bool safe_read_refused(void);
 
 #pragma GCC visibility pop

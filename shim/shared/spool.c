@@ -1,7 +1,9 @@
-/* The spool: a file shared by every recorded process and the recorder. Layout and protocol: formats/spool/spool.h.
+/* The spool: a file that is shared by every recorded process and the recorder. Layout and protocol:
+ * formats/spool/spool.h.
  *
- * Writers are lock-free and re-entrant: a tick may land inside a memory sample's claim. Invariant: every slot below
- * min(cursor, SPOOL_CHUNK_SLOTS) of a chunk was claimed by exactly one claim, or is the unusable tail of the chunk. */
+ * Writers are lock-free and re-entrant, because a tick may interrupt the claim of a memory sample. Invariant: every
+ * slot below min(cursor, SPOOL_CHUNK_SLOTS) of a chunk belongs to exactly one claim, or to the unusable tail of the
+ * chunk. */
 #include "shared/spool.h"
 
 #include <fcntl.h>
@@ -30,8 +32,8 @@ static bool header_is_ours(const struct spool_header *header) {
          header->ring_entries == SPOOL_RING;
 }
 
-/* Under ulimit -v the program's address space is scarce: at most a sixteenth of it. A chunk beyond what is mapped is lost
- * to this process. */
+/* Under ulimit -v the program's address space is scarce, so the mapping takes at most a sixteenth of the limit. This
+ * process cannot use chunks beyond the mapping; an offer of one is lost and counted. */
 static size_t affordable(size_t size) {
   struct rlimit space;
   if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY || size <= space.rlim_cur / 16) return size;
@@ -94,7 +96,8 @@ uint32_t spool_process(void) { return own_process; }
 
 uint64_t spool_pid_namespace(void) { return own_pid_namespace; }
 
-/* Handoffs lie at pid % SPOOL_HANDOFFS or a few places on, when pids that far apart call exec at once. */
+/* A handoff is stored at index pid % SPOOL_HANDOFFS, or up to 7 entries further if processes whose pids share that
+ * index call exec at the same time. */
 #define HANDOFF_PLACES 8
 
 static _Atomic uint64_t *handoff_at(pid_t pid, unsigned place) {
@@ -151,13 +154,15 @@ static struct chunk_header *open_chunk(uint64_t offer) {
   return chunk;
 }
 
-/* Its pages stay in the file and leave this process; a writer that is not done gets them back. */
+/* Closes the chunk and removes its pages from this process's resident set. Their contents stay in the file; a thread
+ * that is still writing into the chunk faults them in again. */
 static void close_chunk(struct chunk_header *chunk) {
   atomic_store((_Atomic uint32_t *)&chunk->closed, 1);
   madvise(chunk, SPOOL_CHUNK_BYTES, MADV_DONTNEED);
 }
 
-/* Puts a fresh chunk in the place of `full`, unless somebody else has already. */
+/* Replaces the current chunk `full` with a new one, unless another thread has already done so. False = no chunk is
+ * available. */
 static SLOW_PATH bool next_chunk(struct chunk_header *full) {
   uint64_t offer;
   if (atomic_load(&current) != full) return true;
@@ -174,8 +179,9 @@ static SLOW_PATH bool next_chunk(struct chunk_header *full) {
 
 static void *slot_at(struct chunk_header *chunk, uint32_t at) { return (char *)chunk + (size_t)at * SPOOL_SLOT_BYTES; }
 
-/* Claims slots of the chunk; NULL when they do not fit, or when the chunk is no longer this process's own. What was
- * claimed and cannot be used is published as nothing, so that the chunk can be finished. */
+/* Claims slots of the chunk. Returns NULL if they do not fit, or if the chunk is no longer the current one: it may
+ * belong to another process by now. Slots that were claimed but cannot be used are published as padding; otherwise the
+ * chunk would never be finished. */
 static void *claim_in(struct chunk_header *chunk, uint32_t slots) {
   _Atomic uint32_t *cursor = (_Atomic uint32_t *)&chunk->cursor;
   if (atomic_load(cursor) >= SPOOL_CHUNK_SLOTS) return NULL;
@@ -205,7 +211,7 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
   atomic_store_explicit((_Atomic uint32_t *)record, kind | slots << 16, memory_order_release);
 }
 
-/* What is written after this goes into another chunk. */
+/* Closes the current chunk, so that the recorder can drain it. Later records go into a new chunk. */
 void spool_finish_chunk(void) {
   struct chunk_header *chunk = atomic_exchange(&current, NULL);
   if (!chunk) return;

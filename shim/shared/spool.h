@@ -1,4 +1,5 @@
-/* Writing into the spool, the shared memory that survives a crash of its writers. formats/spool/spool.h has the layout. */
+/* Writing records into the spool, the shared memory that survives a crash of its writers. formats/spool/spool.h
+ * describes the layout. */
 #ifndef SCALENE_TRACE_SHARED_SPOOL_H
 #define SCALENE_TRACE_SHARED_SPOOL_H
 
@@ -10,26 +11,39 @@
 #pragma GCC visibility push(hidden)
 
 extern struct spool_header *spool; /* null = not recording */
-/* Maps the spool at path. 0 = ok. Context: normal. */
+/* Maps the spool at `path`; 0 = success, -1 = it cannot be opened, is not a spool of this version, or has ended.
+ * Context: normal. */
 int spool_open(const char *path);
+/* Unmaps the spool, so that this process records nothing from now on. No other thread may be using the spool. */
 void spool_close(void);
-/* Takes a new process id or thread id from the header. Context: signal. */
+/* Returns a new process id, unique in the recording, from 1. Context: signal. */
 uint32_t spool_new_process(void);
+/* Returns a new thread id, unique in the recording, from 1. Context: signal. */
 uint32_t spool_new_thread(void);
-/* Forgets the current chunk (it is the parent's) and writes as `process` from now on. Context: signal. */
+/* Stops using the current chunk (in a forked child it is the parent's), and writes as `process` from now on.
+ * Context: signal. */
 void spool_begin_process(uint32_t process);
+/* Returns the process id that this process writes under; 0 = none yet. Context: signal. */
 uint32_t spool_process(void);
+/* Returns the inode of this process's pid namespace; 0 = unknown. Context: signal. */
 uint64_t spool_pid_namespace(void);
-/* Publishes our process id for the image that exec starts in this process; 0 withdraws it. Context: signal. */
+/* Publishes our process id for the image that exec starts in the process `pid`; `process` 0 withdraws it.
+ * Context: signal. */
 void spool_leave_handoff(pid_t pid, uint32_t process);
-/* The process id of the image that this one replaced; 0 = none. Context: normal. */
+/* Returns and removes the process id that the image before exec has published for `pid`; 0 = none. Context: normal. */
 uint32_t spool_take_handoff(pid_t pid);
-/* Claims `slots` slots; null = lost (counted). Fill everything but head, then publish. Context: signal. */
+/* Claims `slots` slots of 64 bytes; null = no chunk is available (counted as a loss). The caller fills everything
+ * except head, then calls spool_publish. Context: signal. */
 void *spool_claim(unsigned slots);
+/* Makes a claimed record visible to the recorder. Context: signal. */
 void spool_publish(void *record, unsigned kind, unsigned slots);
+/* Closes the current chunk, so that the recorder can drain it; the next record goes into a new chunk.
+ * Context: signal. */
 void spool_finish_chunk(void);
-/* May a published record still be changed: is its chunk the one that is being written? Only for the watcher. */
+/* True while a published record may still be changed, that is, while its chunk is the current one. Only the watcher
+ * calls it. Context: normal. */
 bool spool_holds(const void *record);
+/* True between spool_open and the end of the recording. Context: signal. */
 static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
 
 #pragma GCC visibility pop

@@ -1,9 +1,10 @@
-/* Whose waiting time is it?
+/* Divides the waiting time of a thread among its waits.
  *
- * The kernel says exactly how long a thread was neither on the CPU nor waiting for it (schedstat). Looks only divide that
- * time among the stacks and classes that they meet: what passed between two looks that met the same wait is that wait's;
- * between two different ones, half each; and what no look has met stays owed and goes to the next wait that is met. So
- * the sum is exact, and short waits get their share because they are met as often as they deserve. */
+ * From schedstat it follows exactly how long a thread was neither on the CPU nor runnable. Polls only divide that time
+ * among the stacks and classes that they observe. The time between two polls that observed the same wait is charged to
+ * that wait; between two different waits, half to each. Time that no poll has observed is owed, and is charged to the
+ * next wait that is observed. So the sum is exact, and short waits get their share because they are observed in
+ * proportion to their length. */
 #include "watch/threads.h"
 
 #include <sys/syscall.h>
@@ -16,16 +17,16 @@
 #include "watch/reading/proc.h"
 #include "watch/stack.h"
 
-#define LEAST_WAIT_NS 100000      /* shorter ones stay owed */
-#define DELAY_PORTION_NS 20000000 /* delays are given to a stack in portions of this, */
-#define DELAY_SHARE 50            /* or of one part in so many of those so far, if that is more */
-#define LEAST_LEFT_NS 1000000     /* of what a thread leaves behind at its end */
-#define GAP_NS 100000000          /* delays on one stack further apart are two */
-#define LITTLE 4                  /* one wait, if no more than one part in so many was spent on the CPU in between */
-#define BACK_OFF 40               /* the end of a wait is known to one part in so many of its length, or better: */
-#define CROWD 128                 /* with fewer threads than this, looks are more frequent */
-#define LONGEST_NS 2000000000
-#define ATTEMPTS 3
+#define LEAST_WAIT_NS 100000      /* a wait is published when it is known to be at least this long */
+#define DELAY_PORTION_NS 20000000 /* delays are charged to a stack in portions of at least this, */
+#define DELAY_SHARE 50            /* and of at least 1/50 of the thread's delays so far */
+#define LEAST_LEFT_NS 1000000     /* a smaller rest at the end of a thread is discarded */
+#define GAP_NS 100000000          /* delays on one stack that are further apart are separate waits */
+#define LITTLE 4                  /* two polls see one wait if at most 1/4 of the time between them was CPU time */
+#define BACK_OFF 40               /* a wait is polled again after 1/40 of its length, so its end is that exact, */
+#define CROWD 128                 /* and earlier if the process has fewer threads than this */
+#define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
+#define ATTEMPTS 3                /* to read a consistent stack */
 
 /* ---- waits and their records ---- */
 
@@ -54,7 +55,8 @@ static void publish(struct wait *wait) {
   wait->record = record;
 }
 
-/* `waited_ns` more until end_ns. Goes on in a new record where the old one's chunk is closed. */
+/* Adds `waited_ns` that ended at `end_ns`. If the chunk of the wait's record is closed, the wait continues in a new
+ * record. */
 static void wait_add(struct wait *wait, int64_t waited_ns, int64_t end_ns) {
   struct record_wait *facts = &wait->facts;
   if (wait->record && !spool_holds(wait->record)) {
@@ -69,9 +71,10 @@ static void wait_add(struct wait *wait, int64_t waited_ns, int64_t end_ns) {
   if (wait->record || facts->waited_ns >= LEAST_WAIT_NS) publish(wait);
 }
 
-/* ---- the sums ---- */
+/* ---- waiting time and the waits it is charged to ---- */
 
-/* Waiting time that no wait has yet. Negative after a look that had to guess. */
+/* Returns the waiting time that was not charged to a wait yet, in ns. It is negative if too much was charged: see
+ * give_back. */
 static int64_t owed_ns(const struct watched *thread, const struct schedule *now, int64_t t_ns) {
   const struct thread_entry *entry = &thread->entry;
   int64_t run_ns = now->run_ns - entry->cpu_start_ns, delay_ns = now->delay_ns - thread->base_delay_ns;
@@ -84,8 +87,8 @@ static void charge(struct watched *thread, int64_t waited_ns, int64_t end_ns) {
   wait_add(&thread->wait, waited_ns, end_ns);
 }
 
-/* A thread that was woken but did not get the CPU looked like one that waits. Now that it has got it, the kernel says how
- * long that was, and its wait gives it back. */
+/* A thread that was woken but has no CPU yet looks like one that waits. When it gets the CPU, schedstat says how long
+ * that was, and this time is subtracted from its wait again. */
 static void give_back(struct watched *thread, int64_t owed) {
   struct record_wait *facts = &thread->wait.facts;
   int64_t back_ns = -owed < facts->waited_ns ? -owed : facts->waited_ns;
@@ -97,7 +100,8 @@ static void give_back(struct watched *thread, int64_t owed) {
   if (thread->wait.record) publish(&thread->wait);
 }
 
-/* The thread was met on the CPU, or about to be: what it owes since it was last met waiting is that wait's. */
+/* Closes the wait of a thread that was observed running or has ended. The time that is owed is charged to that wait,
+ * but at most the time since the last poll that found it. */
 static void close_wait(struct watched *thread, int64_t owed, int64_t t_ns) {
   int64_t passed_ns = t_ns - thread->wait.facts.end_ns;
   give_back(thread, owed);
@@ -119,7 +123,8 @@ static int64_t delay_owed(const struct watched *thread, const struct schedule *n
   return now->delay_ns - thread->base_delay_ns - thread->delay_charged_ns;
 }
 
-/* A thread on the CPU may move while its stack is read: then the next look does. */
+/* Charges the thread's delay to its current stack. A running thread may change its stack while it is read; then the
+ * next poll tries again. */
 static void observe_delay(struct watched *thread, const struct schedule *now, bool moving, int64_t t_ns) {
   int64_t delay_ns = delay_owed(thread, now);
   if (delay_ns < DELAY_PORTION_NS || delay_ns < thread->delay_charged_ns / DELAY_SHARE) return;
@@ -128,17 +133,17 @@ static void observe_delay(struct watched *thread, const struct schedule *now, bo
   charge_delay(thread, delay_ns, stack, t_ns);
 }
 
-/* ---- what it waits for ---- */
+/* ---- the class of a wait ---- */
 
 static bool in_runtime(const struct thread_entry *entry, uint64_t address) {
   return address - entry->runtime < entry->runtime_bytes;
 }
 
-/* The parent of a vfork waits as if for a disk. */
+/* The parent of a vfork is in state D until the child calls exec or exits, but it does not wait for a disk. */
 static bool starts_child(int32_t number) { return number == SYS_vfork || number == SYS_clone || number == SYS_clone3; }
 
-/* Calls that wait for nothing but a time or another thread or process: no need to ask for the state. */
-static bool is_asleep(int32_t number) {
+/* True for calls that never wait for a disk, so that the thread's state need not be read. */
+static bool never_waits_for_disk(int32_t number) {
   static const int32_t calls[] = {SYS_futex,           SYS_poll,           SYS_ppoll,       SYS_select,
                                   SYS_pselect6,        SYS_epoll_wait,     SYS_epoll_pwait, SYS_nanosleep,
                                   SYS_clock_nanosleep, SYS_rt_sigtimedwait};
@@ -148,18 +153,19 @@ static bool is_asleep(int32_t number) {
   return false;
 }
 
-/* WAIT_*; 0 = it is stopped, which is no waiting. */
+/* Returns WAIT_*, or 0 if the thread is stopped: that is not a wait. */
 static uint32_t class_of(const struct watched *thread, const struct system_call *call) {
   const struct thread_entry *entry = &thread->entry;
   if (call->number == SYS_futex && in_runtime(entry, call->arguments)) return WAIT_GIL;
-  if (is_asleep(call->number)) return WAIT_SLEEP;
+  if (never_waits_for_disk(call->number)) return WAIT_SLEEP;
   char state = proc_state(entry->pid, entry->tid);
   if (state == 'T' || state == 't' || state == 'Z') return 0;
   return state == 'D' && !starts_child(call->number) ? WAIT_DISK : WAIT_SLEEP;
 }
 
-/* ---- looks ---- */
+/* ---- polls ---- */
 
+/* What one poll of a thread has found. */
 struct poll {
   struct schedule schedule;
   int64_t t_ns;
@@ -172,8 +178,8 @@ static bool same_schedule(const struct schedule *a, const struct schedule *b) {
   return a->run_ns == b->run_ns && a->count == b->count;
 }
 
-/* Where the thread waits: consistent, because it was blocked before the walk and has not got the CPU until after it (the
- * count in schedstat rises at that moment, and is never stale). */
+/* Reads where the thread waits. The result is consistent, because the thread was blocked before the walk and did not
+ * get the CPU until after it: otherwise the count in schedstat, which is never stale, would have risen. */
 static enum call_state read_wait(struct watched *thread, struct poll *poll) {
   const struct thread_entry *entry = &thread->entry;
   for (int attempt = 0; attempt < ATTEMPTS; attempt++) {
@@ -221,7 +227,7 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
   charge(thread, owed, poll->t_ns);
 }
 
-/* The longer a wait lasts, and the more threads there are, the more seldom is it looked at. */
+/* Returns when the thread is polled next: the later, the longer its wait has lasted and the more threads there are. */
 static int64_t next_poll(const struct watched *thread, int64_t period_ns) {
   int64_t length_ns = thread->polled_ns - thread->blocked_ns, crowd = thread->process->count;
   int64_t pause_ns = length_ns / BACK_OFF * (crowd < CROWD ? crowd : CROWD) / CROWD;
@@ -229,7 +235,7 @@ static int64_t next_poll(const struct watched *thread, int64_t period_ns) {
   return thread->polled_ns + (pause_ns < LONGEST_NS ? pause_ns : LONGEST_NS);
 }
 
-/* What it waits for now is not known: the wait that it was last met in goes on no longer. */
+/* The kernel has refused a read, so it is unknown what the thread waits for now. Closes its wait. */
 static bool refuse(struct watched *thread) {
   if (thread->condition == CONDITION_BLOCKED) thread->condition = CONDITION_RUNNING;
   thread->wait.facts.wait_class = 0;
@@ -241,11 +247,11 @@ static bool refuse(struct watched *thread) {
   return true;
 }
 
-static bool observe_closely(struct watched *thread, struct poll *poll) {
+static bool observe_changed(struct watched *thread, struct poll *poll) {
   enum call_state state = read_wait(thread, poll);
   if (state == CALL_GONE) return false;
   if (state == CALL_REFUSED) return refuse(thread);
-  if (thread->process->refusals < REFUSED) thread->process->refusals = 0; /* given up meanwhile: for good */
+  if (thread->process->refusals < REFUSED) thread->process->refusals = 0; /* else given up in this poll */
   if (state == CALL_BLOCKED) {
     observed_waiting(thread, poll);
   } else {
@@ -273,12 +279,12 @@ void account_begin(struct watched *thread, int64_t since_ns) {
 bool account_observe(struct watched *thread, int64_t period_ns) {
   struct poll poll = {.stack = 0};
   if (!proc_schedule(thread->schedule_fd, &poll.schedule)) return false;
-  if (!poll.schedule.count) return refuse(thread); /* a kernel that does not count */
+  if (!poll.schedule.count) return refuse(thread); /* this kernel does not count */
   poll.t_ns = clock_now_ns();
   if (thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen)) {
     thread->wait.facts.looks++;
     charge(thread, owed_ns(thread, &poll.schedule, poll.t_ns), poll.t_ns);
-  } else if (!observe_closely(thread, &poll)) {
+  } else if (!observe_changed(thread, &poll)) {
     return false;
   }
   thread->seen = poll.schedule;
@@ -294,7 +300,7 @@ void account_rest(struct watched *thread, int64_t t_ns) {
 
 /* ---- ends ---- */
 
-static void leave_delay(struct watched *thread, int64_t t_ns) {
+static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
   int64_t delay_ns = delay_owed(thread, &thread->seen);
   if (delay_ns >= LEAST_LEFT_NS) charge_delay(thread, delay_ns, thread->stack, t_ns);
 }
@@ -302,10 +308,10 @@ static void leave_delay(struct watched *thread, int64_t t_ns) {
 void account_gone(struct watched *thread, int64_t until_ns) {
   if (thread->condition == CONDITION_BLOCKED && until_ns > thread->polled_ns)
     charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
-  if (thread->condition != CONDITION_NEW) leave_delay(thread, thread->polled_ns);
+  if (thread->condition != CONDITION_NEW) charge_rest_of_delay(thread, thread->polled_ns);
 }
 
-/* What no look has met has no stack. */
+/* Owed time that no poll could attribute becomes a wait without a stack. */
 void account_ended(struct watched *thread) {
   const struct thread_entry *entry = &thread->entry;
   struct schedule end = {entry->cpu_end_ns, thread->seen.delay_ns, 0};
@@ -316,5 +322,5 @@ void account_ended(struct watched *thread) {
     wait_open(&thread->wait, thread, WAIT_SLEEP, 0, entry->end_ns - owed);
     charge(thread, owed, entry->end_ns);
   }
-  if (thread->condition != CONDITION_NEW) leave_delay(thread, entry->end_ns);
+  if (thread->condition != CONDITION_NEW) charge_rest_of_delay(thread, entry->end_ns);
 }

@@ -1,4 +1,6 @@
-/* Where a process keeps its tasks of asyncio: the weak set in asyncio.tasks, and which thread runs which event loop. */
+/* Finds the asyncio tasks of an observed process: the weak set in the module asyncio.tasks, and which thread runs which
+ * event loop. A task is observed only if a thread runs its loop; a forked child, for example, has copies of its
+ * parent's tasks that never run. */
 #include "watch/asyncio.h"
 
 #include "shared/base.h"
@@ -10,17 +12,17 @@
 #include "watch/stack.h"
 #include "watch/threads.h"
 
-#define SEARCH_NS 15000000          /* between two looks whether asyncio was imported; */
-#define SEARCH_SHARE 100            /* they may take one part in so many of one core */
-#define SEARCH_AGAIN_NS 10000000000 /* ... though no module was */
-#define LOOPS_NS 10000000           /* between two searches for the thread of a loop that is not known, and */
-#define LOOPS_THREAD_NS 1000000     /* for each thread */
-#define SETTLED_NS 10000000         /* CPU time in which a forked child has certainly left its parent's loop */
+#define SEARCH_NS 15000000          /* least pause between two searches for asyncio.tasks, */
+#define SEARCH_SHARE 100            /* which may take 1/100 of a core; */
+#define SEARCH_AGAIN_NS 10000000000 /* after this time, search even if the number of modules is the same */
+#define LOOPS_NS 10000000           /* pause between two searches for the thread of an unknown loop, */
+#define LOOPS_THREAD_NS 1000000     /* plus this much for each thread */
+#define SETTLED_NS 10000000         /* CPU time after which a forked child has certainly left its parent's loop */
 #define MODULE_DICT 16
 #define DICT_USED 16
-#define HOLDER_LOOP 16 /* 3.10 and 3.11: what the thread's dict holds */
+#define HOLDER_LOOP 16 /* 3.10 and 3.11: in the _RunningLoopHolder that the thread's dict holds */
 #define HOLDER_PID 24
-#define FIRST_COROUTINE 96 /* a C task's coroutine lies behind the fields of a future */
+#define FIRST_COROUTINE 96 /* the coroutine of a C task follows the fields of a future */
 #define MOST_TASK_BYTES 512
 
 /* ---- the set ---- */
@@ -56,7 +58,7 @@ bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   if (asyncio->tasks) return true;
   int64_t pause_ns = (clock_thread_cpu_ns() - started_ns) * SEARCH_SHARE;
   asyncio->due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
-  asyncio->polled_ns = now_ns; /* what is found next time has come since */
+  asyncio->polled_ns = now_ns; /* tasks that the next search finds are newer than this */
   return false;
 }
 
@@ -68,7 +70,7 @@ static uintptr_t loop_of_holder(struct process *process, uintptr_t holder) {
   if (!holder || !safe_read(bytes, (void *)holder, sizeof bytes)) return 0;
   if (remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE)) != KIND_HOLDER) return holder; /* 3.12 */
   memcpy(&pid, bytes + HOLDER_PID, sizeof pid);
-  return pid == process->pid ? word_at(bytes, HOLDER_LOOP) : 0; /* a forked child has its parent's */
+  return pid == process->pid ? word_at(bytes, HOLDER_LOOP) : 0; /* a forked child has its parent's loop */
 }
 
 static uintptr_t loop_of(struct process *process, uintptr_t state) {
@@ -79,7 +81,7 @@ static uintptr_t loop_of(struct process *process, uintptr_t state) {
   return loop_of_holder(process, remote_find(&process->asyncio.kinds, dict, "__asyncio_running_event_loop__"));
 }
 
-static void know_loop(struct asyncio *asyncio, uintptr_t loop, uint32_t thread) {
+static void store_loop(struct asyncio *asyncio, uintptr_t loop, uint32_t thread) {
   for (uint32_t i = 0; i < LOOPS; i++) {
     if (asyncio->loops[i].loop == loop) {
       asyncio->loops[i].thread = thread;
@@ -89,8 +91,9 @@ static void know_loop(struct asyncio *asyncio, uintptr_t loop, uint32_t thread) 
   asyncio->loops[asyncio->loop_turn++ % LOOPS] = (struct event_loop){loop, thread};
 }
 
-/* A forked child has its parent's loop until Python has taken it away (3.12 on), which takes it a moment of CPU time, but under
- * load a long one on the clock. Nothing blocks meanwhile. */
+/* True if the thread's loop can be trusted. From 3.12 on, a forked child has its parent's loop until Python removes it.
+ * That takes little CPU time, but may take long on a loaded machine. The child does not block before it, so a thread
+ * that has blocked or used SETTLED_NS of CPU time is past that point. */
 static bool is_settled(const struct watched *thread) {
   return thread->condition == CONDITION_BLOCKED || thread->seen.run_ns - thread->entry.cpu_start_ns >= SETTLED_NS;
 }
@@ -99,7 +102,7 @@ static void search_loops(struct process *process, int64_t now_ns) {
   for (struct watched *each = process->threads; each; each = each->next) {
     if (!is_settled(each)) continue;
     uintptr_t state = stack_state(each, now_ns), loop = state ? loop_of(process, state) : 0;
-    if (loop) know_loop(&process->asyncio, loop, each->entry.thread);
+    if (loop) store_loop(&process->asyncio, loop, each->entry.thread);
   }
 }
 
@@ -124,8 +127,9 @@ static bool is_coroutine(struct asyncio *asyncio, uintptr_t object) {
   return kind == KIND_COROUTINE || kind == KIND_GENERATOR;
 }
 
-/* Where C tasks keep their coroutine is in no header, and differs between patch releases: it is found in the first task
- * that has one. What it waits for lies before it, its name behind it. */
+/* The offset of the coroutine in C tasks is in no public header and differs between patch releases, so it is searched
+ * in the first task that has a coroutine. The future that the task waits for precedes the coroutine, the task's name
+ * follows it. */
 int asyncio_coroutine_at(struct process *process, uintptr_t task) {
   struct asyncio *asyncio = &process->asyncio;
   char bytes[MOST_TASK_BYTES];

@@ -1,4 +1,5 @@
-/* Where a process keeps its tasks, and which thread runs which event loop. */
+/* Where an observed process keeps its asyncio tasks, and which thread runs which event loop. Only the watcher's thread
+ * calls these functions. */
 #ifndef SCALENE_TRACE_WATCH_ASYNCIO_H
 #define SCALENE_TRACE_WATCH_ASYNCIO_H
 
@@ -8,35 +9,39 @@
 #pragma GCC visibility push(hidden)
 
 #define LOOPS 16
+/* An event loop object and the thread that runs it. */
 struct event_loop {
   uintptr_t loop;
   uint32_t thread;
 };
+/* What is known about the tasks of one process. */
 struct asyncio {
   struct kinds kinds;
-  uintptr_t modules, module, tasks; /* the dict of modules, asyncio.tasks in it, and its set of tasks; 0 = not found */
-  uintptr_t modules_used;           /* how many modules there were at the last scan */
-  int64_t scanned_ns;
+  uintptr_t modules, module, tasks; /* addresses of sys.modules, asyncio.tasks and its set of tasks; 0 = not found */
+  uintptr_t modules_used;           /* number of modules at the last search */
+  int64_t scanned_ns;               /* when the modules were last searched */
   struct event_loop loops[LOOPS];
-  uint32_t loop_turn;
-  int64_t loops_ns;                                  /* when to search again for a loop's thread */
-  int coroutine_at;                                  /* offset in a task; 0 = not known yet */
-  uint32_t shift;                                    /* one task in 1 << shift is looked at, */
-  double weight;                                     /* and stands for so many */
-  bool sampled, observed;                            /* was shift ever above 0; did the last look meet tasks */
-  uint32_t pass;                                     /* counts looks */
-  uint32_t unread, unread_now, crowded, crowded_now; /* the most of a look so far, and of this one */
-  int64_t polled_ns, due_ns;
-  bool behind; /* the process has run since the last look */
+  uint32_t loop_turn;                                /* the next entry of loops to replace, modulo LOOPS */
+  int64_t loops_ns;                                  /* when to search again for the thread of an unknown loop */
+  int coroutine_at;                                  /* offset of the coroutine in a task; 0 = unknown yet */
+  uint32_t shift;                                    /* one task in 1 << shift is observed, */
+  double weight;                                     /* and stands for this many */
+  bool sampled, observed;                            /* shift was above 0 at some time; the last poll found tasks */
+  uint32_t pass;                                     /* number of polls so far */
+  uint32_t unread, unread_now, crowded, crowded_now; /* losses: the most in one poll so far, and those in this poll */
+  int64_t polled_ns, due_ns;                         /* when the tasks were last polled, and when they are due again */
+  bool behind;                                       /* the process has run since the last poll */
 };
 
 struct process; /* threads.h */
 
-/* Is it known where the process has its tasks? Searched for now and then. */
+/* Returns true if the address of the process's set of tasks is known. Else searches for it, at a limited rate;
+ * `runtime` is the address of _PyRuntime. */
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns);
-/* The thread that runs this event loop; 0 = none is known to. */
+/* Returns the id of the thread that runs this event loop; 0 = unknown, or no thread runs it. */
 uint32_t asyncio_thread(struct process *process, uintptr_t loop, int64_t now_ns);
-/* Where a task has its coroutine; 0 = not known. */
+/* Returns the offset of the coroutine in task objects; 0 = unknown. `task` is the address of a task, in which it is
+ * searched if it is unknown. */
 int asyncio_coroutine_at(struct process *process, uintptr_t task);
 
 #pragma GCC visibility pop

@@ -1,7 +1,9 @@
-/* Where tasks of another process are suspended: from a task's coroutine inwards, from each to what it awaits.
+/* Reads where the tasks of another process are suspended: it begins at the task's coroutine and follows each coroutine
+ * to the object that it awaits.
  *
- * Many tasks are read at once, level by level. A process that has run meanwhile is read twice: a task counts when it is
- * the same both times, for then it was so in between. */
+ * Many tasks are read at once, level by level, to save system calls. If the process has run in the meantime, everything
+ * is read twice. A task counts if both reads gave the same result, because all first reads come before all second ones,
+ * so that it was in this state between them. */
 #include "watch/tasks.h"
 
 #include "shared/base.h"
@@ -17,37 +19,39 @@
 #include "watch/reading/remote.h"
 #include "watch/threads.h"
 
-#define OBJECT_BYTES 208 /* of a generator: with its frame and some of its slots, from 3.11 on */
+#define OBJECT_BYTES 208 /* bytes read of a generator: from 3.11 on, with its frame and some of its value slots */
 #define LEAST_OBJECT_BYTES 152
-#define FRAME_BYTES 424 /* 3.10: of its frame */
+#define FRAME_BYTES 424 /* 3.10: bytes read of a generator's frame */
 #define LEAST_FRAME_BYTES 112
 #define REFERENCE_BYTES 32
 #define REFERENCE_OBJECT 16
 #define TASK_LOOP 16
 #define TASK_BYTES 256
-#define WRAPPED 16
+#define WRAPPED 16 /* offset of the awaitable in a wrapper */
 #define MAX_DEPTH 64
 #define STEPS (AWAITS_BLOCK * MAX_DEPTH)
 #define PLACES 8192
-#define AGAIN 64 /* what was seen before is verified again once in so many times */
+#define AGAIN 64 /* a known stack is verified again at each 64th use */
 #define MAX_SLOTS 65536
 
+/* One frame of a task's stack. */
 struct step {
   struct frame_entry entry;
-  int32_t outer; /* -1 = none */
+  int32_t outer; /* index of the step of the outer frame; -1 = none */
 };
-/* A task on the way from its coroutine inwards. */
+/* The walk of one task, from its coroutine inwards. */
 struct walk {
-  uintptr_t at;      /* the next object; 0 = the end */
-  int32_t last;      /* its innermost step so far; -1 = none */
-  uint64_t identity; /* over addresses: the same twice = it did not move */
-  uint64_t place;    /* over code and instructions: the same place in the program */
+  uintptr_t at;      /* address of the next object; 0 = end of the walk */
+  int32_t last;      /* index of the innermost step so far; -1 = none */
+  uint64_t identity; /* hash of addresses: the same in two reads = the task has not moved */
+  uint64_t place;    /* hash of code and instructions: the same = the same place in the program */
 };
 static struct scratch scratch;
 static struct step steps[STEPS];
 static int32_t step_count;
 static struct walk walks[AWAITS_BLOCK];
 static char objects[AWAITS_BLOCK * OBJECT_BYTES], frames[AWAITS_BLOCK * FRAME_BYTES];
+/* A cache of the stacks of places. */
 static struct {
   uint64_t place, stack;
   uint32_t uses;
@@ -61,7 +65,8 @@ static bool is_310(void) { return target.layout->frame_owner < 0; }
 
 enum generator { SUSPENDED_AT_YIELD, SUSPENDED_IN_AWAIT, NOT_SUSPENDED };
 
-/* 3.10: the instruction after the last is YIELD_FROM. 3.11, 3.12: it is a RESUME that says so. */
+/* True if the generator is suspended in `await` or `yield from`. On 3.10, the next instruction is then YIELD_FROM; on
+ * 3.11 and 3.12 it is RESUME, whose argument says so. */
 static bool awaits_by_bytecode(const char *frame) {
   enum { YIELD_FROM = 72, RESUMED_IN_YIELD_FROM = 2 };
   uintptr_t instruction = word_at(frame, target.layout->frame_instruction) + 2;
@@ -73,7 +78,7 @@ static bool awaits_by_bytecode(const char *frame) {
   return bytes && safe_read(unit, (void *)(bytes + BYTES_DATA + (uintptr_t)(2 * index)), 2) && unit[0] == YIELD_FROM;
 }
 
-/* `state`: of the generator; from 3.13 on it says both. */
+/* `state` is the state field of the generator. From 3.13 on it also says whether the generator is in `await`. */
 static enum generator state_of(int state, const char *frame, enum kind kind) {
   if (target.layout->version >= 0x30d) {
     return state == -1 ? SUSPENDED_IN_AWAIT : state == -2 ? SUSPENDED_AT_YIELD : NOT_SUSPENDED;
@@ -83,7 +88,8 @@ static enum generator state_of(int state, const char *frame, enum kind kind) {
   return awaits_by_bytecode(frame) ? SUSPENDED_IN_AWAIT : SUSPENDED_AT_YIELD;
 }
 
-/* What is on top of the frame's stack: what it awaits. `frame` holds `size` bytes from `address` on. */
+/* Returns the object on top of the frame's value stack, which is what the frame awaits; 0 = none. `frame` holds `size`
+ * bytes from `address` on. */
 static uintptr_t top_of(uintptr_t address, const char *frame, size_t size) {
   const struct python_layout *layout = target.layout;
   int32_t depth = int_at(frame, layout->frame_depth);
@@ -104,7 +110,8 @@ static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {
   return true;
 }
 
-/* One step inwards. An outermost coroutine that is not suspended runs, or has not begun; an inner one has moved. */
+/* Takes one step inwards. If the outermost coroutine is not suspended, the task runs or has not begun. If an inner one
+ * is not suspended, the task has moved during the walk. */
 static void step_in(struct task_observation *observation, struct walk *walk, enum kind kind, int state,
                     uintptr_t address, const char *frame, size_t size) {
   enum generator generator = state_of(state, frame, kind);
@@ -122,9 +129,10 @@ static void step_in(struct task_observation *observation, struct walk *walk, enu
   walk->identity = mixed(walk->identity, walk->at);
 }
 
-/* ---- a level: the next object of each task ---- */
+/* ---- one level: the next object of each task ---- */
 
-static int gather(const struct task_observation *observations, int count, uintptr_t *from) {
+/* Stores the address of the next object of each task (0 = none), and returns the number of those that are not 0. */
+static int next_objects(const struct task_observation *observations, int count, uintptr_t *from) {
   int active = 0;
   for (int i = 0; i < count; i++) {
     from[i] = observations[i].state == TASK_GONE || observations[i].state == TASK_MOVING ? 0 : walks[i].at;
@@ -133,8 +141,8 @@ static int gather(const struct task_observation *observations, int count, uintpt
   return active;
 }
 
-/* At the end of a mapping less can be read. */
-static void read_whole(char *to, const uintptr_t *from, int count, size_t size, size_t least) {
+/* Reads `size` bytes of each object, or only `least` if the object lies at the end of a mapping. */
+static void read_objects(char *to, const uintptr_t *from, int count, size_t size, size_t least) {
   remote_read_each(to, from, count, size);
   for (int i = 0; i < count; i++) {
     char *bytes = to + (size_t)i * size;
@@ -153,12 +161,12 @@ static void step_in_310(struct process *process, struct task_observation *observ
     enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     from[i] = walks[i].at && is_generator(kind) ? word_at(object, target.layout->generator_frame) : 0;
   }
-  read_whole(frames, from, count, FRAME_BYTES, LEAST_FRAME_BYTES);
+  read_objects(frames, from, count, FRAME_BYTES, LEAST_FRAME_BYTES);
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES, *frame = frames + (size_t)i * FRAME_BYTES;
     enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || !is_generator(kind)) continue;
-    int state = from[i] ? (signed char)frame[target.layout->generator_state] : 0; /* without a frame: it is over */
+    int state = from[i] ? (signed char)frame[target.layout->generator_state] : 0; /* without a frame it has ended */
     step_in(&observations[i], &walks[i], kind, state, from[i], frame, FRAME_BYTES);
   }
 }
@@ -175,25 +183,25 @@ static void step_in_all(struct process *process, struct task_observation *observ
   }
 }
 
-/* Everything but generators: through what stands for one, or the end of the way. */
-static void pass_others(struct process *process, struct task_observation *observations, int count) {
+/* Handles the objects that are not generators: the walk continues through wrappers, and ends at all others. */
+static void step_through_others(struct process *process, struct task_observation *observations, int count) {
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
     enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
     if (!walks[i].at || is_generator(kind)) continue;
     walks[i].at = kind == KIND_WRAPPER ? word_at(object, WRAPPED) : 0;
     walks[i].identity = mixed(walks[i].identity, walks[i].at);
-    if (walks[i].last < 0 && kind != KIND_WRAPPER) observations[i].state = TASK_UNREAD; /* a coroutine of native code */
+    if (walks[i].last < 0 && kind != KIND_WRAPPER) observations[i].state = TASK_UNREAD; /* coroutine in native code */
   }
 }
 
 static void walk_in(struct process *process, struct task_observation *observations, int count) {
   uintptr_t from[AWAITS_BLOCK];
   step_count = 0;
-  for (int depth = 0; depth < MAX_DEPTH && gather(observations, count, from); depth++) {
+  for (int depth = 0; depth < MAX_DEPTH && next_objects(observations, count, from); depth++) {
     for (int i = 0; i < count; i++) walks[i].at = from[i];
-    read_whole(objects, from, count, OBJECT_BYTES, is_310() ? WRAPPED + 8 : LEAST_OBJECT_BYTES);
-    pass_others(process, observations, count);
+    read_objects(objects, from, count, OBJECT_BYTES, is_310() ? WRAPPED + 8 : LEAST_OBJECT_BYTES);
+    step_through_others(process, observations, count);
     if (is_310()) {
       step_in_310(process, observations, count);
     } else {
@@ -216,9 +224,9 @@ static void read_references(struct process *process, const uintptr_t *references
   }
 }
 
-/* `bytes`: null where it could not be read. */
-static void know_task(struct process *process, struct task_observation *observation, const char *bytes,
-                      int64_t now_ns) {
+/* Interprets the bytes of a task. They are zero if they could not be read. */
+static void interpret_task(struct process *process, struct task_observation *observation, const char *bytes,
+                           int64_t now_ns) {
   int at = process->asyncio.coroutine_at;
   enum kind kind = remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE));
   if (!observation->task || kind != KIND_TASK || !at) {
@@ -226,7 +234,7 @@ static void know_task(struct process *process, struct task_observation *observat
     return;
   }
   observation->thread = asyncio_thread(process, word_at(bytes, TASK_LOOP), now_ns);
-  if (!observation->thread) return; /* a task of a loop that does not run */
+  if (!observation->thread) return; /* no thread runs the task's loop */
   observation->coroutine = word_at(bytes, at);
   observation->name_object = word_at(bytes, at + 8);
   observation->state = TASK_RUNNING;
@@ -242,7 +250,7 @@ static void read_tasks(struct process *process, struct task_observation *observa
   if (size > TASK_BYTES || count <= 0) return;
   remote_read_each(frames, from, count, size);
   for (int i = 0; i < count; i++) {
-    know_task(process, &observations[i], frames + (size_t)i * size, now_ns);
+    interpret_task(process, &observations[i], frames + (size_t)i * size, now_ns);
     walks[i] = (struct walk){.at = observations[i].coroutine, .last = -1, .place = process->id};
     walks[i].identity = mixed(observations[i].task, observations[i].coroutine);
   }

@@ -1,4 +1,5 @@
-/* Names of tasks: what is before the number at their end is written once, since most differ in that alone. */
+/* Names of tasks. Most names differ only in the number at their end ("Task-1"), so the text before the number is
+ * written to the spool only once, and the number is stored in each record. */
 #include "watch/tasks.h"
 
 #include "formats/spool/spool.h"
@@ -14,11 +15,11 @@
 #define MOST_CHARACTERS 200
 #define MOST_DIGITS 18
 #define KNOWN 4096
-#define LONG_TAG 16 /* 3.12 on: digits << 3 | sign */
+#define LONG_TAG 16 /* 3.12 and later: number of digits << 3 | sign */
 #define LONG_DIGITS 24
 #define DIGIT_BITS 30
 
-static uint64_t known[KNOWN];
+static uint64_t known[KNOWN]; /* hashes of texts that are in the spool */
 
 static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t count) {
   for (size_t at = 0; at < count; at += 8) {
@@ -33,8 +34,8 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t count) {
 
 struct text {
   uint32_t length; /* characters */
-  uint32_t kind;   /* bytes of each */
-  int data;        /* where they begin */
+  uint32_t kind;   /* bytes per character; 0 = not a compact str */
+  int data;        /* offset of the characters */
 };
 
 static struct text text_of(const char *object) {
@@ -61,7 +62,7 @@ static uint32_t character(const char *data, uint32_t kind, uint32_t index) {
   return value;
 }
 
-/* A character beyond what UTF-8 may hold is "?". */
+/* Writes the character as UTF-8 and returns its bytes. A code point that UTF-8 cannot represent becomes "?". */
 static size_t put_utf8(char *to, uint32_t c) {
   if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) c = '?';
   if (c < 0x80) return to[0] = (char)c, 1;
@@ -75,7 +76,8 @@ static size_t put_utf8(char *to, uint32_t c) {
   return 4;
 }
 
-/* How many digits stand at the end; none where they are no number that is written so ("007", or too many). */
+/* Returns the number of digits at the end of the text; 0 if they are not the canonical form of a number ("007") or too
+ * many. */
 static uint32_t digits_at_end(const char *data, uint32_t kind, uint32_t length) {
   uint32_t digits = 0;
   while (digits < length) {
@@ -102,7 +104,7 @@ static void write_prefix(uint64_t hash, const char *text, size_t bytes) {
   known[hash % KNOWN] = hash;
 }
 
-static struct task_name named(const char *data, uint32_t kind, uint32_t length) {
+static struct task_name split_name(const char *data, uint32_t kind, uint32_t length) {
   char text[4 * MOST_CHARACTERS];
   size_t bytes = 0;
   struct task_name name = {.number = -1};
@@ -116,10 +118,10 @@ static struct task_name named(const char *data, uint32_t kind, uint32_t length) 
   return name;
 }
 
-/* 3.13: the name of a task that nobody has named or asked is a number yet. */
-static struct task_name numbered(const char *object) {
+/* 3.13 stores an automatic name as an int until it is first asked for. */
+static struct task_name automatic_name(const char *object) {
   static const char prefix[] = "Task-";
-  struct task_name name = named(prefix, 1, sizeof prefix - 1);
+  struct task_name name = split_name(prefix, 1, sizeof prefix - 1);
   uint64_t digits = word_at(object, LONG_TAG) >> 3, value = word_at(object, LONG_DIGITS);
   uint64_t low = value & 0xffffffff, high = digits > 1 ? value >> 32 : 0;
   name.number = digits <= 2 ? (int64_t)(low | high << DIGIT_BITS) : -1;
@@ -131,12 +133,12 @@ bool names_read(struct process *process, uintptr_t object, struct task_name *out
   *out = (struct task_name){0, -1};
   if (!object || !safe_read(head, (void *)object, sizeof head)) return false;
   enum kind kind = remote_kind(&process->asyncio.kinds, word_at(head, OBJECT_TYPE));
-  if (kind == KIND_INT) *out = numbered(head);
+  if (kind == KIND_INT) *out = automatic_name(head);
   if (kind == KIND_INT) return true;
   struct text text = text_of(head);
   size_t bytes = (size_t)text.length * text.kind;
   if (kind != KIND_STR || (text.kind != 1 && text.kind != 2 && text.kind != 4)) return false;
   if (!safe_read(data, (void *)(object + (uintptr_t)text.data), bytes ? bytes : 1)) return false;
-  *out = named(data, text.kind, text.length);
+  *out = split_name(data, text.kind, text.length);
   return true;
 }

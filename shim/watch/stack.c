@@ -1,7 +1,8 @@
-/* The Python stack of a thread of another process.
+/* Reads the Python stack of a thread of another process.
  *
- * Nothing there is trusted: every address may be garbage by the time it is read. Reads are safe reads of that process,
- * loops are bounded, and a stack counts only when each of its frames leads to a code object (chain.c). */
+ * The other process may run at the same time, so every address may be invalid by the time it is read. Therefore all
+ * reads are safe reads, loops are bounded, and a stack counts only if each of its frames leads to a code object
+ * (chain.c). */
 #include "watch/stack.h"
 
 #include "formats/spool/spool.h"
@@ -19,11 +20,11 @@
 
 #define MAX_INTERPRETERS 64
 #define MAX_STATES 16384
-#define STATE_BYTES 320   /* of a PyThreadState */
-#define CHUNK_BYTES 16384 /* of the newest chunk of the frame stack */
-#define FRAME_ROOM 128
-#define SEARCH_NS 5000000 /* between two searches of one process */
-#define MAX_TRIES 64
+#define STATE_BYTES 320   /* bytes read of a PyThreadState */
+#define CHUNK_BYTES 16384 /* bytes read of the newest chunk of the frame stack, at most */
+#define FRAME_ROOM 128    /* upper limit of frame_bytes */
+#define SEARCH_NS 5000000 /* pause between two searches of one process */
+#define MAX_TRIES 64      /* a search is made at attempts 1, 2, 4, ... 64, then at each 64th */
 
 static struct scratch scratch;
 static struct {
@@ -32,9 +33,9 @@ static struct {
   char data[CHUNK_BYTES];
 } chunk;
 
-/* ---- which interpreter ---- */
+/* ---- the interpreter ---- */
 
-static void know_layout(struct watched *thread) {
+static void choose_layout(struct watched *thread) {
   struct process *process = thread->process;
   const struct thread_entry *entry = &thread->entry;
   char runtime[RUNTIME_BYTES];
@@ -51,13 +52,13 @@ static void know_layout(struct watched *thread) {
 bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process->pid);
-  if (!process->layout_known) know_layout(thread);
+  if (!process->layout_known) choose_layout(thread);
   target = (struct stack_target){process->layout, thread->entry.code_type, process->id, thread->entry.python_version,
                                  thread->entry.thread};
   return target.layout != NULL;
 }
 
-/* ---- which thread state ---- */
+/* ---- the thread state ---- */
 
 static uint32_t count_missing(const struct process *process) {
   uint32_t missing = 0;
@@ -65,7 +66,7 @@ static uint32_t count_missing(const struct process *process) {
   return missing;
 }
 
-/* How many threads without a state got this one. */
+/* Gives the state to the threads with this ident that have none, and returns their number. */
 static uint32_t give_state(struct process *process, uintptr_t state, uint64_t ident) {
   uint32_t given = 0;
   for (struct watched *each = process->threads; each; each = each->next) {
@@ -76,7 +77,8 @@ static uint32_t give_state(struct process *process, uintptr_t state, uint64_t id
   return given;
 }
 
-/* New states stand in front: the search ends with the last thread that misses one. */
+/* The list begins with the newest states, so the search can end as soon as no thread lacks one. Returns the number that
+ * still do. */
 static uint32_t search_interpreter(struct process *process, uintptr_t interpreter, uint32_t missing) {
   const struct python_layout *layout = process->layout;
   char state[STATE_BYTES];
@@ -98,7 +100,8 @@ static void search_states(struct process *process, uintptr_t runtime) {
   }
 }
 
-/* Threads without a state (of native libraries) are searched for less and less often. */
+/* Threads of native libraries never get a state, so searches for the state of a thread become less and less
+ * frequent. */
 static bool find_state(struct watched *thread, int64_t now_ns) {
   struct process *process = thread->process;
   uint32_t tries = ++thread->state_tries;
@@ -124,7 +127,7 @@ static const char *frame_at(uintptr_t address) {
   return safe_read(scratch.copy, (void *)address, (size_t)target.layout->frame_bytes) ? scratch.copy : NULL;
 }
 
-/* Up to the innermost frame, which is the last in it. */
+/* Copies the newest chunk of the frame stack with one read, up to the innermost frame, which is the last one in it. */
 static void read_chunk(const char *state, uintptr_t frame) {
   chunk.bytes = 0;
   if (target.layout->tstate_chunk < 0) return;
@@ -153,7 +156,7 @@ static bool collect(uintptr_t address, bool *truncated) {
   return true;
 }
 
-/* false = it is not this thread's any more. */
+/* Reads the thread state. False = it no longer belongs to this thread, so it is searched for again. */
 static bool read_state(struct watched *thread, char *state) {
   if (safe_read(state, (void *)thread->state, STATE_BYTES) &&
       word_at(state, target.layout->tstate_thread) == thread->entry.pthread)

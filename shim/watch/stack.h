@@ -1,4 +1,4 @@
-/* The Python stack of a thread of another process. */
+/* The Python stack of a thread of another process. Only the watcher's thread calls these functions. */
 #ifndef SCALENE_TRACE_WATCH_STACK_H
 #define SCALENE_TRACE_WATCH_STACK_H
 
@@ -8,12 +8,14 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Hash of its innermost node, 0 = none; false = torn. The caller sees to it that the thread does not run meanwhile;
- * `moving`: it may, so the innermost frame must be the same before and after. */
+/* Reads the thread's stack, writes its new nodes to the spool, and stores the hash of the innermost one (0 = no stack).
+ * False = torn. The caller must verify that the thread did not run in the meantime. `moving`: it may run, so the
+ * innermost frame must be the same before and after the read. */
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash);
-/* Everything that is read from here on is of the thread's process. false = nothing of its Python is known. */
+/* From now on, all reads are of the thread's process. False = its Python cannot be read. */
 bool stack_aim(struct watched *thread);
-/* Its PyThreadState, searched for where it is not known yet; 0 = there is none. */
+/* Returns the address of the thread's PyThreadState, and searches for it if it is unknown; 0 = not found. `now_ns`
+ * limits how often it searches. */
 uintptr_t stack_state(struct watched *thread, int64_t now_ns);
 
 #pragma GCC visibility pop

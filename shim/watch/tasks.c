@@ -1,8 +1,9 @@
-/* How long tasks of asyncio are suspended, and where.
+/* Measures how long asyncio tasks are suspended, and where.
  *
- * A look at a process meets all of its tasks, or a part of them that stands for all. What passed between two looks that met
- * a task at the same place is that place's; between two different ones, half each; a task that came or went between two
- * looks has half of that time. So the sums are right on average, however seldom the looks are. */
+ * A poll of a process observes all of its tasks, or a sample that stands for all. The time between two polls that
+ * observed a task at the same place is charged to that place; between two different places, half to each. A task that
+ * appeared or disappeared between two polls gets half of the time between them. So the sums are right on average,
+ * however rare the polls are. */
 #include "watch/tasks.h"
 
 #include "formats/spool/spool.h"
@@ -21,18 +22,18 @@
 
 #define LEAST_PAUSE_NS 20000000
 #define MOST_PAUSE_NS 5000000000
-#define COST_SHARE 400       /* a look may take one part in so many of one core */
-#define ROWS_FREE 4096       /* records that may be written at once, and */
-#define ROW_PAUSE_NS 5000000 /* in the long run: one in this time */
-#define MOST_OBSERVED 1024   /* tasks of a process: with more of them, one stands for several */
-#define MOST_TABLE 4194304   /* slots of the set */
-#define FOLLOWED 32768       /* tasks of all processes */
+#define COST_SHARE 400       /* polls may take 1/400 of a core */
+#define ROWS_FREE 4096       /* this many records may be written at once, */
+#define ROW_PAUSE_NS 5000000 /* and one per 5 ms in the long run */
+#define MOST_OBSERVED 1024   /* of a process's tasks: if there are more, one stands for several */
+#define MOST_TABLE 4194304   /* slots of the set of tasks */
+#define FOLLOWED 32768       /* tasks that can be followed, over all processes */
 #define BUCKETS 16384
-#define PUBLISH_LEAST_NS 100000000 /* a record is brought up to date after so long, and one part in so many */
-#define PUBLISH_SHARE 8            /* of the whole suspension; */
-#define RENEW_LEAST_NS 500000000   /* where that takes a new one, more seldom */
+#define PUBLISH_LEAST_NS 100000000 /* a record is updated after this time, and after 1/8 of the suspension's length; */
+#define PUBLISH_SHARE 8
+#define RENEW_LEAST_NS 500000000 /* if that needs a new record, after this time, and after 1/2 of the length */
 #define RENEW_SHARE 2
-#define REST_SHARE 20
+#define REST_SHARE 20 /* a resting process is handled again after 1/20 of its rest */
 #define SLOT_BYTES 16
 #define SET_BYTES 48
 #define SET_USED 24
@@ -40,15 +41,15 @@
 #define SET_TABLE 40
 #define NONE UINT32_MAX
 
-/* A task that is followed. Invariant: facts.suspended_ns is what its record has, or will have, of the time up to
- * seen_ns. */
+/* A task that is followed. Invariant: facts.suspended_ns is the suspended time up to seen_ns that is in its record, or
+ * will be. */
 struct task {
   uintptr_t address, coroutine;
   uint64_t name_check;
   struct record_task facts;
-  struct record_task *record;             /* where it is published; null = not yet */
-  int64_t seen_ns;                        /* when it was last met */
-  int64_t since_ns;                       /* since when it is suspended there */
+  struct record_task *record;             /* its published record; null = not published yet */
+  int64_t seen_ns;                        /* up to when it is accounted for */
+  int64_t since_ns;                       /* since when it has been suspended at this place */
   int64_t published_ns, published_end_ns; /* suspended_ns and end_ns as published */
   uint32_t id, pass, next;
   bool suspended;
@@ -56,7 +57,7 @@ struct task {
 static struct task tasks[FOLLOWED];
 static uint32_t buckets[BUCKETS], free_list = NONE, task_end, last_id;
 static bool prepared;
-static int64_t rows_until_ns; /* up to when the records so far have used what they may */
+static int64_t rows_until_ns; /* end of the time whose allowance of records is used up */
 static uintptr_t references[MOST_OBSERVED];
 static struct task_observation observations[AWAITS_BLOCK];
 
@@ -110,7 +111,7 @@ static void count_row(int64_t now_ns) {
 
 static void publish(struct task *task) {
   struct record_task *record = task->record, *facts = &task->facts;
-  if (record && !spool_holds(record)) { /* its chunk is closed: what has come since goes into a new one */
+  if (record && !spool_holds(record)) { /* its chunk is closed: the rest goes into a new record */
     facts->t_ns = task->published_end_ns;
     facts->suspended_ns -= task->published_ns;
     record = task->record = NULL;
@@ -129,7 +130,7 @@ static void publish(struct task *task) {
   task->published_end_ns = facts->end_ns;
 }
 
-/* So that little is lost should the recorder be killed. */
+/* True if the task's record should be updated, so that a killed recorder loses little. */
 static bool is_due(const struct task *task, int64_t now_ns) {
   int64_t passed_ns = now_ns - task->published_end_ns, length_ns = now_ns - task->since_ns;
   if (task->record && spool_holds(task->record))
@@ -137,7 +138,8 @@ static bool is_due(const struct task *task, int64_t now_ns) {
   return passed_ns >= RENEW_LEAST_NS && passed_ns >= length_ns / RENEW_SHARE && rows_until_ns < now_ns;
 }
 
-/* `weight`: for how many tasks it stands. */
+/* Adds the time from `from_ns` to `until_ns` if the task is suspended. `weight`: the number of tasks that it stands
+ * for. */
 static void suspended_until(struct task *task, int64_t from_ns, int64_t until_ns, double weight) {
   if (!task->suspended || until_ns <= from_ns) return;
   task->facts.suspended_ns += (int64_t)((double)(until_ns - from_ns) * weight);
@@ -159,7 +161,7 @@ static void close_at(struct task *task, int64_t t_ns, double weight) {
   if (task->suspended) publish(task);
 }
 
-/* ---- looks ---- */
+/* ---- observations ---- */
 
 static bool is_same(const struct task *task, const struct task_observation *observation) {
   return task->suspended == (observation->state == TASK_SUSPENDED) && task->facts.stack == observation->stack;
@@ -174,13 +176,14 @@ static void name_task(struct process *process, struct task *task, const struct t
   task->facts.number = name.number;
 }
 
-/* An address that another task has now, by its coroutine or its name: the one before is gone. */
+/* True if another task has taken the address of this one, which is recognized by the coroutine or the name. */
 static bool is_another(const struct task *task, const struct task_observation *observation) {
   if (task->coroutine != observation->coroutine) return true;
   return observation->state == TASK_SUSPENDED && task->name_check && task->name_check != observation->name_check;
 }
 
-/* The same name in another object: 3.13 makes a text of a number when it is asked. */
+/* True if only the name's object has changed, not the name: 3.13 replaces an automatic name's int by a str when it is
+ * first asked for. */
 static bool is_renamed(struct process *process, struct task *task, const struct task_observation *observation) {
   struct task_name name;
   if (task->coroutine != observation->coroutine || !names_read(process, observation->name_object, &name)) return false;
@@ -207,13 +210,13 @@ static void update_task(struct task *task, const struct task_observation *observ
   if (task->suspended && is_due(task, now_ns)) publish(task);
 }
 
-/* `before_ns`: since when a task that is new has been there, as far as is known. */
+/* `before_ns`: the time from which on a new task is accounted for. */
 static void observe_task(struct process *process, const struct task_observation *observation, int64_t before_ns,
                          int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
   forget_if_another(process, observation, now_ns);
   struct task *task = find_task(process->id, observation);
-  bool moves = observation->state == TASK_MOVING; /* the next look says what it is at */
+  bool moves = observation->state == TASK_MOVING; /* the next poll finds its place */
   if (!task && moves) return;
   if (!task && (task = new_task(process->id, observation))) {
     task->coroutine = observation->coroutine;
@@ -227,7 +230,7 @@ static void observe_task(struct process *process, const struct task_observation 
   update_task(task, observation, asyncio->weight, now_ns);
 }
 
-/* Tasks of the process that this look has not met. */
+/* Closes the accounts of the process's tasks that this poll has not observed. */
 static void sweep(struct process *process, int64_t now_ns) {
   for (uint32_t i = 0; i < task_end; i++) {
     struct task *task = &tasks[i];
@@ -247,13 +250,15 @@ static void observe_block(struct process *process, int from, int count, int64_t 
   }
 }
 
-/* ---- which of the tasks are looked at ---- */
+/* ---- which of the tasks are observed ---- */
 
+/* True for one reference in 1 << shift. It depends only on the address, so the same tasks are chosen at each poll. */
 static bool is_chosen(uintptr_t reference, uint32_t shift) {
   return (dictionary_node_hash(1, reference, 1) & ((1u << shift) - 1)) == 0;
 }
 
-/* How many references of the set's table were chosen; -1 = it cannot be read, more than MOST_OBSERVED = too many. */
+/* Chooses references of the set's table and returns their number; -1 = it cannot be read, MOST_OBSERVED + 1 = too
+ * many. */
 static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
   static char block[1024 * SLOT_BYTES];
   int chosen = 0;
@@ -270,7 +275,8 @@ static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
   return chosen;
 }
 
-/* The tasks to look at, and for how many each stands. < 0 = it is no set (any more). */
+/* Chooses the tasks to observe, and sets the number of tasks that each stands for. Returns how many were chosen;
+ * -1 = the object cannot be read or is not a set any more. */
 static int choose_tasks(struct process *process) {
   struct asyncio *asyncio = &process->asyncio;
   char set[SET_BYTES];
@@ -287,9 +293,9 @@ static int choose_tasks(struct process *process) {
   return chosen > MOST_OBSERVED ? -1 : chosen;
 }
 
-/* ---- a look at a process ---- */
+/* ---- a poll of a process ---- */
 
-/* Cost and records keep within their budgets. */
+/* Returns the pause before the next poll that keeps CPU time and records within their budgets. */
 static int64_t next_pause(int64_t now_ns, int64_t cost_ns) {
   int64_t pause_ns = cost_ns * COST_SHARE;
   if (rows_until_ns - now_ns > pause_ns) pause_ns = rows_until_ns - now_ns;
@@ -297,7 +303,7 @@ static int64_t next_pause(int64_t now_ns, int64_t cost_ns) {
   return pause_ns > LEAST_PAUSE_NS ? pause_ns : LEAST_PAUSE_NS;
 }
 
-/* Counts as lost the most that were so at once. */
+/* Raises the count of the loss to the largest number in one poll. */
 static void count_most(uint32_t *most, uint32_t now, enum loss loss) {
   for (; *most < now; (*most)++) loss_add(loss);
 }
@@ -344,7 +350,8 @@ static void rest(struct process *process, int64_t now_ns) {
   asyncio->due_ns = now_ns + LEAST_PAUSE_NS + (now_ns - process->idle_ns) / REST_SHARE;
 }
 
-/* The first look after the process has run finds how it rests now. */
+/* If the process has run since the last poll, it must be polled once even if it rests now; after that, the tasks'
+ * suspensions are only extended. */
 void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all) {
   struct asyncio *asyncio = &process->asyncio;
   bool is_due = all || now_ns >= asyncio->due_ns;
@@ -363,7 +370,7 @@ void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all) {
   }
 }
 
-/* Of what has passed since the last look half is theirs, unless nothing has run. */
+/* The tasks get half of the time since the last poll, or all of it up to quiet_ns if the process has not run. */
 void tasks_end(struct process *process, int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
   if (!asyncio->observed) return;

@@ -1,4 +1,5 @@
-/* Tasks of asyncio: where they are suspended, their names, and for how long. */
+/* asyncio tasks: where they are suspended, for how long, and their names. Only the watcher's thread calls these
+ * functions. */
 #ifndef SCALENE_TRACE_WATCH_TASKS_H
 #define SCALENE_TRACE_WATCH_TASKS_H
 
@@ -9,44 +10,47 @@
 
 /* ---- awaits.c: where tasks are suspended ---- */
 
-#define AWAITS_BLOCK 256
+#define AWAITS_BLOCK 256 /* tasks that are read at once */
 enum task_state {
-  TASK_GONE,   /* there is none, or its loop does not run */
-  TASK_UNREAD, /* one that is not understood */
-  TASK_MOVING, /* it ran while it was read */
+  TASK_GONE,   /* the reference is dead, or no thread runs the task's loop */
+  TASK_UNREAD, /* a task or coroutine of an unknown type */
+  TASK_MOVING, /* it ran while it was being read */
   TASK_RUNNING,
   TASK_SUSPENDED
 };
-/* A task as it was met. */
+/* A task as one poll has observed it. */
 struct task_observation {
-  uintptr_t task, coroutine, name_object;
-  uint64_t name_check; /* of a suspended one: differs where the name does */
-  uint64_t stack;
-  uint32_t thread;
+  uintptr_t task, coroutine, name_object; /* addresses */
+  uint64_t name_check;                    /* of a suspended task: changes if the name changes */
+  uint64_t stack;                         /* hash of its innermost node; 0 = none */
+  uint32_t thread;                        /* id of the thread that runs its loop */
   enum task_state state;
   bool truncated;
 };
-/* Looks at the tasks behind at most AWAITS_BLOCK weak references. */
+/* Reads the tasks of `count` (at most AWAITS_BLOCK) weak references, whose addresses are `references`. */
 void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
                  int64_t now_ns);
 
 /* ---- names.c: names of tasks ---- */
 
-#define NAME_HEAD 40  /* bytes of a name's object, at least, */
-#define NAME_PEEK 104 /* and those that names_check looks at */
+#define NAME_HEAD 40  /* bytes of the header of a name's object */
+#define NAME_PEEK 104 /* bytes of the object that names_check uses */
 struct task_name {
-  uint64_t prefix; /* hash of what is before the number, written to the spool; 0 = not known */
+  uint64_t prefix; /* hash of the text before the number, which is in the spool; 0 = unknown */
   int64_t number;  /* -1 = none */
 };
-/* `bytes`: the first NAME_PEEK of the object. */
+/* Returns a hash that changes if another object becomes the name, or the beginning of its text changes. `bytes` holds
+ * the first NAME_PEEK bytes of the name's object. */
 uint64_t names_check(uintptr_t object, const char *bytes);
+/* Reads the name and writes its text to the spool if it is new. False = it cannot be read. */
 bool names_read(struct process *process, uintptr_t object, struct task_name *out);
 
 /* ---- tasks.c: how long tasks are suspended ---- */
 
-/* Looks at the tasks of the process if that is due; `all`: anyway. still: nothing of it has run since the last call. */
+/* Polls the tasks of the process if they are due; `all`: even if not. `still`: the process has not run since the last
+ * call. */
 void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all);
-/* No more looks: what is known is written. */
+/* Closes the accounts of all tasks of the process, which is not polled any more. */
 void tasks_end(struct process *process, int64_t now_ns);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* Which threads are watched: those in the thread table, by process. */
+/* The watched threads: those of the thread table, grouped by process, and when each of them is polled. */
 #include "watch/threads.h"
 
 #include <unistd.h>
@@ -13,12 +13,13 @@
 
 #define MAX_PROCESSES 1024
 #define PERIOD_NS 10000000
-/* The pauses of a process that rests: a part in so many of its rest and so much for each thread, but no more than so much
- * for each thread; between two looks at its clock (the kernel adds up its threads), */
+/* How often a resting process is polled. A pause is the length of its rest / SHARE + THREAD_NS per thread, but at most
+ * MOST_THREAD_NS per thread and LONGEST_REST_NS. CLOCK_*: between two reads of its CPU clock, for which the kernel adds
+ * up its threads. */
 #define CLOCK_SHARE 50
 #define CLOCK_THREAD_NS 30000
 #define CLOCK_MOST_THREAD_NS 2000000
-/* and between two times that its waits are prolonged in the spool. */
+/* REFRESH_*: between two times that its waits are extended in the spool. */
 #define REFRESH_SHARE 100
 #define REFRESH_THREAD_NS 100000
 #define REFRESH_MOST_THREAD_NS 5000000
@@ -26,9 +27,9 @@
 
 static struct watched watched[SPOOL_THREAD_TABLE];
 static struct process processes[MAX_PROCESSES];
-static uint32_t process_end; /* one past the highest that was ever used */
-static uint32_t seen_changes;
-static int64_t resumed_ns; /* the recording was paused before that */
+static uint32_t process_end;  /* one past the highest entry that was ever used */
+static uint32_t seen_changes; /* header.table_changes at the last update */
+static int64_t resumed_ns;    /* end of the last pause of the recording; 0 = there was none */
 
 static struct thread_entry *thread_table(void) {
   return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET);
@@ -77,23 +78,25 @@ static void forget(struct watched *thread) {
   *thread = (struct watched){.schedule_fd = -1};
 }
 
-/* The entry is given back, unless the thread has just done something to it itself. */
+/* Frees the entry, unless its state has changed: the thread itself may have just ended it. */
 static void release(uint32_t index, uint32_t state) {
   atomic_compare_exchange_strong(state_of(&thread_table()[index]), &state, ENTRY_FREE);
 }
 
 bool threads_left(const struct watched *thread) {
-  struct thread_entry *place = &thread_table()[thread - watched];
-  return atomic_load(state_of(place)) != ENTRY_LIVE || place->thread != thread->entry.thread;
+  struct thread_entry *table_entry = &thread_table()[thread - watched];
+  return atomic_load(state_of(table_entry)) != ENTRY_LIVE || table_entry->thread != thread->entry.thread;
 }
 
-/* Its pid is that of another process here, or of none. */
+/* True if the thread's pid is of another pid namespace: here it names another process, or none. */
 static bool is_elsewhere(const struct thread_entry *entry) {
   return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
 }
 
-/* The thread table can be written by whoever is recorded, also after it has given up its rights: what root's recorder looks at must
- * be of the recording. Others may look at no more than the program itself. */
+/* True if the process belongs to the recording. Every recorded process can write into the thread table, also one that
+ * has given up root's rights. A recorder that runs as root must therefore read only processes that have the spool
+ * mapped; otherwise a compromised process could make it copy the memory of any process. Other recorders cannot read
+ * more than the program itself can. */
 static bool is_of_recording(const struct watched *thread, const struct process *process) {
   if (thread->schedule_fd < 0 || thread->entry.pid != process->pid) return false;
   return process->count > 0 || geteuid() != 0 || proc_shares_file(process->pid, spool);
@@ -103,7 +106,7 @@ static void watch(struct watched *thread, int64_t now_ns) {
   struct process *process = find_process(&thread->entry, now_ns);
   if (!process) {
     loss_add(LOSS_waits_crowded);
-    return; /* stays known, and is not looked at */
+    return; /* the thread stays in `watched`, but is not polled */
   }
   bool is_recorded = is_of_recording(thread, process);
   join_process(thread, process);
@@ -125,13 +128,13 @@ static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_
     watch(thread, now_ns);
   } else if (error == EMFILE || error == ENFILE) {
     loss_add(LOSS_waits_crowded);
-  } else { /* gone already */
+  } else { /* it has already gone */
     forget(thread);
     release(index, ENTRY_LIVE);
   }
 }
 
-/* Of a thread that was never watched nothing is known but how long it lived. */
+/* Closes the account of a thread that has ended, if it was watched: of others, only the lifetime is known. */
 static void finish(uint32_t index, const struct thread_entry *entry) {
   struct watched *thread = &watched[index];
   if (thread->entry.thread == entry->thread && thread->process && thread->process->refusals < REFUSED) {
@@ -144,11 +147,11 @@ static void finish(uint32_t index, const struct thread_entry *entry) {
 }
 
 static void update(uint32_t index, int64_t now_ns) {
-  struct thread_entry *place = &thread_table()[index], entry;
-  uint32_t state = atomic_load_explicit(state_of(place), memory_order_acquire);
-  if (state == ENTRY_LIVE && watched[index].entry.thread == place->thread) return;
-  memcpy(&entry, place, sizeof entry);
-  if (atomic_load(state_of(place)) != state || entry.state != state) return; /* being changed: seen next time */
+  struct thread_entry *table_entry = &thread_table()[index], entry;
+  uint32_t state = atomic_load_explicit(state_of(table_entry), memory_order_acquire);
+  if (state == ENTRY_LIVE && watched[index].entry.thread == table_entry->thread) return;
+  memcpy(&entry, table_entry, sizeof entry);
+  if (atomic_load(state_of(table_entry)) != state || entry.state != state) return; /* changing: read it next time */
   if (watched[index].entry.thread && watched[index].entry.thread != entry.thread) forget(&watched[index]);
   if (state == ENTRY_LIVE) begin(index, &entry, now_ns);
   if (state == ENTRY_ENDED) finish(index, &entry);
@@ -175,18 +178,18 @@ void threads_resume(int64_t now_ns) {
   seen_changes = atomic_load((_Atomic uint32_t *)&spool->table_changes) - 1;
 }
 
-/* ---- looks ---- */
+/* ---- polls ---- */
 
 static void poll_thread(struct watched *thread) {
   if (account_observe(thread, PERIOD_NS)) return;
   uint32_t index = (uint32_t)(thread - watched);
-  if (atomic_load(state_of(&thread_table()[index])) == ENTRY_ENDED) return; /* its entry says more: threads_update */
+  if (atomic_load(state_of(&thread_table()[index])) == ENTRY_ENDED) return; /* threads_update reads its entry */
   account_gone(thread, thread->process->quiet_ns);
   forget(thread);
   release(index, ENTRY_LIVE);
 }
 
-/* Nothing of the process has run since the last pass, and nothing was about to. */
+/* True if no thread of the process has run since the last pass, and all of them were blocked then. */
 static bool rests(struct process *process, int64_t now_ns) {
   int64_t clock_ns = proc_clock_ns(process->pid);
   bool still = clock_ns >= 0 && clock_ns == process->clock_ns && process->resting;
@@ -207,7 +210,7 @@ static void plan_refresh(struct process *process, int64_t now_ns) {
   process->refresh_ns = now_ns + rest_pause(process, REFRESH_SHARE, REFRESH_THREAD_NS, REFRESH_MOST_THREAD_NS);
 }
 
-/* So that what has passed is in the spool, should the recorder be killed. */
+/* Extends the waits in the spool, so that a killed recorder loses little. */
 static void refresh(struct process *process, int64_t now_ns) {
   if (now_ns < process->refresh_ns) return;
   for (struct watched *thread = process->threads; thread; thread = thread->next) account_rest(thread, now_ns);

@@ -1,8 +1,9 @@
-/* Which threads are watched, and which wait their time is charged to.
+/* The watched threads and processes, and the accounting of their waiting time.
  *
  * The watcher is a thread of the recorder that observes from outside which threads of the recorded processes wait, and
- * where. It only reads: /proc, and memory by process_vm_readv. It never stops, signals or traces anything. Everything here
- * runs in that one thread, except scalene_watch_stop. docs/design/waits.md has the reasons. */
+ * where. It only reads: /proc, and the memory of the processes by process_vm_readv. It never stops, signals or traces
+ * them. All code in watch/ runs in this one thread, except scalene_watch_stop, so it needs no locks.
+ * docs/design/waits.md gives the reasons. */
 #ifndef SCALENE_TRACE_WATCH_THREADS_H
 #define SCALENE_TRACE_WATCH_THREADS_H
 
@@ -15,86 +16,95 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A wait, or what has passed of it. Invariant: 0 <= facts.waited_ns <= facts.end_ns - facts.t_ns. */
+/* A wait, as far as it was observed. Invariant: 0 <= facts.waited_ns <= facts.end_ns - facts.t_ns. */
 struct wait {
-  struct record_wait facts;   /* wait_class 0 = none */
-  struct record_wait *record; /* where it is published; null = not yet */
+  struct record_wait facts;   /* wait_class 0 = not a wait */
+  struct record_wait *record; /* its published record; null = not published yet */
 };
 
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
 
-/* A thread, at the place of its entry on the thread table. Invariant, at a look that finds it blocked: charged_ns == time since
- * base_ns - time on the CPU - delay. So what no look has met is owed, and goes to the next wait that is met. */
+/* A watched thread, at the index of its entry in the thread table. Invariant after a poll that found it blocked:
+ * charged_ns == time since entry.start_ns - time on the CPU - delay. Time that no poll has observed is therefore owed,
+ * and is charged to the next wait that is observed. */
 struct watched {
-  struct thread_entry entry; /* a copy; thread 0 = nothing is watched here */
+  struct thread_entry entry; /* a copy of its entry; thread 0 = no thread is watched here */
   struct process *process;
-  struct watched *next; /* of the same process */
+  struct watched *next; /* the next thread of the same process */
   int schedule_fd;
-  enum condition condition; /* at the last look */
-  struct schedule seen;     /* then */
-  int64_t polled_ns;        /* when that was */
-  int64_t due_ns;           /* when to look again */
-  int64_t blocked_ns;       /* since when it has not run */
-  int64_t base_delay_ns;
-  int64_t charged_ns;       /* waiting time given to waits so far */
-  int64_t delay_charged_ns; /* the same of delays */
+  enum condition condition; /* found by the last poll */
+  struct schedule seen;     /* its schedstat at the last poll */
+  int64_t polled_ns;        /* time of the last poll */
+  int64_t due_ns;           /* time of the next poll */
+  int64_t blocked_ns;       /* when the current wait was first observed */
+  int64_t base_delay_ns;    /* schedule.delay_ns when its account began */
+  int64_t charged_ns;       /* waiting time charged to waits so far */
+  int64_t delay_charged_ns; /* delay charged to runnable waits so far */
   struct wait wait, runnable;
-  uint64_t stack;       /* the last one that was read */
-  uintptr_t state;      /* its PyThreadState; 0 = not known */
-  uint32_t state_tries; /* how often it was not found */
+  uint64_t stack;       /* hash of the last stack that was read */
+  uintptr_t state;      /* address of its PyThreadState; 0 = unknown */
+  uint32_t state_tries; /* number of attempts to find the PyThreadState */
 };
 
+/* Number of successive refusals after which a process is not read any more. */
 #define REFUSED 3
+/* A recorded process with at least one watched thread. */
 struct process {
   uint32_t id; /* 0 = free */
   pid_t pid;
   struct watched *threads;
   uint32_t count;
-  uint32_t refusals; /* looks that the kernel has refused, one after the other; REFUSED: no more are taken */
+  uint32_t refusals; /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
   const struct python_layout *layout;
   bool layout_known;
   bool resting;        /* every thread was blocked at the last pass */
   int64_t clock_ns;    /* CPU time at the last pass */
-  int64_t quiet_ns;    /* until when nothing is known to have run */
-  int64_t idle_ns;     /* since when */
-  int64_t refresh_ns;  /* when to look at the threads though nothing has run */
-  int64_t searched_ns; /* when its thread states were last searched */
+  int64_t quiet_ns;    /* none of its threads has run from idle_ns ... */
+  int64_t idle_ns;     /* ... until quiet_ns */
+  int64_t refresh_ns;  /* when to extend the waits of its threads although none has run */
+  int64_t searched_ns; /* when its thread states were last searched for */
   struct asyncio asyncio;
 };
 
-/* The process of this thread may not be looked at: nobody tries again, and the loss is counted once, whoever finds out first.
- * One that has ended meanwhile cannot be looked at either, and is none. */
+/* Stops reading the process of this thread for good, and counts the loss once. A process that has ended cannot be read
+ * either, but that is not a loss. */
 static inline void process_give_up(struct watched *thread) {
   struct process *process = thread->process;
   if (process->refusals < REFUSED && !proc_ended(process->pid)) loss_add(LOSS_waits_off);
   process->refusals = REFUSED;
 }
 
-/* Its entry is no longer what it was: the thread has ended, or takes its process to another image, whose memory may already be
- * what is read there. */
+/* True if the thread's entry has changed: the thread has ended, or its process calls exec. The memory that is read may
+ * then already belong to the next image. */
 bool threads_left(const struct watched *thread);
 
-/* Takes in what has changed on the thread table. */
+/* Reads the changes of the thread table: begins to watch new threads, and closes the accounts of those that have
+ * ended. */
 void threads_update(int64_t now_ns);
-/* Looks at every thread that is due; `all`: at all of them. */
+/* Polls every thread that is due; `all`: every thread. `now_ns` is CLOCK_MONOTONIC, here and below. */
 void threads_poll(int64_t now_ns, bool all);
-/* Takes a last look, and watches nobody until threads_resume; what passed in between is nobody's. */
+/* Polls all threads a last time and stops watching them until threads_resume. */
 void threads_pause(int64_t now_ns);
+/* Watches all threads of the table again. The time of the pause is charged to no wait. */
 void threads_resume(int64_t now_ns);
-/* How many processes there are, and since when all have been idle (now_ns if one is not). */
+/* Returns the number of watched processes. */
 uint32_t threads_processes(void);
+/* Returns since when all of them have been idle, that is, when one was last found not to be idle; now_ns if there are
+ * none. */
 int64_t threads_idle_since(int64_t now_ns);
 
-/* ---- account.c: whose waiting time is it ---- */
+/* ---- account.c: which wait a thread's time is charged to ---- */
 
-/* Time counts from the thread's start, or from `since_ns` if that is later. */
+/* Begins the account of a thread. Its time counts from the thread's start, or from `since_ns` if that is later. */
 void account_begin(struct watched *thread, int64_t since_ns);
-/* One look. false = the thread is gone. */
+/* Polls the thread once; `period_ns` is the pause between passes. False = the thread does not exist any more. */
 bool account_observe(struct watched *thread, int64_t period_ns);
-/* The thread was blocked at the last look, and has not run since. */
+/* Extends the wait of a thread that was blocked at the last poll and has not run since then, until `t_ns`. */
 void account_rest(struct watched *thread, int64_t t_ns);
-/* The thread was blocked until `until_ns`, or ended as its entry says. */
+/* Closes the account of a thread that has gone without ending its entry (it was killed). If it was blocked, it was so
+ * until `until_ns`. */
 void account_gone(struct watched *thread, int64_t until_ns);
+/* Closes the account of a thread that has ended, with the times in its entry. */
 void account_ended(struct watched *thread);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* The watcher's loop, and what the recorder calls. */
+/* The watcher's loop, and the two functions that the recorder calls. */
 #include <pthread.h>
 #include <time.h>
 
@@ -9,11 +9,13 @@
 #include "shared/spool.h"
 #include "watch/threads.h"
 
-#define PERIOD_NS 10000000 /* between two passes; drawn from half of it to one and a half */
+/* Mean pause between two passes. Each is drawn at random between half of it and one and a half of it, so that no
+ * program can keep in step with the passes. */
+#define PERIOD_NS 10000000
 #define LONGEST_PERIOD_NS 50000000
-#define IDLE_SHARE 200      /* when all rest, the period grows to a part in so many of the rest */
-#define BUDGET_NS 100000000 /* CPU time that the watcher may take at once, and */
-#define BUDGET_SHARE 50     /* in the long run: one part in so many of one core */
+#define IDLE_SHARE 200      /* if all processes rest, the period grows to 1/200 of the length of the rest */
+#define BUDGET_NS 100000000 /* the watcher may use this much CPU time at once, */
+#define BUDGET_SHARE 50     /* and 1/50 of a core in the long run */
 #define LONGEST_SLEEP_NS 1000000000
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -35,7 +37,7 @@ static int64_t next_pause(uint64_t *random, int64_t now_ns) {
   return period_ns / 2 + (int64_t)(random_next(random) % (uint64_t)period_ns);
 }
 
-/* The pause is longer while more than the budget was spent. */
+/* Returns `pause_ns`, or a longer pause if the watcher has used more CPU time than its budget. */
 static int64_t within_budget(int64_t pause_ns, int64_t started_ns, int64_t started_cpu_ns) {
   int64_t spent_ns = clock_thread_cpu_ns() - started_cpu_ns;
   int64_t granted_ns = BUDGET_NS + (clock_now_ns() - started_ns) / BUDGET_SHARE;
@@ -51,7 +53,8 @@ static bool is_stopping(void) {
   return stop;
 }
 
-/* Nobody is watched while the recording is paused. */
+/* Waits for the end of a pause of the recording; no thread is watched during it. False = the recording is not
+ * paused. */
 static bool wait_out_pause(void) {
   if (!spool->paused) return false;
   threads_pause(clock_now_ns());
@@ -74,7 +77,8 @@ static void run(void) {
   threads_poll(clock_now_ns(), true);
 }
 
-/* Watches the threads on the thread table of the spool at `path`, until scalene_watch_stop. 0 = ok. Once in a process. */
+/* Watches the threads in the thread table of the spool at `path` until scalene_watch_stop is called or the recording
+ * ends. Returns 0, or -1 if the spool cannot be opened. The recorder calls it once, in a thread of its own. */
 EXPORT int scalene_watch(const char *path) {
   pthread_condattr_t attributes;
   if (spool_open(path)) return -1;
@@ -88,7 +92,7 @@ EXPORT int scalene_watch(const char *path) {
   return 0;
 }
 
-/* Makes scalene_watch return after a last look. */
+/* Makes scalene_watch return after a last pass. May be called from any thread. */
 EXPORT void scalene_watch_stop(void) {
   pthread_mutex_lock(&lock);
   stopping = true;

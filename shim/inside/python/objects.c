@@ -1,7 +1,9 @@
-/* Python objects in sampled blocks, and the garbage collector's counts. Read from the side: no reference is taken, no
- * Python call is made, and what does not look like an object with a type is none.
+/* Types of the Python objects in sampled blocks, and counts of garbage collections.
  *
- * A block begins with the object, or with what the collector and a managed dictionary put before it. */
+ * They are read from memory without a call of Python's API and without taking references, because the code runs inside
+ * allocators and signal handlers. Anything that does not look like an object with a valid type is ignored.
+ *
+ * A block begins with the object itself, or with the headers of the collector and of a managed dictionary. */
 #include "inside/python/objects.h"
 
 #include "formats/spool/spool.h"
@@ -22,12 +24,12 @@
 #define FLAG_READY (1ul << 12)
 #define FLAG_GC (1ul << 14)
 #define FLAG_TYPE_SUBCLASS (1ul << 31)
-#define MOST_REFERENCES 0xffffffffu /* more, and it is a pointer; immortal objects have this many */
+#define MOST_REFERENCES 0xffffffffu /* of immortal objects; a greater value is not a reference count but a pointer */
 #define WRITTEN 1024
 
 /* ---- types ---- */
 
-static _Atomic uint64_t written[WRITTEN]; /* hashes of names */
+static _Atomic uint64_t written[WRITTEN]; /* hashes of names that are in the spool */
 
 static uint64_t hash_of(const char *name, size_t length) {
   uint64_t hash = 0xcbf29ce484222325u;
@@ -48,21 +50,21 @@ static bool write_name(uint64_t hash, const char *name, size_t length) {
   return true;
 }
 
-/* A name that is too long ends with a whole character. */
-static size_t whole_characters(const char *name, size_t length) {
+/* Returns the length of a truncated UTF-8 text without a partial character at its end. */
+static size_t without_partial_character(const char *name, size_t length) {
   while (length > 0 && ((unsigned char)name[length - 1] & 0xc0) == 0x80) length--;
   return length > 0 && (unsigned char)name[length - 1] >= 0xc0 ? length - 1 : length;
 }
 
-/* Hash of the name at `address`, written on first sight; 0 when it is no name. Classes die, and both their address and
- * their name's are used again: it is read each time. */
-static uint64_t named(uintptr_t address) {
+/* Returns the hash of the name at `address`, and writes the name if it is new; 0 = there is no valid name. The name is
+ * read each time, because classes are freed and the addresses of the class and of its name are reused. */
+static uint64_t hash_of_name_at(uintptr_t address) {
   char name[NAME_MAX_BYTES];
   size_t length = 0, got = safe_read_some(name, (const void *)address, sizeof name);
   while (length < got && name[length]) {
     if ((unsigned char)name[length++] < ' ') return 0;
   }
-  if (length == sizeof name) length = whole_characters(name, length);
+  if (length == sizeof name) length = without_partial_character(name, length);
   if (!length) return 0;
   uint64_t hash = hash_of(name, length);
   _Atomic uint64_t *known = &written[hash % WRITTEN];
@@ -72,27 +74,28 @@ static uint64_t named(uintptr_t address) {
   return hash;
 }
 
-/* ob_type of a type is PyType_Type, or a class made by it that says of itself that it makes types. */
-static bool makes_types(uintptr_t metatype) {
+/* True if `metatype`, the ob_type of a supposed type, is PyType_Type, or a subclass of it whose own type is
+ * PyType_Type. */
+static bool is_metatype(uintptr_t metatype) {
   char facts[TYPE_BYTES];
   if (metatype == python_symbols.type_type) return true;
   return safe_read(facts, (void *)metatype, sizeof facts) && (word_at(facts, TYPE_FLAGS) & FLAG_TYPE_SUBCLASS) &&
          word_at(facts, OBJECT_TYPE) == python_symbols.type_type;
 }
 
-static uint64_t hash_of_type(uintptr_t type, bool behind_header) {
+static uint64_t hash_of_type(uintptr_t type, bool has_gc_header) {
   char facts[TYPE_BYTES];
   if (type < 65536 || (type & 7) || !safe_read(facts, (void *)type, sizeof facts)) return 0;
   uint64_t flags = word_at(facts, TYPE_FLAGS);
-  if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != behind_header) return 0;
-  return makes_types(word_at(facts, OBJECT_TYPE)) ? named(word_at(facts, TYPE_NAME)) : 0;
+  if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != has_gc_header) return 0;
+  return is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
 }
 
 uint64_t objects_type(uintptr_t block, size_t bytes, bool held) {
   static const int headers[] = {0, 16, 32};
   char start[48];
   if (!python_layout || !python_symbols.type_type || bytes < 16) return 0;
-  if (safe_read_refused()) { /* what looks like a pointer may be none */
+  if (safe_read_refused()) { /* an apparent pointer may be invalid, and a plain read of it would crash */
     loss_add(LOSS_types_unread);
     return 0;
   }
@@ -121,10 +124,11 @@ struct gc_counts {
   uint64_t generation[3][3];
 };
 
-static _Atomic uint64_t seen; /* collections that have been written */
+static _Atomic uint64_t seen; /* number of collections in the last record, of all generations */
 static _Atomic uint64_t seen_full;
 static _Atomic int64_t seen_ns;
-static _Atomic uintptr_t first_interpreter; /* whose collections are told; sub-interpreters count for themselves */
+/* Only the collections of this interpreter are recorded; each sub-interpreter has counts of its own. */
+static _Atomic uintptr_t first_interpreter;
 
 static bool read_counts(const char *state, struct gc_counts *out) {
   if (!state || !python_layout || python_layout->interp_gc < 0) return false;
@@ -153,7 +157,7 @@ static void write_collections(const struct gc_counts *counts) {
 
 uint32_t objects_collections(const void *thread_state) {
   struct gc_counts counts;
-  if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* not a thread of it */
+  if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* not of the first interpreter */
   uint64_t now = sum_of(&counts, 0), full = counts.generation[2][0], before = atomic_load(&seen);
   if (now == before) return (uint32_t)now;
   int64_t t_ns = clock_now_ns(), last_ns = atomic_load(&seen_ns);

@@ -1,4 +1,4 @@
-/* Python objects in sampled blocks, and the collector's counts. */
+/* Types of the Python objects in sampled blocks, and counts of garbage collections. */
 #ifndef SCALENE_TRACE_PYTHON_OBJECTS_H
 #define SCALENE_TRACE_PYTHON_OBJECTS_H
 
@@ -6,10 +6,12 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Hash of the name of the type of the Python object in the block, which is written on first sight; 0 = none.
- * held: the caller has the block, nobody can free it meanwhile. Context: malloc. */
+/* Returns the hash of the type name of the Python object in the block, and writes the name to the spool if it is new;
+ * 0 = the block does not seem to hold an object. held = the caller owns the block, so no other thread can free it.
+ * Context: malloc. */
 uint64_t objects_type(uintptr_t block, size_t bytes, bool held);
-/* Garbage collections so far; writes the counts, now and then, when there were more. Context: signal. */
+/* Returns the number of garbage collections so far, of all generations. If it has risen, also writes a record of the
+ * counts: after each full collection, else at most every 100 ms. Context: signal. */
 uint32_t objects_collections(const void *thread_state);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* Which interpreter is in this process, and where are its fields. */
+/* Finds the Python interpreter in this process, through the symbols that it exports. */
 #include "inside/python/python.h"
 
 #include <dlfcn.h>
@@ -23,7 +23,8 @@ struct python_symbols python_symbols;
 static void *(*this_thread_state)(void);
 static int (*is_finalizing)(void);
 
-/* "3.12.1 (main, …" or "3.14.0rc2+ …" as PY_VERSION_HEX; the release level is f for a final release, else 0. */
+/* Converts a version text ("3.12.1 (main, …", "3.14.0rc2+ …") to PY_VERSION_HEX. The release level is 0xf for a final
+ * release, else 0. */
 static uint32_t parse_version(const char *text) {
   uint32_t part[3] = {0, 0, 0};
   int at = 0;
@@ -84,11 +85,12 @@ static void find_call_ranges(void) {
   add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
   add_range(symbol_range("_PyFunction_Vectorcall"), TICK_PYFRAME);
   if (python_version >> 16 != 0x30a) return;
-  add_range(symbol_range("_Py_CheckFunctionResult"), TICK_PYFRAME); /* the end of a call, whatever was called */
+  add_range(symbol_range("_Py_CheckFunctionResult"), TICK_PYFRAME); /* runs at the end of a call, whatever the callee */
   add_range(symbol_range("PyThreadState_Get"), TICK_PYFRAME);
 }
 
-/* ---- 3.10: the functions that set up frames are static; their ranges are in the file's symbol table, if it has one */
+/* ---- 3.10: the functions that set up frames are static, so their ranges are in the file's symbol table, if it has one
+ * ---- */
 
 struct elf_file {
   const char *data;
@@ -97,12 +99,12 @@ struct elf_file {
 
 static struct elf_file map_elf(const char *path) {
   struct elf_file file = {NULL, 0};
-  struct stat facts;
+  struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return file;
-  if (!fstat(fd, &facts) && facts.st_size > (off_t)sizeof(ElfW(Ehdr))) {
-    void *data = mmap(NULL, (size_t)facts.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data != MAP_FAILED) file = (struct elf_file){data, (size_t)facts.st_size};
+  if (!fstat(fd, &status) && status.st_size > (off_t)sizeof(ElfW(Ehdr))) {
+    void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (data != MAP_FAILED) file = (struct elf_file){data, (size_t)status.st_size};
   }
   close(fd);
   return file;
@@ -178,12 +180,13 @@ void python_init(void) {
   if (this_thread_state && python_symbols.eval.start && python_symbols.code_type) python_layout = choose_layout();
 }
 
-/* The interpreter's end frees the states of daemon threads under their feet. */
+/* True if the calling thread's state may be freed at any moment: a finalizing interpreter frees the states of daemon
+ * threads while they run. */
 static bool state_may_be_gone(void) {
   return is_finalizing && is_finalizing() && this_thread.tid != (int32_t)syscall(SYS_getpid);
 }
 
-/* At the very end the interpreter forgets it again. */
+/* At the very end of finalization the interpreter resets its flag, so the result is remembered here. */
 bool python_finalizing(void) {
   static _Atomic bool begun;
   if (!atomic_load_explicit(&begun, memory_order_relaxed) && is_finalizing && is_finalizing())

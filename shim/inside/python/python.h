@@ -1,4 +1,4 @@
-/* Which interpreter is in this process, and where its fields are. */
+/* The Python interpreter of this process: its version, its layout and the addresses of its symbols. */
 #ifndef SCALENE_TRACE_PYTHON_PYTHON_H
 #define SCALENE_TRACE_PYTHON_PYTHON_H
 
@@ -7,18 +7,18 @@
 
 #pragma GCC visibility push(hidden)
 
-extern const struct python_layout *python_layout; /* null = no Python, or unknown */
-extern uint32_t python_version;                   /* PY_VERSION_HEX, 0 = no Python in this image */
-/* Finds the interpreter among the loaded images. Context: normal. */
+extern const struct python_layout *python_layout; /* null = no Python, or an unsupported version or build */
+extern uint32_t python_version;                   /* PY_VERSION_HEX; 0 = no Python in this image */
+/* Finds the interpreter among the loaded images and sets the variables of this header. Context: normal. */
 void python_init(void);
-/* The calling thread's PyThreadState, null if none. Context: signal. */
+/* Returns the calling thread's PyThreadState; null = it has none, or it may have been freed. Context: signal. */
 void *python_thread_state(void);
-/* Is the interpreter taking itself apart, or has it? Context: signal. */
+/* True once the interpreter has begun to finalize, and after that. Context: signal. */
 bool python_finalizing(void);
 
 struct address_range {
   uintptr_t start, end;
-  uint32_t flag; /* TICK_* that a return address inside stands for */
+  uint32_t flag; /* TICK_* flag of a return address in this range */
 };
 
 #define MAX_CALL_RANGES 32
@@ -28,14 +28,15 @@ struct python_symbols {
   int calls;
   uintptr_t code_type; /* PyCode_Type */
   uintptr_t type_type; /* PyType_Type */
-  uintptr_t runtime;   /* _PyRuntime, */
+  uintptr_t runtime;   /* _PyRuntime */
   size_t runtime_bytes;
 };
 extern struct python_symbols python_symbols;
 
-/* The calling thread has a Python thread state, of whatever version. Context: signal. */
+/* True if the calling thread has a Python thread state, even if the version is not supported. Context: signal. */
 bool python_thread_known(void);
-/* 3.10 and 3.11: more than one interpreter, so that the GIL-state lookup may find the wrong one. Context: signal. */
+/* True on 3.10 and 3.11 if there is more than one interpreter: the GIL-state lookup may then return a thread state of
+ * the wrong one. Context: signal. */
 bool python_sub_interpreters(void);
 
 #pragma GCC visibility pop

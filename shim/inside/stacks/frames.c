@@ -1,9 +1,9 @@
-/* The Python stack of the calling thread, from inside a signal handler or an allocator.
+/* Reads the Python stack of the calling thread from inside a signal handler or an allocator.
  *
- * The interpreter may have been interrupted anywhere. What belongs to the thread state (itself, its C stack, the chunks
- * of its frame stack) is mapped as long as the thread state is, and is read plainly. Everything else goes through safe
- * reads, and every frame must lead to a code object; a stack that does not add up is read once more, then counted as
- * torn (chain.c). */
+ * The interpreter may have been interrupted at any instruction. The thread state itself, its C stack and the chunks of
+ * its frame stack stay mapped as long as the thread state exists, so they are read plainly. Everything else is read by
+ * safe reads, and every frame must lead to a code object (chain.c). An inconsistent stack is read again, from other
+ * sources (enum attempt); after that, it is counted as torn. */
 #include "inside/stacks/frames.h"
 
 #include "formats/spool/spool.h"
@@ -21,13 +21,14 @@
 #include "shared/words.h"
 
 #define MAX_CHUNKS 16
-#define NO_FRAME 1        /* no address of a frame: the walk ends as torn */
-#define MAX_C_FRAMES 1024 /* nested bytecode loops */
-#define STATE_BYTES 512   /* of a thread state: the outermost _PyCFrame lies in it */
+#define NO_FRAME 1        /* not an address of a frame, so the walk fails as torn */
+#define MAX_C_FRAMES 1024 /* nested bytecode loops that are followed, at most */
+#define STATE_BYTES 512   /* upper limit of a thread state's size: the outermost _PyCFrame lies inside */
 #define C_STACK_BYTES ((uintptr_t)1 << 30)
-#define EVAL_FRAME_WORDS 64 /* of the bytecode loop's C frame */
+#define EVAL_FRAME_WORDS 64 /* words of the bytecode loop's C frame that are searched */
 
-/* Where the innermost frame's address comes from. 3.10 and 3.13 publish it themselves, whole: they read it once more. */
+/* The source of the innermost frame's address. 3.10 and 3.13 publish it in the thread state itself, in one piece, so
+ * there each attempt just reads it again. */
 enum attempt { PUBLISHED, BEFORE, OF_LOOP, ATTEMPTS };
 
 /* ---- pass 1: the chain of frames ---- */
@@ -45,7 +46,7 @@ static bool in_chunk(const struct chunk *chunk, uintptr_t address) {
   return address - chunk->start + 128 <= chunk->bytes && address >= chunk->start;
 }
 
-/* Moves the cursor outwards to the chunk that holds the frame; false when none does (a generator's frame). */
+/* Moves the cursor outwards to the chunk that holds the frame. False = no chunk does: it is a generator's frame. */
 static bool find_chunk(struct chunk *cursor, uintptr_t address) {
   struct chunk chunk = *cursor;
   for (int i = 0; chunk.start && i < MAX_CHUNKS; i++) {
@@ -58,14 +59,15 @@ static bool find_chunk(struct chunk *cursor, uintptr_t address) {
   return false;
 }
 
-/* The frame's bytes: in place where it must be mapped, else a safe copy. 3.10 publishes only whole frames. */
+/* Returns the frame's bytes: in place if they are certain to be mapped, else a safe copy. 3.10 publishes a frame only
+ * when it is complete, so there frames are read in place. */
 static const char *frame_bytes(struct chunk *cursor, uintptr_t address, char *copy) {
   if (address < 65536 || (address & 7)) return NULL;
   if (python_layout->frame_owner < 0 || find_chunk(cursor, address)) return (const char *)address;
   return safe_read(copy, (void *)address, (size_t)python_layout->frame_bytes) ? copy : NULL;
 }
 
-/* Collects the frames from `address` outwards. false = torn. */
+/* Collects the frames from `address` outwards. False = torn. */
 static bool collect(const struct stack_target *target, uintptr_t address, struct chunk cursor, struct scratch *scratch,
                     bool *truncated) {
   scratch->frames = 0;
@@ -82,10 +84,11 @@ static bool collect(const struct stack_target *target, uintptr_t address, struct
   return true;
 }
 
-/* ---- the whole ---- */
+/* ---- the innermost frame ---- */
 
-/* 3.11 and 3.12 keep the innermost frame in a _PyCFrame, a variable of the bytecode loop, that the thread state points
- * to: {frame, link to the one before}. Either of the two may be garbage for a moment, in two ways. */
+/* On 3.11 and 3.12 the thread state points to a _PyCFrame, a local variable of the bytecode loop that holds the
+ * innermost frame and a link to the previous _PyCFrame. There are two moments at which it is wrong; frame_before and
+ * frame_of_loop handle one each. */
 struct c_frame {
   uintptr_t frame, before;
 };
@@ -94,20 +97,22 @@ static bool read_c_frame(uintptr_t address, struct c_frame *out) {
   return safe_read(out, (void *)(address + (uintptr_t)python_layout->cframe_frame), sizeof *out);
 }
 
-/* The loop publishes it before it fills it in. The one before holds the stack as it was: the new frame has not begun. */
+/* The bytecode loop publishes its _PyCFrame before it fills in the frame. At that moment the new frame has not begun,
+ * so the previous _PyCFrame still holds the right stack. */
 static uintptr_t frame_before(uintptr_t published) {
   struct c_frame newest, before;
   return read_c_frame(published, &newest) && read_c_frame(newest.before, &before) ? before.frame : NO_FRAME;
 }
 
-/* The outermost lies in the thread state, which a loop's own variables point to as well, and has none before it. */
+/* True if `address` is that of the outermost _PyCFrame: it lies inside the thread state and has no previous one. The
+ * start of the thread state does not count, because other variables of the bytecode loop point there, too. */
 static bool is_outermost(uintptr_t address, uintptr_t state) {
   struct c_frame outermost;
   return address != state && read_c_frame(address, &outermost) && !outermost.before;
 }
 
-/* Every link leads up the C stack, the last one into the thread state. */
-static bool leads_home(struct c_frame at, uintptr_t address, uintptr_t state) {
+/* True if the links from `at` lead up the C stack and end at the outermost _PyCFrame in the thread state. */
+static bool leads_to_thread_state(struct c_frame at, uintptr_t address, uintptr_t state) {
   for (int i = 0; i < MAX_C_FRAMES; i++) {
     if (at.before - state < STATE_BYTES) return is_outermost(at.before, state);
     if (at.before <= address || at.before - address > C_STACK_BYTES) return false;
@@ -117,15 +122,17 @@ static bool leads_home(struct c_frame at, uintptr_t address, uintptr_t state) {
   return false;
 }
 
-/* A switch of greenlets replaces the C stack, and what the thread state points to with it, before it corrects the thread
- * state: then the stack that the thread stands on has the right one, in the C frame of its innermost bytecode loop. */
+/* A switch of greenlets replaces the C stack before it corrects the thread state, so for a moment the thread state
+ * points to overwritten memory. The right _PyCFrame is then on the current C stack, in the C frame of its innermost
+ * bytecode loop, where it is searched. */
 static uintptr_t frame_of_loop(uintptr_t eval_frame, uintptr_t state) {
   uintptr_t words[EVAL_FRAME_WORDS];
   size_t count = safe_read_some(words, (void *)(eval_frame & ~(uintptr_t)7), sizeof words) / sizeof *words;
   for (size_t i = 0; i + 1 < count; i++) {
     uintptr_t address = (eval_frame & ~(uintptr_t)7) + i * sizeof *words - (uintptr_t)python_layout->cframe_frame;
     struct c_frame found = {words[i], words[i + 1]};
-    if (found.frame >= 65536 && (found.frame & 7) == 0 && leads_home(found, address, state)) return found.frame;
+    if (found.frame >= 65536 && (found.frame & 7) == 0 && leads_to_thread_state(found, address, state))
+      return found.frame;
   }
   return NO_FRAME;
 }
@@ -139,13 +146,15 @@ static uintptr_t innermost_frame(const char *state, enum attempt attempt, uintpt
   return attempt == BEFORE ? frame_before(published) : word_at((void *)published, layout->cframe_frame);
 }
 
+/* ---- the stack ---- */
+
 static uint32_t gc_flag(const char *state) {
   int offset = python_layout->interp_gc;
   uintptr_t interpreter = word_at(state, python_layout->tstate_interp);
   return offset >= 0 && interpreter && (int32_t)word_at((void *)interpreter, offset) == 1 ? TICK_GC : 0;
 }
 
-/* The innermost frame's code object is alive: it is being executed. */
+/* Reads the bytecode plainly: the innermost frame's code object is being executed, so it cannot have been freed. */
 static void read_opcodes(const struct frame_entry *innermost, uint8_t opcodes[TICK_OPCODES]) {
   uintptr_t bytecode = innermost->code + (uintptr_t)python_layout->code_bytecode;
   if (python_layout->frame_owner < 0) bytecode = word_at((void *)bytecode, 0) + BYTES_DATA;
@@ -161,19 +170,19 @@ static bool walk(const struct stack_target *target, const char *state, uintptr_t
   return collect(target, innermost, newest, scratch, truncated) && chain_verify(target, scratch);
 }
 
-/* The loop's C frame above an allocator, which looks for it only where it has to: greenlets free the copy of a C stack
- * while the thread state is still the other one's. */
-static uintptr_t loop_above(struct scratch *scratch) {
+/* Returns the C frame of the bytecode loop above an allocator. The search is costly, so it is made only if it is
+ * needed: greenlets free the copy of a C stack while the thread state is still that of the other greenlet. */
+static uintptr_t eval_frame_above(struct scratch *scratch) {
   struct native_evidence native;
   images_scan(0, (uintptr_t)__builtin_frame_address(0), scratch->words, SCAN_WORDS, &native);
   return native.eval_frame;
 }
 
-static bool walk_somehow(const struct stack_target *target, const char *state, uintptr_t eval_frame,
-                         struct scratch *scratch, bool *truncated) {
+static bool walk_with_retries(const struct stack_target *target, const char *state, uintptr_t eval_frame,
+                              struct scratch *scratch, bool *truncated) {
   for (enum attempt attempt = PUBLISHED; attempt < ATTEMPTS; attempt++) {
-    bool find = attempt == OF_LOOP && eval_frame == FIND_EVAL_FRAME && python_layout->tstate_frame < 0;
-    if (find) eval_frame = loop_above(scratch);
+    bool must_search = attempt == OF_LOOP && eval_frame == FIND_EVAL_FRAME && python_layout->tstate_frame < 0;
+    if (must_search) eval_frame = eval_frame_above(scratch);
     if (walk(target, state, innermost_frame(state, attempt, eval_frame), scratch, truncated)) return true;
   }
   return false;
@@ -186,7 +195,7 @@ void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scr
   if (!thread_state || !python_layout || !scratch) return;
   struct stack_target target = {python_layout, python_symbols.code_type, 0, python_version, this_thread.id};
   out->flags = gc_flag(thread_state);
-  if (!walk_somehow(&target, thread_state, eval_frame, scratch, &truncated)) {
+  if (!walk_with_retries(&target, thread_state, eval_frame, scratch, &truncated)) {
     out->flags |= TICK_TORN;
     loss_add(LOSS_torn_stack);
     return;

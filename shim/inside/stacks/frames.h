@@ -1,4 +1,4 @@
-/* The Python stack of the calling thread. */
+/* The Python stack of the calling thread, as a tick or an allocation sample needs it. */
 #ifndef SCALENE_TRACE_STACKS_FRAMES_H
 #define SCALENE_TRACE_STACKS_FRAMES_H
 
@@ -9,15 +9,19 @@
 #pragma GCC visibility push(hidden)
 
 struct python_stack {
-  uint64_t hash; /* 0 = none */
-  uint8_t opcodes[TICK_OPCODES];
-  uint32_t flags; /* TICK_GC | TICK_TORN */
+  uint64_t hash;                 /* of the innermost frame's node; 0 = no stack */
+  uint8_t opcodes[TICK_OPCODES]; /* as in record_tick */
+  uint32_t flags;                /* TICK_GC | TICK_TORN */
 };
-/* Walks and interns. `eval_frame` (of the native evidence; 0 = unknown) is a second source for the innermost frame.
- * Context: signal. */
-#define FIND_EVAL_FRAME UINTPTR_MAX /* it lies above the caller's own frame, to be looked for when it is needed */
+/* A value of `eval_frame`: search for the bytecode loop's C frame above the caller's frame, but only if it is
+ * needed. */
+#define FIND_EVAL_FRAME UINTPTR_MAX
+/* Walks the stack of `thread_state`, writes its new nodes to the spool and stores its hash. `eval_frame`
+ * (native_evidence.eval_frame, 0 = unknown, or FIND_EVAL_FRAME) is a second source for the innermost frame, for when
+ * the thread state's own is inconsistent. Context: signal. */
 void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out);
-/* Takes a scratch and walks the calling thread's stack; its hash, 0 = none. Context: malloc. */
+/* Returns the hash of the calling thread's stack, and writes its new nodes to the spool; 0 = no stack.
+ * Context: malloc. */
 uint64_t frames_current(void);
 
 #pragma GCC visibility pop

@@ -1,8 +1,10 @@
-/* What an address belongs to, and what the native stack of an interrupted thread says about who was working.
+/* The table of loaded images, and the scan of the native stack of an interrupted thread: which code called which, up to
+ * the bytecode loop.
  *
- * The loader's list (link_map) is read without its lock, by safe reads: the interrupted thread may be inside dlopen.
- * A new library is appended at the end of the list, so one look at the last entry's l_next tells whether to read it
- * again. Tables are built aside and swapped; a handler that still reads the old one sees a complete one. */
+ * The loader's list (link_map) is read by safe reads and without the loader's lock, because the interrupted thread may
+ * hold that lock inside dlopen. The loader appends new libraries at the end of the list, so it must be read again only
+ * if the last entry has got an l_next. A new table is built in another buffer and then swapped in, so a handler that
+ * still reads the old table sees a complete one. */
 #include "inside/stacks/images.h"
 
 #include <elf.h>
@@ -26,7 +28,7 @@
 
 struct image_table {
   int count;
-  uint64_t generation;            /* which reading of the loader's list */
+  uint64_t generation;            /* number of the read of the loader's list, from 1 */
   uintptr_t low, high;            /* every image lies in [low, high) */
   struct image image[MAX_IMAGES]; /* sorted by start, disjoint */
 };
@@ -34,9 +36,9 @@ static struct image_table tables[4];
 static _Atomic(struct image_table *) published;
 static _Atomic int refreshing;
 static _Atomic uintptr_t last_link; /* link_map at the end of the list when it was last read */
-static _Atomic int closing;         /* threads inside dlclose: code that is not pinned may vanish */
+static _Atomic int closing;         /* number of threads inside dlclose: libraries may be unmapped at any moment */
 static _Atomic uint32_t closed_count, seen_closed_count;
-static int turn;
+static int turn; /* number of tables built so far; guarded by refreshing */
 
 static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
@@ -75,7 +77,7 @@ static void read_string(char *to, uintptr_t from, size_t size) {
   to[got] = 0;
 }
 
-static const struct image *find_in(const struct image_table *table, uintptr_t address) {
+static const struct image *find_image(const struct image_table *table, uintptr_t address) {
   int low = 0, high = table->count;
   if (address < table->low || address >= table->high) return NULL;
   while (low < high) {
@@ -118,7 +120,7 @@ static void add_segment(struct image_table *table, const struct image_table *bef
   int at = table->count++;
   for (; at > 0 && table->image[at - 1].start > image.start; at--) table->image[at] = table->image[at - 1];
   table->image[at] = image;
-  if (spool && !(before && same_image(find_in(before, image.start), &image))) write_module(&image, library->path);
+  if (spool && !(before && same_image(find_image(before, image.start), &image))) write_module(&image, library->path);
 }
 
 static void add_library(struct image_table *table, const struct image_table *before, const struct library *library,
@@ -139,7 +141,7 @@ static void add_library(struct image_table *table, const struct image_table *bef
   }
 }
 
-static struct library entry; /* guarded by refreshing; too large for a handler's stack */
+static struct library entry; /* guarded by refreshing; static, as it is too large for a handler's stack */
 
 static void name_main_program(void) {
   ssize_t length = readlink("/proc/self/exe", entry.path, sizeof entry.path - 1);
@@ -181,7 +183,7 @@ static SLOW_PATH void rebuild(void) {
 
 void images_init(void) { rebuild(); }
 
-/* The last link_map is there as long as no dlclose has begun since the list was read. */
+/* The last link_map can be read plainly, because no dlclose has begun since the list was read, so it is not freed. */
 static bool list_is_current(void) {
   uintptr_t last = atomic_load_explicit(&last_link, memory_order_relaxed);
   if (!last || atomic_load(&closing) || atomic_load(&closed_count) != atomic_load(&seen_closed_count)) return false;
@@ -192,7 +194,7 @@ void images_refresh(void) {
   if (!list_is_current()) rebuild();
 }
 
-/* The parent's rebuild may have been under way in another thread. */
+/* Another thread of the parent may have been inside rebuild or dlclose; it does not exist in the child. */
 void images_postfork_child(void) {
   atomic_store(&refreshing, 0);
   atomic_store(&closing, 0);
@@ -200,12 +202,13 @@ void images_postfork_child(void) {
 
 const struct image *images_find(uintptr_t address) {
   const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
-  return table ? find_in(table, address) : NULL;
+  return table ? find_image(table, address) : NULL;
 }
 
 uint32_t images_closed_count(void) { return atomic_load(&closing) ? UINT32_MAX : atomic_load(&closed_count); }
 
-/* Unlike dlopen, dlclose does not look at its caller: it can be wrapped. */
+/* dlclose can be interposed, because its result does not depend on the caller. dlopen cannot: it uses the caller's
+ * search path. */
 EXPORT int dlclose(void *handle) {
   next_ensure();
   atomic_fetch_add(&closing, 1);
@@ -217,7 +220,7 @@ EXPORT int dlclose(void *handle) {
 
 /* ---- the scan ---- */
 
-/* Does a call instruction end right before this address? x86-64: E8 rel32, or FF /2 in its forms. */
+/* True if a call instruction of x86-64 ends right before `p`: E8 rel32, or FF /2 with any operand. */
 static bool follows_call(const uint8_t *p) {
   if (p[-5] == 0xe8) return true;
   for (int length = 2; length <= 7; length++) {
@@ -232,20 +235,19 @@ static bool follows_call(const uint8_t *p) {
   return false;
 }
 
-/* An extension may be unloaded at any time, also by libc itself: reading its code takes a system call. So the answer is
- * kept for as long as the images stay: generation << 48 | word << 1 | answer. */
-#define ANSWERS 1024
-static _Atomic uint64_t answers[ANSWERS];
+/* An extension may be unloaded at any time, also by libc itself, so its code must be read by a system call. The results
+ * are therefore cached until the images change. An entry is generation << 48 | word << 1 | result. */
+#define CACHED_CALLS 1024
+static _Atomic uint64_t call_cache[CACHED_CALLS];
 
 static bool extension_return_address(uintptr_t word, uint64_t generation) {
-  _Atomic uint64_t *answer = &answers[(word ^ word >> 10) % ANSWERS];
-  uint64_t question = generation << 48 | (uint64_t)word << 1,
-           known = atomic_load_explicit(answer, memory_order_relaxed);
+  _Atomic uint64_t *entry = &call_cache[(word ^ word >> 10) % CACHED_CALLS];
+  uint64_t key = generation << 48 | (uint64_t)word << 1, cached = atomic_load_explicit(entry, memory_order_relaxed);
   uint8_t code[8];
-  if ((known & ~UINT64_C(1)) == question) return known & 1;
-  bool yes = safe_read(code, (void *)(word - 7), 7) && follows_call(code + 7);
-  atomic_store_explicit(answer, question | yes, memory_order_relaxed);
-  return yes;
+  if ((cached & ~UINT64_C(1)) == key) return cached & 1;
+  bool result = safe_read(code, (void *)(word - 7), 7) && follows_call(code + 7);
+  atomic_store_explicit(entry, key | result, memory_order_relaxed);
+  return result;
 }
 
 static bool is_return_address(uintptr_t word, const struct image *image, uint64_t generation) {
@@ -265,8 +267,9 @@ static uint32_t call_flags(uintptr_t address) {
   return 0;
 }
 
-/* One plausible word of the stack. True when the scan is over: this is the bytecode loop. */
-static bool weigh(uintptr_t word, const struct image *image, uint64_t generation, struct native_evidence *out) {
+/* Adds the evidence of one word of the stack that points into an image. True = it is a return address in the bytecode
+ * loop, which ends the scan. */
+static bool add_evidence(uintptr_t word, const struct image *image, uint64_t generation, struct native_evidence *out) {
   if (!is_return_address(word, image, generation)) return false;
   if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
   if (image->pc_class != PC_INTERPRETER) return false;
@@ -298,8 +301,8 @@ void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, s
   for (size_t i = 0; i < count; i++) {
     uintptr_t word = (uintptr_t)words[i];
     if (word < table->low || word >= table->high) continue;
-    const struct image *image = find_in(table, word);
-    if (!image || !weigh(word, image, table->generation, out)) continue;
+    const struct image *image = find_image(table, word);
+    if (!image || !add_evidence(word, image, table->generation, out)) continue;
     out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
     return;
   }

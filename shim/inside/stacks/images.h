@@ -1,4 +1,5 @@
-/* What an address belongs to. */
+/* The loaded images (executable and libraries), and the evidence that the native stack of a thread gives about its
+ * work. */
 #ifndef SCALENE_TRACE_STACKS_IMAGES_H
 #define SCALENE_TRACE_STACKS_IMAGES_H
 
@@ -8,24 +9,29 @@
 
 struct image {
   uintptr_t start, end; /* of an executable segment */
-  uintptr_t bias;
-  uint32_t pc_class; /* PC_* */
+  uintptr_t bias;       /* load bias: ELF virtual address = address - bias */
+  uint32_t pc_class;    /* PC_* */
 };
-/* Context: normal. */
+/* Reads the list of loaded libraries for the first time. Context: normal. */
 void images_init(void);
-/* Looks whether libraries came or went, at most a few reads when none did. Context: signal. */
+/* Reads the list again if libraries were loaded or closed. Costs only a few reads of memory otherwise.
+ * Context: signal. */
 void images_refresh(void);
-/* Modules will be written again by this process. Context: signal. */
+/* Ends a refresh and calls of dlclose that another thread of the parent had begun. Context: signal. */
 void images_postfork_child(void);
+/* Returns the executable segment that contains `address`; null = none. The result stays valid for three more reads of
+ * the list. Context: signal. */
 const struct image *images_find(uintptr_t address);
-/* How often a library was closed, or UINT32_MAX while one is. Context: signal. */
+/* Returns how many calls of dlclose have ended, or UINT32_MAX while one is in progress. Context: signal. */
 uint32_t images_closed_count(void);
-/* What the native stack tells, from the interrupted instruction up to the bytecode loop. Context: signal. */
+/* The evidence on the native stack, from the interrupted instruction outwards to the bytecode loop. */
 struct native_evidence {
-  uintptr_t extension_pc;
-  uintptr_t eval_frame; /* lowest known address of the bytecode loop's C frame; 0 = not met */
-  uint32_t flags;       /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
+  uintptr_t extension_pc; /* innermost return address in an extension; 0 = none */
+  uintptr_t eval_frame;   /* lowest known address of the bytecode loop's C frame; 0 = not found */
+  uint32_t flags;         /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
 };
+/* Scans up to `capacity` words of the stack from `sp` on, copied into `words`, and stores the evidence. `pc` is the
+ * interrupted instruction. Context: signal. */
 void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, struct native_evidence *out);
 
 #pragma GCC visibility pop

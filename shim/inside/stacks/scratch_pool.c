@@ -1,4 +1,5 @@
-/* Memory for samples in progress. Few handlers run at one moment; more than SCRATCHES at once lose their stacks. */
+/* Working memory for samples in progress. Only few handlers run at the same moment; if there are more than SCRATCHES,
+ * the samples of the others are kept without a stack. */
 #include "inside/stacks/scratch_pool.h"
 
 #include "shared/base.h"
@@ -19,7 +20,6 @@ struct scratch *scratch_take(void) {
 
 void scratch_give(struct scratch *scratch) { atomic_store(&scratch->owner, 0); }
 
-/* The owners were threads of the parent. */
 void scratch_postfork_child(void) {
   for (int i = 0; i < SCRATCHES; i++) atomic_store(&pool[i].owner, 0);
 }

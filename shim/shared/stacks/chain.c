@@ -1,6 +1,8 @@
-/* A chain of frames becomes a stack: every frame must lead to a code object, then each gets its node in the spool.
+/* Turns a chain of frames into a stack: checks that every frame leads to a code object, then writes the frames as nodes
+ * into the spool.
  *
- * Of the outer frames, those that stand as they stood in an earlier walk are verified only now and then (frame_memo). */
+ * A frame's address may be garbage, so the check reads the code objects, which costs system calls. Outer frames that
+ * are the same as in an earlier walk are therefore verified only once in ROTATION walks (frame_memo). */
 #include "shared/stacks/chain.h"
 
 #include "formats/spool/spool.h"
@@ -13,18 +15,19 @@
 #include "shared/words.h"
 
 #define ALWAYS_VERIFIED 16 /* innermost frames */
-#define ROTATION 8         /* of the others, one in so many is verified again at each walk */
+#define ROTATION 8         /* at each walk, one in ROTATION of the other frames is verified again */
 #define MEMO 4096
 
-/* What was verified: mix of frame address, code address and instruction. */
+/* The verified frames: a hash of frame address, code address and instruction each. */
 static _Atomic uint64_t frame_memo[MEMO];
 
-/* Index of the instruction; below first_traceable while the frame is being set up, anything at all where it is none. */
+/* Returns the index of the instruction in 2-byte units. It is less than first_traceable while the frame is being set
+ * up, and arbitrary if the bytes are not a frame. */
 static int64_t instruction_index(const struct stack_target *target, const char *frame, uintptr_t code) {
   const struct python_layout *layout = target->layout;
   if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
   uintptr_t first = code + (uintptr_t)layout->code_bytecode;
-  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned, as it may wrap */
+  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned: garbage may make it wrap */
 }
 
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {
@@ -47,10 +50,10 @@ static uint64_t memo_value(const struct frame_entry *entry) {
   return dictionary_node_hash(entry->frame, entry->code, entry->instruction);
 }
 
-/* Frames that are still being set up belong to their caller: dropped by instruction = MIN. */
+/* Marks a frame that is still being set up. It is removed, because its time belongs to its caller. */
 #define DROPPED INT32_MIN
 
-static bool settle(struct frame_entry *entry, struct code_facts facts) {
+static bool accept_frame(struct frame_entry *entry, struct code_facts facts) {
   entry->hash = facts.hash;
   if (!facts.hash || entry->instruction >= facts.units) return false;
   if (entry->owner != OWNER_GENERATOR && entry->instruction < facts.first_traceable) entry->instruction = DROPPED;
@@ -59,7 +62,7 @@ static bool settle(struct frame_entry *entry, struct code_facts facts) {
 
 static bool remembered(const struct stack_target *target, struct frame_entry *entry) {
   if (atomic_load_explicit(memo_of(entry), memory_order_relaxed) != memo_value(entry)) return false;
-  return settle(entry, dictionary_code_remembered(target, entry->code));
+  return accept_frame(entry, dictionary_code_remembered(target, entry->code));
 }
 
 static bool read_names(const struct stack_target *target, struct scratch *scratch, int count) {
@@ -80,7 +83,7 @@ static bool verify_batch(const struct stack_target *target, struct scratch *scra
     struct frame_entry *entry = &scratch->entry[index[i]];
     uint64_t value = memo_value(entry);
     const char *code = scratch->codes + (size_t)i * bytes, *name = scratch->names + (size_t)i * NAME_BYTES;
-    if (!settle(entry, dictionary_code(target, entry->code, code, name))) return false;
+    if (!accept_frame(entry, dictionary_code(target, entry->code, code, name))) return false;
     atomic_store_explicit(memo_of(entry), value, memory_order_relaxed);
   }
   return true;
@@ -100,23 +103,24 @@ static bool verify_all(const struct stack_target *target, struct scratch *scratc
   return count == 0 || verify_batch(target, scratch, index, count);
 }
 
-static void drop_unready(struct scratch *scratch) {
-  uint32_t kept = 0;
+static void remove_incomplete(struct scratch *scratch) {
+  uint32_t count = 0;
   for (uint32_t i = 0; i < scratch->frames; i++) {
-    if (scratch->entry[i].instruction != DROPPED) scratch->entry[kept++] = scratch->entry[i];
+    if (scratch->entry[i].instruction != DROPPED) scratch->entry[count++] = scratch->entry[i];
   }
-  scratch->frames = kept;
+  scratch->frames = count;
 }
 
 bool chain_verify(const struct stack_target *target, struct scratch *scratch) {
   if (!verify_all(target, scratch)) return false;
-  drop_unready(scratch);
+  remove_incomplete(scratch);
   return true;
 }
 
 /* ---- nodes ---- */
 
-/* Hashes from the outermost frame inwards, writing the nodes that are new. */
+/* Hashes the nodes from the outermost frame inwards. If the innermost node is known, so are its parents; else writes
+ * those that are new, parents first. */
 uint64_t chain_intern(const struct stack_target *target, struct scratch *scratch, bool truncated) {
   uint64_t hash = 0;
   for (uint32_t i = scratch->frames; i-- > 0;) {

@@ -1,4 +1,5 @@
-/* From frames to a stack in the spool. */
+/* From frames to a stack in the spool: used by the shim for the calling thread, by the watcher for threads of other
+ * processes. */
 #ifndef SCALENE_TRACE_STACKS_CHAIN_H
 #define SCALENE_TRACE_STACKS_CHAIN_H
 
@@ -8,12 +9,14 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Appends the frame at `address`, of which `frame` holds the bytes, to scratch->entry; there must be room. Frames without
- * code are passed over. false = this is no frame. Context: signal. */
+/* Appends the frame at `address`, whose bytes are in `frame`, to scratch->entry, which must have room. Ignores frames
+ * without a code object. False = the bytes are not a frame. Context: signal. */
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame);
-/* Does every frame lead to a code object? Drops those that are still being set up. Context: signal. */
+/* True if every frame in scratch->entry leads to a code object. Removes frames that are still being set up.
+ * Context: signal. */
 bool chain_verify(const struct stack_target *target, struct scratch *scratch);
-/* Hash of the innermost frame's node, 0 = lost; writes the nodes that are new. Context: signal. */
+/* Returns the hash of the innermost frame's node, and writes the nodes that are new; 0 = a node was lost.
+ * Context: signal. */
 uint64_t chain_intern(const struct stack_target *target, struct scratch *scratch, bool truncated);
 
 #pragma GCC visibility pop

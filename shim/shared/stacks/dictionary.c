@@ -1,8 +1,8 @@
-/* Code objects and stack nodes, each written to the spool on first sight.
+/* Writes code objects and stack nodes to the spool, each when it is first seen, and caches which ones were written.
  *
- * Ids are 64-bit hashes of contents, so they mean the same in every process, and a record that is written twice (after
- * a cache collision, or by a forked child) does no harm. Code objects die and their addresses are used again: every
- * look compares a fingerprint of pointers and numbers inside the object. */
+ * Ids are 64-bit hashes of the contents, so they mean the same in every process, and a record that is written twice
+ * (after a cache collision, or by a forked child) does no harm. Code objects are freed and their addresses are reused,
+ * so a cache entry counts only if a fingerprint of pointers and numbers inside the object is unchanged. */
 #include "shared/stacks/dictionary.h"
 
 #include "formats/spool/spool.h"
@@ -22,7 +22,8 @@
 
 #define WAYS 4
 
-/* Invariant: check == check_of(target, the other fields) unless writers have mixed them up: then nobody believes the entry. */
+/* An entry is written without a lock, so two threads may mix up its fields. Then check != check_of(target, the other
+ * fields), and the entry is ignored. */
 struct code_entry {
   uintptr_t code;
   uint64_t fingerprint;
@@ -61,7 +62,7 @@ static bool read_text(const struct stack_target *target, uintptr_t object, uint3
   if (!safe_read(header, (void *)object, sizeof header)) return false;
   memcpy(&length, header + STR_LENGTH, sizeof length);
   memcpy(&state, header + STR_STATE, sizeof state);
-  /* state: interned (2 bits; 3.12 on more), kind (3 bits), compact, ascii. 3.12 and later: interned has 2 or 3 bits */
+  /* state: interned (2 bits), kind (3 bits), compact (1 bit), ascii (1 bit). */
   uint32_t kind = state >> 2 & 7, compact = state >> 5 & 1, ascii = state >> 6 & 1;
   if (!compact || (kind != 1 && kind != 2 && kind != 4)) return false;
   if (length > max) length = max;
@@ -100,7 +101,7 @@ static bool read_parts(const struct stack_target *target, uintptr_t code, const 
 /* ---- hashing and writing ---- */
 
 static bool hash_piece(uint64_t *hash, struct piece piece) {
-  unsigned char block[64]; /* handlers have little stack, and this happens once for a code object */
+  unsigned char block[64]; /* small, because signal handlers have little stack; each code object is hashed only once */
   *hash = mix(*hash, piece.bytes);
   for (uint32_t at = 0; at < piece.bytes; at += sizeof block) {
     uint32_t size = piece.bytes - at < sizeof block ? piece.bytes - at : (uint32_t)sizeof block;
@@ -124,7 +125,7 @@ static uint64_t hash_parts(const struct stack_target *target, const struct code_
   return never_zero(hash);
 }
 
-/* Copies `size` bytes from `offset` of the concatenated pieces. */
+/* Copies `size` bytes from offset `offset` of the concatenated pieces. False = they could not be read. */
 static bool copy_pieces(char *to, const struct piece *piece, int count, uint32_t offset, uint32_t size) {
   for (int i = 0; i < count && size; i++) {
     if (offset >= piece[i].bytes) {
@@ -160,7 +161,8 @@ static bool write_part(const struct stack_target *target, uint64_t hash, const s
   record->code_flags = parts->flags;
   record->file_kind = parts->file.kind;
   record->name_kind = parts->name.kind;
-  /* What is read may go in between, as the memory of another process that execs. That is no damage, and holds up no chunk. */
+  /* The object's memory may disappear while it is copied, for example if the observed process calls exec. The claimed
+   * slots are then published as padding, because an unpublished record would keep its chunk from being finished. */
   bool whole = copy_pieces((char *)(record + 1), piece, 4, offset, size);
   spool_publish(record, whole ? RECORD_CODE : SPOOL_PAD, slots);
   return whole;
@@ -190,7 +192,7 @@ static uint64_t check_of(const struct stack_target *target, const struct code_en
   return mix(mix(entry->code ^ target->salt, entry->fingerprint), mix(entry->hash, lengths));
 }
 
-/* The entry of the code object, with that fingerprint unless null; hash 0 = none. */
+/* Returns the cached facts about the code object; hash 0 = not cached. If `fingerprint` is not null, it must match. */
 static struct code_facts find_entry(const struct stack_target *target, uintptr_t code, const uint64_t *fingerprint) {
   struct code_entry *way = ways_of(target, code);
   for (int i = 0; i < WAYS; i++) {
@@ -202,7 +204,7 @@ static struct code_facts find_entry(const struct stack_target *target, uintptr_t
   return (struct code_facts){0, 0, 0};
 }
 
-/* In the place of what was there for this address, else of a way in turn. */
+/* Stores the entry in the first way that is empty or holds this address, else in the next way in turn. */
 static void store_entry(const struct stack_target *target, uintptr_t code, uint64_t fingerprint,
                         struct code_facts facts) {
   static _Atomic uint32_t turn;
@@ -222,7 +224,8 @@ uintptr_t dictionary_name_of(const struct stack_target *target, const char *obje
   return word_at(object, target->layout->code_name);
 }
 
-/* Pointers are not enough: names die and their addresses are used again as well. */
+/* Identifies the code object beyond its pointers: names are freed and their addresses are reused as well. Returns the
+ * version of the code object if it has one, else a hash of its name's length and hash. */
 static uint64_t identity_of(const struct stack_target *target, const char *object, const char *name) {
   if (target->layout->code_version >= 0) return (uint32_t)int_at(object, target->layout->code_version);
   return mix(word_at(name, STR_LENGTH), word_at(name, STR_HASH));
@@ -238,8 +241,8 @@ static uint64_t fingerprint_of(const struct stack_target *target, const char *ob
              layout->version == 0x30a ? word_at(object, layout->code_bytecode) : word_at(object, VAR_SIZE));
 }
 
-static SLOW_PATH struct code_facts first_sight(const struct stack_target *target, uintptr_t code, const char *object,
-                                               uint64_t fingerprint) {
+static SLOW_PATH struct code_facts write_new_code(const struct stack_target *target, uintptr_t code, const char *object,
+                                                  uint64_t fingerprint) {
   struct code_parts parts;
   struct code_facts facts = {0, 0, -1};
   if (!read_parts(target, code, object, &parts)) return facts;
@@ -258,7 +261,7 @@ struct code_facts dictionary_code(const struct stack_target *target, uintptr_t c
   if (word_at(object, OBJECT_TYPE) != target->code_type) return (struct code_facts){0, 0, 0};
   uint64_t fingerprint = fingerprint_of(target, object, name);
   struct code_facts facts = find_entry(target, code, &fingerprint);
-  return facts.hash ? facts : first_sight(target, code, object, fingerprint);
+  return facts.hash ? facts : write_new_code(target, code, object, fingerprint);
 }
 
 struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code) {

@@ -1,4 +1,5 @@
-/* Code objects and stack nodes, each written to the spool on first sight. */
+/* Code objects and stack nodes. Each is written to the spool when it is first seen, so that samples need only its
+ * hash. */
 #ifndef SCALENE_TRACE_STACKS_DICTIONARY_H
 #define SCALENE_TRACE_STACKS_DICTIONARY_H
 
@@ -11,23 +12,26 @@
 struct code_facts {
   uint64_t hash;           /* 0 = not a code object */
   int32_t units;           /* length of the bytecode in 2-byte units */
-  int32_t first_traceable; /* instructions before it set up the frame */
+  int32_t first_traceable; /* index of the first instruction that is not frame set-up; -1 = unknown */
 };
 
-/* Facts about the code object at `code`, of which `object` is a fresh copy of the first code_bytes, and `name` of the
- * first NAME_BYTES of its name where code objects have no version; writes it on first sight. Context: signal. */
+/* Returns facts about the code object at `code`, and writes it to the spool if it is new. `object` is a fresh copy of
+ * its first code_bytes; `name` is a copy of the first NAME_BYTES of its name, used only if code objects have no
+ * version. Context: signal. */
 struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
                                   const char *name);
-/* Where that name is. Context: signal. */
+/* Returns the address of that name. Context: signal. */
 uintptr_t dictionary_name_of(const struct stack_target *target, const char *object);
-/* The same from memory, without looking whether the object is still there; hash 0 = not remembered. Context: signal. */
+/* Returns cached facts about `code` without checking that the object still exists; hash 0 = not cached.
+ * Context: signal. */
 struct code_facts dictionary_code_remembered(const struct stack_target *target, uintptr_t code);
 
-/* Context: signal. */
+/* Returns the hash of a node, never 0: `parent` is the hash of the calling frame's node (0 = none), `code` that of the
+ * code object, `instruction` an index in 2-byte units. Context: signal. */
 uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction);
-/* Was this node, and so its parents, written by this process? Context: signal. */
+/* True if this process has written the node, and therefore its parents. Context: signal. */
 bool dictionary_node_known(uint64_t hash);
-/* Writes one node. false = lost. Context: signal. */
+/* Writes one node. False = it was lost. Context: signal. */
 bool dictionary_node_write(const struct record_node *node);
 
 #pragma GCC visibility pop

@@ -1,4 +1,5 @@
-/* Where CPython keeps its fields, by version: the one table. */
+/* The offsets of CPython's fields by version. This table is the only place that knows them; pylayout.h describes
+ * them. */
 #include "shared/stacks/pylayout.h"
 
 #include "shared/base.h"
@@ -187,11 +188,12 @@ static const struct python_layout layouts[] = {
      .code_mask = ~(uintptr_t)3},
 };
 
-#define STATE_BYTES 320 /* of a thread state, at least */
-#define FRAME_BYTES 80  /* of a frame, as above */
+#define STATE_BYTES 320 /* bytes that are read of a thread state, at least */
+#define FRAME_BYTES 80  /* frame_bytes of 3.14 */
 
-/* The table at _PyRuntime + 0 that 3.13 and later publish: positions of the uint64 fields read here, for 3.14, and the
- * largest values for which what they point to lies in what is read of the structure. */
+/* Offsets in the table that 3.13 and later publish at the start of _PyRuntime. `at` is the position of a uint64 in the
+ * table of 3.14, `field` the row's field that it replaces, and `largest` the largest value for which the field lies in
+ * the bytes that are read of the structure. A larger value would make a walk read outside of its buffers. */
 #define DEBUG_FREE_THREADED 16
 static const struct {
   int at;
@@ -217,7 +219,7 @@ static bool free_threaded(const char *runtime) {
   return memcmp(runtime, "xdebugpy", 8) == 0 && flag != 0;
 }
 
-/* 3.14: what the interpreter says of itself goes before our table, as long as it is believable. */
+/* 3.14: the offsets that the interpreter publishes replace those of our table. Null = one of them is out of range. */
 static const struct python_layout *with_debug_offsets(const struct python_layout *base, const char *runtime) {
   published = *base;
   for (size_t i = 0; i < sizeof debug_314 / sizeof *debug_314; i++) {
@@ -226,9 +228,9 @@ static const struct python_layout *with_debug_offsets(const struct python_layout
     if (value > debug_314[i].largest) return NULL;
     *(int *)((char *)&published + debug_314[i].field) = (int)value;
   }
-  bool is_whole = published.code_bytecode >= base->code_first_traceable + (int)sizeof(int32_t);
+  bool has_room = published.code_bytecode >= base->code_first_traceable + (int)sizeof(int32_t);
   published.code_bytes = published.code_bytecode;
-  return is_whole ? &published : NULL;
+  return has_room ? &published : NULL;
 }
 
 const struct python_layout *pylayout_for(uint32_t version, const char *runtime) {

@@ -1,4 +1,4 @@
-/* Memory for a stack that is being read, so that signal handlers need little of theirs. */
+/* Working memory for reading a stack. It is not on the C stack, because signal handlers have little of it. */
 #ifndef SCALENE_TRACE_STACKS_SCRATCH_H
 #define SCALENE_TRACE_STACKS_SCRATCH_H
 
@@ -14,18 +14,18 @@
 struct frame_entry {
   uintptr_t frame;
   uintptr_t code;
-  uint64_t hash; /* of the code object; 0 = not yet known */
-  uint64_t node; /* of the stack up to here */
+  uint64_t hash; /* of the code object; 0 = unknown yet */
+  uint64_t node; /* hash of the node: the stack up to this frame */
   int32_t instruction;
   int32_t owner;
 };
 struct scratch {
   _Atomic uint32_t owner; /* 0 = free */
   uint32_t frames;
-  uint32_t walks; /* how often this scratch was used: which old frames are verified again */
+  uint32_t walks; /* number of walks with this scratch: decides which outer frames are verified again */
   struct frame_entry entry[MAX_FRAMES];
   struct iovec work[SAFE_READ_MANY];
-  char copy[128]; /* of a frame */
+  char copy[128]; /* bytes of the frame that is being read */
   union {
     uint64_t words[SCAN_WORDS];
     struct {

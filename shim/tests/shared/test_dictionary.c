@@ -1,4 +1,5 @@
-/* dictionary.c: a code object that can be read, and one whose memory goes while it is being written. */
+/* Tests dictionary.c: with code objects that can be read, and with ones whose memory disappears while they are
+ * written. */
 #include "formats/spool/spool.h"
 #include "shared/base.h"
 #include "shared/loss.h"
@@ -9,7 +10,7 @@
 #include "shared/stacks/target.h"
 #include "tests/check.h"
 
-/* ---- stand-ins for the rest of the shim ---- */
+/* ---- stand-ins for the spool and the safe reads ---- */
 
 static struct python_layout layout = {.version = 0x30b,
                                       .code_bytes = 128,
@@ -93,8 +94,9 @@ static void a_code_object_is_written_once(void) {
   check(hash_of(&code) == hash && claims == 1);
 }
 
-/* Whichever read is refused: what was claimed is published, and written again at the next look. */
-static void what_cannot_be_read_is_published_as_nothing(void) {
+/* Whichever read fails: claimed slots are published as padding, and the code object is written when it is seen
+ * again. */
+static void unreadable_parts_are_published_as_padding(void) {
   static struct object codes[64];
   unsigned padded = 0;
   for (int reads = 0; reads < 64; reads++) {
@@ -110,11 +112,11 @@ static void what_cannot_be_read_is_published_as_nothing(void) {
     }
     check(hash_of(&codes[reads]) && (hash != 0 || (records[0].head & 0xffff) == RECORD_CODE));
   }
-  check(padded == 4); /* as many reads as a code object has parts */
+  check(padded == 4); /* one for each of the four parts of a code object */
 }
 
 int main(void) {
   a_code_object_is_written_once();
-  what_cannot_be_read_is_published_as_nothing();
+  unreadable_parts_are_published_as_padding();
   return 0;
 }

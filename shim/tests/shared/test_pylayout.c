@@ -1,4 +1,5 @@
-/* pylayout.c: what 3.14 says of itself is taken only as far as it keeps every read inside what was read. */
+/* Tests pylayout.c: the debug offsets that 3.14 publishes are used only if every field lies inside the bytes that are
+ * read. */
 #include "shared/base.h"
 #include "shared/random.h"
 #include "shared/stacks/pylayout.h"
@@ -8,7 +9,7 @@
 #define VERSION_314 0x030e00f0
 #define STATE_BYTES 320
 
-/* Position in the table of debug offsets, and the value on 3.14.0. */
+/* Positions in the table of debug offsets, and their values on 3.14.0. */
 static const struct {
   int at, value;
 } known[] = {{208, 72},  {256, 8},   {264, 0},   {272, 56}, {288, 74},
@@ -22,7 +23,7 @@ static void fill(char runtime[RUNTIME_BYTES]) {
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) put(runtime, known[i].at, (uint64_t)known[i].value);
 }
 
-static void the_offsets_of_a_release_are_taken(void) {
+static void offsets_of_a_release_are_used(void) {
   char runtime[RUNTIME_BYTES];
   fill(runtime);
   const struct python_layout *layout = pylayout_for(VERSION_314, runtime);
@@ -32,7 +33,7 @@ static void the_offsets_of_a_release_are_taken(void) {
   check(layout && layout->tstate_frame == 80);
 }
 
-static void an_offset_that_lies_outside_is_refused(void) {
+static void an_offset_out_of_range_is_refused(void) {
   char runtime[RUNTIME_BYTES];
   for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
     for (int bit = 9; bit < 64; bit++) {
@@ -44,11 +45,11 @@ static void an_offset_that_lies_outside_is_refused(void) {
   fill(runtime);
   put(runtime, 384, 209);
   check(!pylayout_for(VERSION_314, runtime));
-  put(runtime, 384, 8); /* no room for what is read before the bytecode */
+  put(runtime, 384, 8); /* no room for the fields before the bytecode */
   check(!pylayout_for(VERSION_314, runtime));
 }
 
-static bool inside(const struct python_layout *layout) {
+static bool is_in_range(const struct python_layout *layout) {
   int in_frame = layout->frame_bytes - 8, in_code = layout->code_bytes - 8;
   return layout->tstate_frame <= STATE_BYTES - 8 && layout->frame_previous <= in_frame &&
          layout->frame_code <= in_frame && layout->frame_instruction <= in_frame &&
@@ -57,11 +58,11 @@ static bool inside(const struct python_layout *layout) {
          layout->code_first_traceable <= in_code + 4 && layout->code_bytes <= MAX_CODE_BYTES;
 }
 
-/* Mostly small numbers, so that many are believed. */
-static void whatever_is_taken_stays_inside(void) {
+/* Offsets are mostly small numbers, so that many layouts are accepted. */
+static void accepted_layouts_stay_in_range(void) {
   char runtime[RUNTIME_BYTES];
   uint64_t random = 20261121;
-  int taken = 0;
+  int accepted = 0;
   for (int round = 0; round < 200000; round++) {
     fill(runtime);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
@@ -70,26 +71,26 @@ static void whatever_is_taken_stays_inside(void) {
     }
     const struct python_layout *layout = pylayout_for(VERSION_314, runtime);
     if (!layout) continue;
-    check(inside(layout));
-    taken++;
+    check(is_in_range(layout));
+    accepted++;
   }
-  check(taken > 1000);
+  check(accepted > 1000);
 }
 
-static void other_versions_do_not_ask(void) {
+static void other_versions_use_no_debug_offsets(void) {
   char runtime[RUNTIME_BYTES];
   memset(runtime, 255, sizeof runtime);
   check(pylayout_for(0x030c01f0, runtime) && pylayout_for(0x030d00f0, runtime));
   check(!pylayout_for(0x030900f0, runtime) && !pylayout_for(0x030f00f0, runtime));
   check(!pylayout_for(0x030e00a1, runtime) && !pylayout_for(VERSION_314, runtime));
-  memcpy(runtime, "xdebugpy", 8); /* free-threaded */
+  memcpy(runtime, "xdebugpy", 8); /* a free-threaded build */
   check(!pylayout_for(0x030d00f0, runtime));
 }
 
 int main(void) {
-  the_offsets_of_a_release_are_taken();
-  an_offset_that_lies_outside_is_refused();
-  whatever_is_taken_stays_inside();
-  other_versions_do_not_ask();
+  offsets_of_a_release_are_used();
+  an_offset_out_of_range_is_refused();
+  accepted_layouts_stay_in_range();
+  other_versions_use_no_debug_offsets();
   return 0;
 }

@@ -1,5 +1,5 @@
-/* spool.c, loss.c, clock.c: many threads and a forked child write, the ring runs out, and every record that was published
- * is found again by the reader's protocol of spool.h, once. */
+/* Tests spool.c, loss.c and clock.c: many threads and a forked child write, the ring runs out of chunks, and a reader
+ * that follows the protocol of formats/spool/spool.h finds every published record exactly once. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
@@ -15,10 +15,10 @@
 #include "shared/spool.h"
 #include "tests/check.h"
 
-#define SLOTS 64
+#define CHUNKS 64
 #define WRITERS 4
-#define RECORDS 2500 /* leaves chunks for writers that lose the race for a fresh one */
-#define FILE_BYTES (SPOOL_CHUNKS_OFFSET + (size_t)SLOTS * SPOOL_CHUNK_BYTES)
+#define RECORDS 2500 /* few enough to leave chunks for writers that lose the race for a new one */
+#define FILE_BYTES (SPOOL_CHUNKS_OFFSET + (size_t)CHUNKS * SPOOL_CHUNK_BYTES)
 
 static char path[] = "/tmp/test_spool.XXXXXX";
 static struct spool_header *file;
@@ -33,10 +33,10 @@ static void make_file(uint32_t offered) {
                                 .version = SPOOL_VERSION,
                                 .chunk_bytes = SPOOL_CHUNK_BYTES,
                                 .ring_entries = SPOOL_RING,
-                                .chunk_count = SLOTS,
+                                .chunk_count = CHUNKS,
                                 .offered = offered};
   uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
-  for (uint32_t i = 0; i < offered; i++) ring[i] = SLOTS - 1 - i; /* slots in any order */
+  for (uint32_t i = 0; i < offered; i++) ring[i] = CHUNKS - 1 - i; /* chunks in any order */
 }
 
 static void drop_file(void) {
@@ -44,11 +44,11 @@ static void drop_file(void) {
   munmap(file, FILE_BYTES);
 }
 
-/* How often each (process, thread, number) was published; returns how many records were. */
+/* Number of records found for each (process, thread, number). */
 static unsigned seen[8][WRITERS + 1][RECORDS];
 
-static struct chunk_header *chunk_of(uint32_t slot) {
-  return (void *)((char *)file + SPOOL_CHUNKS_OFFSET + (size_t)slot * SPOOL_CHUNK_BYTES);
+static struct chunk_header *chunk_of(uint32_t chunk_number) {
+  return (void *)((char *)file + SPOOL_CHUNKS_OFFSET + (size_t)chunk_number * SPOOL_CHUNK_BYTES);
 }
 
 static void count(uint32_t process, const struct record_thread_start *record) {
@@ -59,14 +59,14 @@ static void count(uint32_t process, const struct record_thread_start *record) {
 
 static unsigned read_chunk(struct chunk_header *chunk) {
   unsigned records = 0;
-  for (unsigned line = 1; chunk->process && line < SPOOL_CHUNK_SLOTS;) {
-    const struct record_thread_start *record = (void *)((char *)chunk + (size_t)line * SPOOL_SLOT_BYTES);
+  for (unsigned at = 1; chunk->process && at < SPOOL_CHUNK_SLOTS;) {
+    const struct record_thread_start *record = (void *)((char *)chunk + (size_t)at * SPOOL_SLOT_BYTES);
     unsigned kind = record->head & 0xffff, slots = record->head >> 16;
     if (kind && kind != SPOOL_PAD) {
       count(chunk->process, record);
       records++;
     }
-    line += slots ? slots : 1;
+    at += slots ? slots : 1;
   }
   return records;
 }
@@ -74,7 +74,7 @@ static unsigned read_chunk(struct chunk_header *chunk) {
 static unsigned read_back(void) {
   unsigned records = 0;
   memset(seen, 0, sizeof seen);
-  for (uint32_t slot = 0; slot < SLOTS; slot++) records += read_chunk(chunk_of(slot));
+  for (uint32_t chunk_number = 0; chunk_number < CHUNKS; chunk_number++) records += read_chunk(chunk_of(chunk_number));
   return records;
 }
 
@@ -89,7 +89,8 @@ static unsigned write_records(uint32_t thread, unsigned count) {
     }
     record->thread = thread;
     record->t_ns = i;
-    if (i % 97 != 5) spool_publish(record, RECORD_THREAD_START, slots); /* some die before they publish */
+    /* The others are never published, as if their writer had died. */
+    if (i % 97 != 5) spool_publish(record, RECORD_THREAD_START, slots);
   }
   return lost;
 }
@@ -115,7 +116,7 @@ static unsigned published_of(unsigned count) {
 }
 
 static void test_every_published_record_is_found_once(void) {
-  make_file(SLOTS);
+  make_file(CHUNKS);
   check(spool_open(path) == 0);
   spool_begin_process(spool_new_process());
   check(run_writers() == 0);
@@ -139,28 +140,29 @@ static void test_every_published_record_is_found_once(void) {
 /* ---- chunks are drained and offered again ---- */
 
 static bool finished(struct chunk_header *chunk) {
-  unsigned line = 1;
+  unsigned at = 1;
   if (!atomic_load((_Atomic uint32_t *)&chunk->closed)) return false;
-  unsigned used = atomic_load((_Atomic uint32_t *)&chunk->cursor); /* 1: its writer lost the race for a fresh chunk */
-  while (line < used && line < SPOOL_CHUNK_SLOTS) {
-    uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)line * SPOOL_SLOT_BYTES));
+  unsigned used = atomic_load((_Atomic uint32_t *)&chunk->cursor); /* 1 = its writer lost the race for a new chunk */
+  while (at < used && at < SPOOL_CHUNK_SLOTS) {
+    uint32_t head = atomic_load((_Atomic uint32_t *)((char *)chunk + (size_t)at * SPOOL_SLOT_BYTES));
     if (!(head & 0xffff)) return false;
-    line += head >> 16;
+    at += head >> 16;
   }
   return true;
 }
 
-/* As the recorder does: read, emptied with the cursor at the end, offered again. */
+/* Drains finished chunks like the recorder: reads them, empties them with the cursor at the end, and offers them again.
+ * Returns the number of records. */
 static unsigned drain(void) {
   uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
   unsigned records = 0;
-  for (uint32_t slot = 0; slot < SLOTS; slot++) {
-    struct chunk_header *chunk = chunk_of(slot);
+  for (uint32_t chunk_number = 0; chunk_number < CHUNKS; chunk_number++) {
+    struct chunk_header *chunk = chunk_of(chunk_number);
     if (!atomic_load((_Atomic uint32_t *)&chunk->process) || !finished(chunk)) continue;
     records += read_chunk(chunk);
     atomic_store((_Atomic uint32_t *)&chunk->process, 0);
     memset((char *)chunk + SPOOL_SLOT_BYTES, 0, SPOOL_CHUNK_BYTES - SPOOL_SLOT_BYTES);
-    ring[file->offered % SPOOL_RING] = slot;
+    ring[file->offered % SPOOL_RING] = chunk_number;
     atomic_fetch_add((_Atomic uint64_t *)&file->offered, 1);
   }
   return records;
@@ -208,7 +210,7 @@ static void test_drained_chunks_are_used_again(void) {
   drop_file();
 }
 
-static void test_what_does_not_fit_is_counted(void) {
+static void test_records_that_do_not_fit_are_counted(void) {
   make_file(3);
   check(spool_open(path) == 0);
   spool_begin_process(spool_new_process());
@@ -241,7 +243,7 @@ static void test_losses_before_the_spool_are_kept(void) {
   drop_file();
 }
 
-static void test_word_for_the_next_image(void) {
+static void test_an_exec_handoff_is_taken_once(void) {
   make_file(1);
   check(spool_open(path) == 0);
   spool_leave_handoff(4711, 9);
@@ -257,9 +259,9 @@ int main(void) {
   test_losses_before_the_spool_are_kept();
   test_every_published_record_is_found_once();
   test_drained_chunks_are_used_again();
-  test_what_does_not_fit_is_counted();
+  test_records_that_do_not_fit_are_counted();
   test_another_file_is_refused();
-  test_word_for_the_next_image();
+  test_an_exec_handoff_is_taken_once();
   unlink(path);
   puts("ok");
   return 0;

@@ -1,4 +1,5 @@
-/* images.c with saferead.c: addresses find their image, return addresses are told from other words. */
+/* Tests images.c with saferead.c: addresses lead to their image, and the scan distinguishes return addresses from other
+ * words. */
 #include <math.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
@@ -28,9 +29,8 @@ void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, 
 int64_t clock_now_ns(void) { return 1; }
 void next_resolve(void) {}
 
-/* ---- */
+/* ---- tests ---- */
 
-/* Plays the bytecode loop: calls on, and has a range. */
 static uint64_t words[SCAN_WORDS];
 static struct native_evidence found;
 
@@ -41,6 +41,7 @@ __attribute__((noinline)) static uintptr_t callee(void) {
   return sp;
 }
 
+/* Plays the bytecode loop: it calls another function, and its range ends where end_of_loop begins. */
 __attribute__((noinline)) static uintptr_t loop(void) {
   volatile uintptr_t result = callee();
   return result;
@@ -60,7 +61,7 @@ static void test_the_scan_stops_at_the_loop(void) {
   check((found.flags & TICK_EVAL_FOUND) && !(found.flags & TICK_VECTORCALL));
 }
 
-/* The same with another function between the loop and the interrupted one. */
+/* Another function between the bytecode loop and the interrupted function. */
 __attribute__((noinline)) static uintptr_t between(void) {
   volatile uintptr_t result = callee();
   return result;
@@ -73,7 +74,7 @@ __attribute__((noinline)) static uintptr_t second_loop(void) {
 }
 static void end_of_second_loop(void) {}
 
-static void test_calls_on_the_way_are_told(void) {
+static void test_calls_between_are_flagged(void) {
   python_symbols.eval = (struct address_range){(uintptr_t)&second_loop, (uintptr_t)&end_of_second_loop, 0};
   python_symbols.call[0] = (struct address_range){(uintptr_t)&between, (uintptr_t)&end_of_between, TICK_VECTORCALL};
   python_symbols.calls = 1;
@@ -81,7 +82,7 @@ static void test_calls_on_the_way_are_told(void) {
   check((found.flags & TICK_EVAL_FOUND) && (found.flags & TICK_VECTORCALL));
 }
 
-static void test_reads_stop_where_memory_does(void) {
+static void test_reads_stop_at_unmapped_memory(void) {
   char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   char copy[256];
   memset(pages, 'p', 8192);
@@ -106,8 +107,8 @@ int main(void) {
   images_init();
   test_addresses_find_their_image();
   test_the_scan_stops_at_the_loop();
-  test_calls_on_the_way_are_told();
-  test_reads_stop_where_memory_does();
+  test_calls_between_are_flagged();
+  test_reads_stop_at_unmapped_memory();
   puts("ok");
   return 0;
 }

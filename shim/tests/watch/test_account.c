@@ -1,4 +1,4 @@
-/* The accounting of waits, with a kernel of our own: what looks are told, and what they make of it. */
+/* Tests account.c with a simulated kernel: given the results of polls, how is the time divided among waits? */
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -15,7 +15,7 @@
 
 #define MS 1000000
 
-/* ---- stand-ins: the kernel's answers, and a spool of one chunk ---- */
+/* ---- stand-ins: the kernel's information, and a spool of one chunk ---- */
 
 static struct schedule schedule = {1000, 0, 1};
 static enum call_state call_state;
@@ -53,7 +53,7 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 }
 bool spool_holds(const void *record) { return record && !is_closed; }
 
-/* ---- one thread, born at 0, which has run for 1000 ns ---- */
+/* ---- one thread, which began at 0 and has run for 1000 ns ---- */
 
 static struct process process = {.id = 7, .count = 1};
 static struct watched thread;
@@ -71,9 +71,10 @@ static void begin(int64_t since_ms) {
   account_begin(&thread, since_ms * MS);
 }
 
-static void be_born(void) { begin(0); }
+static void begin_at_start(void) { begin(0); }
 
-/* The thread ran for so long since the last look, was delayed, and is blocked there, or runs (where 0). */
+/* Polls the thread. Since the last poll it has run for `run_ms` and was runnable for `delay_ms`; it is blocked at
+ * `where`, or runs (0). */
 static void poll_at(int64_t at_ms, int64_t run_ms, int64_t delay_ms, uint64_t where) {
   clock_ns = at_ms * MS;
   schedule.run_ns += run_ms * MS;
@@ -94,53 +95,53 @@ static int64_t waited_ms(uint64_t where, unsigned class) {
 }
 
 static void test_one_long_wait_is_one_record(void) {
-  be_born();
+  begin_at_start();
   for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 0, 0, 11);
   check(count == 1 && waited_ms(11, WAIT_SLEEP) == 500);
   check(records[0].t_ns == 0 && records[0].looks == 50 && records[0].head == (RECORD_WAIT | 1 << 16));
 }
 
-static void test_what_was_before_a_pause_is_nobodys(void) {
+static void test_time_before_the_account_is_not_charged(void) {
   begin(300);
   poll_at(400, 10, 0, 11);
   poll_at(500, 0, 0, 11);
   check(waited_ms(11, WAIT_SLEEP) == 190);
 }
 
-static void test_between_two_waits_the_time_is_halved(void) {
-  be_born();
+static void test_time_between_two_waits_is_halved(void) {
+  begin_at_start();
   poll_at(100, 0, 0, 11);
-  poll_at(120, 4, 0, 12); /* 16 ms of waiting between the looks */
+  poll_at(120, 4, 0, 12); /* 16 ms of waiting between the polls */
   check(waited_ms(11, WAIT_SLEEP) == 108 && waited_ms(12, WAIT_SLEEP) == 8);
 }
 
-static void test_a_thread_that_is_met_running_closes_its_wait(void) {
-  be_born();
+static void test_a_running_thread_closes_its_wait(void) {
+  begin_at_start();
   poll_at(100, 0, 0, 11);
   poll_at(110, 3, 0, 0);
   poll_at(120, 10, 0, 0);
   check(waited_ms(11, WAIT_SLEEP) == 107);
 }
 
-static void test_what_no_look_has_met_goes_to_the_next_wait(void) {
-  be_born();
+static void test_unobserved_time_is_charged_to_the_next_wait(void) {
+  begin_at_start();
   poll_at(10, 2, 0, 0);
   poll_at(20, 2, 0, 0);
   poll_at(30, 2, 0, 11);
   check(waited_ms(11, WAIT_SLEEP) == 24);
 }
 
-static void test_a_woken_thread_gives_back_what_was_delay(void) {
-  be_born();
+static void test_delay_of_a_woken_thread_is_subtracted(void) {
+  begin_at_start();
   poll_at(100, 0, 0, 11);
-  poll_at(140, 0, 0, 11); /* it was woken at 110, and nothing shows that */
+  poll_at(140, 0, 0, 11); /* it was woken at 110, which no file shows */
   poll_at(150, 5, 35, 12);
   check(waited_ms(11, WAIT_SLEEP) == 110 && waited_ms(12, WAIT_SLEEP) == 0);
   check(waited_ms(12, WAIT_RUNNABLE) == 35);
 }
 
 static void test_classes(void) {
-  be_born();
+  begin_at_start();
   blocked_in = (struct system_call){SYS_futex, 4096 + 63};
   poll_at(10, 0, 0, 11);
   blocked_in.arguments = 4096 + 64;
@@ -158,7 +159,7 @@ static void test_classes(void) {
 }
 
 static void test_a_stopped_thread_does_not_wait(void) {
-  be_born();
+  begin_at_start();
   state = 'T';
   poll_at(100, 0, 0, 11);
   check(count == 0);
@@ -167,8 +168,8 @@ static void test_a_stopped_thread_does_not_wait(void) {
   check(waited_ms(12, WAIT_SLEEP) == 9);
 }
 
-static void test_a_wait_goes_on_in_a_new_record_when_its_chunk_is_closed(void) {
-  be_born();
+static void test_a_wait_continues_in_a_new_record_when_its_chunk_is_closed(void) {
+  begin_at_start();
   poll_at(100, 0, 0, 11);
   is_closed = true;
   poll_at(130, 0, 0, 11);
@@ -178,14 +179,14 @@ static void test_a_wait_goes_on_in_a_new_record_when_its_chunk_is_closed(void) {
   check(waited_ms(11, WAIT_SLEEP) == 150);
 }
 
-static void test_an_end_that_was_told_settles_the_rest(void) {
-  be_born();
+static void test_the_end_in_the_entry_closes_the_account(void) {
+  begin_at_start();
   poll_at(100, 0, 0, 11);
   thread.entry.end_ns = 130 * MS;
   thread.entry.cpu_end_ns = 1000 + 5 * MS;
   account_ended(&thread);
   check(waited_ms(11, WAIT_SLEEP) == 125);
-  be_born();
+  begin_at_start();
   poll_at(100, 100, 0, 0);
   thread.entry.end_ns = 130 * MS;
   thread.entry.cpu_end_ns = 1000 + 110 * MS;
@@ -197,7 +198,7 @@ static void test_random_lives_add_up(void) {
   srand(7);
   for (int turn = 0; turn < 200; turn++) {
     int64_t at = 0, run = 0, delay = 0, sum = 0;
-    be_born();
+    begin_at_start();
     for (int i = 0; i < 20; i++) {
       int64_t ran = rand() % 3 ? rand() % 6 : 0, delayed = ran ? rand() % 20 : 0;
       at += 1 + ran + delayed + rand() % 30;
@@ -214,15 +215,15 @@ static void test_random_lives_add_up(void) {
 }
 
 static void test_a_kernel_that_does_not_count_is_refused(void) {
-  be_born();
+  begin_at_start();
   schedule = (struct schedule){0, 0, 0};
   process.refusals = 0;
   for (int i = 0; i < REFUSED; i++) check(account_observe(&thread, 10 * MS));
   check(process.refusals == REFUSED && count == 0);
 }
 
-static void test_what_is_given_up_during_a_look_stays_so(void) {
-  be_born();
+static void test_a_process_given_up_during_a_poll_stays_so(void) {
+  begin_at_start();
   process.refusals = 1;
   poll_at(100, 0, 0, 11);
   check(process.refusals == 0);
@@ -235,17 +236,17 @@ static void test_what_is_given_up_during_a_look_stays_so(void) {
 
 int main(void) {
   test_one_long_wait_is_one_record();
-  test_what_was_before_a_pause_is_nobodys();
-  test_between_two_waits_the_time_is_halved();
-  test_a_thread_that_is_met_running_closes_its_wait();
-  test_what_no_look_has_met_goes_to_the_next_wait();
-  test_a_woken_thread_gives_back_what_was_delay();
+  test_time_before_the_account_is_not_charged();
+  test_time_between_two_waits_is_halved();
+  test_a_running_thread_closes_its_wait();
+  test_unobserved_time_is_charged_to_the_next_wait();
+  test_delay_of_a_woken_thread_is_subtracted();
   test_classes();
   test_a_stopped_thread_does_not_wait();
-  test_a_wait_goes_on_in_a_new_record_when_its_chunk_is_closed();
-  test_an_end_that_was_told_settles_the_rest();
+  test_a_wait_continues_in_a_new_record_when_its_chunk_is_closed();
+  test_the_end_in_the_entry_closes_the_account();
   test_random_lives_add_up();
   test_a_kernel_that_does_not_count_is_refused();
-  test_what_is_given_up_during_a_look_stays_so();
+  test_a_process_given_up_during_a_poll_stays_so();
   return 0;
 }

@@ -1,4 +1,5 @@
-/* The accounts of suspended tasks, with a program of our own: what looks are told, and what they make of it. */
+/* Tests tasks.c with a simulated program: given the results of polls, how is the time divided among tasks and
+ * places? */
 #include "formats/spool/spool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -24,7 +25,7 @@ struct stack_target target = {.layout = &layout};
 #define MOST 4000
 #define SET_ADDRESS 65536
 #define TABLE_ADDRESS 131072
-static struct task_observation now_there[MOST]; /* what a look finds at reference 8 * (65536 + index) */
+static struct task_observation now_there[MOST]; /* what a poll finds at reference 8 * (65536 + index) */
 static int tasks_there;
 static int64_t clock_ns, cpu_ns, cost_ns;
 static bool is_closed, is_no_set;
@@ -102,7 +103,7 @@ static void begin(int tasks) {
   cost_ns = 1000;
 }
 
-/* The task waits at `stack`; 0: it runs. */
+/* The task is suspended at `stack`, or runs (0). */
 static void put(int index, uint64_t stack) {
   now_there[index] =
       (struct task_observation){.task = 8 * (uintptr_t)(index + 1000), .coroutine = 8, .thread = 3, .stack = stack};
@@ -151,7 +152,7 @@ static void test_one_long_suspension_is_one_record(void) {
   check(records[0].t_ns == start_ms * MS && records[0].thread == 3 && records[0].name == 1 && records[0].number == 2);
 }
 
-static void test_between_two_places_the_time_is_halved(void) {
+static void test_time_between_two_places_is_halved(void) {
   start(1);
   poll_at(start_ms), poll_at(start_ms + 100);
   put(0, 12);
@@ -171,7 +172,7 @@ static void test_a_task_that_runs_is_not_suspended(void) {
   check(suspended_ms(11) == 110 + 90);
 }
 
-static void test_who_comes_and_goes_between_looks_has_half_of_the_time(void) {
+static void test_a_task_between_polls_gets_half_of_the_time(void) {
   start(1);
   tasks_there = 0;
   poll_at(start_ms);
@@ -182,7 +183,7 @@ static void test_who_comes_and_goes_between_looks_has_half_of_the_time(void) {
   check(suspended_ms(11) == 40);
 }
 
-static void test_a_task_that_moves_is_left_to_the_next_look(void) {
+static void test_a_moving_task_is_left_to_the_next_poll(void) {
   start(1);
   poll_at(start_ms), poll_at(start_ms + 100);
   now_there[0].state = TASK_MOVING;
@@ -193,7 +194,7 @@ static void test_a_task_that_moves_is_left_to_the_next_look(void) {
   check(suspended_ms(11) == 120 && suspended_ms(12) == 20);
 }
 
-static void test_another_task_at_the_same_address_is_another(void) {
+static void test_a_new_task_at_the_same_address_is_recognized(void) {
   start(1);
   poll_at(start_ms), poll_at(start_ms + 100);
   now_there[0].name_check = now_there[0].name_object = 77;
@@ -203,8 +204,8 @@ static void test_another_task_at_the_same_address_is_another(void) {
   check(suspended_ms(11) == 120);
 }
 
-/* What rests is not looked at: it stays where the last look after it ran has met it. */
-static void test_a_process_that_rests_stays_as_it_is(void) {
+/* A resting process is not polled: its tasks stay where the last poll after it ran has found them. */
+static void test_tasks_of_a_resting_process_stay_suspended(void) {
   start(1);
   poll_at(start_ms);
   rest_at(start_ms + 400), rest_at(start_ms + 900);
@@ -214,8 +215,8 @@ static void test_a_process_that_rests_stays_as_it_is(void) {
   check(suspended_ms(11) == 920 && suspended_ms(12) == 20);
 }
 
-/* It ran after the last look and rests since: only a look says how. */
-static void test_a_process_that_ran_before_it_rests_is_looked_at_first(void) {
+/* The process ran after the last poll and has rested since then, so it must be polled once. */
+static void test_a_process_that_ran_before_it_rests_is_polled_first(void) {
   start(1);
   poll_at(start_ms);
   clock_ns = (start_ms + 10) * MS;
@@ -226,7 +227,7 @@ static void test_a_process_that_ran_before_it_rests_is_looked_at_first(void) {
   check(suspended_ms(11) == 20 && suspended_ms(12) == 480);
 }
 
-static void test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed(void) {
+static void test_a_long_suspension_continues_in_a_new_record(void) {
   start(1);
   for (int64_t at = 0; at <= 4000; at += 20) {
     poll_at(start_ms + at);
@@ -237,7 +238,7 @@ static void test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed(
   for (unsigned i = 1; i < count; i++) check(records[i].t_ns == records[i - 1].end_ns);
 }
 
-static void test_of_very_many_some_stand_for_all(void) {
+static void test_of_very_many_tasks_some_stand_for_all(void) {
   start(MOST);
   poll_at(start_ms), poll_at(start_ms + 1000);
   end_at(1000);
@@ -245,7 +246,7 @@ static void test_of_very_many_some_stand_for_all(void) {
   check(suspended_ms(11) > 999 * MOST && suspended_ms(11) < 1001 * MOST);
 }
 
-static void test_what_is_no_set_any_more_is_searched_for_again(void) {
+static void test_a_lost_set_is_searched_for_again(void) {
   start(1);
   poll_at(start_ms), poll_at(start_ms + 100);
   is_no_set = true;
@@ -253,7 +254,7 @@ static void test_what_is_no_set_any_more_is_searched_for_again(void) {
   check(process.asyncio.tasks == 0 && suspended_ms(11) == 150);
 }
 
-static void test_the_most_that_could_not_be_read_at_once_is_lost(void) {
+static void test_the_loss_is_the_largest_number_in_one_poll(void) {
   start(3);
   now_there[0].state = now_there[1].state = TASK_UNREAD;
   for (int64_t at = 0; at <= 100; at += 20) poll_at(start_ms + at);
@@ -261,8 +262,8 @@ static void test_the_most_that_could_not_be_read_at_once_is_lost(void) {
   check(losses[LOSS_tasks_unread] == 2 && suspended_ms(11) == 100);
 }
 
-/* A look may cost one part in 400: after one of 10 ms the next is due in 4 s. */
-static void test_costly_looks_are_seldom(void) {
+/* Polls may take 1/400 of a core: after a poll of 10 ms, the next one is due in 4 s. */
+static void test_costly_polls_are_rare(void) {
   start(1);
   poll_at(start_ms);
   check(process.asyncio.due_ns == clock_ns + 20 * MS);
@@ -273,34 +274,34 @@ static void test_costly_looks_are_seldom(void) {
 
 static void test_rows_keep_within_their_budget(void) {
   start(900);
-  unsigned looks = 0;
+  unsigned polls = 0;
   for (int64_t at = 0; at < 60000; at += 20) {
     for (int i = 0; i < 900; i++) put(i, 11 + (uint64_t)(at / 20 % 2));
     clock_ns = (start_ms + at) * MS;
     uint32_t before = process.asyncio.pass;
     tasks_poll(&process, clock_ns, false, false);
-    looks += process.asyncio.pass != before;
+    polls += process.asyncio.pass != before;
   }
   end_at(60000);
-  check(count < 4096 + 60 * 200 + 2 * 900 && looks > 10);
-  int64_t sum_ms = suspended_ms(11) + suspended_ms(12); /* half of what has passed since the last look is nobody's */
+  check(count < 4096 + 60 * 200 + 2 * 900 && polls > 10);
+  int64_t sum_ms = suspended_ms(11) + suspended_ms(12); /* half of the time since the last poll is not charged */
   check(sum_ms <= 900 * 60000LL && sum_ms >= 900 * 57500LL);
 }
 
 int main(void) {
   test_one_long_suspension_is_one_record();
-  test_between_two_places_the_time_is_halved();
+  test_time_between_two_places_is_halved();
   test_a_task_that_runs_is_not_suspended();
-  test_who_comes_and_goes_between_looks_has_half_of_the_time();
-  test_a_task_that_moves_is_left_to_the_next_look();
-  test_another_task_at_the_same_address_is_another();
-  test_a_process_that_rests_stays_as_it_is();
-  test_a_process_that_ran_before_it_rests_is_looked_at_first();
-  test_a_long_one_goes_on_in_another_record_where_its_chunk_is_closed();
-  test_of_very_many_some_stand_for_all();
-  test_what_is_no_set_any_more_is_searched_for_again();
-  test_the_most_that_could_not_be_read_at_once_is_lost();
-  test_costly_looks_are_seldom();
+  test_a_task_between_polls_gets_half_of_the_time();
+  test_a_moving_task_is_left_to_the_next_poll();
+  test_a_new_task_at_the_same_address_is_recognized();
+  test_tasks_of_a_resting_process_stay_suspended();
+  test_a_process_that_ran_before_it_rests_is_polled_first();
+  test_a_long_suspension_continues_in_a_new_record();
+  test_of_very_many_tasks_some_stand_for_all();
+  test_a_lost_set_is_searched_for_again();
+  test_the_loss_is_the_largest_number_in_one_poll();
+  test_costly_polls_are_rare();
   test_rows_keep_within_their_budget();
   return 0;
 }

@@ -1,4 +1,4 @@
-/* The kernel's view of a thread, from /proc. */
+/* Reads the kernel's information about threads and processes from /proc. */
 #include "watch/reading/proc.h"
 
 #include <fcntl.h>
@@ -12,8 +12,8 @@
 #include "shared/base.h"
 
 #define EXITING 4            /* PF_EXITING among the flags of /proc/PID/stat */
-#define SPARE_DESCRIPTORS 16 /* left to the rest of the recorder, which imports and writes meanwhile */
-#define CPUCLOCK_SCHED 2     /* of the kernel's encoding of a process's clock: ~pid << 3 | which */
+#define SPARE_DESCRIPTORS 16 /* reserved for the rest of the recorder, which imports modules and writes files */
+#define CPUCLOCK_SCHED 2     /* part of the kernel's id of a process's clock: ~pid << 3 | CPUCLOCK_SCHED */
 
 static int open_file(pid_t pid, pid_t tid, const char *name) {
   char path[64];
@@ -21,7 +21,7 @@ static int open_file(pid_t pid, pid_t tid, const char *name) {
   return open(path, O_RDONLY | O_CLOEXEC);
 }
 
-/* Text of the file, terminated; -1 = not readable. */
+/* Reads the file as a terminated text and returns its length; -1 = not readable (errno says why). */
 static ssize_t read_file(pid_t pid, pid_t tid, const char *name, char *to, size_t size) {
   int fd = open_file(pid, tid, name);
   if (fd < 0) return -1;
@@ -53,7 +53,7 @@ bool proc_schedule(int fd, struct schedule *out) {
   return true;
 }
 
-/* "running", or number and arguments, or "-1 SP PC". */
+/* The file holds "running", or the number and arguments of the call, or "-1 SP PC". */
 enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   char text[256], *at = text;
   if (read_file(pid, tid, "syscall", text, sizeof text) <= 0)
@@ -64,7 +64,7 @@ enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   return CALL_BLOCKED;
 }
 
-/* The name before it may hold anything, a closing parenthesis too. */
+/* The state follows the name, which may contain any character, also a closing parenthesis. */
 char proc_state(pid_t pid, pid_t tid) {
   char text[512];
   if (read_file(pid, tid, "stat", text, sizeof text) <= 0) return 0;
@@ -72,7 +72,8 @@ char proc_state(pid_t pid, pid_t tid) {
   return end && end[1] == ' ' ? end[2] : 0;
 }
 
-/* Its memory is gone before it is a zombie: PF_EXITING tells. A first thread that has ended leaves the others running. */
+/* A process loses its memory before it becomes a zombie, so PF_EXITING is checked. The flag is that of the first
+ * thread, which may end before the others, so the number of threads is checked, too. */
 bool proc_ended(pid_t pid) {
   char text[512];
   unsigned flags;
@@ -102,19 +103,20 @@ static bool is_of_file(const struct mapping *mapping, const struct mapping *file
   return mapping->inode == file->inode && strcmp(mapping->device, file->device) == 0;
 }
 
-/* The first mapping that holds `address`, or any of the file that `file` is one of; false = there is none. */
+/* Finds the first mapping that contains `address`, or, if `file` is not null, the first mapping of the same file.
+ * False = none. */
 static bool find_mapping(pid_t pid, uintptr_t address, const struct mapping *file, struct mapping *found) {
   char path[32];
-  bool is_there = false;
+  bool is_found = false;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
   FILE *maps = fopen(path, "re");
-  while (maps && !is_there &&
+  while (maps && !is_found &&
          fscanf(maps, "%lx-%lx %*s %*x %15s %lu%*[^\n]", &found->start, &found->end, found->device, &found->inode) ==
              4) {
-    is_there = file ? is_of_file(found, file) : address >= found->start && address < found->end;
+    is_found = file ? is_of_file(found, file) : address >= found->start && address < found->end;
   }
   if (maps) fclose(maps);
-  return is_there;
+  return is_found;
 }
 
 bool proc_shares_file(pid_t pid, const void *address) {

@@ -1,4 +1,4 @@
-/* What the kernel tells of a thread of another process. */
+/* The kernel's information about a thread or process, from /proc. Only the watcher's thread calls these functions. */
 #ifndef SCALENE_TRACE_WATCH_READING_PROC_H
 #define SCALENE_TRACE_WATCH_READING_PROC_H
 
@@ -8,28 +8,35 @@
 
 #pragma GCC visibility push(hidden)
 
-/* A thread's schedstat. Exact while the thread is off the CPU; of one that runs it is up to a tick old. */
+/* A thread's schedstat. It is exact while the thread is off the CPU; if the thread runs, run_ns is up to a kernel tick
+ * old. */
 struct schedule {
-  int64_t run_ns;
-  int64_t delay_ns; /* runnable but not running, without a delay that is not over */
-  uint64_t count;   /* how often it got the CPU */
+  int64_t run_ns;   /* time on the CPU */
+  int64_t delay_ns; /* time runnable without a CPU, not including a delay that has not ended yet */
+  uint64_t count;   /* number of times that it got the CPU */
 };
-/* What a thread is blocked in. */
+/* The system call in which a thread is blocked. */
 struct system_call {
-  int32_t number;     /* -1 = blocked outside of system calls (a page fault) */
-  uint64_t arguments; /* the first of them */
+  int32_t number;     /* -1 = blocked outside of a system call (a page fault) */
+  uint64_t arguments; /* the first argument */
 };
+/* The state of a thread: it has gone, the kernel refuses the read, or it is running or blocked. */
 enum call_state { CALL_GONE, CALL_REFUSED, CALL_RUNNING, CALL_BLOCKED };
 
-int proc_open_schedule(pid_t pid, pid_t tid); /* -1 = gone, or no descriptor to be had */
+/* Opens the thread's schedstat and returns the descriptor; -1 = it cannot be opened (errno says why; EMFILE also if too
+ * few descriptors would remain for the recorder). */
+int proc_open_schedule(pid_t pid, pid_t tid);
+/* Reads an open schedstat. False = the thread has gone. */
 bool proc_schedule(int fd, struct schedule *out);
+/* Returns the thread's state, and stores its system call if it is blocked. */
 enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out);
-char proc_state(pid_t pid, pid_t tid); /* as in /proc/PID/stat; 0 = not known */
-bool proc_ended(pid_t pid);            /* or is just ending */
-/* CPU time of the whole process, without asking its threads one by one. -1 = gone. */
+/* Returns the state letter of /proc/PID/stat; 0 = unknown. */
+char proc_state(pid_t pid, pid_t tid);
+/* True if the process has ended or is exiting. */
+bool proc_ended(pid_t pid);
+/* Returns the CPU time of the whole process in ns, by one system call; -1 = the process has gone. */
 int64_t proc_clock_ns(pid_t pid);
-
-/* Is the file that is mapped at `address` here mapped there, too? Also true where that cannot be told. */
+/* True if the process `pid` maps the file that this process maps at `address`, or if that cannot be determined. */
 bool proc_shares_file(pid_t pid, const void *address);
 
 #pragma GCC visibility pop

@@ -1,6 +1,7 @@
-/* Python objects of another process: their types, what is in a dict, an attribute.
+/* Reads Python objects of another process: types, values of dicts, attributes.
  *
- * Nothing there is trusted: each object is known by its type, each type by its name, loops are bounded. */
+ * The other process may change its memory at any moment, so nothing is trusted: objects are recognized by their type,
+ * types by their name, and loops are bounded. */
 #include "watch/reading/remote.h"
 
 #include <sys/uio.h>
@@ -11,7 +12,7 @@
 #include "shared/stacks/target.h"
 #include "shared/words.h"
 
-#define PIECES 256
+#define PIECES 256 /* pieces per system call */
 #define TYPE_BYTES 264
 #define TYPE_NAME_AT 24
 #define TYPE_BASIC_SIZE 32
@@ -24,9 +25,9 @@
 #define DICT_VALUES 40
 #define KEYS_BYTES 48
 #define MAX_ENTRIES 65536
-#define KEY_BYTES 80 /* of a str that is a key: those of more than 32 characters are none of ours */
+#define KEY_BYTES 80 /* bytes read of a str that is a key: no key that is searched has more than 32 characters */
 #define MAX_INTERPRETERS 64
-#define SPLIT_HEADER_313 8 /* 3.13: before the values of an instance */
+#define SPLIT_HEADER_313 8 /* 3.13: bytes before the values of an instance */
 
 struct stack_target target;
 
@@ -35,7 +36,7 @@ uintptr_t remote_word(uintptr_t address) {
   return safe_read(&value, (void *)address, sizeof value) ? value : 0;
 }
 
-/* ---- many at once ---- */
+/* ---- many objects at once ---- */
 
 static void read_pieces(char *to, const uintptr_t *from, int count, size_t size) {
   struct iovec local[PIECES], remote[PIECES];
@@ -59,7 +60,8 @@ void remote_read_each(char *to, const uintptr_t *from, int count, size_t size) {
 
 /* ---- types ---- */
 
-/* Types of the interpreter itself: no class of the program has their place. */
+/* The types are recognized by name. Except for those that CPython allocates on the heap, classes of the program (heap
+ * types) with the same name do not count. */
 static const struct {
   const char *name;
   enum kind kind;
@@ -91,7 +93,7 @@ static enum kind kind_by_name(const char *type) {
   return KIND_OTHER;
 }
 
-/* Of the type or of the first of its bases that is known. */
+/* Returns the kind of the type, or of the first of its bases that has one. */
 static enum kind read_kind(uintptr_t type) {
   char bytes[TYPE_BYTES];
   enum kind kind = KIND_OTHER;
@@ -126,7 +128,7 @@ size_t remote_instance_bytes(uintptr_t type) {
 
 struct entries {
   uintptr_t start;
-  uint32_t count, stride, key; /* the value is behind the key */
+  uint32_t count, stride, key; /* the value follows the key */
 };
 
 static uintptr_t index_bytes_310(const char *keys) {
@@ -181,8 +183,8 @@ static uintptr_t first_in_dict(struct kinds *kinds, uintptr_t dict) {
   return remote_word(entries.start + entries.key + 8);
 }
 
-/* 3.10: a dict behind the header; 3.11: values or a dict before the object; 3.12: one pointer there, tagged; 3.13: a dict
- * there, or values behind the fields. */
+/* The place of the attributes differs. 3.10: a dict after the object header. 3.11: values or a dict before the object.
+ * 3.12: one tagged pointer to either before the object. 3.13: a dict before the object, or values after its fields. */
 uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object) {
   uintptr_t before = remote_word(object - 24), values = 0;
   switch (target.layout->version) {
@@ -197,9 +199,9 @@ uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object) {
   return values ? remote_word(values) : first_in_dict(kinds, before);
 }
 
-/* ---- where to begin ---- */
+/* ---- the main interpreter ---- */
 
-/* The main interpreter is the last of the list: new ones stand in front. */
+/* New interpreters are added at the front of the list, so the main interpreter is the last one. */
 uintptr_t remote_main_interpreter(uintptr_t runtime) {
   const struct python_layout *layout = target.layout;
   uintptr_t at = remote_word(runtime + (uintptr_t)layout->runtime_interpreters);
