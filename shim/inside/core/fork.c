@@ -1,4 +1,5 @@
-/* Which process is this? A page that the kernel empties in forked children tells, at the cost of one load. */
+/* Detects forked children. The kernel empties a page with MADV_WIPEONFORK in each forked child, so a check costs one
+ * load. */
 #include "inside/core/fork.h"
 
 #include <sys/mman.h>
@@ -12,7 +13,8 @@
 #define MADV_WIPEONFORK 18
 #endif
 
-static _Atomic uint32_t *same_process; /* a page that reads 0 in a forked child */
+/* A page that reads 0 in a forked child until the child is detected; null = the kernel lacks MADV_WIPEONFORK. */
+static _Atomic uint32_t *same_process;
 static pid_t own_pid;
 static void (*begin_in_child)(void);
 
@@ -45,7 +47,7 @@ void fork_check(void) {
   begin_in_child();
 }
 
-/* A signal handler, or a fork handler that was there before ours, may have noticed already. */
+/* A signal handler, or a fork handler that was registered before ours, may have detected the child already. */
 void fork_in_child(void) {
   if (same_process) {
     fork_check();

@@ -1,4 +1,5 @@
-/* Which process is this? A child that came by fork, _Fork or raw clone is noticed here. */
+/* Detection of forked children: a child of fork, _Fork or raw clone gets its own process id in the spool before it
+ * records anything. */
 #ifndef SCALENE_TRACE_CORE_FORK_H
 #define SCALENE_TRACE_CORE_FORK_H
 
@@ -8,17 +9,20 @@
 
 #pragma GCC visibility push(hidden)
 
-/* From now on `in_child` is called in each forked child, before anything else is recorded there. Context: normal. */
+/* Registers `in_child`, which is called in each forked child before anything else is recorded there. Called once, at
+ * load. Context: normal. */
 void fork_watch(void (*in_child)(void));
-/* The calling process is the one that the spool knows. Context: signal. */
+/* Makes the calling process the one that the spool knows: at load, and in a forked child that is recorded.
+ * Context: signal. */
 void fork_begin_process(void);
-/* Its process id, as noted then. Context: signal. */
+/* Returns the process id that fork_begin_process stored. Context: signal. */
 pid_t fork_own_pid(void);
-/* Notices a child that came by _Fork or raw clone, which run no fork handlers. Cheap. Context: signal. */
+/* Calls `in_child` if this process is a child that has not been detected yet. It runs at the start of every slow path,
+ * because _Fork and raw clone run no fork handlers. Costs one load otherwise. Context: signal. */
 void fork_check(void);
-/* The fork handler: notices the child, also where the kernel has no MADV_WIPEONFORK. Context: signal. */
+/* The handler for pthread_atfork. It also detects the child where the kernel lacks MADV_WIPEONFORK. Context: signal. */
 void fork_in_child(void);
-/* Is this the process that the spool knows, rather than a vfork child of it? Context: signal. */
+/* True in the process that the spool knows; false in a vfork child of it. Costs a system call. Context: signal. */
 bool fork_is_recorded_process(void);
 
 #pragma GCC visibility pop

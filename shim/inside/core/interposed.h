@@ -1,4 +1,5 @@
-/* Every libc symbol that the shim stands in front of. result, name, arguments. */
+/* The libc functions that the shim interposes, as INTERPOSED(result, name, arguments), grouped by the file that exports
+ * them. The file that includes this list defines INTERPOSED. */
 /* interpose.c: the malloc family */
 INTERPOSED(void *, malloc, (size_t))
 INTERPOSED(void *, calloc, (size_t, size_t))
@@ -58,7 +59,7 @@ INTERPOSED(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, 
 INTERPOSED(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))
 INTERPOSED(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))
 INTERPOSED(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
-/* exec.c (execl, execlp, execle, execv and execvp are made of these, as in libc) */
+/* exec.c; execl, execlp, execle, execv and execvp use these, as in libc */
 INTERPOSED(int, execve, (const char *, char *const[], char *const[]))
 INTERPOSED(int, execvpe, (const char *, char *const[], char *const[]))
 INTERPOSED(int, fexecve, (int, char *const[], char *const[]))

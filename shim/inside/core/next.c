@@ -1,4 +1,5 @@
-/* The functions that ours stand in front of, and the memory that the loader asks for while we look them up. */
+/* Looks up the libc functions that the shim interposes, and serves the memory that the loader requests during the
+ * lookup. */
 #include "inside/core/next.h"
 
 #include <dlfcn.h>
@@ -11,9 +12,9 @@
 _Alignas(64) struct next_functions next;
 enum memory_mode memory_mode;
 
-/* Programs allocate before any constructor has run, and dlsym itself may: those blocks come from here. In front of each
- * stands what libc writes in front of a block with a mapping of its own, so that free takes its slow path and
- * malloc_usable_size is right. */
+/* Programs allocate before any constructor has run, and dlsym itself may allocate: these blocks come from `bootstrap`.
+ * In front of each block stands the header that glibc writes for a block with its own mapping. So free() takes its slow
+ * path, which recognizes the block, and malloc_usable_size() returns the right size. */
 _Alignas(64) char bootstrap[BOOTSTRAP_BYTES];
 static _Atomic size_t bootstrap_used;
 static _Atomic int resolving;
@@ -36,7 +37,8 @@ void *bootstrap_alloc(size_t size, size_t alignment) {
 
 size_t bootstrap_size(const void *block) { return (next_libc_head(block) & ~(size_t)7) - 16; }
 
-/* malloc_usable_size of another allocator than malloc's would read garbage: then sizes are unknown. */
+/* If malloc and malloc_usable_size come from different libraries, malloc_usable_size would read garbage. Sizes are
+ * unknown then. */
 static void check_same_owner(void) {
   Dl_info allocator, measure;
   if (!dladdr((void *)next.malloc, &allocator) || !dladdr((void *)next.malloc_usable_size, &measure) ||
@@ -45,9 +47,9 @@ static void check_same_owner(void) {
   }
 }
 
-/* Sizes in front of blocks: taken at their word only where they agree with malloc_usable_size. No probe is large enough for
- * a mapping of its own: freeing it would move libc's threshold for those. Valgrind's malloc takes the place of libc's where
- * nobody sees it, and no byte before a block is ours there. */
+/* Trust the sizes in front of blocks only if they agree with malloc_usable_size. No probe is large enough to get its
+ * own mapping, because freeing such a block would raise libc's threshold for mappings. Valgrind replaces libc's malloc
+ * without changing its symbols, and under it the bytes in front of a block must not be read. */
 bool next_has_libc_headers(void) {
   static const size_t probes[] = {1, 24, 25, 200, 1000, 3000};
   enum { PROBES = sizeof probes / sizeof *probes };
@@ -65,7 +67,7 @@ bool next_has_libc_headers(void) {
   return agree;
 }
 
-/* ---- whose calls are not the program's ---- */
+/* ---- callers inside the allocator or the shim ---- */
 
 struct span {
   uintptr_t start, end;
@@ -95,19 +97,21 @@ bool next_is_allocators(const void *address) {
   return lies_in((uintptr_t)address, allocators) || lies_in((uintptr_t)address, own);
 }
 
-/* libc's own allocator maps its memory without passing here; what else libc maps is told by the caller's address too. */
+/* libc's own allocator calls libc's internal mmap, which the shim does not see. Other mappings by libc are recognized
+ * by the caller's address. */
 static void find_own_callers(void) {
   own = (struct span){(uintptr_t)__ehdr_start, (uintptr_t)_end};
   dl_iterate_phdr(find_allocators, NULL);
 }
 
-/* Old programs call memcpy where memory overlaps, which its first version allowed; here both are one function. */
+/* Old programs call memcpy with overlapping memory, which its first version in glibc allowed. The shim exports one
+ * memcpy for both versions, so it forwards to memmove. */
 static void allow_overlap(void) {
   if (next.memmove) next.memcpy = next.memmove;
 }
 
-/* Resolvers of indirect functions may call us before the loader has relocated us: then nothing that goes through the
- * global offset table can be used, and thread-local variables are somewhere else. */
+/* Resolvers of indirect functions may call the shim before the loader has relocated it. Then nothing that goes through
+ * the global offset table can be used, and thread-local variables are at another address. */
 static void *volatile const relocated = &next;
 
 void next_resolve(void) {

@@ -1,9 +1,9 @@
-/* What is known of the calling thread, for everybody who writes records; cpu/ and processes/ fill it in. */
+/* The state of the calling thread, for every file that writes records. Files in cpu/ and processes/ fill it in. */
 #include "inside/core/thread_state.h"
 
 #include "shared/base.h"
 
-THREAD_LOCAL struct thread_state this_thread = {.perf_fd = -1, .perf_was = -1, .user_timer = -1, .kernel_timer = -1};
+THREAD_LOCAL struct thread_state this_thread = {.perf_fd = -1, .old_perf_fd = -1, .user_timer = -1, .kernel_timer = -1};
 
 static _Atomic int live;
 static void (*begin_thread)(bool from_now);

@@ -1,4 +1,5 @@
-/* The descriptors of all threads that carry ticks: a forked child closes those that it has inherited. */
+/* The list of the perf events of all threads. A forked child inherits the descriptors, but not the threads that they
+ * count, so it closes them. */
 #include "inside/cpu/descriptors.h"
 
 #include <sys/resource.h>
@@ -40,7 +41,6 @@ void descriptors_remove(int32_t slot) {
   atomic_fetch_sub(&descriptor_count, 1);
 }
 
-/* A forked child has its parent's descriptors: events of threads that are not here. */
 void descriptors_close_inherited(void) {
   int32_t end = atomic_exchange(&descriptor_end, 0);
   for (int32_t slot = 0; slot < end; slot++) {

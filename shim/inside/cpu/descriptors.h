@@ -1,4 +1,4 @@
-/* The descriptors that carry ticks. */
+/* The list of the file descriptors of perf events, so that a forked child can close those of its parent. */
 #ifndef SCALENE_TRACE_CPU_DESCRIPTORS_H
 #define SCALENE_TRACE_CPU_DESCRIPTORS_H
 
@@ -6,12 +6,13 @@
 
 #pragma GCC visibility push(hidden)
 
-/* How many there may be. Context: normal. */
+/* Limits the list to a quarter of RLIMIT_NOFILE, and to 2,048 entries. Called once, at load. Context: normal. */
 void descriptors_init(void);
-/* Where a descriptor is listed; -1 = there are as many as there may be. Context: signal. */
+/* Lists a descriptor and returns its index; -1 = the limit is reached. Context: signal. */
 int32_t descriptors_add(int fd);
+/* Frees the entry at that index; -1 is ignored. Context: signal. */
 void descriptors_remove(int32_t slot);
-/* A forked child closes its parent's. Context: signal. */
+/* Empties the list and closes those descriptors that are still ours. Called in a forked child. Context: signal. */
 void descriptors_close_inherited(void);
 
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
-/* CPU ticks: one sample for each signal of the two timers of a thread (timers.c).
+/* CPU ticks: each signal from one of a thread's two timers (timers.c) becomes one sample.
  *
- * The kernel timer fires at every scheduler tick. When the thread's kernel time has jumped since the last time, this very
- * tick fell into the kernel, and its signal is delivered after the call or the page fault. */
+ * The kernel timer fires at every scheduler tick. If the thread's kernel time has jumped since the last one, this tick
+ * happened in the kernel, and its signal is delivered after the system call or the page fault. */
 #include "inside/cpu/ticks.h"
 
 #include <signal.h>
@@ -24,59 +24,60 @@
 #include "shared/spool.h"
 #include "shared/stacks/scratch.h"
 
-#define KERNEL_JUMP_NS 500000 /* less is rounding of the kernel's split */
+#define KERNEL_JUMP_NS 500000 /* smaller jumps are rounding errors of the kernel's split into user and kernel time */
 
 static _Atomic bool sub_interpreters_seen;
 
 /* ---- pause ----
  *
- * A thread notices at its next tick or look. From then on its timers are not set again, but for the kernel timer, which
- * looks every PAUSED_POLL_NS of CPU time whether the recording goes on. What the thread uses meanwhile is kept apart from
- * its exact CPU time, to which the analysis scales the ticks. */
+ * A thread notices a pause at its next tick or poll. From then on its timers are not set again, except the kernel
+ * timer, which polls every PAUSED_POLL_NS of CPU time whether the recording goes on. The thread's usage during the
+ * pause is subtracted from its exact CPU time, to which the analysis scales the ticks. */
 
-void ticks_count_unseen(int64_t sign) {
+void ticks_add_paused_usage(int64_t sign) {
   struct thread_state *t = &this_thread;
   int64_t user_ns, system_ns;
   clock_thread_usage(&user_ns, &system_ns);
-  t->unseen_cpu_ns += sign * clock_thread_cpu_ns();
-  t->unseen_user_ns += sign * user_ns;
-  t->unseen_system_ns += sign * system_ns;
+  t->paused_cpu_ns += sign * clock_thread_cpu_ns();
+  t->paused_user_ns += sign * user_ns;
+  t->paused_system_ns += sign * system_ns;
 }
 
-static void stand_still(void) {
-  this_thread.standing = true;
-  ticks_count_unseen(-1);
+static void begin_pause(void) {
+  this_thread.paused = true;
+  ticks_add_paused_usage(-1);
   timers_set_kernel(PAUSED_POLL_NS);
 }
 
-static void go_on(void) {
+static void end_pause(void) {
   struct thread_state *t = &this_thread;
   int64_t user_ns;
-  ticks_count_unseen(1);
-  t->standing = false;
+  ticks_add_paused_usage(1);
+  t->paused = false;
   clock_thread_usage(&user_ns, &t->system_seen_ns);
   t->user_system_seen_ns = t->system_seen_ns;
   t->user_carry_ns = 0;
   t->perf_user_ns = -1;
   timers_set_kernel(KERNEL_POLL_NS);
-  if (t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_first_ns());
-  if (t->user_spent && t->user_timer >= 0) timers_begin_user_schedule();
-  t->perf_spent = t->user_spent = false;
+  if (t->perf_expired && t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_first_ns());
+  if (t->user_expired && t->user_timer >= 0) timers_begin_user_schedule();
+  t->perf_expired = t->user_expired = false;
 }
 
-/* Follows the recorder; true while the samplers are to stand still. */
-static bool stands_still(void) {
+/* Begins or ends the pause of this thread if the recorder has changed it; returns true while paused. */
+static bool follow_pause(void) {
   bool paused = spool->paused != 0;
-  if (likely(paused == this_thread.standing)) return paused;
+  if (likely(paused == this_thread.paused)) return paused;
   if (paused) {
-    stand_still();
+    begin_pause();
   } else {
-    go_on();
+    end_pause();
   }
   return paused;
 }
 
-/* When the interval has been changed, the running period begins anew. (The event's one shot is still to come.) */
+/* Starts the running period anew if the interval has been changed. (An enabled event keeps its one pending
+ * overflow.) */
 static void follow_interval(void) {
   struct thread_state *t = &this_thread;
   if (likely(t->mean_ns == timers_mean_period_ns())) return;
@@ -99,7 +100,7 @@ static void interrupted_at(const void *context, uintptr_t *pc, uintptr_t *sp) {
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
 
 static bool stacks_possible(void) {
-  /* 3.11 and 3.12 have a window in which the frame pointer is garbage: no plain reads there. */
+  /* Python 3.11 and 3.12 have a window in which the frame pointer is garbage: plain reads could crash there. */
   return python_layout && (!safe_read_refused() || python_layout->tstate_frame >= 0);
 }
 
@@ -117,7 +118,7 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
   record->stack = stack->hash;
   record->pc = pc;
   record->extension_pc = native->extension_pc;
-  record->cpu_ns = clock_thread_cpu_ns() - this_thread.unseen_cpu_ns;
+  record->cpu_ns = clock_thread_cpu_ns() - this_thread.paused_cpu_ns;
   record->user_ns = clamp_weight(user_ns);
   record->system_ns = clamp_weight(system_ns);
   for (int i = 0; i < TICK_OPCODES; i++) record->opcodes[i] = stack->opcodes[i];
@@ -146,9 +147,9 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
 
 static void on_perf(const void *context) {
   struct thread_state *t = &this_thread;
-  if (stands_still()) {
-    t->perf_spent = t->kernel_timer >= 0;
-    if (!t->perf_spent && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_POLL_NS);
+  if (follow_pause()) {
+    t->perf_expired = t->kernel_timer >= 0;
+    if (!t->perf_expired && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_POLL_NS);
     return;
   }
   sample(context, t->mean_ns, 0, 0);
@@ -156,8 +157,9 @@ static void on_perf(const void *context) {
   if (t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_period_ns());
 }
 
-/* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again while
- * its last shot is still being disabled: on a crowded machine, it then stays off for good. */
+/* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again
+ * while its last overflow is still being disabled: on a crowded machine, the event then stays off for ever. So an event
+ * is closed and opened again if no tick arrives for 20 periods plus 100 ms of user time. */
 static void watch_perf(int64_t user_ns) {
   struct thread_state *t = &this_thread;
   if (t->perf_user_ns < 0) t->perf_user_ns = user_ns;
@@ -170,11 +172,11 @@ static void watch_perf(int64_t user_ns) {
   if (t->user_timer < 0) timers_arm_user();
 }
 
-/* True when this scheduler tick fell into the kernel. */
+/* Returns true if this scheduler tick happened in the kernel. */
 static bool on_kernel_timer(const void *context) {
   struct thread_state *t = &this_thread;
   int64_t user_ns, system_ns;
-  if (stands_still()) return false;
+  if (follow_pause()) return false;
   clock_thread_usage(&user_ns, &system_ns);
   follow_interval();
   watch_perf(user_ns);
@@ -185,7 +187,8 @@ static bool on_kernel_timer(const void *context) {
   return true;
 }
 
-/* What the ticks due by now stand for, by a schedule of drawn periods that lateness does not shift. */
+/* Returns the weight of the ticks that are due by now, in ns. The schedule of drawn periods is absolute, so late
+ * signals do not shift it. */
 static int64_t due_ns(void) {
   struct thread_state *t = &this_thread;
   int64_t now = clock_thread_cpu_ns(), weight_ns = 0;
@@ -199,10 +202,10 @@ static int64_t due_ns(void) {
 
 static void on_user_timer(const void *context) {
   struct thread_state *t = &this_thread;
-  if (stands_still()) {
-    t->user_spent = t->kernel_timer >= 0;
+  if (follow_pause()) {
+    t->user_expired = t->kernel_timer >= 0;
     t->next_user_ns = clock_thread_cpu_ns() + PAUSED_POLL_NS;
-    if (!t->user_spent) timers_set_user();
+    if (!t->user_expired) timers_set_user();
     return;
   }
   int64_t user_ns, system_ns, weight = due_ns() + t->user_carry_ns;

@@ -1,4 +1,4 @@
-/* CPU ticks of the calling thread. */
+/* CPU ticks of the calling thread: the handler of their signal, and the accounting of pauses. */
 #ifndef SCALENE_TRACE_CPU_TICKS_H
 #define SCALENE_TRACE_CPU_TICKS_H
 
@@ -8,10 +8,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The handler of our signal; false = the signal is none of our timers'. Context: signal. */
+/* Handles our signal; returns false if none of our timers has sent it. signals.c calls it. Context: signal. */
 bool ticks_handle(siginfo_t *info, void *context);
-/* Adds the calling thread's clocks to what it used while paused (sign 1), or takes them off (-1). Context: signal. */
-void ticks_count_unseen(int64_t sign);
+/* Adds the calling thread's clocks to its usage during pauses (sign 1), or subtracts them (sign -1). Context:
+ * signal. */
+void ticks_add_paused_usage(int64_t sign);
 
 #pragma GCC visibility pop
 

@@ -1,7 +1,9 @@
-/* The timers that send ticks: two for each thread (docs/design/ticks.md has the reasons).
+/* The timers that send the tick signal: two for each thread (docs/design/ticks.md has the reasons).
  *
- * User time: a perf software task clock that counts user mode only, one shot at a time, each period drawn afresh from
- * [0.5 q, 1.5 q] (engine perf); where that is refused, a POSIX timer on the thread's CPU clock (engine posix).
+ * User time: a perf event of the software task clock that counts user mode only. It is enabled for one overflow at a
+ * time, with a period drawn from [0.5 q, 1.5 q) (engine perf). Where the kernel refuses it: a POSIX timer on the
+ * thread's CPU clock (engine posix).
+ *
  * Kernel time: a POSIX timer that fires at every scheduler tick. */
 #include "inside/cpu/timers.h"
 
@@ -30,10 +32,10 @@
 #define MIN_PERIOD_NS 10000
 #define MAX_PERIOD_NS 3600000000000
 
-static char user_cookie, kernel_cookie; /* their addresses are sigev_value of our timers */
+static char user_cookie, kernel_cookie; /* their addresses are the sigev_value of our timers */
 static _Atomic bool perf_refused;
-static _Atomic int32_t armed; /* timers and events: each may hold a queued signal of the user's limit */
-static bool alone;
+static _Atomic int32_t armed; /* timers and events; each may hold one queued signal of the user's limit */
+static bool single_threaded;
 
 int64_t timers_mean_period_ns(void) {
   int64_t mean = (int64_t)spool->cpu_interval_ns;
@@ -41,19 +43,18 @@ int64_t timers_mean_period_ns(void) {
   return mean < MIN_PERIOD_NS ? MIN_PERIOD_NS : mean;
 }
 
-/* Uniform in [0.5 q, 1.5 q). */
 int64_t timers_draw_period_ns(void) {
   int64_t mean = this_thread.mean_ns = timers_mean_period_ns();
   return mean / 2 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean);
 }
 
-/* Uniform in (0, q]: threads shorter than q get their fair share. */
 int64_t timers_draw_first_ns(void) {
   int64_t mean = this_thread.mean_ns = timers_mean_period_ns();
   return 1 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean);
 }
 
-/* With the queue full, a timer goes missing and an event's signal becomes a SIGIO that may kill: stay below half. */
+/* If the user's queue of signals is full, a timer's signal is lost and an event's signal becomes a SIGIO, which may
+ * kill the program. So at most half of the queue is used. */
 static bool within_signal_budget(void) {
   struct rlimit pending;
   if (getrlimit(RLIMIT_SIGPENDING, &pending) || (rlim_t)atomic_load(&armed) < pending.rlim_cur / 2) return true;
@@ -75,21 +76,22 @@ static int open_event(void) {
   return (int)syscall(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 }
 
-#define LONG_TABLE 65536 /* a descriptor table up to here costs nothing worth mentioning */
-#define BEHIND 2048      /* how far behind the limit: also out of the way of what was open before it was lowered */
+#define LONG_TABLE 65536 /* a descriptor table of this length is cheap */
+#define BEYOND_LIMIT                                                                                                   \
+  2048 /* distance above the limit; it also clears descriptors that were opened before the limit was lowered */
 
 static int duplicate_from(int fd, rlim_t lowest) { return fcntl(fd, F_DUPFD_CLOEXEC, (int)lowest); }
 
-/* Programs count on low descriptor numbers, and look through all up to their limit: ours goes behind it, by raising the
- * limit for a moment where we may (below the hard limit, or as root) and nobody can see it (one thread), else as high as
- * it can. */
+/* Programs expect low descriptor numbers, and some visit every number up to their limit. So our descriptor goes above
+ * the limit. To get there, the limit is raised for a moment where that is permitted (below the hard limit, or as root)
+ * and no other thread can see it. Otherwise the descriptor goes into the highest quarter below the limit. */
 static int duplicate_high(int fd) {
   struct rlimit old;
   if (getrlimit(RLIMIT_NOFILE, &old)) return -1;
-  rlim_t behind = old.rlim_cur + BEHIND, room = behind + BEHIND;
-  struct rlimit raised = {room, old.rlim_max > room ? old.rlim_max : room};
-  if (alone && old.rlim_cur <= LONG_TABLE && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
-    int high = duplicate_from(fd, behind);
+  rlim_t beyond = old.rlim_cur + BEYOND_LIMIT, end = beyond + BEYOND_LIMIT;
+  struct rlimit raised = {end, old.rlim_max > end ? old.rlim_max : end};
+  if (single_threaded && old.rlim_cur <= LONG_TABLE && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+    int high = duplicate_from(fd, beyond);
     setrlimit(RLIMIT_NOFILE, &old);
     if (high >= 0) return high;
   }
@@ -97,7 +99,7 @@ static int duplicate_high(int fd) {
   return duplicate_from(fd, limit - limit / 4);
 }
 
-/* By number: libc's close is a cancellation point, and we may be inside the program's malloc. */
+/* A plain system call: libc's close is a cancellation point, and this may run inside the program's malloc. */
 static void close_descriptor(int fd) { syscall(SYS_close, fd); }
 
 static int move_high(int fd) {
@@ -126,7 +128,6 @@ static void refuse_perf(void) {
   if (!atomic_exchange(&perf_refused, true)) loss_add(LOSS_engine_posix);
 }
 
-/* 0 = armed. */
 int timers_arm_perf(void) {
   struct thread_state *t = &this_thread;
   if (atomic_load(&perf_refused)) return -1;
@@ -158,8 +159,8 @@ void timers_disarm_perf(void) {
   struct thread_state *t = &this_thread;
   int fd = t->perf_fd;
   if (fd < 0) return;
-  t->perf_was = fd;
-  atomic_signal_fence(memory_order_seq_cst); /* a signal in between is still ours */
+  t->old_perf_fd = fd;
+  atomic_signal_fence(memory_order_seq_cst); /* a signal that arrives in between is recognized by old_perf_fd */
   t->perf_fd = -1;
   if (timers_own_descriptor(fd)) close_descriptor(fd);
   descriptors_remove(t->perf_slot);
@@ -167,7 +168,7 @@ void timers_disarm_perf(void) {
   atomic_fetch_sub(&armed, 1);
 }
 
-/* ---- POSIX timers, by system call: glibc's would allocate ---- */
+/* ---- POSIX timers, by system calls: glibc's timer_create allocates ---- */
 
 static int create_timer(char *cookie) {
   if (!within_signal_budget()) return -1;
@@ -217,7 +218,7 @@ void timers_set_kernel(int64_t period_ns) {
 
 static void arm_kernel_timer(void) {
   this_thread.kernel_timer = create_timer(&kernel_cookie);
-  timers_set_kernel(this_thread.standing ? PAUSED_POLL_NS : KERNEL_POLL_NS);
+  timers_set_kernel(this_thread.paused ? PAUSED_POLL_NS : KERNEL_POLL_NS);
 }
 
 /* ---- arming ---- */
@@ -225,7 +226,7 @@ static void arm_kernel_timer(void) {
 void timers_arm(void) {
   struct thread_state *t = &this_thread;
   t->engine = ENGINE_NONE;
-  t->perf_spent = t->user_spent = false;
+  t->perf_expired = t->user_expired = false;
   if (!(spool->features & FEATURE_CPU) || !signals_number()) return;
   int saved_errno = errno;
   if (timers_arm_perf() == 0) {
@@ -246,10 +247,9 @@ void timers_disarm(void) {
   errno = saved_errno;
 }
 
-/* The timers of the parent's threads are not inherited. */
 void timers_postfork_child(void) { atomic_store(&armed, 0); }
 
-void timers_alone(bool now) { alone = now; }
+void timers_set_single_threaded(bool single) { single_threaded = single; }
 
 /* ---- alternate signal stacks ---- */
 
@@ -258,8 +258,8 @@ void timers_alone(bool now) { alone = now; }
 #endif
 #define HANDLER_BYTES 4096
 
-/* Programs may register a stack that cannot hold a signal frame of this processor, and never need it. Our handler would:
- * such a thread gets no ticks until it registers a larger one. */
+/* A program may register an alternate stack that is too small for a signal frame of this processor and never need it.
+ * Our handler would overflow it, so such a thread gets no ticks until it registers a larger stack. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
   struct thread_state *t = &this_thread;
   next_ensure();
@@ -275,9 +275,9 @@ EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
   return result;
 }
 
-/* ---- whose signal is it ---- */
+/* ---- who sent a signal ---- */
 
-/* Ours carry a descriptor that is this thread's, or was until a moment ago. */
+/* A perf signal carries the descriptor of its event. */
 static bool from_descriptor(const siginfo_t *info, const int32_t *fd) {
   return info->si_code >= POLL_IN && info->si_code <= POLL_HUP && *fd >= 0 && info->si_fd == *fd;
 }
@@ -290,5 +290,5 @@ enum timer_signal timers_signal(const siginfo_t *info) {
   if (from_descriptor(info, &this_thread.perf_fd)) return SIGNAL_PERF;
   if (has_cookie(info, &user_cookie)) return SIGNAL_USER;
   if (has_cookie(info, &kernel_cookie)) return SIGNAL_KERNEL;
-  return from_descriptor(info, &this_thread.perf_was) ? SIGNAL_LATE : SIGNAL_FOREIGN;
+  return from_descriptor(info, &this_thread.old_perf_fd) ? SIGNAL_LATE : SIGNAL_FOREIGN;
 }

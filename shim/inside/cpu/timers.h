@@ -1,4 +1,4 @@
-/* The timers that send ticks. */
+/* The timers that send the tick signal. Each function acts on the calling thread's timers. */
 #ifndef SCALENE_TRACE_CPU_TIMERS_H
 #define SCALENE_TRACE_CPU_TIMERS_H
 
@@ -8,45 +8,54 @@
 
 #pragma GCC visibility push(hidden)
 
-#define KERNEL_POLL_NS 2000000  /* at most the scheduler's tick (1 to 10 ms); finer only costs */
-#define PAUSED_POLL_NS 10000000 /* while the recording is paused: whether it goes on */
+#define KERNEL_POLL_NS 2000000  /* at most the scheduler's tick (1 to 10 ms); a shorter period only costs more */
+#define PAUSED_POLL_NS 10000000 /* period of the check whether a paused recording goes on */
 
-/* Arms / disarms the calling thread. Context: signal. */
+/* Arms the timers, and sets the thread's engine. Context: signal. */
 void timers_arm(void);
+/* Disarms and deletes the timers. The engine stays. Context: signal. */
 void timers_disarm(void);
-/* Is this descriptor still an event that we opened? Context: signal. */
+/* True if the descriptor is still a perf event that we opened; the program may have closed it and used the number
+ * again. Context: signal. */
 bool timers_own_descriptor(int fd);
-/* Context: signal. */
+/* Resets the number of armed timers: a forked child inherits none. Context: signal. */
 void timers_postfork_child(void);
-/* While the process has one thread, limits may be changed for a moment. Context: signal. */
-void timers_alone(bool alone);
+/* True while the process has one thread: then its limits may be changed for a moment. Context: signal. */
+void timers_set_single_threaded(bool single);
 
-/* Which timer of the calling thread has sent this? Context: signal. */
 enum timer_signal {
-  SIGNAL_FOREIGN,
+  SIGNAL_FOREIGN, /* not from our timers */
   SIGNAL_PERF,
   SIGNAL_USER,
   SIGNAL_KERNEL,
-  SIGNAL_LATE /* of an event that was closed a moment ago */
+  SIGNAL_LATE /* from a perf event that was closed a moment ago */
 };
+/* Returns which timer of the calling thread sent the signal. Context: signal. */
 enum timer_signal timers_signal(const siginfo_t *info);
 
-/* The mean interval in force; a period drawn uniformly from [0.5 q, 1.5 q), and the first one from (0, q], so that threads
- * shorter than q get their fair share. Context: signal. */
+/* Returns the mean interval in force, in ns. Context: signal. */
 int64_t timers_mean_period_ns(void);
+/* Draws a period uniformly from [0.5 q, 1.5 q), where q is the mean interval, and stores q in mean_ns. Context:
+ * signal. */
 int64_t timers_draw_period_ns(void);
+/* Draws the first period uniformly from (0, q], so that threads shorter than q get their fair share. Context:
+ * signal. */
 int64_t timers_draw_first_ns(void);
-/* Engine perf: 0 = armed. Context: signal. */
+/* Engine perf: opens the event and starts its first period. 0 = armed, -1 = failed (counted). Context: signal. */
 int timers_arm_perf(void);
+/* Engine perf: closes the event. Context: signal. */
 void timers_disarm_perf(void);
-/* Sets the event's period; starts its next shot too. Context: signal. */
+/* Engine perf: sets the period of the event. Context: signal. */
 void timers_set_perf_period(int fd, int64_t period_ns);
+/* Engine perf: sets the period and enables the event for one more overflow. Context: signal. */
 void timers_start_perf(int fd, int64_t period_ns);
-/* Engine posix: arms the timer of user time; sets it to next_user_ns; begins a schedule of periods. Context: signal. */
+/* Engine posix: creates the timer of user time and begins its schedule. Context: signal. */
 void timers_arm_user(void);
+/* Engine posix: sets the timer to next_user_ns. Context: signal. */
 void timers_set_user(void);
+/* Engine posix: begins a new schedule, with a first period from now. Context: signal. */
 void timers_begin_user_schedule(void);
-/* Lets the kernel timer fire once in so much CPU time. Context: signal. */
+/* Both engines: sets the period of the kernel timer, in ns of CPU time. Context: signal. */
 void timers_set_kernel(int64_t period_ns);
 
 #pragma GCC visibility pop

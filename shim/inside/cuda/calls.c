@@ -1,8 +1,8 @@
 /* What calls of the CUDA libraries copy, allocate and wait, exactly: every call counts.
  *
- * A program may make a hundred thousand calls a second. So a thread adds up what it does from one stack in one direction,
- * and tells it when the last telling was FLUSH_NS ago: at the next call, at a tick, at its end, or when its process ends
- * with the thread still there. A call that comes alone is told at once. */
+ * A program may make a hundred thousand calls a second. So a thread adds up what it does from one stack in one
+ * direction, and tells it when the last telling was FLUSH_NS ago: at the next call, at a tick, at its end, or when its
+ * process ends with the thread still there. A call that comes alone is told at once. */
 #include "inside/cuda/calls.h"
 
 #include "formats/spool/spool.h"

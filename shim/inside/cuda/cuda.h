@@ -1,5 +1,5 @@
-/* Functions of the CUDA libraries. No header of CUDA is needed: all that they take are whole numbers and pointers, at most
- * nine of them, which are handed on as they came. */
+/* Functions of the CUDA libraries. No header of CUDA is needed: all that they take are whole numbers and pointers, at
+ * most nine of them, which are handed on as they came. */
 #ifndef SCALENE_TRACE_CUDA_CUDA_H
 #define SCALENE_TRACE_CUDA_CUDA_H
 

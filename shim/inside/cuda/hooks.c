@@ -1,10 +1,10 @@
 /* Where calls of the CUDA libraries are met: in the slots through which other libraries call them, and in dlsym.
  *
- * A shim that exported cudaMalloc would make every program believe that CUDA is there. So the stand-ins (stand_ins.c) are put
- * in place only where a CUDA library has been loaded, behind the loader's back: each slot of a relocation that holds one
- * of its functions gets the stand-in, and dlsym gives it out in the function's place. The loader tells nobody that it has
- * loaded something, and dlopen cannot be wrapped, as it looks at its caller. But what loads a library asks it for a
- * function next: at each dlsym the list is looked at, which takes one read when nothing was added. */
+ * A shim that exported cudaMalloc would make every program believe that CUDA is there. So the stand-ins (stand_ins.c)
+ * are put in place only where a CUDA library has been loaded, behind the loader's back: each slot of a relocation that
+ * holds one of its functions gets the stand-in, and dlsym gives it out in the function's place. The loader tells nobody
+ * that it has loaded something, and dlopen cannot be wrapped, as it looks at its caller. But what loads a library asks
+ * it for a function next: at each dlsym the list is looked at, which takes one read when nothing was added. */
 #include "inside/cuda/hooks.h"
 
 #include <dlfcn.h>
@@ -165,8 +165,8 @@ static bool is_linked_with(const struct library *library, const char *soname) {
   return false;
 }
 
-/* In the CUDA libraries that it is linked with: a process may have two runtimes, and a library that is linked with none may
- * be answered by another one's function of that name. */
+/* In the CUDA libraries that it is linked with: a process may have two runtimes, and a library that is linked with none
+ * may be answered by another one's function of that name. */
 static uintptr_t find_for(const struct library *library, const char *name) {
   const struct providers *now = atomic_load(&providers);
   uintptr_t address = 0;
@@ -308,8 +308,8 @@ static bool nothing_came(void) {
   return end && closed != UINT32_MAX && closed == atomic_load(&closed_then) && !end->l_next;
 }
 
-/* Waits a little for who is at it: he may have begun before the caller's library was there. Not for ever, as he may wait
- * for the loader's lock, which the caller may hold. */
+/* Waits a little for who is at it: he may have begun before the caller's library was there. Not for ever, as he may
+ * wait for the loader's lock, which the caller may hold. */
 static bool take_turn(void) {
   for (int tries = 0; atomic_exchange(&busy, 1); tries++) {
     if (tries == 1000) return false;
@@ -337,7 +337,8 @@ typedef void *dlsym_function(void *, const char *);
 __attribute__((visibility("hidden"))) dlsym_function *cuda_real_dlsym;
 __attribute__((visibility("hidden"), used)) void *cuda_before_dlsym(void *handle, const char *name);
 
-/* What dlsym(RTLD_NEXT, ...) finds depends on where it is called: the real one is jumped to, with the caller's stack. */
+/* What dlsym(RTLD_NEXT, ...) finds depends on where it is called: the real one is jumped to, with the caller's
+ * stack. */
 __asm__(".pushsection .text\n"
         ".globl dlsym\n"
         ".type dlsym, @function\n"
@@ -376,8 +377,8 @@ static void find_real(void) {
   cuda_real_dlsym = real ? (dlsym_function *)real : found_nothing;
 }
 
-/* The stand-in that the caller gets; null = the real dlsym answers. RTLD_DEFAULT asks the global scope first, wherever it
- * is called; behind RTLD_NEXT is somebody who stands in front of CUDA himself. */
+/* The stand-in that the caller gets; null = the real dlsym answers. RTLD_DEFAULT asks the global scope first, wherever
+ * it is called; behind RTLD_NEXT is somebody who stands in front of CUDA himself. */
 static void *stand_in_for(void *handle, const char *name) {
   bool there = atomic_load(&providers)->count > 0;
   const struct cuda_call *call = there && handle != RTLD_NEXT ? cuda_find(name) : NULL;

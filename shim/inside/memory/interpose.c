@@ -95,7 +95,8 @@ static inline void free_counted(void *block, size_t usable) {
   }
 }
 
-/* Null, before libc is ready, not counting, other allocators than libc's, blocks that may be followed or have a mapping. */
+/* Null, before libc is ready, not counting, other allocators than libc's, blocks that may be followed or have a
+ * mapping. */
 static APART void free_otherwise(void *block) {
   if (!block || bootstrap_owns(block) || early()) return;
   if (!memory_counts()) {

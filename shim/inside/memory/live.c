@@ -1,14 +1,14 @@
 /* The allocations that are followed: which blocks were sampled and are still alive.
  *
- * A free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there. Only
- * then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each. Frees of
- * Python's small blocks ask about the whole pool first (live.h), for which the followed blocks of each piece are counted
- * (wrapped around too).
+ * A free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there.
+ * Only then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each. Frees
+ * of Python's small blocks ask about the whole pool first (live.h), for which the followed blocks of each piece are
+ * counted (wrapped around too).
  *
- * No locks. A block is added by the thread that has just allocated it and taken out by the one that is about to free it,
- * so no two threads ever work on one address at one moment; slots are claimed by compare-and-swap.
- * Invariants: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays;
- * a piece that is known as quiet has no followed block. */
+ * No locks. A block is added by the thread that has just allocated it and taken out by the one that is about to free
+ * it, so no two threads ever work on one address at one moment; slots are claimed by compare-and-swap. Invariants:
+ * filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays; a piece that
+ * is known as quiet has no followed block. */
 #include "inside/memory/live.h"
 
 #include <sys/mman.h>

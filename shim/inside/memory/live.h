@@ -39,8 +39,9 @@ void live_postfork_child(void);
 
 /* ---- what is known of pieces of the address space, as large as pymalloc's pools ----
  *
- * A cache: the word of a piece tells its kind and which piece it is of, those that are equal modulo LIVE_PIECES. The one
- * who asks about a block has it, so that its piece stays what it is meanwhile; what changes a piece makes it unknown. */
+ * A cache: the word of a piece tells its kind and which piece it is of, those that are equal modulo LIVE_PIECES. The
+ * one who asks about a block has it, so that its piece stays what it is meanwhile; what changes a piece makes it
+ * unknown. */
 
 #define PIECE_BYTES 16384u
 #define LIVE_PIECES 65536u

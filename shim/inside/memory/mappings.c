@@ -1,12 +1,13 @@
 /* Anonymous mappings that libraries make: memory that no malloc hands out.
  *
- * Not counted here: what the allocator below maps for itself (told by the caller's address; libc's does not pass here at
- * all), what Python's allocators map (they are counted by pyalloc.c), and files. Mapped without access or without
+ * Not counted here: what the allocator below maps for itself (told by the caller's address; libc's does not pass here
+ * at all), what Python's allocators map (they are counted by pyalloc.c), and files. Mapped without access or without
  * reserve, it is a reservation and no memory, until mprotect makes it accessible.
  *
  * A sorted table of disjoint ranges under a lock that is held without signals, so that no handler meets its own thread
- * inside and none leaves by longjmp; whoever finds it taken for too long counts a loss. Ranges leave the table before they are unmapped
- * and enter it after they are mapped, so a range that another thread gets is never confused with the one before. */
+ * inside and none leaves by longjmp; whoever finds it taken for too long counts a loss. Ranges leave the table before
+ * they are unmapped and enter it after they are mapped, so a range that another thread gets is never confused with the
+ * one before. */
 #include "inside/memory/mappings.h"
 
 #include <sched.h>

@@ -1,11 +1,11 @@
 /* Memory counters, the threshold sampler (Scalene, OSDI 2023, §3.2) and the countdown that serves it and the allocation
  * sampler (sampler.c) alike.
  *
- * Threads count for themselves and flush to the process when they have moved a fraction of the threshold; the
- * threshold is compared process-wide, so that a producer and a consumer do not make samples out of nothing. A block of
- * at least the threshold is a sample of its own, so its line gets exactly its size. Other growth is charged to one of the
- * sampled blocks that it consists of, drawn by size, rather than to whoever asks for the byte that is one too many: that
- * may be a line whose blocks are freed at once (docs/design/memory.md). */
+ * Threads count for themselves and flush to the process when they have moved a fraction of the threshold; the threshold
+ * is compared process-wide, so that a producer and a consumer do not make samples out of nothing. A block of at least
+ * the threshold is a sample of its own, so its line gets exactly its size. Other growth is charged to one of the
+ * sampled blocks that it consists of, drawn by size, rather than to whoever asks for the byte that is one too many:
+ * that may be a line whose blocks are freed at once (docs/design/memory.md). */
 #include "inside/memory/memory.h"
 
 #include "formats/spool/spool.h"
@@ -24,7 +24,8 @@
 
 _Alignas(64) THREAD_LOCAL struct memory_state this_memory = NEW_MEMORY_STATE;
 
-/* What is not yet in a sample. Invariant: all samples' net + since.net + unseen.net == footprint - that at the start. */
+/* What is not yet in a sample. Invariant: all samples' net + since.net + unseen.net == footprint - that at the
+ * start. */
 struct account {
   _Atomic int64_t net;       /* allocated - freed */
   _Atomic int64_t allocated; /* gross */
@@ -121,8 +122,8 @@ void memory_write_heap(void) {
 
 /* ---- footprint samples ---- */
 
-/* What one passage through the slow path writes, when and where: a block is allocated no later than the footprint that it
- * makes, and the stack is walked once. */
+/* What one passage through the slow path writes, when and where: a block is allocated no later than the footprint that
+ * it makes, and the stack is walked once. */
 struct passage {
   const struct block *block; /* that was allocated just now; null = a free, or nothing in particular */
   int64_t t_ns;
@@ -310,8 +311,8 @@ static void set_room(struct memory_stream *s, int64_t room, int64_t free_room) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Where the interval adapts, a thread looks at it more often than it flushes: else in a slow program one that a burst made
- * coarse would outlive it by seconds, and its few samples stand for megabytes. */
+/* Where the interval adapts, a thread looks at it more often than it flushes: else in a slow program one that a burst
+ * made coarse would outlive it by seconds, and its few samples stand for megabytes. */
 static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   for (int i = 0; i < STREAMS; i++) {

@@ -1,6 +1,6 @@
-/* Python's allocators: MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator). RAW is the system's
- * allocator under another name, which extensions use for bulk data (numpy from 2.5 on takes its arrays there): it is
- * left alone, and what it hands out is native.
+/* Python's allocators: MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator). RAW is the
+ * system's allocator under another name, which extensions use for bulk data (numpy from 2.5 on takes its arrays there):
+ * it is left alone, and what it hands out is native.
  *
  * Ours hand every call on and return its pointer unchanged. Blocks that Python takes from malloc are counted by our
  * malloc, which sees the thread inside a Python allocator; only what pymalloc serves from its own pools is counted
@@ -87,8 +87,8 @@ static SLOW_PATH uint32_t classify_piece(const void *block) {
   return live_note_piece(block, lies_in_arena((uintptr_t)block));
 }
 
-/* What the piece is in which the block lies, that the caller has. Pools are aligned, so no piece has a pool's blocks and
- * others. */
+/* What the piece is in which the block lies, that the caller has. Pools are aligned, so no piece has a pool's blocks
+ * and others. */
 static inline uint32_t piece_of(const void *block) {
   uint32_t piece = live_piece(block);
   return likely(live_piece_known(piece)) ? piece : classify_piece(block);
@@ -202,9 +202,9 @@ static APART void free_otherwise(struct py_allocator *below, void *block, uint32
 
 static void python_free(void *context, void *block) { free_otherwise(context, block, live_piece(block)); }
 
-/* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted before
- * the call, which is the last thing done. (Where even an arena cannot be had, pymalloc asks malloc and the block counts
- * twice.) ---- */
+/* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted
+ * before the call, which is the last thing done. (Where even an arena cannot be had, pymalloc asks malloc and the block
+ * counts twice.) ---- */
 
 #define SMALL_BYTES 512
 #define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)

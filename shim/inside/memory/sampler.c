@@ -2,11 +2,11 @@
  * chance 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
  *
  * Each thread draws exponential gaps, one for each of its two streams (native, Python), and memory.c's countdown, which
- * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the volume: it becomes
- * coarser as soon as there were more than BUDGET / 2 samples within half a second, and finer when in half a second so
- * little was allocated that half of that will not be reached. That biases nothing, because every
- * sample carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an
- * exponential gap is an exponential gap. */
+ * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the volume: it
+ * becomes coarser as soon as there were more than BUDGET / 2 samples within half a second, and finer when in half a
+ * second so little was allocated that half of that will not be reached. That biases nothing, because every sample
+ * carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an exponential
+ * gap is an exponential gap. */
 #include "inside/memory/sampler.h"
 
 #include "formats/spool/spool.h"
@@ -150,8 +150,8 @@ int64_t sampler_interval(void) {
 
 /* ---- a crowded table ---- */
 
-/* Under twice the interval the sample would have been taken with a smaller chance; of those that were taken, so many are
- * kept: (1 - exp(-b / 2i)) / (1 - exp(-b / i)) = 1 / (1 + exp(-b / 2i)). */
+/* Under twice the interval the sample would have been taken with a smaller chance; of those that were taken, so many
+ * are kept: (1 - exp(-b / 2i)) / (1 - exp(-b / i)) = 1 / (1 + exp(-b / 2i)). */
 static bool keep_thinned(struct live_sample *sample) {
   static uint64_t random; /* one thread thins at a time */
   if (sample->interval <= 0) return true;
@@ -188,8 +188,8 @@ struct recent {
   uint64_t bytes; /* for which the sample stands */
   uint32_t thread;
 };
-/* The same where all threads see it. id: 0 = being written. Two writers at once, RECENT samples apart, may mix up an entry:
- * then its id is hardly that of the block at its address, and it counts as gone. */
+/* The same where all threads see it. id: 0 = being written. Two writers at once, RECENT samples apart, may mix up an
+ * entry: then its id is hardly that of the block at its address, and it counts as gone. */
 static struct {
   _Atomic uintptr_t address;
   _Atomic uint64_t id, stack, bytes;

@@ -31,8 +31,8 @@ void sampler_put_back(uintptr_t address, const struct live_sample *sample);
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
 /* A footprint sample was taken: growth begins anew. Context: malloc. */
 void sampler_begin_growth(void);
-/* Draws one of the samples taken since then, or since the last call, that are still alive, by their weight in bytes, or else takes the
- * newest before them that is; false = there is none. Context: malloc. */
+/* Draws one of the samples taken since then, or since the last call, that are still alive, by their weight in bytes, or
+ * else takes the newest before them that is; false = there is none. Context: malloc. */
 bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack);
 void sampler_postfork_child(void);
 

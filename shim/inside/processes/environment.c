@@ -82,8 +82,8 @@ static bool may_open(const char *path, int mode) {
   return errno == ENOSYS && syscall(SYS_faccessat, AT_FDCWD, path, mode) == 0;
 }
 
-/* After chroot, setns or setuid our files may be out of reach. Then a child cannot be recorded, and the loader would say
- * on its stderr that it does not find us. */
+/* After chroot, setns or setuid our files may be out of reach. Then a child cannot be recorded, and the loader would
+ * say on its stderr that it does not find us. */
 static bool within_reach(void) {
   int error = errno;
   bool library = may_open(our_library, R_OK), file = library && may_open(spool_entry + sizeof SPOOL - 1, R_OK | W_OK);

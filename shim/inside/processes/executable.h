@@ -8,7 +8,8 @@
 
 /* A regular file with an execute bit. Context: signal. */
 bool executable_may_run(const char *path);
-/* The first file of that name on PATH that may run, as execvp looks for it; `to` has PATH_MAX bytes. Context: signal. */
+/* The first file of that name on PATH that may run, as execvp looks for it; `to` has PATH_MAX bytes. Context:
+ * signal. */
 bool executable_find(char *to, const char *name);
 /* Counts a loss when the file cannot be recorded. script: it may be one. Context: signal. */
 void executable_check_path(int directory, const char *path, bool script);

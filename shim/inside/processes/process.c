@@ -139,13 +139,13 @@ static void begin_as(uint32_t cause, uint32_t parent) {
     copies_postfork_child();
     cuda_calls_postfork_child();
     cuda_hooks_postfork_child();
-    timers_alone(true);
+    timers_set_single_threaded(true);
     threads_postfork_child();
-    timers_alone(false);
+    timers_set_single_threaded(false);
   } else {
-    timers_alone(true);
+    timers_set_single_threaded(true);
     threads_begin(cause == CAUSE_EXEC);
-    timers_alone(false);
+    timers_set_single_threaded(false);
   }
   write_start(cause, parent);
 }

@@ -1,4 +1,4 @@
-/* Threads: seen at birth by standing in front of pthread_create, at their end by a key's destructor. */
+/* Threads: seen at birth by paused in front of pthread_create, at their end by a key's destructor. */
 #include "inside/processes/threads.h"
 
 #include <pthread.h>
@@ -42,10 +42,10 @@ static void write_start(void) {
 
 /* Born into a pause: nothing that it uses is seen. */
 static void begin_standing(struct thread_state *t) {
-  t->standing = true;
-  t->unseen_cpu_ns = -t->cpu_start_ns;
-  t->unseen_user_ns = -t->user_start_ns;
-  t->unseen_system_ns = -t->system_start_ns;
+  t->paused = true;
+  t->paused_cpu_ns = -t->cpu_start_ns;
+  t->paused_user_ns = -t->user_start_ns;
+  t->paused_system_ns = -t->system_start_ns;
 }
 
 void threads_begin(bool from_now) {
@@ -53,7 +53,7 @@ void threads_begin(bool from_now) {
   if (t->id || t->ended || !recording()) return;
   int saved_errno = errno;
   memset(t, 0, sizeof *t);
-  t->perf_fd = t->perf_was = t->perf_slot = t->user_timer = t->kernel_timer = -1;
+  t->perf_fd = t->old_perf_fd = t->perf_slot = t->user_timer = t->kernel_timer = -1;
   t->perf_user_ns = -1;
   t->id = spool_new_thread();
   t->tid = (int32_t)syscall(SYS_gettid);
@@ -78,13 +78,13 @@ void threads_write_end(void) {
   struct record_thread_end *record = t->id && recording() ? spool_claim(1) : NULL;
   if (!record) return;
   clock_thread_usage(&user_ns, &system_ns);
-  if (t->standing) ticks_count_unseen(1);
+  if (t->paused) ticks_add_paused_usage(1);
   record->thread = t->id;
   record->t_ns = clock_now_ns();
-  record->cpu_ns = clock_thread_cpu_ns() - t->cpu_start_ns - t->unseen_cpu_ns;
-  record->user_ns = user_ns - t->user_start_ns - t->unseen_user_ns;
-  record->system_ns = system_ns - t->system_start_ns - t->unseen_system_ns;
-  if (t->standing) ticks_count_unseen(-1);
+  record->cpu_ns = clock_thread_cpu_ns() - t->cpu_start_ns - t->paused_cpu_ns;
+  record->user_ns = user_ns - t->user_start_ns - t->paused_user_ns;
+  record->system_ns = system_ns - t->system_start_ns - t->paused_system_ns;
+  if (t->paused) ticks_add_paused_usage(-1);
   memset(record->name, 0, sizeof record->name);
   prctl(PR_GET_NAME, record->name);
   spool_publish(record, RECORD_THREAD_END, 1);
@@ -107,7 +107,7 @@ void threads_forget(void) {
   descriptors_close_inherited();
   threads_count_none();
   memset(&this_thread, 0, sizeof this_thread);
-  this_thread.perf_fd = this_thread.perf_was = this_thread.user_timer = this_thread.kernel_timer = -1;
+  this_thread.perf_fd = this_thread.old_perf_fd = this_thread.user_timer = this_thread.kernel_timer = -1;
 }
 
 void threads_postfork_child(void) {

@@ -1,5 +1,5 @@
-/* The calls by which a program could notice our signal, each in the place of libc's. They remove our signal from what is
- * really done and add it to what is reported; signals.c keeps the program's own action and block (the shadow).
+/* The calls by which a program could notice our signal, each in the place of libc's. They remove our signal from what
+ * is really done and add it to what is reported; signals.c keeps the program's own action and block (the shadow).
  *
  * Null pointers that libc and the kernel refuse are handed on unchanged, so that they are refused in the same way. */
 #undef _FORTIFY_SOURCE

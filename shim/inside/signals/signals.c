@@ -4,14 +4,14 @@
  * shadow action (what sigaction would report without us) and, for each thread, the shadow block (what its mask would
  * say). sigexports.c stands in front of every call that reads or writes one of the two.
  *
- * A signal of our number that is not a tick belongs to the program: it gets the shadow action (the program's handler, the
- * default action or nothing), and while the shadow block is set, it waits in held.c.
+ * A signal of our number that is not a tick belongs to the program: it gets the shadow action (the program's handler,
+ * the default action or nothing), and while the shadow block is set, it waits in held.c.
  *
- * A vfork child runs in its parent's memory, with a mask and actions of its own and without ticks. It is a *guest* of the
- * thread that it runs on: it has a shadow block of its own, and its actions are really set.
+ * A vfork child runs in its parent's memory, with a mask and actions of its own and without ticks. It is a *guest* of
+ * the thread that it runs on: it has a shadow block of its own, and its actions are really set.
  *
- * Known limits: a handler whose sa_mask holds our signal runs with the signal unblocked; siglongjmp and sigreturn do not
- * restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
+ * Known limits: a handler whose sa_mask holds our signal runs with the signal unblocked; siglongjmp and sigreturn do
+ * not restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/signals.h"
 
@@ -96,8 +96,8 @@ static void really_mask(int how) {
 
 static void on_signal(int signal, siginfo_t *info, void *context);
 
-/* libc's sigfillset leaves out its own two signals. The one of pthread_cancel must not unwind a thread out of our handler;
- * the other (33, for setuid) must get through. */
+/* libc's sigfillset leaves out its own two signals. The one of pthread_cancel must not unwind a thread out of our
+ * handler; the other (33, for setuid) must get through. */
 static void block_cancellation(sigset_t *mask) { mask->__val[0] |= 1ul << (32 - 1); }
 
 static int install_real(int flags) {

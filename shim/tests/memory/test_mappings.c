@@ -1,5 +1,5 @@
-/* mappings.c alone: threads that map, protect, resize and unmap beside each other, and children that are forked meanwhile.
- * In the end every byte that was counted has been let go. */
+/* mappings.c alone: threads that map, protect, resize and unmap beside each other, and children that are forked
+ * meanwhile. In the end every byte that was counted has been let go. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -85,7 +85,8 @@ void burn(long milliseconds) {
   while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < milliseconds);
 }
 
-/* Within 30 ms of CPU time, as a rule; where others want the core, the kernel's own tick may miss the thread for longer. */
+/* Within 30 ms of CPU time, as a rule; where others want the core, the kernel's own tick may miss the thread for
+ * longer. */
 void ticks_go_on(void) {
   int before = ticks;
   burn(30);

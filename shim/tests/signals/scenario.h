@@ -1,8 +1,9 @@
 /* What the scenarios of test_signals.c are written with.
  *
- * Every scenario runs twice, each in a process of its own: bare (nothing installed, all calls forwarded) and under ticks
- * (our signal installed, a timer of 1 ms firing it). What it writes and how it ends must be the same, and in the second
- * run, ticks must go on afterwards in every thread. The scenarios use the number that is ours as if it were theirs. */
+ * Every scenario runs twice, each in a process of its own: bare (nothing installed, all calls forwarded) and under
+ * ticks (our signal installed, a timer of 1 ms firing it). What it writes and how it ends must be the same, and in the
+ * second run, ticks must go on afterwards in every thread. The scenarios use the number that is ours as if it were
+ * theirs. */
 #ifndef SCALENE_TRACE_TEST_SCENARIO_H
 #define SCALENE_TRACE_TEST_SCENARIO_H
 

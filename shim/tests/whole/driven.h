@@ -1,6 +1,6 @@
-/* Put before every file: the functions that the shim stands in front of are called driven_malloc, driven_free and so on,
- * by the shim and by its driver alike. So a sanitizer's own stay in their place, below the shim, and what they and libc do
- * for themselves does not pass through instrumented code before that can run. */
+/* Put before every file: the functions that the shim stands in front of are called driven_malloc, driven_free and so
+ * on, by the shim and by its driver alike. So a sanitizer's own stay in their place, below the shim, and what they and
+ * libc do for themselves does not pass through instrumented code before that can run. */
 #define RENAMED(pragma) _Pragma(#pragma)
 #define INTERPOSED(result, name, arguments) RENAMED(redefine_extname name driven_##name)
 #include "inside/core/interposed.h"

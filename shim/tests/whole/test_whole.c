@@ -1,6 +1,6 @@
-/* The whole shim at work in one process: threads that allocate, free what others have allocated, copy, map, are born and
- * end, while ticks fall, the recording is paused and changed, and the process forks. Under a sanitizer that is what finds
- * races; without one it holds that the spool is whole behind it.
+/* The whole shim at work in one process: threads that allocate, free what others have allocated, copy, map, are born
+ * and end, while ticks fall, the recording is paused and changed, and the process forks. Under a sanitizer that is what
+ * finds races; without one it holds that the spool is whole behind it.
  *
  * Started without arguments it makes a spool, as the recorder would, and starts itself under it. */
 #include <fcntl.h>
