@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .views import quoted
+from .sql_text import quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -25,6 +25,7 @@ from . import catalogue, queries, views
 from .connection import Connection, Views
 from .damage import damage, read_records
 from .selection import Selection, user_files
+from .sql_text import literal
 from .views import REPORT_TABLES as REPORT_TABLES
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Traces:
 
     def literals(self) -> list[str]:
         """The names under which DuckDB reads the files, as SQL strings."""
-        return [views.literal(_names(file.path, self.temporary, index)[1]) for index, file in enumerate(self.files)]
+        return [literal(_names(file.path, self.temporary, index)[1]) for index, file in enumerate(self.files)]
 
     def close(self) -> None:
         self.connection.close()
@@ -136,7 +137,7 @@ def _raise_damage(files: Sequence[TraceFile], temporary: Path, error: BaseExcept
 
     def read(index: int) -> None:
         with _connect(files, temporary, is_sealed=False) as alone:
-            read_records(alone, views.literal(_names(files[index].path, temporary, index)[1]))
+            read_records(alone, literal(_names(files[index].path, temporary, index)[1]))
 
     if found := damage(error, [file.path for file in files], read):
         raise found from error
@@ -146,12 +147,13 @@ def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> Du
     import duckdb
 
     # A statement may read and write DuckDB's own temporary directory, so where somebody else's SQL runs there is none.
-    config = dict.fromkeys(_SWITCHED_OFF, "false") | {"temp_directory": "" if is_sealed else str(temporary)}
+    config: dict[str, str | bool | int | float | list[str]] = dict.fromkeys(_SWITCHED_OFF, "false")
+    config |= {"temp_directory": "" if is_sealed else str(temporary)}
     connection = duckdb.connect(":memory:", config=config)
     connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
     if not is_sealed:
         names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
-        connection.execute(f"SET allowed_paths = [{', '.join(map(views.literal, names))}]")
+        connection.execute(f"SET allowed_paths = [{', '.join(map(literal, names))}]")
         connection.execute("SET enable_external_access = false")
     return connection
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ...formats.trace import schema
 from . import catalogue, queries
+from .sql_text import literal, quoted
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -174,16 +175,6 @@ def _output(column: schema.Column, found: str | Mapping[str, str] | None, expres
     elif found != wanted:
         expression = f"{expression}::{wanted}"
     return f"{expression} AS {quoted(column.name)}"
-
-
-def quoted(name: str) -> str:
-    """``name`` as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """``text`` as an SQL string."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str]]:

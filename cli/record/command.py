@@ -15,7 +15,7 @@ from .options import NAME, Given, read_options, settings_of, split_command_line
 
 if TYPE_CHECKING:
     from ...recorder.convert.finish import Finished
-    from ...recorder.run.settings import Settings
+    from ...recorder.settings import Settings
 
 FAILED = 125
 INTERRUPTED = 130

@@ -14,14 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ...recorder.errors import UsageError
-from ...recorder.option_values import (
-    alloc_interval_bytes,
-    duration_ns,
-    gpu_interval_ns,
-    interval_ns,
-    threshold_bytes,
-)
-from ...recorder.run.settings import DEFAULT_OUTPUT, Settings
+from ...recorder.option_values import alloc_interval_bytes, duration_ns, gpu_interval_ns, interval_ns, threshold_bytes
+from ...recorder.settings import DEFAULT_OUTPUT, Settings
 
 NAME = "scalene-record"
 PROGRAM_OPTIONS = ("-m", "-c")

@@ -21,7 +21,7 @@ from ..control.server import Answer, Reply
 from ..errors import RecordError, UsageError
 from ..folder.marks import MarkFile
 from ..option_values import alloc_interval_bytes, interval_ns, threshold_bytes
-from .spool_file import FIRST_ALLOC_INTERVAL_BYTES, SpoolFile
+from ..spool.spool_file import FIRST_ALLOC_INTERVAL_BYTES, SpoolFile
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished

@@ -21,16 +21,16 @@ from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
 from ..folder.marks import MarkFile
 from ..folder.output import create_spool_folder, output_template, remove_recording
-from .drain import Drain
+from ..sampling.rss import RssSampler
+from ..sampling.watcher import Watcher
+from ..settings import Settings
+from ..shim_library import preloadable_shim
+from ..spool.drain import Drain
+from ..spool.spool_file import SpoolFile
 from .load import load_converter, prepare_converter
 from .program import Program, resolve_program, start
-from .rss import RssSampler
 from .session import Prepared, Recorded, Session
-from .settings import Settings
-from .shim_library import preloadable_shim
-from .spool_file import SpoolFile
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
-from .watcher import Watcher
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished

@@ -21,14 +21,14 @@ from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
+from ..sampling.gpu_sampler import GpuSampler
+from ..sampling.rss import RssSampler
+from ..sampling.watcher import Watcher
+from ..settings import Settings
+from ..spool.drain import Drain
+from ..spool.spool_file import SpoolFile
 from .commands import Commands, Target
-from .drain import Drain
-from .gpu_sampler import GpuSampler
-from .rss import RssSampler
-from .settings import Settings
 from .snapshots import Snapshots
-from .spool_file import SpoolFile
-from .watcher import Watcher
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished

@@ -28,10 +28,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#if !defined(__x86_64__) || defined(__ILP32__) || !defined(__linux__)
-#error "scalene-trace supports Linux on x86-64 only: it decodes call instructions and reads registers of that processor"
-#endif
-
 /* The shim interposes memcpy, so its own copies would be counted as copies of the program. Copies of a constant size
  * become inline instructions; for the others, shim_copy copies byte by byte. `volatile` keeps the compiler from turning
  * its loop into a call of memcpy. */

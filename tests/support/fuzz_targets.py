@@ -50,8 +50,8 @@ from scalene_trace.recorder.folder.facts import Facts
 from scalene_trace.recorder.folder.files import CONTROL_NAME, FACTS_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME
 from scalene_trace.recorder.folder.marks import MarkFile, mark_table, read_marks
 from scalene_trace.recorder.run.commands import Commands, Target
-from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.spool_file import SpoolFile
+from scalene_trace.recorder.settings import Settings
+from scalene_trace.recorder.spool.spool_file import SpoolFile
 from tests.support.paths import CORPUS
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 

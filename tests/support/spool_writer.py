@@ -10,8 +10,8 @@ import numpy as np
 from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET, SLOT_BYTES
 from scalene_trace.formats.spool.layout import constants, ffi, struct_dtype
 from scalene_trace.formats.spool.reader import Spool
-from scalene_trace.recorder.run.drain import Drain
-from scalene_trace.recorder.run.spool_file import SpoolFile
+from scalene_trace.recorder.spool.drain import Drain
+from scalene_trace.recorder.spool.spool_file import SpoolFile
 
 C = constants()
 NAMESPACE = Path("/proc/self/ns/pid").stat().st_ino

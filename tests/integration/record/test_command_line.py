@@ -19,8 +19,8 @@ from scalene_trace.cli.record.options import OPTIONS, Split, read_options, setti
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.formats.version import VERSION
 from scalene_trace.recorder.errors import UsageError
-from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.shim_library import LIBRARY_NAME, find_shim
+from scalene_trace.recorder.settings import Settings
+from scalene_trace.recorder.shim_library import LIBRARY_NAME, find_shim
 from tests.support.recording import environment, tool
 
 RECORD = tool("scalene-record")

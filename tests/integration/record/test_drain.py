@@ -20,10 +20,10 @@ from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
 from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.folder.files import FACTS_NAME
-from scalene_trace.recorder.run import drain as drain_module
-from scalene_trace.recorder.run.drain import Drain
-from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.spool_file import FULL_AHEAD, SpoolFile
+from scalene_trace.recorder.settings import Settings
+from scalene_trace.recorder.spool import drain as drain_module
+from scalene_trace.recorder.spool.drain import Drain
+from scalene_trace.recorder.spool.spool_file import FULL_AHEAD, SpoolFile
 from tests.support.conversion import facts, rows, with_stack
 from tests.support.interpreters import Interpreter
 from tests.support.recording import record, run, target, tool

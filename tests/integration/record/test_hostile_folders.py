@@ -28,11 +28,11 @@ from scalene_trace.recorder.convert import finish
 from scalene_trace.recorder.errors import ControlError
 from scalene_trace.recorder.folder.files import CONTROL_NAME, FACTS_NAME, RSS_STRUCT, append_whole
 from scalene_trace.recorder.folder.marks import MarkFile, read_marks
-from scalene_trace.recorder.run import drain as drain_module
-from scalene_trace.recorder.run.drain import Drain
-from scalene_trace.recorder.run.rss import RssSampler
-from scalene_trace.recorder.run.settings import Settings
-from scalene_trace.recorder.run.spool_file import FULL_AHEAD, SpoolFile
+from scalene_trace.recorder.sampling.rss import RssSampler
+from scalene_trace.recorder.settings import Settings
+from scalene_trace.recorder.spool import drain as drain_module
+from scalene_trace.recorder.spool.drain import Drain
+from scalene_trace.recorder.spool.spool_file import FULL_AHEAD, SpoolFile
 from tests.support.conversion import facts
 from tests.support.interpreters import Interpreter
 from tests.support.recording import record, rows, run, tool

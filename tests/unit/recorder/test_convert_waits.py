@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.recorder.run.watcher import Watcher
+from scalene_trace.recorder.sampling.watcher import Watcher
 from tests.support.conversion import rows, tables_of
 from tests.support.spool_builder import C, SpoolBuilder
 

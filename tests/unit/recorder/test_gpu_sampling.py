@@ -14,10 +14,10 @@ from scalene_trace.cli.record.options import read_options, settings_of
 from scalene_trace.recorder.convert.kinds.gpu import GpuRows
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
-from scalene_trace.recorder.run import gpu_sampler
-from scalene_trace.recorder.run.gpu_owners import Owners
-from scalene_trace.recorder.run.gpu_sampler import clocks_ns
-from scalene_trace.recorder.run.nvml import Busy, Device, DeviceInfo, visible
+from scalene_trace.recorder.sampling import gpu_sampler
+from scalene_trace.recorder.sampling.gpu_owners import Owners
+from scalene_trace.recorder.sampling.gpu_sampler import clocks_ns
+from scalene_trace.recorder.sampling.nvml import Busy, Device, DeviceInfo, visible
 
 A100, T4 = DeviceInfo("A100", "GPU-aaaa", 40), DeviceInfo("T4", "GPU-bbbb", 16)
 

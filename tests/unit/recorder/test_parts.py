@@ -14,12 +14,12 @@ import pytest
 
 from scalene_trace.formats.spool.layout import constants
 from scalene_trace.formats.units import UnitError, file_size_text, parse_size
-from scalene_trace.recorder import option_values
+from scalene_trace.recorder import option_values, shim_library
 from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
 from scalene_trace.recorder.folder import output
-from scalene_trace.recorder.run import shim_library, spool_file
 from scalene_trace.recorder.run.program import resolve_program
-from scalene_trace.recorder.run.settings import Settings
+from scalene_trace.recorder.settings import Settings
+from scalene_trace.recorder.spool import spool_file
 
 C = constants()
 

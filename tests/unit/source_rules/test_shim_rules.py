@@ -311,6 +311,7 @@ CONTEXT_NAMES = {"signal", "malloc", "normal"}
 
 def unknown_contexts(text: str) -> set[str]:
     """Words behind "Context:" that name no context, and contexts that are named in another form."""
+    text = re.sub(r"\n \* ?", " ", text)
     named = set(re.findall(r"Context: (\w+)", text))
     other_forms = re.findall(r"[Cc]ontext:[^ ]|\bcontext: (?:signal|malloc|normal)\b", text)
     return named - CONTEXT_NAMES | set(other_forms)

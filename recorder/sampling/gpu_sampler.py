@@ -15,11 +15,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from ..folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT, append_whole
+from ..spool.pid_namespaces import in_first_pid_namespace
+from ..spool.spool_file import SpoolFile
 from . import nvml
 from .gpu_owners import Owners, Row
 from .nvml import Busy, Device, DriverError, visible
-from .pid_namespaces import in_first_pid_namespace
-from .spool_file import SpoolFile
 
 #: How long the end of a recording waits for a driver that does not answer, and for one that is still being opened.
 _STOP_TIMEOUT_S = 0.3

@@ -13,7 +13,7 @@ from typing import Any
 
 from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET
 from ...formats.spool.layout import constants, ffi
-from .settings import Settings
+from ..settings import Settings
 
 _C = constants()
 _RING = _C["SPOOL_RING"]

@@ -10,7 +10,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from .shim_library import find_shim
+from ..shim_library import find_shim
 
 LIBRARY_NAME = "libscalene_watch.so"
 _JOIN_S = 10.0

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from ..errors import SetupError
+from .errors import SetupError
 
 LIBRARY_NAME = "libscalene_shim.so"
 #: An environment variable that names another shim, for example a debug build.

@@ -11,8 +11,8 @@ from pathlib import Path
 from ...formats.spool.chunks import SLOT_BYTES
 from ...formats.spool.layout import constants, ffi
 from ..folder.files import RSS_STRUCT, append_whole
-from .pid_namespaces import own_pid_namespace
-from .spool_file import SpoolFile
+from ..spool.pid_namespaces import own_pid_namespace
+from ..spool.spool_file import SpoolFile
 
 _C = constants()
 #: A process writes its start record within the first slots of its first chunk.

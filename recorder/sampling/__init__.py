@@ -1,0 +1,1 @@
+"""What the recorder samples from outside the program: resident sets, GPUs, waiting threads."""
