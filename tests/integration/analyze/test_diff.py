@@ -456,7 +456,7 @@ def test_runs_of_a_side_may_be_of_different_texts(run: Any, tmp_path: Path) -> N
     assert (row["before_line"], row["line"], row["changes"]["cpu_s"]["before"]) == (5, 5, pytest.approx(10.5))
 
 
-def test_lines_that_the_first_run_of_a_side_lacks_are_still_matched(run: Any, tmp_path: Path) -> None:
+def test_lines_that_the_first_run_of_a_side_lacks_are_unattributed(run: Any, tmp_path: Path) -> None:
     """Line 1 of the second run is new: 40 ticks, which were line 1 of the first. Before: (30 + 30 + 40) / 2 ticks."""
     edited = ["completely_new(77, 'hello')", *OLD]
     first, second = trace(tmp_path / "1.parquet", {1: 30}), trace(tmp_path / "2.parquet", {1: 40, 2: 30}, edited)

@@ -91,7 +91,7 @@ def test_small_blocks_at_large_intervals_have_finite_weights(tmp_path: Path) -> 
     assert line(report, 12).alloc_bytes == pytest.approx(2**40 + 2**62)
 
 
-def test_the_allocation_that_set_a_maximum_is_not_an_estimate(tmp_path: Path) -> None:
+def test_the_allocation_that_set_a_maximum_does_not_enter_the_estimates(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     builder.alloc(1, process, thread, builder.stack(MAIN), 1_999_993, None, interval_bytes=None, maximum=True)
     found = line(report_on(builder, tmp_path), 12)
