@@ -1,9 +1,9 @@
 """Opens traces: checks every byte, then shows them as views in a DuckDB that can reach nothing else.
 
-A trace may be a stranger's. Nothing in it is ever executed, and DuckDB is told to open no file but the traces, to load
-no extension, to see no Python variable, and to let nobody change that. Where somebody else's SQL is to run (``sealed``),
-what it names is loaded first and then DuckDB may open no file at all: reading the traces by name would also allow
-writing them, and a COPY inside a WITH clause passes for a SELECT (docs/design/analysis.md).
+A trace may come from a stranger. Nothing in it is ever executed. DuckDB is configured to open no file except the traces,
+to load no extension, to see no Python variable, and to refuse changes of that configuration. Where SQL of a user is to
+run (``sealed``), what it names is loaded first, and then DuckDB may open no file at all: permission to read the traces
+would also permit writing them, and a COPY inside a WITH clause passes for a SELECT (docs/design/analysis.md).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SWITCHED_OFF = (
     "python_enable_replacements",
     "allow_community_extensions",
 )
-#: Ids count from 1 and never get so far; nor do those that stand for numbers which are no ids.
+#: A sentinel greater than any id: ids count from 1 and never get so far.
 _NO_ID = 2**31 - 1
 
 
@@ -93,9 +93,9 @@ def open_traces(
 
 
 def open_sealed(paths: Sequence[Path], sql: str, selection: Selection | None = None, is_whole: bool = True) -> Traces:
-    """Opens the traces for a query that somebody else wrote: what ``sql`` names is loaded, then no file can be opened.
+    """Opens the traces for SQL that a user wrote: what ``sql`` names is loaded, then no file can be opened.
 
-    Views that it does not name are there if ``is_whole``; who asks for them, or mistypes one, needs that.
+    Views that it does not name exist if ``is_whole``: SQL that lists the views, or mistypes the name of one, needs them.
     """
     words = frozenset(word.lower() for word in re.findall(r"\w+", sql))
     return _open(paths, selection or Selection(), words, is_sealed=True, is_whole=is_whole)
@@ -146,11 +146,11 @@ def _raise_damage(files: Sequence[TraceFile], temporary: Path, error: BaseExcept
 def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> DuckDBPyConnection:
     import duckdb
 
-    # A statement may read and write DuckDB's own temporary directory, so where somebody else's SQL runs there is none.
-    config: dict[str, str | bool | int | float | list[str]] = dict.fromkeys(_SWITCHED_OFF, "false")
-    config |= {"temp_directory": "" if is_sealed else str(temporary)}
+    # A statement may read and write DuckDB's own temporary directory, so there is none where SQL of a user runs.
+    config: dict[str, str | bool | int | float | list[str]] = dict.fromkeys(_SWITCHED_OFF, False)
+    config["temp_directory"] = "" if is_sealed else str(temporary)
     connection = duckdb.connect(":memory:", config=config)
-    connection.execute("SET parquet_metadata_cache = true")  # each view would read the footer again, and each query
+    connection.execute("SET parquet_metadata_cache = true")  # else each view and each query would read the footer again
     if not is_sealed:
         names = [name for index, file in enumerate(files) for name in _names(file.path, temporary, index)]
         connection.execute(f"SET allowed_paths = [{', '.join(map(literal, names))}]")
@@ -165,7 +165,7 @@ def _lock(connection: DuckDBPyConnection, is_sealed: bool) -> None:
 
 
 def _names(path: Path, temporary: Path, index: int) -> tuple[str, str]:
-    """The file's resolved name and the same with glob characters escaped: DuckDB checks the one and reads the other."""
+    """The file's resolved name, which DuckDB checks, and the same with glob characters escaped, which it reads."""
     resolved = os.path.realpath(path)
     if not resolved.isprintable():
         link = temporary / f"{index}.parquet"
@@ -176,12 +176,12 @@ def _names(path: Path, temporary: Path, index: int) -> tuple[str, str]:
 
 
 def escaped(name: str) -> str:
-    """``name`` with the characters escaped that DuckDB reads as a pattern."""
+    """``name`` with those characters escaped that DuckDB reads as a pattern."""
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
 def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
-    """Defines the views, those in ``tables`` as tables, and says what is asked for."""
+    """Defines the views, those in ``tables`` as tables, and fills the tables that say what is asked for."""
     connection = traces.connection
     files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
     for file, (_, columns) in zip(traces.files, files, strict=True):
@@ -203,14 +203,14 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
 
 
 def _check_times(traces: Traces, files: list[tuple[str, views.FileColumns]]) -> None:
-    """Raises TraceDamaged when a row has no time that has to have one. (Statistics answer that, where all have.)"""
+    """Raises TraceDamaged when a row has no time although its kind has one. (If none lacks it, statistics say so.)"""
     found = traces.connection.raw.execute(views.rows_without_time(files)).fetchall()
     for trace, count in found:
         raise TraceDamaged(traces.files[trace - 1].path, f"{count} of its rows have no time")
 
 
 def _check_columns(path: Path, kind: str, columns: views.FileColumns) -> None:
-    """Raises TraceDamaged when rows of a kind that we know have nowhere to hold what they say."""
+    """Raises TraceDamaged when there are rows of a kind that we know, but no column for its fields."""
     known = schema.kind(kind) if kind in views.KIND_VIEWS else None
     if known is not None and known.columns and known.struct not in columns:
         raise TraceDamaged(path, f"it has rows of the kind {kind}, but no column for them")
@@ -234,7 +234,7 @@ def _select(connection: Connection, selection: Selection) -> None:
 
 
 def _with_inputs(names: frozenset[str]) -> frozenset[str]:
-    """The views among ``names`` and all that they read, but for mere parts that are not named."""
+    """The views among ``names`` and everything that they read, except parts of other views that are not named."""
     wanted: set[str] = set()
     pending = set(names)
     while pending:

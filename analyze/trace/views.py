@@ -1,8 +1,8 @@
-"""The views of a trace: one per kind of record, and those that the queries build on them.
+"""The views of a trace: one for each kind of record, and those that queries build on them (analyze/sql/views).
 
-The views of a kind follow the schema of this version, whatever the file holds: a column that the file lacks (it was
-written by an older recorder) is NULL of the schema's type. Every view starts with ``trace``, which counts the opened
-files from 1.
+The views of a kind follow the schema of this version, whatever the file holds: a column that the file lacks, because an
+older recorder wrote it, is NULL of the schema's type. Every view starts with ``trace``, which counts the opened files
+from 1.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ RECORDS_VIEW = "records"
 #: Views of kinds that reports and other answers read more than once.
 _STORED_KINDS = ("memory_samples", "processes", "threads", "settings")
 
-#: What reports and other answers keep as tables: they read it more than once. What no query of theirs names is not made.
+#: Views that reports and other answers keep as tables, because they read them more than once. Those that none of their
+#: queries names are not made.
 REPORT_TABLES = catalogue.stored("yes").union(_STORED_KINDS)
 
 #: Tables that say what was asked for.
@@ -100,7 +101,7 @@ def file_columns(connection: DuckDBPyConnection, literal: str) -> FileColumns:
 
 @dataclass(frozen=True)
 class _Alike:
-    """Files with the same columns, which one scan reads: numbers of the traces, quoted names."""
+    """Files with the same columns, which are read by one scan: numbers of the traces, quoted names."""
 
     columns: FileColumns
     traces: list[int]
@@ -132,13 +133,13 @@ def _alike(files: list[tuple[str, FileColumns]]) -> list[_Alike]:
 
 
 def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
-    """The query behind the view of ``kind`` over ``files``: (quoted name, columns) each. Files alike are read as one, so
-    that a hundred of them are planned like one."""
+    """The query of the view of ``kind`` over ``files``: (quoted name, columns) each. Files with the same columns are read
+    as one, so that planning a hundred of them takes no longer than planning one."""
     return "\nUNION ALL\n".join(_kind_select(kind, each) for each in _alike(files))
 
 
 def no_rows(kind: schema.Kind) -> str:
-    """The query behind the view of a kind that no file has: DuckDB plans nothing for it."""
+    """The query of the view of a kind that no file has: DuckDB plans nothing for it."""
     columns = _kind_columns(kind)
     return f"SELECT {', '.join(f'NULL::{each.type} AS {quoted(each.name)}' for each in columns)} WHERE false"
 
@@ -148,7 +149,7 @@ def _records_view(files: list[tuple[str, FileColumns]]) -> str:
 
 
 def rows_without_time(files: list[tuple[str, FileColumns]]) -> str:
-    """The query for how many rows of each trace lack the time that their kind has; none where there are none."""
+    """The query for how many rows of each trace lack the time that their kind has; traces without such rows are absent."""
     kinds = ", ".join(literal(kind.name) for kind in schema.KINDS if "t_ns" in kind.common)
     rows = (
         f"SELECT {each.trace} AS trace FROM {each.scan} WHERE t_ns IS NULL AND kind IN ({kinds})"
@@ -178,7 +179,7 @@ def _output(column: schema.Column, found: str | Mapping[str, str] | None, expres
 
 
 def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str]]:
-    """(name, query) of every view, each after those it reads. SELECTION_TABLES must be there."""
+    """(name, query) of every view, each after those that it reads. SELECTION_TABLES and the macros must exist."""
     yield RECORDS_VIEW, _records_view(files)
     for name, view in KIND_VIEWS.items():
         yield view, kind_view(schema.kind(name), files)

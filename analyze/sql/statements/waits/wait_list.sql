@@ -1,7 +1,9 @@
 -- Answers: which waits does the selection hold, one by one?
 -- Reads: selected_waits
 -- Columns:
---   t_ns, end_ns, process, thread, stack
+--   t_ns
+--   end_ns [ns]: as in selected_waits
+--   process, thread, stack
 --   class: as in selected_waits
 --   wait_s [s]: how long the thread waited; less than end_ns - t_ns if it ran for moments in between
 -- Order: time, then end, thread, stack
