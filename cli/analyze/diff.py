@@ -12,8 +12,8 @@ import typer
 
 from ...analyze.trace.selection import Selection
 from .options import EVERYTHING, Json, Limit, NoColor, Sort, UsageError, exists, selecting
-from .output import print_json, print_lines, screen, write
-from .pages import check_target, replace, written
+from .output import print_json, print_lines, save, screen, write
+from .pages import check_target, written
 
 if TYPE_CHECKING:
     from ...analyze.diff.results import Diff
@@ -119,7 +119,7 @@ def _write_page(page: str, target: str) -> None:
     """Writes the page. The message about it goes to stderr, because the comparison itself goes to stdout."""
     if target == "-":
         return write(page)
-    replace(Path(target), page)
+    save(page.encode("ascii"), target)
     print(written(Path(target), page), end="", file=sys.stderr)
     return None
 

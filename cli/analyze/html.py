@@ -9,8 +9,8 @@ import typer
 
 from ...analyze.trace.selection import Selection
 from .options import EVERYTHING, selecting
-from .output import check_output, write
-from .pages import check_target, replace, written
+from .output import check_output, save, write
+from .pages import check_target, written
 
 Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
 Output = Annotated[
@@ -42,7 +42,7 @@ def html(
     Examples:
       scalene-analyze html trace.parquet
       scalene-analyze html trace.parquet -o report.html
-      scalene-analyze html --from 10 --to 20 --process 1 trace.parquet -o part.html
+      scalene-analyze html --from 10 --to 20 trace.parquet -o part.html
     """
     from ...analyze.html.page import build_page
 
@@ -53,5 +53,5 @@ def html(
     page = build_page([Path(path)], selection)
     if output == "-":
         return write(page)
-    replace(target, page)
+    save(page.encode("ascii"), str(target))
     return write(written(target, page))

@@ -72,7 +72,7 @@ def check_output(output: str, traces: Sequence[Path], is_binary: bool) -> None:
 
 
 def save(contents: bytes, output: str) -> None:
-    """Writes to the file ``output``, or to stdout if it is -. Raises UsageError if that fails."""
+    """Writes to the file ``output``, or to stdout if it is -. Only the owner may read a new file. Raises UsageError."""
     if output == "-":
         return write_bytes(contents)
     path = Path(output)

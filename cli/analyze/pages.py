@@ -1,9 +1,7 @@
-"""HTML pages as files: which files may be replaced, and how a page is written."""
+"""HTML pages as files: which files may be replaced by a page."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 
 from ...formats.units import file_size_text
@@ -41,18 +39,3 @@ def _is_report(target: Path) -> bool:
 
     with target.open("rb") as file:
         return MARK.encode() in file.read(200)
-
-
-def replace(target: Path, page: str) -> None:
-    """Writes the page beside the target and renames it. Only its owner may read the file."""
-    try:
-        handle, name = tempfile.mkstemp(prefix=".scalene-report-", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as file:
-                file.write(page)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise UsageError(f"Cannot write {target}: {error.strerror}.") from error

@@ -152,10 +152,10 @@ def sparkline(screen: Screen, points: Sequence[Sequence[float]], start_s: float,
         return " " * width
     extremes = resample(points, start_s, end_s, width)
     low, high = min(0.0, *extremes), max(0.0, *extremes)
-    marks = _SPARKS[screen.has_unicode]
+    glyphs = _SPARKS[screen.has_unicode]
     if high <= low:
-        return marks[0] * width
-    return "".join(marks[min(len(marks) - 1, int((value - low) / (high - low) * len(marks)))] for value in extremes)
+        return glyphs[0] * width
+    return "".join(glyphs[min(len(glyphs) - 1, int((value - low) / (high - low) * len(glyphs)))] for value in extremes)
 
 
 def resample(points: Sequence[Sequence[float]], start_s: float, end_s: float, width: int) -> list[float]:

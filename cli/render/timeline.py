@@ -39,11 +39,11 @@ def _timeline_row(point: TimelinePoint) -> list[str]:
     return [f"{point.t_s:.3f} s", *map(megabytes, sizes)]
 
 
-def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, events: list[GcEvent]) -> Iterator[str]:
+def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, collections: list[GcEvent]) -> Iterator[str]:
     values = [(p.t_s, p.footprint_bytes if p.footprint_bytes is not None else p.rss_bytes or 0) for p in points]
     top = max((value for _, value in values), default=0)
     if top <= 0:
-        yield "Memory was not recorded."
+        yield "No memory was recorded."
         return
     start_s, end_s = min(values[0][0], 0.0), max(wall_s, values[-1][0])
     columns = (
@@ -55,16 +55,16 @@ def _chart(points: list[TimelinePoint], wall_s: float, screen: Screen, events: l
             "".join(_cell(value / top * _CHART_ROWS - row + 1, screen) for value in columns), "memory"
         )
     yield f"{'0':>10} {screen.glyph('─', '-') * len(columns)} {seconds(end_s)}"
-    yield from _collections(events, start_s, end_s, len(columns), screen)
+    yield from _collections(collections, start_s, end_s, len(columns), screen)
     yield ""
 
 
-def _collections(events: list[GcEvent], start_s: float, end_s: float, width: int, screen: Screen) -> Iterator[str]:
+def _collections(collections: list[GcEvent], start_s: float, end_s: float, width: int, screen: Screen) -> Iterator[str]:
     """A line with a glyph at each full garbage collection, and a line that counts all collections."""
-    counts = [sum(count for _, generation, count in events if generation == each) for each in range(3)]
+    counts = [sum(count for _, generation, count in collections if generation == each) for each in range(3)]
     if not any(counts) or not width:
         return
-    places = {int((t_s - start_s) / (end_s - start_s) * width) for t_s, generation, _ in events if generation == 2}
+    places = {int((t_s - start_s) / (end_s - start_s) * width) for t_s, generation, _ in collections if generation == 2}
     glyph = screen.glyph("▲", "^")
     if places:
         yield f"{'':10} " + "".join(glyph if column in places else " " for column in range(width)).rstrip()
