@@ -14,10 +14,10 @@ from scalene_trace.cli.record.command import read_options, settings_of
 from scalene_trace.recorder.convert.kinds.gpu import GpuRows
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT
-from scalene_trace.recorder.run import gpu_sampler
-from scalene_trace.recorder.run.gpu_owners import Owners
-from scalene_trace.recorder.run.gpu_sampler import clocks_ns
-from scalene_trace.recorder.run.nvml import Busy, Device, DeviceInfo, visible
+from scalene_trace.recorder.run.gpu import sampler
+from scalene_trace.recorder.run.gpu.nvml import Busy, Device, DeviceInfo, visible
+from scalene_trace.recorder.run.gpu.owners import Owners
+from scalene_trace.recorder.run.gpu.sampler import clocks_ns
 
 A100, T4 = DeviceInfo("A100", "GPU-aaaa", 40), DeviceInfo("T4", "GPU-bbbb", 16)
 
@@ -148,13 +148,13 @@ class Clocks:
 @pytest.mark.parametrize("pauses", [(), (0, 1_300_000_000, 0), (0, 0, 1_300_000_000), (1_300_000_000,)])
 def test_a_pause_between_the_clocks_moves_no_sample(pauses: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """A thread that did not get the CPU for 1.3 s between the two readings put all samples of a tick 1.3 s later."""
-    monkeypatch.setattr(gpu_sampler, "time", Clocks(*pauses))
+    monkeypatch.setattr(sampler, "time", Clocks(*pauses))
     real_ns, mono_ns = clocks_ns()
     assert abs(real_ns - mono_ns - 7_000_000_000_000) <= 1_000
 
 
 def test_clocks_that_are_never_read_at_one_moment_are_read_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu_sampler, "time", Clocks(*[60_000] * 1_000))
+    monkeypatch.setattr(sampler, "time", Clocks(*[60_000] * 1_000))
     real_ns, mono_ns = clocks_ns()
     assert abs(real_ns - mono_ns - 7_000_000_000_000) <= 60_000
 

@@ -23,7 +23,7 @@ from ..folder.marks import MarkFile
 from ..folder.output import output_path
 from .commands import Commands, Target
 from .drain import Drain
-from .gpu_sampler import GpuSampler
+from .gpu.sampler import GpuSampler
 from .rss import RssSampler
 from .settings import Settings
 from .snapshots import Snapshots
@@ -218,7 +218,7 @@ class Session:
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:
     if not settings.gpu_interval_ns:
         return None
-    sampler = GpuSampler(prepared.space, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
+    sampler = GpuSampler(prepared.space.header, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
     sampler.start()
     return sampler
 
