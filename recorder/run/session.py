@@ -16,14 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...formats.errors import TraceError
 from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
 from .commands import Commands, Target
 from .drain import Drain
-from .gpu.sampler import GpuSampler
 from .rss import RssSampler
 from .settings import Settings
 from .snapshots import Snapshots
@@ -32,6 +30,7 @@ from .watcher import Watcher
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
+    from .gpu.sampler import GpuSampler
 
 _NEVER_S = float("inf")
 #: From one turn to the next.
@@ -218,12 +217,16 @@ class Session:
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:
     if not settings.gpu_interval_ns:
         return None
+    from .gpu.sampler import GpuSampler  # here, because by now the program has been started
+
     sampler = GpuSampler(prepared.space.header, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
     sampler.start()
     return sampler
 
 
 def _failure_text(folder: Path, error: Exception) -> str:
+    from ...formats.errors import TraceError  # only when it is needed: it takes 1 ms before the program starts
+
     if not folder.is_dir():
         return f"The folder {folder.parent} was removed while the program ran, and the recording with it."
     reason = str(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
