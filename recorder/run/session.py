@@ -21,7 +21,6 @@ from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
-from ..sampling.gpu_sampler import GpuSampler
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
@@ -32,6 +31,7 @@ from .snapshots import Snapshots
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
+    from ..sampling.gpu_sampler import GpuSampler
 
 _NEVER_S = float("inf")
 #: From one turn to the next.
@@ -218,7 +218,9 @@ class Session:
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:
     if not settings.gpu_interval_ns:
         return None
-    sampler = GpuSampler(prepared.space, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
+    from ..sampling.gpu_sampler import GpuSampler  # here, because by now the program has been started
+
+    sampler = GpuSampler(prepared.space.header, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
     sampler.start()
     return sampler
 

@@ -13,13 +13,12 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..folder.files import GPU_DEVICES_NAME, GPU_NAME, GPU_STRUCT, append_whole
-from ..spool.pid_namespaces import in_first_pid_namespace
-from ..spool.spool_file import SpoolFile
 from . import nvml
 from .gpu_owners import Owners, Row
-from .nvml import Busy, Device, DriverError, visible
+from .nvml import Busy, Device, DriverError, in_first_pid_namespace, visible
 
 #: How long the end of a recording waits for a driver that does not answer, and for one that is still being opened.
 _STOP_TIMEOUT_S = 0.3
@@ -40,13 +39,13 @@ Memory = dict[tuple[int, int], int]
 
 
 class GpuSampler:
-    """Asks the driver every ``interval_s`` seconds from :meth:`start` to :meth:`stop`. ``pids`` returns the process id of
-    each pid of the recording. ``losses``: counts by name."""
+    """Asks the driver every ``interval_s`` seconds from :meth:`start` to :meth:`stop`. ``header``: that of the spool;
+    ``pids`` returns the process id of each pid of the recording. ``losses``: counts by name."""
 
-    def __init__(self, space: SpoolFile, folder: Path, pids: Callable[[], dict[int, int]], interval_s: float) -> None:
+    def __init__(self, header: Any, folder: Path, pids: Callable[[], dict[int, int]], interval_s: float) -> None:
         self.losses = dict.fromkeys(("gpu_off", "gpu_lost", "gpu_ticks", "gpu_untold"), 0)
-        self._header, self._folder, self._pids, self._interval_s = space.header, folder, pids, interval_s
-        self._start_us = int(space.header.start_real_ns) // 1000
+        self._header, self._folder, self._pids, self._interval_s = header, folder, pids, interval_s
+        self._start_us = int(header.start_real_ns) // 1000
         self._over, self._done = threading.Event(), threading.Event()
         self._is_open = False
         self._thread = threading.Thread(target=self._run, name="gpu", daemon=True)

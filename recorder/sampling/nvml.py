@@ -7,6 +7,7 @@ nothing between two queries is lost. A query that the driver does not support re
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ _GONE = frozenset({1, 9, 12, 15, 16, 18, 28})
 _NOTHING = frozenset({0, 6})
 #: At initialisation: there is no GPU.
 _NO_GPU = frozenset({9, 12})
+#: Inode of the first pid namespace of a machine, the same in every kernel (PROC_PID_INIT_INO).
+_FIRST_PID_NAMESPACE = 0xEFFFFFFC
 #: The member of nvmlValue_t for each nvmlValueType_t.
 _VALUES = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 
@@ -261,3 +264,11 @@ def visible(devices: list[DeviceInfo], setting: str | None, order: str | None) -
             break  # CUDA also ignores everything after an invalid entry
         found |= places
     return found
+
+
+def in_first_pid_namespace() -> bool:
+    """Do pids mean the same here as to the driver?"""
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino == _FIRST_PID_NAMESPACE  # noqa: PTH116
+    except OSError:
+        return False

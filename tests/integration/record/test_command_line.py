@@ -137,7 +137,7 @@ def test_help_shows_examples_and_exit_codes(tmp_path):
         (["./garbage"], 126, "cannot be executed"),
         (["./orphan"], 127, "does not exist"),
         (["-m"], 125, "needs a module name"),
-        (["--recover", "nowhere"], 125, "holds no spool"),
+        (["--recover", "nowhere"], 125, "contains no spool"),
         (["--recover", "x", "app.py"], 125, "runs no program"),
     ],
 )

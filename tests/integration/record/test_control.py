@@ -443,7 +443,7 @@ def test_settings_of_a_sampler_that_is_off_cannot_be_changed(shared: Steered) ->
 def test_no_such_recording_is_said_in_a_sentence(tmp_path: Path) -> None:
     for target_ in (tmp_path / "none.parquet", tmp_path / "no" / "folder.parquet", tmp_path):
         done = control(target_, "pause")
-        assert done.status == 125 and done.stderr.startswith(b"scalene-record: There is no recording")
+        assert done.status == 125 and done.stderr.startswith(b"scalene-record: No recording to")
 
 
 def connection(folder: Path) -> socket.socket:
