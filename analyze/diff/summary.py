@@ -54,8 +54,8 @@ def summary_of(
     shared = statistics.shared_ratio.get("cpu_s", 1.0)
     if abs(shared - 1) >= _LEAST_SHARED:
         machine = "slower" if shared > 1 else "faster"
-        text = f"Most lines changed by {100 * (shared - 1):+.0f} % alike, as on a {machine} machine"
-        sentences.append(f"{text}: each line is judged by its change relative to that.")
+        text = f"Most lines changed by about {100 * (shared - 1):+.0f} %, as on a {machine} machine"
+        sentences.append(f"{text}: each line is judged relative to that.")
     peak = totals.get("peak_bytes")
     if peak is not None and peak.verdict in (BETTER, WORSE) and peak.difference is not None:
         sentences.append(f"Peak memory {_signed(peak.difference)}{_percent(peak.ratio)}.")
