@@ -1,4 +1,4 @@
-/*! Made from 697b6a54e1098c746595e4160115cf056edea2ed8f27f34d27272d7434d0abd5
+/*! Made from 2dfe8dc79f893da01c371c7bac4efe7036f156d22b2741f622cbf40aece63429
 Contains:
 @tanstack/virtual-core 3.19.11 (MIT)
 d3-array 3.2.5 (ISC)

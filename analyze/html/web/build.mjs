@@ -50,7 +50,8 @@ function notice(names) {
 
 /** SHA-256 of the contents of the lock file, this file and src/, in the order of their names. */
 function digest() {
-  const sources = readdirSync("src").map((name) => `src/${name}`);
+  const files = readdirSync("src", { recursive: true, withFileTypes: true }).filter((each) => each.isFile());
+  const sources = files.map((each) => join(each.parentPath ?? each.path, each.name));
   const hash = createHash("sha256");
   for (const name of ["package-lock.json", "build.mjs", ...sources].sort()) hash.update(readFileSync(name));
   return hash.digest("hex");

@@ -320,9 +320,8 @@ def test_the_bundle_is_made_of_the_versions_of_the_lock_file_and_says_so() -> No
 
 
 def test_the_bundle_is_made_of_the_sources_beside_it() -> None:
-    paths = {
-        str(path.relative_to(WEB)): path for path in (*WEB.glob("src/*"), WEB / "package-lock.json", WEB / "build.mjs")
-    }
+    sources = [path for path in WEB.glob("src/**/*") if path.is_file()]
+    paths = {str(path.relative_to(WEB)): path for path in (*sources, WEB / "package-lock.json", WEB / "build.mjs")}
     digest = hashlib.sha256(b"".join(paths[name].read_bytes() for name in sorted(paths))).hexdigest()
     assert f"Made from {digest}\n" in (ASSETS / "report.js").read_text(), "the bundle is stale: run `make html`"
 

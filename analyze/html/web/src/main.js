@@ -3,7 +3,7 @@ import "uplot/dist/uPlot.min.css";
 import "./style.css";
 import { readDocument, Trace } from "./data.js";
 import { growthByLine, nameLines, sumUp } from "./figures.js";
-import { Comparison } from "./comparison.js";
+import { Comparison } from "./comparison/comparison.js";
 import { element } from "./dom.js";
 import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";

@@ -1,7 +1,7 @@
 // The contents of a comparison: totals and lines with their verdicts, and the text of their figures.
-import { element } from "./dom.js";
-import { baseName, clean, decimal, megabytes, seconds } from "./format.js";
-import { Table } from "./table.js";
+import { element } from "../dom.js";
+import { baseName, clean, decimal, megabytes, seconds } from "../format.js";
+import { Table } from "../table.js";
 
 export const JUDGED = ["better", "worse"];
 

@@ -1,9 +1,9 @@
 // A flame graph of two versions: the width of a call is its cost in one version, its colour the change of the cost.
-import { inclusive, sumUp } from "./figures.js";
-import { baseName, clean, decimal } from "./format.js";
-import { element } from "./dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "./icicle.js";
-import { KINDS, isShown, kindsOf, libraryBox, titlesOf } from "./flame.js";
+import { inclusive, sumUp } from "../figures.js";
+import { baseName, clean, decimal } from "../format.js";
+import { element } from "../dom.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "../icicle.js";
+import { KINDS, isShown, kindsOf, libraryBox, titlesOf } from "../flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };
 const SIDES = Object.keys(WIDTHS);

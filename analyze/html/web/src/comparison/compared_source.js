@@ -1,7 +1,7 @@
 // Both versions of the source side by side, with the cost of their lines and its change.
-import { element } from "./dom.js";
-import { baseName, clean } from "./format.js";
-import { Table } from "./table.js";
+import { element } from "../dom.js";
+import { baseName, clean } from "../format.js";
+import { Table } from "../table.js";
 import { changeText, chip } from "./compared.js";
 
 export class ComparedSource {

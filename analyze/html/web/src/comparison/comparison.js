@@ -1,10 +1,10 @@
 // The page of a comparison: summary, totals, lines with verdicts, both sources, and one flame graph of both versions.
-import { Trace } from "./data.js";
-import { element } from "./dom.js";
-import { clean, decimal } from "./format.js";
-import { choices, setChosen } from "./icicle.js";
-import { heading, warning } from "./summary.js";
-import { Table } from "./table.js";
+import { Trace } from "../data.js";
+import { element } from "../dom.js";
+import { clean, decimal } from "../format.js";
+import { choices, setChosen } from "../icicle.js";
+import { heading, warning } from "../summary.js";
+import { Table } from "../table.js";
 import { Compared, changedLines, placeOf, totalsTable } from "./compared.js";
 import { ComparedFlame } from "./compared_flame.js";
 import { ComparedSource } from "./compared_source.js";
