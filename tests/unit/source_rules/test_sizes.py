@@ -100,7 +100,7 @@ def test_a_planted_long_file_is_found(tmp_path: Path) -> None:
     assert long_files(tmp_path) == ["cli/render/a.py"]
 
 
-@pytest.mark.parametrize("folder", ["shim/src", "recorder/run", "analyze/html/web/src"])
+@pytest.mark.parametrize("folder", ["shim/shared", "recorder/run", "analyze/html/web/src"])
 def test_a_planted_full_folder_is_found(tmp_path: Path, folder: str) -> None:
     (tmp_path / folder).mkdir(parents=True)
     for number in range(15):
