@@ -1,4 +1,4 @@
-"""Python or native: what the report says against programs that know the truth."""
+"""The split of CPU time into Python and native code, compared with programs that measure it themselves."""
 
 from __future__ import annotations
 

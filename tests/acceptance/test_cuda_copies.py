@@ -98,7 +98,7 @@ def test_a_block_lives_until_it_is_freed(scripted: Scripted, any_python: Interpr
     done = recorded(scripted, "cuda_blocks", any_python, tmp_path)
     blocks = rows(done.trace, "device_alloc")
     alive = [each["bytes"] for each in blocks if each["lifetime_ns"] is None]
-    assert sorted(alive) == sorted([300_007, 3 * 1_024, 11_003])  # freed by nobody: a refused free is none
+    assert sorted(alive) == sorted([300_007, 3 * 1_024, 11_003])  # never freed: a refused call frees nothing
     assert {each["bytes"]: each["allocator"] for each in blocks} == {
         1_999_993: "malloc",
         7_001: "malloc",

@@ -1,4 +1,4 @@
-"""With a sample of every allocation (``--alloc-interval 1``), the trace holds what the programs did, to the byte."""
+"""With a sample of every allocation (``--alloc-interval 1``), the trace agrees with the program to the byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The file is small."""
+"""The size of a trace."""
 
 from __future__ import annotations
 

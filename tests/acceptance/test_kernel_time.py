@@ -1,4 +1,4 @@
-"""Kernel time by line, against the program's own count. What else runs on the machine disturbs it: see conftest.ALONE."""
+"""Kernel time by line, against the program's own count. Other work on the machine disturbs it, so nothing runs beside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Leaks of a known rate are found on their line; what only looks like a leak is not reported. All run side by side."""
+"""Leaks of a known rate are found on their line, and programs without leaks have none. All are recorded side by side."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the allocators gave explains what is resident: a program of numpy and pandas on some hundred megabytes."""
+"""The heap explains the resident set: a program of numpy and pandas with some hundred megabytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The programs that exports are for, run on exports: pprof, speedscope, the Firefox Profiler, Scalene, Perfetto.
+"""Runs the programs that read exports: pprof, speedscope, the Firefox Profiler, Scalene, Perfetto.
 
 Each is the real one: `go tool pprof`, the app of the speedscope package and Perfetto's UI in headless Chromium, the
 Firefox Profiler's own command line, `scalene view`. What Debian, npm and PyPI have of them is installed below

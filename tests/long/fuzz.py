@@ -1,9 +1,9 @@
-"""Coverage-guided fuzzing of everything that reads what others wrote. The long form is part of ``make stress``.
+"""Coverage-guided fuzzing of every reader of files and messages. The long form is part of ``make stress``.
 
-``python -m tests.long.fuzz`` runs each of the targets (``tests/fuzz_targets.py``), or those that are named, for ``--seconds``
+``python -m tests.long.fuzz`` runs each of the targets (``tests/support/fuzz_targets.py``), or those that are named, for ``--seconds``
 under atheris, and writes a dated result into ``benchmarks/results/``. atheris is not a dependency: without it nothing is
 run. Whatever is not the documented answer ends a run and leaves the input in the current folder. Such an input is kept
-under ``tests/corpus/WHAT``, whose files are read by ``tests/test_must_survival.py``.
+under ``tests/support/corpus/WHAT``, whose files are read by ``tests/acceptance/survival/test_survival.py``.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def run_inside(what: str, seconds: int, found: Path) -> None:
 
 
 def run(what: str, seconds: int, found: Path | None) -> Outcome:
-    """The same in a process of its own; its last line of progress tells how far it came."""
+    """The same in a process of its own; its last line of progress says how far it came."""
     with tempfile.TemporaryDirectory() as name:
         command = [sys.executable, "-m", "tests.long.fuzz", what, "--seconds", str(seconds), "--inside", found or name]
         child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, errors="replace")

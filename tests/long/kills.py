@@ -1,4 +1,4 @@
-"""Kills at random moments: of the program, its child, the recorder, or all of them; the trace then tells everything.
+"""Kills at random moments: of the program, its child, the recorder, or all of them; the trace must then have all that was published.
 
 The program publishes its progress in shared memory (``targets/progress.py``), so it is known what must be there.
 ``python -m tests.long.kills`` kills a hundred times on each interpreter and writes a dated result into
@@ -97,7 +97,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def kill_one(python: Interpreter, victim: str, chance: random.Random, folder: Path) -> Kill:
-    """Records the program, kills the victim at a random moment, and reads what is left."""
+    """Records the program, kills the victim at a random moment, and reads the trace."""
     folder.mkdir()
     progress, trace = Progress(folder / "progress"), folder / "t.parquet"
     command = record_command(trace, [target("progress"), progress.path], python, EXACT)

@@ -1,4 +1,4 @@
-"""Ticks by the million: records a program that is hard on a stack walker, far faster than anyone would.
+"""Ticks by the million: records a program that is hard on a stack walker, at a far higher rate than in use.
 
 ``python -m tests.long.stress --ticks 2000000`` runs every interpreter until it has had that many ticks (a tenth of them
 under greenlets, a tenth in threads that live for a millisecond) and writes a dated result into ``benchmarks/results/``. The test suite runs the same, shorter.

@@ -19,8 +19,9 @@ OUTCOMES = {"failed": "failed", "passed": "passed", "skipped": "skipped", "error
 
 
 def write_counts(counts: Mapping[str, float]) -> None:
-    """Appends counts by outcome to the file that ``SCALENE_TEST_COUNTS`` names, if it names one."""
-    if path := os.environ.get(COUNTS):
+    """Appends counts by outcome to the file that ``SCALENE_TEST_COUNTS`` names. A run without tests is not counted."""
+    path = os.environ.get(COUNTS)
+    if path and any(counts.get(each) for each in OUTCOMES):
         with Path(path).open("a") as file:
             file.write(json.dumps(dict(counts)) + "\n")
 

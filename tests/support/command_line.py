@@ -1,4 +1,4 @@
-"""`scalene-analyze` for the tests: within this process (the fixture ``run``), or as one of its own."""
+"""`scalene-analyze` for the tests: within this process (the fixture ``run``), or as a process of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Traces for the tests: ones whose sums are worked out here, and ones that are thin, hostile or damaged."""
+"""Traces for the tests: some with sums that are worked out here, and some that are thin, hostile or damaged."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def thin_trace(kind: str, path: Path) -> Path:
 
 THIN = ("nothing at all", "no samples", "cpu only", "memory only", "one sample")
 
-#: What a file that is no whole trace may be.
+#: Ways in which a file can fail to be a complete trace.
 DAMAGED = ("missing", "directory", "empty", "text", "another table", "cut", "headless")
 
 

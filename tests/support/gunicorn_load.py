@@ -21,7 +21,7 @@ WORKERS = 4
 
 @dataclass
 class Load:
-    """What clients saw: answered requests by worker pid, and the failures, in words."""
+    """Results of clients: answered requests by worker pid, and a description of each failure."""
 
     answered: dict[int, int] = field(default_factory=dict)
     failures: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class Load:
 
 
 def free_port() -> int:
-    """A port of the loopback that nobody has."""
+    """A free port of the loopback interface."""
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
@@ -48,7 +48,7 @@ def gunicorn(port: int, application: str = "web") -> list[str]:
 
 @contextmanager
 def serving(command: Sequence[str | Path], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """The server, from its first answer on; told to end by SIGTERM."""
+    """The server, from its first answer on; SIGTERM ends it."""
     process = subprocess.Popen(
         [*map(str, command)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=environment(None)
     )
@@ -75,7 +75,7 @@ def wait_for_answer(process: subprocess.Popen[bytes], port: int) -> None:
 
 
 def ask(port: int, number: int) -> int:
-    """Pid of the worker that answered; raises OSError or HTTPException where none did, ValueError where it was wrong."""
+    """Pid of the worker that answered. Raises OSError or HTTPException without an answer, ValueError for a wrong one."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     try:
         connection.request("GET", f"/work/{number}")

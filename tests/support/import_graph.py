@@ -6,6 +6,7 @@ import ast
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 #: Folders of a checkout that are installed as ``scalene_trace.NAME``.
@@ -39,7 +40,7 @@ def python_files(root: Path) -> list[Path]:
 
 def imports_of(root: Path, source: Path) -> Iterator[Import]:
     """Every import of a file, at its top or in functions."""
-    tree = ast.parse((root / source).read_text())
+    tree = _parsed((root / source).read_text())
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     deferred = {id(inner) for function in functions for inner in ast.walk(function)}
     for node in ast.walk(tree):
@@ -51,6 +52,11 @@ def imports_of(root: Path, source: Path) -> Iterator[Import]:
             for alias in node.names:
                 name, target = _found(root, base, alias.name) if node.level else (".".join([*base, alias.name]), None)
                 yield Import(source, node.lineno, name, node.level > 0, id(node) in deferred, target)
+
+
+@cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _base(node: ast.ImportFrom, source: Path) -> list[str]:

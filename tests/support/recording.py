@@ -1,4 +1,4 @@
-"""Helpers of the tests: record a program, read its report, find the lines of a target.
+"""Records a program for a test, reads its report, and finds the lines of a target.
 
 A target is a tiny program under ``tests/targets/``. It marks a line with ``# LINE: name``, prints what it knows about
 itself (stopwatches, CPU time, pids) as one JSON object on its last line of stdout, and takes its options as arguments.
@@ -45,7 +45,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class Recording(Finished):
-    """A recorded program and where its trace should be."""
+    """A recorded program and the path of its trace."""
 
     trace: Path
 
@@ -129,7 +129,7 @@ def analyze(*arguments: str | Path) -> Finished:
 
 def report(trace: Path, *arguments: str, command: str = "report") -> Json:
     """The JSON of a report (or of another ``command``), made in this process: hundreds of tests ask for one. Fails with
-    the tool's words when it fails."""
+    the command's own message."""
     from scalene_trace.cli.analyze.command import run as run_analyze
 
     with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
@@ -152,8 +152,8 @@ def hold(errors: Mapping[str, float], limit: float) -> None:
 
 
 def hold_median(measure: Callable[[Path], Mapping[str, float]], folder: Path, limit: float) -> None:
-    """Holds figures that ``measure`` finds with a trace at the path that it is given. What else runs on the machine shifts a
-    single run: one that misses is measured twice more, and the median of the three is held."""
+    """Holds the figures that ``measure`` returns for a trace at the path that it is given. Other work on the machine shifts a
+    single run, so if the first run misses, two more are made and the median of the three is held."""
     runs = [measure(folder / "0.parquet")]
     if any(abs(error) > limit for error in runs[0].values()):
         runs += [measure(folder / f"{turn}.parquet") for turn in (1, 2)]
@@ -171,7 +171,7 @@ def losses(found: Json) -> dict[str, int]:
 
 
 def rows(trace: Path, kind: str) -> list[Json]:
-    """The records of one kind, read by pyarrow and nothing of ours: common columns and the kind's own together."""
+    """The records of one kind, read by pyarrow without any code of the package: common columns and the kind's own together."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 

@@ -13,7 +13,7 @@ from tests.support.recording import Recording, record, target
 
 GIB = 1 << 30
 SIXTH_US, SECOND_US = 166_667, 1_000_000
-#: What a device may tell: samples, utilisation by process (accounting), processes with their memory.
+#: What a device can report: samples, utilisation by process (accounting), processes with their memory.
 ALL = "sal"
 
 
@@ -38,7 +38,7 @@ class ScriptedGpu:
 
 
 def scripted_gpu(folder: Path, *devices: tuple[int, str]) -> ScriptedGpu:
-    """A driver with devices of (period in microseconds, flags: what they tell, see scripted_nvml.c)."""
+    """A driver with devices of (period in microseconds, flags: what they report, see scripted_nvml.c)."""
     build(folder, str(STANDINS / "scripted_nvml.c"), "-shared", "-fPIC", name="libnvidia-ml.so.1")
     lines = [f"device Scripted-{place} {period} {16 * GIB} {flags}\n" for place, (period, flags) in enumerate(devices)]
     script = folder / "script"

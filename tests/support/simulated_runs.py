@@ -1,4 +1,4 @@
-"""Runs for comparisons, without recording: reduced counts as a trace would have them."""
+"""Simulated runs for comparisons: reduced counts as traces would have them, without recording."""
 
 from __future__ import annotations
 

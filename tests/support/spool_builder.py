@@ -1,4 +1,4 @@
-"""Writes spools as processes would, byte by byte from the dtypes of the header: whole ones and broken ones."""
+"""Writes spools byte by byte, from the dtypes of the C header: complete ones and damaged ones."""
 
 from __future__ import annotations
 

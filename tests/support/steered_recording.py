@@ -1,4 +1,4 @@
-"""A recorded program that is told what to do next, and the commands to its recording."""
+"""A recorded program that obeys commands on its standard input, and commands to its recording."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Steered:
         self.trace, self.process = trace, process
 
     def tell(self, *words: str) -> Json:
-        """The program does what the words say; what it said of the last."""
+        """Sends commands to the program; returns its answer to the last one."""
         assert self.process.stdin is not None and self.process.stdout is not None
         said: Json = {}
         for word in words:
@@ -31,13 +31,13 @@ class Steered:
         return said
 
     def control(self, *words: str) -> Finished:
-        """A command to the recording that must succeed."""
+        """Sends a command to the recording; it must succeed."""
         done = control(self.trace, *words)
         assert done.status == 0, done.stderr.decode()
         return done
 
     def quit(self) -> int:
-        """The program ends; the recorder's status."""
+        """Ends the program; returns the recorder's status."""
         self.process.communicate(b"quit\n", timeout=60)
         return self.process.returncode
 
@@ -49,7 +49,7 @@ def control(target: Path, *words: str) -> Finished:
 
 @contextmanager
 def steered(trace: Path, python: Interpreter, *options: str, program: Sequence[str | Path] = ()) -> Iterator[Steered]:
-    """A recording that is going on, in a session of its own; whatever is left of it is killed at the end."""
+    """A running recording, in a session of its own; its remaining processes are killed at the end."""
     command = record_command(trace, program or [target("steered")], python, options)
     process = subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment(None), start_new_session=True

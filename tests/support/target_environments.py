@@ -36,13 +36,13 @@ def recorded_interpreters() -> list[Interpreter]:
 
 
 def complete(python: Path, kind: str) -> bool:
-    """Whether the environment is there and its packages can be imported."""
+    """Whether the environment exists and its packages can be imported."""
     needed = f"import {', '.join(PACKAGES[kind])}"
     return python.exists() and subprocess.run([python, "-c", needed], capture_output=True).returncode == 0
 
 
 def create(interpreter: Interpreter, kind: str) -> None:
-    """Makes the environment anew; exits with pip's own words when a package cannot be had.
+    """Makes the environment anew; fails with pip's message if a package cannot be installed.
 
     Our own pip installs into it, and only what is imported is compiled: a quarter of the time.
     """
@@ -55,7 +55,7 @@ def create(interpreter: Interpreter, kind: str) -> None:
 
 
 def make(interpreter: Interpreter, kind: str) -> None:
-    """Creates the environment if it is not there or not complete."""
+    """Creates the environment if it is missing or incomplete."""
     python = environment_python(interpreter, kind)
     if not complete(python, kind):
         print(f"creating {python.parent.parent.relative_to(ROOT)}", flush=True)
@@ -63,7 +63,7 @@ def make(interpreter: Interpreter, kind: str) -> None:
 
 
 def main() -> int:
-    """Makes what is missing, two at a time, and says what there is."""
+    """Creates the missing environments, two at a time, and prints the interpreters."""
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(make, *zip(*product(interpreters(), PACKAGES), strict=True)))
     found = ", ".join(each.full_name for each in interpreters())

@@ -1,4 +1,4 @@
-"""Bad input and hostile surroundings: a sentence, the documented exit code, and nothing lost."""
+"""Bad input and hostile surroundings: an error message, the documented exit code, and no data lost."""
 
 from __future__ import annotations
 

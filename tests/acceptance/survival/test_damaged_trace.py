@@ -1,4 +1,4 @@
-"""A damaged file is refused by name."""
+"""A damaged trace is refused by name."""
 
 from __future__ import annotations
 

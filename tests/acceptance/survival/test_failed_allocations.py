@@ -1,4 +1,4 @@
-"""Allocations that fail, and allocations in delicate places: the program goes on as it would without us."""
+"""Allocations that fail or happen at delicate moments: the program continues as it would unrecorded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""However a program ends, what it did before is in the trace, and the status is its own."""
+"""However a program ends, its recording is complete, and its exit status is passed on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recorded program is the program: it sees nothing of us, and gets its own options."""
+"""The recorded program sees nothing of the recorder, and gets its own options."""
 
 from __future__ import annotations
 

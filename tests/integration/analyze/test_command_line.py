@@ -161,6 +161,7 @@ print(sorted({{'pyarrow', 'numpy', 'pandas', 'rich', 'cffi'}} & set(sys.modules)
     assert done.stderr.decode().strip() == "[]"
 
 
+@pytest.mark.measures
 def test_a_large_trace_is_reported_within_a_second_or_two(tmp_path: Path) -> None:
     path = write_large_trace(tmp_path / "t.parquet")
     before = resource.getrusage(resource.RUSAGE_CHILDREN)

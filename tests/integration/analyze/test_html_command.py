@@ -1,4 +1,4 @@
-"""``scalene-analyze html``: what it writes where, and what it refuses to replace."""
+"""``scalene-analyze html``: where it writes, and which files it refuses to replace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`scalene-analyze sql`: formats and files, and what a statement must not reach."""
+"""`scalene-analyze sql`: formats and files, and the files that a statement must not reach."""
 
 from __future__ import annotations
 

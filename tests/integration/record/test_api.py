@@ -1,4 +1,4 @@
-"""The calls of a program that steers its own recording: ``scalene_trace.recorder``."""
+"""The functions by which a program controls its own recording: ``scalene_trace.recorder``."""
 
 from __future__ import annotations
 

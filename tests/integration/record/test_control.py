@@ -1,4 +1,4 @@
-"""A recording that is paused, set, marked and looked at while its program runs."""
+"""A recording that is paused, changed, marked and queried while its program runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs that a recorder could harm: each once did, or would by the nearest wrong turn."""
+"""Programs that a recorder could harm; each one once was harmed, or nearly."""
 
 from __future__ import annotations
 

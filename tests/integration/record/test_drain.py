@@ -263,7 +263,7 @@ def test_what_waits_when_the_conversion_is_killed_is_recovered(tmp_path: Path) -
 # ---- the whole ----
 
 
-# The converter is still being imported when the program ends, and who imports numpy meanwhile waits for that.
+# The import of the converter takes until after the program's end, and any other import of numpy waits for it.
 SLOW_IMPORT = """
 import sys, time
 

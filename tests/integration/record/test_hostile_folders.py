@@ -87,7 +87,7 @@ def test_damaged_files_beside_a_spool_are_ignored(damage: str, tmp_path: Path) -
     done = run([*tool("scalene-record"), "--recover", folder], timeout_s=60)
     assert done.status == 0 and b"Traceback" not in done.stderr
     assert len(rows(tmp_path / "t.parquet", "process")) == 1
-    shutil.rmtree(folder, ignore_errors=True)  # what is no file of a recording has stayed
+    shutil.rmtree(folder, ignore_errors=True)  # files that are not part of a recording have stayed
 
 
 def test_a_recording_that_is_recovered_among_other_files_leaves_them(tmp_path: Path) -> None:

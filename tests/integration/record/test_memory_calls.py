@@ -1,4 +1,4 @@
-"""Delicate calls: what the program sees is what it would see bare, and the figures hold."""
+"""Unusual calls of the memory functions: the program gets the same results as bare, and the figures are right."""
 
 from __future__ import annotations
 

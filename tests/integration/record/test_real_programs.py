@@ -1,4 +1,4 @@
-"""Programs of the kind that people run, each recorded, each report checked for something true."""
+"""Typical programs (numpy, pytest, a server, asyncio, compileall): each is recorded, and its report checked against known facts."""
 
 from __future__ import annotations
 

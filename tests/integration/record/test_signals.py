@@ -1,4 +1,4 @@
-"""A program may do with signals what it likes: it behaves as it does unrecorded, and its CPU time is recorded."""
+"""Programs may use signals in any way: they behave as they do unrecorded, and their CPU time is recorded."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def test_what_is_reduced_at_one_moment_fits(weights: list[int], cores: int) -> N
         ([27 * MB] * 100, 2, [3] * 33 + [1], 2),
         ([27 * MB] * 7, 2, [2, 2, 2, 1], 2),
         ([179 * MB] * 3, 2, [1, 1, 1], 1),  # two at once would not fit
-        ([1 * MB] * 100, 64, [17] * 5 + [15], 6),  # many cores are no reason for many small batches
+        ([1 * MB] * 100, 64, [17] * 5 + [15], 6),  # many cores must not lead to many small batches
         ([1 * MB] * 29, 2, [29], 1),
         ([15 * MB, 15 * MB], 2, [1, 1], 2),
         ([1 * MB], 2, [1], 1),

@@ -1,4 +1,4 @@
-"""What lines ask CUDA libraries for, on hand-written traces."""
+"""CUDA calls by line, on hand-written traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of one version of a program found again in another: moved, renamed, edited, copied to another folder."""
+"""Lines of one version of a program are found in another after they were moved, renamed, edited or copied."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison says in its sentence, and what holds in the corners that its formulae have."""
+"""The summary sentence of a comparison, and the limits of its formulae."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a comparison calls a change, on simulated runs: how often it is wrong, and what it finds."""
+"""How often a comparison reports a change that is none, and how often it finds a real one, on simulated runs."""
 
 from __future__ import annotations
 

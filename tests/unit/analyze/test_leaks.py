@@ -1,4 +1,4 @@
-"""Leaks: each rule on a trace made by hand, and how often programs with and without leaks are told apart."""
+"""Leaks: each rule on a trace made by hand, and how reliably programs with leaks are distinguished from programs without."""
 
 from __future__ import annotations
 

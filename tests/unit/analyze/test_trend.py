@@ -1,4 +1,4 @@
-"""Curves of a hundred points: every peak is kept within 1 %; and what a curve is called."""
+"""Curves reduced to a hundred points keep every peak within 1 %; the description of a curve's course."""
 
 from __future__ import annotations
 

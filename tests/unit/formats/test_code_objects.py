@@ -14,7 +14,7 @@ from scalene_trace.formats.cpython.linetable import NO_LINE, line_table
 from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
 from tests.support.interpreters import interpreters
 
-# Compiles a part of the standard library and tells, per code object: first line, table, lines by code unit, and the
+# Compiles a part of the standard library and prints, per code object: first line, table, lines by code unit, and the
 # starts of instructions that dis counts.
 ORACLE = r"""
 import base64, dis, json, os, sys

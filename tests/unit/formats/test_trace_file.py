@@ -1,4 +1,4 @@
-"""The writer and the integrity check: what is written is read, and no damaged bit passes."""
+"""The writer of traces and the integrity check: what was written is read back, and a damaged bit is found."""
 
 from __future__ import annotations
 

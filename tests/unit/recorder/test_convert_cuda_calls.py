@@ -1,4 +1,4 @@
-"""From records of the CUDA libraries' calls to the tables, and what becomes of those that cannot be true."""
+"""From records of CUDA calls to the tables; impossible records are discarded and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From wait records to the table, and what becomes of those that cannot be true."""
+"""From wait records to the table; impossible records are discarded and counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a recording's folder tells beside its spool: what cannot have been written there is left out."""
+"""The files beside the spool in a recording's folder; entries that the recorder cannot have written are ignored."""
 
 from __future__ import annotations
 

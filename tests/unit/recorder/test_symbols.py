@@ -1,4 +1,4 @@
-"""Functions by the symbol tables of files: against nm, and with files that are not what they should be."""
+"""Functions from the symbol tables of ELF files: compared with nm, and read from damaged files."""
 
 from __future__ import annotations
 
