@@ -276,8 +276,8 @@ static void draw_gap(struct memory_state *m, struct memory_stream *s, int64_t in
   s->sample_at = interval ? allocated_in(s) + sampler_gap(seeded_random(m), interval) : NEVER;
 }
 
-/* Returns the interval of the sample that is due with this block, 0 if none is due. A new gap begins
- * after the block. */
+/* Returns the interval of the sample that is due with this block, 0 if none is due. A new gap begins after the
+ * block. */
 static int64_t due_interval(struct memory_state *m, const struct block *block) {
   struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
   int64_t interval = s->interval;
@@ -286,8 +286,8 @@ static int64_t due_interval(struct memory_state *m, const struct block *block) {
   return spool->paused ? 0 : interval;
 }
 
-/* Draws the first gaps of a thread, which begin before its first block. Until then, sample_at holds the bytes that
- * resized blocks count beyond the growth, because a resized block counts with all its bytes. */
+/* Draws the first gaps of a thread, which begin before its first block. Until then, -sample_at is the number of bytes
+ * that resized blocks count beyond their growth, because a resized block counts with all its bytes. */
 static void begin_streams(struct memory_state *m) {
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];

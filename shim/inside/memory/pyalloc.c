@@ -2,10 +2,10 @@
  * system's allocator under another name. Extensions use it for bulk data (numpy from 2.5 on allocates its arrays
  * there), so it is not wrapped, and its blocks count as native.
  *
- * The wrappers forward every call and return its pointer unchanged. Blocks that Python takes from malloc are
- * counted by our malloc, which sees python_depth > 0. Only blocks that pymalloc serves from its own pools are
- * counted here, so no byte is counted twice. A block belongs to pymalloc if it lies in an arena, whose
- * exact range is known; its size is in the header of its pool. */
+ * The wrappers forward every call and return its pointer unchanged. Blocks that Python takes from malloc are counted by
+ * our malloc, which sees python_depth > 0. Only blocks that pymalloc serves from its own pools are counted here, so no
+ * byte is counted twice. A block belongs to pymalloc if it lies in an arena, whose exact range is known; its size is in
+ * the header of its pool. */
 #include "inside/memory/pyalloc.h"
 
 #include <dlfcn.h>
@@ -107,8 +107,8 @@ static inline size_t pool_block_bytes(const void *block) {
 
 /* ---- the allocators ---- */
 
-/* Works with any allocator below: what that takes from malloc is counted there, and blocks of pools are
- * counted here. */
+/* Works with any allocator below: what that takes from malloc is counted there, and blocks of pools are counted
+ * here. */
 static void *count_if_pooled(struct memory_state *m, void *block, size_t size) {
   size_t usable = pool_block_bytes(block);
   if (usable) memory_count_allocated(m, PYTHON, block, size, usable, ALLOC_PYMALLOC);
