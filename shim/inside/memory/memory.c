@@ -32,8 +32,8 @@ struct account {
   _Atomic int64_t python;    /* the part of `allocated` that Python's allocators requested */
 };
 static struct account unsampled;
-static struct account
-    moved_in_pause; /* bytes allocated and freed while the recording was paused: no line is charged with them */
+/* Bytes allocated and freed while the recording was paused. No line is charged with them. */
+static struct account moved_in_pause;
 static _Atomic int64_t footprint;
 static _Atomic int64_t python_footprint;
 static _Atomic int64_t python_outside_pools;

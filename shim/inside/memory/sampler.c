@@ -197,8 +197,8 @@ static struct {
   _Atomic uint64_t id, stack, bytes;
   _Atomic uint32_t thread;
 } recent[RECENT];
-static _Atomic uint64_t recent_end,
-    recent_drawn; /* number of samples stored, and of those that a draw or sampler_begin_growth has consumed */
+/* Number of samples stored, and of those that a draw or sampler_begin_growth has consumed. */
+static _Atomic uint64_t recent_end, recent_drawn;
 
 static void add_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
   uint64_t bytes = block->usable > (uint64_t)mean ? block->usable : (uint64_t)mean;

@@ -37,8 +37,8 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
  * Context: malloc. */
 void sampler_begin_growth(void);
 /* Draws one of the samples that are still alive and were taken since sampler_begin_growth or the last draw, with
- * weights in bytes. If none is alive, it takes the newest earlier sample that is; false = there is none. Context:
- * malloc. */
+ * weights in bytes. If none is alive, it takes the newest earlier sample that is; false = there is none.
+ * Context: malloc. */
 bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack);
 /* Forgets the samples of the parent. Context: malloc. */
 void sampler_postfork_child(void);

@@ -24,8 +24,8 @@ struct held_signal {
 
 static struct held_signal slots[HELD_SLOTS];
 static _Atomic uint64_t arrivals;
-static _Atomic uint32_t
-    held_upper; /* upper bound of the number of full slots; in the usual case it is 0, and a query costs one load */
+/* Upper bound of the number of full slots. It is usually 0, so that a query costs one load. */
+static _Atomic uint32_t held_upper;
 
 static bool move_state(struct held_signal *slot, uint32_t from, uint32_t to) {
   return atomic_compare_exchange_strong(&slot->state, &from, to);
