@@ -191,7 +191,8 @@ static int write_error(uintptr_t *slot) {
   return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
 }
 
-/* Stores a value in a slot, and makes its page writable for that if necessary. The loader protects whole pages. */
+/* Stores a value in a slot, and makes its page writable for that if necessary; returns false if that fails. The loader
+ * protects whole pages. */
 static bool store(const struct library *library, uintptr_t *slot, uintptr_t value) {
   uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
   bool may_be_closed = page >= (library->read_only_start & mask) && page < (library->read_only_end & mask);

@@ -35,7 +35,8 @@ const struct cuda_call *cuda_find(const char *name) {
 _Static_assert(CALLS < 255, "the number of a call fits a byte");
 static _Atomic uint64_t bound[STAND_INS];
 
-/* CUDA version in cuGetProcAddress: below it, functions with these names had other arguments. */
+/* Lowest CUDA version in cuGetProcAddress that is supported: before it, functions with these names had other
+ * arguments. */
 #define SIZES_ARE_64_BIT 3020
 
 /* Returns the entry for a name that was passed to the driver's own lookup. The driver chooses the function by the

@@ -36,9 +36,10 @@ static inline void *counted(void *block, size_t size, int source) {
   return likely(block != NULL) ? counted_as(block, size, bytes_of(block), source) : NULL;
 }
 
-/* For MEMORY_COUNT_LIBC. */
+/* Counts a block with its own mapping. */
 static APART void *counted_mapped(void *block, size_t size, int source) { return counted(block, size, source); }
 
+/* Counts a block of libc's own allocator (MEMORY_COUNT_LIBC). */
 static inline void *counted_libc(void *block, size_t size, int source) {
   if (unlikely(!block)) return NULL;
   size_t head = next_libc_head(block);

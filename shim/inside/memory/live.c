@@ -207,8 +207,8 @@ void live_thin(bool (*keep)(struct live_sample *sample)) {
     bool kept = keep(&sample);
     if (kept && FIELD_READ(samples[at].id) == sample.id) FIELD_WRITE(samples[at].interval, sample.interval);
     if (kept || !empty_slot(at, address, &gone)) continue;
-    if (gone.id != sample.id)
-      live_add(address, &gone); /* the block was freed, allocated and sampled again in the meantime */
+    /* The block may have been freed, allocated and sampled again in the meantime. */
+    if (gone.id != sample.id) live_add(address, &gone);
   }
 }
 

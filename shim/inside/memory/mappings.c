@@ -37,7 +37,7 @@
 /* A mapped range. Invariant: start < end <= start of the next range. */
 struct range {
   uintptr_t start, end;
-  uint64_t id;
+  uint64_t id; /* of its sample; 0 = none */
   int64_t interval;
   uint64_t block_bytes; /* bytes of the mapping when it was sampled */
   bool memory;          /* false = a reservation */
@@ -146,8 +146,8 @@ static int cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *las
     if (ranges[at].start < start) {
       rest.start = end;
       ranges[at++].end = start;
-      if (rest.end > end && !insert_at(at, &rest))
-        account(&rest, flags); /* the middle was unmapped: two ranges remain */
+      /* Two ranges remain around the middle. */
+      if (rest.end > end && !insert_at(at, &rest)) account(&rest, flags);
     } else if (ranges[at].end > end) {
       ranges[at].start = end;
     } else {
@@ -250,8 +250,8 @@ static void note_mapped(uintptr_t start, size_t bytes, bool memory) {
   int saved_errno = errno;
   fork_check();
   if (recording() && lock()) {
-    cut(start, start + round_up(bytes), 0,
-        NULL); /* ranges that the mapping replaces, or that a raw system call has unmapped */
+    /* Ranges that the mapping replaces, or that a raw system call has unmapped. */
+    cut(start, start + round_up(bytes), 0, NULL);
     enter(start, start + round_up(bytes), bytes, memory, ALLOC_MMAP, 0);
     unlock();
   }

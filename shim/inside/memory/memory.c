@@ -126,7 +126,7 @@ void memory_write_heap(void) {
 /* State of one run of the slow path, shared by the records that it writes: a block is allocated no later than the
  * footprint that it causes, and the stack is walked only once. */
 struct pass {
-  const struct block *block; /* the block that was just allocated; null = a free */
+  const struct block *block; /* the block that was just allocated; null = a free, or no block */
   int64_t t_ns;
   uint64_t stack;
   bool walked, maximum;

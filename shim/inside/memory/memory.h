@@ -28,7 +28,7 @@ struct memory_state {
   int64_t python_outside_pools; /* bytes allocated - freed by Python's allocators, but not from a pool */
   uintptr_t busy;               /* address of the slow path's stack frame while it runs; 0 = it does not run */
   int64_t now_ns;               /* time at which the slow path began: on some hosts a clock costs a system call */
-  int64_t reported_volume;      /* bytes counted in the streams that the sampler has been told of */
+  int64_t reported_volume;      /* bytes counted in the streams and already reported to the sampler */
   uint64_t random;
   uintptr_t untyped; /* the last sampled block of Python's allocators, whose type is not known yet; 0 = none */
   uint64_t untyped_id;

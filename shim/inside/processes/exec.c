@@ -126,8 +126,8 @@ static int start_image(const struct exec_call *call) {
   int error = errno;
   bool runs = !recording() || check_file(call);
   errno = error;
-  if (!runs && !spawns(call))
-    return run(call, call->environment); /* a spawn may change its directory first, and find the file there */
+  /* A spawn may change its directory first, and find the file there. */
+  if (!runs && !spawns(call)) return run(call, call->environment);
   struct environment found = environment_read(call->environment);
   enum environment_change change = environment_needed_change(&found);
   return change == UNCHANGED ? run_prepared(call, call->environment)

@@ -174,7 +174,7 @@ void process_before_exec(void) {
   spool_leave_handoff(fork_own_pid(), spool_process());
 }
 
-/* Cancels END_EXEC by END_NONE: after a later SIGKILL, nothing else would correct it. */
+/* Cancels END_EXEC by writing END_NONE: a later SIGKILL would leave nothing to correct it. */
 void process_after_failed_exec(void) {
   if (!recording() || !fork_is_recorded_process()) return;
   spool_leave_handoff(fork_own_pid(), 0);

@@ -19,7 +19,7 @@ bool signals_strip(sigset_t *to, const sigset_t *from);
 void signals_report(sigset_t *set, bool member);
 /* Sets the shadow block of the calling thread; returns the previous one. Context: signal. */
 bool signals_swap_block(bool blocked);
-/* The shadow of an outer call that waits with another mask; calls nest in signal handlers. */
+/* State of the outer call that waits with another mask. Such calls nest if a signal handler makes one. */
 struct signals_call {
   bool in_call, after_call;
 };

@@ -194,8 +194,7 @@ static void test_a_resized_block_is_a_new_one(void) {
   check(free_count == 1 && (frees[0].flags & FREE_RESIZED) && frees[0].bytes == 100);
   check(alloc_count == 2 && allocs[1].size_bytes == 150 && allocs[1].usable_bytes == 160);
   check(sampler_take(block, &sample));
-  memory_count_resized(&this_memory, NATIVE, (void *)block, 20, 160, 32,
-                       ALLOC_REALLOC); /* a smaller size: also a new block */
+  memory_count_resized(&this_memory, NATIVE, (void *)block, 20, 160, 32, ALLOC_REALLOC); /* also when smaller */
   check(alloc_count == 3 && allocs[2].usable_bytes == 32);
   release(block, 32);
   check(free_count == 2 && frees[1].id == allocs[2].id);
@@ -249,8 +248,7 @@ static void test_the_interval_is_set_while_it_runs(void) {
   check(alloc_count == 0);
   header.alloc_control = CONTROL_ALLOC_SET | 1;
   for (int i = 0; i < 1000; i++) allocate(100000);
-  check(alloc_count > 900 &&
-        allocs[alloc_count - 1].interval_bytes == 1); /* the interval is in force from the next flush on */
+  check(alloc_count > 900 && allocs[alloc_count - 1].interval_bytes == 1); /* from the next flush */
   header.alloc_control = CONTROL_ALLOC_SET;
   int before = alloc_count;
   for (int i = 0; i < 1000; i++) allocate(100000);
