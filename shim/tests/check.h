@@ -1,4 +1,4 @@
-/* What every unit test of the shim uses. */
+/* check(): the assertion of the shim's unit tests. It prints the condition that failed and aborts. */
 #ifndef SCALENE_TRACE_TEST_CHECK_H
 #define SCALENE_TRACE_TEST_CHECK_H
 

@@ -10,8 +10,8 @@
 
 /* Handles our signal; returns false if none of our timers has sent it. signals.c calls it. Context: signal. */
 bool ticks_handle(siginfo_t *info, void *context);
-/* Adds the calling thread's clocks to its usage during pauses (sign 1), or subtracts them (sign -1). Context:
- * signal. */
+/* Adds the calling thread's clocks to its usage during pauses (sign 1), or subtracts them (sign -1).
+ * Context: signal. */
 void ticks_add_paused_usage(int64_t sign);
 
 #pragma GCC visibility pop

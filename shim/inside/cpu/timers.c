@@ -77,8 +77,8 @@ static int open_event(void) {
 }
 
 #define LONG_TABLE 65536 /* a descriptor table of this length is cheap */
-#define BEYOND_LIMIT                                                                                                   \
-  2048 /* distance above the limit; it also clears descriptors that were opened before the limit was lowered */
+/* Distance above the limit. It also clears descriptors that were opened before the limit was lowered. */
+#define BEYOND_LIMIT 2048
 
 static int duplicate_from(int fd, rlim_t lowest) { return fcntl(fd, F_DUPFD_CLOEXEC, (int)lowest); }
 

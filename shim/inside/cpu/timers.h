@@ -35,11 +35,11 @@ enum timer_signal timers_signal(const siginfo_t *info);
 
 /* Returns the mean interval in force, in ns. Context: signal. */
 int64_t timers_mean_period_ns(void);
-/* Draws a period uniformly from [0.5 q, 1.5 q), where q is the mean interval, and stores q in mean_ns. Context:
- * signal. */
+/* Draws a period uniformly from [0.5 q, 1.5 q), where q is the mean interval, and stores q in mean_ns.
+ * Context: signal. */
 int64_t timers_draw_period_ns(void);
-/* Draws the first period uniformly from (0, q], so that threads shorter than q get their fair share. Context:
- * signal. */
+/* Draws the first period uniformly from (0, q], so that threads shorter than q get their fair share.
+ * Context: signal. */
 int64_t timers_draw_first_ns(void);
 /* Engine perf: opens the event and starts its first period. 0 = armed, -1 = failed (counted). Context: signal. */
 int timers_arm_perf(void);

@@ -1,10 +1,10 @@
-/* The functions of the CUDA runtime (cuda...) and driver (cu...) that are watched, as they are exported:
+/* The intercepted functions of the CUDA runtime (cuda...) and driver (cu...), under their exported names:
  *
- *   CUDA_CALL(name, what it does, argument that holds the size, argument that multiplies it, how)
+ * CUDA_CALL(name, action, argument that holds the size, argument that multiplies it, how)
  *
- * Arguments count from 0; NONE = there is none. `how` is a copy's direction, or KIND(n): the cudaMemcpyKind in argument
- * n; and of an allocation the source. _ptds and _ptsz are the same functions for programs that were compiled for a
- * default stream of each thread's own. */
+ * Arguments count from 0; NONE = there is none. For a copy, `how` is its direction, or KIND(n): the cudaMemcpyKind in
+ * argument n. For an allocation, it is the source. Functions with _ptds and _ptsz are the same for programs that were
+ * compiled with one default stream per thread. */
 #define BOTH(name, suffix, ...)                                                                                        \
   CUDA_CALL(name, __VA_ARGS__)                                                                                         \
   CUDA_CALL(name##suffix, __VA_ARGS__)

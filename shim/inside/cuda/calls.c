@@ -1,8 +1,8 @@
-/* What calls of the CUDA libraries copy, allocate and wait, exactly: every call counts.
+/* Records what calls of the CUDA libraries copy, allocate and wait for. The figures are exact: every call counts.
  *
- * A program may make a hundred thousand calls a second. So a thread adds up what it does from one stack in one
- * direction, and tells it when the last telling was FLUSH_NS ago: at the next call, at a tick, at its end, or when its
- * process ends with the thread still there. A call that comes alone is told at once. */
+ * A program may make a hundred thousand calls per second. So each thread adds up its calls with the same stack and
+ * direction, and writes the sums if its last flush is at least FLUSH_NS ago: at the next call, at a tick, when the
+ * thread ends, or when the process ends before the thread. A single call after a quiet time is written at once. */
 #include "inside/cuda/calls.h"
 
 #include "formats/spool/spool.h"
@@ -17,29 +17,29 @@
 
 #define FLUSH_NS 10000000
 #define SUMS 8
-#define PLACES 64
+#define ACCUMULATORS 64
 
-/* Calls that are not told yet. calls = 0: free. */
+/* Calls with the same stack and direction that are not written yet. calls = 0: free. */
 struct sum {
   uint64_t stack, bytes;
   int64_t t_ns, end_ns, duration_ns;
   uint32_t calls;
   uint16_t direction;
 };
-/* Where a thread adds up, out of its own memory, so that others find it when the process ends. A thread that gets none
- * tells each call. */
-struct place {
+/* The sums of one thread. They are not thread-local, so that another thread can write them when the process ends. A
+ * thread that gets no accumulator writes each call. */
+struct accumulator {
   _Atomic uint32_t thread; /* 0 = free */
-  _Atomic bool busy;       /* being changed, or told: nobody waits for that */
+  _Atomic bool busy;       /* being changed or written; a thread that finds it true does not wait */
   _Atomic int64_t flushed_ns;
   struct sum sum[SUMS];
 };
-static struct place places[PLACES];
-static THREAD_LOCAL struct place *this_place;
-static THREAD_LOCAL uintptr_t
-    inside; /* a watched call: where its stack frame is. What it calls itself is not counted */
+static struct accumulator accumulators[ACCUMULATORS];
+static THREAD_LOCAL struct accumulator *this_accumulator;
+/* Address of the stack frame of an intercepted call. Calls that the library makes inside it are not counted. */
+static THREAD_LOCAL uintptr_t inside;
 
-/* ---- telling ---- */
+/* ---- writing ---- */
 
 static void write_sum(const struct sum *sum, uint32_t thread) {
   struct record_device_call *record = sum->calls ? spool_claim(1) : NULL;
@@ -56,78 +56,79 @@ static void write_sum(const struct sum *sum, uint32_t thread) {
   spool_publish(record, RECORD_DEVICE_CALL, 1);
 }
 
-static void write_sums(struct place *place) {
+static void write_sums(struct accumulator *accumulator) {
   for (int i = 0; i < SUMS; i++) {
-    write_sum(&place->sum[i], atomic_load(&place->thread));
-    place->sum[i].calls = 0;
+    write_sum(&accumulator->sum[i], atomic_load(&accumulator->thread));
+    accumulator->sum[i].calls = 0;
   }
 }
 
-static void flush(struct place *place) {
-  if (!recording() || atomic_exchange(&place->busy, true)) return;
-  write_sums(place);
-  atomic_store(&place->busy, false);
+static void flush(struct accumulator *accumulator) {
+  if (!recording() || atomic_exchange(&accumulator->busy, true)) return;
+  write_sums(accumulator);
+  atomic_store(&accumulator->busy, false);
 }
 
 void cuda_calls_flush_all(void) {
-  for (int i = 0; i < PLACES; i++) {
-    if (atomic_load_explicit(&places[i].thread, memory_order_relaxed)) flush(&places[i]);
+  for (int i = 0; i < ACCUMULATORS; i++) {
+    if (atomic_load_explicit(&accumulators[i].thread, memory_order_relaxed)) flush(&accumulators[i]);
   }
 }
 
 void cuda_calls_thread_end(void) {
-  struct place *place = this_place;
-  if (likely(!place)) return;
-  flush(place);
-  this_place = NULL;
-  atomic_store(&place->thread, 0);
+  struct accumulator *accumulator = this_accumulator;
+  if (likely(!accumulator)) return;
+  flush(accumulator);
+  this_accumulator = NULL;
+  atomic_store(&accumulator->thread, 0);
 }
 
 void cuda_calls_tick(void) {
-  struct place *place = this_place;
-  if (likely(!place)) return;
+  struct accumulator *accumulator = this_accumulator;
+  if (likely(!accumulator)) return;
   int64_t now_ns = clock_now_ns();
-  if (now_ns - atomic_load(&place->flushed_ns) < FLUSH_NS) return;
-  atomic_store(&place->flushed_ns, now_ns);
-  flush(place);
+  if (now_ns - atomic_load(&accumulator->flushed_ns) < FLUSH_NS) return;
+  atomic_store(&accumulator->flushed_ns, now_ns);
+  flush(accumulator);
 }
 
-/* What the parent's threads have not told yet, the parent's tell. */
 void cuda_calls_postfork_child(void) {
-  for (int i = 0; i < PLACES; i++) {
-    if (!atomic_load(&places[i].thread)) continue;
-    for (int k = 0; k < SUMS; k++) places[i].sum[k].calls = 0;
-    atomic_store(&places[i].busy, false);
-    atomic_store(&places[i].thread, 0);
+  for (int i = 0; i < ACCUMULATORS; i++) {
+    if (!atomic_load(&accumulators[i].thread)) continue;
+    for (int k = 0; k < SUMS; k++) accumulators[i].sum[k].calls = 0;
+    atomic_store(&accumulators[i].busy, false);
+    atomic_store(&accumulators[i].thread, 0);
   }
-  this_place = NULL;
+  this_accumulator = NULL;
 }
 
 /* ---- adding up ---- */
 
-static struct place *own_place(void) {
-  for (int i = 0; i < PLACES && !this_place && this_thread.id; i++) {
-    uint32_t nobody = 0;
-    if (atomic_compare_exchange_strong(&places[i].thread, &nobody, this_thread.id)) this_place = &places[i];
+static struct accumulator *own_accumulator(void) {
+  for (int i = 0; i < ACCUMULATORS && !this_accumulator && this_thread.id; i++) {
+    uint32_t unused = 0;
+    if (atomic_compare_exchange_strong(&accumulators[i].thread, &unused, this_thread.id))
+      this_accumulator = &accumulators[i];
   }
-  return this_place;
+  return this_accumulator;
 }
 
-/* The sum of such calls: theirs, a free one, or the one that has been silent the longest, which is told. */
-static struct sum *sum_for(struct place *place, uint64_t stack, uint16_t direction) {
-  struct sum *found = &place->sum[0];
+/* Returns the sum for such calls: the existing one, a free one, or the one whose last call is the oldest, after writing
+ * it. */
+static struct sum *sum_for(struct accumulator *accumulator, uint64_t stack, uint16_t direction) {
+  struct sum *found = &accumulator->sum[0];
   for (int i = 0; i < SUMS; i++) {
-    struct sum *sum = &place->sum[i];
+    struct sum *sum = &accumulator->sum[i];
     if (sum->calls && sum->stack == stack && sum->direction == direction) return sum;
     if (found->calls && (!sum->calls || sum->end_ns < found->end_ns)) found = sum;
   }
-  write_sum(found, atomic_load(&place->thread));
+  write_sum(found, atomic_load(&accumulator->thread));
   found->calls = 0;
   return found;
 }
 
-static void add(struct place *place, const struct sum *call) {
-  struct sum *sum = sum_for(place, call->stack, call->direction);
+static void add(struct accumulator *accumulator, const struct sum *call) {
+  struct sum *sum = sum_for(accumulator, call->stack, call->direction);
   if (!sum->calls) *sum = (struct sum){.stack = call->stack, .t_ns = call->t_ns, .direction = call->direction};
   sum->end_ns = call->end_ns;
   sum->duration_ns += call->duration_ns;
@@ -140,29 +141,30 @@ static void note_call(uint16_t direction, uint64_t bytes, int64_t t_ns) {
   call.duration_ns = call.end_ns - t_ns;
   thread_ensure();
   call.stack = frames_current();
-  struct place *place = own_place();
-  if (!place || atomic_exchange(&place->busy, true)) {
+  struct accumulator *accumulator = own_accumulator();
+  if (!accumulator || atomic_exchange(&accumulator->busy, true)) {
     write_sum(&call, this_thread.id);
     return;
   }
-  add(place, &call);
-  if (call.end_ns - atomic_load(&place->flushed_ns) >= FLUSH_NS) {
-    atomic_store(&place->flushed_ns, call.end_ns);
-    write_sums(place);
+  add(accumulator, &call);
+  if (call.end_ns - atomic_load(&accumulator->flushed_ns) >= FLUSH_NS) {
+    atomic_store(&accumulator->flushed_ns, call.end_ns);
+    write_sums(accumulator);
   }
-  atomic_store(&place->busy, false);
+  atomic_store(&accumulator->busy, false);
 }
 
-/* ---- what a copy is ---- */
+/* ---- copies and waits ---- */
 
-/* cudaMemcpyKind: 0 host to host, 1 host to device, 2 device to host, 3 device to device, 4 by the addresses. */
+/* cudaMemcpyKind: 0 host to host, 1 host to device, 2 device to host, 3 device to device, 4 determined by the
+ * addresses. */
 static uint16_t direction_of(const struct cuda_call *call, const uintptr_t *a) {
   if (call->how > 0) return (uint16_t)call->how;
   uint32_t kind = (uint32_t)a[-1 - call->how];
   return (uint16_t)(kind < 4 ? DEVICE_H2H + kind : DEVICE_UNIFIED);
 }
 
-/* CUDA_MEMCPY2D. Memory types: 1 host, 2 device, 3 array (of a device), 4 unified. */
+/* CUDA_MEMCPY2D of cuda.h. Memory types: 1 host, 2 device, 3 array (of a device), 4 unified. */
 struct description {
   size_t from_x, from_y;
   uint32_t from_type;
@@ -180,7 +182,7 @@ static uint16_t described_direction(const struct description *d) {
   return d->to_type == 1 ? DEVICE_D2H : DEVICE_D2D;
 }
 
-static uint64_t copied(const struct cuda_call *call, const uintptr_t *a, uint16_t *direction) {
+static uint64_t bytes_copied(const struct cuda_call *call, const uintptr_t *a, uint16_t *direction) {
   struct description described;
   if (call->act == COPY) {
     *direction = direction_of(call, a);
@@ -191,10 +193,10 @@ static uint64_t copied(const struct cuda_call *call, const uintptr_t *a, uint16_
   return described.width * described.height;
 }
 
-/* What fails has copied nothing; what waits has waited. */
+/* A failed copy has copied nothing; a failed wait has still waited. */
 static int copy_or_wait(cuda_function *real, const struct cuda_call *call, const uintptr_t *a) {
   uint16_t direction = DEVICE_SYNC;
-  uint64_t bytes = call->act == WAIT ? 0 : copied(call, a, &direction);
+  uint64_t bytes = call->act == WAIT ? 0 : bytes_copied(call, a, &direction);
   int64_t t_ns = clock_now_ns();
   int result = cuda_forward(real, a), saved_errno = errno;
   bool counts = call->act == WAIT || (bytes && result == 0);
@@ -217,7 +219,7 @@ static void write_block(const struct record_device_block *block) {
   spool_publish(record, RECORD_DEVICE_BLOCK, 1);
 }
 
-static uint64_t allocated(const struct cuda_call *call, const uintptr_t *a) {
+static uint64_t bytes_allocated(const struct cuda_call *call, const uintptr_t *a) {
   size_t pitch;
   if (call->act == ALLOCATE) return a[call->size];
   return safe_read(&pitch, (void *)a[call->size], sizeof pitch) ? pitch * a[call->times] : 0;
@@ -226,9 +228,9 @@ static uint64_t allocated(const struct cuda_call *call, const uintptr_t *a) {
 static int allocate(cuda_function *real, const struct cuda_call *call, const uintptr_t *a) {
   int result = cuda_forward(real, a), saved_errno = errno;
   struct record_device_block block = {.what = BLOCK_ALLOCATED, .source = (uint16_t)call->how};
-  bool there =
+  bool has_block =
       result == 0 && recording() && safe_read(&block.address, (void *)a[0], sizeof block.address) && block.address;
-  block.bytes = there ? allocated(call, a) : 0;
+  block.bytes = has_block ? bytes_allocated(call, a) : 0;
   if (block.bytes && !spool->paused) {
     block.stack = frames_current();
     write_block(&block);
@@ -237,7 +239,7 @@ static int allocate(cuda_function *real, const struct cuda_call *call, const uin
   return result;
 }
 
-/* Told before the call: behind it, the address may be somebody else's already. */
+/* Writes the free before the call: after it, another thread may have got the address already. */
 static int release(cuda_function *real, const uintptr_t *a) {
   int saved_errno = errno;
   struct record_device_block block = {.what = BLOCK_FREED, .address = a[0]};
@@ -261,7 +263,7 @@ static int record_call(cuda_function *real, const struct cuda_call *call, const 
   return call->act == FREE ? release(real, a) : allocate(real, call, a);
 }
 
-/* A call that was left by longjmp stands below the stack from then on. */
+/* If an outer call was left by longjmp, the stack pointer is above its frame, so this call is not inside it. */
 int cuda_calls_make(cuda_function *real, const struct cuda_call *call, const uintptr_t *a) {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   int saved_errno = errno;

@@ -1,10 +1,10 @@
-/* Where calls of the CUDA libraries are met: in the slots through which other libraries call them, and in dlsym.
+/* Intercepts calls of the CUDA libraries: in the GOT slots through which other libraries call them, and in dlsym.
  *
- * A shim that exported cudaMalloc would make every program believe that CUDA is there. So the stand-ins (stand_ins.c)
- * are put in place only where a CUDA library has been loaded, behind the loader's back: each slot of a relocation that
- * holds one of its functions gets the stand-in, and dlsym gives it out in the function's place. The loader tells nobody
- * that it has loaded something, and dlopen cannot be wrapped, as it looks at its caller. But what loads a library asks
- * it for a function next: at each dlsym the list is looked at, which takes one read when nothing was added. */
+ * If the shim exported cudaMalloc, every program would find a CUDA library that is not there. So the stand-ins
+ * (stand_ins.c) are installed only once a CUDA library is loaded: each relocated slot that holds one of its functions
+ * gets the stand-in, and dlsym returns the stand-in for the function. The loader does not report that it has loaded a
+ * library, and dlopen cannot be wrapped because it depends on the address of its caller. But code that loads a library
+ * next looks up a function in it. So each dlsym checks the loader's list, which costs one read if nothing was added. */
 #include "inside/cuda/hooks.h"
 
 #include <dlfcn.h>
@@ -29,12 +29,12 @@
 
 enum { BY_CALL = R_X86_64_JUMP_SLOT, BY_TABLE = R_X86_64_GLOB_DAT, BY_POINTER = R_X86_64_64 };
 
-/* What the loader has read of a library. */
+/* A loaded library, with the parts of its dynamic section that are needed here. */
 struct library {
   const char *path;
   const ElfW(Dyn) * dynamic;
-  uintptr_t bias, start, end;               /* of all its segments */
-  uintptr_t read_only_start, read_only_end; /* written by the loader and closed since */
+  uintptr_t bias, start, end;               /* range of all its segments */
+  uintptr_t read_only_start, read_only_end; /* PT_GNU_RELRO: the loader makes it read-only after relocation */
   const ElfW(Sym) * symbols;
   const char *names;
   const uint32_t *hash; /* DT_GNU_HASH */
@@ -42,7 +42,8 @@ struct library {
   size_t counts[2];
 };
 
-/* The CUDA libraries. Made aside and swapped: who asks meanwhile sees a whole one. */
+/* The loaded CUDA libraries. A new table is built aside and then swapped in, so a concurrent reader sees a complete
+ * one. */
 struct providers {
   int count;
   struct library library[MAX_PROVIDERS];
@@ -50,39 +51,40 @@ struct providers {
 static struct providers tables[2];
 static _Atomic(struct providers *) providers = &tables[0];
 
-/* What the last look that is over has covered. */
-static _Atomic(struct link_map *) last; /* of the loader's list */
-static _Atomic uint32_t closed_then;    /* images_closed_count */
+/* State of the last complete scan. */
+static _Atomic(struct link_map *) seen_end; /* end of the loader's list */
+static _Atomic uint32_t seen_closed_count;  /* images_closed_count() before it */
 
-static _Atomic int busy;               /* somebody looks. All below is his: */
-static struct link_map *reached;       /* as `last`, of this look */
-static unsigned long long subs_then;   /* libraries unloaded so far */
-static struct providers *found;        /* of this look */
-static uintptr_t known[MAX_LIBRARIES]; /* program headers of libraries whose slots were gone through */
-static int known_count;
-static bool is_whole;        /* no library of this look was being loaded */
-static int patience = 10000; /* how often such ones are waited for in all */
+static _Atomic int scanning;            /* 1 while a thread scans; it guards all variables below */
+static struct link_map *list_end;       /* end of the loader's list in this scan */
+static unsigned long long seen_unloads; /* dlpi_subs of the last scan: number of libraries unloaded so far */
+static struct providers *building;      /* table that this scan builds */
+static uintptr_t hooked[MAX_LIBRARIES]; /* program headers of the libraries whose slots are done */
+static int hooked_count;
+static bool is_complete;         /* no library in this scan was still being loaded */
+static int retries_left = 10000; /* how many more times, in all, a scan is repeated for such a library */
 
 /* ---- reading a library ---- */
 
-static uintptr_t at(const struct library *library, uintptr_t pointer) {
-  return pointer < library->bias ? library->bias + pointer : pointer; /* most loaders have relocated it in place */
+/* Returns the address that a pointer of the dynamic section refers to. Most loaders have relocated it in place. */
+static uintptr_t address_in(const struct library *library, uintptr_t pointer) {
+  return pointer < library->bias ? library->bias + pointer : pointer;
 }
 
 static void read_dynamic(struct library *library, const ElfW(Dyn) * entry) {
   size_t relative = 0;
   for (; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_SYMTAB) library->symbols = (const void *)at(library, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_STRTAB) library->names = (const void *)at(library, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_GNU_HASH) library->hash = (const void *)at(library, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_JMPREL) library->tables[0] = (const void *)at(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_SYMTAB) library->symbols = (const void *)address_in(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_STRTAB) library->names = (const void *)address_in(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_GNU_HASH) library->hash = (const void *)address_in(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_JMPREL) library->tables[0] = (const void *)address_in(library, entry->d_un.d_ptr);
     if (entry->d_tag == DT_PLTRELSZ) library->counts[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
-    if (entry->d_tag == DT_RELA) library->tables[1] = (const void *)at(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_RELA) library->tables[1] = (const void *)address_in(library, entry->d_un.d_ptr);
     if (entry->d_tag == DT_RELASZ) library->counts[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
     if (entry->d_tag == DT_RELACOUNT) relative = entry->d_un.d_val;
   }
   if (!library->tables[1] || relative > library->counts[1]) return;
-  library->tables[1] += relative; /* those without a symbol come first */
+  library->tables[1] += relative; /* relocations without a symbol come first */
   library->counts[1] -= relative;
 }
 
@@ -108,7 +110,7 @@ static bool holds(const struct library *library, uintptr_t address) {
   return address >= library->start && address < library->end;
 }
 
-/* The CUDA library that the address lies in; null = in none. */
+/* Returns the CUDA library that contains the address; null = none. */
 static const struct library *provider_of(uintptr_t address) {
   const struct providers *now = atomic_load(&providers);
   for (int i = 0; i < now->count; i++) {
@@ -128,7 +130,7 @@ static bool is_provider(const char *path) {
   return base && (strncmp(base, "libcudart", 9) == 0 || strncmp(base, "libcuda.so", 10) == 0);
 }
 
-/* ---- a function by its name, for slots that the loader has not filled yet ---- */
+/* ---- lookup of a function by its name, for slots that the loader has not filled yet ---- */
 
 static uint32_t hash_of(const char *name) {
   uint32_t hash = 5381;
@@ -150,7 +152,7 @@ static uintptr_t find_in(const struct library *library, const char *name) {
   }
 }
 
-/* The name under which others need it. */
+/* Returns the name under which other libraries depend on this one. */
 static const char *soname_of(const struct library *library) {
   for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
     if (entry->d_tag == DT_SONAME) return library->names + entry->d_un.d_val;
@@ -165,8 +167,8 @@ static bool is_linked_with(const struct library *library, const char *soname) {
   return false;
 }
 
-/* In the CUDA libraries that it is linked with: a process may have two runtimes, and a library that is linked with none
- * may be answered by another one's function of that name. */
+/* Searches the CUDA libraries that `library` is linked with. Others must not be searched: a process may have two
+ * runtimes, and a library that is linked with neither may call a function of that name in a third library. */
 static uintptr_t find_for(const struct library *library, const char *name) {
   const struct providers *now = atomic_load(&providers);
   uintptr_t address = 0;
@@ -179,20 +181,22 @@ static uintptr_t find_for(const struct library *library, const char *name) {
 
 /* ---- slots ---- */
 
-/* Another thread may be loading the library just now: then the loader has still to write to these pages, and to close
- * them. Writes back what is there, by a call that fails where memory is closed. 0 = open, else an errno. */
-static int writing_fails(uintptr_t *slot) {
+/* Another thread may be loading the library at this moment. The loader then still has to write to these pages, and to
+ * make them read-only, so their protection must not be changed. This writes the current value by a system call, which
+ * fails where the memory is read-only. Returns 0 = writable, else an errno. */
+static int write_error(uintptr_t *slot) {
   uintptr_t value = *slot;
   struct iovec from = {&value, sizeof value}, to = {slot, sizeof *slot};
   ssize_t written = syscall(SYS_process_vm_writev, syscall(SYS_getpid), &from, 1, &to, 1, 0);
   return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
 }
 
-/* The loader closes whole pages. */
+/* Stores a value in a slot, and makes its page writable for that if necessary; returns false if that fails. The loader
+ * protects whole pages. */
 static bool store(const struct library *library, uintptr_t *slot, uintptr_t value) {
   uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE), mask = ~(page_size - 1), page = (uintptr_t)slot & mask;
   bool may_be_closed = page >= (library->read_only_start & mask) && page < (library->read_only_end & mask);
-  int failure = may_be_closed ? writing_fails(slot) : 0;
+  int failure = may_be_closed ? write_error(slot) : 0;
   if (failure && failure != EFAULT) return false;
   if (failure && syscall(SYS_mprotect, page, page_size, PROT_READ | PROT_WRITE)) return false;
   __atomic_store_n(slot, value, __ATOMIC_RELEASE);
@@ -200,20 +204,21 @@ static bool store(const struct library *library, uintptr_t *slot, uintptr_t valu
   return true;
 }
 
-/* The real function behind a slot; 0 = it is none of a CUDA library's. A slot that the loader fills at the first call
- * points into its own library until then. */
-static uintptr_t behind(const struct library *library, uintptr_t value, uint32_t type, const char *name) {
+/* Returns the real function that a slot leads to; 0 = it is not in a CUDA library. A slot that the loader fills at the
+ * first call points into its own library until then. */
+static uintptr_t real_function(const struct library *library, uintptr_t value, uint32_t type, const char *name) {
   if (provider_of(value)) return value;
   return type == BY_CALL && holds(library, value) ? find_for(library, name) : 0;
 }
 
-/* What the loader has not come to yet holds nothing, or an address as it stands in the file. */
+/* Returns false for a slot that the loader has not relocated yet: it holds 0, or an address as it stands in the
+ * file. */
 static bool is_filled(const struct library *library, const ElfW(Sym) * symbol, uintptr_t value) {
   if (ELF64_ST_BIND(symbol->st_info) == STB_WEAK && !value) return true;
   return !library->bias || value >= library->end - library->start;
 }
 
-/* The watched function that a relocation is about; null = none. */
+/* Returns the intercepted function that a relocation refers to; null = none. */
 static const struct cuda_call *call_of(const struct library *library, const ElfW(Rela) * relocation) {
   uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
   if (type != BY_CALL && type != BY_TABLE && type != BY_POINTER) return NULL;
@@ -222,96 +227,97 @@ static const struct cuda_call *call_of(const struct library *library, const ElfW
   return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(library->names + symbol->st_name) : NULL;
 }
 
-/* False when the loader has not come to it yet. */
-static bool take_slot(const struct library *library, const ElfW(Rela) * relocation) {
+/* Hooks a slot; returns false if the loader has not relocated it yet. */
+static bool hook_slot(const struct library *library, const ElfW(Rela) * relocation) {
   const struct cuda_call *call = call_of(library, relocation);
   if (!call) return true;
   uintptr_t *slot = (uintptr_t *)(library->bias + relocation->r_offset), value = *slot;
   if (!is_filled(library, &library->symbols[ELF64_R_SYM(relocation->r_info)], value)) return false;
-  uintptr_t real = behind(library, value, (uint32_t)ELF64_R_TYPE(relocation->r_info), call->name);
+  uintptr_t real = real_function(library, value, (uint32_t)ELF64_R_TYPE(relocation->r_info), call->name);
   uintptr_t stand_in = real ? (uintptr_t)cuda_stand_in((void *)real, call) : real;
   if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);
   return true;
 }
 
-static bool take_slots(const struct library *library) {
-  bool whole = true;
+static bool hook_slots(const struct library *library) {
+  bool complete = true;
   for (int table = 0; table < 2; table++) {
     for (size_t i = 0; library->tables[table] && i < library->counts[table]; i++)
-      whole &= take_slot(library, &library->tables[table][i]);
+      complete &= hook_slot(library, &library->tables[table][i]);
   }
-  return whole;
+  return complete;
 }
 
-/* ---- going through the libraries, under the loader's lock ---- */
+/* ---- the scan, under the loader's lock ---- */
 
-/* True when it was not known. */
-static bool note_known(uintptr_t header) {
-  for (int i = 0; i < known_count; i++) {
-    if (known[i] == header) return false;
+/* Returns true if the library was not known yet. */
+static bool add_hooked(uintptr_t header) {
+  for (int i = 0; i < hooked_count; i++) {
+    if (hooked[i] == header) return false;
   }
-  if (known_count < MAX_LIBRARIES) known[known_count++] = header;
+  if (hooked_count < MAX_LIBRARIES) hooked[hooked_count++] = header;
   return true;
 }
 
-static void note_end_of_list(void) {
+static void find_end_of_list(void) {
   struct link_map *map = _r_debug.r_map;
   while (map && map->l_next) map = map->l_next;
-  reached = map;
+  list_end = map;
 }
 
-/* Where a library was unloaded, another may lie. */
+/* After a library was unloaded, another one may be loaded at its address. */
 static void begin_scan(const struct dl_phdr_info *info) {
-  if (info->dlpi_subs != subs_then) known_count = 0;
-  subs_then = info->dlpi_subs;
-  found = atomic_load(&providers) == &tables[0] ? &tables[1] : &tables[0];
-  found->count = 0;
-  note_end_of_list();
+  if (info->dlpi_subs != seen_unloads) hooked_count = 0;
+  seen_unloads = info->dlpi_subs;
+  building = atomic_load(&providers) == &tables[0] ? &tables[1] : &tables[0];
+  building->count = 0;
+  find_end_of_list();
 }
 
 static int find_provider(struct dl_phdr_info *info, size_t size, void *first) {
   (void)size;
   if (*(bool *)first) begin_scan(info);
   *(bool *)first = false;
-  if (found->count == MAX_PROVIDERS || !is_provider(info->dlpi_name)) return 0;
-  if (read_library(info, &found->library[found->count])) found->count++;
+  if (building->count == MAX_PROVIDERS || !is_provider(info->dlpi_name)) return 0;
+  if (read_library(info, &building->library[building->count])) building->count++;
   return 0;
 }
 
-static int take_library(struct dl_phdr_info *info, size_t size, void *unused) {
+static int hook_library(struct dl_phdr_info *info, size_t size, void *unused) {
   struct library library;
   (void)size, (void)unused;
-  if (is_provider(info->dlpi_name) || !note_known((uintptr_t)info->dlpi_phdr)) return 0;
-  if (!read_library(info, &library) || holds(&library, (uintptr_t)&take_library)) return 0;
-  if (take_slots(&library) || patience == 0) return 0;
-  patience--;
-  if (known_count) known_count--; /* it is the last: to be gone through again */
-  is_whole = false;
+  if (is_provider(info->dlpi_name) || !add_hooked((uintptr_t)info->dlpi_phdr)) return 0;
+  if (!read_library(info, &library) || holds(&library, (uintptr_t)&hook_library)) return 0;
+  if (hook_slots(&library) || retries_left == 0) return 0;
+  retries_left--;
+  if (hooked_count) hooked_count--; /* it is the last entry: remove it, so that the next scan repeats it */
+  is_complete = false;
   return 0;
 }
 
 static void scan_libraries(void) {
   bool first = true;
-  is_whole = true;
+  is_complete = true;
   uint32_t closed = images_closed_count();
   dl_iterate_phdr(find_provider, &first);
-  atomic_store(&providers, found);
-  if (found->count) dl_iterate_phdr(take_library, NULL);
-  atomic_store(&last, is_whole ? reached : NULL);
-  atomic_store(&closed_then, closed);
+  atomic_store(&providers, building);
+  if (building->count) dl_iterate_phdr(hook_library, NULL);
+  atomic_store(&seen_end, is_complete ? list_end : NULL);
+  atomic_store(&seen_closed_count, closed);
 }
 
-/* The end of the list is there as long as no dlclose has begun since. */
-static bool nothing_came(void) {
-  struct link_map *end = atomic_load(&last);
+/* True if no library was loaded since the last scan. The end of the list may only be read if no dlclose has begun
+ * since, because dlclose frees it. */
+static bool list_unchanged(void) {
+  struct link_map *end = atomic_load(&seen_end);
   uint32_t closed = images_closed_count();
-  return end && closed != UINT32_MAX && closed == atomic_load(&closed_then) && !end->l_next;
+  return end && closed != UINT32_MAX && closed == atomic_load(&seen_closed_count) && !end->l_next;
 }
 
-/* Waits a little for who is at it: he may have begun before the caller's library was there. Not for ever, as he may
- * wait for the loader's lock, which the caller may hold. */
-static bool take_turn(void) {
-  for (int tries = 0; atomic_exchange(&busy, 1); tries++) {
+/* Waits for a thread that scans, which may have begun before the caller's library was loaded. It does not wait for
+ * ever, because that thread may wait for the loader's lock, which the caller may hold. */
+static bool try_lock_scan(void) {
+  for (int tries = 0; atomic_exchange(&scanning, 1); tries++) {
     if (tries == 1000) return false;
     syscall(SYS_sched_yield);
   }
@@ -319,16 +325,16 @@ static bool take_turn(void) {
 }
 
 void cuda_hooks_refresh(void) {
-  if (!recording() || !(spool->features & (FEATURE_COPY | FEATURE_MEMORY)) || nothing_came()) return;
+  if (!recording() || !(spool->features & (FEATURE_COPY | FEATURE_MEMORY)) || list_unchanged()) return;
   int saved_errno = errno;
-  if (take_turn()) {
+  if (try_lock_scan()) {
     scan_libraries();
-    atomic_store(&busy, 0);
+    atomic_store(&scanning, 0);
   }
   errno = saved_errno;
 }
 
-void cuda_hooks_postfork_child(void) { atomic_store(&busy, 0); }
+void cuda_hooks_postfork_child(void) { atomic_store(&scanning, 0); }
 
 /* ---- dlsym ---- */
 
@@ -337,8 +343,8 @@ typedef void *dlsym_function(void *, const char *);
 __attribute__((visibility("hidden"))) dlsym_function *cuda_real_dlsym;
 __attribute__((visibility("hidden"), used)) void *cuda_before_dlsym(void *handle, const char *name);
 
-/* What dlsym(RTLD_NEXT, ...) finds depends on where it is called: the real one is jumped to, with the caller's
- * stack. */
+/* The result of dlsym(RTLD_NEXT, ...) depends on the address of its caller. So this jumps to the real dlsym with the
+ * caller's stack. */
 __asm__(".pushsection .text\n"
         ".globl dlsym\n"
         ".type dlsym, @function\n"
@@ -367,28 +373,28 @@ __asm__(".pushsection .text\n"
         ".size dlsym, . - dlsym\n"
         ".popsection\n");
 
-static void *found_nothing(void *handle, const char *name) {
+static void *dlsym_not_found(void *handle, const char *name) {
   (void)handle, (void)name;
   return NULL;
 }
 
-static void find_real(void) {
+static void find_real_dlsym(void) {
   void *real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
-  cuda_real_dlsym = real ? (dlsym_function *)real : found_nothing;
+  cuda_real_dlsym = real ? (dlsym_function *)real : dlsym_not_found;
 }
 
-/* The stand-in that the caller gets; null = the real dlsym answers. RTLD_DEFAULT asks the global scope first, wherever
- * it is called; behind RTLD_NEXT is somebody who stands in front of CUDA himself. */
+/* Returns the stand-in for the caller; null = the real dlsym answers. RTLD_DEFAULT searches the global scope first,
+ * wherever it is called. RTLD_NEXT is left alone: its caller interposes CUDA functions itself. */
 static void *stand_in_for(void *handle, const char *name) {
-  bool there = atomic_load(&providers)->count > 0;
-  const struct cuda_call *call = there && handle != RTLD_NEXT ? cuda_find(name) : NULL;
+  bool any_provider = atomic_load(&providers)->count > 0;
+  const struct cuda_call *call = any_provider && handle != RTLD_NEXT ? cuda_find(name) : NULL;
   void *real = call ? cuda_real_dlsym(handle, name) : NULL;
   void *given = real && provider_of((uintptr_t)real) ? cuda_stand_in(real, call) : NULL;
   return given == real ? NULL : given;
 }
 
 void *cuda_before_dlsym(void *handle, const char *name) {
-  if (unlikely(!cuda_real_dlsym)) find_real();
+  if (unlikely(!cuda_real_dlsym)) find_real_dlsym();
   if (!recording()) return NULL;
   cuda_hooks_refresh();
   return stand_in_for(handle, name);

@@ -1,5 +1,5 @@
-/* Stand-ins for functions of the CUDA libraries. They are exported nowhere: a program that asks whether CUDA is there
- * gets the answer that it would get without us. hooks.c puts them where calls are made. */
+/* Stand-ins for functions of the CUDA libraries. They are not exported, so a program that checks whether CUDA is
+ * present gets the same answer as without the shim. hooks.c installs them where calls are made. */
 #include "inside/cuda/stand_ins.h"
 
 #include "inside/cuda/calls.h"
@@ -26,20 +26,21 @@ const struct cuda_call *cuda_find(const char *name) {
   return NULL;
 }
 
-/* ---- stand-ins: one for each function of each library, as a process may have two runtimes ---- */
+/* ---- stand-ins: one for each function of each library, because a process may have two runtimes ---- */
 
-/* Word i belongs to stand-in i: number of the call + 1 << 56 | address of the real function. 0 = free. */
+/* bound[i] describes stand-in i: (index of the call + 1) << 56 | address of the real function. 0 = free. */
 #define STAND_INS 256
 #define ADDRESS_BITS 56
 #define ADDRESS_MASK ((UINT64_C(1) << ADDRESS_BITS) - 1)
 _Static_assert(CALLS < 255, "the number of a call fits a byte");
 static _Atomic uint64_t bound[STAND_INS];
 
-/* Numbers of versions in cuGetProcAddress: until this one, functions of these names had other arguments. */
+/* Lowest CUDA version in cuGetProcAddress that is supported: before it, functions with these names had other
+ * arguments. */
 #define SIZES_ARE_64_BIT 3020
 
-/* The driver's own look-up by name, of which the caller's version and its kind of default stream choose the function:
- * cuMemcpyHtoD is asked for and cuMemcpyHtoD_v2 found. */
+/* Returns the entry for a name that was passed to the driver's own lookup. The driver chooses the function by the
+ * caller's version and kind of default stream, so cuMemcpyHtoD yields cuMemcpyHtoD_v2. */
 static const struct cuda_call *find_asked(const char *name, const struct cuda_call *by, const uintptr_t *a) {
   char text[64];
   size_t length = safe_read_some(text, name, sizeof text - 4);
@@ -61,17 +62,17 @@ static int look_up(cuda_function *real, const struct cuda_call *call, const uint
   return result;
 }
 
-static int call_number(unsigned number, const uintptr_t *a) {
-  uint64_t word = atomic_load_explicit(&bound[number], memory_order_relaxed);
-  const struct cuda_call *call = &calls[(word >> ADDRESS_BITS) - 1];
-  cuda_function *real = (cuda_function *)(word & ADDRESS_MASK);
+static int call_stand_in(unsigned number, const uintptr_t *a) {
+  uint64_t binding = atomic_load_explicit(&bound[number], memory_order_relaxed);
+  const struct cuda_call *call = &calls[(binding >> ADDRESS_BITS) - 1];
+  cuda_function *real = (cuda_function *)(binding & ADDRESS_MASK);
   return call->act == LOOK_UP ? look_up(real, call, a) : cuda_calls_make(real, call, a);
 }
 
 #define STAND_IN(n)                                                                                                    \
   static int stand_in_##n(uintptr_t a, uintptr_t b, uintptr_t c, uintptr_t d, uintptr_t e, uintptr_t f, uintptr_t g,   \
                           uintptr_t h, uintptr_t i) {                                                                  \
-    return call_number(0x##n, (const uintptr_t[CUDA_ARGUMENTS]){a, b, c, d, e, f, g, h, i});                           \
+    return call_stand_in(0x##n, (const uintptr_t[CUDA_ARGUMENTS]){a, b, c, d, e, f, g, h, i});                         \
   }
 #define NAME(n) stand_in_##n,
 #define FOR_16(each, high)                                                                                             \
@@ -97,8 +98,8 @@ void *cuda_stand_in(void *real, const struct cuda_call *call) {
   uint64_t address = (uint64_t)(uintptr_t)real, wanted = (uint64_t)(call - calls + 1) << ADDRESS_BITS | address;
   if (address & ~ADDRESS_MASK || is_stand_in(real)) return real;
   for (int i = 0; i < STAND_INS; i++) {
-    uint64_t there = 0;
-    if (atomic_compare_exchange_strong(&bound[i], &there, wanted) || there == wanted) return (void *)stand_ins[i];
+    uint64_t current = 0;
+    if (atomic_compare_exchange_strong(&bound[i], &current, wanted) || current == wanted) return (void *)stand_ins[i];
   }
   loss_add(LOSS_device_unhooked);
   return real;

@@ -1,4 +1,4 @@
-/* Stand-ins that are called in the place of functions of the CUDA libraries. */
+/* Stand-ins: functions that are called in the place of functions of the CUDA libraries. */
 #ifndef SCALENE_TRACE_CUDA_STAND_INS_H
 #define SCALENE_TRACE_CUDA_STAND_INS_H
 
@@ -7,10 +7,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The watched function of that name; null = it is not watched. Context: normal. */
+/* Returns the entry of the intercepted function with that name; null = it is not intercepted. Context: normal. */
 const struct cuda_call *cuda_find(const char *name);
-/* What is to be called in the place of `real`, which is that function; `real` itself when there is no room (counted).
- * Context: normal. */
+/* Returns the stand-in for the function `real`, which `call` describes. Returns `real` itself if it is a stand-in, or
+ * if all stand-ins are in use (counted as a loss). Context: normal. */
 void *cuda_stand_in(void *real, const struct cuda_call *call);
 
 #pragma GCC visibility pop

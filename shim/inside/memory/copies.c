@@ -1,7 +1,9 @@
-/* Copy volume: what memcpy and memmove are asked to copy (Scalene, OSDI 2023, §3.5). The copying is left to libc.
+/* Copy volume: the bytes that the program asks memcpy and memmove to copy (Scalene, OSDI 2023, §3.5). libc does the
+ * copying.
  *
- * A thread counts down from a limit drawn from [T/2, 3T/2), so that lines which take turns are not always met at the
- * same one, and writes a sample with what it has copied since its last. A copy of at least T is a sample of its own. */
+ * A thread counts down from a limit drawn from [T/2, 3T/2), so that of lines that copy in turns, not always the same
+ * one is sampled. At the end of the countdown it writes a sample with the bytes that it has copied since its last one.
+ * A copy of at least T bytes is a sample of its own. */
 #include "inside/memory/copies.h"
 
 #include "formats/spool/spool.h"
@@ -18,14 +20,14 @@
 
 /* Invariant: granted - left == bytes copied since the last sample, as long as left >= 0. */
 struct copy_state {
-  int64_t left; /* < 0: the slow path looks what is to be done; 0 at first */
+  int64_t left; /* < 0: the slow path finds out what is due; 0 at first */
   int64_t granted;
-  uintptr_t busy; /* inside the slow path: where its stack frame is */
+  uintptr_t busy; /* address of the slow path's stack frame while it runs; 0 = it does not run */
   uint64_t random;
 };
 static THREAD_LOCAL struct copy_state this_copies;
-static _Atomic int64_t carried;             /* by threads that have ended */
-static enum { EARLY, FORWARD, COUNT } mode; /* EARLY: thread-local variables may not be there yet (see next.c) */
+static _Atomic int64_t carried;             /* bytes of threads that have ended, for the next sample */
+static enum { EARLY, FORWARD, COUNT } mode; /* EARLY: thread-local variables may not be ready yet (next.c) */
 
 void copies_init(void) { mode = spool && (spool->features & FEATURE_COPY) ? COUNT : FORWARD; }
 
@@ -61,12 +63,12 @@ static void sample(struct copy_state *c, int64_t size) {
   c->granted += copied;
 }
 
-/* False when libc's functions are not known yet. */
-static SLOW_PATH bool stop(size_t size) {
+/* The slow path. Returns false if libc's functions are not known yet. */
+static SLOW_PATH bool run_slow_path(size_t size) {
   if (mode == EARLY) return next.resolved;
   struct copy_state *c = &this_copies;
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-  if (c->busy && here <= c->busy) return true; /* above it, that passage was left by longjmp */
+  if (c->busy && here <= c->busy) return true; /* a frame above it: that run of the slow path was left by longjmp */
   int saved_errno = errno;
   fork_check();
   c->busy = here;
@@ -99,12 +101,12 @@ static void *copy_early(void *to, const void *from, size_t size) {
   return to;
 }
 
-/* ---- the exported functions; the slow ones are called last, so that the fast ones save no register ---- */
+/* ---- the exported functions; each calls its slow path last, so that its fast path saves no register ---- */
 
 #undef memcpy
 
 static SLOW_PATH void *memcpy_slowly(void *to, const void *from, size_t size) {
-  return stop(size) ? next.memcpy(to, from, size) : copy_early(to, from, size);
+  return run_slow_path(size) ? next.memcpy(to, from, size) : copy_early(to, from, size);
 }
 
 EXPORT HOT void *memcpy(void *to, const void *from, size_t size) {
@@ -112,16 +114,17 @@ EXPORT HOT void *memcpy(void *to, const void *from, size_t size) {
 }
 
 static SLOW_PATH void *memmove_slowly(void *to, const void *from, size_t size) {
-  return stop(size) ? next.memmove(to, from, size) : copy_early(to, from, size);
+  return run_slow_path(size) ? next.memmove(to, from, size) : copy_early(to, from, size);
 }
 
 EXPORT HOT void *memmove(void *to, const void *from, size_t size) {
   return counts_down(size) ? next.memmove(to, from, size) : memmove_slowly(to, from, size);
 }
 
-/* With room < size, libc's own ends the program, as it would have. */
+/* If room < size, libc's function ends the program, as it would without the shim. */
 static SLOW_PATH void *memcpy_chk_slowly(void *to, const void *from, size_t size, size_t room) {
-  return stop(size) ? next.__memcpy_chk(to, from, size, room) : copy_early(to, from, size < room ? size : room);
+  return run_slow_path(size) ? next.__memcpy_chk(to, from, size, room)
+                             : copy_early(to, from, size < room ? size : room);
 }
 
 EXPORT HOT void *__memcpy_chk(void *to, const void *from, size_t size, size_t room) {
@@ -129,33 +132,33 @@ EXPORT HOT void *__memcpy_chk(void *to, const void *from, size_t size, size_t ro
 }
 
 static SLOW_PATH void *memmove_chk_slowly(void *to, const void *from, size_t size, size_t room) {
-  return stop(size) ? next.__memmove_chk(to, from, size, room) : copy_early(to, from, size < room ? size : room);
+  return run_slow_path(size) ? next.__memmove_chk(to, from, size, room)
+                             : copy_early(to, from, size < room ? size : room);
 }
 
 EXPORT HOT void *__memmove_chk(void *to, const void *from, size_t size, size_t room) {
   return counts_down(size) ? next.__memmove_chk(to, from, size, room) : memmove_chk_slowly(to, from, size, room);
 }
 
-/* ---- the life of threads and processes ---- */
+/* ---- end of threads, end of the process, fork ---- */
 
-static int64_t take_rest(void) {
+static int64_t take_unsampled(void) {
   struct copy_state *c = &this_copies;
   int64_t copied = c->granted ? c->granted - c->left : 0;
   c->left = c->granted = 0;
   return copied;
 }
 
-void copies_thread_end(void) { atomic_fetch_add(&carried, take_rest()); }
+void copies_thread_end(void) { atomic_fetch_add(&carried, take_unsampled()); }
 
 void copies_process_end(void) {
   if (mode != COUNT) return;
-  int64_t rest = take_rest() + atomic_exchange(&carried, 0);
+  int64_t rest = take_unsampled() + atomic_exchange(&carried, 0);
   if (rest > 0 && !spool->paused) write_sample(0, 0, rest);
 }
 
-/* What the parent's thread has copied is the parent's to tell. */
 void copies_postfork_child(void) {
-  take_rest();
+  take_unsampled();
   atomic_store(&carried, 0);
   this_copies.busy = 0;
   this_copies.random = 0;

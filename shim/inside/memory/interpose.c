@@ -1,4 +1,5 @@
-/* The exported malloc family. Sizes are what the allocator below says it gave; the pointer is its own. */
+/* The exported malloc family. Each function forwards the call, returns the pointer of the allocator below unchanged,
+ * and counts the size that this allocator has given. */
 #include "inside/memory/memory.h"
 
 #include "formats/spool/spool.h"
@@ -7,7 +8,7 @@
 #include "inside/memory/sampler.h"
 #include "shared/base.h"
 
-/* Inside one of Python's allocators. */
+/* Counts a block that one of Python's allocators has requested. */
 static APART void *counted_for_python(void *block, size_t size, size_t usable, int source) {
   this_memory.python_outside_pools += (int64_t)usable;
   memory_count_allocated(&this_memory, PYTHON, block, size, usable, source);
@@ -25,7 +26,7 @@ static inline void *counted_as(void *block, size_t size, size_t usable, int sour
   return block;
 }
 
-/* A block with a mapping of its own keeps to other rules, which are libc's to know. */
+/* Returns the usable bytes of a block. Only libc knows the size of a block with its own mapping. */
 static inline size_t bytes_of(void *block) {
   size_t head = memory_mode == MEMORY_COUNT_LIBC ? next_libc_head(block) : LIBC_MAPPED;
   return likely(!(head & LIBC_MAPPED)) ? next_libc_bytes(head) : next.malloc_usable_size(block);
@@ -35,9 +36,10 @@ static inline void *counted(void *block, size_t size, int source) {
   return likely(block != NULL) ? counted_as(block, size, bytes_of(block), source) : NULL;
 }
 
-/* A block of libc's own allocator. */
+/* Counts a block with its own mapping. */
 static APART void *counted_mapped(void *block, size_t size, int source) { return counted(block, size, source); }
 
+/* Counts a block of libc's own allocator (MEMORY_COUNT_LIBC). */
 static inline void *counted_libc(void *block, size_t size, int source) {
   if (unlikely(!block)) return NULL;
   size_t head = next_libc_head(block);
@@ -45,12 +47,12 @@ static inline void *counted_libc(void *block, size_t size, int source) {
   return counted_as(block, size, next_libc_bytes(head), source);
 }
 
-/* Not counting: either libc is not ready (bootstrap blocks, see next.c) or memory is not recorded. */
+/* Returns true while libc is not ready; blocks come from bootstrap_alloc then (next.c). */
 static bool early(void) {
   if (unlikely(!next.resolved)) next_resolve();
   return !next.resolved;
 }
-#define LIBCS likely(memory_mode == MEMORY_COUNT_LIBC)
+#define IS_LIBC likely(memory_mode == MEMORY_COUNT_LIBC)
 
 static APART void *malloc_otherwise(size_t size) {
   if (memory_counts()) return counted(next.malloc(size), size, ALLOC_MALLOC);
@@ -58,7 +60,7 @@ static APART void *malloc_otherwise(size_t size) {
 }
 
 EXPORT HOT void *malloc(size_t size) {
-  if (!LIBCS) return malloc_otherwise(size);
+  if (!IS_LIBC) return malloc_otherwise(size);
   return counted_libc(next.malloc(size), size, ALLOC_MALLOC);
 }
 
@@ -70,7 +72,7 @@ static APART void *calloc_otherwise(size_t count, size_t size) {
 }
 
 EXPORT HOT void *calloc(size_t count, size_t size) {
-  if (!LIBCS) return calloc_otherwise(count, size);
+  if (!IS_LIBC) return calloc_otherwise(count, size);
   return counted_libc(next.calloc(count, size), count * size, ALLOC_CALLOC);
 }
 
@@ -95,8 +97,8 @@ static inline void free_counted(void *block, size_t usable) {
   }
 }
 
-/* Null, before libc is ready, not counting, other allocators than libc's, blocks that may be followed or have a
- * mapping. */
+/* Handles the cases that are rare in free: null pointers, calls before libc is ready, modes that do not count,
+ * allocators other than libc's, blocks that may be followed, and blocks with their own mapping. */
 static APART void free_otherwise(void *block) {
   if (!block || bootstrap_owns(block) || early()) return;
   if (!memory_counts()) {
@@ -109,20 +111,19 @@ static APART void free_otherwise(void *block) {
 }
 
 EXPORT HOT void free(void *block) {
-  if (unlikely(!LIBCS || !block)) {
+  if (unlikely(!IS_LIBC || !block)) {
     free_otherwise(block);
     return;
   }
   size_t head = next_libc_head(block);
-  if (unlikely((head & LIBC_MAPPED) ||
-               live_maybe(block))) { /* those that the loader got from us seem mapped, see next.c */
+  if (unlikely((head & LIBC_MAPPED) || live_maybe(block))) { /* blocks of bootstrap_alloc look mapped, see next.c */
     free_otherwise(block);
     return;
   }
   free_counted(block, next_libc_bytes(head));
 }
 
-/* Counts a free of C23's functions, which few programs call. False: there is nothing to hand on. */
+/* Counts a call of C23's free functions, which few programs call. Returns false if there is nothing to forward. */
 static bool counted_free(void *block) {
   if (!block || bootstrap_owns(block) || early()) return false;
   if (!memory_counts()) return true;
@@ -134,7 +135,7 @@ static bool counted_free(void *block) {
   return true;
 }
 
-/* Many versions of libc lack both: then free does the same. */
+/* Many versions of libc lack both functions. free does the same there. */
 void free_sized(void *, size_t);
 EXPORT void free_sized(void *block, size_t size) {
   if (!counted_free(block)) return;
@@ -180,7 +181,7 @@ static inline void *count_resized(void *result, size_t size, size_t before, int 
   return result;
 }
 
-/* A followed block is taken out before the call: after it, its address may be somebody else's already. */
+/* Stops following the block before the call: after it, another thread may have got the address already. */
 static APART void *resize_maybe_followed(void *block, size_t size, int source) {
   struct live_sample sample;
   bool followed = sampler_take((uintptr_t)block, &sample);
@@ -214,7 +215,7 @@ EXPORT void *reallocarray(void *block, size_t count, size_t size) {
   return resize(block, bytes, ALLOC_REALLOCARRAY);
 }
 
-/* aligned: a member of `next`, which may be filled only by early(). */
+/* `aligned` points to a member of `next`, because early() may fill that member. */
 static SLOW_PATH void *aligned_uncounted(void *(**aligned)(size_t, size_t), size_t alignment, size_t size) {
   return early() ? bootstrap_alloc(size, alignment) : (*aligned)(alignment, size);
 }

@@ -1,14 +1,15 @@
-/* The allocations that are followed: which blocks were sampled and are still alive.
+/* The followed blocks: sampled allocations that are still alive.
  *
- * A free asks the filter, one byte for each 64 bytes of address space (wrapped around): 0 = nothing followed there.
- * Only then the table is searched: a block lies in one of two buckets of eight slots, a cache line of keys each. Frees
- * of Python's small blocks ask about the whole pool first (live.h), for which the followed blocks of each piece are
- * counted (wrapped around too).
+ * A free first reads the filter, which has one byte for each 64 bytes of address space (wrapped around); 0 = no block
+ * there is followed. Only if the byte is not 0, the table is searched: a block lies in one of two buckets of eight
+ * slots, whose keys fill one cache line each. Frees of Python's small blocks first ask about the whole pool (live.h).
+ * For that, the followed blocks of each piece are counted (wrapped around too).
  *
- * No locks. A block is added by the thread that has just allocated it and taken out by the one that is about to free
- * it, so no two threads ever work on one address at one moment; slots are claimed by compare-and-swap. Invariants:
- * filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays; a piece that
- * is known as quiet has no followed block. */
+ * There are no locks. The thread that has just allocated a block adds it, and the thread that is about to free it takes
+ * it out, so no two threads work on one address at the same time. Slots are claimed by compare-and-swap.
+ *
+ * Invariants: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays;
+ * a piece that is known as quiet has no followed block. */
 #include "inside/memory/live.h"
 
 #include <sys/mman.h>
@@ -18,7 +19,7 @@
 
 #define BUCKET 8
 #define PLACES (2 * BUCKET)
-#define CLAIMED 1 /* a key that is no address */
+#define CLAIMED 1 /* key of a slot that is being filled or emptied; not an address */
 #define STUCK 255
 #define LEAST_SLOTS 4096
 
@@ -26,7 +27,7 @@ _Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
 _Alignas(4096) _Atomic uint32_t live_pieces[LIVE_PIECES];
 _Alignas(4096) static _Atomic uint32_t followed_near[LIVE_PIECES];
 static _Atomic uintptr_t *keys;
-/* Fields are looked at while another thread may fill the slot for another block: each is read and written whole. */
+/* Another thread may read a slot while it is filled for another block, so each field is read and written atomically. */
 static struct live_sample *samples;
 #define FIELD_READ(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define FIELD_WRITE(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
@@ -38,7 +39,7 @@ static void *map_zeros(size_t bytes) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Under a limit on address space (ulimit -v), at most a sixteenth of it. */
+/* Returns how many slots fit into a sixteenth of the limit on address space (ulimit -v), if there is one. */
 static size_t affordable(size_t wanted) {
   struct rlimit space, data;
   if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return wanted;
@@ -60,7 +61,7 @@ bool live_init(size_t wanted) {
   return false;
 }
 
-/* Addresses are regular, and one multiplication leaves them so: murmur3's finalizer (Appleby). */
+/* Addresses are regular, and a single multiplication keeps them so. This is the finalizer of MurmurHash3 (Appleby). */
 static uint64_t mixed(uint64_t hash) {
   hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
   hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
@@ -89,7 +90,7 @@ static void filter_remove(uintptr_t address) {
 
 static _Atomic uint32_t *followed_at(uintptr_t address) { return &followed_near[address / PIECE_BYTES % LIVE_PIECES]; }
 
-/* With the first followed block and without the last one, the piece is looked at anew. */
+/* The first followed block of a piece, and the removal of its last one, change its kind: it becomes unknown. */
 static void piece_add(uintptr_t address) {
   if (atomic_fetch_add(followed_at(address), 1) == 0) atomic_store(live_piece_at(address), 0);
 }
@@ -98,13 +99,13 @@ static void piece_remove(uintptr_t address) {
   if (atomic_fetch_sub(followed_at(address), 1) == 1) atomic_store(live_piece_at(address), 0);
 }
 
-/* Meanwhile a block of the piece may have been followed (by live_thin in a thread of another interpreter): either its
- * count is seen here, or it makes the piece unknown behind us. */
+/* A thread of another interpreter may follow a block of the piece at the same time (in live_thin). Either the second
+ * load sees its count, or piece_add makes the piece unknown after the store here. */
 uint32_t live_note_piece(const void *block, bool pool) {
   uintptr_t address = (uintptr_t)block;
   bool watched = atomic_load(followed_at(address)) != 0;
   uint32_t piece = !pool ? PIECE_OUTSIDE : watched ? PIECE_WATCHED : PIECE_QUIET;
-  atomic_store(live_piece_at(address), live_piece_name(address) | piece);
+  atomic_store(live_piece_at(address), live_piece_tag(address) | piece);
   if (piece != PIECE_QUIET || atomic_load(followed_at(address)) == 0) return piece;
   atomic_store(live_piece_at(address), 0);
   return PIECE_WATCHED;
@@ -134,7 +135,7 @@ static void copy_sample(struct live_sample *to, const struct live_sample *from) 
   FIELD_WRITE(to->python, FIELD_READ(from->python));
 }
 
-/* Into the emptier of the two buckets: then hardly ever are both full while half of the table is free. */
+/* Fills the emptier bucket first. So both buckets of a block are hardly ever full while half of the table is free. */
 bool live_add(uintptr_t address, const struct live_sample *sample) {
   if (!keys) return false;
   int first = taken_slots(address, 0) <= taken_slots(address, BUCKET) ? 0 : BUCKET;
@@ -206,11 +207,12 @@ void live_thin(bool (*keep)(struct live_sample *sample)) {
     bool kept = keep(&sample);
     if (kept && FIELD_READ(samples[at].id) == sample.id) FIELD_WRITE(samples[at].interval, sample.interval);
     if (kept || !empty_slot(at, address, &gone)) continue;
-    if (gone.id != sample.id) live_add(address, &gone); /* meanwhile freed, given out and sampled again */
+    /* The block may have been freed, allocated and sampled again in the meantime. */
+    if (gone.id != sample.id) live_add(address, &gone);
   }
 }
 
-/* What the parent follows is the parent's. Zero pages are cheaper than a copy of what is there. */
+/* Fresh zero pages are cheaper than clearing copies of the parent's pages. */
 void live_postfork_child(void) {
   if (!keys) return;
   madvise((void *)keys, slots * sizeof *keys, MADV_DONTNEED);

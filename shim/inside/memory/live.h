@@ -1,5 +1,5 @@
-/* What every free asks: is this block followed, and is it of a pool? Written by live.c, but for which pieces are pools'
- * (pyalloc.c). */
+/* The followed blocks: sampled allocations that are still alive. Each free asks here whether its block is followed, and
+ * whether it lies in a pool of pymalloc. live.c implements all of it; pyalloc.c knows which pieces are pools. */
 #ifndef SCALENE_TRACE_MEMORY_LIVE_H
 #define SCALENE_TRACE_MEMORY_LIVE_H
 
@@ -7,63 +7,73 @@
 
 #pragma GCC visibility push(hidden)
 
-/* ---- live.c: the allocations that are followed ---- */
+/* ---- the followed blocks ---- */
 
 struct live_sample {
   uint64_t id;
-  uint64_t usable;
-  int64_t interval; /* 0 = not sampled, followed because of a maximum */
-  uint64_t type;    /* hash of its type's name; 0 = not known */
-  bool python;      /* may hold an object; others may hold what was left of one */
+  uint64_t usable;  /* bytes of the block */
+  int64_t interval; /* mean interval of the sample in bytes; 0 = not sampled, followed because of a maximum */
+  uint64_t type;    /* hash of the name of the object's type; 0 = unknown */
+  bool python;      /* the block may hold a Python object; others may only hold remains of one */
 };
 #define LIVE_FILTER_CELLS ((size_t)1 << 18)
 #define LIVE_FILTER_CELL(address) (((uintptr_t)(address) >> 6) & (LIVE_FILTER_CELLS - 1))
 extern _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
-/* May this address be followed? False positives are possible. Context: signal. */
+/* True if a block at this address may be followed. False positives are possible. Context: signal. */
 static inline bool live_maybe(const void *block) {
   return unlikely(atomic_load_explicit(&live_filter[LIVE_FILTER_CELL(block)], memory_order_relaxed) != 0);
 }
-/* Room for `slots` samples, a power of two, or for as many as can be had; false = none. Context: normal. */
+/* Allocates the table with `slots` slots (a power of two), or with fewer if memory is scarce; false = no memory is
+ * available. Context: normal. */
 bool live_init(size_t slots);
-/* False when there is no room near the block's place. Context: malloc. */
+/* Starts to follow a block that the calling thread has just allocated; false = both of its buckets are full.
+ * Context: malloc. */
 bool live_add(uintptr_t address, const struct live_sample *sample);
-/* Takes the block out. Context: malloc. */
+/* Stops following a block and returns its sample; false = it is not followed. The calling thread is about to free or
+ * resize the block. Context: malloc. */
 bool live_take(uintptr_t address, struct live_sample *out);
-/* Is that sample of the block followed? It may go at any moment. Context: malloc. */
+/* True if that sample of the block is followed; stores the bytes of the block. Another thread may free the block at any
+ * moment. Context: malloc. */
 bool live_find(uintptr_t address, uint64_t id, uint64_t *usable);
+/* Stores the type of a followed sample; false = it is no longer followed. Context: malloc. */
 bool live_set_type(uintptr_t address, uint64_t id, uint64_t type);
+/* True if more than half of the slots are taken. Context: malloc. */
 bool live_is_crowded(void);
-/* Takes out those that are not to be kept. By one thread at a time. Context: malloc. */
+/* Calls `keep` for each followed sample, which may change its interval, and removes those that `keep` rejects. Only one
+ * thread may run it at a time. Context: malloc. */
 void live_thin(bool (*keep)(struct live_sample *sample));
+/* Empties the table: the followed blocks are the parent's. Context: malloc. */
 void live_postfork_child(void);
 
-/* ---- what is known of pieces of the address space, as large as pymalloc's pools ----
+/* ---- pieces of the address space, as large as the pools of pymalloc ----
  *
- * A cache: the word of a piece tells its kind and which piece it is of, those that are equal modulo LIVE_PIECES. The
- * one who asks about a block has it, so that its piece stays what it is meanwhile; what changes a piece makes it
- * unknown. */
+ * A cache of the kind of each piece, indexed modulo LIVE_PIECES. A word of it holds a kind and a tag, which
+ * distinguishes the pieces that share an index. The caller owns the block that it asks about, so the piece cannot
+ * become something else during the query. Code that changes a piece makes it unknown. */
 
 #define PIECE_BYTES 16384u
 #define LIVE_PIECES 65536u
-/* Quiet: a pool in which nothing is followed. Watched: a pool in which something may be. Outside: no pool's. Any other
+/* Quiet: a pool without followed blocks. Watched: a pool that may have followed blocks. Outside: not a pool. Any other
  * value: unknown. */
 enum { PIECE_QUIET = 1u << 30, PIECE_WATCHED = 2u << 30, PIECE_OUTSIDE = 3u << 30 };
 extern _Atomic uint32_t live_pieces[LIVE_PIECES];
 static inline _Atomic uint32_t *live_piece_at(uintptr_t address) {
   return &live_pieces[address / PIECE_BYTES % LIVE_PIECES];
 }
-static inline uint32_t live_piece_name(uintptr_t address) {
+/* Returns the tag of the piece around the address. */
+static inline uint32_t live_piece_tag(uintptr_t address) {
   return (uint32_t)(address / ((uintptr_t)PIECE_BYTES * LIVE_PIECES));
 }
-/* What the piece is that the block lies in. Context: signal. */
+/* Returns the kind of the piece that contains the block. Context: signal. */
 static inline uint32_t live_piece(const void *block) {
   uint32_t word = atomic_load_explicit(live_piece_at((uintptr_t)block), memory_order_relaxed);
-  return word ^ live_piece_name((uintptr_t)block);
+  return word ^ live_piece_tag((uintptr_t)block);
 }
+/* True if live_piece returned a kind; false = unknown. */
 static inline bool live_piece_known(uint32_t piece) { return piece && !(piece << 2); }
-/* Notes what the piece around the block is, a pool or not, and returns that. Context: malloc. */
+/* Stores whether the piece around the block is a pool, and returns its kind. Context: malloc. */
 uint32_t live_note_piece(const void *block, bool pool);
-/* They may be something else from now on. Context: malloc. */
+/* Makes the pieces of [start, end) unknown, because an arena begins or ends there. Context: malloc. */
 void live_forget_pieces(uintptr_t start, uintptr_t end);
 
 #pragma GCC visibility pop

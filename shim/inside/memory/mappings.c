@@ -1,13 +1,13 @@
-/* Anonymous mappings that libraries make: memory that no malloc hands out.
+/* Anonymous mappings that libraries make: memory that does not come from malloc.
  *
- * Not counted here: what the allocator below maps for itself (told by the caller's address; libc's does not pass here
- * at all), what Python's allocators map (they are counted by pyalloc.c), and files. Mapped without access or without
- * reserve, it is a reservation and no memory, until mprotect makes it accessible.
+ * Not counted are mappings of the allocator itself (recognized by the caller's address; libc's allocator does not call
+ * the exported mmap at all), mappings of Python's allocators (pyalloc.c counts them), and files. A mapping without
+ * access or without reserve is a reservation, not memory, until mprotect makes it accessible.
  *
- * A sorted table of disjoint ranges under a lock that is held without signals, so that no handler meets its own thread
- * inside and none leaves by longjmp; whoever finds it taken for too long counts a loss. Ranges leave the table before
- * they are unmapped and enter it after they are mapped, so a range that another thread gets is never confused with the
- * one before. */
+ * The ranges are in a sorted table of disjoint ranges under a lock. The holder blocks all signals, so no handler finds
+ * the lock held by its own thread and none leaves by longjmp while holding it. A thread that finds the lock taken for
+ * too long counts a loss instead. Ranges leave the table before they are unmapped and enter it after they are mapped,
+ * so a range that another thread gets is never confused with the previous one. */
 #include "inside/memory/mappings.h"
 
 #include <sched.h>
@@ -34,13 +34,13 @@
 #define PAGE 4096
 #define ADDRESSES ((uintptr_t)1 << 47)
 
-/* id: of the sample, 0 = none. Invariant: start < end <= the next range's start. */
+/* A mapped range. Invariant: start < end <= start of the next range. */
 struct range {
   uintptr_t start, end;
-  uint64_t id;
+  uint64_t id; /* of its sample; 0 = none */
   int64_t interval;
-  uint64_t block_bytes; /* of the mapping as it was sampled */
-  bool memory;          /* else a reservation */
+  uint64_t block_bytes; /* bytes of the mapping when it was sampled */
+  bool memory;          /* false = a reservation */
 };
 
 static struct range ranges[MAX_RANGES];
@@ -55,7 +55,7 @@ void mappings_sizes(int64_t *mapped_bytes, int64_t *reserved_bytes) {
 
 /* ---- the lock ---- */
 
-static uint64_t held_mask; /* of the holder: what its mask was */
+static uint64_t saved_mask; /* signal mask of the holder before it took the lock */
 
 static void set_mask(uint64_t mask) { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask); }
 
@@ -66,7 +66,7 @@ static bool lock(void) {
   for (int i = 0; i < MOST_YIELDS; i++) {
     int32_t free = 0;
     if (atomic_compare_exchange_strong(&holder, &free, own)) {
-      held_mask = before;
+      saved_mask = before;
       return true;
     }
     sched_yield();
@@ -77,18 +77,18 @@ static bool lock(void) {
 }
 
 static void unlock(void) {
-  uint64_t before = held_mask;
+  uint64_t before = saved_mask;
   atomic_store(&holder, 0);
   set_mask(before);
 }
 
-/* Whoever counts a mapping comes here again from inside. */
+/* True inside memory_mapped, whose slow path may call mappings_untouched_pages. */
 static bool locked_by_caller(void) { return atomic_load(&holder) == (int32_t)syscall(SYS_gettid); }
 
 /* ---- the table ---- */
 
-/* Index of the first range that ends behind `start`. */
-static size_t first_behind(uintptr_t start) {
+/* Returns the index of the first range that ends after `start`. */
+static size_t first_after(uintptr_t start) {
   size_t low = 0, high = range_count;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -117,9 +117,9 @@ static void erase_at(size_t at) {
   for (size_t i = at; i < range_count; i++) ranges[i] = ranges[i + 1];
 }
 
-static size_t resized_bytes; /* of memory that mremap has taken out and will put back in another size */
+static size_t resized_bytes; /* bytes of memory that mremap has taken out and will put back with another size */
 
-/* What is taken out, a range or a part of one, is counted as gone. */
+/* Counts a range, or a part of one, that was taken out of the table as freed. */
 static void account(const struct range *part, uint32_t flags) {
   int64_t bytes = (int64_t)(part->end - part->start);
   atomic_fetch_sub(part->memory ? &mapped : &reserved, bytes);
@@ -136,17 +136,18 @@ static void account(const struct range *part, uint32_t flags) {
   }
 }
 
-/* Takes [start, end) out of the table. The number of parts; the last one into `last`. */
+/* Takes [start, end) out of the table. Returns the number of parts; stores the last one in `last`. */
 static int cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *last) {
   int parts = 0;
-  for (size_t at = first_behind(start); at < range_count && ranges[at].start < end;) {
+  for (size_t at = first_after(start); at < range_count && ranges[at].start < end;) {
     struct range part = ranges[at], rest = ranges[at];
     if (part.start < start) part.start = start;
     if (part.end > end) part.end = end;
     if (ranges[at].start < start) {
       rest.start = end;
       ranges[at++].end = start;
-      if (rest.end > end && !insert_at(at, &rest)) account(&rest, flags); /* a hole: two ranges are left */
+      /* Two ranges remain around the middle. */
+      if (rest.end > end && !insert_at(at, &rest)) account(&rest, flags);
     } else if (ranges[at].end > end) {
       ranges[at].start = end;
     } else {
@@ -159,7 +160,7 @@ static int cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *las
   return parts;
 }
 
-/* Neighbours that nobody follows become one. */
+/* Joins neighbouring ranges that have no sample. */
 static void join_neighbours(size_t at) {
   for (size_t i = at > 0 ? at - 1 : 0; i < at + 1 && i + 1 < range_count;) {
     struct range *left = &ranges[i], *right = &ranges[i + 1];
@@ -172,11 +173,11 @@ static void join_neighbours(size_t at) {
   }
 }
 
-/* before: bytes of memory that it had as another mapping. */
+/* Adds a range. before: bytes of memory that it had as another mapping. */
 static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint16_t source, size_t before) {
   struct range range = {.start = start, .end = end, .block_bytes = end - start, .memory = memory};
   struct block block = {start, size, end - start, source, false, true};
-  size_t at = first_behind(start);
+  size_t at = first_after(start);
   if (!insert_at(at, &range)) {
     if (before) memory_count_freed(&this_memory, NATIVE, before);
     return;
@@ -186,13 +187,13 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint
   join_neighbours(at);
 }
 
-/* ---- what of it is resident ---- */
+/* ---- resident pages ---- */
 
 #define PIECE_PAGES 1024
-#define EXAMINED_PAGES 65536 /* pages in all: of more, every n-th piece */
+#define EXAMINED_PAGES 65536 /* pages in total; of a larger number, only every n-th piece is examined */
 
 static unsigned untouched_in(uintptr_t start, size_t pages) {
-  static unsigned char resident[PIECE_PAGES]; /* under the lock */
+  static unsigned char resident[PIECE_PAGES]; /* guarded by the lock */
   unsigned count = 0;
   if (syscall(SYS_mincore, start, pages * PAGE, resident)) return 0;
   for (size_t i = 0; i < pages; i++) count += !(resident[i] & 1);
@@ -220,7 +221,7 @@ uint32_t mappings_untouched_pages(void) {
   return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
-/* ---- what the calls mean ---- */
+/* ---- effects of the calls ---- */
 
 static uintptr_t round_up(size_t bytes) { return (bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1); }
 
@@ -232,7 +233,7 @@ static bool is_range(uintptr_t start, size_t bytes) {
   return bytes > 0 && start % PAGE == 0 && start < ADDRESSES && bytes <= ADDRESSES - start;
 }
 
-/* The number of parts that were let go; the last one into `last`. */
+/* Takes a range out before it is unmapped. Returns the number of parts; stores the last one in `last`. */
 static int note_unmapped(uintptr_t start, size_t bytes, struct range *last) {
   if (!memory_counts() || !range_count || !is_range(start, bytes)) return 0;
   int saved_errno = errno, parts = 0;
@@ -249,16 +250,17 @@ static void note_mapped(uintptr_t start, size_t bytes, bool memory) {
   int saved_errno = errno;
   fork_check();
   if (recording() && lock()) {
-    cut(start, start + round_up(bytes), 0, NULL); /* replaced, or unmapped by a way that does not pass here */
+    /* Ranges that the mapping replaces, or that a raw system call has unmapped. */
+    cut(start, start + round_up(bytes), 0, NULL);
     enter(start, start + round_up(bytes), bytes, memory, ALLOC_MMAP, 0);
     unlock();
   }
   errno = saved_errno;
 }
 
-/* The next part of [start, end) that is not what it is to be. */
-static bool find_other(uintptr_t start, uintptr_t end, bool memory, struct range *part) {
-  for (size_t at = first_behind(start); at < range_count && ranges[at].start < end; at++) {
+/* Finds the next part of [start, end) that has not the wanted kind. */
+static bool find_other_kind(uintptr_t start, uintptr_t end, bool memory, struct range *part) {
+  for (size_t at = first_after(start); at < range_count && ranges[at].start < end; at++) {
     if (ranges[at].memory == memory) continue;
     part->start = ranges[at].start > start ? ranges[at].start : start;
     part->end = ranges[at].end < end ? ranges[at].end : end;
@@ -273,7 +275,7 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
   int saved_errno = errno;
   fork_check();
   if (recording() && lock()) {
-    while (find_other(start, start + round_up(bytes), accessible, &part)) {
+    while (find_other_kind(start, start + round_up(bytes), accessible, &part)) {
       cut(part.start, part.end, 0, NULL);
       enter(part.start, part.end, part.end - part.start, accessible, ALLOC_MPROTECT, 0);
     }
@@ -304,7 +306,7 @@ EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int 
   return map(address, bytes, protection, flags, fd, offset, __builtin_return_address(0));
 }
 
-/* The kernel refused, for want of mappings: what was let go is there still. */
+/* The kernel refused to unmap, because the number of mappings is limited: the ranges are still mapped. */
 static void put_back(int parts, const struct range *last) {
   int saved_errno = errno;
   if (parts == 1) {
@@ -338,13 +340,14 @@ static void *remap(void *address, size_t before, size_t bytes, int flags, void *
 static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, bool memory) {
   resized_bytes = 0;
   cut(from, from + round_up(before), FREE_RESIZED, NULL);
-  cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces */
+  cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces them */
   enter(to, to + round_up(bytes), bytes, memory, ALLOC_MREMAP, resized_bytes);
 }
 
-/* Under the lock, so that nobody who is given the old addresses notes them before we have let go of them. */
+/* Runs under the lock. Otherwise another thread could be given the old addresses and add them to the table before they
+ * were taken out. */
 static void *remap_counted(void *address, size_t before, size_t bytes, int flags, void *wanted) {
-  size_t at = first_behind((uintptr_t)address);
+  size_t at = first_after((uintptr_t)address);
   bool known = at < range_count && ranges[at].start <= (uintptr_t)address, memory = known && ranges[at].memory;
   void *start = remap(address, before, bytes, flags, wanted);
   int saved_errno = errno;
@@ -371,8 +374,8 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
   return start;
 }
 
-/* The child has the same mappings; their samples are the parent's. Where another thread of the parent was at work on
- * the table, it is in no state to go on with. */
+/* The child has the same mappings, but their samples are the parent's. If another thread of the parent was changing the
+ * table, it is inconsistent, so it is emptied. */
 void mappings_postfork_child(void) {
   if (atomic_exchange(&holder, 0)) {
     range_count = 0;

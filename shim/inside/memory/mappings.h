@@ -1,4 +1,4 @@
-/* Anonymous mappings that libraries make. */
+/* Anonymous mappings that libraries make with mmap. */
 #ifndef SCALENE_TRACE_MEMORY_MAPPINGS_H
 #define SCALENE_TRACE_MEMORY_MAPPINGS_H
 
@@ -6,10 +6,12 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Context: malloc. */
+/* Stores the bytes of the mappings that count as memory, and of those that are only reservations. Context: malloc. */
 void mappings_sizes(int64_t *mapped, int64_t *reserved);
-/* Pages of 4 KiB that are mapped and not resident, looked up for at most EXAMINED_PAGES of them. Context: malloc. */
+/* Returns how many pages of 4 KiB are mapped and not resident. Above EXAMINED_PAGES pages it is an estimate from a part
+ * of them. Returns 0 if the table cannot be locked. Context: malloc. */
 uint32_t mappings_untouched_pages(void);
+/* Keeps the ranges and forgets their samples, which are the parent's. Context: malloc. */
 void mappings_postfork_child(void);
 
 #pragma GCC visibility pop

@@ -1,11 +1,11 @@
-/* Memory counters, the threshold sampler (Scalene, OSDI 2023, §3.2) and the countdown that serves it and the allocation
- * sampler (sampler.c) alike.
+/* Memory counters, the threshold sampler (Scalene, OSDI 2023, §3.2), and the countdown that serves both it and the
+ * allocation sampler (sampler.c).
  *
- * Threads count for themselves and flush to the process when they have moved a fraction of the threshold; the threshold
- * is compared process-wide, so that a producer and a consumer do not make samples out of nothing. A block of at least
- * the threshold is a sample of its own, so its line gets exactly its size. Other growth is charged to one of the
- * sampled blocks that it consists of, drawn by size, rather than to whoever asks for the byte that is one too many:
- * that may be a line whose blocks are freed at once (docs/design/memory.md). */
+ * Each thread counts for itself and flushes to the process after a fraction of the threshold. The threshold is compared
+ * for the whole process, so that a producer thread and a consumer thread, whose counts cancel out, cause no samples. A
+ * block of at least the threshold is a sample of its own, so its line gets exactly its size. Other growth is charged to
+ * one of the sampled blocks that it consists of, drawn by size, rather than to the allocation that happens to cross the
+ * threshold: that one may belong to a line whose blocks are freed at once (docs/design/memory.md). */
 #include "inside/memory/memory.h"
 
 #include "formats/spool/spool.h"
@@ -24,19 +24,20 @@
 
 _Alignas(64) THREAD_LOCAL struct memory_state this_memory = NEW_MEMORY_STATE;
 
-/* What is not yet in a sample. Invariant: all samples' net + since.net + unseen.net == footprint - that at the
- * start. */
+/* Bytes that no sample holds yet. Invariant: sum of the net bytes of all samples + unsampled.net + moved_in_pause.net
+ * == footprint - footprint at the start. */
 struct account {
   _Atomic int64_t net;       /* allocated - freed */
   _Atomic int64_t allocated; /* gross */
-  _Atomic int64_t python;    /* the part of it that went through Python's allocators */
+  _Atomic int64_t python;    /* the part of `allocated` that Python's allocators requested */
 };
-static struct account since;
-static struct account unseen; /* what moved while the recording was paused: it belongs to no line */
+static struct account unsampled;
+/* Bytes allocated and freed while the recording was paused. No line is charged with them. */
+static struct account moved_in_pause;
 static _Atomic int64_t footprint;
 static _Atomic int64_t python_footprint;
 static _Atomic int64_t python_outside_pools;
-static _Atomic int64_t highest; /* of the footprints in samples */
+static _Atomic int64_t highest; /* highest footprint in a sample */
 
 #define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
@@ -57,16 +58,16 @@ void memory_footprint(int64_t *total, int64_t *python) {
   *python = atomic_load(&python_footprint);
 }
 
-/* ---- what the heap consists of ---- */
+/* ---- the composition of the heap ---- */
 
 #define HEAP_FIRST_NS 100000000
 #define HEAP_LAST_NS 1000000000
 
-static struct record_heap peak; /* the highest footprint since the last one written; head = 0: none */
+static struct record_heap peak; /* composition at the highest footprint since the last peak record; head = 0: none */
 static _Atomic int peak_busy;
 static _Atomic int64_t peak_bytes;
 static _Atomic int64_t heap_due_ns;
-static _Atomic uint32_t untouched_pages; /* as last looked at */
+static _Atomic uint32_t untouched_pages; /* at the last heap record */
 
 static void describe_heap(struct record_heap *out) {
   out->t_ns = clock_now_ns();
@@ -94,7 +95,7 @@ static void write_peak(void) {
   }
 }
 
-/* Notes a new maximum, and writes what there is when it is time. */
+/* Stores the composition at a new maximum, and writes the current one if it is time. */
 static void note_heap(void) {
   int64_t now = atomic_load_explicit(&footprint, memory_order_relaxed);
   if (now > atomic_load_explicit(&peak_bytes, memory_order_relaxed) && !atomic_exchange(&peak_busy, 1)) {
@@ -122,19 +123,19 @@ void memory_write_heap(void) {
 
 /* ---- footprint samples ---- */
 
-/* What one passage through the slow path writes, when and where: a block is allocated no later than the footprint that
- * it makes, and the stack is walked once. */
-struct passage {
-  const struct block *block; /* that was allocated just now; null = a free, or nothing in particular */
+/* State of one run of the slow path, shared by the records that it writes: a block is allocated no later than the
+ * footprint that it causes, and the stack is walked only once. */
+struct pass {
+  const struct block *block; /* the block that was just allocated; null = a free, or no block */
   int64_t t_ns;
   uint64_t stack;
   bool walked, maximum;
 };
 
-static uint64_t stack_of(struct passage *passage) {
-  if (!passage->walked) passage->stack = frames_current();
-  passage->walked = true;
-  return passage->stack;
+static uint64_t stack_of(struct pass *pass) {
+  if (!pass->walked) pass->stack = frames_current();
+  pass->walked = true;
+  return pass->stack;
 }
 
 static int64_t threshold(void) {
@@ -142,35 +143,37 @@ static int64_t threshold(void) {
   return bytes > 0 ? bytes : 1;
 }
 
-/* What all threads together have not told is at most T/8; a thread alone tells more often, for the peak. */
+/* Limits the bytes that all threads together have not flushed to T/8. A single thread flushes more often than that, for
+ * a precise peak. */
 static int64_t flush_limit(void) {
   int64_t threads = threads_live(), limit = threshold() / (8 * (threads < 8 ? 8 : threads));
   return limit < MIN_FLUSH ? MIN_FLUSH : limit;
 }
 
-/* The allocation with which the footprint reaches a new maximum is followed to its end (Scalene, OSDI 2023, §3.4). */
-static void note_maximum(struct passage *passage, int64_t now) {
+/* The allocation that raises the footprint to a new maximum is followed until it is freed (Scalene, OSDI 2023,
+ * §3.4). */
+static void note_maximum(struct pass *pass, int64_t now) {
   int64_t before = atomic_load(&highest);
-  if (now <= before || !passage->block || !sampler_interval()) return;
-  if (atomic_compare_exchange_strong(&highest, &before, now)) passage->maximum = true;
+  if (now <= before || !pass->block || !sampler_interval()) return;
+  if (atomic_compare_exchange_strong(&highest, &before, now)) pass->maximum = true;
 }
 
-static uint64_t *seeded(struct memory_state *m) {
+static uint64_t *seeded_random(struct memory_state *m) {
   if (!m->random) m->random = random_seed(this_thread.tid);
   return &m->random;
 }
 
-/* Who is charged. */
+/* The thread and the stack that a sample is charged to. */
 struct origin {
   uint32_t thread;
   uint64_t stack;
 };
 
-static void emit(struct passage *passage, struct origin origin, int64_t net, int64_t allocated, int64_t python) {
+static void emit(struct pass *pass, struct origin origin, int64_t net, int64_t allocated, int64_t python) {
   struct record_memory *record = spool_claim(1);
   if (!record) return;
   record->thread = origin.thread;
-  record->t_ns = passage->t_ns;
+  record->t_ns = pass->t_ns;
   record->stack = origin.stack;
   record->net_bytes = net;
   record->footprint_bytes = atomic_load(&footprint);
@@ -178,31 +181,32 @@ static void emit(struct passage *passage, struct origin origin, int64_t net, int
   record->allocated_bytes = (uint64_t)(allocated > 0 ? allocated : 0);
   record->python_allocated_bytes = (uint64_t)(python > 0 ? python : 0);
   spool_publish(record, RECORD_MEMORY, 1);
-  note_maximum(passage, record->footprint_bytes);
+  note_maximum(pass, record->footprint_bytes);
 }
 
-/* Everything since the last sample becomes one, if it still reaches the threshold (another thread may have been
- * faster: then what it left is put back). */
-static void emit_accumulated(struct passage *passage) {
-  int64_t net = atomic_exchange(&since.net, 0);
+/* Writes all unsampled bytes as one sample if they still reach the threshold. Another thread may have been faster; then
+ * the bytes are put back. */
+static void emit_accumulated(struct pass *pass) {
+  int64_t net = atomic_exchange(&unsampled.net, 0);
   if (net < threshold() && net > -threshold()) {
-    atomic_fetch_add(&since.net, net);
+    atomic_fetch_add(&unsampled.net, net);
     return;
   }
-  int64_t allocated = atomic_exchange(&since.allocated, 0);
+  int64_t allocated = atomic_exchange(&unsampled.allocated, 0);
   struct origin origin = {this_thread.id, 0};
-  if (net < 0 || !sampler_draw_survivor(seeded(&this_memory), &origin.thread, &origin.stack)) {
-    origin.stack = stack_of(passage);
+  if (net < 0 || !sampler_draw_survivor(seeded_random(&this_memory), &origin.thread, &origin.stack)) {
+    origin.stack = stack_of(pass);
   }
-  emit(passage, origin, net, allocated, atomic_exchange(&since.python, 0));
+  emit(pass, origin, net, allocated, atomic_exchange(&unsampled.python, 0));
 }
 
-/* Behind a pause: one sample without a stack. */
-static void emit_unseen(const struct passage *passage) {
-  struct passage nobody = {.t_ns = passage->t_ns};
-  if (!atomic_load_explicit(&unseen.allocated, memory_order_relaxed) && !atomic_load(&unseen.net)) return;
-  int64_t net = atomic_exchange(&unseen.net, 0), allocated = atomic_exchange(&unseen.allocated, 0);
-  emit(&nobody, (struct origin){this_thread.id, 0}, net, allocated, atomic_exchange(&unseen.python, 0));
+/* After a pause, writes what was allocated and freed in it as one sample without a stack. */
+static void emit_moved_in_pause(const struct pass *pass) {
+  struct pass no_block = {.t_ns = pass->t_ns};
+  if (!atomic_load_explicit(&moved_in_pause.allocated, memory_order_relaxed) && !atomic_load(&moved_in_pause.net))
+    return;
+  int64_t net = atomic_exchange(&moved_in_pause.net, 0), allocated = atomic_exchange(&moved_in_pause.allocated, 0);
+  emit(&no_block, (struct origin){this_thread.id, 0}, net, allocated, atomic_exchange(&moved_in_pause.python, 0));
 }
 
 static int64_t allocated_in(const struct memory_stream *s) { return s->room - s->left; }
@@ -214,11 +218,11 @@ static void empty_stream(struct memory_stream *s) {
   s->free_left = s->free_room;
 }
 
-/* Tells the sampler what was allocated since the last time. */
+/* Reports to the sampler what was allocated since the last report. */
 static void note_volume(struct memory_state *m) {
   int64_t counted = allocated_in(&m->stream[NATIVE]) + allocated_in(&m->stream[PYTHON]);
-  sampler_note_volume(counted - m->noted);
-  m->noted = counted;
+  sampler_note_volume(counted - m->reported_volume);
+  m->reported_volume = counted;
 }
 
 /* Moves the thread's counters to the process. Returns its net bytes. */
@@ -232,76 +236,77 @@ static int64_t drain(struct memory_state *m, struct account *account) {
   atomic_fetch_add_explicit(&account->allocated, allocated, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->python, by_python, memory_order_relaxed);
   note_volume(m);
-  m->noted = 0;
+  m->reported_volume = 0;
   m->python_outside_pools = 0;
   empty_stream(&m->stream[NATIVE]);
   empty_stream(&m->stream[PYTHON]);
   return net;
 }
 
-static void emit_block(struct passage *passage, int64_t moved, bool by_python) {
+static void emit_block(struct pass *pass, int64_t moved, bool by_python) {
   int64_t gross = moved > 0 ? moved : 0, python = by_python ? gross : 0;
-  atomic_fetch_sub_explicit(&since.allocated, gross, memory_order_relaxed);
-  atomic_fetch_sub_explicit(&since.python, python, memory_order_relaxed);
-  emit(passage, (struct origin){this_thread.id, stack_of(passage)}, moved, gross, python);
+  atomic_fetch_sub_explicit(&unsampled.allocated, gross, memory_order_relaxed);
+  atomic_fetch_sub_explicit(&unsampled.python, python, memory_order_relaxed);
+  emit(pass, (struct origin){this_thread.id, stack_of(pass)}, moved, gross, python);
   sampler_begin_growth();
 }
 
-/* moved: bytes that came or went just now. */
-static void sample_if_moved(struct passage *passage, int64_t moved) {
+/* moved: bytes that were just allocated (> 0) or freed (< 0). */
+static void sample_if_moved(struct pass *pass, int64_t moved) {
   struct memory_state *m = &this_memory;
   int64_t limit = threshold();
   bool by_python = moved > 0 ? allocated_in(&m->stream[PYTHON]) >= moved : freed_in(&m->stream[PYTHON]) >= -moved;
   if (spool->paused) {
-    atomic_fetch_add(&unseen.net, drain(m, &unseen));
+    atomic_fetch_add(&moved_in_pause.net, drain(m, &moved_in_pause));
     return;
   }
-  emit_unseen(passage);
-  int64_t net = drain(m, &since);
+  emit_moved_in_pause(pass);
+  int64_t net = drain(m, &unsampled);
   bool large = moved >= limit || moved <= -limit;
-  int64_t sum = atomic_fetch_add(&since.net, large ? net - moved : net) + (large ? net - moved : net);
-  if (large) emit_block(passage, moved, by_python);
-  if (sum >= limit || sum <= -limit) emit_accumulated(passage);
+  int64_t sum = atomic_fetch_add(&unsampled.net, large ? net - moved : net) + (large ? net - moved : net);
+  if (large) emit_block(pass, moved, by_python);
+  if (sum >= limit || sum <= -limit) emit_accumulated(pass);
 }
 
 /* ---- the countdown ---- */
 
 /* Draws the gap to the stream's next sample. */
-static void draw(struct memory_state *m, struct memory_stream *s, int64_t interval) {
+static void draw_gap(struct memory_state *m, struct memory_stream *s, int64_t interval) {
   s->interval = interval;
-  s->sample_at = interval ? allocated_in(s) + sampler_gap(seeded(m), interval) : NEVER;
+  s->sample_at = interval ? allocated_in(s) + sampler_gap(seeded_random(m), interval) : NEVER;
 }
 
-/* The interval under which the block is a sample; 0 = it is none. A new gap begins behind it. */
-static int64_t due(struct memory_state *m, const struct block *block) {
+/* Returns the interval of the sample that is due with this block, 0 if none is due. A new gap begins after the
+ * block. */
+static int64_t due_interval(struct memory_state *m, const struct block *block) {
   struct memory_stream *s = &m->stream[block->python ? PYTHON : NATIVE];
   int64_t interval = s->interval;
   if (!interval || allocated_in(s) < s->sample_at) return 0;
-  draw(m, s, sampler_interval());
+  draw_gap(m, s, sampler_interval());
   return spool->paused ? 0 : interval;
 }
 
-/* A thread's first gaps begin before its first block. What sample_at tells until then is by how much: resized, a block
- * counts with all its bytes. */
+/* Draws the first gaps of a thread, which begin before its first block. Until then, -sample_at is the number of bytes
+ * that resized blocks count beyond their growth, because a resized block counts with all its bytes. */
 static void begin_streams(struct memory_state *m) {
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
     int64_t passed = allocated_in(s) - s->sample_at;
     if (s->interval != NOT_DRAWN) continue;
-    draw(m, s, sampler_interval());
+    draw_gap(m, s, sampler_interval());
     if (s->sample_at != NEVER) s->sample_at -= passed;
   }
 }
 
-/* Gaps under an interval that is no longer in force are drawn again. */
+/* Draws gaps again if their interval is no longer in force. */
 static void follow_interval(struct memory_state *m) {
   int64_t interval = sampler_interval();
   for (int i = 0; i < STREAMS; i++) {
-    if (m->stream[i].interval != interval) draw(m, &m->stream[i], interval);
+    if (m->stream[i].interval != interval) draw_gap(m, &m->stream[i], interval);
   }
 }
 
-/* What was counted stays counted. */
+/* Changes the budgets of a stream and keeps its counts. */
 static void set_room(struct memory_stream *s, int64_t room, int64_t free_room) {
   s->left += room - s->room;
   s->free_left += free_room - s->free_room;
@@ -311,8 +316,9 @@ static void set_room(struct memory_stream *s, int64_t room, int64_t free_room) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Where the interval adapts, a thread looks at it more often than it flushes: else in a slow program one that a burst
- * made coarse would outlive it by seconds, and its few samples stand for megabytes. */
+/* Sets the budgets until the nearest of flush limit, next sample and next interval check. An adapting interval is
+ * checked more often than the thread flushes. Otherwise, in a slow program, a coarse interval that a burst has caused
+ * would stay in force for seconds, and each of the few samples would stand for megabytes. */
 static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   for (int i = 0; i < STREAMS; i++) {
@@ -324,12 +330,13 @@ static void set_stops(struct memory_state *m) {
 
 static void stop_counting(struct memory_state *m) {
   for (int i = 0; i < STREAMS; i++) {
-    m->stream[i].interval = 0; /* else what is resized would bring the next stop near */
+    m->stream[i].interval = 0; /* otherwise a resized block would bring the next stop closer */
     set_room(&m->stream[i], NEVER, NEVER);
   }
 }
 
-/* A stop for a sample alone moves no counters, so footprint samples fall where they would without. */
+/* Returns true if the counters must be flushed. A stop for a sample alone does not flush, so footprint samples fall
+ * where they would fall without the allocation sampler. */
 static bool flush_is_due(const struct memory_state *m) {
   for (int i = 0; i < STREAMS; i++) {
     const struct memory_stream *s = &m->stream[i];
@@ -338,35 +345,35 @@ static bool flush_is_due(const struct memory_state *m) {
   return false;
 }
 
-static uint64_t pass(struct memory_state *m, const struct block *block, int64_t moved) {
-  struct passage passage = {.block = block, .t_ns = clock_now_ns()};
-  m->now_ns = passage.t_ns;
+static uint64_t run_slow_path(struct memory_state *m, const struct block *block, int64_t moved) {
+  struct pass pass = {.block = block, .t_ns = clock_now_ns()};
+  m->now_ns = pass.t_ns;
   uint64_t id = 0;
   thread_ensure();
   note_volume(m);
   begin_streams(m);
-  int64_t interval = block ? due(m, block) : 0;
+  int64_t interval = block ? due_interval(m, block) : 0;
   follow_interval(m);
   bool flush = flush_is_due(m);
-  if (flush) sample_if_moved(&passage, moved);
-  if (interval || passage.maximum)
-    id = sampler_write(block, interval, passage.maximum, stack_of(&passage), passage.t_ns);
-  if (flush && !spool->paused) note_heap(); /* last: what makes the peak was allocated before it */
+  if (flush) sample_if_moved(&pass, moved);
+  if (interval || pass.maximum) id = sampler_write(block, interval, pass.maximum, stack_of(&pass), pass.t_ns);
+  if (flush && !spool->paused) note_heap(); /* last: the block that causes a peak was allocated before it */
   set_stops(m);
   return id;
 }
 
-/* The sampler computes with floating point numbers, whose flags and traps are the program's. */
+/* The sampler uses floating point, whose flags and exception masks belong to the program. */
 static uint32_t take_float_state(void) {
   uint32_t saved = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(0x1f80); /* every exception masked, none raised */
+  __builtin_ia32_ldmxcsr(0x1f80); /* all exceptions masked, no flag raised */
   return saved;
 }
 static void give_float_state(uint32_t saved) { __builtin_ia32_ldmxcsr(saved); }
 
-/* Inside itself it does nothing: what a signal handler allocates there is counted with the next block. A handler may
- * also leave by longjmp: then the stack stands above where the passage stood that never ended. */
-static SLOW_PATH uint64_t pass_once(const struct block *block, int64_t moved) {
+/* Does nothing while the slow path already runs in this thread: what a signal handler allocates then is counted with
+ * the next block. A handler may also leave the slow path by longjmp; then the stack pointer is above the stored frame,
+ * and the slow path runs again. */
+static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t moved) {
   struct memory_state *m = &this_memory;
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   uint64_t id = 0;
@@ -376,7 +383,7 @@ static SLOW_PATH uint64_t pass_once(const struct block *block, int64_t moved) {
   m->busy = here;
   uint32_t float_state = take_float_state();
   if (recording()) {
-    id = pass(m, block, moved);
+    id = run_slow_path(m, block, moved);
   } else {
     stop_counting(m);
   }
@@ -389,18 +396,18 @@ static SLOW_PATH uint64_t pass_once(const struct block *block, int64_t moved) {
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false};
-  pass_once(&block, (int64_t)moved);
+  enter_slow_path(&block, (int64_t)moved);
 }
 
-SLOW_PATH void memory_stop_at_freed(size_t bytes) { pass_once(NULL, -(int64_t)bytes); }
+SLOW_PATH void memory_stop_at_freed(size_t bytes) { enter_slow_path(NULL, -(int64_t)bytes); }
 
 uint64_t memory_mapped(const struct block *block, size_t before) {
   struct memory_state *m = &this_memory;
   int64_t grown = memory_resize_stream(&m->stream[NATIVE], before, block->usable);
-  return m->stream[NATIVE].left < 0 ? pass_once(block, grown) : 0;
+  return m->stream[NATIVE].left < 0 ? enter_slow_path(block, grown) : 0;
 }
 
-/* ---- the life of threads and processes ---- */
+/* ---- fork, end of a thread ---- */
 
 static void empty_account(struct account *account) {
   atomic_store(&account->net, 0);
@@ -408,11 +415,10 @@ static void empty_account(struct account *account) {
   atomic_store(&account->python, 0);
 }
 
-/* What the parent has not put into a sample is its own; the child has inherited the memory. */
 void memory_postfork_child(void) {
-  drain(&this_memory, &since);
-  empty_account(&since);
-  empty_account(&unseen);
+  drain(&this_memory, &unsampled);
+  empty_account(&unsampled);
+  empty_account(&moved_in_pause);
   atomic_store(&peak_busy, 0);
   peak.head = 0;
   this_memory.busy = 0;
@@ -421,11 +427,10 @@ void memory_postfork_child(void) {
   mappings_postfork_child();
 }
 
-/* What the thread counted stays counted, also what its remaining destructors do. */
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
   if (!memory_counts() || !recording()) return;
-  struct account *account = spool->paused ? &unseen : &since;
+  struct account *account = spool->paused ? &moved_in_pause : &unsampled;
   atomic_fetch_add(&account->net, drain(m, account));
   set_stops(m);
 }

@@ -1,4 +1,5 @@
-/* Counters, the threshold sampler, the countdown. */
+/* Counters of allocated and freed bytes for each thread, and the countdown that finds out when something is due: a
+ * flush to the process, a sample, or a check of the interval. */
 #ifndef SCALENE_TRACE_MEMORY_MEMORY_H
 #define SCALENE_TRACE_MEMORY_MEMORY_H
 
@@ -6,73 +7,81 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Who asked: malloc's callers, or Python's allocators. */
+/* The streams of a thread: allocations by direct callers of malloc, and by Python's allocators. */
 enum { NATIVE, PYTHON, STREAMS };
 
-/* What the calling thread allocated and freed since its last flush, counted down, so that one instruction counts and
- * compares. Invariants: left == room - bytes allocated, free_left == free_room - bytes freed; every counted byte is in
- * exactly one counter of one thread, or in the process's. */
+/* What the calling thread has allocated and freed since its last flush, in bytes. It is counted down, so that one
+ * instruction counts and compares. Invariants: left == room - bytes allocated, free_left == free_room - bytes freed;
+ * every counted byte is in exactly one counter of one thread, or in the process's. */
 struct memory_stream {
-  int64_t left;      /* < 0: the slow path looks what is due; 0 at first: the first block registers the thread */
-  int64_t free_left; /* the same of frees */
-  int64_t room;      /* up to the byte before the flush limit, or sample_at, or the next look, what comes first */
-  int64_t free_room; /* up to the byte before the flush limit */
-  int64_t sample_at; /* in allocated bytes: where the next sample is due */
-  int64_t interval;  /* under which it was drawn; 0 = none is due */
+  int64_t left;      /* < 0: the slow path finds out what is due. 0 at first: the first block registers the thread */
+  int64_t free_left; /* the same for frees */
+  int64_t room;      /* bytes that fit before the nearest of flush limit, next sample and next interval check */
+  int64_t free_room; /* bytes that fit before the flush limit */
+  int64_t sample_at; /* count of allocated bytes at which the next sample is due */
+  int64_t interval;  /* mean interval of the gap to it; 0 = none is due */
 };
-#define NOT_DRAWN (-1) /* an interval: of a thread that has allocated nothing yet */
+#define NOT_DRAWN (-1) /* value of `interval` in a thread that has not allocated yet */
 struct memory_state {
   uint32_t python_depth; /* > 0 inside one of Python's allocators */
   struct memory_stream stream[STREAMS];
-  int64_t python_outside_pools; /* allocated - freed, through Python's allocators but not from a pool */
-  uintptr_t busy;               /* inside the slow path: where its stack frame is */
-  int64_t now_ns;               /* when the slow path was entered: a clock costs a system call on some hosts */
-  int64_t noted;                /* of what the streams have counted, so much was told to the sampler */
+  int64_t python_outside_pools; /* bytes allocated - freed by Python's allocators, but not from a pool */
+  uintptr_t busy;               /* address of the slow path's stack frame while it runs; 0 = it does not run */
+  int64_t now_ns;               /* time at which the slow path began: on some hosts a clock costs a system call */
+  int64_t reported_volume;      /* bytes counted in the streams and already reported to the sampler */
   uint64_t random;
-  uintptr_t untyped; /* the last sampled block of Python's, whose type is not known yet */
+  uintptr_t untyped; /* the last sampled block of Python's allocators, whose type is not known yet; 0 = none */
   uint64_t untyped_id;
 };
 #define NEW_MEMORY_STATE                                                                                               \
   { .stream = {{.interval = NOT_DRAWN}, {.interval = NOT_DRAWN}} }
 extern THREAD_LOCAL struct memory_state this_memory;
 
-/* A block that was allocated just now. */
+/* A block that was just allocated, or a mapping. */
 struct block {
   uintptr_t address;
-  size_t size;     /* as requested */
-  size_t usable;   /* as given */
+  size_t size;     /* requested bytes */
+  size_t usable;   /* bytes that the allocator gave */
   uint16_t source; /* ALLOC_* */
   bool python;
-  bool mapping; /* followed by mappings.c */
+  bool mapping; /* mappings.c follows it */
 };
 
-/* Starts counting if memory is to be recorded; called once the spool is open. Context: normal. */
+/* Starts the counting if memory is recorded. Called once, after the spool is open. Context: normal. */
 void memory_init(void);
-/* The slow paths: flush, and sample what is due. moved: by how much the footprint grew with the block.
- * Context: malloc. */
+/* The slow path after an allocation: flushes, and writes the samples that are due. `which`: the stream. `moved`: bytes
+ * by which the block has increased the footprint. Context: malloc. */
 void memory_stop_at_allocated(int which, const void *block, size_t size, size_t usable, int source, size_t moved);
+/* The slow path for a free of that many bytes. Context: malloc. */
 void memory_stop_at_freed(size_t bytes);
-/* Counts a mapping that had `before` bytes until now (0: it is new); the id of its sample, 0 = it is none.
+/* Counts a mapping that had `before` bytes until now (0 = it is new); returns the id of its sample, 0 = not sampled.
  * Context: malloc. */
 uint64_t memory_mapped(const struct block *block, size_t before);
-/* Writes what the heap consists of now. Context: malloc. */
+/* Writes the composition of the heap now. Context: malloc. */
 void memory_write_heap(void);
+/* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.
+ * Context: malloc. */
 void memory_thread_end(void);
+/* Keeps the footprint, as the child inherits the memory, and discards what is not in a sample yet: it is the parent's.
+ * Context: malloc. */
 void memory_postfork_child(void);
-/* Context: signal. */
+/* Stores the bytes of the footprint, and the part of them that Python's allocators have allocated. Bytes that threads
+ * have not flushed yet are missing. Context: signal. */
 void memory_footprint(int64_t *total, int64_t *python);
 
+/* Counts a block that was just allocated. */
 static inline void memory_count_allocated(struct memory_state *m, int which, const void *block, size_t size,
                                           size_t usable, int source) {
   struct memory_stream *s = &m->stream[which];
   if (unlikely((s->left -= (int64_t)usable) < 0)) memory_stop_at_allocated(which, block, size, usable, source, usable);
 }
+/* Counts a block that is about to be freed. */
 static inline void memory_count_freed(struct memory_state *m, int which, size_t usable) {
   struct memory_stream *s = &m->stream[which];
   if (unlikely((s->free_left -= (int64_t)usable) < 0)) memory_stop_at_freed(usable);
 }
-/* A block that was resized: the footprint moves by the difference; the sampler takes it for a new block. Returns by how
- * much it grew. */
+/* Counts a resized block in a stream, and returns the bytes by which it has grown. The footprint changes by the
+ * difference, but the sampler regards the block as new and counts all of its bytes towards the next sample. */
 static inline int64_t memory_resize_stream(struct memory_stream *s, size_t before, size_t usable) {
   int64_t grown = (int64_t)usable - (int64_t)before;
   if (grown < 0) {
@@ -89,6 +98,7 @@ static inline int64_t memory_resize_stream(struct memory_stream *s, size_t befor
   s->left -= grown;
   return grown;
 }
+/* The same, and enters the slow path if something is due. */
 static inline void memory_count_resized(struct memory_state *m, int which, const void *block, size_t size,
                                         size_t before, size_t usable, int source) {
   struct memory_stream *s = &m->stream[which];

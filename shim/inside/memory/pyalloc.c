@@ -1,11 +1,11 @@
 /* Python's allocators: MEM and OBJ (PyMem_SetAllocator) and the arenas (PyObject_SetArenaAllocator). RAW is the
- * system's allocator under another name, which extensions use for bulk data (numpy from 2.5 on takes its arrays there):
- * it is left alone, and what it hands out is native.
+ * system's allocator under another name. Extensions use it for bulk data (numpy from 2.5 on allocates its arrays
+ * there), so it is not wrapped, and its blocks count as native.
  *
- * Ours hand every call on and return its pointer unchanged. Blocks that Python takes from malloc are counted by our
- * malloc, which sees the thread inside a Python allocator; only what pymalloc serves from its own pools is counted
- * here, so no byte is counted twice. A block is pymalloc's when it lies in an arena, by exact ranges, and its size is
- * in the header of its pool. */
+ * The wrappers forward every call and return its pointer unchanged. Blocks that Python takes from malloc are counted by
+ * our malloc, which sees python_depth > 0. Only blocks that pymalloc serves from its own pools are counted here, so no
+ * byte is counted twice. A block belongs to pymalloc if it lies in an arena, whose exact range is known; its size is in
+ * the header of its pool. */
 #include "inside/memory/pyalloc.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ static struct py_arena_allocator arena_below;
 static _Atomic uint64_t arenas_seen;
 static bool installed;
 
-/* ---- where arenas lie: a radix tree over the 1 MiB cells of the address space ---- */
+/* ---- the ranges of the arenas: a radix tree over the 1 MiB cells of the address space ---- */
 
 #define ARENA_BYTES (1u << 20)
 #define POOL_BYTES PIECE_BYTES
@@ -48,7 +48,8 @@ static bool installed;
 #define LEAF_CELLS 16384
 #define ROOT_LEAVES 8192
 
-/* cell -> 1 + offset of the arena that begins in it; arenas are as large as cells and disjoint, so one at most. */
+/* cell -> 1 + offset of the arena that begins in it. Arenas are as large as cells and disjoint, so at most one begins
+ * there. */
 static _Atomic(_Atomic uint32_t *) root[ROOT_LEAVES];
 
 static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
@@ -87,8 +88,8 @@ static SLOW_PATH uint32_t classify_piece(const void *block) {
   return live_note_piece(block, lies_in_arena((uintptr_t)block));
 }
 
-/* What the piece is in which the block lies, that the caller has. Pools are aligned, so no piece has a pool's blocks
- * and others. */
+/* Returns the kind of the piece that contains the block, which the caller owns. Pools are aligned, so no piece contains
+ * both blocks of a pool and others. */
 static inline uint32_t piece_of(const void *block) {
   uint32_t piece = live_piece(block);
   return likely(live_piece_known(piece)) ? piece : classify_piece(block);
@@ -99,15 +100,16 @@ static inline size_t pool_size_class(const void *block) {
   return ((size_t)*(const uint32_t *)(pool + POOL_SIZE_CLASS) + 1) * 16;
 }
 
-/* Bytes of the pymalloc block, 0 when it is not one. */
+/* Returns the bytes of a block of pymalloc; 0 = it is another block. */
 static inline size_t pool_block_bytes(const void *block) {
   return block && piece_of(block) != PIECE_OUTSIDE ? pool_size_class(block) : 0;
 }
 
 /* ---- the allocators ---- */
 
-/* Any allocator below: what it took from malloc is counted there, what came from a pool is counted here. */
-static void *counted(struct memory_state *m, void *block, size_t size) {
+/* Works with any allocator below: what that takes from malloc is counted there, and blocks of pools are counted
+ * here. */
+static void *count_if_pooled(struct memory_state *m, void *block, size_t size) {
   size_t usable = pool_block_bytes(block);
   if (usable) memory_count_allocated(m, PYTHON, block, size, usable, ALLOC_PYMALLOC);
   return block;
@@ -119,7 +121,7 @@ static void *python_malloc(void *context, size_t size) {
   m->python_depth++;
   void *block = below->malloc(below->context, size);
   m->python_depth--;
-  return counted(m, block, size);
+  return count_if_pooled(m, block, size);
 }
 
 static void *python_calloc(void *context, size_t count, size_t size) {
@@ -128,7 +130,7 @@ static void *python_calloc(void *context, size_t count, size_t size) {
   m->python_depth++;
   void *block = below->calloc(below->context, count, size);
   m->python_depth--;
-  return counted(m, block, count * size);
+  return count_if_pooled(m, block, count * size);
 }
 
 static void count_resized(struct memory_state *m, const void *block, size_t size, size_t before, size_t after) {
@@ -139,7 +141,7 @@ static void count_resized(struct memory_state *m, const void *block, size_t size
   }
 }
 
-/* Blocks outside the pools are malloc's, and followed by ours. */
+/* malloc counts and follows the blocks outside the pools. */
 static void *python_realloc(void *context, void *block, size_t size) {
   struct py_allocator *below = context;
   struct memory_state *m = &this_memory;
@@ -159,7 +161,7 @@ static void *python_realloc(void *context, void *block, size_t size) {
   return result;
 }
 
-/* What is below calls free, which counts. */
+/* The allocator below calls free, which counts. */
 static void free_outside_pools(struct py_allocator *below, void *block) {
   struct memory_state *m = &this_memory;
   m->python_depth++;
@@ -180,7 +182,7 @@ static inline void free_counted(struct py_allocator *below, void *block) {
   below->free(below->context, block);
 }
 
-/* A block that may be followed, one that is in no pool, or one of which nothing is known yet. */
+/* Handles a block that may be followed, lies in no pool, or lies in a piece of unknown kind. */
 static APART void free_checked(struct py_allocator *below, void *block) {
   if (!block || piece_of(block) == PIECE_OUTSIDE) {
     free_outside_pools(below, block);
@@ -202,16 +204,18 @@ static APART void free_otherwise(struct py_allocator *below, void *block, uint32
 
 static void python_free(void *context, void *block) { free_otherwise(context, block, live_piece(block)); }
 
-/* ---- pymalloc below, nothing between: small blocks come from pools, in classes of 16 bytes, so they are counted
- * before the call, which is the last thing done. (Where even an arena cannot be had, pymalloc asks malloc and the block
- * counts twice.) ---- */
+/* ---- pymalloc directly below ----
+ *
+ * Small blocks come from pools, in size classes of 16 bytes. So they are counted before the call, which is the
+ * last statement. (If no memory is available for an arena, pymalloc calls malloc instead, and the block is
+ * counted twice.) */
 
 #define SMALL_BYTES 512
 #define CLASS_BYTES(size) (((size) + 15) & ~(size_t)15)
 
-static struct py_allocator pymalloc; /* its context is null */
+static struct py_allocator pymalloc; /* pymalloc's own functions; their context is null */
 
-/* The countdown has reached its end with this block: it may be a sample. */
+/* The countdown ends with this block, so it may be a sample. */
 static SLOW_PATH void *malloc_and_stop(size_t size) {
   size_t usable = CLASS_BYTES(size);
   void *block = pymalloc.malloc(NULL, size);
@@ -223,7 +227,7 @@ static SLOW_PATH void *malloc_and_stop(size_t size) {
   return block;
 }
 
-/* pymalloc asks malloc, which counts. */
+/* pymalloc calls malloc, which counts. */
 static APART void *malloc_outside_pools(size_t size) {
   struct memory_state *m = &this_memory;
   m->python_depth++;
@@ -232,7 +236,7 @@ static APART void *malloc_outside_pools(size_t size) {
   return block;
 }
 
-/* Both are given what is below as the context, and call pymalloc's own functions directly. */
+/* Both get the allocator below as context, but call pymalloc's own functions directly. */
 static HOT void *pymalloc_malloc(void *context, size_t size) {
   (void)context;
   if (unlikely(size - 1 >= SMALL_BYTES)) return malloc_outside_pools(size);
@@ -253,22 +257,23 @@ static HOT void pymalloc_free(void *context, void *block) {
 
 /* ---- installing, and installing again ---- */
 
-/* PYTHONMALLOC and dev mode put other allocators in the place of ours during the start, before the first small
- * allocation. The arena allocator stays and notices: at the first arena, ours go around the new ones. Later nothing is
- * wrapped again: what a program or tracemalloc installs then goes around ours. */
+/* PYTHONMALLOC and dev mode replace our allocators during the start, before the first small allocation. They do not
+ * replace the arena allocator, so the first arena reveals the change, and the wrappers are put around the new
+ * allocators. Later nothing is wrapped again: an allocator that the program or tracemalloc installs then is put around
+ * ours. */
 static struct py_allocator below[2][DOMAINS];
 
-static void wrap(int domain, struct py_allocator *save) {
+static void wrap_domain(int domain, struct py_allocator *save) {
   get_allocator(domain, save);
   struct py_allocator ours = {save, python_malloc, python_calloc, python_realloc, python_free};
   set_allocator(domain, &ours);
 }
 
 static void wrap_all(int turn) {
-  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap(domain, &below[turn][domain]);
+  for (int domain = DOMAIN_MEM; domain < DOMAINS; domain++) wrap_domain(domain, &below[turn][domain]);
 }
 
-/* It has no context; Python's debugging allocators have one. */
+/* pymalloc has no context; Python's debug allocators have one. */
 static bool is_pymalloc(const struct py_allocator *allocator) {
   return !allocator->context && allocator->malloc == pymalloc.malloc && allocator->free == pymalloc.free;
 }
@@ -295,7 +300,8 @@ static _Atomic int64_t arena_bytes;
 
 int64_t pyalloc_arena_bytes(void) { return atomic_load(&arena_bytes); }
 
-/* 3.11 and later take the chunks of their frame stack from the arena allocator: memory, but no pools. */
+/* Python 3.11 and later take the chunks of their frame stack from the arena allocator. They are memory, but hold no
+ * pools. */
 static void count_chunk(void *chunk, size_t size) {
   struct memory_state *m = &this_memory;
   m->python_outside_pools += (int64_t)size;

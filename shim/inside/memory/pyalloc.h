@@ -1,4 +1,4 @@
-/* Python's allocators. */
+/* Python's allocators: counts the blocks that pymalloc serves from its own pools. */
 #ifndef SCALENE_TRACE_MEMORY_PYALLOC_H
 #define SCALENE_TRACE_MEMORY_PYALLOC_H
 
@@ -6,11 +6,11 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Puts ours around Python's. Before Py_Initialize. Context: normal. */
+/* Wraps Python's allocators. Called once, at load, before Py_Initialize. Context: normal. */
 void pyalloc_init(void);
-/* Counts what can only be told at the end. Context: normal. */
+/* Counts the loss python_malloc if Python has never asked for an arena. Called at exit. Context: normal. */
 void pyalloc_end(void);
-/* How much of the arenas is mapped now. Context: malloc. */
+/* Returns the bytes of the arenas that are mapped now. Context: malloc. */
 int64_t pyalloc_arena_bytes(void);
 
 #pragma GCC visibility pop

@@ -1,12 +1,12 @@
-/* The allocation sampler: every byte has the same chance, 1 in the interval, so a block of b bytes is sampled with the
- * chance 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
+/* The allocation sampler: every byte has the same chance to be sampled, 1 in the interval, so a block of b bytes is
+ * sampled with the probability 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
  *
- * Each thread draws exponential gaps, one for each of its two streams (native, Python), and memory.c's countdown, which
- * has to be compared anyway, stops where the next sample is due. With `auto` the interval follows the volume: it
- * becomes coarser as soon as there were more than BUDGET / 2 samples within half a second, and finer when in half a
- * second so little was allocated that half of that will not be reached. That biases nothing, because every sample
- * carries the interval that it was drawn under and a gap may be drawn again at any time: what is left of an exponential
- * gap is an exponential gap. */
+ * Each thread draws exponential gaps, one for each of its two streams (native, Python), and the countdown of memory.c,
+ * whose comparison is needed anyway, stops at the next sample. With `auto` the interval follows the volume. It becomes
+ * coarser as soon as more than BUDGET / 2 samples were taken within half a second. It becomes finer if the volume of
+ * half a second would yield at most half of the budget with the finer interval. That causes no bias: every sample
+ * carries the interval that it was drawn with, and a gap may be drawn again at any time, because the rest of an
+ * exponential gap is again exponential. */
 #include "inside/memory/sampler.h"
 
 #include "formats/spool/spool.h"
@@ -23,7 +23,7 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 
-#define BUDGET 200 /* samples in a second */
+#define BUDGET 200 /* samples per second */
 #define SECOND_NS 1000000000
 #define WINDOW_NS (SECOND_NS / 2)
 #define FINEST ((int64_t)4 << 10)
@@ -32,18 +32,18 @@
 #define SLOTS_FINE ((size_t)1 << 22) /* for intervals below FINEST */
 #define NEVER INT64_MAX
 
-static _Atomic int64_t interval; /* in force; 0 = off */
+static _Atomic int64_t interval; /* mean bytes between samples; 0 = off */
 static _Atomic bool adapts;
-static _Atomic uint64_t control_seen; /* the word that the interval was set by; 0 = as the recording began */
+static _Atomic uint64_t control_seen; /* the alloc_control that the interval was set by; 0 = none */
 static _Atomic int64_t window_began_ns;
-static _Atomic int64_t in_window;     /* samples */
-static _Atomic int64_t volume_so_far; /* bytes allocated since then */
+static _Atomic int64_t in_window;     /* samples in the current window */
+static _Atomic int64_t volume_so_far; /* bytes allocated in the current window */
 static _Atomic uint64_t last_id;
 static _Atomic int thinning;
 
-static bool table_there;
+static bool table_allocated;
 
-/* The interval as the recorder has set it: one word, or as the recording began. */
+/* Returns the interval that the recorder has set: by alloc_control, or at the start of the recording. */
 static int64_t wanted_interval(uint64_t control, bool *adapt) {
   uint64_t wanted = control ? control & (CONTROL_ALLOC_AUTO - 1) : spool->alloc_interval_bytes;
   *adapt = control ? (control & CONTROL_ALLOC_AUTO) != 0 : (spool->features & FEATURE_ALLOC_AUTO) != 0;
@@ -58,33 +58,34 @@ static void set_interval(int64_t wanted, bool adapt, int64_t now_ns) {
   atomic_store(&interval, wanted);
 }
 
-/* The table is there also when nothing is sampled yet: untouched, it takes no memory. */
+/* The table is allocated even if nothing is sampled yet. Its untouched pages use no memory. */
 void sampler_init(void) {
   uint64_t control = spool->alloc_control;
   bool adapt;
   int64_t wanted = wanted_interval(control, &adapt);
   atomic_store(&interval, 0);
   atomic_store(&control_seen, control);
-  table_there = live_init(wanted && !adapt && wanted < FINEST ? SLOTS_FINE : SLOTS);
-  if (table_there) {
+  table_allocated = live_init(wanted && !adapt && wanted < FINEST ? SLOTS_FINE : SLOTS);
+  if (table_allocated) {
     set_interval(wanted, adapt, clock_now_ns());
   } else if (wanted) {
     loss_add(LOSS_alloc_table_full);
   }
 }
 
-/* Takes over what the recorder has set meanwhile. Streams draw their gaps anew when they see another interval. */
+/* Adopts a change by the recorder. Streams draw their gaps anew when they see another interval. */
 static SLOW_PATH void follow_control(uint64_t control) {
   uint64_t seen = atomic_load(&control_seen);
   bool adapt;
-  if (!table_there || seen == control || !atomic_compare_exchange_strong(&control_seen, &seen, control)) return;
+  if (!table_allocated || seen == control || !atomic_compare_exchange_strong(&control_seen, &seen, control)) return;
   int64_t wanted = wanted_interval(control, &adapt);
   set_interval(wanted, adapt, this_memory.now_ns);
 }
 
 /* ---- gaps ---- */
 
-/* -ln(u) for u uniform in (0, 1], within 1e-13: of the mantissa by the series of artanh, of the exponent exactly. */
+/* Returns -ln(u) for u uniform in (0, 1], with an error below 1e-13: for the mantissa by the series of artanh, for the
+ * exponent exactly. */
 static double exponential(uint64_t random) {
   union {
     double value;
@@ -101,7 +102,7 @@ static double exponential(uint64_t random) {
   return -(2 * t * series + exponent * 0.6931471805599453);
 }
 
-/* Bytes up to and with the one that is sampled: geometric, so that chances are exact for whole bytes. */
+/* The distribution is geometric, so that probabilities are exact for whole bytes. */
 int64_t sampler_gap(uint64_t *random, int64_t mean) {
   if (mean <= 1) return 1;
   double gap = exponential(random_next(random)) * (double)mean;
@@ -114,18 +115,18 @@ bool sampler_adapts(void) { return atomic_load_explicit(&adapts, memory_order_re
 
 void sampler_note_volume(int64_t bytes) { atomic_fetch_add_explicit(&volume_so_far, bytes, memory_order_relaxed); }
 
-static double per_second(int64_t volume, int64_t elapsed_ns) {
+static double bytes_per_second(int64_t volume, int64_t elapsed_ns) {
   return (double)volume * SECOND_NS / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }
 
-/* Halved as long as so many bytes in a second stay below half the budget. */
+/* Halves the interval while the rate (in bytes per second) would yield at most half of the budget with the result. */
 static int64_t refined(int64_t now, double rate) {
   while (now > FINEST && rate / (double)(now / 2) <= BUDGET / 2) now /= 2;
   return now;
 }
 
-/* Doubled, twice where so many bytes in a second would still be too many. No more at once: what a burst holds at its
- * height is to be seen sharply too. */
+/* Doubles the interval, or quadruples it if the rate would still exceed the budget. It does no more at once, so that
+ * what a burst holds at its peak is sampled precisely too. */
 static int64_t coarsened(int64_t now, double rate) { return rate / (double)(now * 2) > BUDGET ? now * 4 : now * 2; }
 
 int64_t sampler_interval(void) {
@@ -136,9 +137,9 @@ int64_t sampler_interval(void) {
   int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = this_memory.now_ns;
   int64_t wanted = now;
   if (samples > BUDGET / 2 && now < COARSEST) {
-    wanted = coarsened(now, per_second(atomic_load(&volume_so_far), t_ns - began));
+    wanted = coarsened(now, bytes_per_second(atomic_load(&volume_so_far), t_ns - began));
   } else if (t_ns - began >= WINDOW_NS) {
-    wanted = refined(now, per_second(atomic_load(&volume_so_far), t_ns - began));
+    wanted = refined(now, bytes_per_second(atomic_load(&volume_so_far), t_ns - began));
   } else {
     return now;
   }
@@ -150,10 +151,10 @@ int64_t sampler_interval(void) {
 
 /* ---- a crowded table ---- */
 
-/* Under twice the interval the sample would have been taken with a smaller chance; of those that were taken, so many
- * are kept: (1 - exp(-b / 2i)) / (1 - exp(-b / i)) = 1 / (1 + exp(-b / 2i)). */
+/* With twice the interval i, a sample of b bytes would have been taken with a smaller probability. Of the samples that
+ * were taken, this fraction is kept: (1 - exp(-b / 2i)) / (1 - exp(-b / i)) = 1 / (1 + exp(-b / 2i)). */
 static bool keep_thinned(struct live_sample *sample) {
-  static uint64_t random; /* one thread thins at a time */
+  static uint64_t random; /* only one thread thins at a time */
   if (sample->interval <= 0) return true;
   uint64_t draw = random_next(&random);
   double odds = exponential(~draw) - exponential(draw); /* ln(u / (1 - u)), logistic */
@@ -177,7 +178,8 @@ static void thin_if_crowded(void) {
   atomic_store(&thinning, 0);
 }
 
-/* ---- what growth consists of: blocks below the threshold, as larger ones are footprint samples of their own ---- */
+/* ---- recent samples, which footprint growth is charged to: blocks below the threshold, as larger ones are footprint
+ * samples themselves ---- */
 
 #define RECENT 256
 
@@ -185,19 +187,20 @@ struct recent {
   uintptr_t address;
   uint64_t id;
   uint64_t stack;
-  uint64_t bytes; /* for which the sample stands */
+  uint64_t bytes; /* bytes that the sample stands for */
   uint32_t thread;
 };
-/* The same where all threads see it. id: 0 = being written. Two writers at once, RECENT samples apart, may mix up an
- * entry: then its id is hardly that of the block at its address, and it counts as gone. */
+/* The ring of recent samples, shared by all threads. id 0 = being written. Two writers whose samples are RECENT apart
+ * may mix up an entry. Its id is then hardly ever that of the block at its address, so the entry counts as freed. */
 static struct {
   _Atomic uintptr_t address;
   _Atomic uint64_t id, stack, bytes;
   _Atomic uint32_t thread;
 } recent[RECENT];
-static _Atomic uint64_t recent_end, recent_drawn; /* counts: of samples noted, and of those looked at before */
+/* Number of samples stored, and of those that a draw or sampler_begin_growth has consumed. */
+static _Atomic uint64_t recent_end, recent_drawn;
 
-static void note_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
+static void add_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
   uint64_t bytes = block->usable > (uint64_t)mean ? block->usable : (uint64_t)mean;
   uint64_t at = atomic_fetch_add(&recent_end, 1) % RECENT;
   atomic_store(&recent[at].id, 0);
@@ -208,7 +211,7 @@ static void note_recent(const struct block *block, uint64_t id, int64_t mean, ui
   atomic_store(&recent[at].id, id);
 }
 
-/* False when its block is gone, or another takes its place just now. */
+/* Returns false if the block was freed, or if the entry is being overwritten. */
 static bool read_alive(uint64_t number, struct recent *out) {
   uint64_t at = number % RECENT, usable;
   out->id = atomic_load(&recent[at].id);
@@ -219,7 +222,7 @@ static bool read_alive(uint64_t number, struct recent *out) {
   return out->id && atomic_load(&recent[at].id) == out->id && live_find(out->address, out->id, &usable);
 }
 
-/* The newest that is alive, of those before `end`; false = there is none. */
+/* Returns the newest live sample before `end`; false = there is none. */
 static bool newest_alive(uint64_t end, struct recent *out) {
   for (uint64_t i = end; i > 0 && end - i < RECENT; i--) {
     if (read_alive(i - 1, out)) return true;
@@ -246,13 +249,14 @@ bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) 
 
 /* ---- records ---- */
 
-/* An object's type stands in it only some time after the allocation: it is read at the thread's next sample. */
+/* The type of an object is stored in it only some time after the allocation, so it is read at the thread's next
+ * sample. */
 static void write_type(struct memory_state *m) {
   uint64_t usable = 0;
   uintptr_t block = m->untyped;
   m->untyped = 0;
   uint64_t type = block && live_find(block, m->untyped_id, &usable) ? objects_type(block, usable, false) : 0;
-  if (!type || !live_set_type(block, m->untyped_id, type)) return; /* it has gone meanwhile */
+  if (!type || !live_set_type(block, m->untyped_id, type)) return; /* the block was freed in the meantime */
   struct record_note *record = spool_claim(1);
   if (!record) return;
   *record = (struct record_note){
@@ -278,7 +282,8 @@ static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, ui
   return true;
 }
 
-/* Frees that came by another way than ours leave their sample behind; the address has been given out again. */
+/* A free that bypassed the shim leaves its sample in the table. The address has been allocated again, so end that
+ * sample. */
 static void end_stale(uintptr_t address) {
   struct live_sample stale;
   if (live_filter[LIVE_FILTER_CELL(address)] && live_take(address, &stale)) sampler_ended(&stale, stale.usable, 0, 0);
@@ -304,7 +309,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     m->untyped = block->address;
     m->untyped_id = id;
   }
-  if (mean && block->usable < spool->memory_threshold_bytes) note_recent(block, id, mean, stack);
+  if (mean && block->usable < spool->memory_threshold_bytes) add_recent(block, id, mean, stack);
   return id;
 }
 
@@ -351,7 +356,6 @@ void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
   if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
 }
 
-/* Samples of the parent are the parent's. */
 void sampler_postfork_child(void) {
   live_postfork_child();
   atomic_store(&recent_drawn, atomic_load(&recent_end));

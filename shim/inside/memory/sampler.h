@@ -1,4 +1,4 @@
-/* The allocation sampler. */
+/* The allocation sampler: draws the gaps between samples, adapts the interval, and writes samples and their ends. */
 #ifndef SCALENE_TRACE_MEMORY_SAMPLER_H
 #define SCALENE_TRACE_MEMORY_SAMPLER_H
 
@@ -8,32 +8,39 @@
 
 #pragma GCC visibility push(hidden)
 
+/* Allocates the table of followed blocks and sets the interval. Called once, by memory_init. Context: normal. */
 void sampler_init(void);
-/* The interval in force, adapted to the rate; 0 = off. Context: malloc. */
+/* Returns the mean interval in force, in bytes; 0 = off. Adapts it to the rate of allocation, and adopts a change by
+ * the recorder. Called in the slow path, after memory_state.now_ns is set. Context: malloc. */
 int64_t sampler_interval(void);
-/* Does it follow the rate? Context: malloc. */
+/* True if the interval adapts to the rate of allocation. Context: malloc. */
 bool sampler_adapts(void);
-/* So much was allocated. Context: malloc. */
+/* Adds to the volume from which the rate is computed. Context: malloc. */
 void sampler_note_volume(int64_t bytes);
-/* Bytes up to the next sample, exponential with that mean. Context: malloc. */
+/* Draws the bytes up to and including the next sampled one, from a distribution with that mean. Context: malloc. */
 int64_t sampler_gap(uint64_t *random, int64_t mean);
-/* Writes a sample and follows it; its id. Context: malloc. */
+/* Writes a sample of the block and follows it; returns its id. A mapping is not followed here, and its id is 0 if no
+ * record could be written. Context: malloc. */
 uint64_t sampler_write(const struct block *block, int64_t interval, bool maximum, uint64_t stack, int64_t t_ns);
-/* A block that may be followed is about to be freed. Context: malloc. */
+/* Writes the end of the block's sample, if it is followed. The block is about to be freed. Context: malloc. */
 void sampler_freed(uintptr_t address);
-/* The same for a block that is about to be resized: takes it out, and writes its end once it has moved.
- * Context: malloc. */
+/* Stops following a block that is about to be resized; false = it is not followed. Context: malloc. */
 bool sampler_take(uintptr_t address, struct live_sample *out);
+/* Writes the end of a sample that sampler_take returned. `lives_on`: the block was resized, not freed.
+ * Context: malloc. */
 void sampler_resized(const struct live_sample *sample, bool lives_on);
-/* It was not resized. Context: malloc. */
+/* Follows the block again after resizing it has failed. Context: malloc. */
 void sampler_put_back(uintptr_t address, const struct live_sample *sample);
-/* Writes the end of `bytes` of a sample. Context: malloc. */
+/* Writes the end of `bytes` bytes of a sample. Context: malloc. */
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
-/* A footprint sample was taken: growth begins anew. Context: malloc. */
+/* Makes sampler_draw_survivor consider only later samples, because a footprint sample accounts for the growth so far.
+ * Context: malloc. */
 void sampler_begin_growth(void);
-/* Draws one of the samples taken since then, or since the last call, that are still alive, by their weight in bytes, or
- * else takes the newest before them that is; false = there is none. Context: malloc. */
+/* Draws one of the samples that are still alive and were taken since sampler_begin_growth or the last draw, with
+ * weights in bytes. If none is alive, it takes the newest earlier sample that is; false = there is none.
+ * Context: malloc. */
 bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack);
+/* Forgets the samples of the parent. Context: malloc. */
 void sampler_postfork_child(void);
 
 #pragma GCC visibility pop

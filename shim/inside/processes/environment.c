@@ -1,6 +1,7 @@
-/* The environment that a child gets: what it needs to be recorded, whatever the program gives.
+/* The environment of a new image: adds what it needs to be recorded, whatever environment the program passes.
  *
- * May run in a vfork child (exec.c has what follows from that). */
+ * All of it except environment_init and environment_remove_ours may run in a vfork child (exec.c describes the
+ * consequences). */
 #undef _FORTIFY_SOURCE
 #include "inside/processes/environment.h"
 
@@ -32,7 +33,7 @@ static const char *value_of(const char *entry, const char *name_and_equals) {
   return strncmp(entry, name_and_equals, length) == 0 ? entry + length : NULL;
 }
 
-/* The loader splits at both. */
+/* The loader accepts both as separators in LD_PRELOAD. */
 static bool separates(char c) { return c == ':' || c == ' '; }
 
 static size_t item_length(const char *item) { return strcspn(item, ": "); }
@@ -70,37 +71,38 @@ static bool has_library(const struct environment *found) {
   return found->preload != NULL && lists_our_library(found->preload);
 }
 
-static bool follows(void) { return (spool->features & FEATURE_CHILDREN) != 0; }
+static bool follows_children(void) { return (spool->features & FEATURE_CHILDREN) != 0; }
 
 #ifndef SYS_faccessat2
 #define SYS_faccessat2 439
 #endif
 
-/* By the effective user where the kernel (5.8) can tell. */
-static bool may_open(const char *path, int mode) {
+/* Checks the access of the effective user where the kernel supports it (from 5.8), else of the real user. */
+static bool is_accessible(const char *path, int mode) {
   if (syscall(SYS_faccessat2, AT_FDCWD, path, mode, AT_EACCESS) == 0) return true;
   return errno == ENOSYS && syscall(SYS_faccessat, AT_FDCWD, path, mode) == 0;
 }
 
-/* After chroot, setns or setuid our files may be out of reach. Then a child cannot be recorded, and the loader would
- * say on its stderr that it does not find us. */
-static bool within_reach(void) {
+/* True if a child can open our files. After chroot, setns or setuid they may be inaccessible. Then the child cannot be
+ * recorded, and the loader would print on its stderr that it cannot preload our library. */
+static bool files_are_accessible(void) {
   int error = errno;
-  bool library = may_open(our_library, R_OK), file = library && may_open(spool_entry + sizeof SPOOL - 1, R_OK | W_OK);
+  bool library = is_accessible(our_library, R_OK),
+       file = library && is_accessible(spool_entry + sizeof SPOOL - 1, R_OK | W_OK);
   if (!library) loss_add(LOSS_environment_lost);
   if (library && !file) loss_add(LOSS_process_slots);
   errno = error;
   return file;
 }
 
-enum wanted environment_wanted(const struct environment *found) {
-  if (library_entry[0] == '\0' || (found->spool != NULL && !our_spool(found))) return AS_IT_IS;
-  bool whole = found->spool != NULL && has_library(found), none = found->spool == NULL && !has_library(found);
-  if (recording() && follows() && within_reach()) return whole ? AS_IT_IS : WITH_OURS;
-  return none ? AS_IT_IS : WITHOUT_OURS;
+enum environment_change environment_needed_change(const struct environment *found) {
+  if (library_entry[0] == '\0' || (found->spool != NULL && !our_spool(found))) return UNCHANGED;
+  bool complete = found->spool != NULL && has_library(found), none = found->spool == NULL && !has_library(found);
+  if (recording() && follows_children() && files_are_accessible()) return complete ? UNCHANGED : ADD_OURS;
+  return none ? UNCHANGED : REMOVE_OURS;
 }
 
-/* One pointer for each entry, for the two of ours and the null; then the string that is new. */
+/* One pointer for each entry, two for our variables, and the null; the new string follows them. */
 static size_t pointers_needed(const struct environment *found) { return found->count + 3; }
 
 size_t environment_bytes(const struct environment *found) {
@@ -108,7 +110,7 @@ size_t environment_bytes(const struct environment *found) {
   return pointers_needed(found) * sizeof(char *) + entry;
 }
 
-/* Our library first, then theirs. */
+/* Writes LD_PRELOAD with our library first, then the program's. */
 static void write_with(char *to, const struct environment *found) {
   to = stpcpy(to, library_entry);
   if (found->preload == NULL || found->preload[0] == '\0') return;
@@ -116,7 +118,7 @@ static void write_with(char *to, const struct environment *found) {
   strcpy(to, found->preload);
 }
 
-/* Their libraries without ours; false when none is left. */
+/* Writes LD_PRELOAD without our library; returns false if no other library remains. */
 static bool write_without(char *to, const char *preload) {
   char *start = to = stpcpy(to, PRELOAD);
   for (const char *at = preload; *at != '\0'; at += separates(*at)) {
@@ -149,11 +151,11 @@ static char *const *build_followed(const struct environment *found, void *memory
 
 static char *const *build_unfollowed(const struct environment *found, void *memory) {
   char **out = memory, *text = (char *)(out + pointers_needed(found));
-  bool change = has_library(found), others = change && write_without(text, found->preload);
+  bool remove = has_library(found), others = remove && write_without(text, found->preload);
   size_t used = 0;
   for (size_t i = 0; i < found->count; i++) {
     bool preload = value_of(found->entries[i], PRELOAD) != NULL;
-    bool drop = (change && preload) || value_of(found->entries[i], SPOOL) != NULL;
+    bool drop = (remove && preload) || value_of(found->entries[i], SPOOL) != NULL;
     if (!drop) out[used++] = found->entries[i];
   }
   if (others) out[used++] = text;
@@ -161,11 +163,11 @@ static char *const *build_unfollowed(const struct environment *found, void *memo
   return out;
 }
 
-char *const *environment_build(const struct environment *found, enum wanted wanted, void *memory) {
-  return wanted == WITH_OURS ? build_followed(found, memory) : build_unfollowed(found, memory);
+char *const *environment_build(const struct environment *found, enum environment_change change, void *memory) {
+  return change == ADD_OURS ? build_followed(found, memory) : build_unfollowed(found, memory);
 }
 
-void environment_cut_out(const struct environment *found) {
+void environment_remove_ours(const struct environment *found) {
   if (!has_library(found)) return;
   char *preload = (char *)found->preload, *to = preload;
   for (const char *at = preload; *at != '\0'; at += separates(*at)) {

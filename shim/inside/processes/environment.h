@@ -1,4 +1,4 @@
-/* The environment that a child gets. */
+/* The environment of a new image: adds the variables that it needs to be recorded, or removes them. */
 #ifndef SCALENE_TRACE_PROCESSES_ENVIRONMENT_H
 #define SCALENE_TRACE_PROCESSES_ENVIRONMENT_H
 
@@ -6,29 +6,32 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Remembers LD_PRELOAD and the recorder's variables as they are at load. Context: normal. */
+/* Stores the paths of the shim's library and of the spool, which children need. Called once, at load.
+ * Context: normal. */
 void environment_init(const char *library, const char *spool_path);
 
-/* What the given environment holds of ours. */
+/* An environment, and the values of our variables in it. */
 struct environment {
   char *const *entries;
   size_t count;
-  const char *preload; /* value of its last LD_PRELOAD, the one that counts; null = none */
-  const char *spool;   /* value of its last SCALENE_TRACE_SPOOL; null = none */
+  const char *preload; /* value of the last LD_PRELOAD, which is the one that counts; null = none */
+  const char *spool;   /* value of the last SCALENE_TRACE_SPOOL; null = none */
 };
 
-/* What a child's environment is to hold of ours. Another spool than ours: the child belongs to another recorder. */
-enum wanted { AS_IT_IS, WITH_OURS, WITHOUT_OURS };
+/* What to do with our variables: LD_PRELOAD with our library, and SCALENE_TRACE_SPOOL. */
+enum environment_change { UNCHANGED, ADD_OURS, REMOVE_OURS };
 
-/* Context: signal. */
+/* Returns the entries (null = empty) with the values of our variables. Context: signal. */
 struct environment environment_read(char *const *entries);
-enum wanted environment_wanted(const struct environment *found);
-/* How much memory environment_build needs. Context: signal. */
+/* Returns the change that makes the child recorded if children are followed, and unrecorded if not. An environment with
+ * the spool of another recorder stays unchanged. Context: signal. */
+enum environment_change environment_needed_change(const struct environment *found);
+/* Returns how many bytes of memory environment_build needs. Context: signal. */
 size_t environment_bytes(const struct environment *found);
-/* The environment with or without what is ours, in `memory`. Context: signal. */
-char *const *environment_build(const struct environment *found, enum wanted wanted, void *memory);
-/* Cuts us out of its LD_PRELOAD, in place. Context: normal. */
-void environment_cut_out(const struct environment *found);
+/* Builds the changed environment in `memory` and returns it; it refers to strings of `found`. Context: signal. */
+char *const *environment_build(const struct environment *found, enum environment_change change, void *memory);
+/* Removes our library from the LD_PRELOAD of the environment, in place. Context: normal. */
+void environment_remove_ours(const struct environment *found);
 
 #pragma GCC visibility pop
 

@@ -1,8 +1,9 @@
-/* New images: exec and spawn calls hand on what the child needs to be recorded, whatever environment the program gives.
+/* The interposed exec and spawn functions. They pass on what the new image needs to be recorded, whatever environment
+ * the program gives it.
  *
- * All of it may run in a vfork child, which shares its parent's memory: no static state changes, nothing is allocated
- * that exec would leave behind in the parent (but for environments too large for the stack), errno is kept, and what is
- * not our business fails exactly as it does without us. */
+ * All of it may run in a vfork child, which shares its parent's memory. So no static state changes, and nothing is
+ * allocated that exec would leave behind in the parent (except environments that are too large for the stack). errno is
+ * preserved, and calls that do not concern us fail exactly as they do without the shim. */
 #undef _FORTIFY_SOURCE
 #include <alloca.h>
 #include <fcntl.h>
@@ -36,7 +37,7 @@ struct exec_call {
   const char *path;
   char *const *arguments;
   char *const *environment;
-  pid_t *pid; /* SPAWN* */
+  pid_t *pid; /* SPAWN and SPAWN_PATH */
   const posix_spawn_file_actions_t *actions;
   const posix_spawnattr_t *attributes;
 };
@@ -56,8 +57,9 @@ static int run(const struct exec_call *call, char *const *environment) {
   }
 }
 
-/* Counts what cannot be recorded. False when the file is not there or may not run: then the call will only fail. */
-static bool judge_by_name(const struct exec_call *call) {
+/* Counts a loss if the file cannot be recorded. Returns false if it does not exist or may not run: the call will only
+ * fail. */
+static bool check_named_file(const struct exec_call *call) {
   char found[PATH_MAX];
   bool search = (call->kind == EXEC_PATH || call->kind == SPAWN_PATH) && strchr(call->path, '/') == NULL;
   if (search && !executable_find(found, call->path)) return false;
@@ -67,13 +69,13 @@ static bool judge_by_name(const struct exec_call *call) {
   return true;
 }
 
-static bool judge(const struct exec_call *call) {
+static bool check_file(const struct exec_call *call) {
   if (call->kind == EXEC_FD) {
     executable_check_open(call->fd, "", true);
     return true;
   }
   if (call->path == NULL) return false;
-  if (call->kind != EXEC_AT) return judge_by_name(call);
+  if (call->kind != EXEC_AT) return check_named_file(call);
   if (call->path[0] == '\0')
     executable_check_open(call->fd, "", true);
   else
@@ -81,9 +83,11 @@ static bool judge(const struct exec_call *call) {
   return true;
 }
 
-/* The new image gets the mask that the program believes in; of an exec, the old image is told. */
-static int run_announced(const struct exec_call *call, char *const *environment) {
-  if (!spawns(call)) process_before_exec(); /* no tick may come between the real mask and the new image */
+/* Runs the call between its preparations and their reversal. The new image gets the signal mask that the program has
+ * set, and for an exec, the records of the old image end. */
+static int run_prepared(const struct exec_call *call, char *const *environment) {
+  if (!spawns(call))
+    process_before_exec(); /* first, so that no tick arrives between the change of the real mask and the new image */
   signals_before_exec();
   int result = run(call, environment);
   int error = errno;
@@ -95,7 +99,7 @@ static int run_announced(const struct exec_call *call, char *const *environment)
 
 #define STACK_LIMIT_BYTES 16384
 
-/* By the kernel's number: our own mmap, where there is one, counts memory. */
+/* A plain system call, because the interposed mmap counts memory. */
 static void *map_block(size_t bytes) {
   void *block = (void *)syscall(SYS_mmap, NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0L);
   if (block != MAP_FAILED) return block;
@@ -103,39 +107,42 @@ static void *map_block(size_t bytes) {
   return NULL;
 }
 
-static int run_changed(const struct exec_call *call, const struct environment *found, enum wanted wanted) {
+static int run_with_changed_environment(const struct exec_call *call, const struct environment *found,
+                                        enum environment_change change) {
   size_t bytes = environment_bytes(found);
   bool large = bytes > STACK_LIMIT_BYTES;
   void *memory = large ? map_block(bytes) : alloca(bytes);
-  if (memory == NULL) return run_announced(call, call->environment);
-  int result = run_announced(call, environment_build(found, wanted, memory));
+  if (memory == NULL) return run_prepared(call, call->environment);
+  int result = run_prepared(call, environment_build(found, change, memory));
   int error = errno;
   if (large) syscall(SYS_munmap, memory, bytes);
   errno = error;
   return result;
 }
 
-static int make_image(const struct exec_call *call) {
+static int start_image(const struct exec_call *call) {
   next_ensure();
   fork_check();
   int error = errno;
-  bool runs = !recording() || judge(call);
+  bool runs = !recording() || check_file(call);
   errno = error;
-  if (!runs && !spawns(call)) return run(call, call->environment); /* a spawn may change its directory first */
+  /* A spawn may change its directory first, and find the file there. */
+  if (!runs && !spawns(call)) return run(call, call->environment);
   struct environment found = environment_read(call->environment);
-  enum wanted wanted = environment_wanted(&found);
-  return wanted == AS_IT_IS ? run_announced(call, call->environment) : run_changed(call, &found, wanted);
+  enum environment_change change = environment_needed_change(&found);
+  return change == UNCHANGED ? run_prepared(call, call->environment)
+                             : run_with_changed_environment(call, &found, change);
 }
 
 /* ---- exported ---- */
 
 static int exec_path(const char *path, char *const arguments[], char *const environment[]) {
-  return make_image(
+  return start_image(
       &(struct exec_call){.kind = EXEC, .path = path, .arguments = arguments, .environment = environment});
 }
 
 static int exec_name(const char *name, char *const arguments[], char *const environment[]) {
-  return make_image(
+  return start_image(
       &(struct exec_call){.kind = EXEC_PATH, .path = name, .arguments = arguments, .environment = environment});
 }
 
@@ -152,28 +159,29 @@ EXPORT int execvpe(const char *name, char *const arguments[], char *const enviro
 }
 
 EXPORT int fexecve(int fd, char *const arguments[], char *const environment[]) {
-  return make_image(&(struct exec_call){.kind = EXEC_FD, .fd = fd, .arguments = arguments, .environment = environment});
+  return start_image(
+      &(struct exec_call){.kind = EXEC_FD, .fd = fd, .arguments = arguments, .environment = environment});
 }
 
 EXPORT int execveat(int directory, const char *path, char *const arguments[], char *const environment[], int flags) {
   next_ensure();
   if (next.execveat == NULL) return (int)syscall(SYS_execveat, directory, path, arguments, environment, flags);
-  return make_image(&(struct exec_call){.kind = EXEC_AT,
-                                        .fd = directory,
-                                        .flags = flags,
-                                        .path = path,
-                                        .arguments = arguments,
-                                        .environment = environment});
+  return start_image(&(struct exec_call){.kind = EXEC_AT,
+                                         .fd = directory,
+                                         .flags = flags,
+                                         .path = path,
+                                         .arguments = arguments,
+                                         .environment = environment});
 }
 
-/* How many arguments follow, the null included. */
+/* Returns the number of arguments, including the terminating null. */
 static size_t count_arguments(const char *first, va_list *arguments) {
   size_t count = 1;
   for (const char *at = first; at != NULL; count++) at = va_arg(*arguments, const char *);
   return count;
 }
 
-/* All arguments, then null; leaves the list behind the null, where execle has its environment. */
+/* Copies all arguments and the null. The list then stands after the null, where execle has its environment. */
 static void copy_arguments(char **to, const char *first, va_list *arguments) {
   for (const char *at = first;; at = va_arg(*arguments, const char *)) {
     *to++ = (char *)at;
@@ -220,34 +228,34 @@ EXPORT int execle(const char *path, const char *first, ...) {
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
                        const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
-  return make_image(&(struct exec_call){.kind = SPAWN,
-                                        .path = path,
-                                        .arguments = arguments,
-                                        .environment = environment,
-                                        .pid = pid,
-                                        .actions = actions,
-                                        .attributes = attributes});
+  return start_image(&(struct exec_call){.kind = SPAWN,
+                                         .path = path,
+                                         .arguments = arguments,
+                                         .environment = environment,
+                                         .pid = pid,
+                                         .actions = actions,
+                                         .attributes = attributes});
 }
 
 EXPORT int posix_spawnp(pid_t *pid, const char *name, const posix_spawn_file_actions_t *actions,
                         const posix_spawnattr_t *attributes, char *const arguments[], char *const environment[]) {
-  return make_image(&(struct exec_call){.kind = SPAWN_PATH,
-                                        .path = name,
-                                        .arguments = arguments,
-                                        .environment = environment,
-                                        .pid = pid,
-                                        .actions = actions,
-                                        .attributes = attributes});
+  return start_image(&(struct exec_call){.kind = SPAWN_PATH,
+                                         .path = name,
+                                         .arguments = arguments,
+                                         .environment = environment,
+                                         .pid = pid,
+                                         .actions = actions,
+                                         .attributes = attributes});
 }
 
-/* libc starts the shell by itself, with `environ` as it is and the mask as it really is. */
+/* libc starts the shell itself, with `environ` and the real signal mask as they are. */
 static void before_shell(void) {
   int error = errno;
   struct environment found = environment_read(environ);
   next_ensure();
-  enum wanted wanted = environment_wanted(&found);
-  if (wanted == WITH_OURS) loss_add(LOSS_environment_lost);
-  if (wanted == WITHOUT_OURS) environment_cut_out(&found);
+  enum environment_change change = environment_needed_change(&found);
+  if (change == ADD_OURS) loss_add(LOSS_environment_lost);
+  if (change == REMOVE_OURS) environment_remove_ours(&found);
   signals_before_exec();
   errno = error;
 }

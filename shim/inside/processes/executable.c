@@ -1,6 +1,6 @@
-/* The file that will run: can it be recorded?
+/* The file that exec or spawn will run: whether the new program can be recorded.
  *
- * May run in a vfork child (exec.c has what follows from that). */
+ * All of it may run in a vfork child (exec.c describes the consequences). */
 #undef _FORTIFY_SOURCE
 #include "inside/processes/executable.h"
 
@@ -29,16 +29,17 @@ bool executable_may_run(const char *path) {
   return stat(path, &file) == 0 && S_ISREG(file.st_mode) && (file.st_mode & 0111);
 }
 
-/* The loader ignores preloads in programs that gain rights. */
-static bool gains_rights(const struct stat *file) {
+/* The loader ignores LD_PRELOAD in programs that gain privileges. */
+static bool gains_privileges(const struct stat *file) {
   bool user = (file->st_mode & S_ISUID) && file->st_uid != geteuid();
   bool group = (file->st_mode & S_ISGID) && (file->st_mode & S_IXGRP) && file->st_gid != getegid();
-  bool already = geteuid() != getuid() || getegid() != getgid(); /* it keeps what the caller has gained */
+  bool already =
+      geteuid() != getuid() || getegid() != getgid(); /* the program keeps the privileges that the caller has gained */
   return S_ISREG(file->st_mode) && (user || group || already);
 }
 
-/* 1 = found, 0 = not, -1 = unreadable. */
-static int names_a_loader(int fd, const Elf64_Ehdr *header) {
+/* Returns 1 if the program has an interpreter segment, which names the loader; 0 if not; -1 if it cannot be read. */
+static int has_interpreter(int fd, const Elf64_Ehdr *header) {
   for (unsigned i = 0; i < header->e_phnum && i < 64; i++) {
     Elf64_Phdr segment;
     size_t offset = header->e_phoff + (size_t)i * sizeof segment;
@@ -48,21 +49,21 @@ static int names_a_loader(int fd, const Elf64_Ehdr *header) {
   return 0;
 }
 
-/* The loader itself, started as a program, names no loader and does honour a preload. */
-static bool is_a_loader(const char *path) {
+/* The loader started as a program has no interpreter segment, but honours LD_PRELOAD. */
+static bool is_loader(const char *path) {
   const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
   return strncmp(name, "ld-linux", 8) == 0 || strncmp(name, "ld.so", 5) == 0 || strncmp(name, "ld-2.", 5) == 0;
 }
 
-static void judge_elf(int fd, const Elf64_Ehdr *header, const char *path) {
+static void check_elf(int fd, const Elf64_Ehdr *header, const char *path) {
   struct stat file;
-  if (fstat(fd, &file) == 0 && gains_rights(&file))
+  if (fstat(fd, &file) == 0 && gains_privileges(&file))
     loss_add(LOSS_unrecorded_setuid);
-  else if (header->e_ident[EI_CLASS] == ELFCLASS64 && names_a_loader(fd, header) == 0 && !is_a_loader(path))
+  else if (header->e_ident[EI_CLASS] == ELFCLASS64 && has_interpreter(fd, header) == 0 && !is_loader(path))
     loss_add(LOSS_unrecorded_static);
 }
 
-/* Cuts the interpreter out of a "#!" line, in place; null when there is none. */
+/* Returns the interpreter of a "#!" line, terminated in place; null = there is none. */
 static const char *interpreter_in(char *line) {
   char *start = line + 2 + strspn(line + 2, " \t");
   start[strcspn(start, " \t\n")] = '\0';
@@ -81,28 +82,26 @@ void executable_check_open(int fd, const char *path, bool script) {
     const char *interpreter = script ? interpreter_in(head.line) : NULL;
     if (interpreter != NULL) executable_check_path(AT_FDCWD, interpreter, false);
   } else if (got >= (ssize_t)sizeof head.elf && memcmp(head.line, ELFMAG, SELFMAG) == 0) {
-    judge_elf(fd, &head.elf, path);
+    check_elf(fd, &head.elf, path);
   }
 }
 
-/* A program may be there to run and not to read. */
-static void judge_unreadable(int directory, const char *path) {
+/* A program may be executable without being readable. */
+static void check_unreadable(int directory, const char *path) {
   struct stat file;
-  if (fstatat(directory, path, &file, 0) == 0 && gains_rights(&file)) loss_add(LOSS_unrecorded_setuid);
+  if (fstatat(directory, path, &file, 0) == 0 && gains_privileges(&file)) loss_add(LOSS_unrecorded_setuid);
 }
 
-/* Counts a loss when the file cannot be recorded. script: may be one. */
 void executable_check_path(int directory, const char *path, bool script) {
   int fd = open_file(directory, path);
   if (fd < 0) {
-    judge_unreadable(directory, path);
+    check_unreadable(directory, path);
     return;
   }
   executable_check_open(fd, path, script);
   syscall(SYS_close, fd);
 }
 
-/* The first file of that name on PATH that may run, as execvp looks for it. */
 bool executable_find(char *to, const char *name) {
   const char *path = getenv("PATH");
   size_t name_length = strlen(name);

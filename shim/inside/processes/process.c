@@ -51,8 +51,8 @@ static void process_usage(struct rusage *usage, int64_t *user_ns, int64_t *syste
   *system_ns = (int64_t)usage->ru_stime.tv_sec * 1000000000 + (int64_t)usage->ru_stime.tv_usec * 1000;
 }
 
-/* The command line as the kernel has it; 0 bytes when it may not be stored. By number: libc's calls are cancellation
- * points. */
+/* Reads the command line from the kernel; returns its bytes, 0 if it must not be stored. Plain system calls, because
+ * libc's functions are cancellation points. */
 static uint32_t read_command(char *to, uint32_t size) {
   uint32_t used = 0;
   int fd = spool->features & FEATURE_ARGV
@@ -107,7 +107,7 @@ static void write_end(uint32_t how, int status) {
   spool_publish(record, RECORD_PROCESS_END, 1);
 }
 
-/* Once per process, whichever way out is taken first. */
+/* Writes the end of the process, once, at the first exit that is taken. */
 static void end_process(uint32_t how, int status) {
   int saved_errno = errno;
   fork_check();
@@ -125,7 +125,7 @@ static void end_process(uint32_t how, int status) {
 
 /* ---- fork ---- */
 
-static void begin_as(uint32_t cause, uint32_t parent) {
+static void begin_process(uint32_t cause, uint32_t parent) {
   fork_begin_process();
   atomic_store(&ended, 0);
   spool_begin_process(spool_new_process());
@@ -158,7 +158,7 @@ static void begin_in_child(void) {
     spool_close();
     return;
   }
-  begin_as(CAUSE_FORK, spool_process());
+  begin_process(CAUSE_FORK, spool_process());
 }
 
 /* ---- exec ---- */
@@ -174,7 +174,7 @@ void process_before_exec(void) {
   spool_leave_handoff(fork_own_pid(), spool_process());
 }
 
-/* The records of the end are taken back: what ends this process may not leave any. */
+/* Cancels END_EXEC by writing END_NONE: a later SIGKILL would leave nothing to correct it. */
 void process_after_failed_exec(void) {
   if (!recording() || !fork_is_recorded_process()) return;
   spool_leave_handoff(fork_own_pid(), 0);
@@ -184,7 +184,7 @@ void process_after_failed_exec(void) {
   thread_table_begin();
 }
 
-/* ---- the ways out ---- */
+/* ---- exits ---- */
 
 EXPORT __attribute__((noreturn)) void _exit(int status) {
   next_ensure();
@@ -200,7 +200,7 @@ EXPORT __attribute__((noreturn)) void _Exit(int status) {
   __builtin_unreachable();
 }
 
-/* What at_quick_exit registered still runs: the record is written before it. */
+/* Functions registered with at_quick_exit run after the end record is written. */
 EXPORT __attribute__((noreturn)) void quick_exit(int status) {
   next_ensure();
   end_process(END_QUICK, status);
@@ -239,7 +239,7 @@ static void start_recording(void) {
   if (safe_read_refused()) loss_add(LOSS_read_refused);
   python_init();
   if (threads_init() || signals_install(ticks_handle)) return;
-  begin_as(cause, parent);
+  begin_process(cause, parent);
   images_init();
   memory_init();
   pyalloc_init();
@@ -249,8 +249,8 @@ static void start_recording(void) {
   if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
 }
 
-/* Runs before every other constructor (the linker is told so), libc's own among them: what those allocate is recorded
- * too, and the environment is not where libc keeps it yet. */
+/* Runs before every other constructor, even those of libc, because the linker is told so (-z initfirst). So allocations
+ * of those are recorded too, and `environ` may not be set yet. */
 __attribute__((constructor)) static void at_load(int argc, char **argv, char **environment) {
   (void)argc, (void)argv;
   int saved_errno = errno;

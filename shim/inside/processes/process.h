@@ -1,4 +1,4 @@
-/* The life of a process. */
+/* The life of a process: load, fork, exec, end. */
 #ifndef SCALENE_TRACE_PROCESSES_PROCESS_H
 #define SCALENE_TRACE_PROCESSES_PROCESS_H
 
@@ -6,9 +6,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* The calling thread is about to exec. In a vfork child, whose memory is its parent's, nothing is done.
- * Context: signal. */
+/* Ends the recording of this image before the calling thread execs: disarms its timers, writes the end records and
+ * publishes the exec handoff. Does nothing in a vfork child, whose memory is its parent's. Context: signal. */
 void process_before_exec(void);
+/* Undoes process_before_exec after exec has failed. Context: signal. */
 void process_after_failed_exec(void);
 
 #pragma GCC visibility pop

@@ -1,7 +1,7 @@
-/* The thread table: which threads live, for the watcher (formats/spool/spool.h has the layout).
+/* The thread table: which threads are alive, for the watcher (formats/spool/spool.h describes the layout).
  *
- * An entry is taken by a compare-and-swap of its state and filled by its own thread. Threads of killed processes cannot
- * take themselves off: the watcher finds that they are gone. */
+ * A thread takes an entry by a compare-and-swap of its state, and fills it itself. Threads of a killed process cannot
+ * remove their entries; the watcher finds out that they are gone. */
 #include "inside/processes/thread_table.h"
 
 #include <pthread.h>
@@ -24,7 +24,7 @@ static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic 
 
 static void count_change(void) { atomic_fetch_add((_Atomic uint32_t *)&spool->table_changes, 1); }
 
-/* The first entry in that state, made FILLING; SPOOL_THREAD_TABLE = none. */
+/* Takes the first entry in the wanted state by changing the state to FILLING; SPOOL_THREAD_TABLE = there is none. */
 static uint32_t take(uint32_t wanted) {
   for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
     uint32_t state = wanted;

@@ -1,4 +1,4 @@
-/* Which threads live, for the watcher. */
+/* The thread table in the spool: the watcher reads from it which threads are alive. */
 #ifndef SCALENE_TRACE_PROCESSES_THREAD_TABLE_H
 #define SCALENE_TRACE_PROCESSES_THREAD_TABLE_H
 
@@ -6,8 +6,9 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Puts the calling thread on the thread table, or takes it off. Context: malloc. */
+/* Adds the calling thread to the table if waits are recorded; a full table counts a loss. Context: malloc. */
 void thread_table_begin(void);
+/* Marks the entry of the calling thread as ended. Context: malloc. */
 void thread_table_end(void);
 
 #pragma GCC visibility pop

@@ -1,4 +1,5 @@
-/* Threads: seen at birth by paused in front of pthread_create, at their end by a key's destructor. */
+/* Start and end of threads: an interposed pthread_create observes the start, the destructor of a thread-specific key
+ * the end. */
 #include "inside/processes/threads.h"
 
 #include <pthread.h>
@@ -40,8 +41,8 @@ static void write_start(void) {
   spool_publish(record, RECORD_THREAD_START, 1);
 }
 
-/* Born into a pause: nothing that it uses is seen. */
-static void begin_standing(struct thread_state *t) {
+/* The thread starts during a pause: its usage so far belongs to the pause. */
+static void begin_paused(struct thread_state *t) {
   t->paused = true;
   t->paused_cpu_ns = -t->cpu_start_ns;
   t->paused_user_ns = -t->user_start_ns;
@@ -63,8 +64,8 @@ void threads_begin(bool from_now) {
     clock_thread_usage(&t->user_start_ns, &t->system_start_ns);
   }
   t->system_seen_ns = t->user_system_seen_ns = t->system_start_ns;
-  if (spool->paused) begin_standing(t);
-  pthread_setspecific(end_key, (void *)1); /* one of the first keys: nothing is allocated for it */
+  if (spool->paused) begin_paused(t);
+  pthread_setspecific(end_key, (void *)1); /* one of the first keys, for which libc allocates nothing */
   threads_count(1);
   timers_arm();
   write_start();
@@ -115,7 +116,7 @@ void threads_postfork_child(void) {
   threads_begin(false);
 }
 
-/* Destructors run in rounds; ours asks for two more, so that what others free in theirs is still seen. */
+/* Destructors run in rounds. Ours asks for two more rounds, so that what other destructors free is still counted. */
 static void end_destructor(void *round) {
   if ((intptr_t)round < 3 && pthread_setspecific(end_key, (void *)((intptr_t)round + 1)) == 0) return;
   threads_end();
@@ -127,13 +128,13 @@ int threads_init(void) {
   return pthread_key_create(&end_key, end_destructor);
 }
 
-/* ---- birth ---- */
+/* ---- start ---- */
 
 struct start {
   void *(*run)(void *);
   int (*run_c11)(void *);
   void *argument;
-  bool blocked; /* the creator's shadow block: masks are inherited */
+  bool blocked; /* shadow block that the thread inherits from its creator or its attributes */
 };
 
 static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {
@@ -142,7 +143,7 @@ static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), voi
   return start;
 }
 
-static struct start enter(void *given) {
+static struct start begin_in_thread(void *given) {
   struct start start = *(struct start *)given;
   next.free(given);
   signals_set_shadow_blocked(start.blocked);
@@ -153,12 +154,12 @@ static struct start enter(void *given) {
 }
 
 static void *run_thread(void *given) {
-  struct start start = enter(given);
+  struct start start = begin_in_thread(given);
   return start.run(start.argument);
 }
 
 static int run_thread_c11(void *given) {
-  struct start start = enter(given);
+  struct start start = begin_in_thread(given);
   return start.run_c11(start.argument);
 }
 

@@ -1,4 +1,4 @@
-/* Threads: birth and end. */
+/* Start and end of threads. */
 #ifndef SCALENE_TRACE_PROCESSES_THREADS_H
 #define SCALENE_TRACE_PROCESSES_THREADS_H
 
@@ -6,18 +6,18 @@
 
 #pragma GCC visibility push(hidden)
 
-/* 0 = ok. Context: normal. */
+/* Prepares the recording of threads; 0 = success, else an errno. Called once, at load. Context: normal. */
 int threads_init(void);
-/* Makes the calling thread known and arms it. The clocks count from here if `from_now`, else from the thread's birth.
- * Context: malloc. */
+/* Registers the calling thread and arms its timers. Its CPU time counts from now if `from_now`, else from the start of
+ * the thread. Context: malloc. */
 void threads_begin(bool from_now);
-/* Writes its end record and disarms it. Context: normal. */
+/* Flushes the counters of the calling thread, disarms its timers and writes its end record, once. Context: normal. */
 void threads_end(void);
-/* The end record alone: the thread goes on (exec may fail). Context: signal. */
+/* Writes only the end record, because the thread continues if exec fails. Context: signal. */
 void threads_write_end(void);
-/* The calling thread is the only one of a new process. Context: signal. */
+/* Registers the calling thread as the only one of a forked child. Context: signal. */
 void threads_postfork_child(void);
-/* The same in a child that is not recorded: the parent's events are closed, nothing begins. Context: signal. */
+/* Closes the parent's perf events and forgets its threads, in a forked child that is not recorded. Context: signal. */
 void threads_forget(void);
 
 #pragma GCC visibility pop

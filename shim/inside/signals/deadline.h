@@ -1,4 +1,4 @@
-/* Deadlines of CLOCK_MONOTONIC for a call that waits, and is repeated. */
+/* Deadlines of CLOCK_MONOTONIC: a call that waits is repeated after our own signals, with the rest of its timeout. */
 #ifndef SCALENE_TRACE_SIGNALS_DEADLINE_H
 #define SCALENE_TRACE_SIGNALS_DEADLINE_H
 
@@ -6,6 +6,7 @@
 
 #include "shared/base.h"
 
+/* Returns the time until the deadline; 0 if it has passed. Context: signal. */
 static inline struct timespec deadline_left(const struct timespec *deadline) {
   struct timespec now, left;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -18,6 +19,8 @@ static inline struct timespec deadline_left(const struct timespec *deadline) {
   return left.tv_sec < 0 ? (struct timespec){0, 0} : left;
 }
 
+/* Stores the time at which the timeout, which begins now, ends. Null means a timeout of INT32_MAX seconds, and longer
+ * ones are cut to that. Context: signal. */
 static inline void deadline_after(struct timespec *deadline, const struct timespec *timeout) {
   const time_t forever_s = INT32_MAX;
   clock_gettime(CLOCK_MONOTONIC, deadline);

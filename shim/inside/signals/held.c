@@ -1,9 +1,10 @@
-/* Signals of our number that somebody sent while the program had it blocked: they wait here, as the kernel would have
- * kept them, until the program unblocks the number or asks for it with sigwait.
+/* Held signals: signals of our number that were sent while the program had it blocked. They stay here, as the kernel
+ * would have kept them, until the program unblocks the number or takes the signal with sigwait.
  *
- * A fixed set of slots, each owned by whoever moved its state from EMPTY or FULL to BUSY. No lock: a handler may
- * interrupt a thread that is taking, a forked child may find a slot BUSY for ever (it clears them all). What comes when
- * all slots are full is dropped, as the kernel drops what exceeds its own queue. */
+ * The store is a fixed set of slots. The thread that has changed a slot's state from EMPTY or FULL to BUSY owns the
+ * slot. There is no lock, because a handler may interrupt a thread that is taking a signal, and a forked child may find
+ * a slot BUSY for ever (it clears all slots). If all slots are full, a new signal is dropped, as the kernel drops
+ * signals that exceed its queue. */
 #include "inside/signals/held.h"
 
 #include <signal.h>
@@ -16,14 +17,15 @@ enum { EMPTY, BUSY, FULL };
 
 struct held_signal {
   _Atomic uint32_t state;
-  _Atomic int32_t thread;  /* sent to this thread; 0 = sent to the process */
+  _Atomic int32_t thread;  /* the thread that it was sent to; 0 = sent to the process */
   _Atomic uint64_t ticket; /* order of arrival */
   siginfo_t info;
 };
 
 static struct held_signal slots[HELD_SLOTS];
 static _Atomic uint64_t arrivals;
-static _Atomic uint32_t held_upper; /* full slots <= held_upper: lets the usual case, none, cost one load */
+/* Upper bound of the number of full slots. It is usually 0, so that a query costs one load. */
+static _Atomic uint32_t held_upper;
 
 static bool move_state(struct held_signal *slot, uint32_t from, uint32_t to) {
   return atomic_compare_exchange_strong(&slot->state, &from, to);
@@ -66,7 +68,7 @@ bool held_take(int32_t thread, siginfo_t *out) {
     struct held_signal *slot = oldest_for(thread);
     if (slot == NULL) return false;
     if (!move_state(slot, FULL, BUSY)) continue;
-    bool still = is_for(slot, thread); /* it may have been emptied and filled again since */
+    bool still = is_for(slot, thread); /* another thread may have emptied and filled the slot since */
     if (still) *out = slot->info;
     put_back(slot, still ? EMPTY : FULL);
     if (still) return true;

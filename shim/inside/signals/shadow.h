@@ -1,4 +1,4 @@
-/* What the program is told of our signal: between signals.c, which keeps it, and sigexports.c, which tells it. */
+/* The shadow: what the program sees of our signal. signals.c keeps it; sigexports.c reports it to the program. */
 #ifndef SCALENE_TRACE_SIGNALS_SHADOW_H
 #define SCALENE_TRACE_SIGNALS_SHADOW_H
 
@@ -9,22 +9,32 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Context: signal. */
-uint64_t signals_set_word(const sigset_t *set); /* bit n - 1 = signal n */
-void signals_set_store(sigset_t *set, uint64_t word);
-bool signals_strip(sigset_t *to, const sigset_t *from); /* copies without our signal; true = it was a member */
-void signals_report(sigset_t *set, bool member);        /* makes our signal a member, or none */
-bool signals_swap_block(bool blocked);                  /* sets the block; returns the one before */
-/* Around a call that waits with another mask. Context: signal. */
+/* Returns the set as bits: bit n - 1 = signal n. Context: signal. */
+uint64_t signals_set_bits(const sigset_t *set);
+/* Stores such bits in the set. Context: signal. */
+void signals_set_store(sigset_t *set, uint64_t bits);
+/* Copies a set without our signal; true = our signal was a member. Context: signal. */
+bool signals_strip(sigset_t *to, const sigset_t *from);
+/* Adds our signal to the set, or removes it. Context: signal. */
+void signals_report(sigset_t *set, bool member);
+/* Sets the shadow block of the calling thread; returns the previous one. Context: signal. */
+bool signals_swap_block(bool blocked);
+/* State of the outer call that waits with another mask. Such calls nest if a signal handler makes one. */
 struct signals_call {
   bool in_call, after_call;
 };
+/* Sets the shadow block for a call that waits with another mask, and stores the previous state in `outer`.
+ * Context: signal. */
 void signals_begin_call(struct signals_call *outer, bool blocked);
+/* Restores the shadow block after the call, and the state of the outer call. Context: signal. */
 void signals_end_call(const struct signals_call *outer);
-bool signals_held(void);  /* a signal waits that this thread would get if open */
-bool signals_guest(void); /* in a vfork child */
-int signals_shadow_action(const struct sigaction *action, struct sigaction *before); /* sigaction of our signal */
-/* sigtimedwait. Context: normal. */
+/* True if a held signal would be delivered to this thread if it unblocked our signal. Context: signal. */
+bool signals_held(void);
+/* True in a vfork child. Context: signal. */
+bool signals_in_vfork_child(void);
+/* sigaction() of our signal: reads and sets the shadow action. Returns 0, or -1 with errno set. Context: signal. */
+int signals_shadow_action(const struct sigaction *action, struct sigaction *before);
+/* sigtimedwait(), for sets that may contain our signal. Context: normal. */
 int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
 
 #pragma GCC visibility pop

@@ -1,4 +1,4 @@
-/* The action that the program has set for our signal, as sigaction would report it without us. */
+/* The shadow action: the action that the program has set for our signal, as sigaction() would report it without us. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/shadow_action.h"
 
@@ -13,10 +13,10 @@
 #define REPORTED_FLAGS                                                                                                 \
   (SA_NOCLDSTOP | SA_NOCLDWAIT | SA_SIGINFO | SA_ONSTACK | SA_RESTART | SA_NODEFER | (int)SA_RESETHAND | 0x800)
 
-static struct sigaction restorer; /* sa_restorer and its flag as libc reports them */
+static struct sigaction restorer; /* sa_restorer and its flag, as libc reports them */
 
-/* Writers take a fresh slot and then point `action_current` at it, so that a handler or another thread always finds a
- * whole action. A slot is used again ACTIONS writes later. */
+/* A writer fills a fresh slot and then makes it the current one, so that a handler or another thread always reads a
+ * complete action. A slot is used again after ACTIONS writes. */
 #define ACTIONS 16
 static struct sigaction actions[ACTIONS];
 static _Atomic uint32_t action_claimed, action_current;
@@ -35,20 +35,19 @@ void shadow_action_write(const struct sigaction *action, struct sigaction *befor
   *before = actions[atomic_exchange(&action_current, at) % ACTIONS];
 }
 
-/* What the kernel and libc would report after this action was set. */
 void shadow_action_normalize(struct sigaction *action) {
   const uint64_t unblockable = UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1);
-  signals_set_store(&action->sa_mask, signals_set_word(&action->sa_mask) & ~unblockable);
+  signals_set_store(&action->sa_mask, signals_set_bits(&action->sa_mask) & ~unblockable);
   action->sa_flags = (action->sa_flags & REPORTED_FLAGS) | restorer.sa_flags;
   action->sa_restorer = restorer.sa_restorer;
 }
 
-/* libc fills these fields and only the kernel's part of the mask. */
+/* libc fills in these fields, and of the mask only the part that the kernel knows. */
 void shadow_action_report(struct sigaction *out, const struct sigaction *action) {
   out->sa_handler = action->sa_handler;
   out->sa_flags = action->sa_flags;
   out->sa_restorer = action->sa_restorer;
-  signals_set_store(&out->sa_mask, signals_set_word(&action->sa_mask));
+  signals_set_store(&out->sa_mask, signals_set_bits(&action->sa_mask));
 }
 
 bool shadow_is_function(const struct sigaction *action) {

@@ -1,7 +1,8 @@
-/* The calls by which a program could notice our signal, each in the place of libc's. They remove our signal from what
- * is really done and add it to what is reported; signals.c keeps the program's own action and block (the shadow).
+/* The interposed signal functions: every call by which a program could notice our signal. They remove our signal from
+ * the sets that the kernel gets, and add it to what the program gets reported. signals.c keeps the program's own action
+ * and block (the shadow).
  *
- * Null pointers that libc and the kernel refuse are handed on unchanged, so that they are refused in the same way. */
+ * Null pointers that libc and the kernel reject are forwarded unchanged, so that they fail in the same way. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/shadow.h"
 
@@ -17,7 +18,7 @@
 #include "inside/signals/signals.h"
 #include "shared/base.h"
 
-/* Hides from the compiler that <signal.h> promises no null here. */
+/* Hides the pointer from the compiler, because <signal.h> promises that it is not null. */
 static inline const void *maybe_null(const void *pointer) {
   __asm__("" : "+r"(pointer));
   return pointer;
@@ -35,7 +36,7 @@ static inline bool installed(void) {
 
 /* ---- actions ---- */
 
-static _Atomic uint64_t masks_with_ours; /* bit n - 1: the handler of signal n asked for our signal in its sa_mask */
+static _Atomic uint64_t masks_with_ours; /* bit n - 1: sa_mask of the handler of signal n contains our signal */
 
 static void note_mask(int signal, bool with_ours) {
   uint64_t bit = UINT64_C(1) << (signal - 1);
@@ -45,18 +46,18 @@ static void note_mask(int signal, bool with_ours) {
     atomic_fetch_and(&masks_with_ours, ~bit);
 }
 
-/* sigaction of another signal than ours: only its mask may name ours. */
+/* sigaction() of another signal: only its mask may contain our signal. */
 static int other_action(int signal, const struct sigaction *action, struct sigaction *before) {
   struct sigaction stripped;
-  bool with_ours = false, guest = action != NULL && signals_guest();
-  if (action != NULL && !guest) {
+  bool with_ours = false, in_vfork_child = action != NULL && signals_in_vfork_child();
+  if (action != NULL && !in_vfork_child) {
     stripped = *action;
     with_ours = signals_strip(&stripped.sa_mask, &action->sa_mask);
   }
-  int result = next.sigaction(signal, action == NULL || guest ? action : &stripped, before);
+  int result = next.sigaction(signal, action == NULL || in_vfork_child ? action : &stripped, before);
   if (result != 0) return result;
   if (before != NULL && (atomic_load(&masks_with_ours) >> (signal - 1) & 1)) signals_report(&before->sa_mask, true);
-  if (action != NULL && !guest) note_mask(signal, with_ours);
+  if (action != NULL && !in_vfork_child) note_mask(signal, with_ours);
   return 0;
 }
 
@@ -75,7 +76,7 @@ EXPORT int __sigaction(int signal, const struct sigaction *action, struct sigact
   return any_action(signal, action, before);
 }
 
-static bool our_handlers_interrupt; /* siginterrupt of our signal */
+static bool our_handlers_interrupt; /* siginterrupt() was called for our signal */
 
 static sighandler_t shadow_handler(sighandler_t handler, int flags, bool masked) {
   struct sigaction action, before;
@@ -146,18 +147,18 @@ EXPORT int sigignore(int signal) {
 
 typedef int mask_function(int how, const sigset_t *set, sigset_t *before);
 
-static void block_changes(int how, bool named) {
-  if (how == SIG_SETMASK || named) signals_swap_block(how == SIG_UNBLOCK ? false : named);
+static void block_changes(int how, bool names_ours) {
+  if (how == SIG_SETMASK || names_ours) signals_swap_block(how == SIG_UNBLOCK ? false : names_ours);
 }
 
-static int change_mask(mask_function *really, int how, const sigset_t *set, sigset_t *before) {
+static int change_mask(mask_function *real, int how, const sigset_t *set, sigset_t *before) {
   sigset_t stripped;
   bool blocked = signals_shadow_blocked();
-  bool named = set != NULL && signals_strip(&stripped, set);
-  int result = really(how, set != NULL ? &stripped : NULL, before);
+  bool names_ours = set != NULL && signals_strip(&stripped, set);
+  int result = real(how, set != NULL ? &stripped : NULL, before);
   if (result != 0) return result;
   if (before != NULL) signals_report(before, blocked);
-  if (set != NULL) block_changes(how, named);
+  if (set != NULL) block_changes(how, names_ours);
   return 0;
 }
 
@@ -171,7 +172,8 @@ EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
   return installed() ? change_mask(next.pthread_sigmask, how, set, before) : next.pthread_sigmask(how, set, before);
 }
 
-/* An int has no bit for our signal: setting the whole mask from one opens it. sigblock leaves it alone. */
+/* An int has no bit for our signal, so setting the whole mask from one unblocks our signal. sigblock never changes it
+ * and needs no wrapper. */
 EXPORT int sigsetmask(int mask) {
   bool known = installed();
   int before = next.sigsetmask(mask);
@@ -181,7 +183,7 @@ EXPORT int sigsetmask(int mask) {
 
 /* ---- calls that wait with another mask ---- */
 
-/* While such a call runs, the program's mask is the one that it names. */
+/* State of a call that waits with another mask. While it runs, the shadow block is that of its mask. */
 struct mask_for_call {
   sigset_t stripped;
   struct signals_call outer;
@@ -194,7 +196,7 @@ static int mask_end(const struct mask_for_call *call, int result) {
   return result;
 }
 
-/* False when a signal that had been waiting was delivered at once: the call ends with EINTR. */
+/* Returns false if a held signal was delivered at once: the call then ends with EINTR. */
 static bool mask_begin(struct mask_for_call *call, const sigset_t *mask) {
   bool blocked = signals_strip(&call->stripped, mask);
   bool delivers = !blocked && signals_held();
@@ -221,23 +223,23 @@ static int pause_without(int signal) {
   return suspend_with(&mask);
 }
 
-static int pause_with(unsigned int word) {
+static int pause_with_bits(unsigned int bits) {
   sigset_t mask;
   memset(&mask, 0, sizeof mask);
-  memcpy(&mask, &word, sizeof word);
+  memcpy(&mask, &bits, sizeof bits);
   return suspend_with(&mask);
 }
 
 EXPORT int __sigpause(int signal_or_mask, int is_signal) {
-  return is_signal ? pause_without(signal_or_mask) : pause_with((unsigned int)signal_or_mask);
+  return is_signal ? pause_without(signal_or_mask) : pause_with_bits((unsigned int)signal_or_mask);
 }
 
 int __xpg_sigpause(int);
 EXPORT int __xpg_sigpause(int signal) { return pause_without(signal); }
 
-/* The symbol sigpause is BSD's; <signal.h> gives that name to the one above. */
+/* The symbol sigpause is BSD's function; <signal.h> maps the name to __xpg_sigpause. */
 int bsd_sigpause(int) __asm__("sigpause");
-EXPORT int bsd_sigpause(int mask) { return pause_with((unsigned int)mask); }
+EXPORT int bsd_sigpause(int mask) { return pause_with_bits((unsigned int)mask); }
 
 EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, const sigset_t *mask) {
   struct mask_for_call call;

@@ -1,16 +1,16 @@
-/* The tick signal: a real-time signal of ours, in a process whose program must not notice it.
+/* The tick signal: a real-time signal that we use in a process whose program must not notice it.
  *
  * Our handler is always installed, and the signal is unblocked in every thread. For the program we keep a *shadow*: the
- * shadow action (what sigaction would report without us) and, for each thread, the shadow block (what its mask would
- * say). sigexports.c stands in front of every call that reads or writes one of the two.
+ * shadow action (what sigaction() would report without us) and, for each thread, the shadow block (what its mask would
+ * contain). sigexports.c interposes every function that reads or changes one of the two.
  *
- * A signal of our number that is not a tick belongs to the program: it gets the shadow action (the program's handler,
- * the default action or nothing), and while the shadow block is set, it waits in held.c.
+ * A signal of our number that is not a tick belongs to the program. It causes the shadow action: the program's handler,
+ * the default action, or nothing. While the shadow block is set, it stays pending in held.c.
  *
- * A vfork child runs in its parent's memory, with a mask and actions of its own and without ticks. It is a *guest* of
- * the thread that it runs on: it has a shadow block of its own, and its actions are really set.
+ * A vfork child runs in its parent's memory, but has its own mask and actions, and gets no ticks. So it has its own
+ * shadow block in the state of the thread that it runs on, and its actions are really set.
  *
- * Known limits: a handler whose sa_mask holds our signal runs with the signal unblocked; siglongjmp and sigreturn do
+ * Known limits: a handler whose sa_mask contains our signal runs with the signal unblocked; siglongjmp and sigreturn do
  * not restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
 #undef _FORTIFY_SOURCE
 #include "inside/signals/signals.h"
@@ -34,27 +34,27 @@
 #define BELOW_SIGRTMAX 3
 #define LISTENERS 64
 
-/* The story that one thread is told. */
+/* The shadow of one thread. */
 struct thread_shadow {
-  int32_t owner; /* thread that `blocked` speaks of; 0 = never looked */
-  int32_t guest; /* vfork child that `guest_blocked` speaks of; 0 = none yet */
+  int32_t owner;       /* thread that `blocked` belongs to; 0 = not set yet */
+  int32_t vfork_child; /* vfork child that `vfork_blocked` belongs to; 0 = none yet */
   bool blocked;
-  bool guest_blocked;
-  bool in_call;      /* in a call that waits with another mask; the first signal that it lets in ends that */
-  bool after_call;   /* ... and brings back this block */
-  uint32_t listener; /* where this thread stands in listeners[] if it still does */
-  /* A sigwait for our signal in progress: whoever holds a signal for it sets the timeout to 0, which the kernel reads
-   * when the wait starts, so that a signal arriving just before is not slept over. */
+  bool vfork_blocked;
+  bool in_call;      /* in a call that waits with another mask; the first signal that is delivered ends the call, */
+  bool after_call;   /* and restores this block */
+  uint32_t listener; /* index of this thread in listeners[], unless another thread has replaced it */
+  /* A sigwait for our signal is in progress. A handler that holds a signal for it sets the timeout to 0. The kernel
+   * reads the timeout when the wait starts, so a signal that arrives just before still ends the wait at once. */
   volatile bool waiting;
-  volatile bool ticked;
+  volatile bool interrupted_by_us;
   struct timespec timeout;
 };
 
 static THREAD_LOCAL struct thread_shadow self;
-static int number; /* 0 = not installed: every interposed call is only forwarded */
+static int number; /* 0 = not installed: interposed calls are only forwarded */
 static signals_handler *tick_handler;
 static _Atomic int real_flags;
-static _Atomic int32_t listeners[LISTENERS]; /* threads that lately had our signal open, or waited for it */
+static _Atomic int32_t listeners[LISTENERS]; /* threads that recently had our signal unblocked, or waited for it */
 static _Atomic uint32_t listeners_used;
 
 int signals_number(void) { return number; }
@@ -65,27 +65,27 @@ static int32_t current_thread(void) { return (int32_t)syscall(SYS_gettid); }
 
 static uint64_t our_bit(void) { return UINT64_C(1) << (number - 1); }
 
-uint64_t signals_set_word(const sigset_t *set) {
-  uint64_t word;
-  memcpy(&word, set, sizeof word);
-  return word;
+uint64_t signals_set_bits(const sigset_t *set) {
+  uint64_t bits;
+  memcpy(&bits, set, sizeof bits);
+  return bits;
 }
 
-void signals_set_store(sigset_t *set, uint64_t word) { memcpy(set, &word, sizeof word); }
+void signals_set_store(sigset_t *set, uint64_t bits) { memcpy(set, &bits, sizeof bits); }
 
 bool signals_strip(sigset_t *to, const sigset_t *from) {
-  uint64_t word = signals_set_word(from);
+  uint64_t bits = signals_set_bits(from);
   memset(to, 0, sizeof *to);
-  signals_set_store(to, word & ~our_bit());
-  return (word & our_bit()) != 0;
+  signals_set_store(to, bits & ~our_bit());
+  return (bits & our_bit()) != 0;
 }
 
 void signals_report(sigset_t *set, bool member) {
-  uint64_t word = signals_set_word(set) & ~our_bit();
-  signals_set_store(set, member ? word | our_bit() : word);
+  uint64_t bits = signals_set_bits(set) & ~our_bit();
+  signals_set_store(set, member ? bits | our_bit() : bits);
 }
 
-static void really_mask(int how) {
+static void change_real_mask(int how) {
   sigset_t ours;
   memset(&ours, 0, sizeof ours);
   signals_set_store(&ours, our_bit());
@@ -96,8 +96,8 @@ static void really_mask(int how) {
 
 static void on_signal(int signal, siginfo_t *info, void *context);
 
-/* libc's sigfillset leaves out its own two signals. The one of pthread_cancel must not unwind a thread out of our
- * handler; the other (33, for setuid) must get through. */
+/* libc's sigfillset leaves out two signals that libc uses itself. Signal 32, of pthread_cancel, must not unwind the
+ * thread out of our handler, so it is blocked; signal 33, for setuid, must be delivered. */
 static void block_cancellation(sigset_t *mask) { mask->__val[0] |= 1ul << (32 - 1); }
 
 static int install_real(int flags) {
@@ -107,19 +107,19 @@ static int install_real(int flags) {
   ours.sa_flags = flags;
   sigfillset(&ours.sa_mask);
   block_cancellation(&ours.sa_mask);
-  const int open[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
-  for (size_t i = 0; i < sizeof open / sizeof *open; i++) sigdelset(&ours.sa_mask, open[i]);
+  const int unblocked[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGABRT};
+  for (size_t i = 0; i < sizeof unblocked / sizeof *unblocked; i++) sigdelset(&ours.sa_mask, unblocked[i]);
   atomic_store(&real_flags, flags);
   return next.sigaction(number, &ours, NULL);
 }
 
-/* A program that handles our number and wants system calls to end with EINTR gets that from the real action. */
+/* If the program handles our number and wants system calls to end with EINTR, the real action must do that. */
 static int flags_for(const struct sigaction *shadow) {
   bool interrupts = shadow_is_function(shadow) && !(shadow->sa_flags & SA_RESTART);
   return SA_SIGINFO | SA_ONSTACK | (interrupts ? 0 : SA_RESTART);
 }
 
-static bool really_ours(struct sigaction *real) {
+static bool real_action_is_ours(struct sigaction *real) {
   return next.sigaction(number, NULL, real) == 0 && real->sa_sigaction == on_signal;
 }
 
@@ -131,7 +131,7 @@ static void become_listener(int32_t thread) {
   atomic_store(&listeners[self.listener % LISTENERS], thread);
 }
 
-static bool is_guest(int32_t thread) {
+static bool is_vfork_child(int32_t thread) {
   if (likely(self.owner == thread)) return false;
   if (self.owner != 0) fork_check(); /* a forked child becomes the owner here */
   if (self.owner == 0) self.owner = thread;
@@ -139,12 +139,12 @@ static bool is_guest(int32_t thread) {
 }
 
 static bool *block_of(int32_t thread) {
-  if (!is_guest(thread)) return &self.blocked;
-  if (self.guest != thread) {
-    self.guest_blocked = self.blocked;
-    self.guest = thread;
+  if (!is_vfork_child(thread)) return &self.blocked;
+  if (self.vfork_child != thread) {
+    self.vfork_blocked = self.blocked;
+    self.vfork_child = thread;
   }
-  return &self.guest_blocked;
+  return &self.vfork_blocked;
 }
 
 static void send_to(int32_t thread, siginfo_t *info) {
@@ -153,10 +153,11 @@ static void send_to(int32_t thread, siginfo_t *info) {
   errno = error;
 }
 
-/* Sends what was held for an open thread again: so the handler gets it with a true context, and releases the next. */
-static void release_held(int32_t thread) {
+/* Sends a held signal again to a thread that has unblocked it. So the handler gets the signal with a real context, and
+ * releases the next one. */
+static void resend_held(int32_t thread) {
   siginfo_t info;
-  if (!is_guest(thread) && !self.blocked && held_take(thread, &info)) send_to(thread, &info);
+  if (!is_vfork_child(thread) && !self.blocked && held_take(thread, &info)) send_to(thread, &info);
 }
 
 static void block_store(bool blocked) {
@@ -164,7 +165,7 @@ static void block_store(bool blocked) {
   *block_of(thread) = blocked;
   if (blocked) return;
   become_listener(thread);
-  release_held(thread);
+  resend_held(thread);
 }
 
 bool signals_shadow_blocked(void) { return number != 0 && *block_of(current_thread()); }
@@ -195,23 +196,23 @@ void signals_end_call(const struct signals_call *outer) {
 
 bool signals_held(void) {
   int32_t thread = current_thread();
-  return !is_guest(thread) && held_any(thread);
+  return !is_vfork_child(thread) && held_any(thread);
 }
 
-/* Weak: libc has it from 2.32 on. */
+/* Weak, because only glibc from 2.32 on has it. */
 extern int pthread_attr_getsigmask_np(const pthread_attr_t *, sigset_t *) __attribute__((weak));
 
 bool signals_inherited_blocked(const pthread_attr_t *attributes) {
   sigset_t own;
   if (number == 0) return false;
   if (attributes != NULL && pthread_attr_getsigmask_np != NULL && pthread_attr_getsigmask_np(attributes, &own) == 0)
-    return (signals_set_word(&own) & our_bit()) != 0;
+    return (signals_set_bits(&own) & our_bit()) != 0;
   return signals_shadow_blocked();
 }
 
 /* ---- signals that are not ticks ---- */
 
-/* pthread_sigqueue looks like sigqueue, so what it sends counts as sent to the process. */
+/* A signal of pthread_sigqueue cannot be distinguished from one of sigqueue, so it counts as sent to the process. */
 static bool sent_to_thread(const siginfo_t *info) { return info->si_code == SI_TKILL; }
 
 static void fill_nudge(siginfo_t *nudge) {
@@ -223,7 +224,7 @@ static void fill_nudge(siginfo_t *nudge) {
   nudge->si_ptr = listeners;
 }
 
-/* A nudge is ours, from one thread to another: look into held.c. */
+/* A nudge is a signal that one of our threads sends to another to make it check held.c. */
 static bool is_nudge(const siginfo_t *info) {
   return info->si_code == SI_QUEUE && info->si_ptr == (void *)listeners && info->si_pid == getpid();
 }
@@ -238,12 +239,12 @@ static void nudge_listeners(int32_t but_thread) {
 }
 
 static void end_wait(void) {
-  self.ticked = true;
+  self.interrupted_by_us = true;
   self.timeout.tv_sec = 0;
   self.timeout.tv_nsec = 0;
 }
 
-static void hold(const siginfo_t *info, int32_t thread) {
+static void keep_pending(const siginfo_t *info, int32_t thread) {
   bool to_thread = sent_to_thread(info);
   held_add(info, to_thread ? thread : 0);
   if (self.waiting) {
@@ -253,22 +254,23 @@ static void hold(const siginfo_t *info, int32_t thread) {
   }
 }
 
-static void take_nudge(int32_t thread) {
+static void handle_nudge(int32_t thread) {
   if (self.waiting) {
     end_wait();
   } else if (!*block_of(thread)) {
-    release_held(thread);
+    resend_held(thread);
   }
 }
 
-/* Dies of the signal as the bare program would. Returns where it would live on (process 1 of a container). */
+/* Performs the default action, of which the program dies as it would without us. Returns if the kernel does not kill it
+ * (process 1 of a container). */
 static void default_action(siginfo_t *info) {
   struct sigaction fallback;
   memset(&fallback, 0, sizeof fallback);
   fallback.sa_handler = SIG_DFL;
   next.sigaction(number, &fallback, NULL);
   send_to(current_thread(), info);
-  really_mask(SIG_UNBLOCK);
+  change_real_mask(SIG_UNBLOCK);
   install_real(atomic_load(&real_flags));
 }
 
@@ -279,13 +281,14 @@ static void call_function(const struct sigaction *action, siginfo_t *info, void 
     action->sa_handler(number);
 }
 
-/* Sets the mask that the kernel would have set for the program's handler, calls it, and leaves our own mask. */
+/* Calls the program's handler with the mask that the kernel would have set, and then restores the mask of our
+ * handler. */
 static void call_masked(const struct sigaction *action, siginfo_t *info, void *context) {
   const ucontext_t *interrupted = context;
   sigset_t mask, ours;
   bool *blocked = block_of(current_thread()), before = *blocked;
   bool named = signals_strip(&mask, &action->sa_mask);
-  signals_set_store(&mask, signals_set_word(&mask) | signals_set_word(&interrupted->uc_sigmask));
+  signals_set_store(&mask, signals_set_bits(&mask) | signals_set_bits(&interrupted->uc_sigmask));
   *blocked = before || named || !(action->sa_flags & SA_NODEFER);
   next.pthread_sigmask(SIG_SETMASK, &mask, &ours);
   call_function(action, info, context);
@@ -307,10 +310,10 @@ static void deliver_to_program(siginfo_t *info, void *context) {
     shadow_action_write(&reset, &before);
   }
   call_masked(&action, info, context);
-  release_held(current_thread());
+  resend_held(current_thread());
 }
 
-/* sigwait takes an open signal too, unless it is fatal or ignored. */
+/* sigwait also takes an unblocked signal, unless its action is the default or ignores it. */
 static bool waits_for_handled(void) {
   struct sigaction action;
   if (!self.waiting) return false;
@@ -321,9 +324,9 @@ static bool waits_for_handled(void) {
 static SLOW_PATH void foreign_signal(siginfo_t *info, void *context) {
   int32_t thread = current_thread();
   if (is_nudge(info))
-    take_nudge(thread);
+    handle_nudge(thread);
   else if (*block_of(thread) || waits_for_handled())
-    hold(info, thread);
+    keep_pending(info, thread);
   else
     deliver_to_program(info, context);
 }
@@ -332,16 +335,16 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   int error = errno;
   (void)signal;
   if (likely(tick_handler(info, context)))
-    self.ticked = true;
+    self.interrupted_by_us = true;
   else
     foreign_signal(info, context);
   errno = error;
 }
 
-/* ---- what the program asks ---- */
+/* ---- calls of the program ---- */
 
-/* The child's actions are the kernel's business: no tick can reach it. */
-static int guest_action(const struct sigaction *action, struct sigaction *before) {
+/* The kernel keeps the actions of a vfork child. They may be set for real, because the child gets no ticks. */
+static int vfork_child_action(const struct sigaction *action, struct sigaction *before) {
   struct sigaction real, shadow;
   int result = next.sigaction(number, action, &real);
   if (result != 0) return result;
@@ -355,7 +358,7 @@ static int guest_action(const struct sigaction *action, struct sigaction *before
 
 int signals_shadow_action(const struct sigaction *action, struct sigaction *before) {
   struct sigaction shadow, old;
-  if (is_guest(current_thread())) return guest_action(action, before);
+  if (is_vfork_child(current_thread())) return vfork_child_action(action, before);
   if (action == NULL) {
     shadow_action_read(&old);
   } else {
@@ -369,12 +372,13 @@ int signals_shadow_action(const struct sigaction *action, struct sigaction *befo
   return 0;
 }
 
-bool signals_guest(void) { return is_guest(current_thread()); }
+bool signals_in_vfork_child(void) { return is_vfork_child(current_thread()); }
 
-/* One wait for the other signals of the set. Whatever is held, or comes before the kernel reads the timeout, makes it
- * a look instead of a wait; so other signals still come first, as they do in the kernel (ours is among the last). */
+/* Waits once for the other signals of the set. If a signal is held, or arrives before the kernel reads the timeout, the
+ * timeout is 0 and the call only polls. So other signals are still taken first, as the kernel would do (our number is
+ * among the highest). */
 static int wait_once(const sigset_t *others, siginfo_t *info, const struct timespec *deadline, bool wanted) {
-  self.ticked = false;
+  self.interrupted_by_us = false;
   self.timeout = deadline_left(deadline);
   self.waiting = wanted;
   if (wanted && signals_held()) self.timeout = (struct timespec){0, 0};
@@ -390,7 +394,7 @@ static int report_taken(siginfo_t *to, const siginfo_t *taken) {
   return number;
 }
 
-static bool passed(const struct timespec *deadline) {
+static bool has_passed(const struct timespec *deadline) {
   struct timespec left = deadline_left(deadline);
   return left.tv_sec == 0 && left.tv_nsec == 0;
 }
@@ -399,20 +403,20 @@ int signals_wait(const sigset_t *set, siginfo_t *info, const struct timespec *ti
   struct timespec deadline;
   sigset_t others;
   siginfo_t taken;
-  bool wanted = signals_strip(&others, set) && !signals_guest();
+  bool wanted = signals_strip(&others, set) && !signals_in_vfork_child();
   deadline_after(&deadline, timeout);
   if (wanted) become_listener(current_thread());
   for (;;) {
     int result = wait_once(&others, info, &deadline, wanted), error = errno;
     if (result >= 0 || (error != EAGAIN && error != EINTR)) return result;
     if (wanted && held_take(current_thread(), &taken)) return report_taken(info, &taken);
-    bool again = error == EAGAIN ? !passed(&deadline) : self.ticked;
+    bool again = error == EAGAIN ? !has_passed(&deadline) : self.interrupted_by_us;
     errno = error;
     if (!again) return -1;
   }
 }
 
-/* ---- life ---- */
+/* ---- load, start of a thread, fork, exec ---- */
 
 int signals_install(signals_handler *handler) {
   struct sigaction found, before;
@@ -437,9 +441,9 @@ void signals_thread_start(void) {
   if (number == 0) return;
   next.pthread_sigmask(SIG_BLOCK, NULL, &inherited);
   self.owner = thread;
-  if ((signals_set_word(&inherited) & our_bit()) != 0) self.blocked = true;
+  if ((signals_set_bits(&inherited) & our_bit()) != 0) self.blocked = true;
   if (!self.blocked) become_listener(thread);
-  really_mask(SIG_UNBLOCK);
+  change_real_mask(SIG_UNBLOCK);
 }
 
 void signals_postfork_child(void) {
@@ -448,21 +452,21 @@ void signals_postfork_child(void) {
   if (number == 0) return;
   held_postfork_child();
   for (size_t i = 0; i < LISTENERS; i++) atomic_store(&listeners[i], 0);
-  if (self.guest == thread) self.blocked = self.guest_blocked;
+  if (self.vfork_child == thread) self.blocked = self.vfork_blocked;
   self.owner = thread;
-  self.guest = 0;
-  if (!really_ours(&real)) {
+  self.vfork_child = 0;
+  if (!real_action_is_ours(&real)) {
     shadow_action_write(&real, &before);
     install_real(flags_for(&real));
   }
   if (!self.blocked) become_listener(thread);
 }
 
-/* exec keeps "ignored", the mask and what is pending; it resets functions by itself. */
+/* exec keeps SIG_IGN, the mask and pending signals; the kernel resets handlers itself. */
 static void ignore_as_shadowed(void) {
   struct sigaction shadow, real;
   shadow_action_read(&shadow);
-  if (shadow.sa_handler == SIG_IGN && really_ours(&real)) next.sigaction(number, &shadow, NULL);
+  if (shadow.sa_handler == SIG_IGN && real_action_is_ours(&real)) next.sigaction(number, &shadow, NULL);
 }
 
 void signals_before_exec(void) {
@@ -471,8 +475,8 @@ void signals_before_exec(void) {
   int32_t thread = current_thread();
   siginfo_t info;
   if (*block_of(thread)) {
-    really_mask(SIG_BLOCK);
-    while (!is_guest(thread) && held_take(thread, &info)) send_to(thread, &info);
+    change_real_mask(SIG_BLOCK);
+    while (!is_vfork_child(thread) && held_take(thread, &info)) send_to(thread, &info);
   }
   ignore_as_shadowed();
   errno = error;
@@ -483,7 +487,7 @@ void signals_after_failed_exec(void) {
   if (number == 0) return;
   int error = errno;
   shadow_action_read(&shadow);
-  if (shadow.sa_handler == SIG_IGN && !signals_guest()) install_real(atomic_load(&real_flags));
-  if (signals_shadow_blocked()) really_mask(SIG_UNBLOCK);
+  if (shadow.sa_handler == SIG_IGN && !signals_in_vfork_child()) install_real(atomic_load(&real_flags));
+  if (signals_shadow_blocked()) change_real_mask(SIG_UNBLOCK);
   errno = error;
 }

@@ -1,4 +1,4 @@
-/* copies.c: volumes against exact counts, and copies that are libc's own. */
+/* copies.c: the recorded volume equals the copied bytes, and the copies themselves are left to libc. */
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -17,16 +17,16 @@ static struct spool_header header = {.copy_threshold_bytes = 1000003, .features 
 struct spool_header *spool;
 struct next_functions next;
 THREAD_LOCAL struct thread_state this_thread = {.id = 1};
-static struct record_copy line;
+static struct record_copy record_space;
 static int64_t volume, samples, last_bytes;
 static bool may_resolve;
 
 void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned slots) { return slots == 1 ? &line : NULL; }
+void *spool_claim(unsigned slots) { return slots == 1 ? &record_space : NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) {
-  check(record == &line && kind == RECORD_COPY && slots == 1);
-  volume += (int64_t)line.bytes;
-  last_bytes = (int64_t)line.bytes;
+  check(record == &record_space && kind == RECORD_COPY && slots == 1);
+  volume += (int64_t)record_space.bytes;
+  last_bytes = (int64_t)record_space.bytes;
   samples++;
 }
 void fork_check(void) {}
@@ -91,7 +91,7 @@ static void *copy_a_little(void *unused) {
   return NULL;
 }
 
-static void test_what_threads_leave_is_carried(void) {
+static void test_bytes_of_ended_threads_are_carried(void) {
   pthread_t thread;
   volume = 0;
   for (int i = 0; i < 5; i++) {
@@ -111,7 +111,7 @@ int main(void) {
   volume = samples = 0;
   test_volume_is_exact();
   test_a_large_copy_is_a_sample_of_its_own();
-  test_what_threads_leave_is_carried();
+  test_bytes_of_ended_threads_are_carried();
   copies_postfork_child();
   puts("ok");
   return 0;

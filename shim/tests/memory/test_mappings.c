@@ -1,5 +1,5 @@
-/* mappings.c alone: threads that map, protect, resize and unmap beside each other, and children that are forked
- * meanwhile. In the end every byte that was counted has been let go. */
+/* mappings.c alone: threads map, protect, resize and unmap at the same time, while children are forked. In the end,
+ * every counted byte has been freed. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -47,14 +47,14 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
   if (flags & FREE_PART) ended_parts++;
 }
 
-/* Every third mapping is a sample. */
+/* Makes every third page address a sample. */
 uint64_t memory_mapped(const struct block *block, size_t before) {
   counted += (int64_t)block->usable - (int64_t)before;
   return block->address / PAGE % 3 == 0 ? 7 : 0;
 }
 
-/* What was let go is added up by each thread, as in memory.c. */
-static void settle(void) {
+/* Adds up the bytes that this thread has freed, as memory.c does in its flush. */
+static void add_freed(void) {
   counted -= INT64_MAX - this_memory.stream[NATIVE].free_left;
   this_memory.stream[NATIVE].free_left = INT64_MAX;
 }
@@ -67,7 +67,7 @@ static char *map(size_t pages, int protection) {
   return start;
 }
 
-/* A part in the middle goes first, so that two are left. */
+/* Unmaps the middle first, so that two ranges remain. */
 static void unmap_in_parts(void) {
   char *start = map(9, PROT_READ | PROT_WRITE);
   start[5 * PAGE] = 1;
@@ -91,7 +91,7 @@ static void resize(void) {
 }
 
 static void *work(void *nothing) {
-  this_memory.stream[NATIVE].left = -1; /* every mapping passes through memory_mapped */
+  this_memory.stream[NATIVE].left = -1; /* every mapping calls memory_mapped */
   this_memory.stream[NATIVE].free_left = INT64_MAX;
   for (int round = 0; round < ROUNDS; round++) {
     unmap_in_parts();
@@ -99,7 +99,7 @@ static void *work(void *nothing) {
     resize();
     if (round % 50 == 0) mappings_untouched_pages();
   }
-  settle();
+  add_freed();
   return nothing;
 }
 
@@ -114,7 +114,7 @@ static void fork_and_work(void) {
   check(waitpid(child, &status, 0) == child && status == 0);
 }
 
-static void nothing_is_left(void) {
+static void everything_was_freed(void) {
   int64_t mapped, reserved;
   mappings_sizes(&mapped, &reserved);
   check(mapped == 0 && reserved == 0 && counted == 0 && ended_parts > 0);
@@ -130,7 +130,7 @@ int main(void) {
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
   for (int i = 0; i < CHILDREN; i++) fork_and_work();
   for (int i = 0; i < THREADS; i++) check(pthread_join(threads[i], NULL) == 0);
-  if (losses[LOSS_mapping_missed] == 0) nothing_is_left();
+  if (losses[LOSS_mapping_missed] == 0) everything_was_freed();
   printf("ok, %d mappings missed\n", losses[LOSS_mapping_missed]);
   return 0;
 }

@@ -1,4 +1,4 @@
-/* memory.c with interpose.c and next.c: counters against exact counts, over the real allocator of this process. */
+/* memory.c with interpose.c and next.c, on the real allocator of this process: the counters equal exact counts. */
 #include <malloc.h>
 #include <pthread.h>
 
@@ -17,20 +17,20 @@
 #include "shared/spool.h"
 #include "tests/check.h"
 
-/* ---- stand-ins: samples are caught where they would be written ---- */
+/* ---- stand-ins for the other files of the shim, which catch the samples ---- */
 
 static struct spool_header header = {.memory_threshold_bytes = 1000003, .features = FEATURE_MEMORY};
 struct spool_header *spool;
 THREAD_LOCAL struct thread_state this_thread;
 static struct record_memory caught[64];
-static char elsewhere[SPOOL_SLOT_BYTES]; /* records of other kinds */
+static char record_space[SPOOL_SLOT_BYTES]; /* the record being written */
 static int samples;
 static _Atomic int live = 1;
 
 void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned slots) { return slots == 1 ? elsewhere : NULL; }
+void *spool_claim(unsigned slots) { return slots == 1 ? record_space : NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) {
-  check(record == elsewhere && slots == 1);
+  check(record == record_space && slots == 1);
   if (kind == RECORD_MEMORY) __builtin_memcpy(&caught[samples++ % 64], record, sizeof caught[0]);
 }
 uint64_t frames_current(void) { return 0; }
@@ -48,7 +48,7 @@ uint32_t objects_collections(const void *state) { return state != NULL; }
 
 /* ---- */
 
-/* Allocations that the compiler may not pair away. */
+/* Keeps the compiler from removing pairs of allocation and free. */
 static void *volatile keep;
 
 static int64_t footprint(void) {
@@ -99,7 +99,7 @@ static void test_sized_frees_count_like_free(void) {
   check(footprint() == before);
   free_sized(NULL, 0);
   free_aligned_sized(NULL, 64, 0);
-  free_sized(bootstrap_alloc(10, 16), 10); /* stays where it is */
+  free_sized(bootstrap_alloc(10, 16), 10); /* blocks of the bootstrap area are not freed */
   check(footprint() == before);
 }
 
@@ -118,8 +118,8 @@ static void take_aligned_sized(void *block, size_t alignment, size_t size) {
   handed_size = size;
 }
 
-/* An allocator that has them is called with what the program gave. */
-static void test_sized_frees_are_handed_on(void) {
+/* An allocator that has these functions is called with the program's arguments. */
+static void test_sized_frees_are_forwarded(void) {
   struct next_functions saved = next;
   int64_t before = footprint();
   char *first = malloc(333), *second = aligned_alloc(64, 640);
@@ -135,7 +135,7 @@ static void test_sized_frees_are_handed_on(void) {
   next.free(second);
 }
 
-static void test_failures_and_nothing_count_nothing(void) {
+static void test_failures_and_null_pointers_count_nothing(void) {
   int64_t before = footprint();
   volatile size_t huge = (size_t)1 << 62, overflow = (size_t)1 << 63;
   errno = 0;
@@ -161,7 +161,7 @@ static void test_a_large_block_is_a_sample_of_its_own(void) {
   free(small);
 }
 
-static void test_churn_is_no_sample_and_growth_is(void) {
+static void test_growth_is_sampled_and_churn_is_not(void) {
   int before = samples;
   for (int i = 0; i < 10000; i++) {
     keep = malloc(10007);
@@ -197,7 +197,7 @@ static void *consume(void *unused) {
   return NULL;
 }
 
-static void test_a_consumer_frees_what_a_producer_made(void) {
+static void test_a_consumer_frees_blocks_of_a_producer(void) {
   int64_t before = footprint();
   pthread_t producer, consumer;
   live = 3;
@@ -206,10 +206,11 @@ static void test_a_consumer_frees_what_a_producer_made(void) {
   pthread_join(consumer, NULL);
   live = 1;
   int64_t left = footprint() - before;
-  check(left > -4096 && left < 4096); /* libc keeps a little for threads */
+  check(left > -4096 && left < 4096); /* libc keeps a few bytes per thread */
 }
 
-/* A pause writes nothing and loses nothing: what moved in it is one sample without a stack, before what comes then. */
+/* During a pause nothing is written and nothing is lost: what moved in it becomes one sample without a stack, before
+ * later samples. */
 static void test_a_pause_becomes_one_sample(void) {
   int64_t at_first = footprint();
   int before = samples;
@@ -251,12 +252,12 @@ static void test_bootstrap_blocks(void) {
   char *moved = realloc(block, 200);
   check(moved && !bootstrap_owns(moved) && moved[99] == 'x');
   free(moved);
-  free(bootstrap_alloc(10, 16)); /* stays where it is */
+  free(bootstrap_alloc(10, 16)); /* blocks of the bootstrap area are not freed */
   check(bootstrap_alloc(1 << 20, 16) == NULL && header.losses[LOSS_bootstrap_exhausted] > before);
   check(bootstrap_alloc(SIZE_MAX, 16) == NULL && bootstrap_alloc(SIZE_MAX - 6, 16) == NULL);
 }
 
-static void test_sizes_in_front_of_blocks_are_libcs(void) {
+static void test_headers_agree_with_libc(void) {
   static const size_t sizes[] = {0, 1, 24, 25, 1032, 1033, 4096, 100000, 200000, 40 << 20};
   for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
     void *block = next.malloc(sizes[i]), *aligned = next.memalign(512, sizes[i]);
@@ -272,11 +273,11 @@ static void test_sizes_in_front_of_blocks_are_libcs(void) {
 static void test_all(void) {
   test_every_function_is_counted_by_usable_size();
   test_sized_frees_count_like_free();
-  test_sized_frees_are_handed_on();
-  test_failures_and_nothing_count_nothing();
+  test_sized_frees_are_forwarded();
+  test_failures_and_null_pointers_count_nothing();
   test_a_large_block_is_a_sample_of_its_own();
-  test_churn_is_no_sample_and_growth_is();
-  test_a_consumer_frees_what_a_producer_made();
+  test_growth_is_sampled_and_churn_is_not();
+  test_a_consumer_frees_blocks_of_a_producer();
   test_a_pause_becomes_one_sample();
   test_a_threshold_that_is_set_is_in_force();
   test_bootstrap_blocks();
@@ -288,9 +289,9 @@ int main(void) {
   spool = &header;
   memory_init();
   check(memory_mode == MEMORY_COUNT_LIBC);
-  test_sizes_in_front_of_blocks_are_libcs();
+  test_headers_agree_with_libc();
   test_all();
-  memory_mode = MEMORY_COUNT; /* as over another allocator */
+  memory_mode = MEMORY_COUNT; /* as on another allocator than libc's */
   test_all();
   puts("ok");
   return 0;

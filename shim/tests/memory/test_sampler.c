@@ -1,5 +1,6 @@
-/* sampler.c, live.c and the countdown of memory.c: gaps, chances, lives and the adapting interval, against the law that
- * they are to follow. Random numbers are seeded by a clock that stands still, so every run draws the same. */
+/* sampler.c, live.c and the countdown of memory.c: gaps, probabilities, lifetimes and the adapting interval, compared
+ * with the law that they must follow. Random numbers are seeded from a clock that stands still, so every run draws the
+ * same numbers. */
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -24,7 +25,7 @@
 #include "shared/spool.h"
 #include "tests/check.h"
 
-/* ---- stand-ins ---- */
+/* ---- stand-ins for the other files of the shim ---- */
 
 static struct spool_header header = {.memory_threshold_bytes = 1000003, .features = FEATURE_MEMORY};
 struct spool_header *spool = &header;
@@ -32,20 +33,20 @@ struct next_functions next = {.malloc_usable_size = (size_t (*)(void *))1, .reso
 enum memory_mode memory_mode;
 THREAD_LOCAL struct thread_state this_thread;
 
-#define BUDGET 200 /* samples in a second */
+#define BUDGET 200 /* samples per second */
 #define MAX_CAUGHT 400000
 static struct record_alloc allocs[MAX_CAUGHT];
 static struct record_free frees[MAX_CAUGHT];
 static struct record_note notes[MAX_CAUGHT];
-static THREAD_LOCAL char line[SPOOL_SLOT_BYTES];
+static THREAD_LOCAL char record_space[SPOOL_SLOT_BYTES];
 static _Atomic int alloc_count, free_count, note_count;
 static int64_t now_ns = 1000000000;
 
 int64_t clock_now_ns(void) { return now_ns; }
 void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned slots) { return slots == 1 ? line : NULL; }
+void *spool_claim(unsigned slots) { return slots == 1 ? record_space : NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) {
-  check(record == line && slots == 1);
+  check(record == record_space && slots == 1);
   if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
   if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
   if (kind == RECORD_NOTE) __builtin_memcpy(&notes[note_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
@@ -77,7 +78,7 @@ static void begin(uint64_t interval, bool adapts) {
 
 static uintptr_t next_address = 1 << 20;
 
-/* An allocation of so many bytes that never happened. */
+/* Counts an allocation of that many bytes, without allocating. Returns its address. */
 static uintptr_t allocate(size_t bytes) {
   uintptr_t address = next_address;
   next_address += (bytes + 63) & ~(size_t)63;
@@ -95,7 +96,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Anderson and Darling's statistic of n values (sorted here) against the exponential law with that mean. */
+/* Returns the Anderson-Darling statistic of n values (sorted here) for the exponential distribution with that mean. */
 static double anderson_darling(double *values, int n, double mean) {
   double sum = 0;
   qsort(values, (size_t)n, sizeof *values, compare);
@@ -109,17 +110,17 @@ static double anderson_darling(double *values, int n, double mean) {
 #define GAPS 20000
 static double gaps[GAPS];
 
-/* 3.857 is exceeded by one exponential series in a hundred, 6.0 by one in a thousand. */
+/* One exponential series in a hundred exceeds 3.857, one in a thousand exceeds 6.0. */
 static void test_drawn_gaps_are_exponential(void) {
   uint64_t random = 42;
   for (int i = 0; i < GAPS; i++) gaps[i] = (double)sampler_gap(&random, 262144) - 0.5;
   double statistic = anderson_darling(gaps, GAPS, 262144);
   printf("gaps as drawn: A2 = %.2f\n", statistic);
   check(statistic < 3.857);
-  check(anderson_darling(gaps, GAPS, 262144 * 1.05) > 6.0); /* it can tell */
+  check(anderson_darling(gaps, GAPS, 262144 * 1.05) > 6.0); /* the test has the power to reject a wrong mean */
 }
 
-/* Byte by byte through the countdown, flushes between them: where do the samples fall? */
+/* Counts byte by byte, with flushes in between, and tests the gaps between the samples. */
 static void test_gaps_between_samples_are_exponential(void) {
   begin(1000, false);
   int64_t last = 0;
@@ -138,8 +139,8 @@ static void test_gaps_between_samples_are_exponential(void) {
   check(statistic < 3.857);
 }
 
-/* A gap begins anew behind each sample: whether a block is taken does not depend on whether the one before was. */
-static void test_blocks_are_taken_independently_with_their_chance(void) {
+/* A new gap begins after each sample, so whether a block is sampled does not depend on the previous block. */
+static void test_blocks_are_sampled_independently_with_their_probability(void) {
   enum { BLOCKS = 40000 };
   int taken = 0, runs = 0;
   bool before = false;
@@ -193,7 +194,7 @@ static void test_a_resized_block_is_a_new_one(void) {
   check(free_count == 1 && (frees[0].flags & FREE_RESIZED) && frees[0].bytes == 100);
   check(alloc_count == 2 && allocs[1].size_bytes == 150 && allocs[1].usable_bytes == 160);
   check(sampler_take(block, &sample));
-  memory_count_resized(&this_memory, NATIVE, (void *)block, 20, 160, 32, ALLOC_REALLOC); /* smaller: the same */
+  memory_count_resized(&this_memory, NATIVE, (void *)block, 20, 160, 32, ALLOC_REALLOC); /* also when smaller */
   check(alloc_count == 3 && allocs[2].usable_bytes == 32);
   release(block, 32);
   check(free_count == 2 && frees[1].id == allocs[2].id);
@@ -210,7 +211,7 @@ static void test_a_resized_block_is_sampled_when_it_is_a_threads_first(void) {
   release(next_address, 96);
 }
 
-static void test_a_resized_block_is_sampled_when_what_is_due_comes_out_at_nothing(void) {
+static void test_a_resized_block_is_sampled_when_the_budget_is_zero(void) {
   begin(1 << 20, false);
   allocate(16);
   allocate(16);
@@ -227,8 +228,7 @@ static void test_nothing_is_sampled_when_off(void) {
   check(alloc_count == 0);
 }
 
-/* 100 MB/s for five seconds, then 1 MB/s. */
-/* A pause samples nothing, and what is freed in it was alive until then. */
+/* During a pause nothing is sampled; a block that is freed in it was alive until then. */
 static void test_a_pause_samples_nothing_and_sees_frees(void) {
   begin(1, false);
   uintptr_t block = allocate(100);
@@ -248,7 +248,7 @@ static void test_the_interval_is_set_while_it_runs(void) {
   check(alloc_count == 0);
   header.alloc_control = CONTROL_ALLOC_SET | 1;
   for (int i = 0; i < 1000; i++) allocate(100000);
-  check(alloc_count > 900 && allocs[alloc_count - 1].interval_bytes == 1); /* from the next flush on */
+  check(alloc_count > 900 && allocs[alloc_count - 1].interval_bytes == 1); /* from the next flush */
   header.alloc_control = CONTROL_ALLOC_SET;
   int before = alloc_count;
   for (int i = 0; i < 1000; i++) allocate(100000);
@@ -258,7 +258,7 @@ static void test_the_interval_is_set_while_it_runs(void) {
     now_ns += 1000000;
     release(allocate(100000), 100000);
   }
-  check(allocs[(alloc_count - 1) % MAX_CAUGHT].interval_bytes > 262144); /* it adapts */
+  check(allocs[(alloc_count - 1) % MAX_CAUGHT].interval_bytes > 262144); /* the interval has adapted */
 }
 
 static void test_the_interval_follows_the_rate(void) {
@@ -280,7 +280,7 @@ static void test_the_interval_follows_the_rate(void) {
   check(alloc_count > 60 * BUDGET / 4 && alloc_count < 60 * BUDGET);
 }
 
-/* Many blocks alive: the table is thinned, and what is left still stands for all of them. */
+/* With many live blocks the table is thinned, and the remaining samples still stand for all of them. */
 static void test_a_crowded_table_is_thinned_without_bias(void) {
   enum { BLOCKS = 300000 };
   static double weight_of[MAX_CAUGHT + 1];
@@ -381,11 +381,11 @@ static void test_a_piece_is_quiet_while_nothing_in_it_is_followed(void) {
 int main(void) {
   test_drawn_gaps_are_exponential();
   test_gaps_between_samples_are_exponential();
-  test_blocks_are_taken_independently_with_their_chance();
+  test_blocks_are_sampled_independently_with_their_probability();
   test_estimates_are_unbiased_at_every_interval();
   test_a_resized_block_is_a_new_one();
   test_a_resized_block_is_sampled_when_it_is_a_threads_first();
-  test_a_resized_block_is_sampled_when_what_is_due_comes_out_at_nothing();
+  test_a_resized_block_is_sampled_when_the_budget_is_zero();
   test_the_table_between_threads();
   test_a_piece_is_quiet_while_nothing_in_it_is_followed();
   test_nothing_is_sampled_when_off();

@@ -1,5 +1,6 @@
 /* exec.c alone: every way to start an image, from a forked child, a vfork child and a spawn, with environments that
- * hold all, some or none of what the child needs. The started image is this program again, saying what it was given. */
+ * hold all, some or none of our variables. The started image is this program again; it prints its arguments and
+ * environment. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
@@ -22,22 +23,19 @@
 #include "shared/spool.h"
 #include "tests/check.h"
 
-#define check(condition)                                                                                               \
-  ((condition) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), abort()))
-
 extern char **environ;
 
 /* ---- stand-ins for the other files of the shim ---- */
 
-/* Read by a build with the address sanitizer: images are started with other libraries in front of it. */
+/* Options for a build with the address sanitizer: images are started with other libraries in front of the sanitizer. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "verify_asan_link_order=0:detect_leaks=0"; }
 
 struct next_functions next;
 static struct spool_header header;
 struct spool_header *spool = &header;
-/* Volatile: <unistd.h> promises the compiler that exec calls nothing here. */
-static volatile int counted[LOSS_COUNT], told_before, told_after, masked, unmasked;
+/* Volatile, because <unistd.h> promises the compiler that exec calls nothing here. */
+static volatile int counted[LOSS_COUNT], before_exec_calls, after_exec_calls, before_mask_calls, after_mask_calls;
 
 void next_resolve(void) {
 #define INTERPOSED(result, name, arguments) next.name = (__typeof__(next.name))dlsym(RTLD_NEXT, #name);
@@ -47,15 +45,15 @@ void next_resolve(void) {
 }
 void loss_add(enum loss loss) { counted[loss]++; }
 void fork_check(void) {}
-void process_before_exec(void) { told_before++; }
-void process_after_failed_exec(void) { told_after++; }
-void signals_before_exec(void) { masked++; }
-void signals_after_failed_exec(void) { unmasked++; }
+void process_before_exec(void) { before_exec_calls++; }
+void process_after_failed_exec(void) { after_exec_calls++; }
+void signals_before_exec(void) { before_mask_calls++; }
+void signals_after_failed_exec(void) { after_mask_calls++; }
 
-/* ---- what is started, and how ---- */
+/* ---- images and the ways to start them ---- */
 
 static char self_path[4096], folder[] = "/tmp/test_exec.XXXXXX";
-static const char *library; /* a real one, so that the loader does not complain: libc */
+static const char *library; /* the path of libc: a real library, so that the loader does not complain */
 static char preload_ours[4200], preload_both[4300], spool_ours[200];
 static const char *const spool_path = spool_ours + sizeof "SCALENE_TRACE_SPOOL=" - 1;
 
@@ -73,7 +71,7 @@ static const char *const way_names[] = {"execve", "execv",   "execvp",   "execvp
 
 static char *arguments[] = {"me", "describe", "one", "two words", NULL};
 
-/* Those that take no environment get it as environ. */
+/* Starts an image. Functions without an environment argument get it through environ. */
 static int start(enum way way, const char *path, char **environment) {
   pid_t child;
   if (way == EXECV || way == EXECVP || way == EXECL || way == EXECLP) environ = environment;
@@ -105,7 +103,7 @@ static int end_of(pid_t child, int from) {
   return status;
 }
 
-/* Runs path in a child with its standard output in `output`; returns the wait status. */
+/* Starts `path` in a child and stores its standard output in `output`; returns the wait status. */
 static int run(enum way way, bool vforked, const char *path, char **environment) {
   int ends[2], kept = dup(1);
   char **own_environ = environ;
@@ -141,7 +139,7 @@ static void expect_all(char **environment, const char *entries) {
   for (int way = 0; way < WAYS; way++) expect((enum way)way, environment, wanted);
 }
 
-static void forget_losses(void) {
+static void clear_losses(void) {
   for (int i = 0; i < LOSS_COUNT; i++) counted[i] = 0;
 }
 
@@ -155,7 +153,7 @@ static char *text(const char *format, const char *first, const char *second) {
   return to;
 }
 
-static void what_is_missing_is_added(void) {
+static void missing_variables_are_added(void) {
   header.features = FEATURE_CHILDREN;
   char *nothing[] = {NULL}, *other[] = {"A=1", "LD_PRELOAD=libm.so.6", NULL};
   char *library_only[] = {preload_ours, NULL}, *spool_only[] = {spool_ours, "B=", NULL};
@@ -168,7 +166,7 @@ static void what_is_missing_is_added(void) {
   expect_all(twice, text("[%2$s][%1$s] 2", preload_both, spool_ours));
 }
 
-static void what_is_there_stays(void) {
+static void existing_variables_stay(void) {
   header.features = FEATURE_CHILDREN;
   char *whole[] = {"A=1", preload_both, spool_ours, NULL};
   char *spaced[] = {text("LD_PRELOAD=libm.so.6 %s", library, NULL), spool_ours, NULL};
@@ -178,7 +176,7 @@ static void what_is_there_stays(void) {
   expect_all(others_spool, "[SCALENE_TRACE_SPOOL=/elsewhere] 1");
 }
 
-static void without_children_ours_is_removed(void) {
+static void without_children_our_variables_are_removed(void) {
   header.features = 0;
   char *nothing[] = {"A=1", NULL}, *whole[] = {"A=1", preload_ours, spool_ours, NULL};
   char *both[] = {preload_both, spool_ours, NULL}, *theirs[] = {"LD_PRELOAD=libm.so.6", NULL};
@@ -189,7 +187,7 @@ static void without_children_ours_is_removed(void) {
   header.features = FEATURE_CHILDREN;
 }
 
-static void an_ended_recording_hands_nothing_on(void) {
+static void after_the_recording_our_variables_are_removed(void) {
   char *nothing[] = {NULL}, *whole[] = {"A=1", preload_both, spool_ours, NULL};
   header.ended = 1;
   expect_all(nothing, " 0");
@@ -205,16 +203,17 @@ static void rename_spool(const char *from, const char *to) {
   check(rename(text("%s/%s", folder, from), text("%s/%s", folder, to)) == 0);
 }
 
-/* A vfork child and a spawn count in our memory, a forked child in its own. ThreadSanitizer makes vfork a fork. */
+/* A vfork child and a spawn count in this process's memory, a forked child in its own. ThreadSanitizer turns vfork into
+ * fork. */
 #ifdef __SANITIZE_THREAD__
 #define COUNTS_HERE false
 #else
 #define COUNTS_HERE true
 #endif
-static void what_is_out_of_reach_is_not_handed_on(void) {
+static void inaccessible_files_are_not_passed_on(void) {
   char *nothing[] = {NULL}, *whole[] = {"A=1", preload_both, spool_ours, NULL};
   rename_spool("a spool", "hidden");
-  forget_losses();
+  clear_losses();
   expect_all(nothing, " 0");
   expect_all(whole, "[LD_PRELOAD=libm.so.6] 2");
   check(counted[LOSS_process_slots] == 2 * WAYS || !COUNTS_HERE);
@@ -230,7 +229,7 @@ static size_t mapped_pages(void) {
   return pages;
 }
 
-static void large_environments_too(void) {
+static void large_environments_are_changed_too(void) {
   enum { ENTRIES = 20011 };
   static char *large[ENTRIES + 1];
   for (int i = 0; i < ENTRIES; i++) large[i] = "A=1";
@@ -287,15 +286,15 @@ static void failures_are_the_same(void) {
   check(fexecve(-1, arguments, environ) == -1 && (errno == EINVAL || errno == EBADF));
 }
 
-static void both_sides_are_told(void) {
+static void exec_is_reported_and_masks_are_restored(void) {
   char *empty[] = {NULL};
   const char *garbage = write_file("garbage", "\177ELFgarbage", 11, 0755);
-  told_before = told_after = masked = unmasked = 0;
-  check(execve("/nowhere", arguments, empty) == -1 && told_before == 0 && masked == 0);
+  before_exec_calls = after_exec_calls = before_mask_calls = after_mask_calls = 0;
+  check(execve("/nowhere", arguments, empty) == -1 && before_exec_calls == 0 && before_mask_calls == 0);
   check(execve(garbage, arguments, empty) == -1 && errno == ENOEXEC);
-  check(told_before == 1 && told_after == 1 && masked == 1 && unmasked == 1);
+  check(before_exec_calls == 1 && after_exec_calls == 1 && before_mask_calls == 1 && after_mask_calls == 1);
   check(posix_spawn(NULL, garbage, NULL, NULL, arguments, empty) == ENOEXEC);
-  check(told_before == 1 && told_after == 1 && masked == 2 && unmasked == 2);
+  check(before_exec_calls == 1 && after_exec_calls == 1 && before_mask_calls == 2 && after_mask_calls == 2);
 }
 
 static void a_script_without_a_first_line_runs_in_a_shell(void) {
@@ -339,7 +338,7 @@ static const char *write_static_program(void) {
 
 static int losses_of(enum loss loss, const char *path) {
   char *empty[] = {NULL};
-  forget_losses();
+  clear_losses();
   int status = run(SPAWN, false, path, empty);
   check(status >= 0);
   return counted[loss];
@@ -356,7 +355,7 @@ static void static_programs_are_losses(void) {
   check(losses_of(LOSS_unrecorded_static, self_path) == 0 && losses_of(LOSS_unrecorded_setuid, self_path) == 0);
 }
 
-/* As root a program of somebody else is made; else the machine's own su will do. */
+/* As root, the test makes a setuid program of another user; otherwise it uses /bin/su. */
 static void setuid_programs_are_losses(void) {
   const char *program = "/bin/su";
   if (geteuid() == 0) {
@@ -368,11 +367,11 @@ static void setuid_programs_are_losses(void) {
   check(losses_of(LOSS_unrecorded_setuid, program) == 1);
 }
 
-/* A shell that libc starts takes environ as it is: what is out of reach is cut out there. */
-static void shells_are_not_handed_what_is_out_of_reach(void) {
+/* libc starts a shell with environ as it is, so the shim removes inaccessible files from environ itself. */
+static void shells_do_not_get_inaccessible_files(void) {
   char preload[sizeof preload_both], **own = environ, *whole[] = {preload, spool_ours, NULL};
   rename_spool("a spool", "hidden");
-  forget_losses();
+  clear_losses();
   strcpy(preload, preload_both);
   environ = whole;
   check(system("test \"$LD_PRELOAD\" = libm.so.6") == 0 && strcmp(preload, "LD_PRELOAD=libm.so.6") == 0);
@@ -385,10 +384,10 @@ static void shells_are_not_handed_what_is_out_of_reach(void) {
   environ = own;
 }
 
-/* All that can be done is to say so. */
-static void shells_without_ours_are_losses(void) {
+/* The environment of the shell cannot be completed, so only the loss is counted. */
+static void shells_without_our_variables_are_losses(void) {
   char *empty[] = {NULL}, *whole[] = {preload_ours, spool_ours, NULL}, **own = environ;
-  forget_losses();
+  clear_losses();
   environ = whole;
   check(system("exit 3") == 3 << 8 && counted[LOSS_environment_lost] == 0);
   environ = empty;
@@ -424,19 +423,19 @@ int main(int count, char **given) {
     return 0;
   }
   set_up();
-  what_is_missing_is_added();
-  what_is_there_stays();
-  without_children_ours_is_removed();
-  an_ended_recording_hands_nothing_on();
-  what_is_out_of_reach_is_not_handed_on();
-  large_environments_too();
+  missing_variables_are_added();
+  existing_variables_stay();
+  without_children_our_variables_are_removed();
+  after_the_recording_our_variables_are_removed();
+  inaccessible_files_are_not_passed_on();
+  large_environments_are_changed_too();
   failures_are_the_same();
-  both_sides_are_told();
+  exec_is_reported_and_masks_are_restored();
   a_script_without_a_first_line_runs_in_a_shell();
   static_programs_are_losses();
   setuid_programs_are_losses();
-  shells_without_ours_are_losses();
-  shells_are_not_handed_what_is_out_of_reach();
+  shells_without_our_variables_are_losses();
+  shells_do_not_get_inaccessible_files();
   path_is_searched();
   remove_folder();
   printf("ok\n");

@@ -1,4 +1,4 @@
-/* What the scenarios are written with, and stand-ins for the other files of the shim. */
+/* Helpers for the scenarios, and stand-ins for the other files of the shim. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
@@ -22,7 +22,7 @@
 
 /* ---- stand-ins for the other files of the shim ---- */
 
-/* Read by a build with the address sanitizer: images are started with other libraries in front of it. */
+/* Options for a build with the address sanitizer: images are started with other libraries in front of the sanitizer. */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "verify_asan_link_order=0:detect_leaks=0"; }
 
@@ -36,19 +36,19 @@ void next_resolve(void) {
   next.resolved = true;
 }
 
-/* A forked child has memory of its own, a vfork child has its parent's. */
-static char *page_of_forks;
+/* A page that reads 0 in a forked child, but not in a vfork child, which shares its parent's memory. */
+static char *fork_page;
 
 void fork_check(void) {
-  if (page_of_forks == NULL || *page_of_forks != 0) return;
-  *page_of_forks = 1;
+  if (fork_page == NULL || *fork_page != 0) return;
+  *fork_page = 1;
   signals_postfork_child();
 }
 
-void notice_forks(void) {
-  page_of_forks = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  assert(page_of_forks != MAP_FAILED && madvise(page_of_forks, 4096, MADV_WIPEONFORK) == 0);
-  *page_of_forks = 1;
+void detect_forks(void) {
+  fork_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  assert(fork_page != MAP_FAILED && madvise(fork_page, 4096, MADV_WIPEONFORK) == 0);
+  *fork_page = 1;
 }
 
 void process_before_exec(void) {}
@@ -58,12 +58,12 @@ void loss_add(enum loss loss) { (void)loss; }
 /* ---- ticks ---- */
 
 THREAD_LOCAL volatile int ticks;
-static char tick_mark;
+static char tick_cookie;
 bool under_ticks;
 
 bool count_tick(siginfo_t *info, void *context) {
   (void)context;
-  if (info->si_code != SI_TIMER || info->si_ptr != &tick_mark) return false;
+  if (info->si_code != SI_TIMER || info->si_ptr != &tick_cookie) return false;
   ticks++;
   return true;
 }
@@ -72,7 +72,7 @@ void arm(void) {
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signals_number()};
   struct itimerspec period = {{0, 1000000}, {0, 1000000}};
   timer_t timer;
-  event.sigev_value.sival_ptr = &tick_mark;
+  event.sigev_value.sival_ptr = &tick_cookie;
   event._sigev_un._tid = (int)syscall(SYS_gettid);
   assert(timer_create(CLOCK_THREAD_CPUTIME_ID, &event, &timer) == 0);
   assert(timer_settime(timer, 0, &period, NULL) == 0);
@@ -85,8 +85,8 @@ void burn(long milliseconds) {
   while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < milliseconds);
 }
 
-/* Within 30 ms of CPU time, as a rule; where others want the core, the kernel's own tick may miss the thread for
- * longer. */
+/* Checks that ticks continue. Usually one arrives within 30 ms of CPU time. On a busy machine, the kernel's own tick
+ * may miss the thread for longer. */
 void ticks_go_on(void) {
   int before = ticks;
   burn(30);
@@ -94,10 +94,10 @@ void ticks_go_on(void) {
   if (under_ticks) assert(ticks > before);
 }
 
-/* ---- what scenarios are written with ---- */
+/* ---- helpers ---- */
 
-int N;   /* the number that is ours */
-int out; /* where a scenario writes to */
+int N;   /* number of the shim's signal */
+int out; /* file descriptor of a scenario's output */
 
 void say(const char *format, ...) {
   char line[512];
@@ -108,7 +108,7 @@ void say(const char *format, ...) {
   assert(write(out, line, (size_t)length) == length);
 }
 
-uint64_t word(const sigset_t *set) {
+uint64_t set_bits(const sigset_t *set) {
   uint64_t result;
   memcpy(&result, set, sizeof result);
   return result;
@@ -178,19 +178,19 @@ void say_action(int signal) {
   errno = 0;
   int result = sigaction(signal, NULL, &action);
   say("%d: %d %d %s flags %x mask %llx restorer %d\n", signal, result, errno, name_of(&action), action.sa_flags,
-      (unsigned long long)word(&action.sa_mask), action.sa_restorer != NULL);
+      (unsigned long long)set_bits(&action.sa_mask), action.sa_restorer != NULL);
 }
 
 void say_mask(void) {
   sigset_t mask = nothing(), process_mask = nothing();
   assert(pthread_sigmask(SIG_BLOCK, NULL, &mask) == 0 && sigprocmask(SIG_BLOCK, NULL, &process_mask) == 0);
-  say("mask %llx %llx\n", (unsigned long long)word(&mask), (unsigned long long)word(&process_mask));
+  say("mask %llx %llx\n", (unsigned long long)set_bits(&mask), (unsigned long long)set_bits(&process_mask));
 }
 
 void say_pending(void) {
   sigset_t set = nothing();
   assert(sigpending(&set) == 0);
-  say("pending %llx\n", (unsigned long long)word(&set));
+  say("pending %llx\n", (unsigned long long)set_bits(&set));
 }
 
 void block(int how, sigset_t set) { assert(pthread_sigmask(how, &set, NULL) == 0); }

@@ -1,9 +1,9 @@
-/* What the scenarios of test_signals.c are written with.
+/* Helpers for the scenarios of test_signals.c.
  *
- * Every scenario runs twice, each in a process of its own: bare (nothing installed, all calls forwarded) and under
- * ticks (our signal installed, a timer of 1 ms firing it). What it writes and how it ends must be the same, and in the
- * second run, ticks must go on afterwards in every thread. The scenarios use the number that is ours as if it were
- * theirs. */
+ * Every scenario runs twice, each time in its own process: bare (the shim's signal is not installed, all calls are
+ * forwarded) and under ticks (it is installed, and a timer fires it every 1 ms). The output and the exit status must be
+ * equal, and in the second run, ticks must continue in every thread afterwards. The scenarios use the number of the
+ * shim's signal as if it were their own. */
 #ifndef SCALENE_TRACE_TEST_SCENARIO_H
 #define SCALENE_TRACE_TEST_SCENARIO_H
 
@@ -23,35 +23,35 @@
 #define SCENARIOS(each) \
   each(actions_at_start) each(every_signal_default) each(every_signal_handled) \
   each(our_action_reads_back) each(older_calls) each(masks) \
-  each(what_was_blocked_is_delivered) each(queued_values_keep_their_order) each(ignoring_discards) \
+  each(blocked_signals_are_delivered) each(queued_values_keep_their_order) each(ignoring_discards) \
   each(default_kills) each(default_kills_from_outside) each(default_kills_when_unblocked) \
   each(a_handler_once) each(nested_handlers) each(sigwait_family) \
-  each(sigwait_sleeps_until_sent) each(sigwait_of_an_open_signal_dies) each(a_thread_waits_for_the_process) \
-  each(the_open_thread_handles) each(threads_inherit) each(calls_with_masks) \
+  each(sigwait_sleeps_until_sent) each(sigwait_of_an_unblocked_signal_dies) each(a_thread_waits_for_the_process) \
+  each(the_unblocked_thread_handles) each(threads_inherit) each(calls_with_masks) \
   each(sleeps_with_masks_are_ended) each(system_calls_are_interrupted_as_asked) each(signal_descriptors) \
   each(mask_of_another_handler) each(null_pointers) each(images_inherit) \
-  each(a_vfork_child_changes_its_own) each(a_forked_child) each(cancelled_wait)
+  each(a_vfork_child_changes_its_own_state) each(a_forked_child) each(cancelled_wait)
 /* clang-format on */
 
 #define DECLARE(name) void name(void);
 SCENARIOS(DECLARE)
 #undef DECLARE
 
-/* What an image that a scenario starts writes of itself; argv[0]. */
+/* Prints the inherited mask, actions and pending signals. An image that a scenario starts calls it. */
 void describe_image(void);
 extern char *self_path;
 
 sighandler_t bsd_signal(int, sighandler_t);
 
-extern int N;   /* the number that is ours */
-extern int out; /* where a scenario writes to */
+extern int N;   /* number of the shim's signal */
+extern int out; /* file descriptor of a scenario's output */
 extern volatile sig_atomic_t handled, handled_value[64], depth, deepest;
 extern volatile int handled_code, handled_context;
 extern THREAD_LOCAL volatile int ticks;
 extern bool under_ticks;
 
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
-uint64_t word(const sigset_t *set);
+uint64_t set_bits(const sigset_t *set);
 sigset_t only(int signal);
 sigset_t everything(void);
 sigset_t nothing(void);
@@ -74,6 +74,6 @@ bool count_tick(siginfo_t *info, void *context);
 void arm(void);
 void burn(long milliseconds);
 void ticks_go_on(void);
-void notice_forks(void);
+void detect_forks(void);
 
 #endif

@@ -18,7 +18,7 @@ void every_signal_default(void) {
 }
 
 void every_signal_handled(void) {
-  const int flags[] = {0, SA_RESTART, SA_NODEFER, SA_ONSTACK | SA_RESTART, 0x40000000 /* nobody's */};
+  const int flags[] = {0, SA_RESTART, SA_NODEFER, SA_ONSTACK | SA_RESTART, 0x40000000 /* an unused flag */};
   for (int i = 1; i <= 64; i++) {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags[i % 5], .sa_mask = everything()}, before;
     memset(&before, 0, sizeof before);
@@ -41,7 +41,7 @@ void our_action_reads_back(void) {
     say_action(N);
     struct sigaction *same_struct = &action;
     assert(sigaction(N, &action, same_struct) == 0);
-    say("%s %x %llx\n", name_of(&action), action.sa_flags, (unsigned long long)word(&action.sa_mask));
+    say("%s %x %llx\n", name_of(&action), action.sa_flags, (unsigned long long)set_bits(&action.sa_mask));
   }
 }
 
@@ -76,14 +76,14 @@ void older_calls(void) {
 void masks(void) {
   sigset_t full = everything(), before = nothing(), ours = only(N);
   say_mask();
-  say("%d %llx\n", sigprocmask(SIG_BLOCK, &full, &before), (unsigned long long)word(&before));
+  say("%d %llx\n", sigprocmask(SIG_BLOCK, &full, &before), (unsigned long long)set_bits(&before));
   say_mask();
   ticks_go_on();
-  say("%d %llx\n", pthread_sigmask(SIG_UNBLOCK, &ours, &before), (unsigned long long)word(&before));
+  say("%d %llx\n", pthread_sigmask(SIG_UNBLOCK, &ours, &before), (unsigned long long)set_bits(&before));
   say_mask();
   sigset_t *same_set = &ours;
   say("%d", pthread_sigmask(SIG_SETMASK, &ours, same_set));
-  say(" %llx\n", (unsigned long long)word(&ours));
+  say(" %llx\n", (unsigned long long)set_bits(&ours));
   say_mask();
   say("%d %d\n", pthread_sigmask(17, &full, &before), pthread_sigmask(17, NULL, &before));
   errno = 0;
@@ -93,7 +93,7 @@ void masks(void) {
   say_mask();
 }
 
-void what_was_blocked_is_delivered(void) {
+void blocked_signals_are_delivered(void) {
   set_info_action(0);
   block(SIG_BLOCK, only(N));
   for (int i = 1; i <= 5; i++) queue(i);

@@ -1,4 +1,4 @@
-/* Scenarios: new images, vfork and fork. */
+/* Scenarios: exec and spawn, vfork and fork. */
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
@@ -96,7 +96,7 @@ void images_inherit(void) {
   exec_here();
 }
 
-void a_vfork_child_changes_its_own(void) {
+void a_vfork_child_changes_its_own_state(void) {
   set_action(N, handler, SA_RESTART, nothing());
   block(SIG_BLOCK, only(N));
   pid_t child = vfork();

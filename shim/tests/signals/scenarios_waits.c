@@ -47,7 +47,8 @@ void sigwait_family(void) {
   say_pending();
 }
 
-/* Linux hands a signal that is not even blocked to who waits for it. */
+/* Sends a signal after 50 ms. Linux delivers it to a thread that waits for it, even if that thread has not blocked
+ * it. */
 static pid_t kill_soon(int signal) {
   pid_t target = getpid(), child = fork();
   if (child != 0) return child;
@@ -74,7 +75,7 @@ void sigwait_sleeps_until_sent(void) {
   end_child(child);
 }
 
-void sigwait_of_an_open_signal_dies(void) {
+void sigwait_of_an_unblocked_signal_dies(void) {
   sigset_t set = only(N);
   int got = 0;
   kill_soon(N);
@@ -105,7 +106,7 @@ static void note_thread(int signal) {
   handling_thread = (int)syscall(SYS_gettid);
 }
 
-static void open_and_spin(void) {
+static void unblock_and_spin(void) {
   block(SIG_UNBLOCK, only(N));
   say_mask();
   assert(write(ready[1], "", 1) == 1);
@@ -113,11 +114,11 @@ static void open_and_spin(void) {
   say("by this thread: %d\n", handling_thread == (int)syscall(SYS_gettid));
 }
 
-void the_open_thread_handles(void) {
+void the_unblocked_thread_handles(void) {
   assert(pipe(ready) == 0);
   set_action(N, note_thread, 0, nothing());
   block(SIG_BLOCK, everything());
-  pthread_t thread = start_thread(open_and_spin);
+  pthread_t thread = start_thread(unblock_and_spin);
   wait_for_bytes(ready[0]);
   kill(getpid(), N);
   assert(pthread_join(thread, NULL) == 0);

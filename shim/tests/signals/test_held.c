@@ -1,4 +1,5 @@
-/* held.c: order, targets, a full store, and four threads that put in and take out at the same time. */
+/* held.c: the order of signals, their target threads, a full store, and four threads that add and take at the same
+ * time. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,9 +8,6 @@
 #include "inside/signals/held.h"
 #include "shared/base.h"
 #include "tests/check.h"
-
-#define check(condition)                                                                                               \
-  ((condition) ? (void)0 : (fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition), abort()))
 
 static siginfo_t signal_with(int value) {
   siginfo_t info;
@@ -23,7 +21,7 @@ static bool add(int value, int32_t thread) {
   return held_add(&info, thread);
 }
 
-/* The value taken, -1 = nothing there. */
+/* Returns the value taken; -1 = there was none. */
 static int take(int32_t thread) {
   siginfo_t info;
   return held_take(thread, &info) ? info.si_value.sival_int : -1;

@@ -1,4 +1,4 @@
-/* Runs each scenario bare and under ticks, and compares what it wrote and how it ended (scenario.h). */
+/* Runs each scenario bare and under ticks, and compares the output and the exit status (scenario.h). */
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static const struct scenario scenarios[] = {SCENARIOS(ENTRY)};
 
 static void run_scenario(const struct scenario *scenario, bool installs) {
   under_ticks = installs;
-  notice_forks();
+  detect_forks();
   if (installs) {
     assert(signals_install(count_tick) == 0 && signals_number() == N);
     arm();
@@ -38,7 +38,8 @@ struct transcript {
   int status;
 };
 
-/* A scenario that hangs may have blocked all that would end it: after 20 silent seconds it is killed, children too. */
+/* A scenario that hangs may have blocked every signal that would end it. So after 20 seconds without output, it and its
+ * children are killed. */
 static ssize_t read_or_kill(int fd, char *to, size_t size, pid_t group) {
   struct pollfd ready = {.fd = fd, .events = POLLIN};
   if (poll(&ready, 1, 20000) == 0) kill(-group, SIGKILL);

@@ -1,6 +1,7 @@
-/* Put before every file: the functions that the shim stands in front of are called driven_malloc, driven_free and so
- * on, by the shim and by its driver alike. So a sanitizer's own stay in their place, below the shim, and what they and
- * libc do for themselves does not pass through instrumented code before that can run. */
+/* Included before every source file of the test. It renames the functions that the shim interposes to driven_malloc,
+ * driven_free and so on, in the shim and in its driver. So the sanitizer's own functions keep their names and stay
+ * below the shim, and the work that the sanitizer and libc do for themselves does not run through instrumented code
+ * before that is possible. */
 #define RENAMED(pragma) _Pragma(#pragma)
 #define INTERPOSED(result, name, arguments) RENAMED(redefine_extname name driven_##name)
 #include "inside/core/interposed.h"
@@ -12,7 +13,7 @@ INTERPOSED(int, execle, (const char *, const char *, ...))
 #undef INTERPOSED
 #undef RENAMED
 
-/* The compiler renames what is declared before it is defined. */
+/* The compiler only renames functions that are declared before they are defined. */
 #include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>

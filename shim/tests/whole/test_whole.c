@@ -1,8 +1,8 @@
-/* The whole shim at work in one process: threads that allocate, free what others have allocated, copy, map, are born
- * and end, while ticks fall, the recording is paused and changed, and the process forks. Under a sanitizer that is what
- * finds races; without one it holds that the spool is whole behind it.
+/* Runs the whole shim in one process. Threads allocate, free blocks of other threads, copy, map, start and end, while
+ * ticks arrive, the recording is paused and its settings change, and the process forks. Under the thread sanitizer this
+ * finds races; without one it checks that the spool is complete afterwards.
  *
- * Started without arguments it makes a spool, as the recorder would, and starts itself under it. */
+ * Without arguments it creates a spool, as the recorder would, and runs itself with it. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -18,10 +18,10 @@
 #include "formats/spool/spool.h"
 #include "tests/check.h"
 
-#define SLOTS 4096
+#define CHUNKS 4096
 #define WORKERS 3
 #define FORKS 12
-#define BIRTHS 60
+#define SHORT_THREADS 60
 #define SECONDS 1.5
 #define SHARED 64
 
@@ -35,21 +35,21 @@ static void fill_header(struct spool_header *header) {
   *header = (struct spool_header){.version = SPOOL_VERSION,
                                   .chunk_bytes = SPOOL_CHUNK_BYTES,
                                   .ring_entries = SPOOL_RING,
-                                  .chunk_count = SLOTS,
+                                  .chunk_count = CHUNKS,
                                   .features = FEATURE_CPU | FEATURE_MEMORY | FEATURE_CHILDREN | FEATURE_COPY |
                                               FEATURE_WAIT | FEATURE_ALLOC_AUTO,
                                   .cpu_interval_ns = 200000,
                                   .memory_threshold_bytes = 262147,
                                   .alloc_interval_bytes = 4096,
                                   .copy_threshold_bytes = 65537,
-                                  .offered = SLOTS,
-                                  .chunks_used = SLOTS,
+                                  .offered = CHUNKS,
+                                  .chunks_used = CHUNKS,
                                   .magic = SPOOL_MAGIC};
   header->start_mono_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static void map_spool(const char *path, int flags) {
-  size_t size = SPOOL_CHUNKS_OFFSET + (size_t)SLOTS * SPOOL_CHUNK_BYTES;
+  size_t size = SPOOL_CHUNKS_OFFSET + (size_t)CHUNKS * SPOOL_CHUNK_BYTES;
   int fd = open(path, O_RDWR | flags, 0600);
   check(fd >= 0 && ftruncate(fd, (off_t)size) == 0);
   spool_bytes = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -60,7 +60,7 @@ static void map_spool(const char *path, int flags) {
 static void make_spool(const char *path) {
   map_spool(path, O_CREAT | O_EXCL);
   uint32_t *ring = (uint32_t *)(spool_bytes + SPOOL_HEADER_BYTES);
-  for (uint32_t i = 0; i < SLOTS; i++) ring[i] = i;
+  for (uint32_t i = 0; i < CHUNKS; i++) ring[i] = i;
   fill_header((struct spool_header *)spool_bytes);
 }
 
@@ -76,39 +76,41 @@ static int run_under(const char *program, const char *path) {
   return status;
 }
 
-/* ---- what must be in it ---- */
+/* ---- the expected records ---- */
 
-static unsigned met[32];
+static unsigned record_counts[32];
 
 static void count_records(const char *chunk) {
-  for (uint32_t line = 1; line < SPOOL_CHUNK_SLOTS;) {
-    uint32_t head = *(const uint32_t *)(chunk + line * SPOOL_SLOT_BYTES), slots = head >> 16;
-    check((head & 0xffff) < 32 && line + slots <= SPOOL_CHUNK_SLOTS);
-    if ((head & 0xffff) != 0) met[head & 0xffff]++;
-    line += slots ? slots : 1;
+  for (uint32_t slot = 1; slot < SPOOL_CHUNK_SLOTS;) {
+    uint32_t head = *(const uint32_t *)(chunk + slot * SPOOL_SLOT_BYTES), slots = head >> 16;
+    check((head & 0xffff) < 32 && slot + slots <= SPOOL_CHUNK_SLOTS);
+    if ((head & 0xffff) != 0) record_counts[head & 0xffff]++;
+    slot += slots ? slots : 1;
   }
 }
 
 static void check_spool(void) {
   const struct spool_header *header = (const void *)spool_bytes;
-  check(header->taken <= SLOTS && header->losses[0] == 0);
-  for (uint64_t slot = 0; slot < header->taken; slot++)
-    count_records(spool_bytes + SPOOL_CHUNKS_OFFSET + slot * SPOOL_CHUNK_BYTES);
-  printf("%u ticks, %u allocations, %u frees, %u copies in %u threads of %u processes\n", met[RECORD_TICK],
-         met[RECORD_ALLOC], met[RECORD_FREE], met[RECORD_COPY], header->threads, header->processes);
-  check(met[RECORD_PROCESS_START] == (unsigned)(1 + FORKS));
-  check(met[RECORD_PROCESS_END] == (unsigned)(1 + FORKS));
-  check(met[RECORD_THREAD_START] == (unsigned)(header->threads));
-  check(met[RECORD_THREAD_END] == (unsigned)(header->threads));
-  check(header->threads >= 1 + WORKERS + BIRTHS + FORKS);
-  check(met[RECORD_TICK] > 0 && met[RECORD_MEMORY] > 0 && met[RECORD_COPY] > 0 && met[RECORD_HEAP] > 0);
-  check(met[RECORD_ALLOC] > 100 && met[RECORD_FREE] > 100);
+  check(header->taken <= CHUNKS && header->losses[0] == 0);
+  for (uint64_t chunk = 0; chunk < header->taken; chunk++)
+    count_records(spool_bytes + SPOOL_CHUNKS_OFFSET + chunk * SPOOL_CHUNK_BYTES);
+  printf("%u ticks, %u allocations, %u frees, %u copies in %u threads of %u processes\n", record_counts[RECORD_TICK],
+         record_counts[RECORD_ALLOC], record_counts[RECORD_FREE], record_counts[RECORD_COPY], header->threads,
+         header->processes);
+  check(record_counts[RECORD_PROCESS_START] == (unsigned)(1 + FORKS));
+  check(record_counts[RECORD_PROCESS_END] == (unsigned)(1 + FORKS));
+  check(record_counts[RECORD_THREAD_START] == (unsigned)(header->threads));
+  check(record_counts[RECORD_THREAD_END] == (unsigned)(header->threads));
+  check(header->threads >= 1 + WORKERS + SHORT_THREADS + FORKS);
+  check(record_counts[RECORD_TICK] > 0 && record_counts[RECORD_MEMORY] > 0 && record_counts[RECORD_COPY] > 0 &&
+        record_counts[RECORD_HEAP] > 0);
+  check(record_counts[RECORD_ALLOC] > 100 && record_counts[RECORD_FREE] > 100);
 }
 
 /* ---- the program's part ---- */
 
 static _Atomic(void *) shared[SHARED]; /* blocks that any thread may free */
-static _Atomic bool over;
+static _Atomic bool stop;
 
 static uint32_t draw(uint32_t *state) { return (*state = *state * 1664525 + 1013904223) >> 8; }
 
@@ -135,7 +137,7 @@ static void map_and_unmap(size_t size) {
 static void *work(void *seed) {
   uint32_t random = (uint32_t)(uintptr_t)seed;
   static _Thread_local char buffer[4096];
-  for (size_t size; !atomic_load(&over);) {
+  for (size_t size; !atomic_load(&stop);) {
     char *block = new_block(&random, &size);
     check(block);
     memcpy(block, buffer, size < sizeof buffer ? size : sizeof buffer);
@@ -146,38 +148,40 @@ static void *work(void *seed) {
   return NULL;
 }
 
-static void *live_shortly(void *seed) {
+static void *run_short_thread(void *seed) {
   uint32_t random = (uint32_t)(uintptr_t)seed;
   size_t size;
   for (int i = 0; i < 50; i++) free(atomic_exchange(&shared[draw(&random) % SHARED], new_block(&random, &size)));
   return NULL;
 }
 
-static int live_shortly_c11(void *seed) { return live_shortly(seed) != NULL; }
+static int run_short_thread_c11(void *seed) { return run_short_thread(seed) != NULL; }
 
-#ifdef __SANITIZE_THREAD__ /* knows no threads of C11, and leaves the locks of its allocator as they are at a fork */
-static int bear_c11(void *seed) { return live_shortly_c11(seed); }
-static void live_in_child(uint32_t seed) { (void)seed; }
+/* ThreadSanitizer does not know C11 threads, and at a fork it leaves the locks of its allocator as they are. */
+#ifdef __SANITIZE_THREAD__
+static int start_and_join_c11(void *seed) { return run_short_thread_c11(seed); }
+static void run_in_child(uint32_t seed) { (void)seed; }
 #else
-static int bear_c11(void *seed) {
+static int start_and_join_c11(void *seed) {
   thrd_t thread;
   int result = -1;
-  check(thrd_create(&thread, live_shortly_c11, seed) == thrd_success && thrd_join(thread, &result) == thrd_success);
+  check(thrd_create(&thread, run_short_thread_c11, seed) == thrd_success && thrd_join(thread, &result) == thrd_success);
   return result;
 }
-static void live_in_child(uint32_t seed) { live_shortly((void *)(uintptr_t)seed); }
+static void run_in_child(uint32_t seed) { run_short_thread((void *)(uintptr_t)seed); }
 #endif
 
-/* A library's handler: it was there before the shim's own, so it meets a child that nobody has noticed yet. */
-static void at_fork_in_child(void) { live_in_child(3); }
+/* A fork handler that a library registers before the shim registers its own, so it runs in a child that the shim has
+ * not detected yet. */
+static void at_fork_in_child(void) { run_in_child(3); }
 
-__attribute__((constructor)) static void before_the_shim(void) { pthread_atfork(NULL, NULL, at_fork_in_child); }
+__attribute__((constructor)) static void register_fork_handler(void) { pthread_atfork(NULL, NULL, at_fork_in_child); }
 
-static void *bear(void *unused) {
-  for (uintptr_t i = 0; i < BIRTHS; i++) {
+static void *start_and_join(void *unused) {
+  for (uintptr_t i = 0; i < SHORT_THREADS; i++) {
     pthread_t thread;
-    check(pthread_create(&thread, NULL, live_shortly, (void *)i) == 0);
-    check(bear_c11((void *)(i + 7)) == 0);
+    check(pthread_create(&thread, NULL, run_short_thread, (void *)i) == 0);
+    check(start_and_join_c11((void *)(i + 7)) == 0);
     check(pthread_join(thread, NULL) == 0);
   }
   return unused;
@@ -187,14 +191,14 @@ static void fork_once(uint32_t seed) {
   int status;
   pid_t pid = fork();
   if (pid == 0) {
-    live_in_child(seed);
+    run_in_child(seed);
     _exit(7);
   }
   check(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 7);
 }
 
-/* What the recorder may change at any time. */
-static void steer(int turn) {
+/* Changes the settings that the recorder may change at any time. */
+static void change_settings(int turn) {
   struct spool_header *header = (struct spool_header *)spool_bytes;
   header->paused = turn % 4 == 3;
   header->alloc_control = CONTROL_ALLOC_SET | (turn % 3 ? 0 : CONTROL_ALLOC_AUTO) | (turn % 2 ? 512 : 16384);
@@ -202,18 +206,18 @@ static void steer(int turn) {
 }
 
 static int run(const char *path) {
-  pthread_t worker[WORKERS], bearer;
+  pthread_t worker[WORKERS], starter;
   map_spool(path, 0);
   for (uintptr_t i = 0; i < WORKERS; i++) check(pthread_create(&worker[i], NULL, work, (void *)(i + 1)) == 0);
-  check(pthread_create(&bearer, NULL, bear, NULL) == 0);
+  check(pthread_create(&starter, NULL, start_and_join, NULL) == 0);
   for (int turn = 0; turn < FORKS; turn++) {
-    steer(turn);
+    change_settings(turn);
     nanosleep(&(struct timespec){0, (long)(SECONDS * 1e9 / FORKS)}, NULL);
     fork_once((uint32_t)turn);
   }
   ((struct spool_header *)spool_bytes)->paused = 0;
-  pthread_join(bearer, NULL);
-  atomic_store(&over, true);
+  pthread_join(starter, NULL);
+  atomic_store(&stop, true);
   for (int i = 0; i < WORKERS; i++) pthread_join(worker[i], NULL);
   return 0;
 }
