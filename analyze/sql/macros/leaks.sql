@@ -34,5 +34,3 @@ CREATE OR REPLACE TEMP MACRO is_mostly_kept(mallocs, frees) AS
 
 CREATE OR REPLACE TEMP MACRO has_enough_survivors(survivors, late_survivors) AS
     survivors >= leak_rule('least_survivors') AND late_survivors >= leak_rule('least_late');
-
-CREATE OR REPLACE TEMP MACRO size_class(size_bytes) AS floor(log2(greatest(size_bytes, 1)));

@@ -14,7 +14,7 @@ WITH sums AS (
     SELECT t_ns - $origin_ns AS first_ns, t_ns + duration_ns - $origin_ns AS last_ns, sum(busy_ns) AS busy_ns,
         sum(memory_bytes) AS memory_bytes
     FROM gpu_ticks, selection
-    WHERE charged AND is_of_processes(selection, process)
+    WHERE charged AND is_selected(selection, process)
     GROUP BY trace, t_ns, duration_ns
 ), spread AS (
     SELECT *, unnest(range(greatest(first_ns // $bin_ns, 0),

@@ -6,6 +6,6 @@
 SELECT coalesce(max(memory_bytes), 0)::BIGINT AS gpu_peak_bytes FROM (
     SELECT sum(memory_bytes) AS memory_bytes FROM gpu_ticks, selection
     WHERE charged AND memory_bytes IS NOT NULL
-        AND overlaps_window(selection, t_ns, t_ns + duration_ns) AND is_of_processes(selection, process)
+        AND is_in_window(selection, t_ns, t_ns + duration_ns) AND is_selected(selection, process)
     GROUP BY trace, t_ns
 )

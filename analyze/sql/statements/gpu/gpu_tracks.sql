@@ -10,11 +10,11 @@
 --   memory_bytes [bytes]: memory in use from t_ns on; NULL = the row is about utilisation
 -- Order: process, device, time
 WITH cut AS (
-    SELECT process, device, not_before_window(selection, t_ns) AS t_ns,
-        not_after_window(selection, t_ns + duration_ns) AS end_ns, duration_ns, busy_ns
+    SELECT process, device, greatest(t_ns, from_ns) AS t_ns,
+        least(t_ns + duration_ns, to_ns) AS end_ns, duration_ns, busy_ns
     FROM gpu_ticks, selection
     WHERE charged AND busy_ns IS NOT NULL AND duration_ns > 0
-        AND is_of_processes(selection, process)
+        AND is_selected(selection, process)
 )
 SELECT process, device, t_ns, end_ns, round(busy_ns * (end_ns - t_ns) / duration_ns)::BIGINT AS busy_ns,
     NULL::BIGINT AS memory_bytes
@@ -23,7 +23,6 @@ UNION ALL
 SELECT process, device, t_ns, any_value(t_ns + duration_ns) AS end_ns, NULL::BIGINT AS busy_ns,
     sum(memory_bytes)::BIGINT AS memory_bytes
 FROM gpu_ticks, selection
-WHERE charged AND memory_bytes IS NOT NULL AND is_in_window(selection, t_ns)
-    AND is_of_processes(selection, process)
+WHERE charged AND memory_bytes IS NOT NULL AND is_selected(selection, t_ns, process)
 GROUP BY process, device, t_ns
 ORDER BY process NULLS FIRST, device, t_ns, end_ns

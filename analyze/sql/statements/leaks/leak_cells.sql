@@ -23,7 +23,7 @@ WITH sites AS (
     ANTI JOIN steady_imports USING (trace, stack)
 ), lives AS (
     SELECT trace, file, line, function, first_line, family, allocator, a.type,
-        size_class(size_bytes)::INTEGER AS size_class, process,
+        floor(log2(greatest(size_bytes, 1)))::INTEGER AS size_class, process,
         least(floor(judged_place(a.t_ns, start_ns, judged_ns)), 100)::INTEGER AS place,
         if(end_t_ns < judged_ns, floor(judged_place(end_t_ns, start_ns, judged_ns)), NULL)::INTEGER AS end_place,
         is_followed AND is_evidence(place) AS is_judged, end_place IS NULL AND place < 100 AS is_kept,

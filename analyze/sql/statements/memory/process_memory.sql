@@ -14,5 +14,5 @@ WITH told AS (
 )
 SELECT process, t_ns, series, max_by(size_bytes, step) AS size_bytes
 FROM told, selection
-WHERE size_bytes IS NOT NULL AND is_in_window(selection, t_ns) AND is_of_processes(selection, process)
+WHERE size_bytes IS NOT NULL AND is_selected(selection, t_ns, process)
 GROUP BY process, series, t_ns ORDER BY process, series, t_ns

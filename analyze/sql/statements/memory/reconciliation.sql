@@ -28,7 +28,7 @@ WITH readings AS (
         SELECT *, max(end_ns) OVER () AS last_ns FROM processes
     ) p, selection
     WHERE p.t_ns <= m.t_ns AND coalesce(end_ns > m.t_ns OR end_ns = last_ns, true)
-        AND is_of_processes(selection, p.process)
+        AND is_selected(selection, p.process)
 ), resident AS (
     SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
     FROM alive a ASOF JOIN (FROM rss_samples WHERE rss_bytes IS NOT NULL) r

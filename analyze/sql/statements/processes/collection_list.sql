@@ -8,6 +8,6 @@ WITH counted AS (
     SELECT t_ns, process, thread, unnest([0, 1, 2]) AS generation,
         unnest([generation0, generation1, generation2]) AS collections
     FROM collections, selection
-    WHERE is_in_window(selection, t_ns) AND is_of_processes(selection, process)
+    WHERE is_selected(selection, t_ns, process)
 )
 FROM counted WHERE collections > 0 ORDER BY t_ns, process, generation

@@ -9,7 +9,7 @@
 WITH marks AS (
     SELECT t_ns, unnest([0, 1, 2]) AS generation, unnest([generation0, generation1, generation2]) AS number
     FROM collections, selection
-    WHERE is_in_window(selection, t_ns) AND is_of_processes(selection, process)
+    WHERE is_selected(selection, t_ns, process)
 ), sized AS (
     SELECT *, if(count(*) OVER () > 200, t_ns // greatest((max(t_ns) OVER ()) // 65, 1), t_ns) AS piece
     FROM marks WHERE number > 0

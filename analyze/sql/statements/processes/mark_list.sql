@@ -10,5 +10,5 @@
 -- Order: time, then end
 SELECT trace, coalesce(what, 'mark') AS what, coalesce(text, '') AS text, t_ns / 1e9 AS t_s, end_ns / 1e9 AS end_s, pid
 FROM marks, selection
-WHERE overlaps_window(selection, t_ns, greatest(t_ns, end_ns))
+WHERE is_in_window(selection, t_ns, greatest(t_ns, end_ns))
 ORDER BY t_ns, end_ns

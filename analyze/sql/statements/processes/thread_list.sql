@@ -10,8 +10,8 @@
 -- Order: process, start, thread
 WITH chosen AS (
     SELECT threads.* FROM threads, selection
-    WHERE is_of_processes(selection, process) AND is_of_threads(selection, thread)
-        AND overlaps_window(selection, t_ns, end_ns)
+    WHERE is_selected(selection, process) AND is_of_threads(selection, thread)
+        AND is_in_window(selection, t_ns, end_ns)
 ), ticks AS (
     SELECT trace, thread, sum(user_s) FILTER (class = 'python') AS python_s,
         sum(user_s) FILTER (class <> 'python') AS native_s, sum(system_s) AS system_s

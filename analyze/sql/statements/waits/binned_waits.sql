@@ -14,11 +14,10 @@
 -- Order: none
 WITH clipped AS (
     SELECT stack, thread, class, duration_ns, span_ns,
-        not_before_window(selection, t_ns) - $origin_ns AS first_ns,
-        not_after_window(selection, t_ns + span_ns) - $origin_ns AS last_ns
+        greatest(t_ns, from_ns) - $origin_ns AS first_ns,
+        least(t_ns + span_ns, to_ns) - $origin_ns AS last_ns
     FROM waits, selection
-    WHERE overlaps_window(selection, t_ns, t_ns + span_ns)
-        AND is_of_processes(selection, process) AND is_of_threads(selection, thread)
+    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
 ), spread AS (
     SELECT *, unnest(range(
         least(greatest(first_ns // $bin_ns, 0), $bins - 1),

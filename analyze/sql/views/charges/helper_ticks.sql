@@ -25,7 +25,6 @@ WITH helpers AS MATERIALIZED (
         AND h.t_ns // 50000000 = bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
 )
 SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
-    round(user_s / coalesce(served, 1) * units_per_s()) / units_per_s() AS user_s,
-    round(system_s / coalesce(served, 1) * units_per_s()) / units_per_s() AS system_s, class,
+    rounded_s(user_s / coalesce(served, 1)) AS user_s, rounded_s(system_s / coalesce(served, 1)) AS system_s, class,
     stack IS NOT NULL AS is_parallel, gc, module, address
 FROM helpers LEFT JOIN served USING (tick)

@@ -14,15 +14,14 @@ WITH whole AS (
 ), native AS (
     SELECT trace, thread, location, sum(user_ns) AS native_ns FROM native_ticks GROUP BY ALL
 ), scaled AS (
-    SELECT w.trace, w.location, w.ticks, coalesce(scale, 1) * units_per_ns() AS factor,
-        round(user_ns * factor) AS user_units, round(coalesce(native_ns, 0) * factor) AS native_units,
-        round(system_ns * factor) AS system_units, round(gc_ns * factor) AS gc_units
+    SELECT w.trace, w.location, w.ticks, coalesce(scale, 1) AS factor, exact_s(user_ns, factor) AS user_s,
+        exact_s(coalesce(native_ns, 0), factor) AS native_s, exact_s(system_ns, factor) AS system_s,
+        exact_s(gc_ns, factor) AS gc_s
     FROM whole w LEFT JOIN native n ON n.trace = w.trace AND n.thread IS NOT DISTINCT FROM w.thread
         AND n.location IS NOT DISTINCT FROM w.location
     LEFT JOIN thread_scale s ON s.trace = w.trace AND s.thread = w.thread
     ANTI JOIN library_threads l ON l.trace = w.trace AND l.thread = w.thread
 )
-SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(user_units - native_units) / units_per_s() AS python_s,
-    sum(native_units) / units_per_s() AS native_s, 0.0::DOUBLE AS parallel_native_s,
-    sum(system_units) / units_per_s() AS system_s, sum(gc_units) / units_per_s() AS gc_s
+SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(user_s - native_s) AS python_s, sum(native_s) AS native_s,
+    0.0::DOUBLE AS parallel_native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s
 FROM scaled GROUP BY trace, location

@@ -37,5 +37,5 @@ pairs AS (
 SELECT trace, t_ns, coalesce(n.process, m.process) AS process, thread, stack, step_ns, window_ns,
     gpu_s / coalesce(number, 1) AS gpu_s, memory_bytes
 FROM moments m LEFT JOIN nearest n USING (moment), selection
-WHERE is_of_processes(selection, coalesce(n.process, m.process))
+WHERE is_selected(selection, coalesce(n.process, m.process))
     AND is_of_threads(selection, thread)

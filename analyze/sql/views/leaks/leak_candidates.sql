@@ -16,7 +16,7 @@ WITH steady AS (
     FROM stack_owners SEMI JOIN steady USING (trace, file, line) ANTI JOIN steady_imports USING (trace, stack)
 ), parts AS (
     SELECT site, hash(family, allocator) AS giver, hash(a.type) AS kind,
-        size_class(size_bytes) AS size_class, count(*) AS mallocs,
+        floor(log2(greatest(size_bytes, 1))) AS size_class, count(*) AS mallocs,
         count(*) FILTER (end_t_ns < judged_ns) AS frees
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE is_followed AND is_evidence(judged_place(a.t_ns, start_ns, judged_ns))

@@ -20,7 +20,7 @@ WITH told AS (
         SELECT trace, process, t_ns, max_by(python_footprint_bytes, step) AS python_footprint_bytes
         FROM told GROUP BY trace, process, t_ns
     ) m ON m.trace = p.trace AND m.process = p.parent AND m.t_ns <= p.t_ns, selection
-    WHERE is_of_processes(selection, p.process)
+    WHERE is_selected(selection, p.process)
 ), events AS (
     SELECT trace, process, t_ns, 0 AS step, coalesce(start_footprint_bytes, 0) - inherited AS own, 0 AS python_own
     FROM born

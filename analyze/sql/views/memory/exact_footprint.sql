@@ -11,13 +11,13 @@
 -- Order: none
 WITH gone AS (
     SELECT trace, process, end_ns AS gone_ns FROM processes, selection
-    WHERE end_ns IS NOT NULL AND is_of_processes(selection, process)
+    WHERE end_ns IS NOT NULL AND is_selected(selection, process)
     QUALIFY end_ns < max(end_ns) OVER (PARTITION BY trace)
 ), lives AS (
     SELECT trace, t_ns, coalesce(end_t_ns, gone_ns) AS end_t_ns, coalesce(a.usable_bytes, 0) AS usable_bytes,
         if(family IN ('pools', 'python', 'frames'), coalesce(a.usable_bytes, 0), 0) AS python_bytes
     FROM allocations a SEMI JOIN exact_traces USING (trace) LEFT JOIN gone USING (trace, process), selection
-    WHERE is_of_processes(selection, process)
+    WHERE is_selected(selection, process)
 ), moments AS (
     SELECT trace, t_ns, sum(change) AS change, sum(python_change) AS python_change
     FROM (

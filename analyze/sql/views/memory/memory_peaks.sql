@@ -11,7 +11,7 @@ WITH held AS (
         lead(t_ns) OVER (PARTITION BY trace ORDER BY t_ns, is_gone) AS next_ns
     FROM footprint_events
 )
-SELECT trace, not_before_window(selection, t_ns) AS t_ns, footprint_bytes
+SELECT trace, greatest(t_ns, from_ns) AS t_ns, footprint_bytes
 FROM held, selection
-WHERE overlaps_window(selection, held.t_ns, next_ns - 1) AND footprint_bytes > 0
+WHERE is_in_window(selection, held.t_ns, next_ns - 1) AND footprint_bytes > 0
 QUALIFY row_number() OVER (PARTITION BY trace ORDER BY footprint_bytes DESC, held.t_ns) = 1

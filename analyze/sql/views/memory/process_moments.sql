@@ -14,11 +14,11 @@ WITH finals AS (
 ), walls AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS wall_ns FROM settings WHERE name = 'wall_ns' GROUP BY trace
 ), lives AS (
-    SELECT trace, process, t_ns, end_ns, not_before_window(selection, t_ns) AS start_ns,
+    SELECT trace, process, t_ns, end_ns, greatest(t_ns, from_ns) AS start_ns,
         CASE WHEN coalesce(end_ns, wall_ns, final_ns) IS NOT NULL
-            THEN not_after_window(selection, coalesce(end_ns, wall_ns)) END AS stop_ns, final_ns
+            THEN least(coalesce(end_ns, wall_ns), to_ns) END AS stop_ns, final_ns
     FROM processes LEFT JOIN walls USING (trace) LEFT JOIN finals USING (trace, process), selection
-    WHERE is_of_processes(selection, process)
+    WHERE is_selected(selection, process)
 )
 SELECT trace, process, start_ns,
     CASE WHEN least(stop_ns, final_ns) - start_ns >= leak_rule('least_life_ns')

@@ -16,7 +16,7 @@ WITH events AS (
 ), changes AS (
     SELECT trace, t_ns,
         rss_bytes - coalesce(lag(rss_bytes) OVER (PARTITION BY trace, process ORDER BY t_ns), 0) AS change
-    FROM events, selection WHERE is_of_processes(selection, process)
+    FROM events, selection WHERE is_selected(selection, process)
 )
 SELECT trace, t_ns, (sum(sum(change)) OVER (PARTITION BY trace ORDER BY t_ns))::BIGINT AS rss_bytes
 FROM changes GROUP BY trace, t_ns ORDER BY trace, t_ns

@@ -12,11 +12,10 @@
 --   suspended_s [s]: how long it was suspended, inside the window, times that number
 -- Order: none
 WITH clipped AS (
-    SELECT task_waits.*, not_before_window(selection, t_ns) AS first_ns,
-        not_after_window(selection, t_ns + span_ns) AS last_ns
+    SELECT task_waits.*, greatest(t_ns, from_ns) AS first_ns,
+        least(t_ns + span_ns, to_ns) AS last_ns
     FROM task_waits, selection
-    WHERE overlaps_window(selection, t_ns, t_ns + span_ns)
-        AND is_of_processes(selection, process) AND is_of_threads(selection, thread)
+    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
 )
 SELECT trace, process, thread, stack, task, name, if(span_ns > 0, duration_ns / span_ns, 1) AS tasks,
     exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS suspended_s

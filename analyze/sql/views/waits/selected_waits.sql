@@ -10,11 +10,10 @@
 --   wait_s [s]: how long the thread waited, inside the window
 -- Order: none
 WITH clipped AS (
-    SELECT waits.*, not_before_window(selection, t_ns) AS first_ns,
-        not_after_window(selection, t_ns + span_ns) AS last_ns
+    SELECT waits.*, greatest(t_ns, from_ns) AS first_ns,
+        least(t_ns + span_ns, to_ns) AS last_ns
     FROM waits, selection
-    WHERE overlaps_window(selection, t_ns, t_ns + span_ns)
-        AND is_of_processes(selection, process) AND is_of_threads(selection, thread)
+    WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
 )
 SELECT trace, process, thread, stack, class, first_ns AS t_ns, greatest(first_ns, last_ns) AS end_ns,
     exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS wait_s
