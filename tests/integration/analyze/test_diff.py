@@ -351,7 +351,7 @@ def test_memory_gates_take_sizes(run: Any, tmp_path: Path) -> None:
         (["--after", "c.parquet"], "--before is missing"),
         (["no-*.parquet", "b.parquet"], "No trace matches no-*.parquet"),
         (["a.parquet", "b.parquet", "--sort", "cpu"], "Cannot sort by cpu: there is no such measure"),
-        (["a.parquet", "b.parquet", "--fail-on", "cpu"], "Write it like cpu>+5%"),
+        (["a.parquet", "b.parquet", "--fail-on", "cpu"], "such as cpu>+5%"),
         (["a.parquet", "b.parquet", "--fail-on", "cpu>5MB"], "is not a duration"),
         (["a.parquet", "b.parquet", "--fail-on", "peak>5s"], "is not a size"),
         (["a.parquet", "b.parquet", "--fail-on", "speed>5%"], "speed"),
