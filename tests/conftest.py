@@ -7,6 +7,7 @@ With several workers (pytest-xdist), tests that hold figures against clocks run 
 from __future__ import annotations
 
 import fcntl
+import json
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
+from functools import cached_property
 from pathlib import Path
 from typing import IO
 
@@ -26,7 +27,6 @@ from tests.support.closing_line import OUTCOMES, write_counts
 from tests.support.command_line import Ran
 from tests.support.interpreters import Interpreter
 from tests.support.packages import advice
-from tests.support.paths import ROOT
 from tests.support.target_environments import recorded_interpreters
 
 #: Inherited by every process that a test starts, so that one that is left behind is recognised.
@@ -82,20 +82,24 @@ def is_drawn(item: pytest.Item) -> bool:
     return (turn + python.version[1]) % 2 == 0
 
 
-@cache
-def has_tests_that_run_alone(module: str) -> bool:
-    """Whether a test file, given relative to the checkout, uses the marker ``measures_alone``."""
-    return "mark.measures_alone" in (ROOT / module).read_text()
-
-
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]
-    """Sends tests that share costly fixtures to one worker: a module's tests on one interpreter, and all that run
-    alone. The scheduler knows the names of the tests only, so it looks for the marker in their source."""
+    """Sends tests that share costly fixtures to one worker: a module's tests on one interpreter, and all that run alone.
+
+    Tests that measure form groups of their own, which come first. In one group with other tests, which wait for all
+    that measure, they would wait for tests that no worker has begun.
+    """
 
     def _split_scope(self, nodeid: str) -> str:
-        module = nodeid.partition("::")[0]
+        seats = self._seats.get(nodeid, 0)
         version = re.search(r"\[(3\.\d+)", nodeid)
-        return "alone" if has_tests_that_run_alone(module) else module + (version[1] if version else "")
+        group = nodeid.partition("::")[0] + (version[1] if version else "")
+        return "alone" if seats == SEATS else f"{group} measures" if seats else group
+
+    @cached_property
+    def _seats(self) -> dict[str, int]:
+        """The seats of each test that measures. Only the workers know the markers; they have written them here."""
+        found: dict[str, int] = json.loads((run_folder(self.config) / "seats.json").read_text())
+        return found
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -107,13 +111,23 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> LoadScope
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: (seats_of(item) == 0, seats_of(item) == SEATS))
-    config.stash[MEASURING_TESTS] = sum(seats_of(item) > 0 for item in items)
+    seats = {item.nodeid: seats_of(item) for item in items if seats_of(item)}
+    config.stash[MEASURING_TESTS] = len(seats)
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        written = run_folder(config) / f"seats.{os.getpid()}"
+        written.write_text(json.dumps(seats))
+        written.replace(run_folder(config) / "seats.json")
+
+
+def run_folder(config: pytest.Config) -> Path:
+    """A folder that the workers of this run and their controller share."""
+    base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+    return base.parent if hasattr(config, "workerinput") else base
 
 
 def shared_file(config: pytest.Config, name: str) -> IO[bytes]:
     """A file that the workers of this run share."""
-    folder: Path = config._tmp_path_factory.getbasetemp().parent  # type: ignore[attr-defined]
-    return (folder / name).open("ab", buffering=0)
+    return (run_folder(config) / name).open("ab", buffering=0)
 
 
 def take_any(files: list[IO[bytes]], wanted: int) -> None:

@@ -20,8 +20,9 @@ def carry_out(target: str, words: list[str]) -> int:
     from ...recorder.control.client import ask, find_recording
 
     request = request_of(words)
-    patience = {"patience_s": None} if request["command"] == "snapshot" else {}
-    answer = ask(find_recording(Path(target)), request, **patience)
+    folder = find_recording(Path(target))
+    # A snapshot takes as long as the trace is large.
+    answer = ask(folder, request, timeout_s=None) if request["command"] == "snapshot" else ask(folder, request)
     print("\n".join(_ANSWERS[request["command"]](answer)))
     return 0
 

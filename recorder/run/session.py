@@ -21,6 +21,9 @@ from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
+
+# Imported now: once the program runs, there may be no descriptor left to read a module with.
+from ..sampling.gpu_sampler import GpuSampler
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
@@ -31,7 +34,6 @@ from .snapshots import Snapshots
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
-    from ..sampling.gpu_sampler import GpuSampler
 
 _NEVER_S = float("inf")
 #: From one turn to the next.
@@ -218,8 +220,6 @@ class Session:
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:
     if not settings.gpu_interval_ns:
         return None
-    from ..sampling.gpu_sampler import GpuSampler  # here, because by now the program has been started
-
     sampler = GpuSampler(prepared.space.header, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
     sampler.start()
     return sampler

@@ -12,4 +12,5 @@ TARGETS = TESTS / "targets"
 #: Scripted replacements for libraries of graphics cards.
 STANDINS = TESTS / "support" / "standins"
 #: Inputs of the fuzzer that once found a defect, and those that it starts from.
-CORPUS = TESTS / "support" / "corpus"
+SUPPORT = TESTS / "support"
+CORPUS = SUPPORT / "corpus"

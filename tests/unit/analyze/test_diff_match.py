@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from scalene_trace.analyze.diff.code_blocks import blocks_of
 from scalene_trace.analyze.diff.match import match_files, match_lines
-from tests.support.paths import ROOT
+from tests.support.paths import SUPPORT
 
-#: A real module of middling size, of functions and classes.
-MODULE = (ROOT / "analyze" / "leaks" / "leaks.py").read_text().split("\n")
+#: A real module of middling size, of functions and classes, as it once was: its length and its names are part of the test.
+MODULE = (SUPPORT / "module_to_edit.txt").read_text().split("\n")
 APP = "/home/me/app.py"
 
 
