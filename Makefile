@@ -31,7 +31,12 @@ $(VENV)/.stamp-tools: | $(BIN)/python
 	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
-$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) $(wildcard formats/spool/*.h) \
+# An editable install keeps a list of the modules, so it is repeated when that list changes.
+MODULES := build/.modules
+$(shell mkdir -p build; find $(PACKAGES) -name '*.py' | sort >$(MODULES).new; \
+	cmp -s $(MODULES).new $(MODULES) || cp $(MODULES).new $(MODULES); rm -f $(MODULES).new)
+
+$(VENV)/.stamp-install: pyproject.toml shim/CMakeLists.txt $(MODULES) $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) $(wildcard formats/spool/*.h) \
 		$(VENV)/.stamp-tools
 	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --disable-pip-version-check --no-build-isolation \
 		-e '.[test,lint]'
@@ -123,7 +128,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/report_speed.py
 	$(BIN)/python benchmarks/server.py
 
-generate: $(VENV)/.stamp-install ## formats/spool/layout_ffi.py, docs/trace-format.md, docs/cli.md, and the demo in the README
+generate: $(VENV)/.stamp-install ## formats/spool/layout_ffi.py, docs/trace-format.md, docs/cli.md, and docs/demo.md
 	$(BIN)/python -m scalene_trace.formats.spool.generate_layout
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/generate.py --demo

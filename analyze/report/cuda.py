@@ -1,4 +1,4 @@
-"""Calls of CUDA libraries by line and function: copies, waits and device memory (docs/design/gpu-copies.md)."""
+"""Calls of CUDA libraries by line and function: copies, waits and device memory (docs/design/cuda-calls.md)."""
 
 from __future__ import annotations
 
