@@ -50,6 +50,7 @@ def slower(factor: float) -> dict[int, float]:
     return {**PROGRAM, BUSY: PROGRAM[BUSY] * factor}
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize(
     ("runs", "least", "spread", "common"),
     [(*row, *noise) for row in [(1, 18), (3, 19)] for noise in [*NOISES, SHARED_MACHINE]],
@@ -63,6 +64,7 @@ def test_a_program_compared_with_itself_has_not_changed(runs: int, least: int, s
     assert clean >= least
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize(("spread", "common"), [*NOISES, SHARED_MACHINE])
 def test_five_against_five_find_a_line_that_became_20_percent_slower(spread: float, common: float) -> None:
     random = np.random.default_rng(7)
@@ -77,6 +79,7 @@ def test_five_against_five_find_a_line_that_became_20_percent_slower(spread: flo
     assert found >= 19
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize(("spread", "common"), [*NOISES, SHARED_MACHINE])
 def test_a_single_pair_finds_40_percent_and_says_what_it_cannot_tell(spread: float, common: float) -> None:
     random = np.random.default_rng(11)
@@ -106,6 +109,7 @@ def sides_of(
     return compared(old, [simulated_run(random, moved, 0.02, common) for _ in range(runs)])
 
 
+@pytest.mark.samples
 def test_what_all_lines_share_is_not_blamed_on_any_unless_it_is_more_than_the_machine_does() -> None:
     random = np.random.default_rng(13)
     shared = [sides_of(random, PROGRAM, 5, 0.08, 0.05) for _ in range(10)]
@@ -116,6 +120,7 @@ def test_what_all_lines_share_is_not_blamed_on_any_unless_it_is_more_than_the_ma
     assert {10, 11, 12, 13, 0} <= set(flagged(whole)) and whole.statistics.shared_ratio == {}
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize("gain", [0.08, 0.15, 0.3, 0.6])
 def test_lines_that_stayed_are_hardly_ever_worse_because_all_others_became_better(gain: float) -> None:
     random, stayed = np.random.default_rng(17), {10, 12}
@@ -173,6 +178,7 @@ def test_a_line_that_had_no_sample_counts_as_half_a_tick() -> None:
     assert ratio_test(nothing, nothing, RunSpread(0.03), grain=0.0).p == 1.0
 
 
+@pytest.mark.samples
 def test_the_spread_of_the_runs_is_found() -> None:
     random = np.random.default_rng(3)
     rows = []

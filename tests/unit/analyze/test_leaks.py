@@ -481,6 +481,7 @@ LEAKING: list[tuple[Program, int]] = [
 ]
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize(("program", "interval"), LEAKING)
 def test_leaks_are_found_with_their_rate(program: Program, interval: int, tmp_path: Path) -> None:
     found = told(program, interval, tmp_path)
@@ -495,6 +496,7 @@ def test_leaks_are_found_with_their_rate(program: Program, interval: int, tmp_pa
         assert np.mean(abs(ratios - 1) < 0.2) >= 0.98
 
 
+@pytest.mark.samples
 def test_thirty_survivors_are_enough(tmp_path: Path) -> None:
     found = told(one_megabyte, 600_000, tmp_path)
     assert 28 <= found.survivors <= 34
@@ -504,6 +506,7 @@ def test_thirty_survivors_are_enough(tmp_path: Path) -> None:
 INNOCENT: list[Program] = [lru_cache, sawtooth, log_with_rotation, temporaries, filling_cache, start_up, queue]
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize("interval", [32_768, 524_288])
 @pytest.mark.parametrize("program", INNOCENT)
 def test_programs_without_leaks_have_none(program: Program, interval: int, tmp_path: Path) -> None:
@@ -511,6 +514,7 @@ def test_programs_without_leaks_have_none(program: Program, interval: int, tmp_p
     assert len(leaks) <= SEEDS // 200, [leak.line for leak in leaks]
 
 
+@pytest.mark.samples
 @pytest.mark.parametrize("seed", range(5))
 def test_a_small_leak_is_found_under_a_large_start(seed: int, tmp_path: Path) -> None:
     random = np.random.default_rng(seed)
