@@ -11,8 +11,8 @@ UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
 WEB := build/web
 DEMO := build/demo.parquet
-# Half of what tests do is wait: three at a time keep two cores busy.
-PYTEST_ARGS ?= -n 3
+# Part of what tests do is wait: four at a time keep two cores busy.
+PYTEST_ARGS ?= -n 4
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean

@@ -39,11 +39,13 @@ FIGURES = (*SEATS_TAKEN, "samples")
 #: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
+#: The parameters of tests that are interpreters.
+INTERPRETER_PARAMETERS = ("python", "server_python", "libraries")
 STARTED_S = time.monotonic()
 
 
 #: Random inputs of each test: few in `make test`, many in `make stress`.
-hypothesis.settings.register_profile("short", max_examples=8, deadline=None)
+hypothesis.settings.register_profile("short", max_examples=5, deadline=None)
 hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
 
 
@@ -71,15 +73,16 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def is_drawn(item: pytest.Item) -> bool:
     """Whether `make test` and `make measure` run a test of ``two_interpreters``.
 
-    Each such test runs on two of four interpreters, drawn by its name, so that every interpreter gets half of them;
-    `make stress` runs the other half.
+    Each such test runs on two of four interpreters, drawn by its name, so that every interpreter gets half of them. A
+    test of behaviour that has other parameters runs each combination of those on one of four, so that the combinations
+    share the interpreters. `make stress` runs the rest.
     """
-    params = getattr(getattr(item, "callspec", None), "params", {})
-    python = params.get("python") or params.get("server_python")
-    if python is None:
+    params = dict(getattr(getattr(item, "callspec", None), "params", {}))
+    python = next((params.pop(name) for name in INTERPRETER_PARAMETERS if name in params), None)
+    if not isinstance(python, Interpreter):
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-    return (turn + python.version[1]) % 2 == 0
+    return (turn + python.version[1]) % (4 if params and not item.get_closest_marker("figures") else 2) == 0
 
 
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]
