@@ -56,4 +56,10 @@ void fork_in_child(void) {
   }
 }
 
+/* In a forked child that is not detected yet, the page is empty; a child that shares memory sees its parent's page. */
+bool fork_shares_memory(void) {
+  if (own_pid == 0 || (same_process && !atomic_load_explicit(same_process, memory_order_relaxed))) return false;
+  return !fork_is_recorded_process();
+}
+
 bool fork_is_recorded_process(void) { return (pid_t)syscall(SYS_getpid) == own_pid; }

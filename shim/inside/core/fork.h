@@ -25,6 +25,11 @@ void fork_in_child(void);
 /* True in the process that the spool knows; false in a vfork child of it. Costs a system call. Context: signal. */
 bool fork_is_recorded_process(void);
 
+/* True in a child that shares its parent's memory (vfork, clone with CLONE_VM). Such a child may run with any
+ * thread-local storage, or none: this function touches none, and what it guards must not either. Costs a system call.
+ * Context: signal. */
+bool fork_shares_memory(void);
+
 #pragma GCC visibility pop
 
 #endif

@@ -97,6 +97,16 @@ bool next_is_allocators(const void *address) {
   return lies_in((uintptr_t)address, allocators) || lies_in((uintptr_t)address, own);
 }
 
+/* True if the program's calls of `name` arrive elsewhere than in the shim. An executable at a fixed address may list a
+ * function that it only calls, with the address of its own jump to it; such a symbol is undefined. */
+static bool is_foreign(const char *name) {
+  Dl_info image;
+  const ElfW(Sym) *symbol = NULL;
+  void *found = dlsym(RTLD_DEFAULT, name);
+  if (!found || lies_in((uintptr_t)found, own)) return false;
+  return !dladdr1(found, &image, (void **)&symbol, RTLD_DL_SYMENT) || !symbol || symbol->st_shndx != SHN_UNDEF;
+}
+
 /* libc's own allocator calls libc's internal mmap, which the shim does not see. Other mappings by libc are recognized
  * by the caller's address. */
 static void find_own_callers(void) {
@@ -124,6 +134,7 @@ void next_resolve(void) {
   if (next.malloc && next.malloc_usable_size) check_same_owner();
   allow_overlap();
   find_own_callers();
+  next.foreign_allocator = is_foreign("malloc") || is_foreign("realloc") || is_foreign("free");
   next.resolved = true;
   if (memory_mode == MEMORY_EARLY) memory_mode = MEMORY_FORWARD;
   errno = saved_errno;

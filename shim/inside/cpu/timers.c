@@ -7,6 +7,7 @@
  * Kernel time: a POSIX timer that fires at every scheduler tick. */
 #include "inside/cpu/timers.h"
 
+#include <cpuid.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
@@ -19,6 +20,7 @@
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
+#include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/descriptors.h"
@@ -221,6 +223,35 @@ static void arm_kernel_timer(void) {
   timers_set_kernel(this_thread.paused ? PAUSED_POLL_NS : KERNEL_POLL_NS);
 }
 
+/* ---- alternate signal stacks ---- */
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
+#define HANDLER_BYTES 4096
+#define FRAME_BYTES 1536 /* of a signal frame, besides the extended state of the processor */
+
+/* Kernels before 5.14 do not tell the size of a signal frame. */
+static size_t frame_bytes(void) {
+  unsigned eax, extended_state = 0, ecx, edx;
+  size_t told = getauxval(AT_MINSIGSTKSZ);
+  if (told) return told;
+  __get_cpuid_count(13, 0, &eax, &extended_state, &ecx, &edx);
+  return extended_state + FRAME_BYTES;
+}
+
+static bool is_too_small(const stack_t *stack) {
+  return !(stack->ss_flags & SS_DISABLE) && stack->ss_size < frame_bytes() + HANDLER_BYTES;
+}
+
+/* A program may register an alternate stack that is too small for a signal frame of this processor and never need it.
+ * Our handler would overflow it, so such a thread gets no ticks until it registers a larger stack. The kernel is asked
+ * each time, because a forked child inherits the stack, and a program may have registered one by a system call. */
+static bool stack_is_too_small(void) {
+  stack_t now;
+  return syscall(SYS_sigaltstack, NULL, &now) == 0 && is_too_small(&now);
+}
+
 /* ---- arming ---- */
 
 void timers_arm(void) {
@@ -229,6 +260,11 @@ void timers_arm(void) {
   t->perf_expired = t->user_expired = false;
   if (!(spool->features & FEATURE_CPU) || !signals_number()) return;
   int saved_errno = errno;
+  if (stack_is_too_small()) {
+    loss_add(LOSS_small_alternate_stack);
+    errno = saved_errno;
+    return;
+  }
   if (timers_arm_perf() == 0) {
     t->engine = ENGINE_PERF;
   } else {
@@ -251,27 +287,18 @@ void timers_postfork_child(void) { atomic_store(&armed, 0); }
 
 void timers_set_single_threaded(bool single) { single_threaded = single; }
 
-/* ---- alternate signal stacks ---- */
-
-#ifndef AT_MINSIGSTKSZ
-#define AT_MINSIGSTKSZ 51
-#endif
-#define HANDLER_BYTES 4096
-
-/* A program may register an alternate stack that is too small for a signal frame of this processor and never need it.
- * Our handler would overflow it, so such a thread gets no ticks until it registers a larger stack. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
-  struct thread_state *t = &this_thread;
   next_ensure();
-  if (!stack || !recording() || !t->id || t->ended) return next.sigaltstack(stack, before);
-  bool small = !(stack->ss_flags & SS_DISABLE) && stack->ss_size < getauxval(AT_MINSIGSTKSZ) + HANDLER_BYTES;
-  if (small && t->engine != ENGINE_NONE) {
+  if (!stack || !recording() || fork_shares_memory()) return next.sigaltstack(stack, before);
+  struct thread_state *t = &this_thread;
+  if (!t->id || t->ended) return next.sigaltstack(stack, before);
+  bool small = is_too_small(stack), had_ticks = t->engine != ENGINE_NONE;
+  if (small && had_ticks) {
     timers_disarm();
     t->engine = ENGINE_NONE;
-    loss_add(LOSS_small_alternate_stack);
   }
   int result = next.sigaltstack(stack, before);
-  if (!result && !small && t->engine == ENGINE_NONE) timers_arm();
+  if (had_ticks ? small : !small && !result) timers_arm();
   return result;
 }
 

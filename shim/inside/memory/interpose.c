@@ -135,25 +135,27 @@ static bool counted_free(void *block) {
   return true;
 }
 
-/* Many versions of libc lack both functions. free does the same there. */
+/* Many versions of libc lack both functions. free does the same there: the program's, which may be its own. */
 void free_sized(void *, size_t);
 EXPORT void free_sized(void *block, size_t size) {
-  if (!counted_free(block)) return;
-  if (next.free_sized) {
-    next.free_sized(block, size);
-  } else {
-    next.free(block);
+  next_ensure();
+  if (!next.free_sized) {
+    free(block);
+    return;
   }
+  if (!counted_free(block)) return;
+  next.free_sized(block, size);
 }
 
 void free_aligned_sized(void *, size_t, size_t);
 EXPORT void free_aligned_sized(void *block, size_t alignment, size_t size) {
-  if (!counted_free(block)) return;
-  if (next.free_aligned_sized) {
-    next.free_aligned_sized(block, alignment, size);
-  } else {
-    next.free(block);
+  next_ensure();
+  if (!next.free_aligned_sized) {
+    free(block);
+    return;
   }
+  if (!counted_free(block)) return;
+  next.free_aligned_sized(block, alignment, size);
 }
 
 static SLOW_PATH void *move_from_bootstrap(void *block, size_t size) {
@@ -205,8 +207,10 @@ EXPORT void *realloc(void *block, size_t size) {
   return resize(block, size, ALLOC_REALLOC);
 }
 
+/* libc's reallocarray calls the program's realloc, which may be its own: then the block is not libc's. */
 EXPORT void *reallocarray(void *block, size_t count, size_t size) {
   size_t bytes;
+  if (unlikely(next.foreign_allocator)) return next.reallocarray(block, count, size);
   if (__builtin_mul_overflow(count, size, &bytes)) {
     errno = ENOMEM;
     return NULL;

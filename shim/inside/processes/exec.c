@@ -6,6 +6,7 @@
  * preserved, and calls that do not concern us fail exactly as they do without the shim. */
 #undef _FORTIFY_SOURCE
 #include <alloca.h>
+#include <asm/prctl.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -120,8 +121,16 @@ static int run_with_changed_environment(const struct exec_call *call, const stru
   return result;
 }
 
+/* The thread pointer points to itself in every thread that libc has set up. */
+static bool has_thread_local_storage(void) {
+  uintptr_t pointer = 0;
+  if (syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer) || pointer == 0) return false;
+  return *(const volatile uintptr_t *)pointer == pointer;
+}
+
 static int start_image(const struct exec_call *call) {
   next_ensure();
+  if (fork_shares_memory() && !has_thread_local_storage()) return run(call, call->environment);
   fork_check();
   int error = errno;
   bool runs = !recording() || check_file(call);

@@ -186,16 +186,22 @@ void process_after_failed_exec(void) {
 
 /* ---- exits ---- */
 
+/* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
+ * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
+static void end_quickly(int status) {
+  if (!fork_shares_memory()) end_process(END_QUICK, status);
+}
+
 EXPORT __attribute__((noreturn)) void _exit(int status) {
   next_ensure();
-  end_process(END_QUICK, status);
+  end_quickly(status);
   next._exit(status);
   __builtin_unreachable();
 }
 
 EXPORT __attribute__((noreturn)) void _Exit(int status) {
   next_ensure();
-  end_process(END_QUICK, status);
+  end_quickly(status);
   next._Exit(status);
   __builtin_unreachable();
 }
@@ -203,7 +209,7 @@ EXPORT __attribute__((noreturn)) void _Exit(int status) {
 /* Functions registered with at_quick_exit run after the end record is written. */
 EXPORT __attribute__((noreturn)) void quick_exit(int status) {
   next_ensure();
-  end_process(END_QUICK, status);
+  end_quickly(status);
   next.quick_exit(status);
   __builtin_unreachable();
 }

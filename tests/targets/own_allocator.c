@@ -1,0 +1,57 @@
+/* An executable with an allocator of its own, which hands out parts of one array. It has no reallocarray and no
+ * free_sized: those are libc's. Every block that is freed or resized must be one of its own. */
+#define _GNU_SOURCE
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static _Alignas(16) char area[1 << 22];
+static size_t used;
+
+static void check(const void *block) {
+  if (block && ((const char *)block < area || (const char *)block >= area + sizeof area)) {
+    static const char text[] = "a block of another allocator\n";
+    if (write(1, text, sizeof text - 1) < 0) _exit(2);
+    _exit(1);
+  }
+}
+
+void *malloc(size_t size) {
+  size_t need = 16 + ((size + 15) & ~(size_t)15);
+  size_t at = __atomic_fetch_add(&used, need, __ATOMIC_RELAXED);
+  if (at + need > sizeof area) return NULL;
+  memcpy(area + at, &size, sizeof size);
+  return area + at + 16;
+}
+void free(void *block) { check(block); }
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *block, size_t size) {
+  check(block);
+  void *moved = malloc(size);
+  size_t before = block ? *(size_t *)((char *)block - 16) : 0;
+  if (moved && block) memcpy(moved, block, before < size ? before : size);
+  return moved;
+}
+
+#pragma weak free_sized
+void free_sized(void *, size_t);
+
+int main(void) {
+  char *block = malloc(10);
+  strcpy(block, "kept");
+  for (size_t size = 100; size < 200000; size *= 3) {
+    block = reallocarray(block, size, 2);
+    check(block);
+    if (!block || strcmp(block, "kept") != 0) return 3;
+  }
+  if (reallocarray(NULL, 3, 5) == NULL || reallocarray(block, (size_t)-1, 2) != NULL) return 4;
+  char *line = NULL;
+  size_t size = 0;
+  FILE *file = fopen("/proc/self/status", "r");
+  while (file && getline(&line, &size, file) > 0) check(line);
+  printf("%s, %d lines\n", block, file != NULL);
+  free(line);
+  return 0;
+}
