@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter, interpreters
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
     bare,
@@ -248,7 +249,7 @@ def test_a_killed_recorder_leaves_most_of_the_suspensions_that_go_on(any_python:
     process.kill()
     waited_s = time.monotonic() - start
     os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     recovered = run([*tool("scalene-record"), "--recover", tmp_path / "t.parquet.spool"])
     assert recovered.status == 0, recovered.stderr
     assert 0.8 * waited_s <= suspended(report(tmp_path / "t.parquet"), "forever") <= 1.03 * waited_s
@@ -264,7 +265,7 @@ def test_a_killed_program_has_its_tasks_up_to_the_end(any_python: Interpreter, t
     time.sleep(3)
     os.kill(pid, signal.SIGKILL)
     waited_s = time.monotonic() - start
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     error = error_percent(
         "until SIGKILL", any_python, suspended(report(tmp_path / "t.parquet"), "forever"), waited_s, WITHIN_PERCENT
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
     environment,
@@ -130,7 +131,7 @@ def test_a_recorder_that_was_stopped_in_the_meantime_still_charges_the_line(
     process.send_signal(signal.SIGSTOP)
     time.sleep(1.6)
     process.send_signal(signal.SIGCONT)
-    facts = json.loads(process.communicate(timeout=60)[0])
+    facts = json.loads(process.communicate(timeout=PATIENCE_S)[0])
     found = report(trace)
     assert line(found, "spin")["gpu_s"] == pytest.approx(facts["spin"], rel=0.05)
     assert found["totals"]["gpu_s"] == pytest.approx(facts["spin"], rel=0.05)
@@ -276,7 +277,7 @@ def test_a_killed_recorder_leaves_its_gpu_ticks(any_python: Interpreter, gpu: Sc
     time.sleep(2.5)
     process.kill()
     os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     recovered = run([*tool("scalene-record"), "--recover", gpu.folder / "t.parquet.spool"])
     assert recovered.status == 0, recovered.stderr
     found = report(trace)

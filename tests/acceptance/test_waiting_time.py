@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
     bare,
@@ -142,7 +143,7 @@ def test_a_killed_program_has_its_wait_up_to_the_end(python: Interpreter, tmp_pa
     time.sleep(3)
     os.kill(pid, signal.SIGKILL)
     waited_s = time.monotonic() - start
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     hold_percent("until SIGKILL", python, wait_on(report(tmp_path / "t.parquet"), "forever"), waited_s)
 
 
@@ -154,7 +155,7 @@ def test_a_killed_recorder_leaves_the_waits_that_go_on(python: Interpreter, tmp_
     process.kill()
     waited_s = time.monotonic() - start
     os.kill(pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     recovered = run([*tool("scalene-record"), "--recover", tmp_path / "t.parquet.spool"])
     assert recovered.status == 0, recovered.stderr
     hold_percent("until the recorder died", python, wait_on(report(tmp_path / "t.parquet"), "forever"), waited_s)

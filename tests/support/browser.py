@@ -14,6 +14,7 @@ from playwright.sync_api import Page as Tab
 from playwright.sync_api import sync_playwright
 
 from tests.support.packages import chromium
+from tests.support.paths import PATIENCE_S
 
 FLAGS = (
     "--no-sandbox",
@@ -27,7 +28,7 @@ FLAGS = (
     "--hide-scrollbars",
 )
 #: How long a page may take for anything, in milliseconds. Long: other tests may keep the machine busy.
-PATIENCE_MS = 60_000
+PATIENCE_MS = 1000 * PATIENCE_S
 
 
 class Browser:

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from typing import Any
 
+from tests.support.paths import PATIENCE_S
+
 
 class Ran:
     """What the command line returned and printed."""
@@ -23,7 +25,7 @@ class Ran:
 def as_process(*arguments: object, **options: Any) -> subprocess.CompletedProcess[bytes]:
     """The command as a process of its own."""
     command = [sys.executable, "-c", "from scalene_trace.cli.analyze.command import main; main()", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, timeout=60, **options)
+    return subprocess.run(command, capture_output=True, timeout=PATIENCE_S, **options)
 
 
 def fields_of(row: type) -> list[str]:

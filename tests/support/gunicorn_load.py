@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.support.paths import TARGETS
+from tests.support.paths import PATIENCE_S, TARGETS
 from tests.support.recording import environment
 
 WORKERS = 4
@@ -58,7 +58,7 @@ def serving(command: Sequence[str | Path], port: int) -> Iterator[subprocess.Pop
     finally:
         if process.poll() is None:
             process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+        process.wait(timeout=PATIENCE_S)
 
 
 def wait_for_answer(process: subprocess.Popen[bytes], port: int) -> None:
@@ -76,7 +76,7 @@ def wait_for_answer(process: subprocess.Popen[bytes], port: int) -> None:
 
 def ask(port: int, number: int) -> int:
     """Pid of the worker that answered. Raises OSError or HTTPException without an answer, ValueError for a wrong one."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
     try:
         connection.request("GET", f"/work/{number}")
         answer = connection.getresponse()

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from tests.support.paths import PATIENCE_S
+
 MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13))
 _QUESTION = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)"
 
@@ -67,7 +69,7 @@ def _asked(path: str) -> Interpreter | None:
     script's processes too.
     """
     try:
-        answer = subprocess.run([path, "-I", "-c", _QUESTION], capture_output=True, text=True, timeout=30)
+        answer = subprocess.run([path, "-I", "-c", _QUESTION], capture_output=True, text=True, timeout=PATIENCE_S)
     except (OSError, subprocess.TimeoutExpired):
         return None
     words = answer.stdout.rstrip("\n").split(" ", 4)

@@ -20,7 +20,7 @@ from statistics import median
 from typing import Any
 
 from tests.support.interpreters import Interpreter
-from tests.support.paths import TARGETS
+from tests.support.paths import PATIENCE_S, TARGETS
 
 MARK = "# LINE: "
 Json = dict[str, Any]
@@ -58,7 +58,7 @@ def tool(name: str) -> list[str]:
     )
 
 
-def run(command: Sequence[str | Path], timeout_s: float = 180, **options: Any) -> Finished:
+def run(command: Sequence[str | Path], timeout_s: float = PATIENCE_S, **options: Any) -> Finished:
     """Runs a command to its end, without input."""
     done = subprocess.run(
         [*map(str, command)], stdin=subprocess.DEVNULL, capture_output=True, timeout=timeout_s, **options

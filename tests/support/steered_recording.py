@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import Finished, Json, environment, record_command, run, target, tool
 
 
@@ -38,7 +39,7 @@ class Steered:
 
     def quit(self) -> int:
         """Ends the program; returns the recorder's status."""
-        self.process.communicate(b"quit\n", timeout=60)
+        self.process.communicate(b"quit\n", timeout=PATIENCE_S)
         return self.process.returncode
 
 
@@ -62,4 +63,4 @@ def steered(trace: Path, python: Interpreter, *options: str, program: Sequence[s
                 stream.close()
         if process.poll() is None:
             os.killpg(process.pid, 9)
-            process.wait(timeout=60)
+            process.wait(timeout=PATIENCE_S)

@@ -97,6 +97,10 @@ bool next_is_allocators(const void *address) {
   return lies_in((uintptr_t)address, allocators) || lies_in((uintptr_t)address, own);
 }
 
+#ifndef EXPORTED_PREFIX /* a test gives the exported functions other names */
+#define EXPORTED_PREFIX ""
+#endif
+
 /* True if the program's calls of `name` arrive elsewhere than in the shim. An executable at a fixed address may list a
  * function that it only calls, with the address of its own jump to it; such a symbol is undefined. */
 static bool is_foreign(const char *name) {
@@ -134,7 +138,8 @@ void next_resolve(void) {
   if (next.malloc && next.malloc_usable_size) check_same_owner();
   allow_overlap();
   find_own_callers();
-  next.foreign_allocator = is_foreign("malloc") || is_foreign("realloc") || is_foreign("free");
+  next.foreign_allocator = is_foreign(EXPORTED_PREFIX "malloc") || is_foreign(EXPORTED_PREFIX "realloc") ||
+                           is_foreign(EXPORTED_PREFIX "free");
   next.resolved = true;
   if (memory_mode == MEMORY_EARLY) memory_mode = MEMORY_FORWARD;
   errno = saved_errno;

@@ -45,6 +45,7 @@ void next_resolve(void) {
 }
 void loss_add(enum loss loss) { counted[loss]++; }
 void fork_check(void) {}
+bool fork_shares_memory(void) { return false; }
 void process_before_exec(void) { before_exec_calls++; }
 void process_after_failed_exec(void) { after_exec_calls++; }
 void signals_before_exec(void) { before_mask_calls++; }

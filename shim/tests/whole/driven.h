@@ -2,6 +2,7 @@
  * driven_free and so on, in the shim and in its driver. So the sanitizer's own functions keep their names and stay
  * below the shim, and the work that the sanitizer and libc do for themselves does not run through instrumented code
  * before that is possible. */
+#define EXPORTED_PREFIX "driven_"
 #define RENAMED(pragma) _Pragma(#pragma)
 #define INTERPOSED(result, name, arguments) RENAMED(redefine_extname name driven_##name)
 #include "inside/core/interposed.h"

@@ -33,4 +33,6 @@ def test_forked_children_with_a_small_alternate_stack_live(size: int, any_python
     program = [target("forked_small_stack"), str(size)]
     alone = bare(program, any_python)
     done = record(tmp_path / "t.parquet", program, any_python, ["--cpu-interval", "1ms"])
-    assert (done.status, done.stdout, done.stderr) == (alone.status, alone.stdout, alone.stderr) == (0, alone.stdout, b"")
+    assert (
+        (done.status, done.stdout, done.stderr) == (alone.status, alone.stdout, alone.stderr) == (0, alone.stdout, b"")
+    )

@@ -24,7 +24,7 @@ def blocks(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def recorded(trace: Path, blocks: Path, way: str, python: Interpreter) -> Recording:
     """``harm.py`` under exact recording; it must end well."""
-    done = record(trace, [target("harm"), blocks, way], python, EXACT, timeout_s=60)
+    done = record(trace, [target("harm"), blocks, way], python, EXACT)
     assert (done.status, done.stderr) == (0, b"")
     return done
 
@@ -96,7 +96,7 @@ def test_allocations_after_the_end_of_the_interpreter_do_no_harm(
     options: list[str], python: Interpreter, blocks: Path, tmp_path: Path
 ) -> None:
     program = [target("harm"), blocks, "at_exit"]
-    done = record(tmp_path / "t.parquet", program, python, options, timeout_s=60)
+    done = record(tmp_path / "t.parquet", program, python, options)
     alone = bare(program, python)
     assert (done.status, done.stdout, done.stderr) == (alone.status, alone.stdout, alone.stderr)
     assert alone.stdout == b"5\nfinalized\ndestroyed\n"
@@ -112,7 +112,7 @@ def test_a_vfork_child_allocates_in_the_memory_of_its_parent(python: Interpreter
 
 def test_an_interpreter_inside_a_program_may_end_and_start_again(python: Interpreter, tmp_path: Path) -> None:
     program = embedding(tmp_path, "embedded.c", python)
-    done = record(tmp_path / "t.parquet", program, options=EXACT, timeout_s=60)
+    done = record(tmp_path / "t.parquet", program, options=EXACT)
     assert (done.status, done.stdout) == (0, b"5\n5\nended\n"), done.stderr.decode()
     assert seen(done.trace, 1_700_021, 1_700_023) == {(1_700_021, True): 2, (1_700_023, False): 2}
     assert sum(seen(done.trace, 3_000_050).values()) == 10

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     bare,
     environment,
@@ -89,7 +90,7 @@ def start(trace: Path, python: Interpreter, seconds: str = "0.6") -> subprocess.
 
 def finish(process: subprocess.Popen[bytes]) -> int:
     """The status of a recording that was told to end, as a shell would show it."""
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     return process.returncode if process.returncode >= 0 else 128 - process.returncode
 
 
@@ -128,7 +129,7 @@ def test_a_killed_recorder_leaves_a_spool_that_recovers(python: Interpreter, tmp
     trace = tmp_path / "t.parquet"
     process = start(trace, python)
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     assert not trace.exists()
     found = report(recover(spool_of(trace)))
     assert lines_of(found, target("dying"))[line_of("dying", "work")]["cpu_s"] > 0.2
@@ -138,12 +139,12 @@ def test_a_program_goes_on_when_only_its_recorder_is_killed(python: Interpreter,
     trace = tmp_path / "t.parquet"
     process = start(trace, python)
     process.kill()
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE_S)
     time.sleep(0.5)
     alive = children_in_session(process.pid)
     assert len(alive) == 1, "the program must outlive its recorder"
     os.killpg(process.pid, signal.SIGTERM)
-    process.communicate(timeout=60)
+    process.communicate(timeout=PATIENCE_S)
     recovered = recover(spool_of(trace))
     assert report(recovered)["totals"]["cpu_s"] > 0.25
     settings = {row["name"]: row["value"] for row in rows(recovered, "setting")}

@@ -23,6 +23,7 @@ from tests.support.gunicorn_load import WORKERS, clients, free_port, gunicorn, s
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.native import build
 from tests.support.packages import needed
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Finished,
     Recording,
@@ -204,7 +205,7 @@ def interrupted(trace: Path, python: Interpreter, meanwhile: str) -> Finished:
     assert process.stdout is not None
     process.stdout.readline()
     subprocess.run(["sh", "-c", meanwhile], check=True, cwd=trace.parent)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return Finished(process.returncode, out, err)
 
 

@@ -21,7 +21,7 @@ from scalene_trace.analyze.trace.info import SAMPLERS
 from scalene_trace.cli.analyze import command as analyze
 from tests.support.command_line import as_process, fields_of
 from tests.support.example_traces import APP, small_trace
-from tests.support.paths import DOCS
+from tests.support.paths import DOCS, PATIENCE_S
 from tests.support.trace_builder import SECOND, TraceBuilder, write_large_trace
 
 
@@ -157,7 +157,7 @@ from scalene_trace.cli.analyze.command import run
 run([{str(trace)!r}])
 print(sorted({{'pyarrow', 'numpy', 'pandas', 'rich', 'cffi'}} & set(sys.modules)), file=sys.stderr)
 """
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, timeout=PATIENCE_S)
     assert done.stderr.decode().strip() == "[]"
 
 
@@ -212,7 +212,7 @@ def test_the_python_example_of_the_documents_runs(trace: Path, monkeypatch: Any,
 
 def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
     line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' sql {trace} 'FROM range(300000)' | head -n 1; echo ${{PIPESTATUS[0]}}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE_S)
     assert done.stdout.split() == [b"range", b"0"]
     assert done.stderr == b""
 
@@ -227,7 +227,7 @@ def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
 )
 def test_a_full_device_is_said_and_a_closed_stream_is_none(trace: Path, to: str, code: int, said: bytes) -> None:
     line = f"{sys.executable} -c 'from scalene_trace.cli.analyze.command import main; main()' processes {trace} {to}"
-    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr.removeprefix(b"scalene-analyze: ").strip()) == (code, said)
 
 

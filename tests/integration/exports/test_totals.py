@@ -20,6 +20,7 @@ from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.analyze import command as analyze
 from scalene_trace.cli.analyze.export import FORMAT_NAMES, METRIC_NAMES
 from tests.support.example_traces import APP, HOSTILE, THIN, TOTALS, hostile_trace, rich_trace, thin_trace
+from tests.support.paths import PATIENCE_S
 
 #: Characters that a terminal or a line-based reader would act on.
 ACTIVE = set("\x1b\x07\r\x00\u202e\u2028\x9b")
@@ -126,7 +127,7 @@ def test_a_metric_that_was_not_recorded_is_said(export: Export, tmp_path: Path) 
 def test_a_closed_pipe_is_not_an_error(trace: Path) -> None:
     code = f"from scalene_trace.cli.analyze.command import main; import sys; sys.argv[1:] = ['export', {str(trace)!r}, '--format', 'collapsed']; main()"
     line = f'{sys.executable} -c "{code}" | true; echo ${{PIPESTATUS[0]}}'
-    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=60)
+    done = subprocess.run(["bash", "-c", line], capture_output=True, timeout=PATIENCE_S)
     assert (done.stdout, done.stderr) == (b"0\n", b"")
 
 

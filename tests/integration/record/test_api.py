@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from tests.support.interpreters import Interpreter
-from tests.support.paths import ROOT
+from tests.support.paths import PATIENCE_S, ROOT
 from tests.support.recording import (
     analyze,
     environment,
@@ -115,7 +115,7 @@ def test_the_calls_do_nothing_once_the_recorder_is_gone(any_python: Interpreter,
     assert process.stdin is not None and process.stdout is not None
     assert process.stdout.readline() == b"True\n"
     process.kill()
-    process.wait(timeout=60)
+    process.wait(timeout=PATIENCE_S)
     process.stdin.write(b"\n")
     process.stdin.close()
     assert process.stdout.read() == b"False\n"

@@ -21,13 +21,16 @@ from scalene_trace.formats.version import VERSION
 from scalene_trace.recorder.errors import UsageError
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.shim_library import LIBRARY_NAME, find_shim
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import environment, tool
 
 RECORD = tool("scalene-record")
 
 
 def run(*words, cwd, stdin=subprocess.DEVNULL, **more):
-    done = subprocess.run([*RECORD, *map(str, words)], cwd=cwd, stdin=stdin, capture_output=True, timeout=120, **more)
+    done = subprocess.run(
+        [*RECORD, *map(str, words)], cwd=cwd, stdin=stdin, capture_output=True, timeout=PATIENCE_S, **more
+    )
     return done.returncode, done.stdout.decode(), done.stderr.decode()
 
 
@@ -218,7 +221,7 @@ def test_a_process_that_outlives_its_recorder_stops_recording_when_recovered(tmp
 def test_a_folder_that_is_gone_is_a_sentence(tmp_path):
     (tmp_path / "gone").mkdir()
     command = f"cd gone && rmdir ../gone && exec {' '.join(RECORD)} -c pass"
-    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.returncode == 125
     assert "does not exist any more" in done.stderr and done.stderr.count("\n") == 1
 
@@ -273,7 +276,7 @@ def test_signals_that_are_sent_to_the_recorder_reach_the_program(tmp_path, numbe
     process = subprocess.Popen([*RECORD, "-c", code], cwd=tmp_path, stdout=subprocess.PIPE)
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(number)
-    assert process.wait(timeout=60) == 50
+    assert process.wait(timeout=PATIENCE_S) == 50
     process.stdout.close()
     assert settings(tmp_path / "trace.parquet")["exit_status"] == "50"
 
@@ -308,7 +311,9 @@ def test_a_killed_recorder_loses_nothing_that_recover_cannot_bring_back(tmp_path
 
 def test_on_a_terminal_one_line_names_the_trace(tmp_path):
     main, side = pty.openpty()
-    done = subprocess.run([*RECORD, "-c", "pass"], cwd=tmp_path, stdin=side, stdout=side, stderr=side, timeout=60)
+    done = subprocess.run(
+        [*RECORD, "-c", "pass"], cwd=tmp_path, stdin=side, stdout=side, stderr=side, timeout=PATIENCE_S
+    )
     os.close(side)
     text = os.read(main, 4096).decode()
     os.close(main)
@@ -333,7 +338,7 @@ def test_the_keyboard_interrupts_the_program_once(tmp_path):
     )  # fmt: skip
     assert b"ready" in os.read(main, 100)
     os.write(main, b"\x03")
-    assert process.wait(timeout=60) == 101
+    assert process.wait(timeout=PATIENCE_S) == 101
     os.close(side)
     os.close(main)
 
@@ -348,7 +353,7 @@ def test_ctrl_z_stops_the_job_and_it_goes_on(tmp_path):
         pytest.fail("the recorder did not stop")
     os.killpg(process.pid, signal.SIGCONT)
     (tmp_path / "go").touch()
-    assert process.wait(timeout=60) == 0
+    assert process.wait(timeout=PATIENCE_S) == 0
     assert process.stdout.read() == b"over\n"
     process.stdout.close()
 
@@ -424,7 +429,7 @@ def test_the_recorder_reads_pyarrow_and_typer_only_when_it_must():
 
 def test_a_recording_does_not_import_what_it_does_not_use(tmp_path):
     words = [sys.executable, "-X", "importtime", "-m", "scalene_trace.cli.record.command", "-c", "pass"]
-    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
     assert "pyarrow.parquet" in imported
     assert not imported & {"typer", "rich", "pandas.core.api", "duckdb", "pyarrow.compute", "importlib.metadata"}

@@ -17,6 +17,7 @@ import pytest
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.option_values import duration_ns
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
     analyze,
@@ -226,7 +227,7 @@ def test_a_pause_takes_the_cost_away(any_python: Interpreter, tmp_path: Path) ->
         paused = turns()
         live.control("resume")
         again = turns()
-        live.process.communicate(timeout=60)
+        live.process.communicate(timeout=PATIENCE_S)
     figure("turns in a pause over turns recorded at 20 us", any_python, paused / recorded, 1.5, "times")
     assert paused > 1.5 * recorded and paused > 1.5 * again
 
@@ -331,7 +332,7 @@ def test_a_killed_recorder_leaves_its_last_snapshot_and_a_folder_to_recover(
         live.tell("work")
         wait_for_file(live.trace)
         live.process.kill()
-        live.process.wait(timeout=60)
+        live.process.wait(timeout=PATIENCE_S)
         last = settings(live.trace)
         assert last["ended_by"] == "snapshot" and report(live.trace)["totals"]["cpu_s"] >= 0
         gone = control(live.trace, "status")
@@ -364,7 +365,7 @@ def test_after_the_duration_the_program_runs_on_and_its_status_is_passed_on(
         assert live.process.poll() is None
         before = live.trace.read_bytes()
         assert control(live.trace, "status").status == 125
-        output, _ = live.process.communicate(b"go\n", timeout=60)
+        output, _ = live.process.communicate(b"go\n", timeout=PATIENCE_S)
         assert output == b"two\n" and live.process.returncode == 7
     assert live.trace.read_bytes() == before
     kept = settings(live.trace)
@@ -554,8 +555,8 @@ def test_a_signal_during_snapshots_reaches_the_program_and_its_status_is_kept(
             os.killpg(live.process.pid, number)
         else:
             live.process.send_signal(number)
-        live.process.communicate(timeout=120)
-        said = asking.communicate(timeout=120)
+        live.process.communicate(timeout=PATIENCE_S)
+        said = asking.communicate(timeout=PATIENCE_S)
     assert live.process.returncode == 128 + number
     assert asking.returncode in (0, 125) and b"Traceback" not in said[1]
     assert settings(live.trace)["ended_by"] == "program"

@@ -35,6 +35,7 @@ from scalene_trace.recorder.spool.drain import Drain
 from scalene_trace.recorder.spool.spool_file import FULL_AHEAD, SpoolFile
 from tests.support.conversion import facts
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import record, rows, run, tool
 from tests.support.spool_builder import SpoolBuilder
 from tests.support.spool_writer import NAMESPACE, Writer, ticks_of, turn
@@ -84,7 +85,7 @@ def test_damaged_files_beside_a_spool_are_ignored(damage: str, tmp_path: Path) -
     SpoolBuilder().start(1).write(folder / "spool")
     (folder / FACTS_NAME).write_text(json.dumps(asdict(facts(tmp_path))))
     DAMAGES[damage](folder)
-    done = run([*tool("scalene-record"), "--recover", folder], timeout_s=60)
+    done = run([*tool("scalene-record"), "--recover", folder])
     assert done.status == 0 and b"Traceback" not in done.stderr
     assert len(rows(tmp_path / "t.parquet", "process")) == 1
     shutil.rmtree(folder, ignore_errors=True)  # files that are not part of a recording have stayed
@@ -367,7 +368,7 @@ def test_a_recorder_that_hangs_up_ends_no_program_that_lets_sigpipe_end_it(tmp_p
         "print('done')\n"
     )
     environment = os.environ | {"SCALENE_TRACE_SPOOL": str(tmp_path / "gone" / "spool")}
-    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"done\n", b"")
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
     Json,
     environment,
@@ -69,7 +70,7 @@ def test_pytest_on_a_small_suite(python: Interpreter, tmp_path: Path) -> None:
 
 
 def fetch(port: int, path: str) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE_S) as answer:
         body: bytes = answer.read()
         return body
 
@@ -93,7 +94,7 @@ def test_a_threaded_http_server_under_load(python: Interpreter, tmp_path: Path) 
     port = int(process.stdout.readline())
     load(port, 50)
     assert len(fetch(port, "/stop")) == 64
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (0, b'{"served": 201}\n', b"")
     found: Json = report(tmp_path / "t.parquet")
     digest = lines_of(found, target("server"))[line_of("server", "digest")]

@@ -97,7 +97,7 @@ CALL = re.compile(rf"(?<![\w.>])({'|'.join(FORBIDDEN)})\s*\(")
 #: Function: the forbidden calls that it may make, and why.
 EXCEPTIONS = {
     "next_resolve": (
-        {"dlsym", "dladdr", "dl_iterate_phdr"},
+        {"dlsym", "dladdr", "dladdr1", "dl_iterate_phdr"},
         "runs once, before the program does; what the loader allocates meanwhile comes from bootstrap_alloc",
     ),
     "executable_find": (
