@@ -97,21 +97,46 @@ uint32_t spool_process(void) { return own_process; }
 uint64_t spool_pid_namespace(void) { return own_pid_namespace; }
 
 /* A handoff is stored at index pid % SPOOL_HANDOFFS, or up to 7 entries further if processes whose pids share that
- * index call exec at the same time. */
+ * index call exec at the same time. Images that do not load the shim (static or setuid programs) never take theirs, so
+ * if all 8 are occupied, one is replaced: that of a process that is gone, else the oldest. */
 #define HANDOFF_PLACES 8
 
 static _Atomic uint64_t *handoff_at(pid_t pid, unsigned place) {
   return (_Atomic uint64_t *)&spool->handoffs[((uint32_t)pid + place) % SPOOL_HANDOFFS];
 }
 
-void spool_leave_handoff(pid_t pid, uint32_t process) {
-  if (!process) {
-    spool_take_handoff(pid);
-    return;
+static bool is_gone(pid_t pid) {
+  int error = errno;
+  bool gone = syscall(SYS_kill, pid, 0) != 0 && errno == ESRCH;
+  errno = error;
+  return gone;
+}
+
+/* How little a handoff is needed: 0 = it is our own or free, 1 = its process is gone, else the higher, the newer. */
+static uint64_t value_of_handoff(uint64_t handoff, pid_t pid) {
+  if (!handoff || (uint32_t)handoff == (uint32_t)pid) return 0;
+  return is_gone((pid_t)(uint32_t)handoff) ? 1 : 1 + (handoff >> 32);
+}
+
+/* Returns the place that is needed least; `found` is what it holds. */
+static unsigned choose_place(pid_t pid, uint64_t *found) {
+  uint64_t least = UINT64_MAX;
+  unsigned chosen = 0;
+  for (unsigned place = 0; place < HANDOFF_PLACES && least > 0; place++) {
+    uint64_t handoff = atomic_load(handoff_at(pid, place)), value = value_of_handoff(handoff, pid);
+    if (value >= least) continue;
+    least = value;
+    chosen = place;
+    *found = handoff;
   }
-  for (unsigned place = 0; place < HANDOFF_PLACES; place++) {
-    uint64_t handoff = atomic_load(handoff_at(pid, place));
-    if (handoff && (uint32_t)handoff != (uint32_t)pid) continue;
+  return chosen;
+}
+
+void spool_leave_handoff(pid_t pid, uint32_t process) {
+  spool_take_handoff(pid);
+  for (unsigned attempt = 0; process && attempt < HANDOFF_PLACES; attempt++) {
+    uint64_t handoff = 0;
+    unsigned place = choose_place(pid, &handoff);
     if (atomic_compare_exchange_strong(handoff_at(pid, place), &handoff, (uint32_t)pid | (uint64_t)process << 32))
       return;
   }

@@ -254,6 +254,34 @@ static void test_an_exec_handoff_is_taken_once(void) {
   drop_file();
 }
 
+/* Static and setuid programs never take their handoffs. Pids above the kernel's limit are those of no process. */
+static void test_handoffs_that_nobody_takes_make_room(void) {
+  make_file(1);
+  check(spool_open(path) == 0);
+  for (uint32_t process = 1; process <= 300; process++) {
+    spool_leave_handoff((pid_t)(0x600000 + process), process);
+    check(spool_take_handoff(getpid()) == 0);
+    spool_leave_handoff(getpid(), process);
+    check(spool_take_handoff(getpid()) == process);
+  }
+  drop_file();
+}
+
+/* All places are those of processes that live: the newest handoffs stay. */
+static void test_the_oldest_handoff_of_the_living_makes_room(void) {
+  make_file(1);
+  check(spool_open(path) == 0);
+  pid_t parent = getppid(), own = getpid();
+  for (unsigned place = 0; place < SPOOL_HANDOFFS; place++)
+    spool->handoffs[place] = (uint32_t)parent | (uint64_t)(1000 + place) << 32;
+  spool_leave_handoff(own, 5000);
+  check(spool_take_handoff(own) == 5000);
+  unsigned first = (uint32_t)own % SPOOL_HANDOFFS, kept = 0;
+  for (unsigned place = 0; place < SPOOL_HANDOFFS; place++) kept += spool->handoffs[place] != 0;
+  check(kept == SPOOL_HANDOFFS - 1 && (first + 7 >= SPOOL_HANDOFFS || spool->handoffs[first] == 0));
+  drop_file();
+}
+
 int main(void) {
   check(mkstemp(path) >= 0);
   test_losses_before_the_spool_are_kept();
@@ -262,6 +290,8 @@ int main(void) {
   test_records_that_do_not_fit_are_counted();
   test_another_file_is_refused();
   test_an_exec_handoff_is_taken_once();
+  test_handoffs_that_nobody_takes_make_room();
+  test_the_oldest_handoff_of_the_living_makes_room();
   unlink(path);
   puts("ok");
   return 0;
