@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import IntEnum
 from pathlib import Path
 
 from .errors import SetupError
 
 LIBRARY_NAME = "libscalene_shim.so"
+#: The library that runs inside the recorder, beside the shim.
+WATCH_NAME = "libscalene_watch.so"
 #: An environment variable that names another shim, for example a debug build.
 OVERRIDE_VARIABLE = "SCALENE_TRACE_SHIM"
 #: The loader splits LD_PRELOAD at spaces and colons and expands "$"; shells split at ";".
@@ -51,6 +55,31 @@ def preloadable_shim(output_folder: Path) -> Iterator[Path]:
 def usable(path: Path) -> bool:
     """Can LD_PRELOAD hold ``path``?"""
     return not any(char in _UNUSABLE or ord(char) < 32 or ord(char) == 127 for char in str(path))
+
+
+def watch_library() -> ctypes.CDLL:
+    """The library that runs inside the recorder. Raises SetupError, OSError."""
+    return ctypes.CDLL(str(find_shim().with_name(WATCH_NAME)))
+
+
+class ExecutableKind(IntEnum):
+    """What the shim says of a program: ``enum executable_kind`` of shim/shared/executable.h."""
+
+    RECORDABLE = 0
+    STATIC = 1
+    PRIVILEGED = 2
+    REFUSES = 3
+
+
+def executable_kind(executable: str, preload: bytes) -> ExecutableKind:
+    """The kind of a program that is started with ``preload`` as LD_PRELOAD; RECORDABLE if it is not known."""
+    try:
+        library = watch_library()
+        if library.scalene_preload_is_first(preload):
+            return ExecutableKind.REFUSES
+        return ExecutableKind(library.scalene_executable_kind(os.fsencode(executable)))
+    except (OSError, SetupError, AttributeError, ValueError):
+        return ExecutableKind.RECORDABLE
 
 
 def _candidates() -> list[Path]:

@@ -41,3 +41,4 @@ LOSS(tasks_sampled, info, "there were too many asyncio tasks to observe all of t
 LOSS(device_unhooked, loss, "functions of a CUDA library could not be intercepted: there were too many in one process, or the library's memory could not be written")
 LOSS(perf_silent, loss, "a thread's CPU ticks stopped arriving and were re-armed, after 20 missing ticks and 0.1 s of its user time")
 LOSS(foreign_allocator, error, "programs with an allocator of their own were run: their memory is not recorded")
+LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they ran unrecorded")

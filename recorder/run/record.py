@@ -24,7 +24,7 @@ from ..folder.output import create_spool_folder, output_template, remove_recordi
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
-from ..shim_library import preloadable_shim
+from ..shim_library import ExecutableKind, executable_kind, preloadable_shim
 from ..spool.drain import Drain
 from ..spool.spool_file import SpoolFile
 from .load import load_converter, prepare_converter
@@ -38,6 +38,15 @@ if TYPE_CHECKING:
 SPOOL_VARIABLE = b"SCALENE_TRACE_SPOOL"
 _PRELOAD_VARIABLE = b"LD_PRELOAD"
 _FEW_DESCRIPTORS = 64
+#: The loss and the reason of programs that cannot be recorded themselves; what they start may be.
+_UNRECORDED = {
+    ExecutableKind.STATIC: ("unrecorded_static", "it is a static binary, which loads no shared library"),
+    ExecutableKind.PRIVILEGED: ("unrecorded_setuid", "it gains privileges, so its loader ignores LD_PRELOAD"),
+    ExecutableKind.REFUSES: (
+        "unrecorded_image",
+        "a preloaded library would stop or disturb it (a sanitizer, another libc, or 32-bit)",
+    ),
+}
 
 
 def record(
@@ -58,6 +67,14 @@ def record(
             drain = Drain(prepared.space, prepared.folder / SPOOL_NAME)
             watcher = Watcher(prepared.folder / SPOOL_NAME) if settings.wait else None
             environment = _environment(shim, prepared.folder / SPOOL_NAME)
+            given = os.environb.get(_PRELOAD_VARIABLE, b"")
+            kind = executable_kind(program.executable, given)
+            if kind is not ExecutableKind.RECORDABLE:
+                loss, reason = _UNRECORDED[kind]
+                prepared.space.count_loss(loss)
+                report(f"{program.executable} cannot be recorded: {reason}.")
+            if kind is ExecutableKind.REFUSES:
+                environment = _unrecorded(environment, given)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
             remove_recording(prepared.folder)
@@ -124,6 +141,13 @@ def _environment(shim: Path, spool: Path) -> dict[bytes, bytes]:
     environment[_PRELOAD_VARIABLE] = b":".join(each for each in preload if each)
     environment[SPOOL_VARIABLE] = os.fsencode(spool)
     return environment
+
+
+def _unrecorded(environment: dict[bytes, bytes], preload: bytes) -> dict[bytes, bytes]:
+    """The environment without what causes the recording. ``preload``: LD_PRELOAD as we got it."""
+    own = {_PRELOAD_VARIABLE, SPOOL_VARIABLE}
+    others = {name: value for name, value in environment.items() if name not in own}
+    return others | ({_PRELOAD_VARIABLE: preload} if preload else {})
 
 
 def _facts(settings: Settings, program: Program, template: str) -> Facts:

@@ -10,9 +10,9 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
-from ..shim_library import find_shim
+from ..errors import SetupError
+from ..shim_library import watch_library
 
-LIBRARY_NAME = "libscalene_watch.so"
 _JOIN_S = 10.0
 
 
@@ -30,10 +30,10 @@ class Watcher:
         """Starts the thread. Call it after the program was started, so that the program does not inherit the limits that
         are raised here."""
         try:
-            self._library = ctypes.CDLL(str(find_shim().with_name(LIBRARY_NAME)))
+            self._library = watch_library()
             _open_many_files()
             self._thread.start()
-        except (OSError, RuntimeError):
+        except (OSError, SetupError, RuntimeError):
             self.failures = 1
 
     def stop(self) -> None:

@@ -37,6 +37,8 @@ class Package:
 
 PACKAGES = {
     "chromium": Package("chromium", ("chromium", "chromium-browser", "google-chrome")),
+    "libc32": Package("libc6-i386", library="ld-linux.so.2"),
+    "musl": Package("musl-tools", ("musl-gcc",)),
     "jemalloc": Package("libjemalloc2", library="libjemalloc.so.2"),
     "tcmalloc": Package("libtcmalloc-minimal4", library="libtcmalloc_minimal.so.4"),
     "valgrind": Package("valgrind", ("valgrind",)),

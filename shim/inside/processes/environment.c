@@ -95,10 +95,11 @@ static bool files_are_accessible(void) {
   return file;
 }
 
-enum environment_change environment_needed_change(const struct environment *found) {
+enum environment_change environment_needed_change(const struct environment *found, bool takes_library) {
   if (library_entry[0] == '\0' || (found->spool != NULL && !our_spool(found))) return UNCHANGED;
   bool complete = found->spool != NULL && has_library(found), none = found->spool == NULL && !has_library(found);
-  if (recording() && follows_children() && files_are_accessible()) return complete ? UNCHANGED : ADD_OURS;
+  if (takes_library && recording() && follows_children() && files_are_accessible())
+    return complete ? UNCHANGED : ADD_OURS;
   return none ? UNCHANGED : REMOVE_OURS;
 }
 

@@ -23,9 +23,10 @@ enum environment_change { UNCHANGED, ADD_OURS, REMOVE_OURS };
 
 /* Returns the entries (null = empty) with the values of our variables. Context: signal. */
 struct environment environment_read(char *const *entries);
-/* Returns the change that makes the child recorded if children are followed, and unrecorded if not. An environment with
+/* Returns the change that makes the child recorded if children are followed and it takes a preloaded library, and
+ * unrecorded if not. An environment with
  * the spool of another recorder stays unchanged. Context: signal. */
-enum environment_change environment_needed_change(const struct environment *found);
+enum environment_change environment_needed_change(const struct environment *found, bool takes_library);
 /* Returns how many bytes of memory environment_build needs. Context: signal. */
 size_t environment_bytes(const struct environment *found);
 /* Builds the changed environment in `memory` and returns it; it refers to strings of `found`. Context: signal. */

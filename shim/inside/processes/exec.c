@@ -20,10 +20,10 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/processes/environment.h"
-#include "inside/processes/executable.h"
 #include "inside/processes/process.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
+#include "shared/executable.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
 
@@ -58,30 +58,33 @@ static int run(const struct exec_call *call, char *const *environment) {
   }
 }
 
-/* Counts a loss if the file cannot be recorded. Returns false if it does not exist or may not run: the call will only
- * fail. */
-static bool check_named_file(const struct exec_call *call) {
+/* What is known of the file that a call will run. */
+struct image {
+  bool exists; /* else the call will only fail */
+  enum executable_kind kind;
+};
+
+static struct image find_named_image(const struct exec_call *call) {
   char found[PATH_MAX];
   bool search = (call->kind == EXEC_PATH || call->kind == SPAWN_PATH) && strchr(call->path, '/') == NULL;
-  if (search && !executable_find(found, call->path)) return false;
+  if (search && !executable_find(found, call->path)) return (struct image){false, EXECUTABLE_RECORDABLE};
   const char *path = search ? found : call->path;
-  if (!search && !executable_may_run(path)) return false;
-  executable_check_path(AT_FDCWD, path, true);
-  return true;
+  if (!search && !executable_may_run(path)) return (struct image){false, EXECUTABLE_RECORDABLE};
+  return (struct image){true, executable_kind_at(AT_FDCWD, path, true)};
 }
 
-static bool check_file(const struct exec_call *call) {
-  if (call->kind == EXEC_FD) {
-    executable_check_open(call->fd, "", true);
-    return true;
-  }
-  if (call->path == NULL) return false;
-  if (call->kind != EXEC_AT) return check_named_file(call);
-  if (call->path[0] == '\0')
-    executable_check_open(call->fd, "", true);
-  else
-    executable_check_path(call->fd, call->path, true);
-  return true;
+static struct image find_image(const struct exec_call *call) {
+  if (call->kind == EXEC_FD) return (struct image){true, executable_kind_open(call->fd, "", true)};
+  if (call->path == NULL) return (struct image){false, EXECUTABLE_RECORDABLE};
+  if (call->kind != EXEC_AT) return find_named_image(call);
+  if (call->path[0] == '\0') return (struct image){true, executable_kind_open(call->fd, "", true)};
+  return (struct image){true, executable_kind_at(call->fd, call->path, true)};
+}
+
+static void count_unrecorded(enum executable_kind kind) {
+  if (kind == EXECUTABLE_STATIC) loss_add(LOSS_unrecorded_static);
+  if (kind == EXECUTABLE_PRIVILEGED) loss_add(LOSS_unrecorded_setuid);
+  if (kind == EXECUTABLE_REFUSES) loss_add(LOSS_unrecorded_image);
 }
 
 /* Runs the call between its preparations and their reversal. The new image gets the signal mask that the program has
@@ -133,12 +136,16 @@ static int start_image(const struct exec_call *call) {
   if (fork_shares_memory() && !has_thread_local_storage()) return run(call, call->environment);
   fork_check();
   int error = errno;
-  bool runs = !recording() || check_file(call);
+  struct environment found = environment_read(call->environment);
+  struct image image = {true, EXECUTABLE_RECORDABLE};
+  if (recording()) image = find_image(call);
+  if (image.exists && found.preload != NULL && executable_preload_is_first(found.preload))
+    image.kind = EXECUTABLE_REFUSES;
+  if (recording()) count_unrecorded(image.kind);
   errno = error;
   /* A spawn may change its directory first, and find the file there. */
-  if (!runs && !spawns(call)) return run(call, call->environment);
-  struct environment found = environment_read(call->environment);
-  enum environment_change change = environment_needed_change(&found);
+  if (!image.exists && !spawns(call)) return run(call, call->environment);
+  enum environment_change change = environment_needed_change(&found, image.kind != EXECUTABLE_REFUSES);
   return change == UNCHANGED ? run_prepared(call, call->environment)
                              : run_with_changed_environment(call, &found, change);
 }
@@ -262,7 +269,8 @@ static void before_shell(void) {
   int error = errno;
   struct environment found = environment_read(environ);
   next_ensure();
-  enum environment_change change = environment_needed_change(&found);
+  bool takes = found.preload == NULL || !executable_preload_is_first(found.preload);
+  enum environment_change change = environment_needed_change(&found, takes);
   if (change == ADD_OURS) loss_add(LOSS_environment_lost);
   if (change == REMOVE_OURS) environment_remove_ours(&found);
   signals_before_exec();

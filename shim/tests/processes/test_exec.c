@@ -19,6 +19,7 @@
 #include "inside/processes/process.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
+#include "shared/executable.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "tests/check.h"
@@ -50,6 +51,24 @@ void process_before_exec(void) { before_exec_calls++; }
 void process_after_failed_exec(void) { after_exec_calls++; }
 void signals_before_exec(void) { before_mask_calls++; }
 void signals_after_failed_exec(void) { after_mask_calls++; }
+
+/* A build with a sanitizer starts images with a sanitizer, which are not recorded. Here they are taken for others. */
+static enum executable_kind without_sanitizer(enum executable_kind kind) {
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
+  if (kind == EXECUTABLE_REFUSES) return EXECUTABLE_RECORDABLE;
+#endif
+  return kind;
+}
+enum executable_kind __real_executable_kind_at(int directory, const char *file, bool script);
+enum executable_kind __wrap_executable_kind_at(int directory, const char *file, bool script);
+enum executable_kind __wrap_executable_kind_at(int directory, const char *file, bool script) {
+  return without_sanitizer(__real_executable_kind_at(directory, file, script));
+}
+enum executable_kind __real_executable_kind_open(int fd, const char *file, bool script);
+enum executable_kind __wrap_executable_kind_open(int fd, const char *file, bool script);
+enum executable_kind __wrap_executable_kind_open(int fd, const char *file, bool script) {
+  return without_sanitizer(__real_executable_kind_open(fd, file, script));
+}
 
 /* ---- images and the ways to start them ---- */
 

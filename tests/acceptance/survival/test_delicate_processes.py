@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.native import build
+from tests.support.packages import needed
+from tests.support.paths import TARGETS
 from tests.support.recording import bare, losses, record, report, run, target
 
 
@@ -36,3 +39,89 @@ def test_forked_children_with_a_small_alternate_stack_live(size: int, any_python
     assert (
         (done.status, done.stdout, done.stderr) == (alone.status, alone.stdout, alone.stderr) == (0, alone.stdout, b"")
     )
+
+
+def sanitized(*options: str) -> list[str]:
+    return ["cc", *options, str(TARGETS / "answer.c")]
+
+
+#: Programs that a preloaded library would stop or disturb: how each is built.
+REFUSING = {
+    "address sanitizer": sanitized("-fsanitize=address"),
+    "static address sanitizer": sanitized("-fsanitize=address", "-static-libasan"),
+    "thread sanitizer": sanitized("-fsanitize=thread"),
+    "leak sanitizer": sanitized("-fsanitize=leak"),
+    "musl": ["musl-gcc", str(TARGETS / "answer.c")],
+    "32 bit": [
+        *("cc", "-m32", "-nostdlib", "-nostartfiles", "-pie", "-fPIE", "-fno-stack-protector", "-Wl,-z,noexecstack"),
+        *("-Wl,-dynamic-linker,/lib/ld-linux.so.2", str(TARGETS / "answer_32.c")),
+    ],
+}
+
+
+def refusing_program(how: str, folder: Path) -> Path:
+    """The program; skips the test if this machine cannot build or run it."""
+    if how == "musl":
+        needed("musl")
+    if how == "32 bit":
+        needed("libc32")
+    program = folder / "answer"
+    done = subprocess.run([*REFUSING[how], "-o", program], capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"cannot build a program ({how}): {done.stderr.splitlines()[-1:]}")
+    return program
+
+
+@pytest.mark.parametrize("how", REFUSING)
+def test_a_program_that_a_library_would_disturb_runs_as_bare_and_is_counted(how: str, tmp_path: Path) -> None:
+    program = refusing_program(how, tmp_path)
+    alone = run([program])
+    assert (alone.status, alone.stdout, alone.stderr) == (7, b"seven\n", b"")
+    done = record(tmp_path / "t.parquet", [program], None)
+    assert (done.status, done.stdout) == (7, b"seven\n")
+    said = done.stderr.decode()
+    assert said.count("\n") == 1 and f"{program} cannot be recorded: a preloaded library would" in said
+    assert losses(report(tmp_path / "t.parquet"))["unrecorded_image"] == 1
+
+
+@pytest.mark.parametrize("how", REFUSING)
+def test_a_child_that_a_library_would_disturb_runs_as_bare_and_is_counted(
+    how: str, any_python: Interpreter, tmp_path: Path
+) -> None:
+    program = refusing_program(how, tmp_path)
+    code = (
+        "import os, subprocess, sys\n"
+        "print(subprocess.run(sys.argv[1]).returncode, flush=True)\n"
+        "print(subprocess.run(sys.argv[1], close_fds=False, env={'A': '1'}).returncode, flush=True)\n"
+        "print(os.waitstatus_to_exitcode(os.system(sys.argv[1])), flush=True)\n"
+        "os.execv(sys.argv[1], sys.argv[1:])"
+    )
+    done = record(tmp_path / "t.parquet", ["-c", code, str(program)], any_python)
+    assert (done.status, done.stderr) == (7, b"")
+    assert done.stdout == b"seven\n7\n" * 3 + b"seven\n"
+    assert losses(report(tmp_path / "t.parquet"))["unrecorded_image"] == 4
+
+
+def test_a_preloaded_sanitizer_is_left_alone(any_python: Interpreter, tmp_path: Path) -> None:
+    found = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    if not Path(found).is_absolute():
+        pytest.skip("the compiler has no address sanitizer")
+    env = {"LD_PRELOAD": str(Path(found).resolve()), "ASAN_OPTIONS": "detect_leaks=0"}
+    program = ["-c", "import subprocess, sys\nprint(subprocess.run([sys.executable, '-c', 'print(1)']).returncode)"]
+    alone = bare(program, any_python, env)
+    done = record(tmp_path / "t.parquet", program, any_python, env=env)
+    assert (alone.status, alone.stdout, alone.stderr) == (0, b"1\n0\n", b"")
+    assert (done.status, done.stdout) == (0, alone.stdout) and b"cannot be recorded" in done.stderr
+    code = (
+        "import os, sys\nos.execve(sys.executable, [sys.executable, '-c', 'print(1)'], {**os.environ, **" + f"{env}}})"
+    )
+    done = record(tmp_path / "t.parquet", ["-c", code], any_python)
+    assert (done.status, done.stdout, done.stderr) == (0, b"1\n", b"")
+    assert losses(report(tmp_path / "t.parquet"))["unrecorded_image"] == 1
+
+
+def test_a_static_program_is_named(tmp_path: Path) -> None:
+    program = build(tmp_path, "answer.c", "-static")
+    done = record(tmp_path / "t.parquet", [program], None)
+    assert (done.status, done.stdout) == (7, b"seven\n") and b"it is a static binary" in done.stderr
+    assert losses(report(tmp_path / "t.parquet"))["unrecorded_static"] == 1

@@ -1,0 +1,35 @@
+/* The file that exec or spawn will run: whether it can be recorded, and whether it can be given a preloaded library. All
+ * functions may run in a vfork child. */
+#ifndef SCALENE_TRACE_SHARED_EXECUTABLE_H
+#define SCALENE_TRACE_SHARED_EXECUTABLE_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+enum executable_kind {
+  EXECUTABLE_RECORDABLE, /* or not known */
+  EXECUTABLE_STATIC,     /* loads no library */
+  EXECUTABLE_PRIVILEGED, /* gains privileges: its loader ignores LD_PRELOAD */
+  /* The library would harm it or its loader would complain: another libc, another processor or word size, or a sanitizer
+   * whose runtime must be the first library. */
+  EXECUTABLE_REFUSES
+};
+
+/* True for a regular file with an execute bit. Context: signal. */
+bool executable_may_run(const char *path);
+/* Stores the first file of that name on PATH that may run, as execvp searches for it; false = there is none. `to` has
+ * PATH_MAX bytes. Context: signal. */
+bool executable_find(char *to, const char *name);
+/* Returns the kind of a file. `directory` is as for openat(). `script`: if the file is a script, the kind is that of its
+ * interpreter. Context: signal. */
+enum executable_kind executable_kind_at(int directory, const char *path, bool script);
+/* The same for an open file. `path` is only used to recognize the loader by its name. Context: signal. */
+enum executable_kind executable_kind_open(int fd, const char *path, bool script);
+/* True if a value of LD_PRELOAD lists the runtime of a sanitizer. No other library may be initialized before it, and the
+ * shim is initialized first: with both, the program crashes. Context: signal. */
+bool executable_preload_is_first(const char *preload);
+
+#pragma GCC visibility pop
+
+#endif
