@@ -70,15 +70,16 @@ def record(
             given = os.environb.get(_PRELOAD_VARIABLE, b"")
             kind = executable_kind(program.executable, given)
             if kind is not ExecutableKind.RECORDABLE:
-                loss, reason = _UNRECORDED[kind]
-                prepared.space.count_loss(loss)
-                report(f"{program.executable} cannot be recorded: {reason}.")
+                prepared.space.count_loss(_UNRECORDED[kind][0])
             if kind is ExecutableKind.REFUSES:
                 environment = _unrecorded(environment, given)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
             remove_recording(prepared.folder)
             raise
+        if kind is not ExecutableKind.RECORDABLE:
+            with suppress(OSError, ValueError):  # stderr may be closed
+                report(f"{program.executable} cannot be recorded: {_UNRECORDED[kind][1]}.")
         prepare_converter()
         if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
             # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
