@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
 from pathlib import Path
 
 from .errors import SetupError
@@ -60,26 +59,6 @@ def usable(path: Path) -> bool:
 def watch_library() -> ctypes.CDLL:
     """The library that runs inside the recorder. Raises SetupError, OSError."""
     return ctypes.CDLL(str(find_shim().with_name(WATCH_NAME)))
-
-
-class ExecutableKind(IntEnum):
-    """What the shim says of a program: ``enum executable_kind`` of shim/shared/executable.h."""
-
-    RECORDABLE = 0
-    STATIC = 1
-    PRIVILEGED = 2
-    REFUSES = 3
-
-
-def executable_kind(executable: str, preload: bytes) -> ExecutableKind:
-    """The kind of a program that is started with ``preload`` as LD_PRELOAD; RECORDABLE if it is not known."""
-    try:
-        library = watch_library()
-        if library.scalene_preload_is_first(preload):
-            return ExecutableKind.REFUSES
-        return ExecutableKind(library.scalene_executable_kind(os.fsencode(executable)))
-    except (OSError, SetupError, AttributeError, ValueError):
-        return ExecutableKind.RECORDABLE
 
 
 def _candidates() -> list[Path]:

@@ -73,16 +73,18 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def is_drawn(item: pytest.Item) -> bool:
     """Whether `make test` and `make measure` run a test of ``two_interpreters``.
 
-    Each such test runs on two of four interpreters, drawn by its name, so that every interpreter gets half of them. A
-    test of behaviour that has other parameters runs each combination of those on one of four, so that the combinations
-    share the interpreters. `make stress` runs the rest.
+    Each such test runs on two of the interpreters that are here, drawn by its name, so that all get about as many. A test
+    of behaviour that has other parameters runs each combination of those on one, so that the combinations share the
+    interpreters. `make stress` runs the rest.
     """
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
     python = next((params.pop(name) for name in INTERPRETER_PARAMETERS if name in params), None)
-    if not isinstance(python, Interpreter):
+    versions = [each.version for each in recorded_interpreters()]
+    if not isinstance(python, Interpreter) or python.version not in versions:
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-    return (turn + python.version[1]) % (4 if params and not item.get_closest_marker("figures") else 2) == 0
+    runs_on = 1 if params and not item.get_closest_marker("figures") else 2
+    return (turn + versions.index(python.version)) % len(versions) < runs_on
 
 
 class OneGroupPerVersion(LoadScopeScheduling):  # type: ignore[misc]

@@ -24,13 +24,14 @@ from ..folder.output import create_spool_folder, output_template, remove_recordi
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
-from ..shim_library import ExecutableKind, executable_kind, preloadable_shim
+from ..shim_library import preloadable_shim
 from ..spool.drain import Drain
 from ..spool.spool_file import SpoolFile
 from .load import load_converter, prepare_converter
 from .program import Program, resolve_program, start
 from .session import Prepared, Recorded, Session
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
+from .unrecorded import unrecorded
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
@@ -38,15 +39,6 @@ if TYPE_CHECKING:
 SPOOL_VARIABLE = b"SCALENE_TRACE_SPOOL"
 _PRELOAD_VARIABLE = b"LD_PRELOAD"
 _FEW_DESCRIPTORS = 64
-#: The loss and the reason of programs that cannot be recorded themselves; what they start may be.
-_UNRECORDED = {
-    ExecutableKind.STATIC: ("unrecorded_static", "it is a static binary, which loads no shared library"),
-    ExecutableKind.PRIVILEGED: ("unrecorded_setuid", "it gains privileges, so its loader ignores LD_PRELOAD"),
-    ExecutableKind.REFUSES: (
-        "unrecorded_image",
-        "a preloaded library would stop or disturb it (a sanitizer, another libc, or 32-bit)",
-    ),
-}
 
 
 def record(
@@ -66,20 +58,18 @@ def record(
             rss = RssSampler(prepared.space, prepared.folder / RSS_NAME)
             drain = Drain(prepared.space, prepared.folder / SPOOL_NAME)
             watcher = Watcher(prepared.folder / SPOOL_NAME) if settings.wait else None
-            environment = _environment(shim, prepared.folder / SPOOL_NAME)
-            given = os.environb.get(_PRELOAD_VARIABLE, b"")
-            kind = executable_kind(program.executable, given)
-            if kind is not ExecutableKind.RECORDABLE:
-                prepared.space.count_loss(_UNRECORDED[kind][0])
-            if kind is ExecutableKind.REFUSES:
-                environment = _unrecorded(environment, given)
+            missed = unrecorded(program.executable, os.environb.get(_PRELOAD_VARIABLE, b""))
+            if missed is not None:
+                prepared.space.count_loss(missed.loss)
+            is_preloaded = missed is None or missed.takes_library
+            environment = _environment(shim if is_preloaded else None, prepared.folder / SPOOL_NAME)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
             remove_recording(prepared.folder)
             raise
-        if kind is not ExecutableKind.RECORDABLE:
+        if missed is not None:
             with suppress(OSError, ValueError):  # stderr may be closed
-                report(f"{program.executable} cannot be recorded: {_UNRECORDED[kind][1]}.")
+                report(f"{program.executable} cannot be recorded: {missed.reason}.")
         prepare_converter()
         if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
             # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
@@ -131,24 +121,19 @@ def _load_converter() -> None:
         load_converter()
 
 
-def _environment(shim: Path, spool: Path) -> dict[bytes, bytes]:
-    """The program's environment: ours as we got it, with the two variables that cause the recording."""
+def _environment(shim: Path | None, spool: Path) -> dict[bytes, bytes]:
+    """The program's environment: ours as we got it, with the two variables that cause the recording, unless ``shim`` is
+    None."""
     environment = dict(os.environb)
     with suppress(OSError):
         given = Path("/proc/self/environ").read_bytes()
         if b"\0LC_CTYPE=" not in b"\0" + given and environment.get(b"LC_CTYPE", b"").startswith(b"C."):
             del environment[b"LC_CTYPE"]  # our own interpreter has set it, because of the C locale
-    preload = [os.fsencode(shim), environment.get(_PRELOAD_VARIABLE, b"")]
-    environment[_PRELOAD_VARIABLE] = b":".join(each for each in preload if each)
-    environment[SPOOL_VARIABLE] = os.fsencode(spool)
+    if shim is not None:
+        preload = [os.fsencode(shim), environment.get(_PRELOAD_VARIABLE, b"")]
+        environment[_PRELOAD_VARIABLE] = b":".join(each for each in preload if each)
+        environment[SPOOL_VARIABLE] = os.fsencode(spool)
     return environment
-
-
-def _unrecorded(environment: dict[bytes, bytes], preload: bytes) -> dict[bytes, bytes]:
-    """The environment without what causes the recording. ``preload``: LD_PRELOAD as we got it."""
-    own = {_PRELOAD_VARIABLE, SPOOL_VARIABLE}
-    others = {name: value for name, value in environment.items() if name not in own}
-    return others | ({_PRELOAD_VARIABLE: preload} if preload else {})
 
 
 def _facts(settings: Settings, program: Program, template: str) -> Facts:

@@ -13,7 +13,6 @@ from typing import Any
 
 from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET
 from ...formats.spool.layout import constants, ffi
-from ...formats.spool.losses import shim_losses
 from ..settings import Settings
 
 _C = constants()
@@ -98,9 +97,9 @@ class SpoolFile:
         """Closes the file, which also gives up its lock."""
         os.close(self.descriptor)
 
-    def count_loss(self, name: str) -> None:
-        """Adds 1 to one of the shim's losses, for what the recorder does in its place."""
-        self.header.losses[[loss.name for loss in shim_losses()].index(name)] += 1
+    def count_loss(self, number: int) -> None:
+        """Adds 1 to a loss of the shim, for a program that the shim does not run in. ``number``: its line in losses.h."""
+        self.header.losses[number] += 1
 
     def _fill_header(self, settings: Settings) -> None:
         header = self.header

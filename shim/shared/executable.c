@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "shared/base.h"
+#include "shared/loss.h"
 
 static int open_file(int directory, const char *path) {
   return (int)syscall(SYS_openat, directory, path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
@@ -53,8 +54,8 @@ static bool is_our_loader(const char *path) {
   return starts_with(name, "ld-linux") || starts_with(name, "ld.so") || starts_with(name, "ld-2.");
 }
 
-/* Runtimes of sanitizers that replace malloc end the program unless they are the first library. */
-static bool must_be_first(const char *name) {
+/* True for the sanitizers that replace malloc: their runtimes must be initialized before all other libraries. */
+static bool is_sanitizer_runtime(const char *name) {
   static const char *const runtimes[] = {"libasan.so",       "libhwasan.so",     "libtsan.so",
                                          "liblsan.so",       "libclang_rt.asan", "libclang_rt.hwasan",
                                          "libclang_rt.tsan", "libclang_rt.lsan"};
@@ -63,12 +64,12 @@ static bool must_be_first(const char *name) {
   return false;
 }
 
-bool executable_preload_is_first(const char *preload) {
+bool executable_preload_has_sanitizer(const char *preload) {
   const char *name = preload;
   for (const char *at = preload;; at++) {
     bool ends = *at == '\0' || *at == ':' || *at == ' ';
     if (*at == '/') name = at + 1;
-    if (ends && must_be_first(name)) return true;
+    if (ends && is_sanitizer_runtime(name)) return true;
     if (*at == '\0') return false;
     if (ends) name = at + 1;
   }
@@ -133,9 +134,9 @@ static size_t offset_of_names(const struct program *program) {
   return 0;
 }
 
-/* True if a library that the program is linked with must be the first one. A program with functions that run before all
- * libraries has such a runtime linked in. */
-static bool needs_first_library(const struct program *program) {
+/* True if the program is linked with the runtime of a sanitizer. If it is linked in, the program has functions that run
+ * before those of all libraries. */
+static bool has_sanitizer(const struct program *program) {
   Elf64_Dyn entry;
   size_t names = offset_of_names(program);
   for (unsigned i = 0; read_entry(program, i, &entry); i++) {
@@ -145,7 +146,7 @@ static bool needs_first_library(const struct program *program) {
     ssize_t got = read_at(program->fd, name, sizeof name - 1, names + entry.d_un.d_val);
     if (got <= 0) continue;
     name[got] = '\0';
-    if (must_be_first(name)) return true;
+    if (is_sanitizer_runtime(name)) return true;
   }
   return false;
 }
@@ -157,7 +158,7 @@ static enum executable_kind kind_of_elf(int fd, const Elf64_Ehdr *header, const 
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64) return EXECUTABLE_REFUSES;
   if (!read_segments(&program) || is_our_loader(path)) return EXECUTABLE_RECORDABLE;
   if (!program.has_loader) return starts_with(file_name(path), "ld-") ? EXECUTABLE_REFUSES : EXECUTABLE_STATIC;
-  return program.is_ours && !needs_first_library(&program) ? EXECUTABLE_RECORDABLE : EXECUTABLE_REFUSES;
+  return program.is_ours && !has_sanitizer(&program) ? EXECUTABLE_RECORDABLE : EXECUTABLE_REFUSES;
 }
 
 /* Returns the interpreter of a "#!" line, terminated in place; null = there is none. */
@@ -211,5 +212,14 @@ bool executable_find(char *to, const char *name) {
     }
     at += length;
     if (*at == '\0') return false;
+  }
+}
+
+int executable_loss(enum executable_kind kind) {
+  switch (kind) {
+  case EXECUTABLE_STATIC: return LOSS_unrecorded_static;
+  case EXECUTABLE_PRIVILEGED: return LOSS_unrecorded_setuid;
+  case EXECUTABLE_REFUSES: return LOSS_unrecorded_image;
+  default: return -1;
   }
 }

@@ -11,8 +11,7 @@ enum executable_kind {
   EXECUTABLE_RECORDABLE, /* or not known */
   EXECUTABLE_STATIC,     /* loads no library */
   EXECUTABLE_PRIVILEGED, /* gains privileges: its loader ignores LD_PRELOAD */
-  /* The library would harm it or its loader would complain: another libc, another processor or word size, or a sanitizer
-   * whose runtime must be the first library. */
+  /* A preloaded library would stop or disturb it: another libc, another processor or word size, or a sanitizer. */
   EXECUTABLE_REFUSES
 };
 
@@ -26,9 +25,11 @@ bool executable_find(char *to, const char *name);
 enum executable_kind executable_kind_at(int directory, const char *path, bool script);
 /* The same for an open file. `path` is only used to recognize the loader by its name. Context: signal. */
 enum executable_kind executable_kind_open(int fd, const char *path, bool script);
-/* True if a value of LD_PRELOAD lists the runtime of a sanitizer. No other library may be initialized before it, and the
- * shim is initialized first: with both, the program crashes. Context: signal. */
-bool executable_preload_is_first(const char *preload);
+/* Returns the loss (enum loss) that counts a program of this kind; -1 = the program can be recorded. Context: signal. */
+int executable_loss(enum executable_kind kind);
+/* True if a value of LD_PRELOAD lists the runtime of a sanitizer. No library may be initialized before it, but the shim is
+ * initialized before all others: a program with both crashes. Context: signal. */
+bool executable_preload_has_sanitizer(const char *preload);
 
 #pragma GCC visibility pop
 

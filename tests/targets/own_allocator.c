@@ -36,7 +36,9 @@ void *realloc(void *block, size_t size) {
 }
 
 #pragma weak free_sized
+#pragma weak free_aligned_sized
 void free_sized(void *, size_t);
+void free_aligned_sized(void *, size_t, size_t);
 
 int main(void) {
   char *block = malloc(10);
@@ -51,7 +53,9 @@ int main(void) {
   size_t size = 0;
   FILE *file = fopen("/proc/self/status", "r");
   while (file && getline(&line, &size, file) > 0) check(line);
-  printf("%s, %d lines\n", block, file != NULL);
+  if (free_sized) free_sized(malloc(5), 5); /* this libc may lack both */
+  if (free_aligned_sized) free_aligned_sized(malloc(64), 16, 64);
+  printf("%s, %s\n", block, file != NULL ? "read" : "not read");
   free(line);
   return 0;
 }

@@ -7,12 +7,10 @@
  * Kernel time: a POSIX timer that fires at every scheduler tick. */
 #include "inside/cpu/timers.h"
 
-#include <cpuid.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <poll.h>
 #include <signal.h>
-#include <sys/auxv.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -23,6 +21,7 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/cpu/alternate_stack.h"
 #include "inside/cpu/descriptors.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
@@ -223,35 +222,6 @@ static void arm_kernel_timer(void) {
   timers_set_kernel(this_thread.paused ? PAUSED_POLL_NS : KERNEL_POLL_NS);
 }
 
-/* ---- alternate signal stacks ---- */
-
-#ifndef AT_MINSIGSTKSZ
-#define AT_MINSIGSTKSZ 51
-#endif
-#define HANDLER_BYTES 4096
-#define FRAME_BYTES 1536 /* of a signal frame, besides the extended state of the processor */
-
-/* Kernels before 5.14 do not tell the size of a signal frame. */
-static size_t frame_bytes(void) {
-  unsigned eax, extended_state = 0, ecx, edx;
-  size_t told = getauxval(AT_MINSIGSTKSZ);
-  if (told) return told;
-  __get_cpuid_count(13, 0, &eax, &extended_state, &ecx, &edx);
-  return extended_state + FRAME_BYTES;
-}
-
-static bool is_too_small(const stack_t *stack) {
-  return !(stack->ss_flags & SS_DISABLE) && stack->ss_size < frame_bytes() + HANDLER_BYTES;
-}
-
-/* A program may register an alternate stack that is too small for a signal frame of this processor and never need it.
- * Our handler would overflow it, so such a thread gets no ticks until it registers a larger stack. The kernel is asked
- * each time, because a forked child inherits the stack, and a program may have registered one by a system call. */
-static bool stack_is_too_small(void) {
-  stack_t now;
-  return syscall(SYS_sigaltstack, NULL, &now) == 0 && is_too_small(&now);
-}
-
 /* ---- arming ---- */
 
 void timers_arm(void) {
@@ -260,7 +230,7 @@ void timers_arm(void) {
   t->perf_expired = t->user_expired = false;
   if (!(spool->features & FEATURE_CPU) || !signals_number()) return;
   int saved_errno = errno;
-  if (stack_is_too_small()) {
+  if (alternate_stack_is_too_small()) {
     loss_add(LOSS_small_alternate_stack);
     errno = saved_errno;
     return;
@@ -287,12 +257,13 @@ void timers_postfork_child(void) { atomic_store(&armed, 0); }
 
 void timers_set_single_threaded(bool single) { single_threaded = single; }
 
+/* A thread whose alternate stack becomes too small for a tick loses its timers, and gets them back with a larger one. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
   next_ensure();
   if (!stack || !recording() || fork_shares_memory()) return next.sigaltstack(stack, before);
   struct thread_state *t = &this_thread;
   if (!t->id || t->ended) return next.sigaltstack(stack, before);
-  bool small = is_too_small(stack), had_ticks = t->engine != ENGINE_NONE;
+  bool small = alternate_stack_too_small(stack), had_ticks = t->engine != ENGINE_NONE;
   if (small && had_ticks) {
     timers_disarm();
     t->engine = ENGINE_NONE;

@@ -82,9 +82,8 @@ static struct image find_image(const struct exec_call *call) {
 }
 
 static void count_unrecorded(enum executable_kind kind) {
-  if (kind == EXECUTABLE_STATIC) loss_add(LOSS_unrecorded_static);
-  if (kind == EXECUTABLE_PRIVILEGED) loss_add(LOSS_unrecorded_setuid);
-  if (kind == EXECUTABLE_REFUSES) loss_add(LOSS_unrecorded_image);
+  int loss = executable_loss(kind);
+  if (loss >= 0) loss_add((enum loss)loss);
 }
 
 /* Runs the call between its preparations and their reversal. The new image gets the signal mask that the program has
@@ -139,7 +138,7 @@ static int start_image(const struct exec_call *call) {
   struct environment found = environment_read(call->environment);
   struct image image = {true, EXECUTABLE_RECORDABLE};
   if (recording()) image = find_image(call);
-  if (image.exists && found.preload != NULL && executable_preload_is_first(found.preload))
+  if (image.exists && found.preload != NULL && executable_preload_has_sanitizer(found.preload))
     image.kind = EXECUTABLE_REFUSES;
   if (recording()) count_unrecorded(image.kind);
   errno = error;
@@ -269,7 +268,7 @@ static void before_shell(void) {
   int error = errno;
   struct environment found = environment_read(environ);
   next_ensure();
-  bool takes = found.preload == NULL || !executable_preload_is_first(found.preload);
+  bool takes = found.preload == NULL || !executable_preload_has_sanitizer(found.preload);
   enum environment_change change = environment_needed_change(&found, takes);
   if (change == ADD_OURS) loss_add(LOSS_environment_lost);
   if (change == REMOVE_OURS) environment_remove_ours(&found);
