@@ -40,5 +40,5 @@ LOSS(tasks_crowded, loss, "asyncio tasks were not observed: too many were alive 
 LOSS(tasks_sampled, info, "there were too many asyncio tasks to observe all of them: one of several was observed and represents the others")
 LOSS(device_unhooked, loss, "functions of a CUDA library could not be intercepted: there were too many in one process, or the library's memory could not be written")
 LOSS(perf_silent, loss, "a thread's CPU ticks stopped arriving and were re-armed, after 20 missing ticks and 0.1 s of its user time")
-LOSS(foreign_allocator, error, "programs with an allocator of their own were run: their memory is not recorded")
-LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they ran unrecorded")
+LOSS(foreign_allocator, loss, "programs with a malloc of their own were run: blocks that it does not pass on to libc are not recorded")
+LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they and their children ran unrecorded")

@@ -1,4 +1,4 @@
-"""Programs that cannot be recorded themselves. What they start may be recorded."""
+"""Programs that cannot be recorded themselves. What a static one starts is recorded."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..shim_library import watch_library
 _REASONS = {
     "unrecorded_static": "it is a static binary, which loads no shared library",
     "unrecorded_setuid": "it gains privileges, so its loader ignores LD_PRELOAD",
-    "unrecorded_image": "a preloaded library would stop or disturb it (a sanitizer, another libc, or 32-bit)",
+    "unrecorded_image": "a preloaded library would stop or disturb it (a sanitizer, another libc, or 32-bit), so it and its children run without the recorder",
 }
 
 

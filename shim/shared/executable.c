@@ -8,9 +8,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "shared/base.h"
@@ -29,13 +32,25 @@ bool executable_may_run(const char *path) {
   return stat(path, &file) == 0 && S_ISREG(file.st_mode) && (file.st_mode & 0111);
 }
 
-/* The loader ignores LD_PRELOAD in programs that gain privileges. */
-static bool gains_privileges(const struct stat *file) {
+static bool has_capabilities(int fd) {
+  return fd >= 0 && syscall(SYS_fgetxattr, fd, "security.capability", NULL, 0) > 0;
+}
+
+/* True if the kernel ignores the privileges of files: for this process, or on the file's file system. */
+static bool gains_none(int fd) {
+  struct statfs system;
+  if (syscall(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1) return true;
+  return fd >= 0 && syscall(SYS_fstatfs, fd, &system) == 0 && (system.f_flags & ST_NOSUID) != 0;
+}
+
+/* The loader ignores LD_PRELOAD in programs that gain privileges. `fd`: the file; -1 = it cannot be opened. */
+static bool gains_privileges(int fd, const struct stat *file) {
   bool user = (file->st_mode & S_ISUID) && file->st_uid != geteuid();
   bool group = (file->st_mode & S_ISGID) && (file->st_mode & S_IXGRP) && file->st_gid != getegid();
+  bool capabilities = getuid() != 0 && has_capabilities(fd);
   bool already =
       geteuid() != getuid() || getegid() != getgid(); /* the program keeps the privileges that the caller has gained */
-  return S_ISREG(file->st_mode) && (user || group || already);
+  return S_ISREG(file->st_mode) && (already || ((user || group || capabilities) && !gains_none(fd)));
 }
 
 #define MAX_SEGMENTS 64
@@ -154,7 +169,7 @@ static bool has_sanitizer(const struct program *program) {
 static enum executable_kind kind_of_elf(int fd, const Elf64_Ehdr *header, const char *path) {
   struct stat file;
   struct program program = {.fd = fd, .header = header};
-  if (fstat(fd, &file) == 0 && gains_privileges(&file)) return EXECUTABLE_PRIVILEGED;
+  if (fstat(fd, &file) == 0 && gains_privileges(fd, &file)) return EXECUTABLE_PRIVILEGED;
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64) return EXECUTABLE_REFUSES;
   if (!read_segments(&program) || is_our_loader(path)) return EXECUTABLE_RECORDABLE;
   if (!program.has_loader) return starts_with(file_name(path), "ld-") ? EXECUTABLE_REFUSES : EXECUTABLE_STATIC;
@@ -168,7 +183,10 @@ static const char *interpreter_in(char *line) {
   return *start != '\0' ? start : NULL;
 }
 
-enum executable_kind executable_kind_open(int fd, const char *path, bool script) {
+static enum executable_kind kind_at(int directory, const char *path, int scripts);
+
+/* `scripts`: how many levels of scripts are followed. */
+static enum executable_kind kind_of_readable(int fd, const char *path, int scripts) {
   union {
     Elf64_Ehdr elf;
     char line[256];
@@ -177,25 +195,54 @@ enum executable_kind executable_kind_open(int fd, const char *path, bool script)
   if (got < 4) return EXECUTABLE_RECORDABLE;
   head.line[got] = '\0';
   if (memcmp(head.line, "#!", 2) == 0) {
-    const char *interpreter = script ? interpreter_in(head.line) : NULL;
-    return interpreter != NULL ? executable_kind_at(AT_FDCWD, interpreter, false) : EXECUTABLE_RECORDABLE;
+    const char *interpreter = scripts > 0 ? interpreter_in(head.line) : NULL;
+    return interpreter != NULL ? kind_at(AT_FDCWD, interpreter, scripts - 1) : EXECUTABLE_RECORDABLE;
   }
   bool is_elf = got >= (ssize_t)sizeof head.elf && memcmp(head.line, ELFMAG, SELFMAG) == 0;
   return is_elf ? kind_of_elf(fd, &head.elf, path) : EXECUTABLE_RECORDABLE;
 }
 
 /* A program may be executable without being readable. */
-static enum executable_kind kind_of_unreadable(int directory, const char *path) {
+static enum executable_kind kind_of_unreadable(int directory, const char *path, int flags) {
   struct stat file;
-  bool privileged = fstatat(directory, path, &file, 0) == 0 && gains_privileges(&file);
+  bool privileged = fstatat(directory, path, &file, flags) == 0 && gains_privileges(-1, &file);
   return privileged ? EXECUTABLE_PRIVILEGED : EXECUTABLE_RECORDABLE;
 }
 
-enum executable_kind executable_kind_at(int directory, const char *path, bool script) {
+static enum executable_kind kind_at(int directory, const char *path, int scripts) {
   int fd = open_file(directory, path);
-  if (fd < 0) return kind_of_unreadable(directory, path);
-  enum executable_kind kind = executable_kind_open(fd, path, script);
+  if (fd < 0) return kind_of_unreadable(directory, path, 0);
+  enum executable_kind kind = kind_of_readable(fd, path, scripts);
   syscall(SYS_close, fd);
+  return kind;
+}
+
+#define SCRIPT_LEVELS 5 /* as the kernel */
+
+enum executable_kind executable_kind_at(int directory, const char *path) {
+  return kind_at(directory, path, SCRIPT_LEVELS);
+}
+
+/* Writes "/proc/self/fd/N", as far as the number has at most ten digits. */
+static void name_descriptor(char *to, int fd) {
+  char digits[10];
+  int used = 0;
+  do digits[used++] = (char)('0' + fd % 10);
+  while ((fd /= 10) > 0);
+  for (to = stpcpy(to, "/proc/self/fd/"); used > 0;) *to++ = digits[--used];
+  *to = '\0';
+}
+
+/* A descriptor that was opened with O_PATH, as exec needs no more, cannot be read: its file is opened again. */
+enum executable_kind executable_kind_open(int fd, const char *path) {
+  char again[32], byte;
+  if (fd < 0) return EXECUTABLE_RECORDABLE;
+  if (read_at(fd, &byte, 1, 0) >= 0) return kind_of_readable(fd, path, SCRIPT_LEVELS);
+  name_descriptor(again, fd);
+  int opened = open_file(AT_FDCWD, again);
+  if (opened < 0) return kind_of_unreadable(fd, "", AT_EMPTY_PATH);
+  enum executable_kind kind = kind_of_readable(opened, path, SCRIPT_LEVELS);
+  syscall(SYS_close, opened);
   return kind;
 }
 

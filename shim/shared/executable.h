@@ -20,11 +20,10 @@ bool executable_may_run(const char *path);
 /* Stores the first file of that name on PATH that may run, as execvp searches for it; false = there is none. `to` has
  * PATH_MAX bytes. Context: signal. */
 bool executable_find(char *to, const char *name);
-/* Returns the kind of a file. `directory` is as for openat(). `script`: if the file is a script, the kind is that of its
- * interpreter. Context: signal. */
-enum executable_kind executable_kind_at(int directory, const char *path, bool script);
+/* Returns the kind of a file; for a script, that of its interpreter. `directory` is as for openat(). Context: signal. */
+enum executable_kind executable_kind_at(int directory, const char *path);
 /* The same for an open file. `path` is only used to recognize the loader by its name. Context: signal. */
-enum executable_kind executable_kind_open(int fd, const char *path, bool script);
+enum executable_kind executable_kind_open(int fd, const char *path);
 /* Returns the loss (enum loss) that counts a program of this kind; -1 = the program can be recorded. Context: signal. */
 int executable_loss(enum executable_kind kind);
 /* True if a value of LD_PRELOAD lists the runtime of a sanitizer. No library may be initialized before it, but the shim is

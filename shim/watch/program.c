@@ -7,6 +7,7 @@
 /* Returns the number of the loss (losses.h) that counts the program at `path` (for a script, its interpreter) when it is
  * started with `preload` as LD_PRELOAD; -1 = it can be recorded. */
 EXPORT int scalene_unrecorded(const char *path, const char *preload) {
-  bool has_sanitizer = executable_preload_has_sanitizer(preload);
-  return executable_loss(has_sanitizer ? EXECUTABLE_REFUSES : executable_kind_at(AT_FDCWD, path, true));
+  enum executable_kind kind = executable_kind_at(AT_FDCWD, path);
+  bool refuses = kind == EXECUTABLE_RECORDABLE && executable_preload_has_sanitizer(preload);
+  return executable_loss(refuses ? EXECUTABLE_REFUSES : kind);
 }

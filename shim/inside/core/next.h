@@ -24,7 +24,7 @@ struct next_functions {
 #include "inside/core/interposed.h"
 #undef INTERPOSED
   bool resolved;
-  bool foreign_allocator; /* the executable, or a library before the shim, has a malloc of its own */
+  bool foreign_allocator; /* the executable, or a library before the shim, has a malloc, realloc or free of its own */
 };
 extern struct next_functions next;
 /* Fills `next` by dlsym(RTLD_NEXT). Later calls, and calls while one runs, do nothing. The loader may allocate

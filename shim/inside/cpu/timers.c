@@ -28,6 +28,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/random.h"
+#include "shared/saferead.h"
 #include "shared/spool.h"
 
 #define MIN_PERIOD_NS 10000
@@ -260,10 +261,12 @@ void timers_set_single_threaded(bool single) { single_threaded = single; }
 /* A thread whose alternate stack becomes too small for a tick loses its timers, and gets them back with a larger one. */
 EXPORT int sigaltstack(const stack_t *stack, stack_t *before) {
   next_ensure();
-  if (!stack || !recording() || fork_shares_memory()) return next.sigaltstack(stack, before);
+  stack_t given;
+  if (!stack || !recording() || fork_shares_memory() || !safe_read(&given, stack, sizeof given))
+    return next.sigaltstack(stack, before);
   struct thread_state *t = &this_thread;
   if (!t->id || t->ended) return next.sigaltstack(stack, before);
-  bool small = alternate_stack_too_small(stack), had_ticks = t->engine != ENGINE_NONE;
+  bool small = alternate_stack_too_small(&given), had_ticks = t->engine != ENGINE_NONE;
   if (small && had_ticks) {
     timers_disarm();
     t->engine = ENGINE_NONE;

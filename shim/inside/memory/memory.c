@@ -45,9 +45,8 @@ static _Atomic int64_t highest; /* highest footprint in a sample */
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
-  if (next.foreign_allocator) {
-    loss_add(LOSS_foreign_allocator);
-  } else if (next.malloc_usable_size) {
+  if (next.foreign_allocator) loss_add(LOSS_foreign_allocator);
+  if (next.malloc_usable_size) {
     sampler_init();
     memory_mode = next_has_libc_headers() ? MEMORY_COUNT_LIBC : MEMORY_COUNT;
   } else {

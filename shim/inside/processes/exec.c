@@ -70,15 +70,15 @@ static struct image find_named_image(const struct exec_call *call) {
   if (search && !executable_find(found, call->path)) return (struct image){false, EXECUTABLE_RECORDABLE};
   const char *path = search ? found : call->path;
   if (!search && !executable_may_run(path)) return (struct image){false, EXECUTABLE_RECORDABLE};
-  return (struct image){true, executable_kind_at(AT_FDCWD, path, true)};
+  return (struct image){true, executable_kind_at(AT_FDCWD, path)};
 }
 
 static struct image find_image(const struct exec_call *call) {
-  if (call->kind == EXEC_FD) return (struct image){true, executable_kind_open(call->fd, "", true)};
+  if (call->kind == EXEC_FD) return (struct image){true, executable_kind_open(call->fd, "")};
   if (call->path == NULL) return (struct image){false, EXECUTABLE_RECORDABLE};
   if (call->kind != EXEC_AT) return find_named_image(call);
-  if (call->path[0] == '\0') return (struct image){true, executable_kind_open(call->fd, "", true)};
-  return (struct image){true, executable_kind_at(call->fd, call->path, true)};
+  if (call->path[0] == '\0') return (struct image){true, executable_kind_open(call->fd, "")};
+  return (struct image){true, executable_kind_at(call->fd, call->path)};
 }
 
 static void count_unrecorded(enum executable_kind kind) {
@@ -130,21 +130,27 @@ static bool has_thread_local_storage(void) {
   return *(const volatile uintptr_t *)pointer == pointer;
 }
 
+/* The kind of the image in the environment that it is started with. */
+static enum executable_kind kind_with(enum executable_kind kind, const struct environment *found) {
+  bool sanitizer = found->preload != NULL && executable_preload_has_sanitizer(found->preload);
+  return kind == EXECUTABLE_RECORDABLE && sanitizer ? EXECUTABLE_REFUSES : kind;
+}
+
 static int start_image(const struct exec_call *call) {
   next_ensure();
+  if (fork_own_pid() == 0) return run(call, call->environment); /* nothing is recorded here, nor was it ever */
   if (fork_shares_memory() && !has_thread_local_storage()) return run(call, call->environment);
   fork_check();
   int error = errno;
-  struct environment found = environment_read(call->environment);
   struct image image = {true, EXECUTABLE_RECORDABLE};
   if (recording()) image = find_image(call);
-  if (image.exists && found.preload != NULL && executable_preload_has_sanitizer(found.preload))
-    image.kind = EXECUTABLE_REFUSES;
-  if (recording()) count_unrecorded(image.kind);
   errno = error;
   /* A spawn may change its directory first, and find the file there. */
   if (!image.exists && !spawns(call)) return run(call, call->environment);
-  enum environment_change change = environment_needed_change(&found, image.kind != EXECUTABLE_REFUSES);
+  struct environment found = environment_read(call->environment);
+  enum executable_kind kind = kind_with(image.kind, &found);
+  if (recording()) count_unrecorded(kind);
+  enum environment_change change = environment_needed_change(&found, kind != EXECUTABLE_REFUSES);
   return change == UNCHANGED ? run_prepared(call, call->environment)
                              : run_with_changed_environment(call, &found, change);
 }
@@ -268,8 +274,9 @@ static void before_shell(void) {
   int error = errno;
   struct environment found = environment_read(environ);
   next_ensure();
-  bool takes = found.preload == NULL || !executable_preload_has_sanitizer(found.preload);
-  enum environment_change change = environment_needed_change(&found, takes);
+  enum executable_kind kind = kind_with(EXECUTABLE_RECORDABLE, &found);
+  enum environment_change change = environment_needed_change(&found, kind != EXECUTABLE_REFUSES);
+  if (recording()) count_unrecorded(kind);
   if (change == ADD_OURS) loss_add(LOSS_environment_lost);
   if (change == REMOVE_OURS) environment_remove_ours(&found);
   signals_before_exec();

@@ -189,7 +189,7 @@ void process_after_failed_exec(void) {
 /* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
  * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
 static void end_quickly(int status) {
-  if (!fork_shares_memory()) end_process(END_QUICK, status);
+  if (fork_own_pid() != 0 && !fork_shares_memory()) end_process(END_QUICK, status);
 }
 
 EXPORT __attribute__((noreturn)) void _exit(int status) {

@@ -47,6 +47,7 @@ void next_resolve(void) {
 void loss_add(enum loss loss) { counted[loss]++; }
 void fork_check(void) {}
 bool fork_shares_memory(void) { return false; }
+pid_t fork_own_pid(void) { return 1; }
 void process_before_exec(void) { before_exec_calls++; }
 void process_after_failed_exec(void) { after_exec_calls++; }
 void signals_before_exec(void) { before_mask_calls++; }
@@ -59,15 +60,15 @@ static enum executable_kind without_sanitizer(enum executable_kind kind) {
 #endif
   return kind;
 }
-enum executable_kind __real_executable_kind_at(int directory, const char *file, bool script);
-enum executable_kind __wrap_executable_kind_at(int directory, const char *file, bool script);
-enum executable_kind __wrap_executable_kind_at(int directory, const char *file, bool script) {
-  return without_sanitizer(__real_executable_kind_at(directory, file, script));
+enum executable_kind __real_executable_kind_at(int directory, const char *file);
+enum executable_kind __wrap_executable_kind_at(int directory, const char *file);
+enum executable_kind __wrap_executable_kind_at(int directory, const char *file) {
+  return without_sanitizer(__real_executable_kind_at(directory, file));
 }
-enum executable_kind __real_executable_kind_open(int fd, const char *file, bool script);
-enum executable_kind __wrap_executable_kind_open(int fd, const char *file, bool script);
-enum executable_kind __wrap_executable_kind_open(int fd, const char *file, bool script) {
-  return without_sanitizer(__real_executable_kind_open(fd, file, script));
+enum executable_kind __real_executable_kind_open(int fd, const char *file);
+enum executable_kind __wrap_executable_kind_open(int fd, const char *file);
+enum executable_kind __wrap_executable_kind_open(int fd, const char *file) {
+  return without_sanitizer(__real_executable_kind_open(fd, file));
 }
 
 /* ---- images and the ways to start them ---- */

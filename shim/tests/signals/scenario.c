@@ -39,6 +39,7 @@ void next_resolve(void) {
 /* A page that reads 0 in a forked child, but not in a vfork child, which shares its parent's memory. */
 static char *fork_page;
 
+pid_t fork_own_pid(void) { return 1; }
 bool fork_shares_memory(void) { return false; } /* every child of these scenarios has thread-local storage */
 void fork_check(void) {
   if (fork_page == NULL || *fork_page != 0) return;

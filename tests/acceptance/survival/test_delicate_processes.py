@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from scalene_trace.recorder.shim_library import find_shim
 from tests.support.interpreters import Interpreter
 from tests.support.native import build
 from tests.support.packages import needed
 from tests.support.paths import TARGETS
-from tests.support.recording import bare, losses, record, report, run, target
+from tests.support.recording import bare, losses, record, record_command, report, run, target
 
 
 def test_children_without_thread_local_storage_end_and_exec(tmp_path: Path) -> None:
@@ -101,6 +103,70 @@ def test_a_child_that_a_library_would_disturb_runs_as_bare_and_is_counted(
     assert (done.status, done.stderr) == (7, b"")
     assert done.stdout == b"seven\n7\n" * 3 + b"seven\n"
     assert losses(report(tmp_path / "t.parquet"))["unrecorded_image"] == 4
+
+
+@pytest.mark.parametrize("way", ["fexecve", "execveat", "path", "nested"])
+def test_a_disturbed_program_is_recognized_however_it_is_named(way: str, tmp_path: Path) -> None:
+    """By a descriptor that cannot be read, and behind scripts whose interpreters are scripts."""
+    program, starter = refusing_program("address sanitizer", tmp_path), build(tmp_path, "exec_of.c")
+    if way == "nested":
+        for outer, inner in (("middle", program), ("outer", tmp_path / "middle")):
+            (tmp_path / outer).write_text(f"#!{inner}\n")
+            (tmp_path / outer).chmod(0o755)
+        program, way = tmp_path / "outer", "path"
+    alone = run([starter, way, program])
+    assert (alone.status, alone.stdout, alone.stderr) == (0, b"seven\n700\n", b"")
+    done = record(tmp_path / "t.parquet", [starter, way, program], None)
+    assert (done.status, done.stdout, done.stderr) == (0, alone.stdout, b"")
+    assert losses(report(tmp_path / "t.parquet"))["unrecorded_image"] == 1
+
+
+def test_an_exec_that_fails_reads_no_environment(tmp_path: Path) -> None:
+    starter = build(tmp_path, "exec_of.c")
+    command = [starter, "nowhere", starter]
+    assert record(tmp_path / "t.parquet", command, None).stdout == run(command).stdout == b"6300\n"
+
+
+def test_an_executable_that_wraps_malloc_is_counted(tmp_path: Path) -> None:
+    program = build(tmp_path, "wrapped_malloc.c")
+    done = record(tmp_path / "t.parquet", [program], None, ["--alloc-interval", "1"])
+    assert (done.status, done.stdout, done.stderr) == (0, b"100\n", b"")
+    found = report(tmp_path / "t.parquet")
+    assert 104_857_600 <= found["totals"]["alloc_bytes"] < 106_000_000 and "foreign_allocator" in losses(found)
+
+
+def test_privileges_of_files_count_only_where_they_are_granted(tmp_path: Path) -> None:
+    """Under no_new_privs, as in most containers, the loader takes LD_PRELOAD in a program that is set-group-id."""
+    program = build(tmp_path, "answer.c")
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file to another group")
+    os.chown(program, 0, 1234)
+    program.chmod(0o2755)
+    done = record(tmp_path / "granted.parquet", [program], None)
+    assert b"gains privileges" in done.stderr and done.status == 7
+    limited = ["setpriv", "--no-new-privs", *record_command(tmp_path / "t.parquet", [program], None)]
+    done_limited = run(limited)
+    assert (done_limited.status, done_limited.stdout, done_limited.stderr) == (7, b"seven\n", b"")
+    found = report(tmp_path / "t.parquet")
+    assert "unrecorded_setuid" not in losses(found) and found["traces"][0]["processes"] == 1
+
+
+def test_a_shell_of_libc_beside_a_preloaded_sanitizer_is_counted(tmp_path: Path) -> None:
+    found = subprocess.run(["cc", "-print-file-name=libasan.so"], capture_output=True, text=True).stdout.strip()
+    if not Path(found).is_absolute():
+        pytest.skip("the compiler has no address sanitizer")
+    command = [build(tmp_path, "exec_of.c"), "system", Path(found).resolve()]
+    done = record(tmp_path / "t.parquet", command, None, env={"ASAN_OPTIONS": "detect_leaks=0"})
+    assert (done.status, done.stdout, done.stderr) == (0, b"700\n", b"")
+    assert losses(report(tmp_path / "t.parquet"))["unrecorded_image"] == 1
+
+
+@pytest.mark.parametrize("spool", [{}, {"SCALENE_TRACE_SPOOL": "/no/such/file"}], ids=["none", "missing"])
+def test_an_inert_shim_needs_no_thread_local_storage(spool: dict[str, str], tmp_path: Path) -> None:
+    program = build(tmp_path, "own_tls.c")
+    alone = run([program])
+    done = run([program], env={**os.environ, **spool, "LD_PRELOAD": str(find_shim())})
+    assert (done.status, done.stdout, done.stderr) == (0, alone.stdout, b"")
 
 
 def test_a_preloaded_sanitizer_is_left_alone(any_python: Interpreter, tmp_path: Path) -> None:
