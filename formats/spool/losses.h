@@ -42,3 +42,4 @@ LOSS(device_unhooked, loss, "functions of a CUDA library could not be intercepte
 LOSS(perf_silent, loss, "a thread's CPU ticks stopped arriving and were re-armed, after 20 missing ticks and 0.1 s of its user time")
 LOSS(foreign_allocator, loss, "programs with a malloc of their own were run: blocks that it does not pass on to libc are not recorded")
 LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they and their children ran unrecorded")
+LOSS(waits_impossible, loss, "entries of the thread table were impossible and were ignored: a program has written into the recording")

@@ -88,7 +88,8 @@ struct spool_header {
   uint32_t chunks_used;   /* recorder: the chunks with lower numbers have been offered at least once */
   uint32_t pad;
   uint64_t alloc_control; /* control: 0 = never changed; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
-  uint64_t reserved[11];
+  uint64_t reserved[10];
+  uint64_t challenge; /* watcher: a random number, read back through a process to prove that it has the spool mapped */
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */
   uint64_t handoffs[SPOOL_HANDOFFS];

@@ -21,6 +21,7 @@ static bool own; /* target is this process */
 static bool refused;
 /* process_vm_writev may be used. It is not under valgrind, which would report the uninitialised padding of objects. */
 static bool gathers;
+static uintptr_t challenge_at; /* 0 = reads need no proof */
 
 void safe_read_init(void) {
   target = (pid_t)syscall(SYS_getpid);
@@ -35,16 +36,54 @@ void safe_read_init(void) {
   errno = saved_errno;
 }
 
-void safe_read_of(pid_t pid) {
+void safe_read_of(pid_t pid, uintptr_t challenge) {
   target = pid;
+  challenge_at = challenge;
   own = refused = gathers = false;
 }
 
 bool safe_read_refused(void) { return refused; }
 
+/* ---- reads with a proof (the watcher's) ---- */
+
+/* Returns a number that no process can predict; 0 = there is none. */
+static uint64_t next_challenge(void) {
+  static uint64_t numbers[64];
+  static unsigned left;
+  if (!left) {
+    if (syscall(SYS_getrandom, numbers, sizeof numbers, 0) != (long)sizeof numbers) return 0;
+    left = sizeof numbers / sizeof *numbers;
+  }
+  return numbers[--left];
+}
+
+/* Like process_vm_readv. The number is the first piece, so that it is compared as it was at the beginning of the read.
+ * A process could pass only by copying it, within that moment, to the same address in the memory of the program that it
+ * wants to have read. */
+static APART long read_proven(const struct iovec *to, unsigned long to_count, const struct iovec *from,
+                              unsigned long count) {
+  struct iovec local[1 + SAFE_READ_PIECES], remote[1 + SAFE_READ_PIECES];
+  uint64_t asked = next_challenge(), answer = 0;
+  errno = ESRCH;
+  if (!asked || !spool || to_count > SAFE_READ_PIECES || count > SAFE_READ_PIECES) return -1;
+  atomic_store((_Atomic uint64_t *)&spool->challenge, asked);
+  local[0] = (struct iovec){&answer, sizeof answer};
+  remote[0] = (struct iovec){(void *)challenge_at, sizeof answer};
+  for (unsigned long i = 0; i < to_count; i++) local[i + 1] = to[i];
+  for (unsigned long i = 0; i < count; i++) remote[i + 1] = from[i];
+  long got = syscall(SYS_process_vm_readv, target, local, to_count + 1, remote, count + 1, 0);
+  if (got < (long)sizeof answer) return -1;
+  if (answer == asked) return got - (long)sizeof answer;
+  for (unsigned long i = 0; i < to_count; i++) memset(to[i].iov_base, 0, to[i].iov_len);
+  return -1;
+}
+
+bool safe_read_proves(void) { return !challenge_at || read_proven(NULL, 0, NULL, 0) == 0; }
+
 /* Returns the number of bytes read, or < 0 with errno set. After the first thread of the process has ended, the pid no
  * longer leads to its memory (ESRCH), so the read is repeated with the id of the calling thread. */
 static long read_pieces(const struct iovec *to, const struct iovec *from, unsigned long count) {
+  if (unlikely(challenge_at)) return read_proven(to, 1, from, count);
   long got = syscall(SYS_process_vm_readv, target, to, 1, from, count, 0);
   if (got < 0 && errno == ESRCH && own) {
     got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), to, 1, from, count, 0);
@@ -109,6 +148,7 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
 
 int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size) {
   unsigned long pieces = (unsigned long)count;
-  long got = syscall(SYS_process_vm_readv, target, to, pieces, from, pieces, 0);
+  long got = challenge_at ? read_proven(to, pieces, from, pieces)
+                          : syscall(SYS_process_vm_readv, target, to, pieces, from, pieces, 0);
   return got < 0 ? 0 : (int)((size_t)got / size);
 }

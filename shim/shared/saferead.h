@@ -12,8 +12,15 @@
 
 /* Chooses how memory is read. Caches the pid, so a forked child must call it again. Context: signal. */
 void safe_read_init(void);
-/* From now on, all reads are of the process `pid`. Only the watcher calls it. Context: normal. */
-void safe_read_of(pid_t pid);
+/* From now on, all reads are of the process `pid`. If `challenge` is not 0, each read must prove that the memory
+ * belongs to a process that has the spool mapped: `challenge` is the address of spool->challenge there. A random
+ * number is stored in the spool and read back in the same system call, which reads all its pieces from one address
+ * space. So nothing is read of a process that has taken over the pid, or of a setuid program that the process has
+ * become by exec. Only the watcher calls it. Context: normal. */
+void safe_read_of(pid_t pid, uintptr_t challenge);
+/* True if the process that safe_read_of has chosen still has the spool mapped, or if reads need no proof.
+ * Only the watcher calls it. Context: normal. */
+bool safe_read_proves(void);
 /* Copies `size` bytes; false = at least one of them is not readable. Preserves errno. Context: signal. */
 bool safe_read(void *to, const void *from, size_t size);
 /* Copies as many bytes as are readable, at most `size`, and returns their number. Preserves errno. Context: signal. */
@@ -23,8 +30,9 @@ size_t safe_read_some(void *to, const void *from, size_t size);
  * one is not readable. `work` has room for `count` entries. Makes two system calls, whatever `count` is, unless
  * process_vm_writev is refused. Context: signal. */
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
-/* Reads `count` pieces of `size` bytes and returns how many were read before the first that is not readable. Only the
- * watcher calls it. Context: normal. */
+#define SAFE_READ_PIECES 256
+/* Reads `count` (at most SAFE_READ_PIECES) pieces of `size` bytes and returns how many were read before the first that
+ * is not readable. Only the watcher calls it. Context: normal. */
 int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size);
 /* True if process_vm_readv is refused here. All reads are plain then, and a bad address raises SIGSEGV.
  * Context: signal. */

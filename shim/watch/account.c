@@ -13,6 +13,7 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
+#include "shared/saferead.h"
 #include "shared/spool.h"
 #include "watch/reading/proc.h"
 #include "watch/stack.h"
@@ -187,6 +188,8 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
     enum call_state state = proc_call(entry->pid, entry->tid, &poll->call);
     if (state != CALL_BLOCKED) return state;
     poll->class = class_of(thread, &poll->call);
+    safe_read_of(entry->pid, thread->process->challenge);
+    if (!safe_read_proves()) return CALL_GONE; /* of another program: nothing of the call must be recorded */
     bool whole = stack_read(thread, false, &poll->stack);
     if (!proc_schedule(thread->schedule_fd, &later)) return CALL_GONE;
     if (same_schedule(&poll->schedule, &later)) {

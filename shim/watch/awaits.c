@@ -96,7 +96,7 @@ static uintptr_t top_of(uintptr_t address, const char *frame, size_t size) {
   if (depth <= 0 || depth > MAX_SLOTS) return 0;
   uintptr_t values = is_310() ? word_at(frame, layout->frame_values) : address + (uintptr_t)layout->frame_values;
   uintptr_t top = values + 8 * (uintptr_t)(depth - 1);
-  return top >= address && top - address + 8 <= size ? word_at(frame, (int)(top - address)) : remote_word(top);
+  return top >= address && top - address <= size - 8 ? word_at(frame, (int)(top - address)) : remote_word(top);
 }
 
 static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {

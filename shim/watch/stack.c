@@ -19,7 +19,7 @@
 #include "watch/threads.h"
 
 #define MAX_INTERPRETERS 64
-#define MAX_STATES 16384
+#define MAX_STATES 16384  /* of all interpreters, that one search reads */
 #define STATE_BYTES 320   /* bytes read of a PyThreadState */
 #define CHUNK_BYTES 16384 /* bytes read of the newest chunk of the frame stack, at most */
 #define FRAME_ROOM 128    /* upper limit of frame_bytes */
@@ -51,7 +51,7 @@ static void choose_layout(struct watched *thread) {
 
 bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
-  safe_read_of(process->pid);
+  safe_read_of(process->pid, process->challenge);
   if (!process->layout_known) choose_layout(thread);
   target = (struct stack_target){process->layout, thread->entry.code_type, process->id, thread->entry.python_version,
                                  thread->entry.thread};
@@ -77,25 +77,29 @@ static uint32_t give_state(struct process *process, uintptr_t state, uint64_t id
   return given;
 }
 
-/* The list begins with the newest states, so the search can end as soon as no thread lacks one. Returns the number that
- * still do. */
-static uint32_t search_interpreter(struct process *process, uintptr_t interpreter, uint32_t missing) {
+/* What is left to do of one search. */
+struct search {
+  uint32_t missing; /* threads that still lack a state */
+  int states;       /* states that may still be read */
+};
+
+/* The list begins with the newest states, so the search can end as soon as no thread lacks one. */
+static void search_interpreter(struct process *process, uintptr_t interpreter, struct search *search) {
   const struct python_layout *layout = process->layout;
   char state[STATE_BYTES];
   uintptr_t at = remote_word(interpreter + (uintptr_t)layout->interp_threads);
-  for (int i = 0; at && missing && i < MAX_STATES; i++) {
+  for (; at && search->missing && search->states > 0; search->states--) {
     if (!safe_read(state, (void *)at, (size_t)layout->tstate_thread + 8)) break;
-    missing -= give_state(process, at, word_at(state, layout->tstate_thread));
+    search->missing -= give_state(process, at, word_at(state, layout->tstate_thread));
     at = word_at(state, layout->tstate_next);
   }
-  return missing;
 }
 
 static void search_states(struct process *process, uintptr_t runtime) {
   uintptr_t at = remote_word(runtime + (uintptr_t)process->layout->runtime_interpreters);
-  uint32_t missing = count_missing(process);
-  for (int i = 0; at && missing && i < MAX_INTERPRETERS; i++) {
-    missing = search_interpreter(process, at, missing);
+  struct search search = {count_missing(process), MAX_STATES};
+  for (int i = 0; at && search.missing && search.states > 0 && i < MAX_INTERPRETERS; i++) {
+    search_interpreter(process, at, &search);
     at = remote_word(at + (uintptr_t)process->layout->interp_next);
   }
 }
@@ -122,7 +126,7 @@ uintptr_t stack_state(struct watched *thread, int64_t now_ns) {
 
 static const char *frame_at(uintptr_t address) {
   if (address < 65536 || (address & 7)) return NULL;
-  if (address >= chunk.start && address - chunk.start + FRAME_ROOM <= chunk.bytes)
+  if (chunk.bytes >= FRAME_ROOM && address >= chunk.start && address - chunk.start <= chunk.bytes - FRAME_ROOM)
     return chunk.data + (address - chunk.start);
   return safe_read(scratch.copy, (void *)address, (size_t)target.layout->frame_bytes) ? scratch.copy : NULL;
 }

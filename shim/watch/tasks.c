@@ -283,6 +283,7 @@ static int choose_tasks(struct process *process) {
   if (!safe_read(set, (void *)asyncio->tasks, sizeof set)) return -1;
   uint64_t used = word_at(set, SET_USED), slots = word_at(set, SET_MASK) + 1;
   if (remote_kind(&asyncio->kinds, word_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
+  if (used > slots) used = slots; /* only in a set that lies: its number of tasks is a factor of times */
   if (asyncio->shift && used >> asyncio->shift < MOST_OBSERVED / 4) asyncio->shift--;
   int chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift);
   for (; chosen > MOST_OBSERVED && asyncio->shift < 20; asyncio->shift++)

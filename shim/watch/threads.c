@@ -1,6 +1,8 @@
 /* The watched threads: those of the thread table, grouped by process, and when each of them is polled. */
 #include "watch/threads.h"
 
+#include <linux/capability.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
@@ -25,10 +27,17 @@
 #define REFRESH_MOST_THREAD_NS 5000000
 #define LONGEST_REST_NS 1000000000
 
-static struct watched watched[SPOOL_THREAD_TABLE];
+/* Every recorded process can write into the thread table, so an entry may hold anything and change at any moment. It is
+ * copied, the copy is checked, and only the copy is used. A watched thread is forgotten when its entry changes. */
+#define LONGEST_TIME_NS ((int64_t)1 << 60) /* later times do not occur; sums of a few earlier ones do not overflow */
+#define UPDATE_NS 50000000 /* an update that has used this much CPU time is continued in the next pass */
+
+static struct watched watched[SPOOL_THREAD_TABLE]; /* entry.state 0 = no thread is watched here */
 static struct process processes[MAX_PROCESSES];
 static uint32_t process_end;  /* one past the highest entry that was ever used */
-static uint32_t seen_changes; /* header.table_changes at the last update */
+static uint32_t seen_changes; /* header.table_changes when the last complete update began */
+static uint32_t new_changes;  /* the same for the update that is under way */
+static uint32_t next_entry;   /* where an update continues that has used up its time */
 static int64_t resumed_ns;    /* end of the last pause of the recording; 0 = there was none */
 
 static struct thread_entry *thread_table(void) {
@@ -39,6 +48,7 @@ static _Atomic uint32_t *state_of(struct thread_entry *entry) { return (_Atomic 
 
 /* ---- processes ---- */
 
+/* Returns the process of the entry, or a new one; null = there are too many. */
 static struct process *find_process(const struct thread_entry *entry, int64_t now_ns) {
   struct process *free = NULL;
   for (uint32_t i = 0; i < process_end; i++) {
@@ -70,17 +80,42 @@ static void leave_process(struct watched *thread) {
   process->id = 0;
 }
 
+/* ---- entries ---- */
+
+static bool is_time(int64_t t_ns) { return t_ns >= 0 && t_ns <= LONGEST_TIME_NS; }
+
+static bool is_possible(const struct thread_entry *entry) {
+  return entry->process && entry->process < PROCESS_WATCHER && entry->thread && entry->pid > 0 && entry->tid > 0 &&
+         is_time(entry->start_ns) && is_time(entry->cpu_start_ns);
+}
+
+/* True if both describe the same thread. The times of the end do not count: a thread stores them while it is live. */
+static bool is_same_thread(const struct thread_entry *a, const struct thread_entry *b) {
+  return a->pid_namespace == b->pid_namespace &&
+         !memcmp(&a->process, &b->process,
+                 offsetof(struct thread_entry, end_ns) - offsetof(struct thread_entry, process));
+}
+
+/* Copies the entry, with its state as last read. False = it changes now, so it is read at the next update. */
+static bool copy_entry(uint32_t index, struct thread_entry *entry) {
+  struct thread_entry *table_entry = &thread_table()[index];
+  uint32_t state = atomic_load_explicit(state_of(table_entry), memory_order_acquire);
+  memcpy(entry, table_entry, sizeof *entry);
+  entry->state = state;
+  return atomic_load(state_of(table_entry)) == state;
+}
+
+/* Frees the entry, unless its state has changed: the thread itself may have just ended it. */
+static void release(uint32_t index, uint32_t state) {
+  atomic_compare_exchange_strong(state_of(&thread_table()[index]), &state, ENTRY_FREE);
+}
+
 /* ---- threads ---- */
 
 static void forget(struct watched *thread) {
   if (thread->process) leave_process(thread);
   if (thread->schedule_fd >= 0) close(thread->schedule_fd);
   *thread = (struct watched){.schedule_fd = -1};
-}
-
-/* Frees the entry, unless its state has changed: the thread itself may have just ended it. */
-static void release(uint32_t index, uint32_t state) {
-  atomic_compare_exchange_strong(state_of(&thread_table()[index]), &state, ENTRY_FREE);
 }
 
 bool threads_left(const struct watched *thread) {
@@ -93,21 +128,25 @@ static bool is_elsewhere(const struct thread_entry *entry) {
   return entry->pid_namespace && spool_pid_namespace() && entry->pid_namespace != spool_pid_namespace();
 }
 
-/* True if the process belongs to the recording. Every recorded process can write into the thread table, also one that
- * has given up root's rights. A recorder that runs as root must therefore read only processes that have the spool
- * mapped; otherwise a compromised process could make it copy the memory of any process. Other recorders cannot read
- * more than the program itself can. */
-static bool is_of_recording(const struct watched *thread, const struct process *process) {
-  if (thread->schedule_fd < 0 || thread->entry.pid != process->pid) return false;
-  return process->count > 0 || geteuid() != 0 || proc_shares_file(process->pid, spool);
+/* True if the recorder can read processes that a recorded program cannot read. */
+static bool is_privileged(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {0};
+  if (geteuid() == 0 || syscall(SYS_capget, &header, data)) return true;
+  return data[0].effective & 1u << CAP_SYS_PTRACE;
 }
 
-static void watch(struct watched *thread, int64_t now_ns) {
-  struct process *process = find_process(&thread->entry, now_ns);
-  if (!process) {
-    loss_add(LOSS_waits_crowded);
-    return; /* the thread stays in `watched`, but is not polled */
-  }
+/* True if the process belongs to the recording. A privileged recorder must read only processes that have the spool
+ * mapped; otherwise a compromised process could make it copy the memory of any process. That is checked here once, and
+ * again by each read (safe_read_of). Other recorders cannot read more than the program itself can. */
+static bool is_of_recording(const struct watched *thread, struct process *process) {
+  if (thread->schedule_fd < 0) return false;
+  if (process->count > 0 || !is_privileged()) return true;
+  process->challenge = proc_shared_at(process->pid, &spool->challenge);
+  return process->challenge != 0;
+}
+
+static void watch(struct watched *thread, struct process *process) {
   bool is_recorded = is_of_recording(thread, process);
   join_process(thread, process);
   if (is_recorded) {
@@ -121,55 +160,72 @@ static void watch(struct watched *thread, int64_t now_ns) {
 
 static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_ns) {
   struct watched *thread = &watched[index];
+  struct process *process = is_possible(entry) ? find_process(entry, now_ns) : NULL;
+  if (!is_possible(entry) || (process && process->pid != entry->pid)) {
+    loss_add(LOSS_waits_impossible);
+    release(index, ENTRY_LIVE);
+    return;
+  }
   bool elsewhere = is_elsewhere(entry);
-  int fd = elsewhere ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
+  int fd = elsewhere || !process ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
   *thread = (struct watched){.entry = *entry, .schedule_fd = fd};
-  if (fd >= 0 || elsewhere) {
-    watch(thread, now_ns);
-  } else if (error == EMFILE || error == ENFILE) {
-    loss_add(LOSS_waits_crowded);
-  } else { /* it has already gone */
+  if (fd >= 0 || (process && elsewhere)) {
+    watch(thread, process);
+    return;
+  }
+  if (process && !process->count) process->id = 0;
+  if (!process || error == EMFILE || error == ENFILE) {
+    loss_add(LOSS_waits_crowded); /* the thread stays in `watched`, but is not polled */
+  } else {                        /* it has already gone */
     forget(thread);
     release(index, ENTRY_LIVE);
   }
 }
 
 /* Closes the account of a thread that has ended, if it was watched: of others, only the lifetime is known. */
-static void finish(uint32_t index, const struct thread_entry *entry) {
-  struct watched *thread = &watched[index];
-  if (thread->entry.thread == entry->thread && thread->process && thread->process->refusals < REFUSED) {
-    thread->entry.end_ns = entry->end_ns;
-    thread->entry.cpu_end_ns = entry->cpu_end_ns;
-    account_ended(thread);
+static void finish(struct watched *thread, const struct thread_entry *entry) {
+  if (!thread->process || thread->process->refusals >= REFUSED) return;
+  if (!is_time(entry->end_ns) || !is_time(entry->cpu_end_ns)) {
+    loss_add(LOSS_waits_impossible);
+    return;
   }
-  if (thread->entry.thread) forget(thread);
-  release(index, ENTRY_ENDED);
+  thread->entry.end_ns = entry->end_ns;
+  thread->entry.cpu_end_ns = entry->cpu_end_ns;
+  account_ended(thread);
 }
 
 static void update(uint32_t index, int64_t now_ns) {
-  struct thread_entry *table_entry = &thread_table()[index], entry;
-  uint32_t state = atomic_load_explicit(state_of(table_entry), memory_order_acquire);
-  if (state == ENTRY_LIVE && watched[index].entry.thread == table_entry->thread) return;
-  memcpy(&entry, table_entry, sizeof entry);
-  if (atomic_load(state_of(table_entry)) != state || entry.state != state) return; /* changing: read it next time */
-  if (watched[index].entry.thread && watched[index].entry.thread != entry.thread) forget(&watched[index]);
-  if (state == ENTRY_LIVE) begin(index, &entry, now_ns);
-  if (state == ENTRY_ENDED) finish(index, &entry);
+  struct watched *thread = &watched[index];
+  struct thread_entry entry;
+  if (!copy_entry(index, &entry)) return;
+  bool known = thread->entry.state && is_same_thread(&thread->entry, &entry);
+  if (known && entry.state == ENTRY_LIVE) return;
+  if (known && entry.state == ENTRY_ENDED) finish(thread, &entry);
+  if (thread->entry.state) forget(thread);
+  if (entry.state == ENTRY_LIVE) begin(index, &entry, now_ns);
+  if (entry.state == ENTRY_ENDED) release(index, ENTRY_ENDED);
 }
 
 void threads_update(int64_t now_ns) {
   uint32_t changes = atomic_load((_Atomic uint32_t *)&spool->table_changes);
   uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
-  if (changes == seen_changes) return;
-  seen_changes = changes;
-  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) update(i, now_ns);
+  if (end > SPOOL_THREAD_TABLE) end = SPOOL_THREAD_TABLE;
+  if (changes == seen_changes && !next_entry) return;
+  if (!next_entry) new_changes = changes;
+  int64_t until_ns = clock_thread_cpu_ns() + UPDATE_NS;
+  for (; next_entry < end; next_entry++) {
+    if (next_entry % 16 == 15 && clock_thread_cpu_ns() > until_ns) return;
+    update(next_entry, now_ns);
+  }
+  next_entry = 0;
+  seen_changes = new_changes;
 }
 
 void threads_pause(int64_t now_ns) {
   threads_update(now_ns);
   threads_poll(now_ns, true);
   for (uint32_t i = 0; i < SPOOL_THREAD_TABLE; i++) {
-    if (watched[i].entry.thread) forget(&watched[i]);
+    if (watched[i].entry.state) forget(&watched[i]);
   }
 }
 

@@ -28,7 +28,7 @@ enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
  * charged_ns == time since entry.start_ns - time on the CPU - delay. Time that no poll has observed is therefore owed,
  * and is charged to the next wait that is observed. */
 struct watched {
-  struct thread_entry entry; /* a copy of its entry; thread 0 = no thread is watched here */
+  struct thread_entry entry; /* a checked copy of its entry; state 0 = no thread is watched here */
   struct process *process;
   struct watched *next; /* the next thread of the same process */
   int schedule_fd;
@@ -54,7 +54,8 @@ struct process {
   pid_t pid;
   struct watched *threads;
   uint32_t count;
-  uint32_t refusals; /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
+  uint32_t refusals;   /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
+  uintptr_t challenge; /* address of spool->challenge in its memory; 0 = reads need no proof */
   const struct python_layout *layout;
   bool layout_known;
   bool resting;        /* every thread was blocked at the last pass */

@@ -23,7 +23,7 @@ static struct system_call blocked_in = {SYS_read, 0};
 static char state = 'S';
 static uint64_t stack;
 static int64_t clock_ns;
-static bool is_gone, is_closed, is_given_up;
+static bool is_gone, is_closed, is_given_up, is_replaced;
 static struct record_wait records[64];
 static unsigned count;
 
@@ -37,6 +37,8 @@ enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   *out = blocked_in;
   return call_state;
 }
+void safe_read_of(pid_t pid, uintptr_t challenge) { (void)pid, (void)challenge; }
+bool safe_read_proves(void) { return !is_replaced; }
 char proc_state(pid_t pid, pid_t tid) { return (void)pid, (void)tid, state; }
 bool proc_ended(pid_t pid) { return (void)pid, false; }
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
@@ -234,6 +236,17 @@ static void test_a_process_given_up_during_a_poll_stays_so(void) {
   process.refusals = 0;
 }
 
+static void test_nothing_is_recorded_of_another_program_under_the_pid(void) {
+  begin_at_start();
+  poll_at(100, 0, 0, 11);
+  is_replaced = true;
+  schedule.run_ns += MS, schedule.count++;
+  clock_ns = 200 * MS, stack = 12;
+  check(!account_observe(&thread, 10 * MS));
+  is_replaced = false;
+  check(count == 1 && waited_ms(11, WAIT_SLEEP) == 100);
+}
+
 int main(void) {
   test_one_long_wait_is_one_record();
   test_time_before_the_account_is_not_charged();
@@ -248,5 +261,6 @@ int main(void) {
   test_random_lives_add_up();
   test_a_kernel_that_does_not_count_is_refused();
   test_a_process_given_up_during_a_poll_stays_so();
+  test_nothing_is_recorded_of_another_program_under_the_pid();
   return 0;
 }

@@ -94,33 +94,36 @@ int64_t proc_clock_ns(pid_t pid) {
 /* ---- mappings ---- */
 
 struct mapping {
-  uintptr_t start, end;
+  uintptr_t start, end, offset;
   char device[16];
   unsigned long inode;
 };
 
-static bool is_of_file(const struct mapping *mapping, const struct mapping *file) {
-  return mapping->inode == file->inode && strcmp(mapping->device, file->device) == 0;
+/* True if the mapping holds the byte at `offset` of the file that `file` maps. */
+static bool holds(const struct mapping *mapping, const struct mapping *file, uintptr_t offset) {
+  return mapping->inode == file->inode && strcmp(mapping->device, file->device) == 0 && offset >= mapping->offset &&
+         offset - mapping->offset < mapping->end - mapping->start;
 }
 
-/* Finds the first mapping that contains `address`, or, if `file` is not null, the first mapping of the same file.
- * False = none. */
+/* Finds the first mapping that contains `address`, or, if `file` is not null, the first mapping that holds the byte at
+ * this offset of the same file. False = none. */
 static bool find_mapping(pid_t pid, uintptr_t address, const struct mapping *file, struct mapping *found) {
   char path[32];
   bool is_found = false;
   snprintf(path, sizeof path, "/proc/%d/maps", pid);
   FILE *maps = fopen(path, "re");
   while (maps && !is_found &&
-         fscanf(maps, "%lx-%lx %*s %*x %15s %lu%*[^\n]", &found->start, &found->end, found->device, &found->inode) ==
-             4) {
-    is_found = file ? is_of_file(found, file) : address >= found->start && address < found->end;
+         fscanf(maps, "%lx-%lx %*s %lx %15s %lu%*[^\n]", &found->start, &found->end, &found->offset, found->device,
+                &found->inode) == 5) {
+    is_found = file ? holds(found, file, address) : address >= found->start && address < found->end;
   }
   if (maps) fclose(maps);
   return is_found;
 }
 
-bool proc_shares_file(pid_t pid, const void *address) {
+uintptr_t proc_shared_at(pid_t pid, const void *address) {
   struct mapping own, other;
-  if (!find_mapping(getpid(), (uintptr_t)address, NULL, &own) || !own.inode) return true;
-  return find_mapping(pid, 0, &own, &other);
+  if (!find_mapping(getpid(), (uintptr_t)address, NULL, &own) || !own.inode) return 0;
+  uintptr_t offset = own.offset + ((uintptr_t)address - own.start);
+  return find_mapping(pid, offset, &own, &other) ? other.start + (offset - other.offset) : 0;
 }

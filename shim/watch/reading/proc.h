@@ -36,8 +36,9 @@ char proc_state(pid_t pid, pid_t tid);
 bool proc_ended(pid_t pid);
 /* Returns the CPU time of the whole process in ns, by one system call; -1 = the process has gone. */
 int64_t proc_clock_ns(pid_t pid);
-/* True if the process `pid` maps the file that this process maps at `address`, or if that cannot be determined. */
-bool proc_shares_file(pid_t pid, const void *address);
+/* Returns the address at which the process `pid` maps what this process maps at `address` from a file; 0 = nowhere,
+ * or it cannot be determined. */
+uintptr_t proc_shared_at(pid_t pid, const void *address);
 
 #pragma GCC visibility pop
 

@@ -12,7 +12,6 @@
 #include "shared/stacks/target.h"
 #include "shared/words.h"
 
-#define PIECES 256 /* pieces per system call */
 #define TYPE_BYTES 264
 #define TYPE_NAME_AT 24
 #define TYPE_BASIC_SIZE 32
@@ -39,7 +38,7 @@ uintptr_t remote_word(uintptr_t address) {
 /* ---- many objects at once ---- */
 
 static void read_pieces(char *to, const uintptr_t *from, int count, size_t size) {
-  struct iovec local[PIECES], remote[PIECES];
+  struct iovec local[SAFE_READ_PIECES], remote[SAFE_READ_PIECES];
   int pieces = 0;
   memset(to, 0, (size_t)count * size);
   for (int i = 0; i < count; i++) {
@@ -54,8 +53,8 @@ static void read_pieces(char *to, const uintptr_t *from, int count, size_t size)
 }
 
 void remote_read_each(char *to, const uintptr_t *from, int count, size_t size) {
-  for (int at = 0; at < count; at += PIECES)
-    read_pieces(to + (size_t)at * size, from + at, count - at < PIECES ? count - at : PIECES, size);
+  for (int at = 0; at < count; at += SAFE_READ_PIECES)
+    read_pieces(to + (size_t)at * size, from + at, count - at < SAFE_READ_PIECES ? count - at : SAFE_READ_PIECES, size);
 }
 
 /* ---- types ---- */

@@ -408,3 +408,18 @@ def test_a_process_that_is_not_recorded_is_not_read(
     assert record(tmp_path / "t.parquet", ["-c", code], any_python).status == 0
     assert (77 in {row["process"] for row in rows(tmp_path / "t.parquet", "wait")}) == looked_at
     assert ("waits_off" in {row["name"] for row in rows(tmp_path / "t.parquet", "loss")}) == (not looked_at)
+
+
+def test_another_program_under_the_pid_of_a_recorded_one_is_not_read(any_python: Interpreter, tmp_path: Path) -> None:
+    """The program calls exec by a system call of its own, so its thread stays in the table as if it lived."""
+    if os.geteuid() != 0:
+        pytest.skip("who is not root may look at whatever the program may look at")
+    code = (
+        "import ctypes, time\n"
+        "time.sleep(0.5)\n"
+        "words = (ctypes.c_char_p * 3)(b'sleep', b'2', None)\n"
+        "ctypes.CDLL(None).syscall(59, b'/bin/sleep', words, (ctypes.c_char_p * 1)(None))\n"
+    )
+    assert record(tmp_path / "t.parquet", ["-c", code], any_python).status == 0
+    waited_ns = sum(row["duration_ns"] for row in rows(tmp_path / "t.parquet", "wait"))
+    assert 0.3e9 < waited_ns < 1e9

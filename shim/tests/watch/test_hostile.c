@@ -1,0 +1,258 @@
+/* Fuzzes the whole watcher, beside a process that does its worst: all of its memory is made of words that lead
+ * somewhere, and change all the time, and so do the thread table and the header of the spool. Run under the address
+ * sanitizer. The first argument is the number of seconds, the second the seed.
+ *
+ * Invariants, besides those of the sanitizers: a pass ends soon, and a watcher that has forgotten all threads holds no
+ * descriptor. */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/random.h"
+#include "shared/spool.h"
+#include "shared/stacks/pylayout.h"
+#include "tests/check.h"
+#include "watch/threads.h"
+
+#define CHUNKS 64
+#define SPOOL_BYTES (SPOOL_CHUNKS_OFFSET + CHUNKS * SPOOL_CHUNK_BYTES)
+#define WORLD ((uintptr_t)0x510000000000) /* the memory of the process, at the same address here and there */
+#define WORLD_BYTES ((size_t)1 << 18)
+#define WORDS (WORLD_BYTES / 8)
+#define TYPES 13
+#define TYPE_BYTES 512
+#define SLOWEST_PASS_NS 20000000000
+#define FEW 12 /* entries of the thread table that are in use */
+#define MANY 64
+
+static uint64_t random_state;
+static char path[256];
+static pid_t children[2];
+static char *world;
+
+static uint64_t draw(uint64_t below) { return (random_next(&random_state) >> 11) % below; }
+
+/* ---- the memory of the process ---- */
+
+static const char *const type_names[TYPES] = {"dict",
+                                              "set",
+                                              "str",
+                                              "int",
+                                              "weakref.ReferenceType",
+                                              "_asyncio.Task",
+                                              "_RunningLoopHolder",
+                                              "coroutine",
+                                              "generator",
+                                              "async_generator",
+                                              "coroutine_wrapper",
+                                              "code",
+                                              "other"};
+
+static uintptr_t type_at(uint64_t number) { return WORLD + number * TYPE_BYTES; }
+#define CODE_TYPE (type_at(11))
+#define IDENT (WORLD + 8192) /* of all threads */
+
+static void put_types(void) {
+  memset(world, 0, TYPES * TYPE_BYTES);
+  for (uint64_t i = 0; i < TYPES; i++) {
+    uint64_t *type = (uint64_t *)(world + i * TYPE_BYTES);
+    type[1] = type_at(12);
+    type[3] = type_at(i) + 400; /* name */
+    type[4] = 200;              /* basic size */
+    strcpy(world + i * TYPE_BYTES + 400, type_names[i]);
+  }
+}
+
+/* A word that may be a type, an address of the same memory, a length, the state of a str, or anything. */
+static uint64_t word(void) {
+  static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0";
+  uint64_t bytes;
+  switch (draw(16)) {
+  case 0:
+  case 1:
+  case 2:
+  case 3:
+  case 4: return WORLD + TYPES * TYPE_BYTES + 8 * draw(WORDS - TYPES * TYPE_BYTES / 8);
+  case 5:
+  case 6: return type_at(draw(TYPES));
+  case 7: return CODE_TYPE;
+  case 8: return draw(64);
+  case 9: return IDENT;
+  case 10: return 0x64 | draw(4) << 2; /* a compact ASCII str */
+  case 11: return draw(2) ? 0 : UINT64_MAX - draw(256);
+  case 12: return (uint64_t)1 << draw(64);
+  case 13: memcpy(&bytes, text + 8 * draw(sizeof text / 8), 8); return bytes;
+  case 14: return WORLD + WORLD_BYTES - draw(512); /* at the end of what is mapped */
+  default: return random_next(&random_state);
+  }
+}
+
+static void change_world(size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    uint64_t at = TYPES * TYPE_BYTES / 8 + draw(WORDS - TYPES * TYPE_BYTES / 8);
+    ((volatile uint64_t *)world)[at] = word();
+  }
+}
+
+/* ---- the thread table and the header ---- */
+
+static const uint32_t versions[] = {0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0, 0x030e00f0, 0, 0xffffffff};
+
+static uint64_t odd(void) {
+  static const uint64_t values[] = {0,          1,         UINT64_MAX,          INT64_MAX,       (uint64_t)INT64_MIN,
+                                    UINT32_MAX, INT32_MAX, (uint64_t)INT32_MIN, PROCESS_WATCHER, 65536};
+  return draw(3) ? values[draw(sizeof values / sizeof *values)] : random_next(&random_state);
+}
+
+static struct thread_entry *entry_at(uint64_t index) {
+  return (struct thread_entry *)((char *)spool + SPOOL_THREAD_TABLE_OFFSET) + index;
+}
+
+static struct thread_entry drawn_entry(void) {
+  struct thread_entry entry = {
+      .state = (uint32_t)draw(4), .process = 1 + (uint32_t)draw(3), .thread = 1 + (uint32_t)draw(6)};
+  if (draw(2)) entry.state = ENTRY_LIVE;
+  entry.pid = entry.tid = children[entry.process % 2];
+  entry.python_version = versions[draw(sizeof versions / sizeof *versions)];
+  entry.runtime = WORLD + TYPES * TYPE_BYTES + 8 * draw(1024);
+  entry.runtime_bytes = draw(4096);
+  entry.code_type = CODE_TYPE;
+  entry.pthread = IDENT;
+  entry.start_ns = clock_now_ns() - (int64_t)draw(1000000000);
+  entry.end_ns = clock_now_ns();
+  entry.cpu_end_ns = (int64_t)draw(1000000);
+  if (!draw(4)) ((uint32_t *)&entry)[draw(sizeof entry / 4)] = (uint32_t)odd();
+  if (!draw(8)) ((uint64_t *)&entry)[draw(sizeof entry / 8)] = odd();
+  if (!draw(16)) entry.process = (uint32_t)draw(2000);
+  return entry;
+}
+
+static void change_table(uint64_t entries) {
+  uint64_t in_use = draw(8) ? FEW : MANY;
+  for (uint64_t i = 0; i < entries; i++) {
+    uint64_t at = draw(in_use);
+    if (draw(4)) {
+      *entry_at(at) = drawn_entry();
+    } else {
+      ((volatile uint64_t *)entry_at(at))[draw(sizeof(struct thread_entry) / 8)] = draw(2) ? odd() : draw(8);
+    }
+  }
+  spool->table_changes++;
+  spool->table_end = draw(8) ? MANY : (uint32_t)odd();
+}
+
+static void change_header(void) {
+  static const size_t fields[] = {offsetof(struct spool_header, taken), offsetof(struct spool_header, offered)};
+  *(volatile uint64_t *)((char *)spool + fields[draw(2)]) = draw(4) ? draw(1000000) : odd();
+  ((uint32_t *)((char *)spool + SPOOL_HEADER_BYTES))[draw(SPOOL_RING)] = (uint32_t)(draw(2) ? draw(CHUNKS) : odd());
+  *(volatile uint64_t *)((char *)spool + SPOOL_CHUNKS_OFFSET + draw(CHUNKS) * SPOOL_CHUNK_BYTES + 8 * draw(8)) = odd();
+}
+
+/* The recorder offers all chunks again and again. */
+static void offer(void) {
+  uint32_t *ring = (uint32_t *)((char *)spool + SPOOL_HEADER_BYTES);
+  for (uint32_t i = 0; i < SPOOL_RING; i++) ring[i] = i % CHUNKS;
+  spool->taken = 0;
+  spool->offered = CHUNKS;
+}
+
+/* ---- the processes ---- */
+
+/* A child waits; the second also changes its memory and the table as fast as it can. */
+static pid_t start_child(bool busy) {
+  pid_t child = fork();
+  check(child >= 0);
+  if (child) return child;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  random_state = (uint64_t)getpid() << 20 | 1;
+  for (;;) {
+    struct timespec pause = {0, busy ? 50000 : 1000000000};
+    nanosleep(&pause, NULL);
+    if (!busy) continue;
+    change_world(64);
+    change_table(1);
+  }
+}
+
+static void create_spool(void) {
+  const char *folder = getenv("TMPDIR");
+  snprintf(path, sizeof path, "%s/hostile-spool-%d", folder ? folder : "/tmp", getpid());
+  int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0600);
+  struct spool_header header = {.magic = SPOOL_MAGIC,
+                                .version = SPOOL_VERSION,
+                                .chunk_bytes = SPOOL_CHUNK_BYTES,
+                                .ring_entries = SPOOL_RING,
+                                .chunk_count = CHUNKS,
+                                .features = FEATURE_WAIT};
+  check(fd >= 0 && !ftruncate(fd, SPOOL_BYTES));
+  check(write(fd, &header, sizeof header) == (ssize_t)sizeof header);
+  close(fd);
+  check(!spool_open(path));
+  unlink(path);
+  spool_begin_process(PROCESS_WATCHER);
+}
+
+static int descriptors(void) {
+  int count = 0;
+  DIR *folder = opendir("/proc/self/fd");
+  check(folder);
+  while (readdir(folder)) count++;
+  closedir(folder);
+  return count;
+}
+
+static int64_t timed(int64_t since_ns) {
+  int64_t now_ns = clock_now_ns();
+  check(now_ns - since_ns < SLOWEST_PASS_NS);
+  return now_ns;
+}
+
+/* The program as a whole: some of its threads wait, are polled, end or lie. */
+static void run(int64_t until_ns) {
+  int before = descriptors();
+  for (uint64_t pass = 0; clock_now_ns() < until_ns; pass++) {
+    if (pass % 64 == 0) offer();
+    change_world(draw(8) ? 32 : WORDS / 8);
+    if (draw(4)) change_table(1 + draw(4));
+    if (!draw(8)) change_header();
+    int64_t began_ns = clock_now_ns();
+    threads_update(began_ns);
+    threads_poll(began_ns, draw(2));
+    timed(began_ns);
+    if (draw(64)) continue;
+    threads_pause(clock_now_ns());
+    check(descriptors() == before && !threads_processes());
+    threads_resume(clock_now_ns());
+  }
+  threads_pause(clock_now_ns());
+  check(descriptors() == before && !threads_processes());
+}
+
+int main(int argc, char **argv) {
+  int64_t seconds = argc > 1 ? atoll(argv[1]) : 3;
+  uint64_t seed = argc > 2 ? (uint64_t)atoll(argv[2]) : 7;
+  random_state = seed;
+  world =
+      mmap((void *)WORLD, WORLD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  check((uintptr_t)world == WORLD);
+  put_types();
+  change_world(4 * WORDS);
+  create_spool();
+  offer();
+  children[0] = start_child(false);
+  children[1] = start_child(true);
+  run(clock_now_ns() + seconds * 1000000000);
+  for (int i = 0; i < 2; i++) kill(children[i], SIGKILL), waitpid(children[i], NULL, 0);
+  return 0;
+}
