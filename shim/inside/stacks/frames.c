@@ -214,3 +214,18 @@ uint64_t frames_current(void) {
   scratch_give(scratch);
   return stack.hash;
 }
+
+/* Reads only what is certain to be mapped. Of a generator's frame that is its address. */
+uint64_t frames_line(void) {
+  const struct python_layout *layout = python_layout;
+  const char *state = layout ? python_thread_state() : NULL;
+  uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0;
+  if (frame < 65536 || (frame & 7)) return 0;
+  struct chunk chunk = {0, 0};
+  if (layout->tstate_chunk >= 0) chunk = chunk_at(word_at(state, layout->tstate_chunk));
+  bool has_owner = layout->frame_owner >= 0;
+  if (has_owner && !find_chunk(&chunk, frame)) return frame;
+  uint64_t instruction = has_owner ? word_at((void *)frame, layout->frame_instruction)
+                                   : (uint32_t)int_at((void *)frame, layout->frame_instruction);
+  return word_at((void *)frame, layout->frame_code) * 0x9e3779b97f4a7c15u ^ instruction;
+}

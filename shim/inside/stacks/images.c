@@ -117,10 +117,12 @@ static void add_segment(struct image_table *table, const struct image_table *bef
   struct image image = {.start = library->bias + segment->p_vaddr, .bias = library->bias};
   image.end = image.start + segment->p_memsz;
   image.pc_class = classify(image.start, image.end, library->path, main_program);
+  const struct image *known = before ? find_image(before, image.start) : NULL;
+  image.stays = !before || (known && known->stays);
   int at = table->count++;
   for (; at > 0 && table->image[at - 1].start > image.start; at--) table->image[at] = table->image[at - 1];
   table->image[at] = image;
-  if (spool && !(before && same_image(find_image(before, image.start), &image))) write_module(&image, library->path);
+  if (spool && !same_image(known, &image)) write_module(&image, library->path);
 }
 
 static void add_library(struct image_table *table, const struct image_table *before, const struct library *library,
@@ -183,11 +185,12 @@ static SLOW_PATH void rebuild(void) {
 
 void images_init(void) { rebuild(); }
 
-/* The last link_map can be read plainly, because no dlclose has begun since the list was read, so it is not freed. */
+/* The last link_map may be freed at any moment by a dlclose in another thread, also one that is not counted because
+ * libc itself calls it. */
 static bool list_is_current(void) {
-  uintptr_t last = atomic_load_explicit(&last_link, memory_order_relaxed);
+  uintptr_t last = atomic_load_explicit(&last_link, memory_order_relaxed), next_link;
   if (!last || atomic_load(&closing) || atomic_load(&closed_count) != atomic_load(&seen_closed_count)) return false;
-  return ((struct link_map *)last)->l_next == NULL;
+  return safe_read(&next_link, (void *)(last + offsetof(struct link_map, l_next)), sizeof next_link) && !next_link;
 }
 
 void images_refresh(void) {
@@ -235,12 +238,13 @@ static bool follows_call(const uint8_t *p) {
   return false;
 }
 
-/* An extension may be unloaded at any time, also by libc itself, so its code must be read by a system call. The results
- * are therefore cached until the images change. An entry is generation << 48 | word << 1 | result. */
+/* A library that was loaded after the start may be unloaded at any time, also by libc itself, so its code must be
+ * read by a system call. The results are therefore cached until the images change. An entry is generation << 48 |
+ * word << 1 | result. */
 #define CACHED_CALLS 1024
 static _Atomic uint64_t call_cache[CACHED_CALLS];
 
-static bool extension_return_address(uintptr_t word, uint64_t generation) {
+static bool read_return_address(uintptr_t word, uint64_t generation) {
   _Atomic uint64_t *entry = &call_cache[(word ^ word >> 10) % CACHED_CALLS];
   uint64_t key = generation << 48 | (uint64_t)word << 1, cached = atomic_load_explicit(entry, memory_order_relaxed);
   uint8_t code[8];
@@ -252,7 +256,7 @@ static bool extension_return_address(uintptr_t word, uint64_t generation) {
 
 static bool is_return_address(uintptr_t word, const struct image *image, uint64_t generation) {
   if (word < image->start + 7) return false;
-  if (image->pc_class == PC_EXTENSION) return extension_return_address(word, generation);
+  if (!image->stays) return read_return_address(word, generation);
   return follows_call((const uint8_t *)word);
 }
 

@@ -11,6 +11,7 @@ struct image {
   uintptr_t start, end; /* of an executable segment */
   uintptr_t bias;       /* load bias: ELF virtual address = address - bias */
   uint32_t pc_class;    /* PC_* */
+  bool stays;           /* loaded when the process started, so it is never unmapped */
 };
 /* Reads the list of loaded libraries for the first time. Context: normal. */
 void images_init(void);

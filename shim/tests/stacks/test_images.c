@@ -1,6 +1,8 @@
 /* Tests images.c with saferead.c: addresses lead to their image, and the scan distinguishes return addresses from other
  * words. */
+#include <dlfcn.h>
 #include <math.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -28,6 +30,28 @@ void *spool_claim(unsigned slots) { return (void)slots, NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
 int64_t clock_now_ns(void) { return 1; }
 void next_resolve(void) {}
+
+/* ---- an allocator in which each block is a mapping, so that what the loader frees in dlclose is unmapped ---- */
+
+void *malloc(size_t size) {
+  size_t bytes = (size + 16 + 4095) & ~(size_t)4095;
+  size_t *block = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED) return NULL;
+  *block = bytes;
+  return block + 2;
+}
+void free(void *block) {
+  size_t *start = block ? (size_t *)block - 2 : NULL;
+  if (start) munmap(start, *start);
+}
+void *calloc(size_t count, size_t size) { return malloc(count * size); }
+void *realloc(void *block, size_t size) {
+  char *fresh = malloc(size);
+  size_t before = block ? ((size_t *)block)[-2] - 16 : 0;
+  if (fresh && block) memcpy(fresh, block, before < size ? before : size);
+  if (fresh) free(block);
+  return fresh;
+}
 
 /* ---- tests ---- */
 
@@ -100,7 +124,55 @@ static void test_reads_stop_at_unmapped_memory(void) {
   munmap(pages, 4096);
 }
 
+/* A library that libc.so does not need, of class PC_SUPPORT, with an address in its code. */
+#define LIBRARY "libgcc_s.so.1"
+static uintptr_t code_of(void *library) { return (uintptr_t)dlsym(library, "_Unwind_Resume") + 64; }
+
+/* libc closes libraries too (those of locales, name services), without calling our dlclose. */
+static void test_what_was_unloaded_is_not_touched(void) {
+  void *library = dlopen(LIBRARY, RTLD_NOW);
+  check(library && !images_find(code_of(library)));
+  images_refresh();
+  check(images_find(code_of(library))->pc_class == PC_SUPPORT);
+  uint64_t stack[64];
+  for (size_t i = 0; i < 64; i++) stack[i] = code_of(library) + 8 * i;
+  next.dlclose(library);
+  images_scan((uintptr_t)&memcpy, (uintptr_t)stack, words, 64, &found);
+  images_refresh();
+  check(!images_find(stack[0]));
+}
+
+static _Atomic int turns;
+
+static void *load_and_unload(void *unused) {
+  for (; atomic_load(&turns) < 300; atomic_fetch_add(&turns, 1)) {
+    void *library = dlopen(LIBRARY, RTLD_NOW);
+    check(library);
+    if (atomic_load(&turns) % 2) {
+      dlclose(library);
+    } else {
+      next.dlclose(library);
+    }
+  }
+  return unused;
+}
+
+static void test_another_thread_loads_and_unloads(void) {
+  pthread_t thread;
+  void *library = dlopen(LIBRARY, RTLD_NOW);
+  uint64_t stack[64];
+  for (size_t i = 0; i < 64; i++) stack[i] = code_of(library) + 8 * i;
+  dlclose(library);
+  check(!pthread_create(&thread, NULL, load_and_unload, NULL));
+  while (atomic_load(&turns) < 300) {
+    images_refresh();
+    images_scan((uintptr_t)&memcpy, (uintptr_t)stack, words, 64, &found);
+  }
+  pthread_join(thread, NULL);
+}
+
 int main(void) {
+  next.dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
   safe_read_init();
   check(!safe_read_refused());
   python_symbols.eval = (struct address_range){(uintptr_t)&loop, (uintptr_t)&end_of_loop, 0};
@@ -109,6 +181,8 @@ int main(void) {
   test_the_scan_stops_at_the_loop();
   test_calls_between_are_flagged();
   test_reads_stop_at_unmapped_memory();
+  test_what_was_unloaded_is_not_touched();
+  test_another_thread_loads_and_unloads();
   puts("ok");
   return 0;
 }
