@@ -73,6 +73,31 @@ def cycles(seconds):
     return count
 
 
+def _beside(seconds, temporary, piece, rate=2 * MEGABYTE):
+    """Makes and drops temporaries all the time, gigabytes per second of them if they are large."""
+    start, kept, elapsed = time.monotonic(), 0, 0.0
+    while elapsed < seconds:
+        for _ in range(MEGABYTE // temporary or 1):
+            bytes(temporary)
+        while kept < rate * elapsed:
+            KEPT.append(bytes(piece - sys.getsizeof(b"")))  # LINE: beside
+            kept += piece
+        elapsed = time.monotonic() - start
+    return kept / BLOCK
+
+
+def beside_small(seconds):
+    return _beside(seconds, temporary=1000, piece=1000)
+
+
+def beside_large(seconds):
+    return _beside(seconds, temporary=2 * MEGABYTE, piece=500)
+
+
+def beside_huge(seconds):
+    return _beside(seconds, temporary=40 * MEGABYTE, piece=50_000)
+
+
 # ---- no leaks ----
 
 

@@ -4,7 +4,7 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/next.h"
-#include "inside/memory/live.h"
+#include "inside/accounts/live.h"
 #include "inside/memory/sampler.h"
 #include "shared/base.h"
 

@@ -1,17 +1,20 @@
 /* Memory counters, the threshold sampler (Scalene, OSDI 2023, §3.2), and the countdown that serves both it and the
  * allocation sampler (sampler.c).
  *
- * Each thread counts for itself and flushes to the process after a fraction of the threshold. The threshold is compared
- * for the whole process, so that a producer thread and a consumer thread, whose counts cancel out, cause no samples. A
- * block of at least the threshold is a sample of its own, so its line gets exactly its size. Other growth is charged to
- * one of the sampled blocks that it consists of, drawn by size, rather than to the allocation that happens to cross the
- * threshold: that one may belong to a line whose blocks are freed at once (docs/design/memory.md). */
+ * Each thread counts for itself and flushes to the process after a fraction of the threshold. The threshold is
+ * compared for the whole process, so that a producer thread and a consumer thread, whose counts cancel out, cause
+ * no samples. A block of at least the threshold is a sample of its own, so its line gets exactly its size. Other
+ * growth is charged to one of the stacks that hold sampled blocks, chosen by what they hold (growth.c), not to the
+ * allocation that crosses the threshold: that one may belong to a line whose blocks are freed at once
+ * (docs/design/memory.md). */
 #include "inside/memory/memory.h"
 
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/accounts/budget.h"
+#include "inside/accounts/growth.h"
 #include "inside/memory/mappings.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
@@ -195,7 +198,8 @@ static void emit_accumulated(struct pass *pass) {
   }
   int64_t allocated = atomic_exchange(&unsampled.allocated, 0);
   struct origin origin = {this_thread.id, 0};
-  if (net < 0 || !sampler_draw_survivor(seeded_random(&this_memory), &origin.thread, &origin.stack)) {
+  if (net < 0) growth_shrank();
+  if (net < 0 || !growth_charge(net, seeded_random(&this_memory), &origin.thread, &origin.stack)) {
     origin.stack = stack_of(pass);
   }
   emit(pass, origin, net, allocated, atomic_exchange(&unsampled.python, 0));
@@ -219,10 +223,11 @@ static void empty_stream(struct memory_stream *s) {
   s->free_left = s->free_room;
 }
 
-/* Reports to the sampler what was allocated since the last report. */
-static void note_volume(struct memory_state *m) {
+/* Reports to the sampler what was allocated since the last report. Blocks that stop the program at any interval do not
+ * count: a coarser interval would not make them cheaper. `moved`: bytes of the block of this stop. */
+static void note_volume(struct memory_state *m, int64_t moved) {
   int64_t counted = allocated_in(&m->stream[NATIVE]) + allocated_in(&m->stream[PYTHON]);
-  sampler_note_volume(counted - m->reported_volume);
+  sampler_note_volume(counted - m->reported_volume - (moved < flush_limit() ? 0 : moved));
   m->reported_volume = counted;
 }
 
@@ -236,7 +241,7 @@ static int64_t drain(struct memory_state *m, struct account *account) {
   atomic_fetch_add_explicit(&python_outside_pools, m->python_outside_pools, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->allocated, allocated, memory_order_relaxed);
   atomic_fetch_add_explicit(&account->python, by_python, memory_order_relaxed);
-  note_volume(m);
+  note_volume(m, 0);
   m->reported_volume = 0;
   m->python_outside_pools = 0;
   empty_stream(&m->stream[NATIVE]);
@@ -249,7 +254,7 @@ static void emit_block(struct pass *pass, int64_t moved, bool by_python) {
   atomic_fetch_sub_explicit(&unsampled.allocated, gross, memory_order_relaxed);
   atomic_fetch_sub_explicit(&unsampled.python, python, memory_order_relaxed);
   emit(pass, (struct origin){this_thread.id, stack_of(pass)}, moved, gross, python);
-  sampler_begin_growth();
+  growth_begin();
 }
 
 /* moved: bytes that were just allocated (> 0) or freed (< 0). */
@@ -285,6 +290,18 @@ static int64_t due_interval(struct memory_state *m, const struct block *block) {
   if (!interval || allocated_in(s) < s->sample_at) return 0;
   draw_gap(m, s, sampler_interval());
   return spool->paused ? 0 : interval;
+}
+
+/* Returns the interval that the block is recorded with, 0 = it is not sampled. `due`: the interval of the sample
+ * that is due with it. A new block of at least the threshold is always recorded. */
+static int64_t recorded_interval(struct pass *pass, int64_t due, int64_t moved) {
+  const struct block *block = pass->block;
+  uint64_t *random = seeded_random(&this_memory);
+  if (due && moved < flush_limit()) sampler_note_due();
+  if (moved >= threshold() && (size_t)moved == block->usable && sampler_interval() && !spool->paused) return 1;
+  if (!due || !sampler_adapts()) return due;
+  due = budget_admit(BUDGET_OF_LINE, frames_line(), block->usable, due, pass->t_ns, random);
+  return due ? budget_admit(BUDGET_OF_STACK, stack_of(pass), block->usable, due, pass->t_ns, random) : 0;
 }
 
 /* Draws the first gaps of a thread, which begin before its first block. Until then, -sample_at is the number of bytes
@@ -351,9 +368,9 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
   m->now_ns = pass.t_ns;
   uint64_t id = 0;
   thread_ensure();
-  note_volume(m);
+  note_volume(m, moved);
   begin_streams(m);
-  int64_t interval = block ? due_interval(m, block) : 0;
+  int64_t interval = block ? recorded_interval(&pass, due_interval(m, block), moved) : 0;
   follow_interval(m);
   bool flush = flush_is_due(m);
   if (flush) sample_if_moved(&pass, moved);

@@ -2,17 +2,20 @@
  * sampled with the probability 1 - exp(-b / interval) (PyPy allocation-sampling paper, 2026; tcmalloc, jemalloc).
  *
  * Each thread draws exponential gaps, one for each of its two streams (native, Python), and the countdown of memory.c,
- * whose comparison is needed anyway, stops at the next sample. With `auto` the interval follows the volume. It becomes
- * coarser as soon as more than BUDGET / 2 samples were taken within half a second. It becomes finer if the volume of
- * half a second would yield at most half of the budget with the finer interval. That causes no bias: every sample
- * carries the interval that it was drawn with, and a gap may be drawn again at any time, because the rest of an
+ * whose comparison is needed anyway, stops at the next sample. With `auto` the interval follows the volume. Up to KEPT
+ * it becomes coarser as soon as more than BUDGET_SAMPLES are due within half a second, and finer if the volume of
+ * half a second would yield at most half of the budget with the finer interval. Beyond KEPT it becomes coarser only if
+ * the stops themselves would cost time; there, budget.c thins the samples that are due. That causes no bias: every
+ * sample carries the interval that it was drawn with, and a gap may be drawn again at any time, because the rest of an
  * exponential gap is again exponential. */
 #include "inside/memory/sampler.h"
 
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
-#include "inside/memory/live.h"
+#include "inside/accounts/budget.h"
+#include "inside/accounts/growth.h"
+#include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
@@ -23,9 +26,8 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 
-#define BUDGET 200 /* samples per second */
-#define SECOND_NS 1000000000
-#define WINDOW_NS (SECOND_NS / 2)
+#define STOPS 40000 /* samples that may be due in a window of the budget */
+#define KEPT ((int64_t)128 << 10)
 #define FINEST ((int64_t)4 << 10)
 #define COARSEST ((int64_t)1 << 40)
 #define SLOTS ((size_t)1 << 16)
@@ -36,7 +38,7 @@ static _Atomic int64_t interval; /* mean bytes between samples; 0 = off */
 static _Atomic bool adapts;
 static _Atomic uint64_t control_seen; /* the alloc_control that the interval was set by; 0 = none */
 static _Atomic int64_t window_began_ns;
-static _Atomic int64_t in_window;     /* samples in the current window */
+static _Atomic int64_t in_window;     /* samples that were due in the current window */
 static _Atomic int64_t volume_so_far; /* bytes allocated in the current window */
 static _Atomic uint64_t last_id;
 static _Atomic int thinning;
@@ -111,35 +113,48 @@ int64_t sampler_gap(uint64_t *random, int64_t mean) {
 
 /* ---- the interval ---- */
 
+void sampler_note_due(void) { atomic_fetch_add_explicit(&in_window, 1, memory_order_relaxed); }
+
 bool sampler_adapts(void) { return atomic_load_explicit(&adapts, memory_order_relaxed); }
 
 void sampler_note_volume(int64_t bytes) { atomic_fetch_add_explicit(&volume_so_far, bytes, memory_order_relaxed); }
 
-static double bytes_per_second(int64_t volume, int64_t elapsed_ns) {
-  return (double)volume * SECOND_NS / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
+static double bytes_per_window(int64_t volume, int64_t elapsed_ns) {
+  return (double)volume * BUDGET_WINDOW_NS / (double)(elapsed_ns > 0 ? elapsed_ns : 1);
 }
 
-/* Halves the interval while the rate (in bytes per second) would yield at most half of the budget with the result. */
+/* Returns how many samples may be due in a window with that interval. */
+static int64_t allowed(int64_t mean) { return mean < KEPT ? BUDGET_SAMPLES : STOPS; }
+
+/* Halves the interval while the rate (in bytes per window) would yield at most half of what is allowed. */
 static int64_t refined(int64_t now, double rate) {
-  while (now > FINEST && rate / (double)(now / 2) <= BUDGET / 2) now /= 2;
+  while (now > FINEST && rate / (double)(now / 2) <= (double)(allowed(now / 2) / 2)) now /= 2;
   return now;
 }
 
 /* Doubles the interval, or quadruples it if the rate would still exceed the budget. It does no more at once, so that
  * what a burst holds at its peak is sampled precisely too. */
-static int64_t coarsened(int64_t now, double rate) { return rate / (double)(now * 2) > BUDGET ? now * 4 : now * 2; }
+static int64_t coarsened(int64_t now, double rate) {
+  int64_t wanted = rate / (double)(now * 2) > (double)allowed(now) ? now * 4 : now * 2;
+  return now < KEPT && wanted > KEPT ? KEPT : wanted;
+}
+
+/* Too many samples are due, or there are so many sites that budget.c cannot keep to the budget. */
+static bool too_fine(int64_t now, int64_t due, int64_t t_ns) {
+  return now < COARSEST && (due > allowed(now) || budget_recorded(t_ns) > 4 * BUDGET_SAMPLES);
+}
 
 int64_t sampler_interval(void) {
   uint64_t control = spool->alloc_control;
   if (unlikely(control != atomic_load_explicit(&control_seen, memory_order_relaxed))) follow_control(control);
   int64_t now = atomic_load_explicit(&interval, memory_order_relaxed);
   if (!adapts || !now) return now;
-  int64_t began = atomic_load(&window_began_ns), samples = atomic_load(&in_window), t_ns = this_memory.now_ns;
+  int64_t began = atomic_load(&window_began_ns), due = atomic_load(&in_window), t_ns = this_memory.now_ns;
   int64_t wanted = now;
-  if (samples > BUDGET / 2 && now < COARSEST) {
-    wanted = coarsened(now, bytes_per_second(atomic_load(&volume_so_far), t_ns - began));
-  } else if (t_ns - began >= WINDOW_NS) {
-    wanted = refined(now, bytes_per_second(atomic_load(&volume_so_far), t_ns - began));
+  if (too_fine(now, due, t_ns)) {
+    wanted = coarsened(now, bytes_per_window(atomic_load(&volume_so_far), t_ns - began));
+  } else if (t_ns - began >= BUDGET_WINDOW_NS) {
+    wanted = refined(now, bytes_per_window(atomic_load(&volume_so_far), t_ns - began));
   } else {
     return now;
   }
@@ -178,75 +193,6 @@ static void thin_if_crowded(void) {
   atomic_store(&thinning, 0);
 }
 
-/* ---- recent samples, which footprint growth is charged to: blocks below the threshold, as larger ones are footprint
- * samples themselves ---- */
-
-#define RECENT 256
-
-struct recent {
-  uintptr_t address;
-  uint64_t id;
-  uint64_t stack;
-  uint64_t bytes; /* bytes that the sample stands for */
-  uint32_t thread;
-};
-/* The ring of recent samples, shared by all threads. id 0 = being written. Two writers whose samples are RECENT apart
- * may mix up an entry. Its id is then hardly ever that of the block at its address, so the entry counts as freed. */
-static struct {
-  _Atomic uintptr_t address;
-  _Atomic uint64_t id, stack, bytes;
-  _Atomic uint32_t thread;
-} recent[RECENT];
-/* Number of samples stored, and of those that a draw or sampler_begin_growth has consumed. */
-static _Atomic uint64_t recent_end, recent_drawn;
-
-static void add_recent(const struct block *block, uint64_t id, int64_t mean, uint64_t stack) {
-  uint64_t bytes = block->usable > (uint64_t)mean ? block->usable : (uint64_t)mean;
-  uint64_t at = atomic_fetch_add(&recent_end, 1) % RECENT;
-  atomic_store(&recent[at].id, 0);
-  atomic_store(&recent[at].address, block->address);
-  atomic_store(&recent[at].stack, stack);
-  atomic_store(&recent[at].bytes, bytes);
-  atomic_store(&recent[at].thread, this_thread.id);
-  atomic_store(&recent[at].id, id);
-}
-
-/* Returns false if the block was freed, or if the entry is being overwritten. */
-static bool read_alive(uint64_t number, struct recent *out) {
-  uint64_t at = number % RECENT, usable;
-  out->id = atomic_load(&recent[at].id);
-  out->address = atomic_load(&recent[at].address);
-  out->stack = atomic_load(&recent[at].stack);
-  out->bytes = atomic_load(&recent[at].bytes);
-  out->thread = atomic_load(&recent[at].thread);
-  return out->id && atomic_load(&recent[at].id) == out->id && live_find(out->address, out->id, &usable);
-}
-
-/* Returns the newest live sample before `end`; false = there is none. */
-static bool newest_alive(uint64_t end, struct recent *out) {
-  for (uint64_t i = end; i > 0 && end - i < RECENT; i--) {
-    if (read_alive(i - 1, out)) return true;
-  }
-  return false;
-}
-
-void sampler_begin_growth(void) { atomic_store(&recent_drawn, atomic_load(&recent_end)); }
-
-bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack) {
-  uint64_t end = atomic_load(&recent_end), from = atomic_exchange(&recent_drawn, end), sum = 0;
-  struct recent one, drawn = {.id = 0};
-  if (end - from > RECENT) from = end - RECENT;
-  for (uint64_t i = from; i < end; i++) {
-    if (!read_alive(i, &one)) continue;
-    sum += one.bytes;
-    if (random_next(random) % sum < one.bytes) drawn = one;
-  }
-  if (!drawn.id && !newest_alive(from, &drawn)) return false;
-  *thread = drawn.thread;
-  *stack = drawn.stack;
-  return true;
-}
-
 /* ---- records ---- */
 
 /* The type of an object is stored in it only some time after the allocation, so it is read at the thread's next
@@ -282,20 +228,30 @@ static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, ui
   return true;
 }
 
+/* Returns the bytes that a sample adds to the account of its stack. A block of at least the threshold is a footprint
+ * sample of its own. */
+static int64_t stands_for(const struct live_sample *sample) {
+  int64_t bytes = (int64_t)sample->usable;
+  if (!sample->interval || sample->usable >= spool->memory_threshold_bytes) return 0;
+  return bytes > sample->interval ? bytes : sample->interval;
+}
+
 /* A free that bypassed the shim leaves its sample in the table. The address has been allocated again, so end that
  * sample. */
 static void end_stale(uintptr_t address) {
   struct live_sample stale;
-  if (live_filter[LIVE_FILTER_CELL(address)] && live_take(address, &stale)) sampler_ended(&stale, stale.usable, 0, 0);
+  if (!live_filter[LIVE_FILTER_CELL(address)] || !live_take(address, &stale)) return;
+  growth_freed(stale.stack, stands_for(&stale));
+  sampler_ended(&stale, stale.usable, 0, 0);
 }
 
 uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
   struct memory_state *m = &this_memory;
   uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
-  struct live_sample sample = {.id = id, .usable = block->usable, .interval = mean, .python = block->python};
+  struct live_sample sample = {
+      .id = id, .usable = block->usable, .interval = mean, .stack = stack, .python = block->python};
   write_type(m);
-  if (mean) atomic_fetch_add(&in_window, 1);
   if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();
@@ -305,11 +261,14 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   }
   if (!write_alloc(block, id, mean, flags, stack, t_ns)) {
     live_take(block->address, &sample);
-  } else if (block->python && !(flags & ALLOC_UNFOLLOWED)) {
+    return id;
+  }
+  if (flags & ALLOC_UNFOLLOWED) return id;
+  growth_allocated(stack, this_thread.id, stands_for(&sample));
+  if (block->python) {
     m->untyped = block->address;
     m->untyped_id = id;
   }
-  if (mean && block->usable < spool->memory_threshold_bytes) add_recent(block, id, mean, stack);
   return id;
 }
 
@@ -333,6 +292,7 @@ SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
   int saved_errno = errno;
   fork_check();
   bool taken = recording() && live_take(address, out);
+  if (taken) growth_freed(out->stack, stands_for(out));
   if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, true);
   errno = saved_errno;
   return taken;
@@ -354,11 +314,13 @@ void sampler_resized(const struct live_sample *sample, bool lives_on) {
 
 void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
   if (!live_add(address, sample)) loss_add(LOSS_alloc_table_full);
+  growth_allocated(sample->stack, this_thread.id, stands_for(sample));
 }
 
 void sampler_postfork_child(void) {
   live_postfork_child();
-  atomic_store(&recent_drawn, atomic_load(&recent_end));
+  growth_postfork_child();
+  budget_postfork_child();
   this_memory.untyped = 0;
   atomic_store(&thinning, 0);
 }

@@ -2,7 +2,7 @@
 #ifndef SCALENE_TRACE_MEMORY_SAMPLER_H
 #define SCALENE_TRACE_MEMORY_SAMPLER_H
 
-#include "inside/memory/live.h"
+#include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
 #include "shared/base.h"
 
@@ -15,6 +15,8 @@ void sampler_init(void);
 int64_t sampler_interval(void);
 /* True if the interval adapts to the rate of allocation. Context: malloc. */
 bool sampler_adapts(void);
+/* Counts a sample that is due, recorded or not. Context: malloc. */
+void sampler_note_due(void);
 /* Adds to the volume from which the rate is computed. Context: malloc. */
 void sampler_note_volume(int64_t bytes);
 /* Draws the bytes up to and including the next sampled one, from a distribution with that mean. Context: malloc. */
@@ -33,13 +35,6 @@ void sampler_resized(const struct live_sample *sample, bool lives_on);
 void sampler_put_back(uintptr_t address, const struct live_sample *sample);
 /* Writes the end of `bytes` bytes of a sample. Context: malloc. */
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
-/* Makes sampler_draw_survivor consider only later samples, because a footprint sample accounts for the growth so far.
- * Context: malloc. */
-void sampler_begin_growth(void);
-/* Draws one of the samples that are still alive and were taken since sampler_begin_growth or the last draw, with
- * weights in bytes. If none is alive, it takes the newest earlier sample that is; false = there is none.
- * Context: malloc. */
-bool sampler_draw_survivor(uint64_t *random, uint32_t *thread, uint64_t *stack);
 /* Forgets the samples of the parent. Context: malloc. */
 void sampler_postfork_child(void);
 

@@ -12,7 +12,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
-#include "inside/memory/live.h"
+#include "inside/accounts/live.h"
 #include "inside/memory/mappings.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/sampler.h"

@@ -34,6 +34,7 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
   if (kind == RECORD_MEMORY) __builtin_memcpy(&caught[samples++ % 64], record, sizeof caught[0]);
 }
 uint64_t frames_current(void) { return 0; }
+uint64_t frames_line(void) { return 0; }
 void *python_thread_state(void) { return NULL; }
 void fork_check(void) {}
 void thread_ensure(void) {}

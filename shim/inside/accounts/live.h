@@ -1,7 +1,7 @@
 /* The followed blocks: sampled allocations that are still alive. Each free asks here whether its block is followed, and
  * whether it lies in a pool of pymalloc. live.c implements all of it; pyalloc.c knows which pieces are pools. */
-#ifndef SCALENE_TRACE_MEMORY_LIVE_H
-#define SCALENE_TRACE_MEMORY_LIVE_H
+#ifndef SCALENE_TRACE_ACCOUNTS_LIVE_H
+#define SCALENE_TRACE_ACCOUNTS_LIVE_H
 
 #include "shared/base.h"
 
@@ -14,6 +14,7 @@ struct live_sample {
   uint64_t usable;  /* bytes of the block */
   int64_t interval; /* mean interval of the sample in bytes; 0 = not sampled, followed because of a maximum */
   uint64_t type;    /* hash of the name of the object's type; 0 = unknown */
+  uint64_t stack;   /* that allocated it */
   bool python;      /* the block may hold a Python object; others may only hold remains of one */
 };
 #define LIVE_FILTER_CELLS ((size_t)1 << 18)

@@ -10,11 +10,12 @@
  *
  * Invariants: filter[f(a)] >= number of slots with a key that maps to f(a), unless it has reached 255, where it stays;
  * a piece that is known as quiet has no followed block. */
-#include "inside/memory/live.h"
+#include "inside/accounts/live.h"
 
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "inside/accounts/hash.h"
 #include "shared/base.h"
 
 #define BUCKET 8
@@ -61,15 +62,8 @@ bool live_init(size_t wanted) {
   return false;
 }
 
-/* Addresses are regular, and a single multiplication keeps them so. This is the finalizer of MurmurHash3 (Appleby). */
-static uint64_t mixed(uint64_t hash) {
-  hash = (hash ^ hash >> 33) * 0xff51afd7ed558ccdu;
-  hash = (hash ^ hash >> 33) * 0xc4ceb9fe1a85ec53u;
-  return hash ^ hash >> 33;
-}
-
 static size_t slot_of(uintptr_t address, int place) {
-  uint64_t hash = mixed(address >> 4);
+  uint64_t hash = hash_mixed(address >> 4);
   size_t bucket = (size_t)(place < BUCKET ? hash : hash >> 32);
   return (bucket * BUCKET + (size_t)place % BUCKET) & (slots - 1);
 }
@@ -132,6 +126,7 @@ static void copy_sample(struct live_sample *to, const struct live_sample *from) 
   FIELD_WRITE(to->usable, FIELD_READ(from->usable));
   FIELD_WRITE(to->interval, FIELD_READ(from->interval));
   FIELD_WRITE(to->type, FIELD_READ(from->type));
+  FIELD_WRITE(to->stack, FIELD_READ(from->stack));
   FIELD_WRITE(to->python, FIELD_READ(from->python));
 }
 
