@@ -32,9 +32,17 @@ from .timeline import Event, Memory, memory_over_time
 Key = tuple[Any, ...]
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
+_VARIANCES = ("cpu_variance",)
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
-_ALLOCATIONS = ("alloc_bytes", "alloc_variance", "live_at_peak_bytes", "live_at_end_bytes", "copy_bytes")
-_SUMMED = frozenset((*_CPU, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
+_ALLOCATIONS = (
+    "alloc_bytes",
+    "alloc_python_bytes",
+    "alloc_variance",
+    "live_at_peak_bytes",
+    "live_at_end_bytes",
+    "copy_bytes",
+)
+_SUMMED = frozenset((*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
 #: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.
 _SUMS = {

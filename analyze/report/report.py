@@ -85,6 +85,7 @@ class _Maker:
         self._window = start_s, start_s + sums.longest_s
         self.leaks = merged_leaks(sums.leaks, sums.sources)
         self.totals = self._totals()
+        self._cpu_variance = sum(row["cpu_variance"] for row in (*sums.lines.values(), sums.unattributed))
         keys = (lambda row: line_key(row) if row["file"] else (), function_key)
         self._libraries = library_times(list(sums.libraries.values()), keys)
 
@@ -139,20 +140,34 @@ class _Maker:
             figures |= {name: row[name] for name in _CPU}
             figures["native_libraries"] = self._libraries.get(key, [])
             figures["cpu_percent"] = 100 * row["cpu_s"] / self.totals.cpu_s if self.totals.cpu_s else 0.0
+            figures["cpu_error_s"] = math.sqrt(row["cpu_variance"])
+            figures["cpu_percent_error"] = self._share_error(row)
         if self.has_memory:
-            allocated = row["allocated_bytes"]
             figures["growth_bytes"] = row["growth_bytes"]
-            figures["python_alloc_fraction"] = row["python_allocated_bytes"] / allocated if allocated else None
             figures["trend"] = self._sums.trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
         figures |= self._on_gpu(row) | self._on_devices(row)
         return figures | self._allocated(row) | self._leaking(leaks) | self._copied(row)
 
+    def _share_error(self, row: Row) -> float:
+        """Standard error of a share of the CPU time, in percent. Ticks fall on the row or on the others: with v and V, the
+        sums of the squares of the row's ticks and of all, a share p of the time T has the variance
+        ((1 - 2p) v + p² V) / T², which is p (1 - p) / n if all n ticks are alike."""
+        whole_s = self.totals.cpu_s
+        if not whole_s:
+            return 0.0
+        share = row["cpu_s"] / whole_s
+        variance = (1 - 2 * share) * row["cpu_variance"] + share**2 * self._cpu_variance
+        return 100 * math.sqrt(max(variance, 0.0)) / whole_s
+
     def _allocated(self, row: Row) -> Row:
         if not self.has_allocations:
             return {}
+        allocated = row["alloc_bytes"]
         return {
-            "alloc_bytes": round(row["alloc_bytes"]),
+            "alloc_bytes": round(allocated),
+            # The last digits of the sums depend on the order in which DuckDB's threads add them up.
+            "python_alloc_fraction": round(row["alloc_python_bytes"] / allocated, 9) if allocated else None,
             "alloc_error_bytes": round(math.sqrt(row["alloc_variance"])),
             "live_at_peak_bytes": round(row["live_at_peak_bytes"]) if self.has_peak else None,
             "live_at_end_bytes": round(row["live_at_end_bytes"]),

@@ -83,6 +83,8 @@ class Line:
     wait_s: float | None = None
     waits: Waits = Waits()
     cpu_percent: float | None = None
+    cpu_error_s: float | None = None
+    cpu_percent_error: float | None = None
     growth_bytes: int | None = None
     python_alloc_fraction: float | None = None
     alloc_bytes: int | None = None

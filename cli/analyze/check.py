@@ -10,7 +10,7 @@ import typer
 
 from ...analyze.results.base import Table
 from ..render.table import wrap
-from ..render.text import Screen, clean
+from ..render.text import Screen, clean, counted
 from .answers import Answer, Request, answering
 from .options import UsageError
 
@@ -59,5 +59,5 @@ def check_text(table: Table, screen: Screen) -> Iterator[str]:
         yield f"{sign}  {first}"
         yield from (f"{'':8}{line}" for line in more)
     failed = sum(not row.passed for row in table.rows)
-    count = f"{len(table.rows)} limit{'s' if len(table.rows) != 1 else ''}"
+    count = counted(len(table.rows), "limit", "limits")
     yield screen.paint(f"{failed} of {count} failed." if failed else f"All of {count} kept.", "bold")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from ...analyze.trace.selection import Selection
+from ..render.text import counted
 
 _OLD_SUFFIX = ".old.parquet"
 
@@ -177,7 +178,7 @@ def given_paths(words: Sequence[str]) -> list[Path]:
     current = [path for path in paths if not path.name.endswith(_OLD_SUFFIX)]
     if current and len(current) < len(paths):
         count = len(paths) - len(current)
-        recordings = "1 replaced recording" if count == 1 else f"{count} replaced recordings"
+        recordings = counted(count, "replaced recording", "replaced recordings")
         print(
             f"scalene-analyze: left out {recordings} (*{_OLD_SUFFIX}). To read one, name it without others.",
             file=sys.stderr,

@@ -11,7 +11,7 @@ from ...analyze.results.report import Line
 from ...formats.units import percent, seconds
 from .recording import trace_lines
 from .table import wrap
-from .text import Screen, bar, cells, clean, fit, fit_left
+from .text import Screen, bar, cells, clean, fit, fit_left, not_shown
 
 #: Least share of the native time that a shown library or function has, in percent; most functions of a library.
 _LEAST_LIBRARY, _MOST_FUNCTIONS = 1.0, 8
@@ -49,9 +49,8 @@ def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
     for own in shown:
         yield from _piece(own, longest, screen)
     if len(shown) < len(pieces):
-        yield screen.paint(
-            f"{len(pieces) - len(shown):,} libraries under 1 % are not shown; --json lists all of them.", "dim"
-        )
+        hidden = not_shown(len(pieces) - len(shown), "library under 1 %", "libraries under 1 %")
+        yield screen.paint(f"{hidden}; --json lists all of them.", "dim")
 
 
 def _headline(rows: Sequence[LibraryRow]) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 from ...analyze.results.trace import Loss, MarkInfo, TraceInfo
 from ...formats.units import file_size_text, seconds
 from .table import columns_text, wrap
-from .text import Screen, clean, fit
+from .text import Screen, clean, counted, fit, not_shown
 
 _MOST_MARKS = 40
 
@@ -19,7 +19,7 @@ def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
     yield screen.paint(fit(command, screen.width, screen), "bold")
     facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
     facts += [f"Python {clean(trace.python)}" if trace.python else "no Python"]
-    facts += [_count(trace.processes, "process", "processes"), _count(trace.threads, "thread", "threads")]
+    facts += [counted(trace.processes, "process", "processes"), counted(trace.threads, "thread", "threads")]
     facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
     separator = screen.glyph(" · ", " | ")
     yield fit(separator.join(fact for fact in facts if fact), screen.width, screen)
@@ -37,10 +37,6 @@ def loss_lines(loss: Loss, screen: Screen) -> list[str]:
 
 def _wall(trace: TraceInfo) -> str:
     return f"{seconds(trace.wall_s)} long" if trace.wall_s is not None else "length unknown"
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def _file_size(path: str) -> str:
@@ -66,4 +62,4 @@ def marks_table(marks: Sequence[MarkInfo], screen: Screen) -> Iterator[str]:
     ]
     yield from columns_text(["marked at", "for", "what", "text"], rows, screen, {0, 1})
     if len(marks) > _MOST_MARKS:
-        yield f"{len(marks) - _MOST_MARKS:,} more marks are not shown; --json lists all of them."
+        yield not_shown(len(marks) - _MOST_MARKS, "more mark", "more marks") + "; --json lists all of them."

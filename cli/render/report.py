@@ -15,7 +15,7 @@ from .memory import leak_table
 from .native import NOTES_LEGEND, line_note
 from .recording import trace_lines
 from .table import wrap
-from .text import Screen, bar, cells, clean, fit, fit_left, sparkline
+from .text import Screen, bar, cells, clean, fit, fit_left, not_shown, sparkline
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
@@ -39,6 +39,7 @@ class Layout:
     wait: int = 0
     trend_class: int = 0
     gpu: tuple[int, ...] = ()
+    error: int = 0
 
     @property
     def cpu(self) -> int:
@@ -59,9 +60,10 @@ def layout_for(screen: Screen, report: Report) -> Layout:
     has_copies = any(reaches(line.copy_bytes, totals.copy_bytes) for line in report.lines)
     return Layout(
         bar=bar_width * (totals.cpu_s is not None),
+        error=5 * (width >= 100 and totals.cpu_s is not None),
         split=21 if width >= 150 and totals.cpu_s is not None else 0,
         growth=(8 if has_allocations else 9) * has_memory,
-        python=4 * (has_memory and (width >= 100 or not has_allocations)),
+        python=4 * (has_memory and has_allocations and width >= 100),
         trend=trend * has_memory,
         peak=8 * (has_allocations and has_memory),
         alloc=9 * (has_allocations and width >= 100),
@@ -201,6 +203,10 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
             f"CPU % is the share of all CPU time. Its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins"
             f" and extensions), {glyphs[2]} kernel; the busiest line has the longest bar."
         )
+    if layout.error:
+        texts.append("error: its standard error, in percent of all CPU time; two of them hold 95 % of true values.")
+    elif layout.bar:
+        texts.append("~ before a share: its standard error is more than a quarter of it.")
     if has_notes:
         texts.append(NOTES_LEGEND.format(arrow=screen.glyph("←", "<-"), times=screen.glyph("×", "x")))
     if layout.wait:
@@ -232,7 +238,9 @@ def _file_title(file: ShownFile, report: Report, screen: Screen) -> str:
 
 def _column_titles(layout: Layout) -> str:
     titles = [f"{'line':>{_LINE}}"]
-    titles += [f"{'CPU %':>{layout.cpu}}", f"{'':{layout.bar}}"] if layout.bar else []
+    titles += [f"{'CPU %':>{layout.cpu}}"] if layout.bar else []
+    titles += [f"{'error':>{layout.error}}"] if layout.error else []
+    titles += [f"{'':{layout.bar}}"] if layout.bar else []
     titles += [f"{'Python':>7}{'native':>7}{'system':>7}"] if layout.split else []
     titles += [f"{'wait':>{layout.wait}}"] if layout.wait else []
     titles += gpu_titles(layout.gpu)
@@ -254,7 +262,9 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
     columns += _memory_columns(figures, report, layout, screen)
     text = clean(line.source.rstrip()) if line.source is not None else "(source not in the trace)"
     plain = _LINE + sum(
-        1 + width for width in (layout.cpu, layout.bar, layout.split, layout.wait, *layout.gpu, *layout.memory) if width
+        1 + width
+        for width in (layout.cpu, layout.error, layout.bar, layout.split, layout.wait, *layout.gpu, *layout.memory)
+        if width
     )
     room = screen.width - plain - 2
     note = _note(figures, text, room, report, screen)
@@ -272,14 +282,23 @@ def _note(figures: Line | None, source: str, room: int, report: Report, screen: 
 
 def _cpu_columns(figures: Line | None, report: Report, layout: Layout, longest_s: float, screen: Screen) -> list[str]:
     if figures is None or not figures.cpu_s:
-        return [" " * layout.cpu, " " * layout.bar] + [" " * layout.split] * bool(layout.split)
+        return [" " * width for width in (layout.cpu, layout.error, layout.bar, layout.split) if width]
     parts = (figures.python_s or 0.0, figures.native_s or 0.0, figures.system_s or 0.0)
     share = percent(figures.cpu_s, report.totals.cpu_s)
-    number = f"{share:>{layout.cpu}.1f}"
-    columns = [screen.paint(number, "bold") if share >= 10 else number, bar(screen, parts, longest_s, layout.bar)]
+    number = f"{_uncertain(figures) if not layout.error else ''}{share:.1f}".rjust(layout.cpu)
+    columns = [screen.paint(number, "bold") if share >= 10 else number]
+    if layout.error:
+        text = f"{screen.glyph('±', '~')}{figures.cpu_percent_error or 0.0:.1f}"
+        columns.append(screen.paint(f"{text:>{layout.error}}", "dim"))
+    columns.append(bar(screen, parts, longest_s, layout.bar))
     if layout.split:
         columns.append("".join(f"{percent(part, report.totals.cpu_s):7.1f}" for part in parts))
     return columns
+
+
+def _uncertain(figures: Line) -> str:
+    """A mark for a share whose standard error is more than a quarter of it."""
+    return "~" if 4 * (figures.cpu_error_s or 0.0) > (figures.cpu_s or 0.0) else ""
 
 
 def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen: Screen) -> list[str]:
@@ -372,7 +391,8 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
     if report.totals.cpu_s is not None:
         parts = (each.python_s or 0.0, each.native_s or 0.0, each.system_s or 0.0)
         own, cumulative = (percent(part, report.totals.cpu_s) for part in (each.cpu_s, each.cumulative_cpu_s))
-        text, width = f"{own:6.1f} {cumulative:6.1f} {bar(screen, parts, longest_s, 10)}", 24
+        shares = f"{_uncertain(each) if each.cpu_s else ''}{own:.1f}".rjust(6) + f" {cumulative:6.1f}"
+        text, width = f"{shares} {bar(screen, parts, longest_s, 10)}", 24
     if report.totals.peak_bytes is not None:
         text, width = text + f"{megabytes(each.growth_bytes) if each.growth_bytes else '':>11}", width + 11
     if _has_volumes(report, screen):
@@ -404,7 +424,8 @@ def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Scre
         notes.append(f"{share:.1f} % of the CPU time was spent outside the program's own code.{hint}")
     hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
     if has_samples and hidden > 0 and not all_lines:
-        notes.append(f"{hidden:,} lines under 1 % are not shown. --all-lines shows them.")
+        them = "it" if hidden == 1 else "them"
+        notes.append(f"{not_shown(hidden, 'line under 1 %', 'lines under 1 %')}. --all-lines shows {them}.")
     yield from ([""] if notes else [])
     for note in notes:
         yield from wrap(note, screen.width)

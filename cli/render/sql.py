@@ -9,7 +9,7 @@ from typing import Any
 
 from ...analyze.trace.views import ViewColumn
 from .table import columns_text, wrap
-from .text import Screen, clean
+from .text import Screen, clean, counted
 
 
 def sql_text(names: list[str], rows: list[tuple[Any, ...]], screen: Screen) -> Iterator[str]:
@@ -17,7 +17,7 @@ def sql_text(names: list[str], rows: list[tuple[Any, ...]], screen: Screen) -> I
     numbers = {i for i in range(len(names)) if any(isinstance(row[i], (int, float)) for row in rows)}
     texts = [[clean(_cell(value)) for value in row] for row in rows]
     yield from columns_text([clean(name) for name in names], texts, screen, numbers)
-    yield screen.paint(f"({len(rows):,} {'row' if len(rows) == 1 else 'rows'})", "dim")
+    yield screen.paint(f"({counted(len(rows), 'row', 'rows')})", "dim")
 
 
 def _cell(value: Any) -> str:

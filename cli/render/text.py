@@ -74,6 +74,16 @@ def _clean_character(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number of things: ``1 line``, ``1,024 lines``."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
+def not_shown(number: int, one: str, many: str) -> str:
+    """The beginning of a sentence about what a table leaves out."""
+    return f"{counted(number, one, many)} {'is' if number == 1 else 'are'} not shown"
+
+
 def cells(text: str) -> int:
     """Width of cleaned ``text`` in columns."""
     if text.isascii():

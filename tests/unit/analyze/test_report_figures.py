@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -257,13 +258,27 @@ def test_an_instruction_without_a_line_counts_for_the_first_line(tmp_path: Path)
     assert report_on(builder, tmp_path).lines[0].line == 10
 
 
+def test_a_share_has_the_error_of_its_ticks(tmp_path: Path) -> None:
+    builder, process, thread = one_thread()
+    for number in range(100):
+        stack = builder.stack(MAIN if number < 20 else MODULE)
+        builder.tick(number * MS, process, thread, stack, user_ns=10 * MS)
+    report = report_on(builder, tmp_path)
+    # 20 of 100 ticks of 10 ms: 0.2 s +- sqrt(20) * 0.01 s; 20 % +- 100 sqrt(0.2 * 0.8 / 100) % = 4 %
+    assert line(report, 12).cpu_error_s == pytest.approx(math.sqrt(20) * 0.01)
+    assert line(report, 12).cpu_percent_error == line(report, 30).cpu_percent_error == pytest.approx(4)
+
+
 def test_growth_and_the_share_of_python(tmp_path: Path) -> None:
     builder, process, thread = one_thread()
     stack = builder.stack(MAIN)
     builder.memory(1 * SECOND, process, thread, stack, 11_000_003, 11_000_003, python_allocated_bytes=11_000_003)
     builder.memory(2 * SECOND, process, thread, stack, -10_999_999, 4, allocated_bytes=33_000_009)
+    builder.alloc(1 * SECOND, process, thread, stack, 1_000_000, python=True, interval_bytes=1000)
+    builder.alloc(1 * SECOND, process, thread, stack, 3_000_000, interval_bytes=1000)
+    builder.alloc(1 * SECOND, process, thread, builder.stack(MODULE), 5_000_000, interval_bytes=1000)
     report = report_on(builder, tmp_path)
-    # 11,000,003 - 10,999,999 = 4; 11,000,003 of 44,000,012 allocated bytes were Python's: a quarter
+    # 11,000,003 - 10,999,999 = 4; 1 of the 4 MB that the line allocated were Python's, whatever other lines allocated
     assert line(report, 12).growth_bytes == 4
     assert line(report, 12).python_alloc_fraction == 0.25
     assert line(report, 12).trend == [(1.0, 11_000_003), (1.999999999, 11_000_003), (2.0, 4)]

@@ -35,6 +35,7 @@ def traces(draw: st.DrawFn) -> TraceBuilder:
     stacks = [builder.stack(*each) for each in draw(st.lists(st.lists(frames, min_size=1, max_size=4), min_size=1))]
     some_stack = st.sampled_from([*stacks, None])
     intervals = st.just(1) if draw(st.booleans()) else st.sampled_from((1, 512, 65_536, 2**30, None))
+    builder.settings |= draw(st.sampled_from(({}, {"alloc_interval": "1"}, {"alloc_interval": "auto"})))
     for index in range(draw(st.integers(1, 3))):
         start_ns = draw(moments) if index else 0
         end_ns = draw(st.none() | st.integers(9 * SECOND, 12 * SECOND))
@@ -101,7 +102,8 @@ def oracle_exact_levels(builder: TraceBuilder, selection: Selection) -> Callable
 
 def is_exact(builder: TraceBuilder) -> bool:
     allocs = builder.rows.get("alloc", [])
-    return bool(allocs) and all(alloc["interval_bytes"] == 1 for alloc in allocs)
+    is_set = builder.settings.get("alloc_interval", "1") == "1"
+    return is_set and bool(allocs) and all(alloc["interval_bytes"] == 1 for alloc in allocs)
 
 
 def oracle_moment(builder: TraceBuilder, selection: Selection) -> tuple[int, int] | None:
@@ -174,6 +176,11 @@ def test_lines_equal_a_second_computation(builder: TraceBuilder, selection: Sele
         assert line.alloc_bytes == pytest.approx(sums["bytes"], abs=0.51, rel=1e-9), key
         assert line.alloc_error_bytes == pytest.approx(math.sqrt(sums["variance"]), abs=0.51, rel=1e-6), key
         assert line.live_at_end_bytes == pytest.approx(sums["end"], abs=0.51, rel=1e-9), key
+        python = sum(
+            each["weight"] * each["size_bytes"] for each in groups.get(key, []) if each["weight"] and each["python"]
+        )
+        fraction = python / sums["bytes"] if sums["bytes"] else None
+        assert line.python_alloc_fraction == pytest.approx(fraction, abs=1e-9), key
         if peak is not None:
             assert line.live_at_peak_bytes == pytest.approx(sums["peak"], abs=0.51, rel=1e-9), key
         copies = within(builder.rows.get("copy", []), selection)

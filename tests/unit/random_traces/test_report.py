@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from collections import defaultdict
 from pathlib import Path
@@ -44,11 +45,10 @@ def oracle_lines(builder: TraceBuilder, selection: Selection) -> dict[Any, dict[
         row["parallel_native_s"] += tick["user_ns"] * scale * charge.is_parallel
         row["system_s"] += tick["system_ns"] * scale
         row["gc_s"] += (tick["user_ns"] + tick["system_ns"]) * scale * tick["gc"]
+        row["variance"] += ((tick["user_ns"] + tick["system_ns"]) * scale) ** 2
     for sample in within(builder.rows.get("memory", []), selection):
         row = sums[oracle_owner(builder, sample["stack"])]
         row["growth_bytes"] += sample["net_bytes"]
-        row["allocated"] += sample["allocated_bytes"]
-        row["python_allocated"] += sample["python_allocated_bytes"]
     return sums
 
 
@@ -87,8 +87,7 @@ def test_lines_and_totals_equal_a_second_computation(builder: TraceBuilder, sele
             assert getattr(line, name) == pytest.approx(sums[name], abs=1e-9), (key, name)
         parts_s = sums["python_s"] + sums["native_s"] + sums["system_s"]
         assert line.cpu_s == pytest.approx(parts_s, abs=1e-9), key
-        fraction = sums["python_allocated"] / sums["allocated"] if sums["allocated"] else None
-        assert line.python_alloc_fraction == pytest.approx(fraction)
+        assert line.cpu_error_s == pytest.approx(math.sqrt(sums["variance"]), abs=1e-9), key
     whole = sum(sums[name] for sums in expected.values() for name in ("python_s", "native_s", "system_s"))
     assert report.totals.cpu_s == pytest.approx(whole, abs=1e-9)
 

@@ -13,16 +13,15 @@ import duckdb
 import pytest
 
 from scalene_trace.analyze.leaks.rule import laplace
-from scalene_trace.analyze.trace import catalogue, queries, traces, views
+from scalene_trace.analyze.trace import catalogue, queries, views
 from scalene_trace.analyze.trace.catalogue import Definition
 from scalene_trace.analyze.trace.traces import open_traces
-from scalene_trace.cli.analyze import command
-from scalene_trace.formats.errors import TraceDamaged
 from tests.support.trace_builder import TraceBuilder
 
 VIEWS = sorted(queries.paths(queries.VIEWS))
 STATEMENTS = sorted(queries.paths(queries.STATEMENTS))
 KINDS = {*views.KIND_VIEWS.values(), views.RECORDS_VIEW, *views.SELECTION_TABLES}
+MOST_LINES = 75
 SUFFIXES = {"rows": [], "list": STATEMENTS}
 
 
@@ -76,6 +75,28 @@ def forget() -> None:
 
 HEADER = "-- Answers: what?\n-- Reads: {reads}\n-- Stored: {stored}\n-- Columns:\n--   {columns}\n-- Order: none\n"
 QUERY = "WITH ticks AS (FROM cpu_rows) SELECT trace FROM ticks SEMI JOIN stacks USING (trace, stack)"
+
+
+def misshapen(path: Path) -> list[str]:
+    """What is wrong with the size or the first line of a SQL file."""
+    lines = path.read_text().splitlines()
+    wrong = [] if lines and lines[0].startswith("-- ") else [f"{path.name} does not open with what it answers"]
+    return wrong + [f"{path.name} has {len(lines)} lines"] * (len(lines) > MOST_LINES)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("-- Ticks.\nSELECT 1;\n", []),
+        ("SELECT 1;\n", ["q.sql does not open with what it answers"]),
+        ("", ["q.sql does not open with what it answers"]),
+        ("-- Ticks.\n" * 76, ["q.sql has 76 lines"]),
+    ],
+)
+def test_every_sql_file_is_short_and_says_what_it_answers(tmp_path: Path, text: str, found: list[str]) -> None:
+    (tmp_path / "q.sql").write_text(text)
+    assert misshapen(tmp_path / "q.sql") == found
+    assert [wrong for path in queries.SQL_DIRECTORY.rglob("*.sql") for wrong in misshapen(path)] == []
 
 
 def test_a_name_stands_for_one_file() -> None:
@@ -232,65 +253,3 @@ def test_an_allocation_at_exactly_nine_tenths_is_no_evidence(tmp_path: Path) -> 
             SELECT t_ns FROM (SELECT unnest([99, 100, 899, 900]) AS t_ns) WHERE is_evidence(judged_place(t_ns, 0, 1000))
             ORDER BY t_ns""").fetchall()
     assert found == [(100,), (899,)]
-
-
-# ---- which trace is damaged ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def three(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """Three traces, of which the second has bytes that cannot be read; its checksum is not looked at."""
-    paths = []
-    for name in "abc":
-        builder = TraceBuilder()
-        thread = builder.thread(process := builder.process(), cpu_ns=25_000_000)
-        for index in range(2000):
-            builder.tick(index, process, thread, builder.stack((f"{name}.py", "f", 1, index + 1)))
-        paths.append(builder.write(tmp_path / f"{name}.parquet"))
-    data = bytearray(paths[1].read_bytes())
-    data[200 : len(data) // 2] = bytes(len(data) // 2 - 200)
-    header = traces.check_trace(paths[1])
-    paths[1].write_bytes(data)
-    monkeypatch.setattr(traces, "check_trace", lambda path: header)
-    return paths
-
-
-def test_the_damaged_one_of_several_traces_is_named(three: list[Path]) -> None:
-    with pytest.raises(TraceDamaged) as caught, open_traces(three) as opened:
-        opened.connection.execute("SELECT * FROM cpu_ticks").fetchall()
-    assert caught.value.path == three[1]
-
-
-def test_a_failure_to_open_leaves_no_connection_and_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = TraceBuilder().write(tmp_path / "t.parquet")
-    made: list[Any] = []
-    folders: list[Path] = []
-    connect = traces._connect
-
-    def watched(files: Any, temporary: Path, is_sealed: bool) -> Any:
-        folders.append(temporary)
-        made.append(connect(files, temporary, is_sealed))
-        return made[-1]
-
-    def fail(*_: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(traces, "_connect", watched)
-    monkeypatch.setattr(traces, "_lock", fail)
-    with pytest.raises(KeyboardInterrupt):
-        open_traces([path])
-    with pytest.raises(duckdb.ConnectionException, match="closed"):
-        made[0].execute("SELECT 1")
-    assert len(made) == 1 and not folders[0].exists()
-
-
-def test_a_statement_of_ours_that_cannot_be_bound_is_not_damage(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = TraceBuilder().write(tmp_path / "t.parquet")
-    with pytest.raises(duckdb.BinderException), open_traces([path]) as opened:
-        opened.connection.execute("SELECT no_such_column FROM cpu_ticks")
-    body = queries.body
-    monkeypatch.setattr(queries, "body", lambda name: "SELECT 1 AS x WHERE y" if name == "thread_list" else body(name))
-    assert command.run(["threads", str(path)]) == command.EXIT_BUG
-    assert "damaged" not in capsys.readouterr().err

@@ -12,7 +12,7 @@
 --   copy_variance: squares of the sizes (bytes) of copy samples
 -- Order: none
 WITH parts AS (
-    SELECT trace, stack, sum((user_s + system_s) ** 2) AS cpu_variance
+    SELECT trace, stack, sum(rounded_s2((user_s + system_s) ** 2)) AS cpu_variance
     FROM charged_ticks, selection
     WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, stack

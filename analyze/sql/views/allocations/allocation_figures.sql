@@ -6,7 +6,7 @@
 -- Columns:
 --   trace, stack
 --   alloc_samples: number of allocation samples
---   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
+--   alloc_bytes, alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
 --   survivors: number of judged samples that were alive when their process was judged
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
@@ -19,6 +19,7 @@ WITH placed AS (
     FROM placed
 )
 SELECT trace, stack, count(*) AS alloc_samples, coalesce(sum(alloc_bytes), 0) AS alloc_bytes,
+    coalesce(sum(alloc_bytes) FILTER (python), 0) AS alloc_python_bytes,
     coalesce(sum(alloc_variance), 0) AS alloc_variance,
     coalesce(sum(live_bytes) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)), 0) AS live_at_peak_bytes,
     coalesce(sum(live_bytes) FILTER (end_t_ns IS NULL), 0) AS live_at_end_bytes,

@@ -4,11 +4,11 @@
 -- Reads: library_threads, native_ticks, stack_owners, stack_ticks, thread_scale
 -- Stored: part
 -- Columns:
---   trace, location, ticks, python_s, native_s, parallel_native_s, system_s, gc_s
+--   trace, location, ticks, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance
 -- Order: none
 WITH whole AS (
     SELECT trace, thread, location, sum(ticks) AS ticks, sum(user_ns) AS user_ns, sum(system_ns) AS system_ns,
-        sum(gc_ns) AS gc_ns
+        sum(gc_ns) AS gc_ns, sum(squares_ns2) AS squares_ns2
     FROM stack_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
     WHERE is_selected GROUP BY ALL
 ), native AS (
@@ -16,12 +16,12 @@ WITH whole AS (
 ), scaled AS (
     SELECT w.trace, w.location, w.ticks, coalesce(scale, 1) AS factor, exact_s(user_ns, factor) AS user_s,
         exact_s(coalesce(native_ns, 0), factor) AS native_s, exact_s(system_ns, factor) AS system_s,
-        exact_s(gc_ns, factor) AS gc_s
+        exact_s(gc_ns, factor) AS gc_s, rounded_s2(squares_ns2 / 1e18 * factor ** 2) AS cpu_variance
     FROM whole w LEFT JOIN native n ON n.trace = w.trace AND n.thread IS NOT DISTINCT FROM w.thread
         AND n.location IS NOT DISTINCT FROM w.location
     LEFT JOIN thread_scale s ON s.trace = w.trace AND s.thread = w.thread
     ANTI JOIN library_threads l ON l.trace = w.trace AND l.thread = w.thread
 )
 SELECT trace, location, sum(ticks)::BIGINT AS ticks, sum(user_s - native_s) AS python_s, sum(native_s) AS native_s,
-    0.0::DOUBLE AS parallel_native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s
+    0.0::DOUBLE AS parallel_native_s, sum(system_s) AS system_s, sum(gc_s) AS gc_s, sum(cpu_variance) AS cpu_variance
 FROM scaled GROUP BY trace, location

@@ -21,6 +21,7 @@
 --   free_stack, survived
 --   at_exit: freed while the interpreter was finalizing; counts as alive at the end
 --   allocator
+--   python: it went through Python's allocators
 --   family: pools (of pymalloc), python (malloc through Python's allocators), native (malloc), mapping, frames (the
 --     interpreter's frame stack)
 --   type
@@ -43,7 +44,7 @@ SELECT trace, t_ns, process, thread, stack, size_bytes, usable_bytes,
     live_bytes * (live_weight - 1) * (size_bytes * parts) AS live_variance,
     if(at_exit, NULL, t_ns + lifetime_ns) AS end_t_ns,
     coalesce(life_interval_bytes, lifetime_ns, survived) IS NOT NULL AS is_followed,
-    free_stack, survived, at_exit, allocator,
+    free_stack, survived, at_exit, allocator, python,
     CASE
         WHEN allocator = 'pymalloc' THEN 'pools'
         WHEN allocator IN ('mmap', 'mremap', 'mprotect') THEN 'mapping'

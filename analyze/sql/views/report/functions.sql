@@ -5,9 +5,10 @@
 --   trace, file, function, first_line
 --   ticks: CPU ticks charged to the function itself
 --   cumulative_cpu_s [s]: CPU time of all stacks that contain the function, each counted once even if it recurses
---   cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, sleep_s, disk_s, runnable_s, gil_s, suspended_s
---   memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes, alloc_variance
---   live_at_peak_bytes, live_at_end_bytes, copy_bytes
+--   cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance, sleep_s, disk_s, runnable_s, gil_s
+--   suspended_s
+--   memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes, alloc_python_bytes
+--   alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
 -- Order: CPU time by itself, then cumulative, then memory allocated, descending; then file, first line and function
 WITH own AS (
     SELECT trace, file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))
@@ -18,13 +19,14 @@ SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
         AS cumulative_cpu_s,
     coalesce(python_s + native_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
     coalesce(native_s, 0) AS native_s, coalesce(parallel_native_s, 0) AS parallel_native_s,
-    coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s,
+    coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s, coalesce(cpu_variance, 0) AS cpu_variance,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
     coalesce(gil_s, 0) AS gil_s, coalesce(suspended_s, 0) AS suspended_s,
     coalesce(memory_samples, 0)::BIGINT AS memory_samples, coalesce(growth_bytes, 0)::BIGINT AS growth_bytes,
     coalesce(allocated_bytes, 0)::BIGINT AS allocated_bytes,
     coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes, coalesce(alloc_bytes, 0) AS alloc_bytes,
-    coalesce(alloc_variance, 0) AS alloc_variance, coalesce(live_at_peak_bytes, 0) AS live_at_peak_bytes,
+    coalesce(alloc_python_bytes, 0) AS alloc_python_bytes, coalesce(alloc_variance, 0) AS alloc_variance,
+    coalesce(live_at_peak_bytes, 0) AS live_at_peak_bytes,
     coalesce(live_at_end_bytes, 0) AS live_at_end_bytes, coalesce(copy_bytes, 0)::BIGINT AS copy_bytes
 FROM cumulative_figures LEFT JOIN own USING (trace, file, function, first_line)
 ORDER BY cpu_s DESC, cumulative_cpu_s DESC, alloc_bytes DESC, file, first_line, function
