@@ -11,8 +11,9 @@ UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
 WEB := build/web
 DEMO := build/demo.parquet
-# Part of what tests do is wait: four at a time keep two cores busy.
-PYTEST_ARGS ?= -n 4
+# Part of what tests do is wait: six at a time keep two cores busy. Tests that measure share four seats.
+PYTEST_ARGS ?= -n 6
+MEASURE_ARGS ?= -n 4
 
 .DEFAULT_GOAL := help
 .PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
@@ -83,7 +84,7 @@ test: packages build/targets/.stamp ## tests of behaviour, on every interpreter 
 	$(BIN)/pytest -m "not long and not figures" $(PYTEST_ARGS)
 
 measure: packages build/targets/.stamp ## tests that hold figures against clocks and random samples; what misses is measured again
-	$(BIN)/python -m tests.support.measure $(PYTEST_ARGS)
+	$(BIN)/python -m tests.support.measure $(MEASURE_ARGS)
 
 test-units: $(UNITS) ## unit tests of the shim: plain, with ASan + UBSan, with TSan
 

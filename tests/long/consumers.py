@@ -8,6 +8,7 @@ and writes what each consumer said into ``benchmarks/results/``.
 
 from __future__ import annotations
 
+import argparse
 import base64
 import functools
 import http.server
@@ -196,6 +197,7 @@ def _export(trace: Path, name: str, folder: Path) -> Path:
 
 def main() -> None:
     """Records the example and writes what the consumers say of it."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     install()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

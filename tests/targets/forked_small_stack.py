@@ -20,9 +20,11 @@ def burn(seconds: float) -> None:
 
 
 size = int(sys.argv[1])
-memory = ctypes.create_string_buffer(size)
-stack = Stack(ctypes.addressof(memory), 0, size)
-accepted = ctypes.CDLL(None).sigaltstack(ctypes.byref(stack), None) == 0
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+memory = libc.malloc(ctypes.c_size_t(size))  # never freed: a buffer of ctypes would be, before the process ends
+stack = Stack(memory, 0, size)
+accepted = libc.sigaltstack(ctypes.byref(stack), None) == 0
 print("accepted" if accepted else "refused", flush=True)
 for generation in range(3):
     child = os.fork()
