@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import py_compile
 import resource
 import shutil
+import subprocess
 import sys
 import time
+import zipapp
 from pathlib import Path
 
 import pytest
@@ -146,6 +149,24 @@ def test_scripts_modules_and_code_run_under_our_interpreter(folder):
         assert program.argv == [sys.executable, *words]
         assert program.executable == sys.executable
     assert resolve_program(["-c", "pass"], None).code == "pass"
+
+
+def test_what_python_runs_as_a_script_is_run_so(folder):
+    """Each way is also run by Python itself, so that the test holds no script for one that Python refuses."""
+    (folder / "code").mkdir()
+    (folder / "code" / "__main__.py").write_text("print('ran')\n")
+    (folder / "compiled").mkdir()
+    py_compile.compile("code/__main__.py", "compiled/__main__.pyc")
+    shutil.copy(folder / "compiled" / "__main__.pyc", folder / "single.pyc")
+    shutil.make_archive("archive", "zip", "code")
+    shutil.copy(folder / "archive.zip", folder / "bundle")
+    zipapp.create_archive("code", "app.pyz")
+    words = ["single.pyc", "compiled", "code", "archive.zip", "bundle", "app.pyz", "code/__main__.py"]
+    for word in words:
+        assert subprocess.run([sys.executable, word], capture_output=True, text=True).stdout == "ran\n", word
+        assert resolve_program([word], None).argv == [sys.executable, word]
+    zipapp.create_archive("code", "tool", interpreter=sys.executable)
+    assert resolve_program(["./tool"], None).argv == ["./tool"]  # it names its own interpreter
 
 
 def test_the_virtual_environment_comes_before_our_interpreter_and_the_option_before_both(folder, monkeypatch):
