@@ -24,8 +24,9 @@ from ...formats.trace.integrity import TraceHeader, check_trace
 from . import catalogue, queries, views
 from .connection import Connection, Views
 from .damage import damage, read_records
-from .selection import Selection, user_files
+from .selection import Selection
 from .sql_text import literal
+from .user_code import select_user_files
 from .views import REPORT_TABLES as REPORT_TABLES
 
 if TYPE_CHECKING:
@@ -227,10 +228,7 @@ def selected(selection: Selection) -> dict[str, int | list[int] | None]:
 def _select(connection: Connection, selection: Selection) -> None:
     values = selected(selection)
     connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
-    found = [
-        file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None
-    ]
-    connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (user_files(found, selection),))
+    select_user_files(connection, selection)
 
 
 def _with_inputs(names: frozenset[str]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,9 @@ import pytest
 
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.report import Line, Report
-from scalene_trace.analyze.trace.selection import Selection, user_files
+from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.analyze.trace.user_code import launchers, runs_code, user_files
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 APP, LIBRARY = "/home/me/app.py", "/usr/lib/python3.12/json/decoder.py"
@@ -66,7 +68,6 @@ def test_all_include_and_exclude_move_the_line(tmp_path: Path) -> None:
     [
         ("app.py", True),
         ("/home/me/lib/tool.py", True),
-        ("<string>", True),
         ("<stdin>", True),
         ("<ipython-input-1-abc>", True),
         ("/srv/python3.12/app.py", True),
@@ -82,6 +83,78 @@ def test_all_include_and_exclude_move_the_line(tmp_path: Path) -> None:
 )
 def test_whose_file_it_is(file: str, is_user: bool) -> None:
     assert user_files([file], Selection()) == ([file] if is_user else [])
+
+
+#: What the installers write into bin.
+LAUNCHERS = {
+    "pip": """#!/venv/bin/python
+import re
+import sys
+from app.cli import main
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
+    sys.exit(main())
+""",
+    "uv": """#!/venv/bin/python
+import sys
+from app import main
+if __name__ == "__main__":
+    if sys.argv[0].endswith(".exe"):
+        sys.argv[0] = sys.argv[0][:-4]
+    sys.exit(main())
+""",
+    "setuptools": """#!/usr/bin/python3
+import re
+import sys
+def importlib_load_entry_point(spec, group, name):
+    raise NotImplementedError
+globals().setdefault('load_entry_point', importlib_load_entry_point)
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw?|\\.exe)?$', '', sys.argv[0])
+    sys.exit(load_entry_point('app==1', 'console_scripts', 'app')())
+""",
+}
+
+
+@pytest.mark.parametrize("installer", LAUNCHERS)
+def test_a_launcher_is_not_the_users_code(tmp_path: Path, installer: str) -> None:
+    builder, process, thread = one_thread()
+    builder.tick(0, process, thread, builder.stack((LIBRARY, "decode", 5, 7), ("/venv/bin/app", "<module>", 1, 8)))
+    builder.source("/venv/bin/app", LAUNCHERS[installer])
+    assert report_on(builder, tmp_path).lines == []
+    assert report_on(builder, tmp_path, include=("app",)).lines[0].file == "/venv/bin/app"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("/home/me/bin/tool", "import sys\nprint(sys.argv)\n"),
+        ("/home/me/bin/tool", LAUNCHERS["pip"] + "x = 1\n" * 40),
+        ("/home/me/app.py", LAUNCHERS["pip"]),
+        ("/home/me/bin/app.py", LAUNCHERS["pip"]),
+    ],
+)
+def test_a_program_in_bin_is_the_users_code(file: str, text: str) -> None:
+    assert launchers({file: text}) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "is_code"),
+    [
+        (["-c", "pass"], True),
+        (["python", "-c", "pass"], True),
+        (["/opt/bin/python3.13", "-X", "dev", "-c", "pass"], True),
+        (["app.py", "-c"], False),
+        (["gunicorn", "-c", "conf.py"], False),
+        ([], False),
+    ],
+)
+def test_generated_code_is_the_users_only_where_it_was_given(tmp_path: Path, command: list[str], is_code: bool) -> None:
+    builder, process, thread = one_thread()
+    builder.settings["command"] = json.dumps(command)
+    builder.tick(0, process, thread, builder.stack(("<string>", "__init__", 1, 2), MAIN))
+    assert runs_code(command) == is_code
+    assert report_on(builder, tmp_path).lines[0].file == ("<string>" if is_code else APP)
 
 
 #: What a tick shows, and the class that the rule gives it.
