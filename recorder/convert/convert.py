@@ -26,7 +26,7 @@ from .kinds.recording import loss_table, rss_table, setting_table
 from .kinds.tasks import task_table, valid_tasks
 from .kinds.ticks import code_table, cpu_table
 from .kinds.waits import valid_waits, wait_table
-from .native.addresses import ModuleIds, segments_by_process
+from .native.addresses import ModuleIds
 from .native.symbols import Offsets, Symbols, read_symbols, sampled_offsets
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
@@ -78,8 +78,7 @@ class Conversion:
         self._survey = survey = Survey(spool)
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
-        self._modules = ModuleIds()
-        self._segments = segments_by_process(survey.modules, survey.forked_from())
+        self._module_ids = ModuleIds()
         self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
         self._cuda_calls = CudaCalls(survey, self._stacks)
@@ -118,7 +117,9 @@ class Conversion:
         waits, invalid_waits = valid_waits(bulk["wait"])
         tasks, invalid_tasks = valid_tasks(bulk["task"])
         self._invalid += invalid_copies + invalid_waits + invalid_tasks
-        cpu = cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules)
+        cpu = cpu_table(
+            bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._survey.modules, self._module_ids
+        )
         for module, offsets in sampled_offsets(cpu).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         return {
@@ -146,7 +147,7 @@ class Conversion:
             "location": _location_table(nodes, stacks),
             "stack": stacks.table,
             "code": code_table(survey.tick_stacks, nodes),
-            "module": self._modules.table(),
+            "module": self._module_ids.table(),
             "symbol": symbols.table,
             "source": sources.table,
             "mark": mark_table(self._marks),
@@ -167,7 +168,7 @@ class Conversion:
 
     def _symbols(self) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
-        return read_symbols(self._modules.images(to_real_ns), self._addresses, self._facts.cwd)
+        return read_symbols(self._module_ids.images(to_real_ns), self._addresses, self._facts.cwd)
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid

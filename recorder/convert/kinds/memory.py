@@ -66,17 +66,19 @@ def gc_table(survey: Survey) -> dict[str, Any]:
 def _inherited_counters(survey: Survey, counters: Ints) -> dict[int, Ints]:
     """The counters of each forked process at its fork: the highest values that its parent had recorded before."""
     records = survey.kept["gc"]
-    parents = survey.forked_from()
+    starts, parents = survey.starts, survey.starts.forked_from()
+    started_ns = starts.records["t_ns"].tolist()
     rows_of = dict(rows_by_process(records.process))
     inherited: dict[int, Ints] = {}
-    for start in sorted(survey.process_starts, key=lambda each: each.process):
-        parent = parents.get(start.process, 0)
+    for process, parent, start_ns in zip(
+        starts.process.tolist(), parents.of(starts.process).tolist(), started_ns, strict=True
+    ):
         rows = rows_of.get(parent, np.empty(0, np.int64))
-        before = rows[records.records["t_ns"][rows] <= start.record["t_ns"]]
+        before = rows[records.records["t_ns"][rows] <= start_ns]
         if parent in inherited:
-            inherited[start.process] = inherited[parent]
+            inherited[process] = inherited[parent]
         if len(before):
-            inherited[start.process] = counters[before].max(axis=0)
+            inherited[process] = counters[before].max(axis=0)
     return inherited
 
 

@@ -22,6 +22,7 @@ ORDER = (
     "recorder",
     "recorder/folder",
     "recorder/control",
+    "recorder/convert/keyed",
     "recorder/convert/native",
     "recorder/convert/survey",
     "recorder/convert/kinds",
