@@ -9,6 +9,7 @@ from typing import Any
 
 from ..leaks.leaks import merged_leaks
 from ..results.base import sorted_rows
+from ..results.estimates import standard_error, unseen_bytes
 from ..results.report import Function, Leak, Line, Report, Totals
 from ..results.trend import Point, classify
 from ..trace.selection import Selection
@@ -168,9 +169,17 @@ class _Maker:
             "alloc_bytes": round(allocated),
             # The last digits of the sums depend on the order in which DuckDB's threads add them up.
             "python_alloc_fraction": round(row["alloc_python_bytes"] / allocated, 9) if allocated else None,
-            "alloc_error_bytes": round(math.sqrt(row["alloc_variance"])),
+            "alloc_error_bytes": round(
+                standard_error(row["alloc_variance"], unseen_bytes(row["alloc_interval_bytes"]))
+            ),
+            "alloc_unseen_bytes": unseen_bytes(row["alloc_interval_bytes"]),
+            "live_unseen_bytes": (unseen := unseen_bytes(row["live_interval_bytes"])),
             "live_at_peak_bytes": round(row["live_at_peak_bytes"]) if self.has_peak else None,
+            "live_at_peak_error_bytes": round(standard_error(row["live_at_peak_variance"], unseen))
+            if self.has_peak
+            else None,
             "live_at_end_bytes": round(row["live_at_end_bytes"]),
+            "live_at_end_error_bytes": round(standard_error(row["live_at_end_variance"], unseen)),
         }
 
     def _copied(self, row: Row) -> Row:
