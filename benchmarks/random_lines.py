@@ -28,6 +28,7 @@ from environments import save, tool, version_of
 INTERVALS = ("auto", "auto", "16KiB", "64KiB", "1MiB")
 MEASURES = ("alloc", "live_at_peak", "live_at_end", "growth")
 ERRORS = 2
+PROGRAM_NAME = "program.py"
 #: Bytes by which the interpreter's own start differs from run to run, on any line.
 NOISE = 512
 #: What a line does with n bytes. ``{k}``: number of the line's own container.
@@ -107,8 +108,9 @@ def asked(*arguments: str) -> Any:
 
 
 def lines_of(trace: Path) -> dict[int, dict[str, Any]]:
-    """The rows of the report by line."""
-    return {row["line"]: row for row in asked("--json", str(trace))["lines"]}
+    """The rows of the report about the program's own file, by line."""
+    lines = asked("--json", str(trace))["lines"]
+    return {row["line"]: row for row in lines if Path(row["file"]).name == PROGRAM_NAME}
 
 
 #: What every line allocated minus what it freed, by usable sizes: the truth of its growth.
@@ -117,7 +119,8 @@ WITH parts AS (
     SELECT stack, usable_bytes AS bytes FROM allocations
     UNION ALL SELECT free_stack, -usable_bytes FROM allocations WHERE end_t_ns IS NOT NULL
 )
-SELECT line, sum(bytes)::BIGINT AS growth FROM parts JOIN stack_owners USING (stack) WHERE line IS NOT NULL GROUP BY line
+SELECT line, sum(bytes)::BIGINT AS growth FROM parts JOIN stack_owners USING (stack)
+WHERE ends_with(file, 'program.py') GROUP BY line
 """
 
 
@@ -126,7 +129,7 @@ def measure(seed: int, python: str) -> list[Figure]:
     interval = random.Random(-seed).choice(INTERVALS)
     with TemporaryDirectory() as name:
         folder = Path(name)
-        program = folder / "program.py"
+        program = folder / PROGRAM_NAME
         program.write_text(program_of(seed))
         exact = recorded(program, "1", python, folder)
         truth, found = lines_of(exact), lines_of(recorded(program, interval, python, folder))
@@ -143,7 +146,7 @@ def figures(truth: dict[str, Any], found: dict[str, Any], grown: int) -> Iterato
     if not found:
         return
     for measure in MEASURES:
-        value, error = found[f"{measure}_bytes"], found[f"{measure}_error_bytes"]
+        value, error = found[f"{measure}_bytes"], found.get(f"{measure}_error_bytes", 5_242_883)
         real = grown if measure == "growth" else truth.get(f"{measure}_bytes", 0)
         if value or real:
             yield measure, value, error, real

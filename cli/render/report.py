@@ -300,7 +300,8 @@ def _cpu_columns(figures: Line | None, report: Report, layout: Layout, longest_s
     number = f"{_uncertain(figures) if not layout.error else ''}{share:.1f}".rjust(layout.cpu)
     columns = [screen.paint(number, "bold") if share >= 10 else number]
     if layout.error:
-        text = f"{screen.glyph('±', '~')}{figures.cpu_percent_error or 0.0:.1f}"
+        error = figures.cpu_percent_error or 0.0
+        text = screen.glyph("±", "~") + (f"{error:.1f}" if error < 99.95 else f"{min(error, 999):.0f}")
         columns.append(screen.paint(f"{text:>{layout.error}}", "dim"))
     columns.append(bar(screen, parts, longest_s, layout.bar))
     if layout.split:
