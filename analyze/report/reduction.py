@@ -39,21 +39,27 @@ _ALLOCATIONS = (
     "alloc_python_bytes",
     "alloc_variance",
     "live_at_peak_bytes",
+    "live_at_peak_variance",
     "live_at_end_bytes",
+    "live_at_end_variance",
     "copy_bytes",
 )
+_HIGHEST = ("alloc_interval_bytes", "live_interval_bytes")
 _SUMMED = frozenset((*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
 #: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.
 _SUMS = {
     "lines": """
         SELECT file, line, arg_min_null(function, trace) AS function, arg_min_null(first_line, trace) AS first_line,
-            sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))
+            sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line, alloc_interval_bytes, live_interval_bytes))),
+            max(alloc_interval_bytes) AS alloc_interval_bytes, max(live_interval_bytes) AS live_interval_bytes
         FROM lines GROUP BY file, line
         ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(growth_bytes, trace) DESC,
             arg_min(alloc_bytes, trace) DESC, file, line""",
     "functions": """
-        SELECT file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, function, first_line)))
+        SELECT file, function, first_line,
+            sum(COLUMNS(* EXCLUDE (trace, file, function, first_line, alloc_interval_bytes, live_interval_bytes))),
+            max(alloc_interval_bytes) AS alloc_interval_bytes, max(live_interval_bytes) AS live_interval_bytes
         FROM functions GROUP BY file, function, first_line
         ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(cumulative_cpu_s, trace) DESC,
             arg_min(alloc_bytes, trace) DESC, file, first_line, function""",
@@ -118,6 +124,7 @@ def _add(mine: dict[Key, Row], others: dict[Key, Row], has_gpu: bool = False) ->
         names = names or [name for name in row if name in _SUMMED]
         for name in names:
             sums[name] += row[name]
+        sums |= {name: max(sums[name], row[name]) for name in _HIGHEST if name in row}
         if has_gpu:
             sums |= merged_gpu((sums, row))
 

@@ -347,6 +347,9 @@ struct record_module {
 #define ALLOC_PYTHON 1     /* allocated through one of Python's allocators */
 #define ALLOC_MAXIMUM 2    /* it raised the footprint to a new maximum, so it is followed even if not sampled */
 #define ALLOC_UNFOLLOWED 4 /* the table of live samples was full: no free record will follow */
+/* The other bits of the flags are the base interval, which is in force for whatever has no sample yet: (e + 1) << 7 | m
+ * stands for (128 + m) << e >> 7 bytes, rounded up by at most 1/128. 0 = unknown. */
+#define ALLOC_BASE_SHIFT 3
 
 /* An allocation that was sampled, or that raised the footprint to a new maximum. A block of `usable` bytes is sampled
  * with probability 1 - exp(-usable / interval). */
@@ -361,7 +364,7 @@ struct record_alloc {
   uint64_t interval_bytes; /* mean sampling interval; 1 = all allocations are recorded; 0 = not sampled */
   uint32_t collections;    /* number of garbage collections so far, of all generations */
   uint16_t source;         /* ALLOC_MALLOC ... */
-  uint16_t flags;          /* ALLOC_PYTHON ... */
+  uint16_t flags;          /* ALLOC_PYTHON ... | base interval << ALLOC_BASE_SHIFT */
 };
 
 #define FREE_PART 1       /* `bytes` of the block were unmapped, the rest stays allocated */

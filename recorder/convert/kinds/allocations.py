@@ -24,12 +24,14 @@ from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
 _C = constants()
-_FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED")
+_FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED", "ALLOC_BASE_SHIFT")
 _ALLOCATORS = names_of("ALLOC_", without=_FLAGS)
 _UNKNOWN_ALLOCATOR = 0
 _TYPE_CHARACTERS = 200
 #: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
+#: The coarsest interval is 2 to this power.
+_COARSEST_EXPONENT = 40
 
 Bools = npt.NDArray[np.bool_]
 
@@ -126,6 +128,7 @@ class Allocations:
             "block_bytes": _masked_where(rows.block == 0, rows.block),
             "interval_bytes": _masked_where(interval == 0, interval),
             "life_interval_bytes": _masked_where(~followed | (interval == 0), lives.interval[rows.alloc]),
+            "base_interval_bytes": _base_intervals(flags),
             "lifetime_ns": _lifetimes(records["t_ns"], frees, rows.end),
             "free_stack": stacks.id_of(_at_end(frees.records["stack"], rows.end)),
             "survived": _masked_where(~followed | (self._has_python.of(process) == 0), survived),
@@ -239,6 +242,17 @@ def _at_end(values: npt.NDArray[Any], end: Ints) -> npt.NDArray[Any]:
 
 def _masked_where(mask: Bools, values: npt.NDArray[Any]) -> Masked:
     return np.ma.masked_array(values, mask=mask)
+
+
+def _base_intervals(flags: npt.NDArray[np.uint16]) -> Masked:
+    """The base intervals that flags hold (ALLOC_BASE_SHIFT); masked where there is none, or an impossible one."""
+    codes = flags.astype(np.int64) >> _C["ALLOC_BASE_SHIFT"]
+    exponents = (codes >> 7) - 1
+    mantissas = 128 + (codes & 127)
+    return _masked_where(
+        (exponents < 0) | (exponents > _COARSEST_EXPONENT),
+        np.left_shift(mantissas, np.clip(exponents, 0, _COARSEST_EXPONENT)) >> 7,
+    )
 
 
 def _lifetimes(allocated_ns: Ints, frees: Bulk, end: Ints) -> Masked:

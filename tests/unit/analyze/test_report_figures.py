@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scalene_trace.analyze.report.report import build_report
@@ -337,9 +338,50 @@ def test_a_share_has_the_error_of_its_ticks(tmp_path: Path) -> None:
         stack = builder.stack(MAIN if number < 20 else MODULE)
         builder.tick(number * MS, process, thread, stack, user_ns=10 * MS)
     report = report_on(builder, tmp_path)
-    # 20 of 100 ticks of 10 ms: 0.2 s +- sqrt(20) * 0.01 s; 20 % +- 100 sqrt(0.2 * 0.8 / 100) % = 4 %
-    assert line(report, 12).cpu_error_s == pytest.approx(math.sqrt(20) * 0.01)
-    assert line(report, 12).cpu_percent_error == line(report, 30).cpu_percent_error == pytest.approx(4)
+    # 20 of 100 ticks of 10 ms: 0.2 s +- sqrt(20) * 0.01 s; 20 % +- 100 sqrt(0.2 * 0.8 / 100) % = 4 %; and the time of
+    # 1.5 ticks, as no tick may have fallen on something
+    assert line(report, 12).cpu_error_s == pytest.approx(math.sqrt(20 + 1.5**2) * 0.01)
+    assert line(report, 12).cpu_percent_error == pytest.approx(math.hypot(4, 1.5))
+    assert line(report, 12).cpu_percent_error == pytest.approx(line(report, 30).cpu_percent_error)
+
+
+def test_a_line_without_a_tick_may_have_had_the_time_of_three(tmp_path: Path) -> None:
+    builder, process, thread = one_thread()
+    for number in range(100):
+        builder.tick(number * MS, process, thread, builder.stack(MODULE), user_ns=10 * MS)
+    builder.wait(0, process, thread, builder.stack(MAIN), 1 * MS)
+    found = line(report_on(builder, tmp_path), 12)
+    assert (found.cpu_s, found.cpu_error_s) == (0, pytest.approx(0.015))
+    assert found.cpu_percent_error == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("piece_ns", [0.2 * MS, 2 * MS, 20 * MS])
+@pytest.mark.parametrize("ticks", [30, 300])
+def test_two_errors_hold_the_true_share_of_19_lines_in_20(piece_ns: float, ticks: int, tmp_path: Path) -> None:
+    """Forty lines with shares from 0.01 % on, run in random pieces, sampled as the recorder does it: a first period
+    in (0, q], then periods in [q / 2, 3q / 2]."""
+    random, inside = np.random.default_rng(int(piece_ns) + ticks), []
+    for _ in range(3):
+        weights = np.exp(random.uniform(math.log(1e-4), 0, 40))
+        ends, owners, truth = pieces(random, weights / weights.sum(), piece_ns, ticks * 10 * MS)
+        times = np.cumsum([random.uniform(0, 10 * MS), *random.uniform(5 * MS, 15 * MS, 2 * ticks)])
+        builder, process, thread = one_thread()
+        stacks = [builder.stack((APP, "main", 1, 10 + number)) for number in range(40)]
+        for stack in stacks:
+            builder.wait(0, process, thread, stack, 1)  # so that lines without a tick are in the report
+        for t_ns, owner in zip(times, owners[np.searchsorted(ends, times[times < ends[-1]])], strict=False):
+            builder.tick(int(t_ns), process, thread, stacks[owner], user_ns=10 * MS)
+        for row in report_on(builder, tmp_path).lines:
+            assert row.cpu_percent is not None and row.cpu_percent_error is not None and row.line is not None
+            inside.append(abs(row.cpu_percent - 100 * truth[row.line - 10]) <= 2 * row.cpu_percent_error)
+    assert len(inside) == 120 and sum(inside) >= 0.95 * len(inside)
+
+
+def pieces(random: np.random.Generator, shares: Any, piece_ns: float, whole_ns: float) -> tuple[Any, Any, Any]:
+    """Ends of the pieces in which lines run, which line runs in each, and each line's share of the time."""
+    count = int(whole_ns / piece_ns) + 1
+    owners, lengths = random.choice(len(shares), count, p=shares), random.exponential(piece_ns, count)
+    return np.cumsum(lengths), owners, np.bincount(owners, lengths, len(shares)) / lengths.sum()
 
 
 def test_growth_and_the_share_of_python(tmp_path: Path) -> None:
