@@ -19,8 +19,9 @@ from typing import Any
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.memory_group import joining, memory_group
 from tests.support.paths import PATIENCE_S
-from tests.support.recording import Json, environment, record_command, rows, target
+from tests.support.recording import Json, environment, losses, record_command, report, rows, target
 
 FAST = ["--cpu-interval", "1ms", "--no-source"]
 #: The recorder cannot record, or not start a program.
@@ -61,6 +62,7 @@ NOT_YET = (("address_space", "inside"),)
 #: In these, nothing can be recorded: files may not grow, the folder of the trace is out of reach, or no process may start.
 MAY_BE_REFUSED = ("small_files", "no_files", "private_tmp", "no_processes")
 FOLDERS = ("bare", "recorded", "traces")
+PROCESS_1 = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
 #: What stands between the ways and the program that is executed.
 WHERE = {"around": [], "inside": ["here"], "here": ["here"]}
 
@@ -140,6 +142,23 @@ def check(where: str, way: str, python: Interpreter, base: Path) -> None:
     assert len(messages) <= (where == "around")
     if trace.exists():
         assert rows(trace, "process")
+
+
+@NEEDS_ROOT
+def test_a_container_as_in_production(any_python: Interpreter, base: Path) -> None:
+    """The recorder is process 1 of a container of 256 MiB whose root is read-only."""
+    folders, trace = [base / name for name in FOLDERS], base / "traces" / "t.parquet"
+    extra = {"OPEN_FOLDER": str(base)}
+    with memory_group(256 << 20) as group:
+        alone, done = (
+            outcome_of(
+                joining(group, [*PROCESS_1, *command_of("around", "container", any_python, output)]), folder, extra
+            )
+            for folder, output in ((folders[0], None), (folders[1], trace))
+        )
+    assert differences(alone.report, done.report) == {}
+    assert (done.status, done.stdout, done.stderr) == (alone.status, alone.stdout, alone.stderr)
+    assert len(rows(trace, "process")) >= 5 and losses(report(trace)).keys() <= {"engine_posix", "python_malloc"}
 
 
 def differences(alone: list[Json], done: list[Json]) -> Json:
