@@ -21,8 +21,8 @@ from tests.long.regression import compare
 from tests.support import fuzz_targets
 from tests.support.gunicorn_load import WORKERS, clients, free_port, gunicorn, serving
 from tests.support.interpreters import Interpreter, interpreters
-from tests.support.native import build
 from tests.support.memory_group import memory_group
+from tests.support.native import build
 from tests.support.packages import needed
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import (
