@@ -105,12 +105,14 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, fuzzing, exports read by their programs; results into benchmarks/results/
+stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/recorder/test_convert_cuda_calls.py
 	$(BIN)/python -m tests.long.stress --ticks 2000000
 	$(BIN)/python -m tests.long.regression
 	$(BIN)/python -m tests.long.kills
+	$(BIN)/python -m tests.long.executables
+	$(BIN)/python -m tests.long.executables --each
 	$(BIN)/python -m tests.long.consumers
 	$(BIN)/python -m tests.long.fuzz
 

@@ -25,6 +25,7 @@ def main() -> NoReturn:
     """Runs scalene-record on ``sys.argv`` and exits: with the program's status, or 125, 126, 127 (see --help)."""
     if "_SCALENE_RECORD_COMPLETE" in os.environ:
         _run_typer()
+    _open_closed_streams()
     hide_pandas()
     try:
         status = run(sys.argv[1:])
@@ -60,6 +61,17 @@ def run(words: Sequence[str]) -> int:
 def print_message(message: str) -> None:
     """Prints one message to the user on stderr."""
     print(f"{NAME}: {message}", file=sys.stderr)
+
+
+def _open_closed_streams() -> None:
+    """Opens /dev/null in place of standard streams that were closed before this program started.
+
+    Otherwise the recorder's own files would get their numbers, and messages would be written into them. The program finds
+    the streams closed, because these descriptors are closed when it is executed.
+    """
+    for name in ("stdin", "stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
 
 
 def _record(settings: Settings) -> int:

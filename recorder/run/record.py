@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 SPOOL_VARIABLE = b"SCALENE_TRACE_SPOOL"
 _PRELOAD_VARIABLE = b"LD_PRELOAD"
 _FEW_DESCRIPTORS = 64
+#: Of the recorder, whose files name their modes: under a umask of 0777 it could not open the files that it creates.
+_UMASK = 0o077
 
 
 def record(
@@ -49,6 +51,7 @@ def record(
 
     Raises RecordError when the program was not started.
     """
+    umask = os.umask(_UMASK)
     program = resolve_program(settings.command, settings.python)
     template = output_template(settings.output)
     with preloadable_shim(Path(template).parent) as shim:
@@ -63,7 +66,7 @@ def record(
                 prepared.space.count_loss(missed.loss)
             is_preloaded = missed is None or missed.takes_library
             environment = _environment(shim if is_preloaded else None, prepared.folder / SPOOL_NAME)
-            pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
+            pid = _start(program, environment, mask, umask)
         except BaseException:
             remove_recording(prepared.folder)
             raise
@@ -75,6 +78,15 @@ def record(
             # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
             _load_converter()
         return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace), pid)
+
+
+def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], umask: int) -> int:
+    """Starts the program with the signals and the umask that the recorder got."""
+    own = os.umask(umask)
+    try:
+        return start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
+    finally:
+        os.umask(own)
 
 
 def _prepare(settings: Settings, program: Program, template: str, report: Callable[[str], None]) -> Prepared:
@@ -142,11 +154,19 @@ def _facts(settings: Settings, program: Program, template: str) -> Facts:
         output=template,
         command=settings.command if settings.argv else [],
         command_code=program.code if settings.argv else None,
-        cwd=os.getcwd(),  # noqa: PTH109 (it exists: output_template has checked)
+        cwd=_current_folder(),
         sources=settings.sources,
         argv=settings.argv,
         host=_host(settings),
     )
+
+
+def _current_folder() -> str:
+    """The current folder. If it has been removed, the kernel's name for it, which leads nowhere."""
+    try:
+        return os.getcwd()  # noqa: PTH109 (as the other texts of the facts)
+    except FileNotFoundError:
+        return os.readlink("/proc/self/cwd")  # noqa: PTH115
 
 
 def _host(settings: Settings) -> dict[str, str]:

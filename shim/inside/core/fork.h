@@ -30,6 +30,14 @@ bool fork_is_recorded_process(void);
  * Context: signal. */
 bool fork_shares_memory(void);
 
+/* False in a child with an empty block in place of its thread-local storage: in every thread that libc has set up, the
+ * first word there is its own address. Context: signal. */
+static inline bool fork_has_thread_storage(void) {
+  uintptr_t first;
+  __asm__ volatile("mov %%fs:0, %0" : "=r"(first));
+  return first != 0;
+}
+
 #pragma GCC visibility pop
 
 #endif

@@ -29,6 +29,11 @@ INTERPOSED(void *, __memmove_chk, (void *, const void *, size_t, size_t))
 INTERPOSED(int, dlclose, (void *))
 /* timers.c */
 INTERPOSED(int, sigaltstack, (const stack_t *, stack_t *))
+/* limits.c */
+INTERPOSED(int, setrlimit, (__rlimit_resource_t, const struct rlimit *))
+INTERPOSED(int, setrlimit64, (__rlimit_resource_t, const struct rlimit64 *))
+INTERPOSED(int, prlimit, (pid_t, __rlimit_resource_t, const struct rlimit *, struct rlimit *))
+INTERPOSED(int, prlimit64, (pid_t, __rlimit_resource_t, const struct rlimit64 *, struct rlimit64 *))
 /* threads.c */
 INTERPOSED(int, pthread_create, (pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))
 INTERPOSED(int, thrd_create, (thrd_t *, int (*)(void *), void *))

@@ -9,6 +9,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/types.h>
 #include <threads.h>

@@ -36,7 +36,8 @@
 
 static char user_cookie, kernel_cookie; /* their addresses are the sigev_value of our timers */
 static _Atomic bool perf_refused;
-static _Atomic int32_t armed; /* timers and events; each may hold one queued signal of the user's limit */
+static _Atomic int32_t armed;       /* timers and events; each may hold one queued signal of the user's limit */
+static _Atomic bool signals_scarce; /* more is armed than a lowered limit allows: no event may be enabled */
 static bool single_threaded;
 
 int64_t timers_mean_period_ns(void) {
@@ -59,9 +60,18 @@ int64_t timers_draw_first_ns(void) {
  * kill the program. So at most half of the queue is used. */
 static bool within_signal_budget(void) {
   struct rlimit pending;
-  if (getrlimit(RLIMIT_SIGPENDING, &pending) || (rlim_t)atomic_load(&armed) < pending.rlim_cur / 2) return true;
+  if (getrlimit(RLIMIT_SIGPENDING, &pending) || (rlim_t)atomic_load(&armed) < pending.rlim_cur / 2) {
+    atomic_store(&signals_scarce, false);
+    return true;
+  }
   loss_add(LOSS_signal_budget);
   return false;
+}
+
+void timers_limit_signals(uint64_t limit) {
+  bool scarce = (uint64_t)atomic_load(&armed) > limit / 2;
+  atomic_store(&signals_scarce, scarce);
+  if (scarce) descriptors_enable(false);
 }
 
 /* ---- engine perf ---- */
@@ -92,9 +102,9 @@ static int duplicate_high(int fd) {
   if (getrlimit(RLIMIT_NOFILE, &old)) return -1;
   rlim_t beyond = old.rlim_cur + BEYOND_LIMIT, end = beyond + BEYOND_LIMIT;
   struct rlimit raised = {end, old.rlim_max > end ? old.rlim_max : end};
-  if (single_threaded && old.rlim_cur <= LONG_TABLE && setrlimit(RLIMIT_NOFILE, &raised) == 0) {
+  if (single_threaded && old.rlim_cur <= LONG_TABLE && next.setrlimit(RLIMIT_NOFILE, &raised) == 0) {
     int high = duplicate_from(fd, beyond);
-    setrlimit(RLIMIT_NOFILE, &old);
+    next.setrlimit(RLIMIT_NOFILE, &old);
     if (high >= 0) return high;
   }
   rlim_t limit = old.rlim_cur > LONG_TABLE ? LONG_TABLE : old.rlim_cur;
@@ -123,7 +133,7 @@ void timers_set_perf_period(int fd, int64_t period_ns) {
 
 void timers_start_perf(int fd, int64_t period_ns) {
   timers_set_perf_period(fd, period_ns);
-  ioctl(fd, PERF_EVENT_IOC_REFRESH, 1);
+  if (!atomic_load(&signals_scarce)) ioctl(fd, PERF_EVENT_IOC_REFRESH, 1);
 }
 
 static void refuse_perf(void) {

@@ -20,6 +20,9 @@ void timers_disarm(void);
 bool timers_own_descriptor(int fd);
 /* Resets the number of armed timers: a forked child inherits none. Context: signal. */
 void timers_postfork_child(void);
+/* Disables the events of all threads if they are too many for a limit on queued signals. Call it before the limit is set,
+ * and after it was not set with the old one. Context: normal. */
+void timers_limit_signals(uint64_t limit);
 /* True while the process has one thread: then its limits may be changed for a moment. Context: signal. */
 void timers_set_single_threaded(bool single);
 

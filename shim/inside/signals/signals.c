@@ -57,7 +57,7 @@ static _Atomic int real_flags;
 static _Atomic int32_t listeners[LISTENERS]; /* threads that recently had our signal unblocked, or waited for it */
 static _Atomic uint32_t listeners_used;
 
-int signals_number(void) { return number; }
+int signals_number(void) { return fork_has_thread_storage() ? number : 0; }
 
 static int32_t current_thread(void) { return (int32_t)syscall(SYS_gettid); }
 

@@ -19,7 +19,7 @@ from tests.support.recording import bare, losses, record, record_command, report
 def test_children_without_thread_local_storage_end_and_exec(tmp_path: Path) -> None:
     program = build(tmp_path, "own_tls.c")
     alone = run([program])
-    assert alone.status == 0 and alone.stdout.count(b"bare") == 5 and b": b" not in alone.stdout
+    assert alone.status == 0 and alone.stdout.count(b"bare") == 8 and b": b" not in alone.stdout
     done = record(tmp_path / "t.parquet", [program], None)
     assert (done.status, done.stdout, done.stderr) == (0, alone.stdout, b"")
 

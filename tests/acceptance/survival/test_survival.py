@@ -21,6 +21,7 @@ from tests.long.regression import compare
 from tests.support import fuzz_targets
 from tests.support.gunicorn_load import WORKERS, clients, free_port, gunicorn, serving
 from tests.support.interpreters import Interpreter, interpreters
+from tests.support.memory_group import memory_group
 from tests.support.native import build
 from tests.support.packages import needed
 from tests.support.paths import PATIENCE_S
@@ -156,21 +157,8 @@ def test_after_a_kill_all_that_was_published_is_in_the_trace(
 @pytest.fixture
 def small_group() -> Iterator[Path]:
     """A control group of 150 MB of memory."""
-    root = Path("/sys/fs/cgroup/memory")
-    folder = (root if root.is_dir() else Path("/sys/fs/cgroup")) / f"scalene-test-{os.getpid()}"
-    try:
-        folder.mkdir()
-        limit = folder / ("memory.limit_in_bytes" if root.is_dir() else "memory.max")
-        limit.write_text("150000000")
-    except OSError as error:
-        pytest.skip(f"no control group for memory can be made here: {error}")
-    yield folder
-    for _ in range(100):
-        try:
-            folder.rmdir()
-            return
-        except OSError:
-            time.sleep(0.05)
+    with memory_group(150_000_000) as folder:
+        yield folder
 
 
 @NEEDS_ROOT
