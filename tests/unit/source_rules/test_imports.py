@@ -18,6 +18,7 @@ ORDER = (
     "formats",
     "formats/cpython",
     "formats/spool",
+    "formats/trace/bounds",
     "formats/trace",
     "recorder",
     "recorder/folder",
