@@ -4,6 +4,7 @@ on whole columns; a key takes at most 24 bytes, a tenth of what a dict takes."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,7 @@ class ByKey:
     keys: Ints
     values: Ints
 
-    def of(self, keys: Ints, default: int = 0) -> Ints:
+    def of(self, keys: npt.NDArray[np.integer[Any]], default: int = 0) -> Ints:
         """The value of each of ``keys``, ``default`` where it has none."""
         if not len(self.keys):
             return np.full(len(keys), default, np.int64)

@@ -25,7 +25,7 @@ class RowsByKey:
     def fill(self, name: str, keys: Ints, values: npt.NDArray[Any]) -> None:
         """Fills a column of numbers; ``values`` may be masked."""
         if name not in self._columns:
-            self._columns[name] = np.ma.masked_all(len(self.keys), values.dtype)
+            self._columns[name] = np.ma.masked_array(np.zeros(len(self.keys), values.dtype), mask=True)
         self._columns[name][np.searchsorted(self.keys, keys)] = values
 
     def fill_texts(self, name: str, keys: Ints, values: Coded) -> None:

@@ -98,7 +98,9 @@ def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
 
 def _texts(starts: Starts) -> tuple[Coded, list[list[str] | None]]:
     """The executable and the command line of each process. Equal ones are made once."""
-    codes, executables, commands = [], [], []
+    codes: list[int] = []
+    executables: list[str] = []
+    commands: list[list[str] | None] = []
     known: dict[tuple[bytes, int, int], int] = {}
     sizes = zip(starts.records["exe_bytes"].tolist(), starts.records["argv_bytes"].tolist(), strict=True)
     for payload, (exe_bytes, argv_bytes) in zip(starts.payloads, sizes, strict=True):
