@@ -97,5 +97,5 @@ def test_large_blocks_are_exact_and_what_has_no_sample_has_a_bound(python: Inter
     assert all(row["alloc_error_bytes"] > 0 and row["live_at_end_error_bytes"] > 0 for row in rows.values())
     few = lines.get(line_of("kept_blocks", "few"))
     assert few is None or abs(few["alloc_bytes"] - 9 * 433) <= 2 * few["alloc_error_bytes"]
-    shown = analyze("memory", done.trace).stdout.decode()
-    assert " 0.0 MB" not in [line for line in shown.splitlines() if "LINE: received" in line][0]
+    shown = analyze("memory", done.trace).stdout.decode().splitlines()
+    assert " 0.0 MB" not in next(line for line in shown if "LINE: received" in line)
