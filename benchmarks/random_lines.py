@@ -21,9 +21,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 from environments import save, tool, version_of
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.report import Line
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import open_traces
 
 INTERVALS = ("auto", "auto", "16KiB", "64KiB", "1MiB")
 MEASURES = ("alloc", "live_at_peak", "live_at_end", "growth")
@@ -101,26 +104,30 @@ def recorded(program: Path, interval: str, python: str, folder: Path) -> Path:
     return trace
 
 
-def asked(*arguments: str) -> Any:
-    """The JSON that a command of the analysis prints."""
-    command = [tool("scalene-analyze"), *arguments]
-    return json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-
-
-def lines_of(trace: Path) -> dict[int, dict[str, Any]]:
+def lines_of(trace: Path) -> dict[int, Line]:
     """The rows of the report about the program's own file, by line."""
-    lines = asked("--json", str(trace))["lines"]
-    return {row["line"]: row for row in lines if Path(row["file"]).name == PROGRAM_NAME}
+    lines = build_report([trace], Selection()).lines
+    return {line.line: line for line in lines if line.line and Path(line.file or "").name == PROGRAM_NAME}
 
 
-#: What every line allocated minus what it freed, by usable sizes: the truth of its growth.
+def held_at_end(trace: Path) -> dict[int, int]:
+    """What each line of the program held at the end, for those whose blocks no other line frees."""
+    with open_traces([trace], Selection()) as traces:
+        return dict(traces.connection.execute(GROWTH).fetchall())
+
+
+#: What every line held at the end, by usable sizes: the truth of its growth. Lines that free blocks of others, or whose
+#: blocks others free, are left out: growth and shrinking of less than the threshold cancel out before there is a sample.
 GROWTH = """
-WITH parts AS (
-    SELECT stack, usable_bytes AS bytes FROM allocations
-    UNION ALL SELECT free_stack, -usable_bytes FROM allocations WHERE end_t_ns IS NOT NULL
+WITH lives AS (
+    SELECT usable_bytes, end_t_ns, o.line, o.file, f.line AS free_line
+    FROM allocations a JOIN stack_owners o USING (trace, stack)
+    LEFT JOIN stack_owners f ON f.trace = a.trace AND f.stack = a.free_stack
+), mixed AS (
+    SELECT unnest([line, free_line]) AS line FROM lives WHERE end_t_ns IS NOT NULL AND line IS DISTINCT FROM free_line
 )
-SELECT line, sum(bytes)::BIGINT AS growth FROM parts JOIN stack_owners USING (stack)
-WHERE ends_with(file, 'program.py') GROUP BY line
+SELECT line, coalesce(sum(usable_bytes) FILTER (end_t_ns IS NULL), 0)::BIGINT AS growth FROM lives
+WHERE ends_with(file, 'program.py') AND line NOT IN (SELECT line FROM mixed WHERE line IS NOT NULL) GROUP BY line
 """
 
 
@@ -133,22 +140,23 @@ def measure(seed: int, python: str) -> list[Figure]:
         program.write_text(program_of(seed))
         exact = recorded(program, "1", python, folder)
         truth, found = lines_of(exact), lines_of(recorded(program, interval, python, folder))
-        grown = {row["line"]: row["growth"] for row in asked("sql", "--json", str(exact), GROWTH)["rows"]}
+        grown = held_at_end(exact)
     return [
         Figure(seed, interval, line, *figure)
         for line in sorted(truth.keys() | found.keys())
-        for figure in figures(truth.get(line, {}), found.get(line, {}), grown.get(line, 0))
+        for figure in figures(truth.get(line), found.get(line), grown.get(line))
     ]
 
 
-def figures(truth: dict[str, Any], found: dict[str, Any], grown: int) -> Iterator[tuple[str, int, int, int]]:
-    """Measure, value, error and truth of a line. A line that is not in the report has no figure to be wrong."""
-    if not found:
+def figures(truth: Line | None, found: Line | None, grown: int | None) -> Iterator[tuple[str, int, int, int]]:
+    """Measure, value, error and truth of a line; ``grown``: the truth of its growth, None = it has none. A line that is
+    not in the report has no figure to be wrong."""
+    if found is None:
         return
     for measure in MEASURES:
-        value, error = found[f"{measure}_bytes"], found.get(f"{measure}_error_bytes", 5_242_883)
-        real = grown if measure == "growth" else truth.get(f"{measure}_bytes", 0)
-        if value or real:
+        value, error = getattr(found, f"{measure}_bytes"), getattr(found, f"{measure}_error_bytes")
+        real = grown if measure == "growth" else getattr(truth, f"{measure}_bytes", 0)
+        if real is not None and (value or real):
             yield measure, value, error, real
 
 

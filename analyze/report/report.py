@@ -146,6 +146,9 @@ class _Maker:
             figures["cpu_percent_error"] = self._share_error(row)
         if self.has_memory:
             figures["growth_bytes"] = row["growth_bytes"]
+            unseen = unseen_bytes(row["live_interval_bytes"])
+            estimated = row["live_at_end_variance"] + self._sums.growth_variance
+            figures["growth_error_bytes"] = round(standard_error(estimated, unseen))
             figures["trend"] = self._sums.trend(key)
             figures["trend_class"] = self._trend_class(figures["trend"])
         figures |= self._on_gpu(row) | self._on_devices(row)

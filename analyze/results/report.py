@@ -114,6 +114,7 @@ class Line:
     live_at_end_error_bytes: int | None = None
     alloc_unseen_bytes: int | None = None
     live_unseen_bytes: int | None = None
+    growth_error_bytes: int | None = None
 
 
 @dataclass(frozen=True)
