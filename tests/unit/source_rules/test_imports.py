@@ -21,6 +21,7 @@ ORDER = (
     "formats/trace",
     "recorder",
     "recorder/folder",
+    "recorder/rights",
     "recorder/control",
     "recorder/convert/native",
     "recorder/convert/survey",
