@@ -30,3 +30,11 @@ def read_regular(path: Path) -> bytes:
             return file.read()
         except OSError:
             return b""
+
+
+def is_plain_file(path: Path) -> bool:
+    """Is there a regular file at ``path``, not a link to one?"""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

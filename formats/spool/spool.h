@@ -56,6 +56,7 @@
 #define FEATURE_COPY 64        /* count the bytes that memcpy and memmove copy */
 #define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is the initial interval; each process adapts it */
 #define FEATURE_WAIT 256       /* threads add themselves to the thread table, so that their waits are recorded */
+#define FEATURE_RIGHTS 512     /* processes announce that they become another user (struct rights_row) */
 
 /* header.alloc_control: a single word, so that a process never reads half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
@@ -93,6 +94,13 @@ struct spool_header {
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */
   uint64_t handoffs[SPOOL_HANDOFFS];
+};
+
+/* A row of the file "rights" beside the spool. A process appends it before it becomes another user: then it cannot write
+ * to the file any more, so it cannot take back what it has announced. */
+struct rights_row {
+  uint32_t user;  /* that it becomes */
+  uint32_t group; /* its effective group until then */
 };
 
 /* The first slot of a chunk. The process that takes the chunk fills it. */

@@ -17,6 +17,8 @@ from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
 from ..folder.marks import mark_table, read_marks
+from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
 from .kinds.cuda_calls import CudaCalls
 from .kinds.gpu import GpuRows
@@ -43,13 +45,14 @@ Tables = dict[str, dict[str, Any]]
 class Outcome:
     """How the recording ended. ``root_end``: the program's end, None when it is unknown; ``wall_ns``: length in
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
-    name; ``ended_by``: program, duration, snapshot or recovery."""
+    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: with which files of the program are read."""
 
     root_end: RootEnd | None
     wall_ns: int | None
     recovered: bool
     losses: dict[str, int]
     ended_by: str = "program"
+    rights: Rights = OWN_RIGHTS
 
     @property
     def until_ns(self) -> int | None:
@@ -134,8 +137,9 @@ class Conversion:
 
     def _unsplit_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
-        sources = _sources(survey, self._facts, nodes, stacks)
-        symbols = self._symbols()
+        with ProgramFiles(self._outcome.rights) as files:
+            sources = _sources(survey, self._facts, nodes, stacks, files)
+            symbols = self._symbols(files)
         losses = loss_table(survey.header, self._recorder_losses(sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
         self.errors = [text for severity, text in lost if severity == "error"]
@@ -166,9 +170,10 @@ class Conversion:
             more["exit_status"] = str(outcome.root_end.exit_status)
         return setting_table(survey.header, wall_ns, more)
 
-    def _symbols(self) -> Symbols:
+    def _symbols(self, files: ProgramFiles) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
-        return read_symbols(self._module_ids.images(to_real_ns), self._addresses, self._facts.cwd)
+        images = self._module_ids.images(to_real_ns)
+        return read_symbols(images, self._addresses, self._facts.cwd, open_file=files.open)
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid
@@ -182,6 +187,7 @@ class Conversion:
             "source_unread": sources.unread,
             "symbols_unread": symbols.unread,
             "symbols_changed": symbols.changed,
+            "files_withheld": sources.withheld + symbols.withheld,
             "recovered": int(self._outcome.recovered),
             "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
@@ -202,10 +208,11 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
-def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sources:
+def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks, opened: ProgramFiles) -> Sources:
     if not facts.sources:
         return Sources()
     used = np.unique(stacks.table["locations"].items).tolist()
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
     files = [nodes.locations[each][0] for each in used]
-    return read_sources(files, innermost, facts.cwd, int(survey.header["start_real_ns"]), facts.command_code)
+    started_ns = int(survey.header["start_real_ns"])
+    return read_sources(files, innermost, facts.cwd, started_ns, facts.command_code, opened.open)

@@ -15,10 +15,14 @@ from pathlib import Path
 from ...formats.errors import TraceError, TraceWriteError
 from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
+from ...formats.spool.regular import is_plain_file
 from ...formats.trace.integrity import check_trace
 from ..folder.facts import default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from ..folder.origin import is_original
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
+from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
 from .kinds.gpu import GpuRows
 from .kinds.processes import RootEnd
@@ -38,41 +42,46 @@ class Finished:
     errors: list[str]
 
 
-def finish(folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int]) -> Finished:
+def finish(
+    folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int], rights: Rights = OWN_RIGHTS
+) -> Finished:
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
-    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name. Raises TraceError; the
-    folder is then kept.
+    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: with which
+    files of the program are read. Raises TraceError; the folder is then kept.
     """
     output = output_path(read_facts(folder).output, root_end.pid)
-    return _finish(folder, output, Outcome(root_end, wall_ns, False, losses))
+    return _finish(folder, output, Outcome(root_end, wall_ns, False, losses, rights=rights))
 
 
-def finish_early(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
+def finish_early(
+    folder: Path, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights = OWN_RIGHTS
+) -> Finished:
     """Like :func:`finish`, but while the program runs on, up to the moment ``wall_ns``. Shows no progress, because the
     terminal is the program's."""
-    finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
+    finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration", rights))
     remove_recording(folder)
     return finished
 
 
-def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
+def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights = OWN_RIGHTS) -> Finished:
     """Writes the trace of a recording that continues, up to the moment ``wall_ns``. Raises TraceError."""
-    return write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "snapshot"))
+    return write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "snapshot", rights))
 
 
-def recover(folder: Path, output: Path | None) -> Finished:
+def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Finished:
     """Writes the trace of a recording whose recorder has died. ``output``: None = the path that the recording was started
-    with. Raises TraceError.
+    with; ``with_sources``: read all files that the recording names, whoever may have written it. Raises TraceError.
     """
-    if not (folder / SPOOL_NAME).is_file():
+    if not is_plain_file(folder / SPOOL_NAME):
         raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")
     if is_live(folder):
         raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")
     if output is None:
         output = _recovery_output(folder)
+    rights = OWN_RIGHTS if with_sources else recovered_rights(folder, is_original(folder, read_facts(folder)))
     end_recording(folder / SPOOL_NAME)
-    return _finish(folder, output, Outcome(None, None, True, {}, "recovery"))
+    return _finish(folder, output, Outcome(None, None, True, {}, "recovery", rights))
 
 
 def end_recording(spool: Path) -> None:

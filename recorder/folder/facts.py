@@ -22,7 +22,8 @@ class Facts:
 
     ``output``: absolute path template of the trace (``%p`` = pid); ``command``: as given, empty with --no-argv;
     ``command_code``: the code of ``-c``, else None; ``cwd``: the folder in which the program started; ``sources``,
-    ``argv``: whether source files and the command may be stored; ``host``: settings of the trace by name.
+    ``argv``: whether source files and the command may be stored; ``host``: settings of the trace by name; ``origin``: what
+    identifies the folder (origin.py), "" = unknown.
     """
 
     trace_id: str
@@ -33,6 +34,7 @@ class Facts:
     sources: bool
     argv: bool
     host: dict[str, str]
+    origin: str = ""
 
 
 def write_facts(folder: Path, facts: Facts) -> None:
@@ -77,7 +79,7 @@ def _are_valid(facts: Facts) -> bool:
     """Could :func:`write_facts` have written all of this? (No text of a command line or a path holds a NUL.)"""
     if not isinstance(facts.command, list) or not isinstance(facts.host, dict):
         return False
-    texts = [facts.trace_id, facts.output, facts.cwd, *facts.command, *facts.host, *facts.host.values()]
+    texts = [facts.trace_id, facts.output, facts.cwd, facts.origin, *facts.command, *facts.host, *facts.host.values()]
     texts += [] if facts.command_code is None else [facts.command_code]
     if not all(isinstance(text, str) and "\0" not in text for text in texts):
         return False

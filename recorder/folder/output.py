@@ -14,7 +14,18 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import SetupError
-from .files import CONTROL_NAME, FACTS_NAME, GPU_DEVICES_NAME, GPU_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from .files import (
+    CONTROL_NAME,
+    FACTS_NAME,
+    GPU_DEVICES_NAME,
+    GPU_NAME,
+    MARKS_NAME,
+    ORIGIN_NAME,
+    RIGHTS_NAME,
+    RSS_NAME,
+    SPOOL_NAME,
+    TRACE_NAME,
+)
 
 _PATTERN = "%p"
 
@@ -76,7 +87,7 @@ def remove_recording(folder: Path) -> None:
     """Removes a recording after its trace has been written: its own files, and the folder if nothing else is in it. A
     recording that is recovered may have been copied to any folder, beside the user's own files."""
     names = [SPOOL_NAME, FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
-    paths = [folder / name for name in names]
+    paths = [folder / name for name in (*names, RIGHTS_NAME, ORIGIN_NAME)]
     with suppress(OSError):  # out of descriptors
         paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *folder.glob(f".{TRACE_NAME}.*.tmp")]
     for path in paths:
@@ -89,7 +100,7 @@ def remove_recording(folder: Path) -> None:
 def is_live(folder: Path) -> bool:
     """Is a recorder running on this folder? It holds the lock of the spool as long as it lives."""
     try:
-        descriptor = os.open(folder / SPOOL_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(folder / SPOOL_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -8,10 +8,10 @@ import os
 import resource
 import secrets
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,11 @@ from ..control.server import listen
 from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
 from ..folder.marks import MarkFile
+from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, output_template, remove_recording
+from ..rights.announced import create_rights
+from ..rights.identity import is_privileged
+from ..rights.observer import RightsObserver
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
@@ -92,19 +96,24 @@ def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], um
 def _prepare(settings: Settings, program: Program, template: str, report: Callable[[str], None]) -> Prepared:
     """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
     facts = _facts(settings, program, template)
-    made: list[tuple[SpoolFile, MarkFile, socket.socket | None]] = []
+    made: list[Prepared] = []
+    privileged = is_privileged()
 
     def fill(folder: Path) -> int:
         space = _first_space(folder, settings)
         marks = MarkFile(folder / MARKS_NAME)
         if settings.pause_at_start:
             marks.add("pause", 0)
-        write_facts(folder, facts)
-        made.append((space, marks, listen(folder)))
+        known = replace(facts, origin=create_origin(folder))
+        write_facts(folder, known)
+        if privileged:
+            create_rights(folder)
+        made.append(Prepared(folder, template, known, space, marks, listen(folder), None))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, report)
-    return Prepared(folder, template, facts, *made[0])
+    rights = RightsObserver(folder, made[0].space.header) if privileged else None
+    return replace(made[0], folder=folder, rights=rights)
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
@@ -123,7 +132,7 @@ def _supervise(session: Session, pid: int) -> Recorded:
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
     with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
         threading.Thread(target=_load_converter, name="imports", daemon=True).start()
-    status = wait_for(pid, session.turn)
+    status = wait_for(pid, session.turn, session.observe_end)
     _load_converter()
     return session.end(status)
 

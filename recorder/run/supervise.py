@@ -33,15 +33,16 @@ def hold_signals() -> set[int]:
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, _forwarded() | {signal.SIGCHLD}))
 
 
-def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
+def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[[], None] = lambda: None) -> int:
     """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
 
-    ``each_turn`` is called repeatedly and returns the seconds until its next call. The terminal sends its signals to the
+    ``each_turn`` is called repeatedly and returns the seconds until its next call; ``before_reaping``, when the program has
+    ended and /proc still knows it. The terminal sends its signals to the
     program directly, because it is in the same process group; signals that were sent to the recorder alone are forwarded.
     """
     own_pid, forwarded, adopts = os.getpid(), _forwarded(), adopts_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # with SIG_IGN, the kernel would discard the exit status
-    while (status := _ended(pid)) is None:
+    while (status := _ended(pid, before_reaping)) is None:
         if adopts:
             reap_orphans(pid)
         received = signal.sigtimedwait(forwarded | {signal.SIGCHLD}, each_turn())
@@ -63,8 +64,10 @@ def _forwarded() -> frozenset[int]:
     return frozenset(signal.valid_signals()) - _OWN if os.getpid() == 1 else _FORWARDED
 
 
-def _ended(pid: int) -> int | None:
+def _ended(pid: int, before_reaping: Callable[[], None]) -> int | None:
     """The exit status, None while the program runs. When the program stops as a job, so does the recorder."""
+    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        before_reaping()
     found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
     if found == 0:
         return None

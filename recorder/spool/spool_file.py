@@ -13,6 +13,7 @@ from typing import Any
 
 from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET
 from ...formats.spool.layout import constants, ffi
+from ..rights.identity import is_privileged
 from ..settings import Settings
 
 _C = constants()
@@ -189,5 +190,6 @@ def _features(settings: Settings) -> int:
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,
         "FEATURE_POSIX_ONLY": settings.cpu_engine == "posix",
+        "FEATURE_RIGHTS": is_privileged(),
     }
     return sum(_C[name] for name, on in chosen.items() if on)

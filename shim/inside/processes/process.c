@@ -24,6 +24,7 @@
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/processes/environment.h"
+#include "inside/processes/rights.h"
 #include "inside/processes/thread_table.h"
 #include "inside/processes/threads.h"
 #include "inside/python/python.h"
@@ -266,6 +267,7 @@ __attribute__((constructor)) static void at_load(int argc, char **argv, char **e
   if (path && spool_open(path) == 0) {
     if ((spool->features & FEATURE_CHILDREN) || spool->processes == 0) {
       environment_init(own_path(), path);
+      rights_init(path);
       start_recording();
     } else {
       spool_close();

@@ -22,6 +22,7 @@ ORDER = (
     "formats/trace",
     "recorder",
     "recorder/folder",
+    "recorder/rights",
     "recorder/control",
     "recorder/convert/keyed",
     "recorder/convert/native",
