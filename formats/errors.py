@@ -144,8 +144,18 @@ class OutOfMemory(TraceError):
     """An answer needs more memory than there is. ``limit_bytes``: the most that it may take; None if the system refused."""
 
     def __init__(self, limit_bytes: int | None = None) -> None:
-        most = f"more than {limit_bytes / 1e9:.1f} GB of memory" if limit_bytes else "more memory than is available"
+        most = f"more than {limit_bytes / 1e6:,.0f} MB of memory" if limit_bytes else "more memory than is available"
         super().__init__(
             f"Cannot answer: this takes {most}. Select a part of the recording (--from, --to, --process), name fewer"
             " traces, or run the command where there is more memory."
+        )
+
+
+class ExportTooLarge(TraceError):
+    """A file in the format of another program would have more than ``most_bytes``."""
+
+    def __init__(self, format_: str, most_bytes: int) -> None:
+        super().__init__(
+            f"Cannot export in the format {format_}: the file would have more than {most_bytes / 1e9:.1f} GB. Select a part"
+            " of the recording (--from, --to, --process), or use pprof, which holds each stack once."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from .footer import FIXED_BYTES, Chunk, FooterReader, Leaf, RowGroup, TooMany
+from .footer import BYTE_ARRAY, FIXED_BYTES, Chunk, FooterReader, Leaf, RowGroup, TooMany
 from .pages import ENCODINGS, PageReader
 from .thrift import NotThrift
 
@@ -31,6 +31,8 @@ FREE_ROWS, ROWS_PER_BYTE = 2_000_000, 8
 #: Values in lists, which are frames of stacks and words of command lines. A recording of 100,000 stacks of 1,000 frames has
 #: 100 million.
 MOST_LIST_VALUES = 300_000_000
+#: Texts in lists, which are words of command lines: at most 2 MiB for each process, hardly ever more than a kilobyte.
+MOST_LIST_TEXT_BYTES = 128 * MIB
 #: A page, or a dictionary. Both are written at 1 MB, but at most 1,024 values later: these may be long.
 MOST_PAGE_BYTES = 64 * MIB
 #: The pages that a reader holds at once: the largest ones of each column of a row group, with their dictionaries.
@@ -52,6 +54,7 @@ class Sizes:
 
     rows: int = 0
     list_values: int = 0
+    list_text_bytes: int = 0
     unfolded_bytes: int = 0
 
 
@@ -74,6 +77,7 @@ def check_sizes(footer: bytes, footer_at: int, read: Callable[[int, int], bytes]
             _check_group(group, reader.footer.leaves, footer_at, pages, sizes)
             _limit("it has", sizes.rows, FREE_ROWS + ROWS_PER_BYTE * file_bytes, "rows")
             _limit("its lists have", sizes.list_values, MOST_LIST_VALUES, "elements")
+            _limit("the texts in its lists unfold to", sizes.list_text_bytes, MOST_LIST_TEXT_BYTES, "bytes")
             most = FREE_BYTES + UNFOLDED_PER_BYTE * file_bytes
             _limit("its columns unfold to", sizes.unfolded_bytes, most, "bytes")
     except TooMany as error:
@@ -117,7 +121,18 @@ def _check_chunk(leaf: Leaf, chunk: Chunk, end: int, pages: PageReader, sizes: S
             largest = max(largest, page.unfolded_bytes)
     if values != chunk.values:
         raise NotThrift(f"the pages of the column {leaf.name} have not as many values as its metadata says")
+    if leaf.is_list and leaf.type == BYTE_ARRAY:
+        sizes.list_text_bytes += _list_text_bytes(chunk, values * dictionary, pages)
     return largest + dictionary
+
+
+def _list_text_bytes(chunk: Chunk, most: int, pages: PageReader) -> int:
+    """The bytes of the texts of lists. ``most``: what they would be if all were as long as the whole dictionary."""
+    if most <= MOST_LIST_TEXT_BYTES:
+        return most
+    from .list_texts import text_bytes
+
+    return text_bytes(chunk, pages.pages(chunk.start, chunk.start + chunk.stored_bytes), pages.read)
 
 
 def _limit(what: str, size: int, most: int, unit: str) -> None:

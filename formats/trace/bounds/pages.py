@@ -46,7 +46,7 @@ class PageReader:
     """Reads the heads of pages. ``read`` reads the file."""
 
     def __init__(self, read: Read) -> None:
-        self._read = read
+        self.read = read
         self._block, self._block_at = b"", 0
         self._known: dict[bytes, Page] = {}
 
@@ -63,7 +63,7 @@ class PageReader:
     def _page(self, at: int) -> Page:
         offset = at - self._block_at
         if offset < 0 or offset + _LONGEST_HEAD_BYTES > len(self._block):
-            self._block, self._block_at, offset = self._read(at, _BLOCK_BYTES), at, 0
+            self._block, self._block_at, offset = self.read(at, _BLOCK_BYTES), at, 0
         key = self._block[offset : offset + _SHORT_HEAD_BYTES]
         page = self._known.get(key)
         if page is None:

@@ -139,3 +139,37 @@ def test_a_refusal_takes_little_time_and_memory(what: str, tmp_path: Path) -> No
     code, cpu_s, peak_kb = done.stdout.split()
     assert int(code) == 3, done.stderr
     assert float(cpu_s) < MOST_CPU_S and int(peak_kb) < MOST_MIB * 1024
+
+
+# ---- texts in lists ----
+
+
+def command_lines(path: Path, commands: list[list[str]]) -> Path:
+    builder = TraceBuilder()
+    for command in commands:
+        builder.process(command=command)
+    return builder.write(path)
+
+
+def test_a_word_that_stands_in_many_command_lines_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_LIST_TEXT_BYTES", 10 * MIB)
+    path = command_lines(tmp_path / "t.parquet", [["x" * 100_003] * 20] * 10)
+    assert path.stat().st_size < 50_000
+    with pytest.raises(TraceTooLarge, match="the texts in its lists unfold to 20,000,600 bytes"):
+        check_trace(path)
+
+
+def test_many_words_beside_one_long_one_are_added_up_exactly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """3,000 command lines of six words, one of which is a megabyte once: 100 different lengths, absent ones, empty ones."""
+    words = ["y" * each for each in range(100)]
+    commands = [[words[(process * 7 + each) % 100] for each in range(6)] for process in range(3_000)]
+    commands[17] = ["x" * 1_000_003, *words[:5]]
+    commands[18] = []
+    path = command_lines(tmp_path / "t.parquet", commands)
+    assert check_trace(path)
+    exact = sum(len(word) for command in commands for word in command)
+    monkeypatch.setattr(limits, "MOST_LIST_TEXT_BYTES", exact)
+    assert check_trace(path)
+    monkeypatch.setattr(limits, "MOST_LIST_TEXT_BYTES", exact - 1)
+    with pytest.raises(TraceTooLarge, match=f"{exact:,} bytes"):
+        check_trace(path)
