@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
-from .chunks import CHUNK_BYTES, Chunk, read_chunks
+from .chunks import CHUNK_BYTES, Chunk, View, read_chunks, view_of
 from .layout import constants, record_kinds, struct_dtype
 
 if TYPE_CHECKING:
@@ -153,13 +153,20 @@ def read_header(path: Path) -> np.void:
 class Spool:
     """The spool file at ``path`` and the part files beside it, which can be read any number of times.
 
-    ``batch_chunks``: chunks in a batch; ``until_ns``: only events up to this moment of the recording, None = all. Raises
-    SpoolMissing, NotASpool or SpoolVersion.
+    ``batch_chunks``: chunks in a batch; ``until_ns``: only events up to this moment of the recording, None = all; ``view``:
+    the chunks that are read, None = all that the recording has now. Raises SpoolMissing, NotASpool or SpoolVersion.
     """
 
-    def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS, until_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        batch_chunks: int = BATCH_CHUNKS,
+        until_ns: int | None = None,
+        view: View | None = None,
+    ) -> None:
         self.path = path
         self.header = read_header(path)
+        self._view = view or _view(path, int(self.header["chunks_used"]))
         self._batch_chunks = batch_chunks
         self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
         self._only: list[Records] = []
@@ -173,7 +180,7 @@ class Spool:
         if self._only:
             yield from self._only
             return
-        chunks = read_chunks(self.path, int(self.header["chunks_used"]))
+        chunks = read_chunks(self._view)
         first = True
         following = next(chunks, None)
         while first or following is not None:
@@ -189,6 +196,14 @@ class Spool:
                 self._only = batch[:]
             first = False
             yield batch.pop()  # hold no reference, so that only one batch is in memory at a time
+
+
+def _view(path: Path, count: int) -> View:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return view_of(path, file.fileno(), count)
+    except OSError as error:
+        raise SpoolMissing(path, (error.strerror or "unknown error").lower()) from error
 
 
 def _up_to(records: Records, last_ns: int) -> Records:

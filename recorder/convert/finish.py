@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...formats.errors import TraceError, TraceWriteError
+from ...formats.spool.chunks import View
 from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
 from ...formats.spool.regular import is_plain_file
@@ -29,7 +30,7 @@ from .kinds.processes import RootEnd
 from .progress import Progress
 
 #: Records are published a few microseconds after their time was read, so wait before reading those of a running program.
-_SETTLE_S = 0.02
+SETTLE_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -64,9 +65,13 @@ def finish_early(
     return finished
 
 
-def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights = OWN_RIGHTS) -> Finished:
-    """Writes the trace of a recording that continues, up to the moment ``wall_ns``. Raises TraceError."""
-    return write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "snapshot", rights))
+def snapshot(
+    folder: Path, output: Path, wall_ns: int, losses: dict[str, int], view: View, rights: Rights = OWN_RIGHTS
+) -> Finished:
+    """Writes the trace of a recording that continues, up to the moment ``wall_ns``, from the chunks of ``view``, which was
+    taken at least SETTLE_S later. Raises TraceError."""
+    outcome = Outcome(None, wall_ns, False, losses, "snapshot", rights)
+    return write_trace_of(folder, output, outcome, view=view)
 
 
 def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Finished:
@@ -115,19 +120,23 @@ def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
 
 
 def write_trace_of(
-    folder: Path, output: Path, outcome: Outcome, step: Callable[[str], None] = lambda _: None
+    folder: Path,
+    output: Path,
+    outcome: Outcome,
+    step: Callable[[str], None] = lambda _: None,
+    view: View | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` and leaves the folder unchanged, because the recording may continue.
 
-    ``step`` is called with the name of each step. Raises TraceError.
+    ``step`` is called with the name of each step; ``view``: the chunks that are read, None = all. Raises TraceError.
     """
     from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
     step("reading events")
     facts = read_facts(folder)
-    if outcome.until_ns is not None:
-        time.sleep(_SETTLE_S)
-    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns)
+    if outcome.until_ns is not None and view is None:
+        time.sleep(SETTLE_S)
+    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
     gpu = GpuRows(folder, outcome.until_ns)
     conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu)
     step("writing the trace")

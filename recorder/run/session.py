@@ -191,10 +191,12 @@ class Session:
         } | (self._gpu.losses if self._gpu else {})
 
     def _write_snapshot(self) -> Finished:
-        from ..convert.finish import snapshot  # numpy and pyarrow are loaded after the program was started
+        from ..convert.finish import SETTLE_S, snapshot  # numpy and pyarrow are loaded after the program was started
 
-        with self._drain.held():
-            return snapshot(self._prepared.folder, self._output, self._now_ns(), self._losses(), self._rights())
+        wall_ns, losses = self._now_ns(), self._losses()
+        time.sleep(SETTLE_S)
+        with self._drain.pinned() as view:
+            return snapshot(self._prepared.folder, self._output, wall_ns, losses, view, self._rights())
 
     def _write_last(self, wall_ns: int, status: int | None) -> None:
         """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the

@@ -77,6 +77,11 @@ class SpoolFile:
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
 
+    @property
+    def used(self) -> int:
+        """How many chunks have been offered at least once: those with lower numbers."""
+        return self._used
+
     def release(self, chunk: int) -> None:
         """Empties a chunk that no process writes to any more, so that it can be offered again.
 

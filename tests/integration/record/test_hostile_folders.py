@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.formats.errors import TraceWriteError
-from scalene_trace.formats.spool.chunks import SLOT_BYTES, part_path, read_chunks
+from scalene_trace.formats.spool.chunks import SLOT_BYTES, part_path, read_chunks, view_of
 from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.recorder.control.client import ask
 from scalene_trace.recorder.convert import finish
@@ -184,7 +184,9 @@ def test_a_chunk_that_is_in_the_part_files_twice_is_read_once(tmp_path: Path) ->
     builder = SpoolBuilder().start(1)
     builder.write(tmp_path / "spool", drained=1)
     part_path(tmp_path / "spool", 2).write_bytes(part_path(tmp_path / "spool", 1).read_bytes())
-    assert [chunk.offer for chunk in read_chunks(tmp_path / "spool", 10)] == [0]
+    with (tmp_path / "spool").open("rb") as file:
+        view = view_of(tmp_path / "spool", file.fileno(), 10)
+    assert [chunk.offer for chunk in read_chunks(view)] == [0]
 
 
 def test_a_trace_that_finds_no_room_elsewhere_leaves_nothing_there(
