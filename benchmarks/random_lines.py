@@ -73,12 +73,12 @@ def program_of(seed: int) -> str:
     """The source of a program."""
     draw = random.Random(seed)
     lines = draw.randint(3, 10)
-    volume = math.exp(draw.uniform(math.log(2e6), math.log(200e6)))
+    volume = math.exp(draw.uniform(math.log(2e6), math.log(100e6)))
     body, names = [], []
     for k in range(lines):
         size = round(math.exp(draw.uniform(math.log(64), math.log(4e6))))
-        count = max(1, min(3000, round(volume / lines / size)))
         deed = draw.choice(DEEDS)
+        count = max(1, min(300 if "text" in deed else 2000, round(volume / lines / size)))
         size = min(size, MOST_NUMBERS * 40 // count) if "range" in deed else size
         body.append((count, deed.format(k=k, n=size)))
         if draw.random() < 0.4:
@@ -87,7 +87,7 @@ def program_of(seed: int) -> str:
     order = [number for number, (count, _) in enumerate(body) for _ in range(count)]
     if draw.random() < 0.7:
         draw.shuffle(order)
-    turns = draw.choice((1, 1, 2, 5))
+    turns = draw.choice((1, 1, 2, 3))
     text = [*names, f"for deed in {turns} * bytes.fromhex('{bytes(order).hex()}'):"]
     for number, (_, deed) in enumerate(body):
         text += [f"    if deed == {number}:", f"        {deed}"]

@@ -76,7 +76,7 @@ def build_memory(
             rows += queries.rows(traces.connection, "memory_figures", **asked.parameters)
             peaks += _peaks(traces.connection, trace)
             found += _reconciliations(traces.connection, trace)
-            base_bytes = max(base_bytes, _base_interval(traces.connection))
+            base_bytes = max(base_bytes, base_interval(traces.connection))
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"]}) | sources
     make = _Maker(asked.by, sources, has_peak=bool(peaks), base_bytes=base_bytes)
     return MemoryReport(
@@ -174,7 +174,7 @@ def _peaks(connection: Connection, trace: int) -> list[MemoryPeak]:
     return [MemoryPeak(trace, t_s, footprint_bytes) for t_s, footprint_bytes in rows]
 
 
-def _base_interval(connection: Connection) -> int:
+def base_interval(connection: Connection) -> int:
     """The interval that holds for what has no sample."""
     rows = connection.execute("SELECT base_bytes FROM sampled_intervals").fetchall()
     return max((base_bytes for (base_bytes,) in rows), default=0)

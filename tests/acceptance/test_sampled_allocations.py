@@ -99,3 +99,15 @@ def test_large_blocks_are_exact_and_what_has_no_sample_has_a_bound(python: Inter
     assert few is None or abs(few["alloc_bytes"] - 9 * 433) <= 2 * few["alloc_error_bytes"]
     shown = analyze("memory", done.trace).stdout.decode().splitlines()
     assert " 0.0 MB" not in next(line for line in shown if "LINE: received" in line)
+
+
+def test_two_printed_errors_hold_figures_of_random_programs(tmp_path: Path) -> None:
+    """The short form of ``benchmarks/random_lines.py``: some 150 figures, of which 95 % are expected to be inside."""
+    output = tmp_path / "figures.json"
+    options = ["--count", "6", "--seed", "1000", "--output", output]
+    done = run([sys.executable, ROOT / "benchmarks" / "random_lines.py", *options], timeout_s=600)
+    assert done.status == 0, done.stderr.decode()
+    found = json.loads(output.read_text())
+    inside = 100 * sum(each["is_inside"] for each in found) / len(found)
+    figure("figures of random lines within two errors", PYTHONS[0], inside, 88, "percent")
+    assert len(found) >= 60 and inside >= 88, [each for each in found if not each["is_inside"]]
