@@ -17,6 +17,7 @@
 
 #define PRELOAD "LD_PRELOAD="
 #define SPOOL "SCALENE_TRACE_SPOOL="
+#define LISTING "LD_TRACE_LOADED_OBJECTS=" /* set by ldd: the loader lists the libraries, and starts no program */
 
 static char library_entry[sizeof PRELOAD + PATH_MAX]; /* "LD_PRELOAD=/path/to/us" */
 static char spool_entry[sizeof SPOOL + PATH_MAX];
@@ -59,6 +60,7 @@ struct environment environment_read(char *const *entries) {
     const char *spool_value = value_of(found.entries[found.count], SPOOL);
     if (preload != NULL) found.preload = preload;
     if (spool_value != NULL) found.spool = spool_value;
+    if (value_of(found.entries[found.count], LISTING) != NULL) found.lists_libraries = true;
   }
   return found;
 }
@@ -98,7 +100,7 @@ static bool files_are_accessible(void) {
 enum environment_change environment_needed_change(const struct environment *found, bool takes_library) {
   if (library_entry[0] == '\0' || (found->spool != NULL && !our_spool(found))) return UNCHANGED;
   bool complete = found->spool != NULL && has_library(found), none = found->spool == NULL && !has_library(found);
-  if (takes_library && recording() && follows_children() && files_are_accessible())
+  if (takes_library && !found->lists_libraries && recording() && follows_children() && files_are_accessible())
     return complete ? UNCHANGED : ADD_OURS;
   return none ? UNCHANGED : REMOVE_OURS;
 }

@@ -14,8 +14,9 @@ void environment_init(const char *library, const char *spool_path);
 struct environment {
   char *const *entries;
   size_t count;
-  const char *preload; /* value of the last LD_PRELOAD, which is the one that counts; null = none */
-  const char *spool;   /* value of the last SCALENE_TRACE_SPOOL; null = none */
+  const char *preload;  /* value of the last LD_PRELOAD, which is the one that counts; null = none */
+  const char *spool;    /* value of the last SCALENE_TRACE_SPOOL; null = none */
+  bool lists_libraries; /* the loader only prints which libraries it would load; ours must not be among them */
 };
 
 /* What to do with our variables: LD_PRELOAD with our library, and SCALENE_TRACE_SPOOL. */
@@ -24,8 +25,7 @@ enum environment_change { UNCHANGED, ADD_OURS, REMOVE_OURS };
 /* Returns the entries (null = empty) with the values of our variables. Context: signal. */
 struct environment environment_read(char *const *entries);
 /* Returns the change that makes the child recorded if children are followed and it takes a preloaded library, and
- * unrecorded if not. An environment with
- * the spool of another recorder stays unchanged. Context: signal. */
+ * unrecorded if not. An environment with the spool of another recorder stays unchanged. Context: signal. */
 enum environment_change environment_needed_change(const struct environment *found, bool takes_library);
 /* Returns how many bytes of memory environment_build needs. Context: signal. */
 size_t environment_bytes(const struct environment *found);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -56,6 +57,28 @@ def test_an_environment_that_the_shell_does_not_get_is_named(any_python: Interpr
     code = "import os; del os.environ['LD_PRELOAD']; os.system('true')"
     record(tmp_path / "t.parquet", ["-c", code], any_python)
     assert losses(report(tmp_path / "t.parquet"))["environment_lost"] == 1
+
+
+LISTS_LIBRARIES = """
+import os, subprocess
+names = {**os.environ, 'LD_TRACE_LOADED_OBJECTS': '1'}
+print(subprocess.run(['ldd', '/bin/sh'], capture_output=True, text=True).stdout)
+print(subprocess.run(['/bin/sh'], env=names, capture_output=True, text=True).stdout)
+print(subprocess.run(['/bin/sh'], env={'LD_TRACE_LOADED_OBJECTS': ''}, capture_output=True, text=True).stdout)
+os.environ['LD_TRACE_LOADED_OBJECTS'] = '1'
+print(os.popen('true').read(), flush=True)
+os.execv('/bin/sh', ['sh'])
+"""
+
+
+def test_the_library_is_not_in_lists_of_libraries(any_python: Interpreter, tmp_path: Path) -> None:
+    """ldd has the loader print the libraries that it would load."""
+    done = record(tmp_path / "t.parquet", ["-c", LISTS_LIBRARIES], any_python)
+    alone = bare(["-c", LISTS_LIBRARIES], any_python)
+    assert (done.status, done.stderr) == (alone.status, alone.stderr) == (0, b"")
+    with_addresses = rb"\(0x[0-9a-f]+\)"
+    assert alone.stdout.count(b"libc.so.6") == 10  # twice in each of five lists
+    assert re.sub(with_addresses, b"", done.stdout) == re.sub(with_addresses, b"", alone.stdout)
 
 
 def test_failures_to_start_are_the_same(any_python: Interpreter, tmp_path: Path) -> None:
