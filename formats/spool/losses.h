@@ -19,7 +19,7 @@ LOSS(allocator_replaced, info, "Python's allocators were replaced at its start (
 LOSS(python_malloc, info, "PYTHONMALLOC=malloc is set: all memory counts as native")
 LOSS(unrecorded_static, loss, "static binaries were started, which cannot be recorded: they load no shared library")
 LOSS(unrecorded_setuid, loss, "setuid or setgid programs were started, which cannot be recorded: the loader ignores LD_PRELOAD for them")
-LOSS(unmapped_chunk, loss, "events were dropped because this process could map only a part of the spool (ulimit -v)")
+LOSS(unmapped_chunk, loss, "events were dropped because this process could not map a chunk of the spool (a filter of system calls, a limit on mappings)")
 LOSS(code_too_large, info, "very large code objects were stored without their bytecode")
 LOSS(perf_closed, info, "the program closed descriptors that deliver CPU ticks; they were opened again")
 LOSS(bootstrap_exhausted, loss, "allocations before libc was ready did not fit into the start-up buffer")

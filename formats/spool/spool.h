@@ -19,10 +19,10 @@
  * skips its slots; if head is 0, the reader skips one slot.
  *
  * A closed chunk in which every slot belongs to a published record is finished: the recorder copies it into a part file
- * and offers its number again. A writer that was interrupted before the copy may still hold a pointer to that chunk.
- * While the chunk is free, this writer finds the cursor at the end. If the chunk is in use again, the writer detects
- * after its claim that the chunk is no longer its current one, and publishes SPOOL_PAD over the slots that it has
- * claimed.
+ * and offers its number again. A writer that was interrupted before the copy may still hold a pointer to that chunk, or
+ * to a position of its window (shim/shared/window/window.h) that has moved to another chunk. While the chunk is free, this
+ * writer finds the cursor at the end. If the chunk is in use again, the writer detects after its claim that the chunk is no
+ * longer its current one, and publishes SPOOL_PAD over the slots that it has claimed.
  *
  * The thread table lists the live threads for the watcher, a thread of the recorder that observes from outside which
  * threads wait. The watcher writes its records like a process, under the id PROCESS_WATCHER, with one exception: it may
