@@ -15,6 +15,7 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import environment, record, record_command, rows, run, tool
+from tests.support.steered_recording import steered
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root has rights to give up")
 SECRET, PUBLIC = "the text of a secret", "the text that everybody may read"
@@ -35,15 +36,12 @@ def forked(become):
         os._exit(0)
     assert os.waitpid(child, 0)[1] == 0
 """
-#: Every way to become another user; the last ones go past libc, so that only an observer can notice them.
+#: Ways to become another user (test_rights.c has all of libc's). The last two go past libc, so that only the recorder can
+#: notice them.
 BECOMES = {
     "setuid": "forked(lambda: os.setuid(65534))",
-    "seteuid": "forked(lambda: os.seteuid(65534))",
-    "setreuid": "forked(lambda: os.setreuid(65534, 65534))",
-    "setresuid": "forked(lambda: os.setresuid(65534, 65534, 65534))",
     "setfsuid": "forked(lambda: ctypes.CDLL(None).setfsuid(65534))",
     "chroot": "forked(lambda: (os.chroot('/proc'), os.setuid(65534)))",
-    "the program itself": "os.setuid(65534); name_files()",
     "the program itself by a system call": "raw(105, 65534); name_files()",
     "a system call": "forked(lambda: (raw(105, 65534), time.sleep(1)))",
 }
@@ -83,6 +81,18 @@ def test_a_process_that_gives_up_its_rights_names_no_file_that_it_may_not_read(
     assert texts(tmp_path / "t.parquet") == {PUBLIC}
     assert "files_withheld" in lost(tmp_path / "t.parquet")
     assert ("rights_unannounced" in lost(tmp_path / "t.parquet")) == (how == "chroot")
+
+
+@NEEDS_ROOT
+def test_a_snapshot_has_no_such_files_either(any_python: Interpreter, files: list[Path], tmp_path: Path) -> None:
+    code = NAMES_FILES + "os.setuid(65534); name_files(); print(1, flush=True); sys.stdin.read()"
+    program = ["-c", code, *files]
+    with steered(tmp_path / "t.parquet", any_python, "--alloc-interval", "1", program=program) as live:
+        assert live.process.stdout is not None
+        live.process.stdout.readline()
+        live.control("snapshot")
+        assert texts(live.trace) == {PUBLIC} and "files_withheld" in lost(live.trace)
+        live.quit()
 
 
 @NEEDS_ROOT
