@@ -21,10 +21,12 @@ from ..rights.identity import OWN_RIGHTS, Rights
 from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
 from .kinds.cuda_calls import CudaCalls
+from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
-from .kinds.memory import copy_table, gc_table, heap_table, memory_table
+from .kinds.memory import copy_table, heap_table, memory_table
 from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table
-from .kinds.recording import loss_table, rss_table, setting_table
+from .kinds.recording import loss_table, setting_table
+from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
 from .kinds.ticks import code_table, cpu_table
 from .kinds.waits import valid_waits, wait_table
@@ -84,6 +86,7 @@ class Conversion:
         self._module_ids = ModuleIds()
         self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
+        self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self._invalid = 0
         self._addresses: dict[int, Offsets] = {}
@@ -91,28 +94,32 @@ class Conversion:
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. The last set also holds the tables that
         are not split into batches."""
-        pieces = self._gpu.tables() if self._gpu else iter(())
-        piece = next(pieces, None)
-        for following in pieces:  # all pieces but the last are sets of their own
-            yield self._with_gpu({}, piece)
-            piece = following
+        first: Tables = {}
+        for kind, pieces in (("rss", self._rss()), ("gpu", self._gpu.tables() if self._gpu else iter(()))):
+            piece = next(pieces, None)
+            for following in pieces:  # all pieces but the last are sets of their own
+                yield {kind: piece or {}}
+                piece = following
+            if piece is not None:
+                first[kind] = piece
+            del piece
         batches = self._spool.batches()
         while (batch := next(batches, None)) is not None:
-            made = [self._tables_of(batch, piece)]
+            made = [first | self._tables_of(batch)]
+            first = {}
             del batch
             yield made.pop()  # hold no reference while the writer works, so that only one set is in memory at a time
 
-    def _tables_of(self, batch: Records, piece: dict[str, Any] | None) -> Tables:
+    def _rss(self) -> Iterator[dict[str, Any]]:
+        return rss_tables(self._rss_path, self._outcome.until_ns)
+
+    def _tables_of(self, batch: Records) -> Tables:
         tables = self._sample_tables(batch)
         self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
-        return self._with_gpu(tables, piece) | self._unsplit_tables() if batch.last else tables
-
-    def _with_gpu(self, tables: Tables, piece: dict[str, Any] | None) -> Tables:
-        """``tables`` with a piece of the ``gpu`` table."""
-        if piece is None:
+        if not batch.last:
             return tables
-        self.events += len(piece["t_ns"])
-        return tables | {"gpu": piece}
+        self.events += self._gpu.rows if self._gpu else 0
+        return tables | self._unsplit_tables()
 
     def _sample_tables(self, batch: Records) -> Tables:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
@@ -133,6 +140,7 @@ class Conversion:
             "alloc": self._allocations.rows(batch),
             "copy": copy_table(copies, start_ns, stacks),
             "heap": heap_table(bulk["heap"], start_ns),
+            "gc": self._collections.rows(batch),
         } | self._cuda_calls.tables(batch)
 
     def _unsplit_tables(self) -> Tables:
@@ -144,8 +152,6 @@ class Conversion:
         lost = zip(losses["severity"], losses["text"], strict=True)
         self.errors = [text for severity, text in lost if severity == "error"]
         tables = {
-            "gc": gc_table(survey),
-            "rss": rss_table(self._rss_path, self._outcome.until_ns),
             "process": process_table(survey, self._outcome.root_end),
             "thread": thread_table(survey),
             "location": _location_table(nodes, stacks),

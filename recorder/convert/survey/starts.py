@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +24,16 @@ class Starts:
     records: npt.NDArray[np.void]
     payloads: list[bytes]
 
+    @cached_property
     def forked_from(self) -> ByKey:
         """The process that each forked process was forked from."""
         forked = self.records["cause"] == _C["CAUSE_FORK"]
         return ByKey(self.process[forked], self.records["parent"][forked].astype(np.int64))
+
+    @cached_property
+    def started_ns(self) -> ByKey:
+        """When each process started (CLOCK_MONOTONIC)."""
+        return ByKey(self.process, self.records["t_ns"])
 
     def has_python(self) -> ByKey:
         """1 for each process with an interpreter, else 0."""

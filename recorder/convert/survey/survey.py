@@ -12,10 +12,11 @@ from ....formats.spool.reader import Bulk, CodeObject, CodeObjects, Records, Spo
 from ..keyed.by_key import Extremes
 from ..native.addresses import ModuleCollector
 from .columns import Ints
+from .gc_history import GcHistory
 from .starts import StartCollector
 
 #: Kinds with few records, which are kept as a whole.
-_KEPT = ("process_end", "thread_start", "thread_end", "gc")
+_KEPT = ("process_end", "thread_start", "thread_end")
 #: Kinds whose records have a stack.
 _WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block")
 #: Kinds whose records show that a thread existed at a time, and those of them that may belong to no thread (0).
@@ -23,8 +24,8 @@ _SEEN_IN = (
     *("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc"),
     *("device_call", "device_block"),
 )
-#: Kinds whose records wait for others of their process, which end what they begin.
-_JOINED = ("alloc", "free", "note", "device_block")
+#: Kinds whose records are joined with others of their process, from other batches.
+_JOINED = ("alloc", "free", "note", "device_block", "gc")
 _MAY_LACK_THREAD = frozenset({"alloc", "free", "copy", "gc", "device_call", "device_block"})
 
 Hashes = npt.NDArray[np.uint64]
@@ -38,7 +39,7 @@ class Survey:
     ``modules``: images that they have loaded; ``processes_seen``, ``threads_seen``: earliest time of each process, and of
     each process << 32 | thread; ``first_clock``: CPU clock of each thread's earliest tick; ``last_clock``: its highest CPU
     clock; ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
-    allocations of a process, from 0; ``types``: names by hash; ``last_ns``: time of the last record; ``damaged``: records
+    allocations or collections of a process, from 0; ``gc_history``: counters of collections over time; ``types``: names by hash; ``last_ns``: time of the last record; ``damaged``: records
     that were unfinished or invalid. Times are those of the spool: CLOCK_MONOTONIC in nanoseconds.
     """
 
@@ -54,6 +55,7 @@ class Survey:
         self._processes, self._threads, self._first_clock = Extremes(), Extremes(), Extremes()
         self._last_clock, self._collections = Extremes(highest=True), Extremes(highest=True)
         self._last_batch = Extremes(highest=True)
+        self.gc_history = GcHistory()
         self._kept: dict[str, list[Bulk]] = defaultdict(list)
         for number, batch in enumerate(spool.batches()):
             self._add(batch, number)
@@ -62,7 +64,7 @@ class Survey:
         self.codes, incomplete = self._codes.all()
         self.damaged += incomplete
         self.starts = self._starts.all()
-        self.modules = self._modules.all(self.starts.forked_from())
+        self.modules = self._modules.all(self.starts.forked_from)
         self.processes_seen, self.threads_seen = self._processes.all(), self._threads.all()
         self.first_clock, self.last_clock = self._first_clock.more(), self._last_clock.all()
         self.collections, self.last_batch = self._collections.all(), self._last_batch.all()
@@ -85,6 +87,7 @@ class Survey:
         self._add_threads(batch)
         self._add_clocks(batch.bulk["tick"].records)
         self._add_collections(batch)
+        self.gc_history.add(batch.bulk["gc"])
         for kind in _JOINED:
             processes = np.unique(batch.bulk[kind].process).astype(np.int64)
             self._last_batch.add(processes, np.full(len(processes), number))

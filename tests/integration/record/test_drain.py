@@ -243,7 +243,8 @@ def samples(kind: str, thread: int, at: int, rng: np.random.Generator) -> list[d
     """Some samples of another kind; ``at``: in which chunk."""
     found = []
     for _ in range(int(rng.integers(0, 9))):
-        t_ns = START_MONO_NS + 1000 * at + int(rng.integers(0, 3_000))
+        # Counts of collections are differences, so that those of a process must be in the order of its chunks.
+        t_ns = START_MONO_NS + 1000 * at + int(rng.integers(0, 1_000 if kind == "gc" else 3_000))
         found.append({"t_ns": t_ns, SAMPLE_SIZES[kind]: int(rng.integers(1, 10**7))})
         if kind != "heap":
             found[-1]["thread"] = thread + int(rng.integers(0, 2))

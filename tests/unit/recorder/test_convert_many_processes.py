@@ -51,7 +51,7 @@ def test_a_process_that_has_ended_takes_little_memory(tmp_path: Path) -> None:
     """It took 24 kB: its parent's images, its open allocations, and a dict for each row. Batches of 64 chunks take the
     same memory in both recordings."""
     peak_bytes(70, tmp_path)
-    per_process = (peak_bytes(500, tmp_path) - peak_bytes(200, tmp_path)) / 300
+    per_process = (peak_bytes(330, tmp_path) - peak_bytes(130, tmp_path)) / 200
     assert per_process < 1_500
 
 
