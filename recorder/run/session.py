@@ -194,7 +194,8 @@ class Session:
         from ..convert.finish import snapshot  # numpy and pyarrow are loaded after the program was started
 
         with self._drain.held():
-            return snapshot(self._prepared.folder, self._output, self._now_ns(), self._losses(), self._rights())
+            prepared, now_ns = self._prepared, self._now_ns()
+            return snapshot(prepared.folder, prepared.facts, self._output, now_ns, self._losses(), self._rights())
 
     def _write_last(self, wall_ns: int, status: int | None) -> None:
         """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the
@@ -217,8 +218,9 @@ class Session:
         removed = restore_folder(prepared.folder, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
-            return finish_early(prepared.folder, self._output, wall_ns, losses, self._rights())
-        return finish(prepared.folder, RootEnd(self._pid, status), wall_ns, losses, self._rights())
+            return finish_early(prepared.folder, prepared.facts, self._output, wall_ns, losses, self._rights())
+        end = RootEnd(self._pid, status)
+        return finish(prepared.folder, end, wall_ns, losses, self._rights(), prepared.facts)
 
     def _stop(self) -> None:
         self._snapshots.close()
