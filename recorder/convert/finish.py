@@ -18,7 +18,7 @@ from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
 from ...formats.spool.regular import is_plain_file
 from ...formats.trace.integrity import check_trace
-from ..folder.facts import default_output, read_facts
+from ..folder.facts import Facts, default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 from ..folder.origin import is_original
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
@@ -44,34 +44,41 @@ class Finished:
 
 
 def finish(
-    folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int], rights: Rights = OWN_RIGHTS
+    folder: Path,
+    root_end: RootEnd,
+    wall_ns: int,
+    losses: dict[str, int],
+    rights: Rights = OWN_RIGHTS,
+    facts: Facts | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
     ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: with which
-    files of the program are read. Raises TraceError; the folder is then kept.
+    files of the program are read; ``facts``: None = those in the folder. A recorder passes its own, because whoever may
+    rename the folder could put another one in its place. Raises TraceError; the folder is then kept.
     """
-    output = output_path(read_facts(folder).output, root_end.pid)
-    return _finish(folder, output, Outcome(root_end, wall_ns, False, losses, rights=rights))
+    facts = facts or read_facts(folder)
+    output = output_path(facts.output, root_end.pid)
+    return _finish(folder, facts, output, Outcome(root_end, wall_ns, False, losses, rights=rights))
 
 
 def finish_early(
-    folder: Path, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights = OWN_RIGHTS
+    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights
 ) -> Finished:
     """Like :func:`finish`, but while the program runs on, up to the moment ``wall_ns``. Shows no progress, because the
     terminal is the program's."""
-    finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration", rights))
+    finished = write_trace_of(folder, facts, output, Outcome(None, wall_ns, False, losses, "duration", rights))
     remove_recording(folder)
     return finished
 
 
 def snapshot(
-    folder: Path, output: Path, wall_ns: int, losses: dict[str, int], view: View, rights: Rights = OWN_RIGHTS
+    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], view: View, rights: Rights
 ) -> Finished:
     """Writes the trace of a recording that continues, up to the moment ``wall_ns``, from the chunks of ``view``, which was
     taken at least SETTLE_S later. Raises TraceError."""
     outcome = Outcome(None, wall_ns, False, losses, "snapshot", rights)
-    return write_trace_of(folder, output, outcome, view=view)
+    return write_trace_of(folder, facts, output, outcome, view=view)
 
 
 def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Finished:
@@ -84,9 +91,10 @@ def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Fi
         raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")
     if output is None:
         output = _recovery_output(folder)
-    rights = OWN_RIGHTS if with_sources else recovered_rights(folder, is_original(folder, read_facts(folder)))
+    facts = read_facts(folder)
+    rights = OWN_RIGHTS if with_sources else recovered_rights(folder, is_original(folder, facts))
     end_recording(folder / SPOOL_NAME)
-    return _finish(folder, output, Outcome(None, None, True, {}, "recovery", rights))
+    return _finish(folder, facts, output, Outcome(None, None, True, {}, "recovery", rights))
 
 
 def end_recording(spool: Path) -> None:
@@ -109,10 +117,10 @@ def _recovery_output(folder: Path) -> Path:
     return plain.with_name(template.name.replace("%p", str(starts[0].record["pid"]))) if starts else plain
 
 
-def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
+def _finish(folder: Path, facts: Facts, output: Path, outcome: Outcome) -> Finished:
     progress = Progress()
     try:
-        finished = write_trace_of(folder, output, outcome, progress.step)
+        finished = write_trace_of(folder, facts, output, outcome, progress.step)
     finally:
         progress.end()
     remove_recording(folder)
@@ -121,6 +129,7 @@ def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
 
 def write_trace_of(
     folder: Path,
+    facts: Facts,
     output: Path,
     outcome: Outcome,
     step: Callable[[str], None] = lambda _: None,
@@ -133,7 +142,6 @@ def write_trace_of(
     from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
     step("reading events")
-    facts = read_facts(folder)
     if outcome.until_ns is not None and view is None:
         time.sleep(SETTLE_S)
     spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)

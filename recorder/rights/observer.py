@@ -30,11 +30,11 @@ _UNANNOUNCED = "rights_unannounced"
 
 
 class RightsObserver:
-    """Observes the processes of the recording in ``folder``, whose spool has the live ``header``. Only a privileged recorder
-    needs one."""
+    """Observes the processes of the recording in ``folder``, whose spool has the live ``header``. ``inode``: that of the file
+    ``rights``. Only a privileged recorder needs one."""
 
-    def __init__(self, folder: Path, header: Any) -> None:
-        self._folder, self._header = folder, header
+    def __init__(self, folder: Path, inode: int, header: Any) -> None:
+        self._folder, self._inode, self._header = folder, inode, header
         self._unannounced = [loss.name for loss in shim_losses()].index(_UNANNOUNCED)
         self._own = own_identity()
         self._found: set[Identity] = set()
@@ -64,7 +64,7 @@ class RightsObserver:
             with suppress(ValueError):  # another thread has just taken it out
                 self._living.remove(pid)
                 self.observe(pid)
-        return common_rights(self._own, set(self._found), announced(self._folder))
+        return common_rights(self._own, set(self._found), announced(self._folder, self._inode))
 
     def _add(self, identity: Identity) -> None:
         if identity != self._own and identity not in self._found:

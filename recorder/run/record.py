@@ -97,7 +97,7 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
     """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
     facts = _facts(settings, program, template)
     made: list[Prepared] = []
-    privileged = is_privileged()
+    inodes: list[int] = []
 
     def fill(folder: Path) -> int:
         space = _first_space(folder, settings)
@@ -106,13 +106,13 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
             marks.add("pause", 0)
         known = replace(facts, origin=create_origin(folder))
         write_facts(folder, known)
-        if privileged:
-            create_rights(folder)
+        if is_privileged():
+            inodes.append(create_rights(folder))
         made.append(Prepared(folder, template, known, space, marks, listen(folder), None))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, report)
-    rights = RightsObserver(folder, made[0].space.header) if privileged else None
+    rights = RightsObserver(folder, inodes[0], made[0].space.header) if inodes else None
     return replace(made[0], folder=folder, rights=rights)
 
 

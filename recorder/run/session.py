@@ -193,10 +193,11 @@ class Session:
     def _write_snapshot(self) -> Finished:
         from ..convert.finish import SETTLE_S, snapshot  # numpy and pyarrow are loaded after the program was started
 
-        wall_ns, losses = self._now_ns(), self._losses()
+        prepared, wall_ns, losses = self._prepared, self._now_ns(), self._losses()
         time.sleep(SETTLE_S)
         with self._drain.pinned() as view:
-            return snapshot(self._prepared.folder, self._output, wall_ns, losses, view, self._rights())
+            rights = self._rights()
+            return snapshot(prepared.folder, prepared.facts, self._output, wall_ns, losses, view, rights)
 
     def _write_last(self, wall_ns: int, status: int | None) -> None:
         """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the
@@ -219,8 +220,9 @@ class Session:
         removed = restore_folder(prepared.folder, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
-            return finish_early(prepared.folder, self._output, wall_ns, losses, self._rights())
-        return finish(prepared.folder, RootEnd(self._pid, status), wall_ns, losses, self._rights())
+            return finish_early(prepared.folder, prepared.facts, self._output, wall_ns, losses, self._rights())
+        end = RootEnd(self._pid, status)
+        return finish(prepared.folder, end, wall_ns, losses, self._rights(), prepared.facts)
 
     def _stop(self) -> None:
         self._snapshots.close()

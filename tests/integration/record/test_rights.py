@@ -95,6 +95,36 @@ def test_a_snapshot_has_no_such_files_either(any_python: Interpreter, files: lis
         live.quit()
 
 
+#: Another folder in the place of the recording's, which says that nobody has changed and that the output is elsewhere.
+REPLACES_THE_FOLDER = """
+import json
+folder = os.path.dirname(os.environ["SCALENE_TRACE_SPOOL"])
+def become():
+    os.setuid(65534)
+    os.rename(folder, folder + ".away")
+    os.mkdir(folder)
+    os.symlink(folder + ".away/spool", folder + "/spool")
+    open(folder + "/rights", "w").close()
+    facts = {"trace_id": "ab" * 16, "output": ELSEWHERE, "command": [], "command_code": None, "cwd": "/", "sources": True}
+    with open(folder + "/recording.json", "w") as file:
+        json.dump(facts | {"argv": True, "host": {}, "origin": ""}, file)
+forked(become)
+"""
+
+
+@NEEDS_ROOT
+def test_a_process_that_replaces_the_folder_gains_nothing(
+    any_python: Interpreter, files: list[Path], tmp_path: Path
+) -> None:
+    folder = files[0].parent / "of the worker"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    code = NAMES_FILES + f"ELSEWHERE = {str(tmp_path / 'elsewhere.parquet')!r}\n" + REPLACES_THE_FOLDER
+    done = record(folder / "t.parquet", ["-c", code, *files], any_python, ["--alloc-interval", "1"])
+    assert done.status == 0 and list(tmp_path.iterdir()) == []
+    assert texts(folder / "t.parquet") == {PUBLIC} and "files_withheld" in lost(folder / "t.parquet")
+
+
 @NEEDS_ROOT
 def test_a_worker_keeps_the_files_of_its_group(any_python: Interpreter, files: list[Path], tmp_path: Path) -> None:
     os.chown(files[0], 0, 4711)

@@ -224,8 +224,9 @@ def test_rights_are_those_that_all_have_in_common() -> None:
 
 def test_announcements_that_are_cut_missing_or_endless_mean_nobody(tmp_path: Path) -> None:
     assert announced(tmp_path) == {NOBODY}
-    create_rights(tmp_path)
-    assert announced(tmp_path) == set()
+    inode = create_rights(tmp_path)
+    assert announced(tmp_path) == announced(tmp_path, inode) == set()
+    assert announced(tmp_path, inode + 1) == {NOBODY}, "another file is in its place"
     announce(tmp_path, Identity(33, 34, frozenset({1})))
     assert announced(tmp_path) == {Identity(33, 34)}
     with (tmp_path / "rights").open("ab") as more:
