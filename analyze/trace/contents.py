@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...formats.errors import TraceTooLarge
+from ...formats.errors import TraceDamaged, TraceTooLarge
 from ...formats.trace import schema
 from . import views
 from .sql_text import quoted
@@ -44,6 +44,10 @@ MOST_TEXT_BYTES = {
 MOST_ROW_TEXT_BYTES, FREE_TEXT_BYTES = 512, 64 * _MIB
 
 
+#: Kinds whose rows others refer to, and the column with their id.
+IDS = {"process": "process", "thread": "thread", "stack": "stack", "location": "id", "module": "id"}
+
+
 def check_records(path: Path, kind: str, records: int) -> None:
     """Raises TraceTooLarge if there are too many rows of a kind."""
     most = MOST_RECORDS.get(kind, records)
@@ -66,6 +70,32 @@ def check_texts(
                 paths[trace - 1],
                 f"the texts of its rows of the kind {kind} unfold to {text_bytes:,} bytes, and the limit is {most:,}",
             )
+
+
+def check_ids(
+    connection: DuckDBPyConnection,
+    paths: Sequence[Path],
+    files: list[tuple[str, views.FileColumns]],
+    kinds: Collection[str],
+) -> None:
+    """Raises TraceDamaged if two rows of a kind have the same id: all that refers to it would be there twice, and with a
+    thousand such rows of two kinds a million times."""
+    query = "\nUNION ALL\n".join(_repeated_ids(files, kinds))
+    for trace, kind, id_ in connection.execute(query).fetchall() if query else ():
+        raise TraceDamaged(paths[trace - 1], f"several of its rows of the kind {kind} have the id {id_}")
+
+
+def _repeated_ids(files: list[tuple[str, views.FileColumns]], kinds: Collection[str]) -> Iterator[str]:
+    """Queries for ids that several rows have: columns trace, kind, id."""
+    for kind, field in IDS.items():
+        for each in views.alike(files) if kind in kinds else ():
+            struct = each.columns.get(kind)
+            if field in each.columns or (isinstance(struct, Mapping) and field in struct):
+                column = quoted(field) if field in each.columns else f"{quoted(kind)}.{quoted(field)}"
+                yield (
+                    f"(SELECT {each.trace} AS trace, '{kind}' AS kind, {column}::VARCHAR AS id FROM {each.scan}"
+                    f" WHERE kind = '{kind}' AND {column} IS NOT NULL GROUP BY ALL HAVING count(*) > 1 LIMIT 1)"
+                )
 
 
 def _sums(files: list[tuple[str, views.FileColumns]], kinds: Collection[str]) -> Iterator[str]:

@@ -233,7 +233,9 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
         _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
         contents.check_records(traces.files[trace - 1].path, kind, records)
     kinds = {kind for _, kind, _ in found}
-    contents.check_texts(connection.raw, [file.path for file in traces.files], files, kinds)
+    paths = [file.path for file in traces.files]
+    contents.check_texts(connection.raw, paths, files, kinds)
+    contents.check_ids(connection.raw, paths, files, kinds)
     absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
     connection.redefine(absent)
     _select(connection, selection)

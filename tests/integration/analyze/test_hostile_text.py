@@ -112,15 +112,17 @@ def test_a_comparison_is_inert(form: list[str], run: Any, trace: Path, tmp_path:
     assert_inert(ran.out + ran.err)
 
 
-def test_a_check_is_inert(run: Any, trace: Path, tmp_path: Path) -> None:
-    budget = tmp_path / "budget.toml"
-    budget.write_text(
-        '[total]\npeak = "1 B"\ncpu = "1 ms"\n[[file]]\nfile = "*"\ncpu = "1 ms"\n[[function]]\nfunction = "*"\ncpu = "1 ms"\n'
-        '[[sql]]\nname = "names"\nquery = "SELECT name FROM threads"\nmax = 0\n'
-    )
+#: Limits that fail on some line, file and function of the trace, and a query whose answer is no number.
+LIMITS = '[total]\npeak = "1 B"\ncpu = "1 ms"\n[[file]]\nfile = "*"\ncpu = "1 ms"\n[[function]]\nfunction = "*"\ncpu = "1 ms"\n'
+QUERY = '[[sql]]\nname = "names"\nquery = "SELECT name FROM threads"\nmax = 0\n'
+
+
+@pytest.mark.parametrize(("budget", "code"), [(LIMITS, 1), (QUERY, 2)], ids=["limits", "query"])
+def test_a_check_is_inert(budget: str, code: int, run: Any, trace: Path, tmp_path: Path) -> None:
+    (tmp_path / "budget.toml").write_text(budget)
     for form in ([], ["--json"]):
-        ran = run("check", "--budget", budget, trace, *form)
-        assert ran.code == 1, ran.err
+        ran = run("check", "--budget", tmp_path / "budget.toml", trace, *form)
+        assert ran.code == code, ran.err
         assert_inert(ran.out + ran.err)
 
 
