@@ -14,7 +14,8 @@ from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.recorder.sampling import rss
 from scalene_trace.recorder.sampling.rss import RssSampler
 from scalene_trace.recorder.settings import Settings
-from scalene_trace.recorder.spool.drain import Drain
+from scalene_trace.recorder.spool import spool_file
+from scalene_trace.recorder.spool.drain import FEWEST_CHUNKS, Drain
 from scalene_trace.recorder.spool.spool_file import SpoolFile
 from tests.support.spool_writer import C, Writer, turn
 
@@ -31,6 +32,7 @@ def run_process(space: SpoolFile, process: int) -> None:
 def test_the_recorder_does_not_grow_with_the_processes_that_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(spool_file, "_most_chunks", lambda: 300)
     monkeypatch.setattr(rss, "_MOST_PIDS", 100)  # the last few thousand are kept, for samples of GPUs
     space = SpoolFile(tmp_path / "spool", Settings())
     space.offer_ahead()
@@ -42,20 +44,19 @@ def test_the_recorder_does_not_grow_with_the_processes_that_have_ended(
             run_process(space, process)
             if process % 50 == 0:
                 residents.notice(space.notice_taken())
-                turn(space, drain)
                 residents.sample_if_due()
-        while len(space.in_use) >= 64:
-            turn(space, drain)
+                while len(space.in_use) >= FEWEST_CHUNKS:
+                    turn(space, drain)
         return tracemalloc.get_traced_memory()[0]
 
     record(1, 200)
     tracemalloc.start()
     try:
-        before = record(200, 800)  # all that is kept has been replaced since tracemalloc was started
-        after = record(800, 1_600)
+        before = record(200, 700)  # all that is kept has been replaced since tracemalloc was started
+        after = record(700, 1_400)
     finally:
         tracemalloc.stop()
         residents.close()
         drain.close()
     assert len(residents.pids()) == 100
-    assert after - before < 800 * 15
+    assert after - before < 700 * 15
