@@ -128,6 +128,7 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/long_recording.py
+	$(BIN)/python benchmarks/two_days.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/gpu_cost.py
 	$(BIN)/python benchmarks/report_speed.py

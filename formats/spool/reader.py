@@ -17,15 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
-from .chunks import CHUNK_BYTES, Chunk, View, read_chunks, view_of
+from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, View, read_chunks, view_of
 from .layout import constants, record_kinds, struct_dtype
 
 if TYPE_CHECKING:
     from .chunks import Slots
 
 _C = constants()
-#: Chunks that are read at a time, which limits the memory that a long recording takes.
-BATCH_CHUNKS = 64
+#: Slots that are read at a time, those of 64 full chunks, which limits the memory that a long recording takes; and chunks,
+#: because those of processes that end at once have few slots, but each chunk takes memory of its own.
+_BATCH_SLOTS = 64 * (CHUNK_SLOTS - 1)
+_BATCH_CHUNKS = 1024
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
@@ -153,14 +155,14 @@ def read_header(path: Path) -> np.void:
 class Spool:
     """The spool file at ``path`` and the part files beside it, which can be read any number of times.
 
-    ``batch_chunks``: chunks in a batch; ``until_ns``: only events up to this moment of the recording, None = all; ``view``:
+    ``batch_chunks``: chunks in a batch, None = by their slots; ``until_ns``: only events up to this moment of the recording, None = all; ``view``:
     the chunks that are read, None = all that the recording has now. Raises SpoolMissing, NotASpool or SpoolVersion.
     """
 
     def __init__(
         self,
         path: Path,
-        batch_chunks: int = BATCH_CHUNKS,
+        batch_chunks: int | None = None,
         until_ns: int | None = None,
         view: View | None = None,
     ) -> None:
@@ -172,7 +174,7 @@ class Spool:
         self._only: list[Records] = []
 
     def batches(self) -> Iterator[Records]:
-        """Every published record, in batches of ``batch_chunks`` chunks; at least one batch.
+        """Every published record, in batches; at least one.
 
         Records in a batch are ordered by time, and successive batches nearly so. A recording with one batch is read once and
         kept for the next call.
@@ -184,9 +186,7 @@ class Spool:
         first = True
         following = next(chunks, None)
         while first or following is not None:
-            found = _records(
-                itertools.islice(itertools.chain([following], chunks), self._batch_chunks) if following else []
-            )
+            found = _records(self._batch(itertools.chain([following], chunks)) if following else [])
             following = next(chunks, None)
             batch = [replace(found, last=following is None)]
             del found
@@ -196,6 +196,18 @@ class Spool:
                 self._only = batch[:]
             first = False
             yield batch.pop()  # hold no reference, so that only one batch is in memory at a time
+
+    def _batch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """The chunks of one batch."""
+        if self._batch_chunks is not None:
+            yield from itertools.islice(chunks, self._batch_chunks)
+            return
+        slots = 0
+        for chunk in itertools.islice(chunks, _BATCH_CHUNKS):
+            yield chunk
+            slots += len(chunk.slots)
+            if slots >= _BATCH_SLOTS:
+                return
 
 
 def _view(path: Path, count: int) -> View:

@@ -35,7 +35,7 @@ def forked(count: int, **first: int) -> SpoolBuilder:
 def peak_bytes(count: int, folder: Path) -> int:
     """The most memory that the conversion takes at once."""
     path = forked(count).write(folder / str(count) / "spool", drained=count)
-    spool = Spool(path)
+    spool = Spool(path, 64)
     gc.collect()
     tracemalloc.start()
     try:
@@ -57,7 +57,7 @@ def test_a_process_that_has_ended_takes_little_memory(tmp_path: Path) -> None:
 
 def test_no_row_of_a_process_that_has_ended_is_left_out(tmp_path: Path) -> None:
     path = forked(200).write(tmp_path / "recording" / "spool", drained=100)
-    conversion = Conversion(Spool(path), facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "rss")
+    conversion = Conversion(Spool(path, 64), facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "rss")
     found = list(conversion.tables())
     assert sum(len(tables["alloc"]["t_ns"]) for tables in found[:-1]) >= 64 * ALLOCATIONS, (
         "they wait for the last batch"
