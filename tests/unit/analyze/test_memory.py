@@ -114,6 +114,14 @@ def test_small_blocks_at_large_intervals_have_finite_weights(tmp_path: Path) -> 
     report = report_on(builder, tmp_path)
     # 2^40 / 16 blocks of 16 bytes, 2^62 of 1 byte, and blocks of no bytes
     assert line(report, 12).alloc_bytes == pytest.approx(2**40 + 2**62)
+    assert line(report, 12).alloc_unseen_bytes == 3 * 2**62
+
+
+def test_an_absurd_interval_of_an_unfollowed_block_stops_no_report(tmp_path: Path) -> None:
+    builder, process, thread = one_process()
+    columns: dict[str, Any] = {"interval_bytes": 2**63 - 1, "life_interval_bytes": None}
+    builder.alloc(1, process, thread, builder.stack(MAIN), 16, **columns)
+    assert line(report_on(builder, tmp_path), 12).live_at_end_bytes == 0
 
 
 def test_the_allocation_that_set_a_maximum_does_not_enter_the_estimates(tmp_path: Path) -> None:
