@@ -4,9 +4,9 @@ with the same status, the same output and the same files.
 ``python -m tests.long.executables`` takes every executable of /usr/bin and /usr/sbin. One program runs all of them
 (``targets/run_each.py``): bare twice, which shows what differs by itself, then recorded with a tick every millisecond. With
 ``--each``, every command is recorded by a recorder of its own. With ``--work``, the lines of work.sh are run instead, in
-which programs do some work. All of it runs without network on file systems that are
-read-only except for a folder, as root and as an ordinary user. A dated result is written into ``benchmarks/results/``;
-exit status 1 if a program did something else while it was recorded.
+which programs do some work. All of it runs without network on file systems that are read-only except for one folder, as
+root and as an ordinary user. A dated result is written into ``benchmarks/results/``; exit status 1 if a program did
+something else while it was recorded.
 """
 
 from __future__ import annotations
