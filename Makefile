@@ -113,6 +113,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.kills
 	$(BIN)/python -m tests.long.executables
 	$(BIN)/python -m tests.long.executables --each
+	$(BIN)/python -m tests.long.executables --work
 	$(BIN)/python -m tests.long.consumers
 	$(BIN)/python -m tests.long.fuzz
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,12 +46,47 @@ def start(program: Program, environment: dict[bytes, bytes], mask: set[int], def
     Raises NotFound, NotExecutable.
     """
     try:
-        return os.posix_spawn(program.executable, program.argv, environment, setsigmask=mask, setsigdef=defaults)
+        return _fork_and_exec(program.executable, program.argv, environment, mask, defaults)
     except OSError as error:
         if error.errno != errno.ENOEXEC or _is_binary(program.executable):
             raise _start_error(program.executable, error) from error
     argv = ["/bin/sh", program.executable, *program.argv[1:]]
-    return os.posix_spawn(argv[0], argv, environment, setsigmask=mask, setsigdef=defaults)
+    return _fork_and_exec(argv[0], argv, environment, mask, defaults)
+
+
+def _fork_and_exec(
+    path: str, argv: list[str], environment: dict[bytes, bytes], mask: set[int], defaults: list[int]
+) -> int:
+    """As a shell starts a program. posix_spawn would ignore a signal that glibc uses itself (32), in the program and in all
+    that it starts. Raises OSError if exec fails."""
+    try:
+        reader, writer = os.pipe()
+    except OSError:  # out of descriptors
+        return os.posix_spawn(path, argv, environment, setsigmask=mask, setsigdef=defaults)
+    pid = os.fork()
+    if pid == 0:
+        try:
+            _prepare_signals(mask, defaults)
+            os.execve(path, argv, environment)
+        except OSError as error:
+            os.write(writer, str(error.errno).encode())
+        finally:
+            os._exit(127)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(pid, 0)
+        raise OSError(int(failure), os.strerror(int(failure)), path)
+    return pid
+
+
+def _prepare_signals(mask: set[int], defaults: list[int]) -> None:
+    """Sets dispositions and mask as the program is to find them. Signals that a handler would take here act on the program."""
+    handled = [each for each in signal.valid_signals() if callable(signal.getsignal(each))]
+    for each in [*defaults, *handled]:
+        signal.signal(each, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
 
 
 def _is_binary(path: str) -> bool:

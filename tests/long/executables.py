@@ -3,9 +3,10 @@ with the same status, the same output and the same files.
 
 ``python -m tests.long.executables`` takes every executable of /usr/bin and /usr/sbin. One program runs all of them
 (``targets/run_each.py``): bare twice, which shows what differs by itself, then recorded with a tick every millisecond. With
-``--each``, every command is recorded by a recorder of its own. All of it runs without network on file systems that are
-read-only except for a folder, as root and as an ordinary user. A dated result is written into ``benchmarks/results/``;
-exit status 1 if a program did something else while it was recorded.
+``--each``, every command is recorded by a recorder of its own. With ``--work``, the lines of work.sh are run instead, in
+which programs do some work. All of it runs without network on file systems that are read-only except for one folder, as
+root and as an ordinary user. A dated result is written into ``benchmarks/results/``; exit status 1 if a program did
+something else while it was recorded.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -48,6 +50,7 @@ NEVER = frozenset(_NEVER.split())
 VARYING = {
     r"/tmp/executables\w+": "FOLDER",
     r"^gz\d+$": "TEMPORARY",  # of bzexe
+    r"(line \d+: +)\d+ ": r"\1PID ",  # bash, of a child that a signal has ended
     r"0x[0-9a-f]{6,}": "ADDRESS",
     r"\b\d\d:\d\d:\d\d(\.\d+)?\b": "TIME",
     r"/tmp/[A-Za-z]*[._-]?[A-Za-z0-9]{6,}": "TEMPORARY",
@@ -95,7 +98,7 @@ class Difference:
 @dataclass(frozen=True)
 class Comparison:
     """All commands as one user. ``programs``: distinct executables among the ``compared`` commands; ``left_out``: reason
-    to number of commands; ``statuses``: exit status to number of commands."""
+    to commands; ``statuses``: exit status to number of commands."""
 
     user: str
     way: str
@@ -103,12 +106,18 @@ class Comparison:
     commands: int
     compared: int
     equal: int
-    left_out: dict[str, int]
+    left_out: dict[str, list[Command]]
     statuses: dict[str, int]
     losses: dict[str, int]
     bare_s: float
     recorded_s: float
     differences: list[Difference]
+
+
+def shell_commands() -> list[Command]:
+    """The lines of work.sh: what each does is compared."""
+    lines = (Path(__file__).parent / "work.sh").read_text().splitlines()
+    return [["/bin/bash", "-c", line] for line in lines if line and not line.startswith("#")]
 
 
 def executables(folders: Sequence[str]) -> list[Path]:
@@ -245,7 +254,8 @@ def compare(
     start_s = time.monotonic()
     outcomes = Outcomes(first, runner.bare(ended))
     bare_s = time.monotonic() - start_s
-    steady = {number: words for number, words in ended.items() if number not in outcomes.varying()}
+    varying = outcomes.varying()
+    steady = {number: words for number, words in ended.items() if number not in varying}
     start_s = time.monotonic()
     recorded = record(steady)
     recorded_s = time.monotonic() - start_s
@@ -258,7 +268,10 @@ def compare(
         commands=len(commands),
         compared=len(steady),
         equal=len(steady) - len(differences),
-        left_out={"did not end in time": len(commands) - len(ended), "vary by themselves": len(ended) - len(steady)},
+        left_out={
+            "did not end in time": [words for number, words in commands.items() if number not in ended],
+            "vary by themselves": [ended[number] for number in varying],
+        },
         statuses=dict(Counter(str(recorded[number].status) for number in steady).most_common()),
         losses=found_losses,
         bare_s=round(bare_s, 1),
@@ -297,6 +310,9 @@ def options() -> argparse.Namespace:
         "--users", default=users, help="as whom they run; without rights only root, in a namespace of its own"
     )
     parser.add_argument("--arguments", nargs="*", default=ARGUMENTS, help="what each program is started with")
+    parser.add_argument(
+        "--work", action="store_true", help="instead of all programs: the lines of work.sh, in which some work"
+    )
     parser.add_argument("--each", action="store_true", help="start a recorder for each command")
     parser.add_argument("--workers", type=int, default=os.cpu_count(), help="commands that run at once")
     parser.add_argument("--print-only", action="store_true", help="write no result")
@@ -305,8 +321,13 @@ def options() -> argparse.Namespace:
 
 def show(compared: Comparison) -> None:
     """Prints the counts and each difference."""
-    counts = {name: value for name, value in asdict(compared).items() if name != "differences"}
-    print(json.dumps(counts, indent=1), flush=True)
+    print(
+        f"as {compared.user}, {compared.way}: {compared.programs} programs, {compared.compared} commands, {compared.equal} equal"
+    )
+    for reason, left_out in compared.left_out.items():
+        print(
+            f"left out, {reason}: {len(left_out)}", *(shlex.join(words) for words in left_out), sep="\n  ", flush=True
+        )
     for each in compared.differences:
         print(json.dumps(asdict(each), indent=1), flush=True)
 
@@ -325,13 +346,14 @@ def save(compared: Comparison) -> None:
 def main() -> int:
     """Exit status 1 when a program differs."""
     asked = options()
-    paths = asked.programs or executables(asked.folders)
+    paths = asked.programs or ([] if asked.work else executables(asked.folders))
     words = [[str(path), f"--{argument}"] for path in paths for argument in asked.arguments]
-    commands = {str(number): each for number, each in enumerate(words)}
+    commands = {str(number): each for number, each in enumerate(words + (shell_commands() if asked.work else []))}
     compared = []
     for user in asked.users.split(","):
         runner = Runner(interpreters()[-1], user, asked.workers)
         way, record = ("a recorder for each", runner.each_recorded) if asked.each else (CHILDREN, runner.recorded)
+        way = f"lines of work.sh, {way}" if asked.work else way
         compared.append(compare(commands, runner, user, way, record))
         show(compared[-1])
         if not asked.print_only:

@@ -18,8 +18,10 @@ from typing import Any
 
 import pytest
 
+from scalene_trace.formats.spool.losses import shim_losses
 from tests.support.interpreters import Interpreter
 from tests.support.memory_group import joining, memory_group
+from tests.support.packages import chromium
 from tests.support.paths import PATIENCE_S
 from tests.support.recording import Json, environment, losses, record_command, report, rows, target
 
@@ -159,6 +161,27 @@ def test_a_container_as_in_production(any_python: Interpreter, base: Path) -> No
     assert differences(alone.report, done.report) == {}
     assert (done.status, done.stdout, done.stderr) == (alone.status, alone.stdout, alone.stderr)
     assert len(rows(trace, "process")) >= 5 and losses(report(trace)).keys() <= {"engine_posix", "python_malloc"}
+
+
+SQUARES = '<p id="a"></p><script>document.getElementById("a").textContent = [1, 2, 3].map(x => x * x).join()</script>'
+HEADLESS = ["--headless", "--disable-gpu", "--dump-dom", "--virtual-time-budget=2000"]
+
+
+@NEEDS_ROOT
+@pytest.mark.skipif(
+    all(each.name != "seccomp" for each in shim_losses()), reason="filters of system calls are not recognized"
+)
+def test_chromium_in_its_sandbox_prints_what_it_prints_bare(any_python: Interpreter, base: Path) -> None:
+    """Of an ordinary user. It filters the system calls of its processes, and ends those that make others."""
+    page, recorder = base / "page.html", record_command(base / "traces" / "t.parquet", ["--"], None, FAST)
+    page.write_text(SQUARES)
+    as_user = [str(any_python.path), str(target("restrict")), "ordinary_user"]
+    browser = [chromium(), *HEADLESS, f"file://{page}"]
+    alone = outcome_of([*as_user, *browser], base / "bare", {})
+    done = outcome_of([*as_user, *recorder, *browser], base / "recorded", {})
+    assert alone.status == done.status == 0
+    assert b'<p id="a">1,4,9</p>' in alone.stdout and done.stdout == alone.stdout
+    assert b"CRASHING" not in done.stderr
 
 
 def differences(alone: list[Json], done: list[Json]) -> Json:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.paths import TARGETS
-from tests.support.recording import Recording, bare, line_of, lines_of, record, report, rows, target
+from tests.support.recording import Recording, bare, line_of, lines_of, record, report, rows, run, target
 
 pytestmark = pytest.mark.two_interpreters
 
@@ -76,3 +76,10 @@ def test_a_program_dies_of_a_real_time_signal(behind_the_last: int, python: Inte
     done = recorded_like_bare("signals_default", python, trace, str(number))
     assert done.status == 128 + number
     assert rows(trace, "process")[0]["exit_status"] == 128 + number
+
+
+def test_every_signal_has_the_disposition_that_it_has_bare(tmp_path: Path) -> None:
+    """posix_spawn ignores a signal that glibc uses itself (32), and programs hand that on to all that they start."""
+    command = ["grep", "-E", "^Sig(Blk|Ign)|^ShdPnd", "/proc/self/status"]
+    done = record(tmp_path / "t.parquet", ["--", *command])
+    assert (done.status, done.stdout) == (0, run(command).stdout)
