@@ -43,3 +43,4 @@ LOSS(perf_silent, loss, "a thread's CPU ticks stopped arriving and were re-armed
 LOSS(foreign_allocator, loss, "programs with a malloc of their own were run: blocks that it does not pass on to libc are not recorded")
 LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they and their children ran unrecorded")
 LOSS(waits_impossible, loss, "entries of the thread table were impossible and were ignored: a program has written into the recording")
+LOSS(seccomp, loss, "programs set a seccomp filter that forbids what the recorder does: from then on, they and the programs that they started ran unrecorded")

@@ -18,6 +18,7 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 
 struct spool_header *spool;
 static size_t mapped_bytes;
@@ -183,7 +184,7 @@ static struct chunk_header *open_chunk(uint64_t offer) {
  * that is still writing into the chunk faults them in again. */
 static void close_chunk(struct chunk_header *chunk) {
   atomic_store((_Atomic uint32_t *)&chunk->closed, 1);
-  madvise(chunk, SPOOL_CHUNK_BYTES, MADV_DONTNEED);
+  if (!sealed()) madvise(chunk, SPOOL_CHUNK_BYTES, MADV_DONTNEED);
 }
 
 /* Replaces the current chunk `full` with a new one, unless another thread has already done so. False = no chunk is

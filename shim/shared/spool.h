@@ -7,6 +7,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -43,8 +44,8 @@ void spool_finish_chunk(void);
 /* True while a published record may still be changed, that is, while its chunk is the current one. Only the watcher
  * calls it. Context: normal. */
 bool spool_holds(const void *record);
-/* True between spool_open and the end of the recording. Context: signal. */
-static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
+/* True between spool_open and the end of the recording, unless the process is sealed. Context: signal. */
+static inline bool recording(void) { return spool != NULL && spool->ended == 0 && !sealed(); }
 
 #pragma GCC visibility pop
 

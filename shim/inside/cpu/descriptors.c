@@ -2,6 +2,8 @@
  * count, so it closes them. */
 #include "inside/cpu/descriptors.h"
 
+#include <linux/perf_event.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -39,6 +41,14 @@ void descriptors_remove(int32_t slot) {
   if (slot < 0) return;
   atomic_store(&descriptors[slot], 0);
   atomic_fetch_sub(&descriptor_count, 1);
+}
+
+void descriptors_enable(bool enabled) {
+  int32_t end = atomic_load(&descriptor_end);
+  for (int32_t slot = 0; slot < end; slot++) {
+    int fd = atomic_load(&descriptors[slot]) - 1;
+    if (fd >= 0 && timers_own_descriptor(fd)) ioctl(fd, enabled ? PERF_EVENT_IOC_ENABLE : PERF_EVENT_IOC_DISABLE, 0);
+  }
 }
 
 void descriptors_close_inherited(void) {

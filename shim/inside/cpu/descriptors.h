@@ -12,6 +12,8 @@ void descriptors_init(void);
 int32_t descriptors_add(int fd);
 /* Frees the entry at that index; -1 is ignored. Context: signal. */
 void descriptors_remove(int32_t slot);
+/* Disables every listed event that is still ours, or enables it again for its remaining overflow. Context: normal. */
+void descriptors_enable(bool enabled);
 /* Empties the list and closes those descriptors that are still ours. Called in a forked child. Context: signal. */
 void descriptors_close_inherited(void);
 
