@@ -44,3 +44,4 @@ LOSS(foreign_allocator, loss, "programs with a malloc of their own were run: blo
 LOSS(unrecorded_image, loss, "programs were started that a preloaded library would stop or disturb (a sanitizer, another libc, 32-bit): they and their children ran unrecorded")
 LOSS(waits_impossible, loss, "entries of the thread table were impossible and were ignored: a program has written into the recording")
 LOSS(rights_unannounced, info, "processes became another user where the folder of the recording is out of reach (chroot): only files that everybody may read were read for the trace")
+LOSS(seccomp, loss, "programs set a seccomp filter that forbids what the recorder does: from then on, they and the programs that they started ran unrecorded")

@@ -87,7 +87,7 @@ struct spool_header {
   uint32_t table_end;              /* one past the highest entry of the thread table that was ever used */
   uint32_t table_changes; /* incremented after each change of the thread table, so that the watcher reads it again */
   uint32_t chunks_used;   /* recorder: the chunks with lower numbers have been offered at least once */
-  uint32_t pad;
+  uint32_t filters; /* processes with at most so many seccomp filters may do what the shim does; first the recorder's */
   uint64_t alloc_control; /* control: 0 = never changed; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
   uint64_t reserved[10];
   uint64_t challenge; /* watcher: a random number, read back through a process to prove that it has the spool mapped */
@@ -193,7 +193,9 @@ struct record_process_start {
 #define END_EXIT 1  /* exit(), return from main */
 #define END_QUICK 2 /* _exit(), quick_exit() */
 #define END_EXEC 3  /* exec replaced the image */
-#define END_NONE 4  /* exec failed: cancels the END_EXEC before it, and the end of the thread that called exec */
+/* exec failed, or a filter was refused: cancels the END_EXEC or END_FILTER before it, and the end of the thread. */
+#define END_NONE 4
+#define END_FILTER 5 /* a seccomp filter was set, and the process ran on unrecorded */
 
 struct record_process_end {
   uint32_t head;

@@ -9,6 +9,7 @@ import resource
 import time
 from array import array
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET
@@ -114,6 +115,7 @@ class SpoolFile:
         header.ring_entries = _RING
         header.chunk_count = self.chunks
         header.recorder_pid = os.getpid()
+        header.filters = _seccomp_filters()
         header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
         header.cpu_interval_ns = settings.cpu_interval_ns
@@ -170,6 +172,16 @@ class SpoolFile:
 def _offset(chunk: int) -> int:
     """Where a chunk begins in the file."""
     return CHUNKS_OFFSET + chunk * CHUNK_BYTES
+
+
+def _seccomp_filters() -> int:
+    """How many seccomp filters this process has; before Linux 5.9, whether it has one. Its children have them too."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(fields.get("Seccomp_filters", int(fields.get("Seccomp", "0")) != 0))
 
 
 def _most_chunks() -> int:

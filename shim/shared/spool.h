@@ -7,6 +7,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -43,8 +44,8 @@ void spool_finish_chunk(void);
 /* Returns a number that identifies the current chunk; 0 = there is none. A published record may be changed as long as
  * this is the number of its chunk. Only the watcher does that. Context: normal. */
 uint64_t spool_chunk(void);
-/* True between spool_open and the end of the recording. Context: signal. */
-static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
+/* True between spool_open and the end of the recording, unless the process is sealed. Context: signal. */
+static inline bool recording(void) { return spool != NULL && spool->ended == 0 && !sealed(); }
 
 #pragma GCC visibility pop
 

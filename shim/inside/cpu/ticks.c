@@ -21,6 +21,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 #include "shared/stacks/scratch.h"
 
@@ -224,6 +225,8 @@ static void on_user_timer(const void *context) {
 bool ticks_handle(siginfo_t *info, void *context) {
   enum timer_signal signal = timers_signal(info);
   if (signal == SIGNAL_FOREIGN || signal == SIGNAL_LATE) return signal == SIGNAL_LATE;
+  seal_vfork_child(false); /* ticks arrive only in the parent, so its child is gone */
+  if (sealed()) return true;
   fork_check();
   cuda_calls_tick();
   if (!recording()) {

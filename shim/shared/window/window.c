@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
+#include "shared/sealed/sealed.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -53,7 +54,6 @@ static uint32_t chunks; /* that are in the file */
 static char spool_path[LONGEST_PATH];
 static dev_t spool_device;
 static ino_t spool_inode;
-static _Atomic bool sealed;
 
 /* ---- opening ---- */
 
@@ -95,10 +95,6 @@ void window_close(void) {
 }
 
 bool window_has(uint32_t number) { return number < chunks; }
-
-bool window_may_call(void) { return !atomic_load_explicit(&sealed, memory_order_relaxed); }
-
-void window_seal(void) { atomic_store(&sealed, true); }
 
 /* ---- which chunk a position holds ---- */
 
@@ -217,7 +213,7 @@ static bool is_whole(char *to) {
 struct chunk_header *window_move(struct position *position, uint32_t number) {
   char *to = address_of(position);
   size_t offset = SPOOL_CHUNKS_OFFSET + (size_t)number * SPOOL_CHUNK_BYTES;
-  if (!window_has(number) || !window_may_call()) {
+  if (!window_has(number) || sealed()) {
     window_give_back(position);
     return NULL;
   }

@@ -34,10 +34,6 @@ void window_give_back(struct position *position);
 /* Returns a number that identifies the chunk at this address: it differs from that of every chunk that was or will be
  * mapped there. 0 for null. Context: signal. */
 uint64_t window_number_of(const struct chunk_header *chunk);
-/* False = the process can make no system call any more, so no position can be moved. Context: signal. */
-bool window_may_call(void);
-/* The process will make no system call from now on (a seccomp filter that would kill it). Context: signal. */
-void window_seal(void);
 
 #pragma GCC visibility pop
 

@@ -19,6 +19,7 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
+#include "shared/sealed/sealed.h"
 #include "shared/window/window.h"
 #include "tests/check.h"
 
@@ -251,10 +252,10 @@ static void replaced(void) {
   check(write_records(10) == 10 && file->losses[LOSS_unmapped_chunk] == 10);
 }
 
-static void sealed(void) {
+static void in_a_sealed_process(void) {
   make_file(CHUNKS);
   check(write_records(1) == 0);
-  window_seal();
+  seal_process(true);
   refuse(SYS_remap_file_pages, 0);
   refuse(SYS_openat, 0);
   refuse(SYS_madvise, 0);
@@ -264,7 +265,7 @@ static void sealed(void) {
 static void test_a_kernel_that_refuses_costs_records_at_most(void) {
   in_child(by_path);
   in_child(not_at_all);
-  in_child(sealed);
+  in_child(in_a_sealed_process);
   in_child(replaced);
 }
 
