@@ -157,8 +157,14 @@ def _move_aside(folder: Path, report: Callable[[str], None]) -> None:
     number = 1
     while os.path.lexists(aside := folder.with_name(f"{folder.name}.{number}")):
         number += 1
+    is_ours = folder.lstat().st_uid == os.geteuid()
     folder.rename(aside)
-    report(f"An unfinished recording was kept as {aside}. Turn it into a trace with: scalene-record --recover {aside}")
+    if is_ours:
+        report(
+            f"An unfinished recording was kept as {aside}. Turn it into a trace with: scalene-record --recover {aside}"
+        )
+    else:  # its names may be chosen to put files of ours into a trace, so do not advise to recover it
+        report(f"A folder of another user was in the way of the recording, and was kept as {aside}.")
 
 
 def _setup_error(folder: Path, error: OSError) -> SetupError:

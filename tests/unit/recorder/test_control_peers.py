@@ -20,6 +20,7 @@ from scalene_trace.recorder.api import exchange
 from scalene_trace.recorder.control.client import ask, find_recording
 from scalene_trace.recorder.errors import ControlError
 from scalene_trace.recorder.folder.files import CONTROL_NAME, SPOOL_NAME
+from scalene_trace.recorder.folder.output import create_spool_folder
 from tests.support.recording import Finished, run, tool
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -209,6 +210,26 @@ def test_recovering_the_folder_of_another_user_is_not_advised(folder: Path) -> N
     with pytest.raises(ControlError, match="belongs to another user") as error:
         find_recording(folder)
     assert "--recover" not in str(error.value)
+
+
+@NEEDS_ROOT
+@pytest.mark.parametrize("owner", [0, STRANGER])
+def test_a_folder_in_the_way_is_recommended_only_if_it_is_ours(owner: int, folder: Path) -> None:
+    old = folder / "t.parquet.spool"
+    old.mkdir()
+    (old / "file").touch()
+    os.chown(old, owner, -1)
+    said: list[str] = []
+    opened: list[int] = []
+
+    def fill(new: Path) -> int:
+        opened.append(os.open(new / SPOOL_NAME, os.O_RDWR | os.O_CREAT))
+        return opened[0]
+
+    create_spool_folder(str(folder / "t.parquet"), fill, said.append)
+    os.close(opened[0])
+    assert (folder / "t.parquet.spool.1" / "file").exists()
+    assert ("--recover" in said[0]) == (owner == 0) and "t.parquet.spool.1" in said[0]
 
 
 @pytest.mark.parametrize("what", ["a pipe", "a link"])

@@ -11,6 +11,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from scalene_trace.recorder.folder.origin import create_origin
 from scalene_trace.recorder.rights.announced import announce, announced, create_rights
 from scalene_trace.recorder.rights.identity import (
     NOBODY,
+    OWN_RIGHTS,
     WITHHELD,
     Identity,
     Rights,
@@ -29,7 +31,7 @@ from scalene_trace.recorder.rights.identity import (
     own_identity,
     read_identity,
 )
-from scalene_trace.recorder.rights.observer import common_rights
+from scalene_trace.recorder.rights.observer import RightsObserver, common_rights
 from scalene_trace.recorder.rights.opening import ProgramFiles, Withheld, open_regular_file
 from tests.support.conversion import facts, with_stack
 from tests.support.recording import rows
@@ -220,6 +222,54 @@ def test_rights_are_those_that_all_have_in_common() -> None:
     )
     crowd = {Identity(user, user) for user in range(1, 40)}
     assert common_rights(ROOT, crowd, set()) == Rights(frozenset({NOBODY}))
+
+
+@pytest.fixture
+def observer(tmp_path: Path) -> RightsObserver:
+    header = SimpleNamespace(losses=[0] * 64)
+    return RightsObserver(tmp_path, create_rights(tmp_path), header)
+
+
+def test_what_a_process_takes_back_in_the_spool_is_remembered(observer: RightsObserver) -> None:
+    assert observer.rights() == OWN_RIGHTS
+    losses = observer._header.losses
+    losses[:] = [1] * 64
+    observer.turn([])
+    losses[:] = [0] * 64
+    observer.turn([])
+    assert observer.rights() == Rights(frozenset({NOBODY}))
+
+
+def test_few_processes_are_observed_at_a_time_and_all_at_the_end(
+    observer: RightsObserver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def read(pid: int) -> Identity | None:
+        seen.append(pid)
+        return None if pid == 500 else own_identity()
+
+    monkeypatch.setattr("scalene_trace.recorder.rights.observer.read_identity", read)
+    observer.turn(range(1000))
+    assert len(seen) == 4
+    observer.turn([2000])
+    assert len(seen) == 4, "the next turn comes later"
+    observer.rights()
+    assert set(seen) == {*range(1000), 2000}
+    del seen[:]
+    observer.rights()
+    assert 500 not in seen, "it has ended"
+
+
+@NEEDS_ROOT
+def test_a_process_that_changed_before_it_was_observed_is_noticed(observer: RightsObserver) -> None:
+    child = subprocess.Popen(["setpriv", "--reuid", "4711", "--regid", "4712", "--groups", "4713", "sleep", "60"])
+    while Path(f"/proc/{child.pid}/comm").read_text() != "sleep\n":
+        pass
+    observer.turn([child.pid])
+    child.kill()
+    child.wait()
+    assert observer.rights() == Rights(frozenset({Identity(4711, 4712, frozenset({4713}))}))
 
 
 def test_announcements_that_are_cut_missing_or_endless_mean_nobody(tmp_path: Path) -> None:
