@@ -82,7 +82,7 @@ def check_ids(
     thousand such rows of two kinds a million times."""
     query = "\nUNION ALL\n".join(_repeated_ids(files, kinds))
     for trace, kind, id_ in connection.execute(query).fetchall() if query else ():
-        raise TraceDamaged(paths[trace - 1], f"several of its rows of the kind {kind} have the id {id_}")
+        raise TraceDamaged(paths[trace - 1], f"several of its rows of the kind {kind} have the id {id_[:60]}")
 
 
 def _repeated_ids(files: list[tuple[str, views.FileColumns]], kinds: Collection[str]) -> Iterator[str]:

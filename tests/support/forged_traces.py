@@ -52,7 +52,8 @@ def items(id_: int, kind: int, values: list[bytes], claimed: int | None = None) 
 class Forged:
     """What the file claims. ``pages``: pages of each column chunk; ``list_values``: values of a column of lists, None = there
     is none; ``width``: of a column of fixed size, 0 = there is none; ``claimed_groups``, ``claimed_columns``: other numbers of
-    elements than the lists have; ``padding``: bytes of a key in the footer."""
+    elements than the lists have; ``padding``: bytes of a value in the footer; ``depth``: structs within structs;
+    ``sparse_bytes``: a hole before the footer; ``name_bytes``: added to the names of columns."""
 
     rows: int = 10
     groups: int = 1
@@ -70,6 +71,7 @@ class Forged:
     padding: int = 0
     depth: int = 0
     sparse_bytes: int = 0
+    name_bytes: int = 0
     _data: bytearray = field(default_factory=lambda: bytearray(b"PAR1"))
 
     def write(self, path: Path) -> Path:
@@ -136,7 +138,7 @@ class Forged:
         )
 
     def _schema(self) -> list[bytes]:
-        leaves = [_leaf(f"c{each}", 6) for each in range(self.columns)]
+        leaves = [_leaf(f"c{each}" + "x" * self.name_bytes, 6) for each in range(self.columns)]
         leaves += [] if self.list_values is None else [_leaf("list", 1, repetition=2)]
         leaves += [_leaf("fixed", 7, self.width)] if self.width else []
         nested = [struct(text(4, b"in"), number(5, 1, _I32)) for _ in range(self.depth)]

@@ -16,6 +16,8 @@ BYTE_ARRAY, FIXED_BYTES = 6, 7
 _REPEATED = 2
 #: A trace has at most four levels: the table, a struct, a list, its elements.
 _DEEPEST = 8
+#: Bytes of the name of a column that a message shows.
+_LONGEST_NAME = 60
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,11 @@ class FooterReader:
         self._reader = ThriftReader(data)
         self._most = {2: most_columns, 4: most_groups, 5: most_key_values, 7: most_columns}
         self.footer = Footer()
+
+    @property
+    def read_bytes(self) -> int:
+        """How many bytes of the footer have been read."""
+        return self._reader.at
 
     def groups(self) -> Iterator[RowGroup]:
         """The row groups in their order."""
@@ -143,7 +150,7 @@ def _element(reader: ThriftReader) -> _Element:
         if kind == I32 and number in numbers:
             numbers[number] = reader.integer()
         elif number == 4 and kind == BINARY:
-            name = reader.binary().decode("utf-8", "replace")
+            name = reader.binary()[:_LONGEST_NAME].decode("utf-8", "replace")
         else:
             reader.skip(kind)
     return _Element(name, numbers[1], numbers[2], numbers[3], numbers[5])

@@ -35,6 +35,8 @@ MOST_LIST_VALUES = 300_000_000
 MOST_LIST_TEXT_BYTES = 128 * MIB
 #: A page, or a dictionary. Both are written at 1 MB, but at most 1,024 values later: these may be long.
 MOST_PAGE_BYTES = 64 * MIB
+#: Pages. A trace has one for each two kilobytes; a small one, whose columns are mostly empty, for each 60 bytes.
+FREE_PAGES, BYTES_PER_PAGE = 100_000, 256
 #: The pages that a reader holds at once: the largest ones of each column of a row group, with their dictionaries.
 MOST_HELD_BYTES = 256 * MIB
 #: All pages of a file, by its size. Numbers are stored so that zstd makes them a third to a fifth of their size, and texts a
@@ -53,6 +55,7 @@ class Sizes:
     """What a file claims, summed over its row groups."""
 
     rows: int = 0
+    pages: int = 0
     list_values: int = 0
     list_text_bytes: int = 0
     unfolded_bytes: int = 0
@@ -74,10 +77,12 @@ def check_sizes(footer: bytes, footer_at: int, read: Callable[[int, int], bytes]
     try:
         for group in reader.groups():
             groups += 1
+            _limit("its metadata has", reader.read_bytes, FOOTER_BYTES + groups * GROUP_FOOTER_BYTES, "bytes")
             _check_group(group, reader.footer.leaves, footer_at, pages, sizes)
             _limit("it has", sizes.rows, FREE_ROWS + ROWS_PER_BYTE * file_bytes, "rows")
             _limit("its lists have", sizes.list_values, MOST_LIST_VALUES, "elements")
             _limit("the texts in its lists unfold to", sizes.list_text_bytes, MOST_LIST_TEXT_BYTES, "bytes")
+            _limit("it has", sizes.pages, FREE_PAGES + file_bytes // BYTES_PER_PAGE, "pages")
             most = FREE_BYTES + UNFOLDED_PER_BYTE * file_bytes
             _limit("its columns unfold to", sizes.unfolded_bytes, most, "bytes")
     except TooMany as error:
@@ -114,6 +119,7 @@ def _check_chunk(leaf: Leaf, chunk: Chunk, end: int, pages: PageReader, sizes: S
         what = "a dictionary" if page.is_dictionary else "a page"
         _limit(f"{what} of its column {leaf.name} unfolds to", page.unfolded_bytes, MOST_PAGE_BYTES, "bytes")
         sizes.unfolded_bytes += page.unfolded_bytes
+        sizes.pages += 1
         if page.is_dictionary:
             dictionary = max(dictionary, page.unfolded_bytes)
         else:

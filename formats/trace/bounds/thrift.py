@@ -14,6 +14,8 @@ _INTEGERS = (I16, I32, I64)
 #: Most structures within structures. A footer has six levels.
 _DEEPEST = 16
 _MOST_BITS = 70
+#: Most elements of a list that is skipped. The longest one of a footer is a histogram of levels.
+_MOST_ELEMENTS = 10_000
 
 
 class NotThrift(ValueError):  # noqa: N818 (says what is wrong)
@@ -113,6 +115,8 @@ class ThriftReader:
     def _skip_elements(self, size: int, kind: int, depth: int) -> None:
         if depth > _DEEPEST:
             raise NotThrift("structures are nested too deeply")
+        if size > _MOST_ELEMENTS:
+            raise NotThrift(f"a list has {size:,} elements")
         if kind in _FLAGS:
             self._pass(size)
         elif kind in _INTEGERS:

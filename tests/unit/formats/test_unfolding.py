@@ -59,13 +59,27 @@ def test_a_claim_that_contradicts_another_is_damage(what: str, tmp_path: Path) -
         check_trace(Forged(**claim).write(tmp_path / "t.parquet"))
 
 
+def test_a_file_of_tiny_pages_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = Forged(pages=300, columns=1, rows=300).write(tmp_path / "t.parquet")
+    assert check_trace(path)
+    monkeypatch.setattr(limits, "FREE_PAGES", 200)
+    with pytest.raises(TraceTooLarge, match="it has 300 pages"):
+        check_trace(path)
+
+
+def test_a_long_name_of_a_column_is_cut_in_the_message(tmp_path: Path) -> None:
+    with pytest.raises(TraceDamaged) as refused:
+        check_trace(Forged(name_bytes=100_000, encoding=7).write(tmp_path / "t.parquet"))
+    assert len(str(refused.value)) < 500
+
+
 def test_a_forged_trace_that_claims_little_passes(tmp_path: Path) -> None:
     assert check_trace(Forged(list_values=30, width=16, dictionary=50).write(tmp_path / "t.parquet"))
 
 
 def test_large_recordings_are_far_from_the_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A trace of 400,000 events, checked with limits of a quarter for those that grow with the size of the file."""
-    path = write_large_trace(tmp_path / "t.parquet", ticks=200_000, allocations=200_000)
+    """A trace of 100,000 events, checked with limits of a quarter for those that grow with the size of the file."""
+    path = write_large_trace(tmp_path / "t.parquet", ticks=50_000, allocations=50_000)
     for name in ("FREE_ROWS", "FREE_BYTES", "MOST_PAGE_BYTES", "MOST_HELD_BYTES", "FOOTER_BYTES", "MOST_COLUMNS"):
         monkeypatch.setattr(limits, name, getattr(limits, name) // 4)
     monkeypatch.setattr(limits, "ROWS_PER_BYTE", 1)
