@@ -208,6 +208,13 @@ def no_environment():
 # ---- as daemons do, once they have what they need ----
 
 
+def in_child():
+    """What follows happens in a forked child; this process ends as the child does."""
+    pid = os.fork()
+    if pid:
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 255)
+
+
 def separated():
     """As the child of sshd that talks to strangers."""
     os.chroot(os.environ.get("EMPTY_FOLDER", "/proc/self/fdinfo"))

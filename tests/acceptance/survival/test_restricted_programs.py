@@ -211,5 +211,6 @@ def test_a_program_that_root_restricts_does_what_it_does_bare(
 
 
 @NEEDS_ROOT
-def test_a_separated_child_does_what_it_does_bare(any_python: Interpreter, base: Path) -> None:
-    check("here", "separated", any_python, base)
+@pytest.mark.parametrize("way", ["separated", "in_child,separated"])
+def test_a_separated_daemon_does_what_it_does_bare(way: str, any_python: Interpreter, base: Path) -> None:
+    check("here", way, any_python, base)
