@@ -19,6 +19,7 @@ from ...formats.trace.integrity import check_trace
 from ..folder.facts import default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
+from ..folder.place import is_gone_from_memory
 from .convert import Conversion, Outcome
 from .kinds.gpu import GpuRows
 from .kinds.processes import RootEnd
@@ -65,6 +66,11 @@ def recover(folder: Path, output: Path | None) -> Finished:
     """Writes the trace of a recording whose recorder has died. ``output``: None = the path that the recording was started
     with. Raises TraceError.
     """
+    if is_gone_from_memory(folder):
+        raise TraceError(
+            f"The spool of {folder} was in memory and is gone: the machine or the container was restarted. "
+            "Remove the folder."
+        )
     if not (folder / SPOOL_NAME).is_file():
         raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")
     if is_live(folder):

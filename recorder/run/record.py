@@ -21,6 +21,7 @@ from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
 from ..folder.marks import MarkFile
 from ..folder.output import create_spool_folder, output_template, remove_recording
+from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, spool_of, writes_in_place
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
@@ -54,15 +55,16 @@ def record(
     with preloadable_shim(Path(template).parent) as shim:
         prepared = _prepare(settings, program, template, report)
         mask = hold_signals()
+        spool = spool_of(prepared.folder)
         try:
             rss = RssSampler(prepared.space, prepared.folder / RSS_NAME)
             drain = Drain(prepared.space, prepared.folder / SPOOL_NAME)
-            watcher = Watcher(prepared.folder / SPOOL_NAME) if settings.wait else None
+            watcher = Watcher(spool) if settings.wait else None
             missed = unrecorded(program.executable, os.environb.get(_PRELOAD_VARIABLE, b""))
             if missed is not None:
                 prepared.space.count_loss(missed.loss)
             is_preloaded = missed is None or missed.takes_library
-            environment = _environment(shim if is_preloaded else None, prepared.folder / SPOOL_NAME)
+            environment = _environment(shim if is_preloaded else None, spool)
             pid = start(program, environment, mask, [signal.Signals(each) for each in PYTHON_IGNORES])
         except BaseException:
             remove_recording(prepared.folder)
@@ -97,13 +99,26 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    space = SpoolFile(folder / SPOOL_NAME, settings)
+    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings)
     if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()
     if space.header.offered == 0:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return space
+
+
+def _memory_space(folder: Path, settings: Settings) -> SpoolFile | None:
+    """A spool in memory, with a link to it in ``folder``; None where it can or must be on the disk."""
+    chunks = 0 if writes_in_place(folder) else memory_chunks()
+    if not chunks:
+        return None
+    try:
+        (folder / SPOOL_NAME).symlink_to(path := memory_path())
+        return SpoolFile(path, settings, chunks, MEMORY_AHEAD)
+    except OSError:
+        remove_spool(folder)
+        return None
 
 
 def _supervise(session: Session, pid: int) -> Recorded:
