@@ -12,8 +12,9 @@ from typing import Any
 from ...formats.spool.regular import is_plain_file
 from ..api import exchange
 from ..errors import ControlError
-from ..folder.files import CONTROL_NAME, SPOOL_NAME
+from ..folder.files import CONTROL_NAME
 from ..folder.output import is_live
+from ..folder.place import spool_of
 
 _TIMEOUT_S = 10.0
 
@@ -23,7 +24,7 @@ def find_recording(target: Path) -> Path:
 
     Raises ControlError when there is no such recording, or when its recorder has died.
     """
-    found = [each for each in _candidates(target) if is_plain_file(each / SPOOL_NAME)]
+    found = [each for each in _candidates(target) if is_plain_file(spool_of(each))]
     for folder in found:
         if is_live(folder):
             return folder

@@ -22,6 +22,7 @@ from ..folder.facts import Facts, default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 from ..folder.origin import is_original
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
+from ..folder.place import is_gone_from_memory, spool_of
 from ..rights.identity import OWN_RIGHTS, Rights
 from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
@@ -85,7 +86,12 @@ def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Fi
     """Writes the trace of a recording whose recorder has died. ``output``: None = the path that the recording was started
     with; ``with_sources``: read all files that the recording names, whoever may have written it. Raises TraceError.
     """
-    if not is_plain_file(folder / SPOOL_NAME):
+    if is_gone_from_memory(folder):
+        raise TraceError(
+            f"The spool of {folder} was in memory and is gone: the machine or the container was restarted. "
+            "Remove the folder."
+        )
+    if not is_plain_file(spool_of(folder)):
         raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")
     if is_live(folder):
         raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")

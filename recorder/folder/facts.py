@@ -54,15 +54,16 @@ def read_facts(folder: Path) -> Facts:
     return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
 
 
-def restore_folder(folder: Path, spool: int, facts: Facts) -> bool:
-    """Restores a folder that was removed while the program ran. ``spool``: descriptor of the open spool file.
+def restore_folder(folder: Path, spool: Path, descriptor: int, facts: Facts) -> bool:
+    """Restores a folder that was removed while the program ran. ``spool``: where the spool was created; ``descriptor``: the
+    open spool file.
 
     Returns whether the folder was missing. Raises OSError.
     """
     if (folder / SPOOL_NAME).exists():
         return False
     folder.mkdir(0o700, exist_ok=True)
-    (folder / SPOOL_NAME).symlink_to(f"/proc/self/fd/{spool}")
+    (folder / SPOOL_NAME).symlink_to(spool if spool.exists() else f"/proc/self/fd/{descriptor}")
     if not (folder / FACTS_NAME).exists():
         write_facts(folder, facts)
     return True

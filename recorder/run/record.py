@@ -22,6 +22,7 @@ from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
 from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, output_template, remove_recording
+from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
 from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
 from ..rights.observer import RightsObserver
@@ -118,13 +119,26 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    space = SpoolFile(folder / SPOOL_NAME, settings)
+    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings)
     if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()
     if space.header.offered == 0:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     return space
+
+
+def _memory_space(folder: Path, settings: Settings) -> SpoolFile | None:
+    """A spool in memory, with a link to it in ``folder``; None where it can or must be on the disk."""
+    chunks = 0 if writes_in_place(folder) else memory_chunks()
+    if not chunks:
+        return None
+    try:
+        (folder / SPOOL_NAME).symlink_to(path := memory_path())
+        return SpoolFile(path, settings, chunks, MEMORY_AHEAD)
+    except OSError:
+        remove_spool(folder)
+        return None
 
 
 def _supervise(session: Session, pid: int) -> Recorded:

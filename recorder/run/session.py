@@ -41,7 +41,7 @@ _NEVER_S = float("inf")
 #: From one turn to the next.
 _TURN_S = 0.05
 #: The next turn comes sooner when chunks are taken at this rate (a pool that forks a process for each task): the chunks
-#: that are offered ahead (spool_file.LEAST_AHEAD) would last for less than four of the longer pauses.
+#: that are offered ahead (half of spool_file.FULL_AHEAD) would last for less than four of the longer pauses.
 _HURRY_S = 0.005
 _HURRY_CHUNKS_PER_S = 640
 
@@ -217,7 +217,7 @@ class Session:
         from ..convert.kinds.processes import RootEnd
 
         prepared = self._prepared
-        removed = restore_folder(prepared.folder, prepared.space.descriptor, prepared.facts)
+        removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
             return finish_early(prepared.folder, prepared.facts, self._output, wall_ns, losses, self._rights())

@@ -23,7 +23,8 @@ from ...formats.spool.layout import ffi
 from .pid_namespaces import own_pid_namespace
 from .spool_file import SpoolFile
 
-#: With fewer chunks in use nothing is drained: a short recording stays in the spool.
+#: With fewer chunks in use nothing is drained: a short recording stays in the spool. A small spool is drained when a
+#: quarter of it is in use.
 FEWEST_CHUNKS = 64
 #: The longest turn: the caller also has to keep the spool ahead of the program.
 _TURN_S = 0.03
@@ -75,7 +76,10 @@ class Drain:
         if not self._turn.acquire(blocking=False):
             return
         try:
-            if len(self._space.in_use) >= FEWEST_CHUNKS and time.monotonic() >= self._retry_at_s:
+            if (
+                len(self._space.in_use) >= min(FEWEST_CHUNKS, self._space.chunks // 4)
+                and time.monotonic() >= self._retry_at_s
+            ):
                 self._drain()
         finally:
             self._turn.release()

@@ -57,8 +57,10 @@ static ino_t spool_inode;
 
 /* ---- opening ---- */
 
+/* A spool that lies in memory is opened by the link to it in the recording's folder, where the program finds other files
+ * of the recording. */
 static int open_file(struct stat *facts) {
-  int fd = (int)syscall(SYS_openat, AT_FDCWD, spool_path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, spool_path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
   if (fd < 0) return -1;
   if (!fstat(fd, facts) && S_ISREG(facts->st_mode)) return fd;
   syscall(SYS_close, fd);
