@@ -184,7 +184,9 @@ static struct chunk_header *open_chunk(uint64_t offer) {
  * that is still writing into the chunk faults them in again. */
 static void close_chunk(struct chunk_header *chunk) {
   atomic_store((_Atomic uint32_t *)&chunk->closed, 1);
+  uint32_t section = seal_enter();
   if (!sealed()) madvise(chunk, SPOOL_CHUNK_BYTES, MADV_DONTNEED);
+  seal_leave(section);
 }
 
 /* Replaces the current chunk `full` with a new one, unless another thread has already done so. False = no chunk is
