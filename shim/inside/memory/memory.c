@@ -399,6 +399,7 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   if (m->busy && here <= m->busy) return 0;
   int saved_errno = errno;
   fork_check();
+  uint32_t section = seal_enter();
   m->busy = here;
   uint32_t float_state = take_float_state();
   if (recording()) {
@@ -408,6 +409,7 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   }
   give_float_state(float_state);
   m->busy = 0;
+  seal_leave(section);
   errno = saved_errno;
   return id;
 }

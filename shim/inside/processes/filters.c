@@ -21,7 +21,6 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
-#include "inside/core/thread_state.h"
 #include "inside/cpu/timers.h"
 #include "inside/processes/filter_program.h"
 #include "inside/processes/process.h"
@@ -117,10 +116,13 @@ static void take_turn(void) {
     __builtin_ia32_pause();
 }
 
-/* Other threads may be inside the shim. They leave it in microseconds. */
+#define MOST_PAUSES 5000
+
+/* Waits until no thread is inside the shim. The wait is limited, because a handler of the program may have left the
+ * shim by longjmp. */
 static void let_others_finish(void) {
-  struct timespec pause = {.tv_nsec = 2000000};
-  if (threads_live() > 1) syscall(SYS_nanosleep, &pause, NULL);
+  struct timespec pause = {.tv_nsec = 200000};
+  for (int i = 0; atomic_load(&seal_sections) > 0 && i < MOST_PAUSES; i++) syscall(SYS_nanosleep, &pause, NULL);
 }
 
 static void seal(void) {

@@ -161,6 +161,7 @@ static void forget_sealed(void) {
 }
 
 static void begin_in_child(void) {
+  seal_postfork_child();
   if (!spool) return;
   if (sealed()) {
     forget_sealed();

@@ -93,18 +93,23 @@ void threads_write_end(void) {
   spool_publish(record, RECORD_THREAD_END, 1);
 }
 
-void threads_end(void) {
-  struct thread_state *t = &this_thread;
-  if (!t->id || t->ended) return;
-  t->ended = 1;
-  threads_count(-1);
-  if (sealed()) return;
+static void record_end(void) {
   memory_thread_end();
   copies_thread_end();
   cuda_calls_thread_end();
   timers_disarm();
   threads_write_end();
   thread_table_end();
+}
+
+void threads_end(void) {
+  struct thread_state *t = &this_thread;
+  if (!t->id || t->ended) return;
+  t->ended = 1;
+  threads_count(-1);
+  uint32_t section = seal_enter();
+  if (!sealed()) record_end();
+  seal_leave(section);
 }
 
 void threads_forget(void) {
@@ -177,10 +182,12 @@ static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), voi
 static struct start begin_in_thread(void *given) {
   struct start start = *(struct start *)given;
   give_start(given);
+  fork_check();
+  uint32_t section = seal_enter();
   signals_set_shadow_blocked(start.blocked);
   signals_thread_start();
-  fork_check();
   threads_begin(false);
+  seal_leave(section);
   return start;
 }
 

@@ -65,7 +65,12 @@ static _Atomic uint32_t listeners_used;
 
 int signals_number(void) { return fork_has_thread_storage() ? number : 0; }
 
-static int32_t current_thread(void) { return sealed() ? self.owner : (int32_t)syscall(SYS_gettid); }
+static int32_t current_thread(void) {
+  uint32_t section = seal_enter();
+  int32_t thread = sealed() ? self.owner : (int32_t)syscall(SYS_gettid);
+  seal_leave(section);
+  return thread;
+}
 
 /* ---- sets ---- */
 

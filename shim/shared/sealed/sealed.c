@@ -3,12 +3,18 @@
 #include "shared/sealed/sealed.h"
 
 _Atomic uint32_t seal_bits;
+_Atomic uint32_t seal_sections, seal_generation;
 static __thread bool in_vfork_child;
 
 /* A child that shares memory may have no thread-local storage, so that is read last. */
 bool seal_holds(void) {
   uint32_t bits = atomic_load(&seal_bits);
   return (bits & SEAL_PROCESS) || ((bits & SEAL_VFORK_CHILDREN) && in_vfork_child);
+}
+
+void seal_postfork_child(void) {
+  atomic_fetch_add(&seal_generation, 1);
+  atomic_store(&seal_sections, 0);
 }
 
 bool seal_is_in_force(void) {

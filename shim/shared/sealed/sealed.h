@@ -20,6 +20,21 @@ bool seal_holds(void);
 static inline bool sealed(void) {
   return __builtin_expect(atomic_load_explicit(&seal_bits, memory_order_relaxed) != 0, 0) && seal_holds();
 }
+/* Sections in which the shim makes system calls. The thread that seals the process waits until all are left. A section
+ * must ask sealed() after it was entered, and is left with the value that seal_enter has returned. */
+extern _Atomic uint32_t seal_sections, seal_generation;
+/* Enters a section. Context: signal. */
+static inline uint32_t seal_enter(void) {
+  uint32_t generation = atomic_load_explicit(&seal_generation, memory_order_relaxed);
+  atomic_fetch_add(&seal_sections, 1);
+  return generation;
+}
+/* Leaves it. Sections that the parent of this process had entered do not count. Context: signal. */
+static inline void seal_leave(uint32_t generation) {
+  if (generation == atomic_load_explicit(&seal_generation, memory_order_relaxed)) atomic_fetch_sub(&seal_sections, 1);
+}
+/* Forgets the sections of a forked child's parent. Context: signal. */
+void seal_postfork_child(void);
 /* True while a filter is being set, and in the vfork child that has set one: recording may continue later.
  * Context: signal. */
 bool seal_may_end(void);

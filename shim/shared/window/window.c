@@ -212,7 +212,7 @@ static bool is_whole(char *to) {
   return true;
 }
 
-struct chunk_header *window_move(struct position *position, uint32_t number) {
+static struct chunk_header *move(struct position *position, uint32_t number) {
   char *to = address_of(position);
   size_t offset = SPOOL_CHUNKS_OFFSET + (size_t)number * SPOOL_CHUNK_BYTES;
   if (!window_has(number) || sealed()) {
@@ -225,4 +225,11 @@ struct chunk_header *window_move(struct position *position, uint32_t number) {
   }
   syscall(SYS_madvise, to, (size_t)SPOOL_CHUNK_BYTES, (long)MADV_DONTDUMP); /* the move has reset it */
   return (struct chunk_header *)to;
+}
+
+struct chunk_header *window_move(struct position *position, uint32_t number) {
+  uint32_t section = seal_enter();
+  struct chunk_header *chunk = move(position, number);
+  seal_leave(section);
+  return chunk;
 }

@@ -53,6 +53,14 @@ def test_filtered_processes_behave_as_unrecorded(
     assert losses(report(recorded.trace))["seccomp"] >= len(cases)
 
 
+def test_a_filter_for_all_threads_waits_for_those_inside_the_shim(tmp_path: Path) -> None:
+    program = build(tmp_path, "filter_race.c")
+    script = ["bash", "-c", f"for i in {{1..15}}; do '{program}'; echo $?; done"]
+    recorded = record(tmp_path / "t.parquet", script, options=["--cpu-interval", "200us", "--alloc-interval", "1"])
+    assert recorded.stdout == b"5\n" * 15
+    assert losses(report(recorded.trace))["seccomp"] == 15
+
+
 def test_python_under_a_filter_behaves_as_unrecorded(python: Interpreter, tmp_path: Path) -> None:
     program = [target("filtered")]
     recorded = record(tmp_path / "t.parquet", program, python, _OFTEN)
