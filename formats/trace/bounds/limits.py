@@ -31,6 +31,9 @@ FREE_ROWS, ROWS_PER_BYTE = 2_000_000, 8
 #: Values in lists, which are frames of stacks and words of command lines. A recording of 100,000 stacks of 1,000 frames has
 #: 100 million.
 MOST_LIST_VALUES = 300_000_000
+#: The same by the size of the file: each stack takes at least 24 bytes, for its hash and a sample, and has at most 512
+#: frames (MAX_FRAMES of the shim). A small file may have more.
+FREE_LIST_VALUES, LIST_VALUES_PER_BYTE = 20_000_000, 64
 #: Texts in lists, which are words of command lines: at most 2 MiB for each process, hardly ever more than a kilobyte.
 MOST_LIST_TEXT_BYTES = 128 * MIB
 #: A page, or a dictionary. Both are written at 1 MB, but at most 1,024 values later: these may be long.
@@ -80,7 +83,8 @@ def check_sizes(footer: bytes, footer_at: int, read: Callable[[int, int], bytes]
             _limit("its metadata has", reader.read_bytes, FOOTER_BYTES + groups * GROUP_FOOTER_BYTES, "bytes")
             _check_group(group, reader.footer.leaves, footer_at, pages, sizes)
             _limit("it has", sizes.rows, FREE_ROWS + ROWS_PER_BYTE * file_bytes, "rows")
-            _limit("its lists have", sizes.list_values, MOST_LIST_VALUES, "elements")
+            most = min(FREE_LIST_VALUES + LIST_VALUES_PER_BYTE * file_bytes, MOST_LIST_VALUES)
+            _limit("its lists have", sizes.list_values, most, "elements")
             _limit("the texts in its lists unfold to", sizes.list_text_bytes, MOST_LIST_TEXT_BYTES, "bytes")
             _limit("it has", sizes.pages, FREE_PAGES + file_bytes // BYTES_PER_PAGE, "pages")
             most = FREE_BYTES + UNFOLDED_PER_BYTE * file_bytes

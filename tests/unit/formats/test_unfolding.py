@@ -27,6 +27,7 @@ BOMBS: dict[str, tuple[dict[str, Any], str]] = {
     "rows": ({"rows": 2**31 - 2}, "it has 2,147,483,646 rows"),
     "rows of many groups": ({"rows": 1_000_000, "groups": 50}, "rows"),
     "list elements": ({"list_values": 2**31 - 2}, "its lists have 2,147,483,646 elements"),
+    "list elements of a small file": ({"list_values": 30_000_000}, "its lists have 30,000,000 elements"),
     "row groups": ({"groups": 5_000, "columns": 1}, "it has 5,000 row groups"),
     "columns": ({"columns": 1_500}, "it has 1,501 columns"),
     "pairs of key and value": ({"key_values": 5_000}, "it has 5,003 pairs of key and value"),
