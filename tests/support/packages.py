@@ -42,6 +42,7 @@ PACKAGES = {
     "jemalloc": Package("libjemalloc2", library="libjemalloc.so.2"),
     "tcmalloc": Package("libtcmalloc-minimal4", library="libtcmalloc_minimal.so.4"),
     "valgrind": Package("valgrind", ("valgrind",)),
+    "strace": Package("strace", ("strace",)),
 }
 
 
