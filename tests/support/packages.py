@@ -43,6 +43,7 @@ PACKAGES = {
     "tcmalloc": Package("libtcmalloc-minimal4", library="libtcmalloc_minimal.so.4"),
     "btrfs": Package("btrfs-progs", ("mkfs.btrfs", "/sbin/mkfs.btrfs")),
     "valgrind": Package("valgrind", ("valgrind",)),
+    "strace": Package("strace", ("strace",)),
 }
 
 

@@ -11,6 +11,7 @@ is_wanted musl && wanted+=(musl-tools)
 is_wanted libc32 && wanted+=(libc6-i386)
 is_wanted btrfs && wanted+=(btrfs-progs)
 is_wanted valgrind && wanted+=(valgrind)
+is_wanted strace && wanted+=(strace)
 # A browser that is not Debian's serves as well.
 is_wanted chromium && ! command -v chromium-browser google-chrome >/dev/null && wanted+=(chromium)
 command -v make >/dev/null || wanted+=(make)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 from collections import Counter
 from itertools import product
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.native import build
+from tests.support.packages import chromium, needed
 from tests.support.recording import Finished, bare, environment, losses, record, report, rows, run, target
 
 _OFTEN = ("--cpu-interval", "1ms")
@@ -131,14 +132,34 @@ def _calls_after_filter(log: Path) -> Counter[str]:
     return Counter(word.split("(")[0] for word in words if "(" in word and word[0] not in "<+-")
 
 
-@pytest.mark.skipif(not shutil.which("strace"), reason="strace is missing")
 @pytest.mark.parametrize(
     "case", ["tsync allocate exit", "thread fork _exit", "prctl vfork return", "seccomp masks exit"]
 )
 def test_a_filtered_process_makes_no_other_system_calls(tmp_path: Path, filtered: Path, case: str) -> None:
-    program = ["strace", "-f", "-o", tmp_path / "log", filtered, *case.split()]
+    program = [needed("strace"), "-f", "-o", tmp_path / "log", filtered, *case.split()]
     run(program, env=environment(None))
     unrecorded = _calls_after_filter(tmp_path / "log")
     record(tmp_path / "t.parquet", program, options=_OFTEN)
     more = _calls_after_filter(tmp_path / "log") - unrecorded
     assert set(more) <= {"brk", "mmap", "munmap", "mprotect", "madvise", "futex"}, more  # libc's own, by timing
+
+
+@pytest.mark.long
+@pytest.mark.skipif(os.geteuid() == 0, reason="Chromium has no sandbox as root")
+def test_chromium_in_its_sandbox_behaves_as_unrecorded(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p id=a></p><script>let s=0; for (let i=0; i<1e7; i++) s+=i; a.textContent = s</script>")
+    home = {"HOME": str(tmp_path)}
+    command = [
+        chromium(),
+        "--headless",
+        "--disable-gpu",
+        f"--user-data-dir={tmp_path}/user",
+        "--dump-dom",
+        page.as_uri(),
+    ]
+    unrecorded = run(command, env=environment(home))
+    assert unrecorded.status == 0 and b">49999995000000<" in unrecorded.stdout
+    recorded = record(tmp_path / "t.parquet", command, options=_OFTEN, env=home)
+    _same(recorded, unrecorded)
+    assert losses(report(recorded.trace))["seccomp"] > 0
