@@ -127,8 +127,10 @@ def test_an_absurd_interval_of_an_unfollowed_block_stops_no_report(tmp_path: Pat
 def test_the_allocation_that_set_a_maximum_does_not_enter_the_estimates(tmp_path: Path) -> None:
     builder, process, thread = one_process()
     builder.alloc(1, process, thread, builder.stack(MAIN), 1_999_993, None, interval_bytes=None, maximum=True)
+    builder.alloc(2, process, thread, builder.stack(OTHER), 1_000, None, interval_bytes=KIB_64)
     found = line(report_on(builder, tmp_path), 12)
     assert (found.alloc_bytes, found.live_at_end_bytes) == (0, 0)
+    assert (found.alloc_unseen_bytes, found.live_unseen_bytes) == (3 * KIB_64, 3 * KIB_64)
 
 
 def test_lives_count_by_the_interval_that_holds_for_them(tmp_path: Path) -> None:
