@@ -123,10 +123,13 @@ bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report s
 	$(BIN)/python benchmarks/allocator.py
 	$(BIN)/python benchmarks/instructions.py
 	$(BIN)/python benchmarks/sampling.py
-	$(BIN)/python benchmarks/false_leaks.py
+	$(BIN)/python benchmarks/leaks.py false
+	$(BIN)/python benchmarks/leaks.py hidden
+	$(BIN)/python benchmarks/random_lines.py
 	$(BIN)/python benchmarks/diff.py
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/long_recording.py
+	$(BIN)/python benchmarks/two_days.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/gpu_cost.py
 	$(BIN)/python benchmarks/report_speed.py

@@ -12,6 +12,8 @@
     │   ├── NotATrace             the file is Parquet, but not written by scalene-record
     │   ├── TraceCut              the end of the file is missing: an unfinished copy or download
     │   ├── TraceDamaged          the checksum does not match the contents
+    │   ├── TraceChanged          another program changed the file while it was read
+    │   ├── TraceTooLarge         the file would unfold to more than any recording
     │   └── TraceTooNew           the file has a newer major version of the format
     ├── SpoolError                a spool cannot be read; .path names it
     │   ├── SpoolMissing          the spool does not exist, or may not be read
@@ -87,6 +89,21 @@ class TraceDamaged(TraceFileError):
     sentence = "{path} is damaged: {detail}. Copy it again from its source."
 
 
+class TraceChanged(TraceFileError):
+    """Another program wrote to the file, or replaced it, while it was read."""
+
+    sentence = "{path} changed while it was read. Run the command again when no other program writes to it."
+
+
+class TraceTooLarge(TraceFileError):
+    """The file would unfold to more than any recording; ``detail`` is to what, and the limit."""
+
+    sentence = (
+        "Cannot read {path}: {detail}. If you recorded it, record a shorter time (--duration), or less of it; if it comes"
+        " from somebody else, do not trust it."
+    )
+
+
 class TraceTooNew(TraceFileError):
     """The file has a newer major format version; ``detail`` is that version."""
 
@@ -121,3 +138,24 @@ class TraceWriteError(_PathError):
     """A trace that could not be written; ``detail`` is the system's reason."""
 
     sentence = "The trace {path} could not be written: {detail}."
+
+
+class OutOfMemory(TraceError):
+    """An answer needs more memory than there is. ``limit_bytes``: the most that it may take; None if the system refused."""
+
+    def __init__(self, limit_bytes: int | None = None) -> None:
+        most = f"more than {limit_bytes / 1e6:,.0f} MB of memory" if limit_bytes else "more memory than is available"
+        super().__init__(
+            f"Cannot answer: this takes {most}. Select a part of the recording (--from, --to, --process), name fewer"
+            " traces, or run the command where there is more memory."
+        )
+
+
+class ExportTooLarge(TraceError):
+    """A file in the format of another program would have more than ``most_bytes``."""
+
+    def __init__(self, format_: str, most_bytes: int) -> None:
+        super().__init__(
+            f"Cannot export in the format {format_}: the file would have more than {most_bytes / 1e9:.1f} GB. Select a part"
+            " of the recording (--from, --to, --process), or use pprof, which holds each stack once."
+        )

@@ -23,6 +23,7 @@ from itertools import count
 
 TYPE_CHECKING = False  # typing is not imported: the program would pay for it
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Callable
 
 _SPOOL_VARIABLE = "SCALENE_TRACE_SPOOL"
@@ -31,6 +32,7 @@ _CONTROL_NAME = "control"
 _TIMEOUT_US = 1_000_000
 _LONGEST_SOCKET_NAME = 107
 _LONGEST_TEXT = 1000
+_LONGEST_ANSWER_BYTES = 1 << 20
 _numbers = count(1)
 
 
@@ -99,7 +101,8 @@ def exchange(folder: str, request: dict[str, object], timeout_us: int, wants_ans
     """Sends one request to the recorder of the recording in ``folder`` and returns its answer: one line of JSON, or b""
     when the recorder closed the connection or no answer is wanted.
 
-    ``timeout_us``: microseconds for each step, 0 = no limit. Raises OSError; BlockingIOError when the time is over.
+    ``timeout_us``: microseconds for each step and for the whole answer, 0 = no limit. Raises OSError: BlockingIOError when
+    the time is over, PermissionError when another user's process listens there; ValueError for an answer that is too long.
     """
     import json
     import socket
@@ -111,12 +114,31 @@ def exchange(folder: str, request: dict[str, object], timeout_us: int, wants_ans
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, timeout)
         with_socket_name(folder, connection.connect)
+        _, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if not _may_answer(user, folder):
+            raise PermissionError
         # Without MSG_NOSIGNAL, a recorder that has just ended would end a program that keeps SIGPIPE's default.
         connection.sendall(json.dumps(request).encode() + b"\n", socket.MSG_NOSIGNAL)
-        answer = b""
-        while wants_answer and not answer.endswith(b"\n") and (part := connection.recv(65536)):
-            answer += part
-        return answer
+        return _answer(connection, timeout_us) if wants_answer else b""
+
+
+def _answer(connection: socket.socket, timeout_us: int) -> bytes:
+    """One line, or what came before the connection was closed. Raises as :func:`exchange` does."""
+    answer, end_s = b"", time.monotonic() + timeout_us / 1e6
+    while not answer.endswith(b"\n") and (part := connection.recv(65536)):
+        answer += part
+        if len(answer) > _LONGEST_ANSWER_BYTES:
+            raise ValueError("the answer is too long")
+        if timeout_us and time.monotonic() > end_s:
+            raise BlockingIOError
+    return answer
+
+
+def _may_answer(user: int, folder: str) -> bool:
+    """May a process of ``user`` speak for the recording in ``folder``? A recorder runs as the user of the program, or as
+    root if the program has given up root's rights. Root controls the recordings of others: then, as their owner."""
+    own = os.geteuid()
+    return user in (0, own) or (own == 0 and user == os.stat(folder).st_uid)  # noqa: PTH116 (pathlib is not loaded)
 
 
 def with_socket_name(folder: str, use: Callable[[str], object]) -> None:

@@ -18,7 +18,8 @@ class Settings:
 
     ``command``: the words that start the program; ``python``: interpreter for scripts, modules and code, None = that of
     the active virtual environment or our own; ``memory``, ``copy``, ``wait``, ``children``: what is recorded; ``sources``,
-    ``argv``: whether source files and command lines are stored; ``memory_threshold_bytes``, ``copy_threshold_bytes``: bytes
+    ``argv``: whether source files and command lines are stored; ``with_sources``: source files and libraries are read with
+    the recorder's own rights, whatever those of the program are; ``memory_threshold_bytes``, ``copy_threshold_bytes``: bytes
     between two samples; ``alloc_interval_bytes``: mean bytes between two allocation samples, 1 = every allocation, 0 =
     none, None = adapts to the program; ``cpu_engine``: auto or posix; ``duration_ns``: how long to record, None = to the
     program's end; ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
@@ -39,6 +40,7 @@ class Settings:
     cpu_engine: str = "auto"
     sources: bool = True
     argv: bool = True
+    with_sources: bool = False
     duration_ns: int | None = None
     snapshot_every_ns: int | None = None
     pause_at_start: bool = False

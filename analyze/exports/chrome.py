@@ -16,6 +16,7 @@ from ..trace.info import trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
 from .profile import TABLES, Stacks, TraceStacks
+from .size import Size
 from .text import json_bytes, plain
 from .timed_events import ExportedThread, Row, TimedEvents, read_timed_events
 
@@ -33,10 +34,11 @@ def chrome(paths: Sequence[Path], selection: Selection) -> bytes:
     """The contents of the file. Raises the errors of :func:`open_traces`."""
     events: list[Event] = []
     infos: list[TraceInfo] = []
+    size = Size("chrome")
     for number, path in enumerate(paths, start=1):
         with open_traces([path], selection, TABLES) as traces:
             infos.append(trace_info(traces))
-            events += _Events(traces, number, len(paths) > 1, infos[-1]).all()
+            events += _Events(traces, number, len(paths) > 1, infos[-1], size).all()
     about = {"recordedBy": "scalene-trace", "startedAt": [plain(info.started_at or "") for info in infos]}
     return json_bytes({"traceEvents": events, "displayTimeUnit": "ms", "otherData": about})
 
@@ -44,7 +46,8 @@ def chrome(paths: Sequence[Path], selection: Selection) -> bytes:
 class _Events:
     """The events of one opened trace."""
 
-    def __init__(self, traces: Traces, number: int, several: bool, info: TraceInfo) -> None:
+    def __init__(self, traces: Traces, number: int, several: bool, info: TraceInfo, size: Size) -> None:
+        self._size = size
         self._connection = traces.connection
         self._timed: TimedEvents = read_timed_events(traces.connection, number, several)
         self._stacks = Stacks()
@@ -155,16 +158,21 @@ class _Events:
     def _stack(self, stack: int | None) -> list[str]:
         """The frames of a stack as text, the innermost first."""
         frames = self._stacks.of(self._trace_stacks.index(stack, None, None, None))
+        self._size.add(sum(len(frame.function) + len(frame.file) for frame in frames))
         return [f"{f.function} ({f.file}:{f.line})" if f.file else f.function for f in reversed(frames)]
 
 
 def _pids(timed: TimedEvents, number: int) -> dict[int, int]:
     """A pid for each process image: its own, or one derived from it if another image or trace already has that pid."""
     found: dict[int, int] = {}
+    taken, free = set[int](), dict[int, int]()
     for process in timed.processes.values():
-        pid = process.pid + (number - 1) * _PIDS_PER_TRACE
-        while pid in found.values():
+        first = process.pid + (number - 1) * _PIDS_PER_TRACE
+        pid = free.get(first, first)
+        while pid in taken:
             pid += 1_000_000
+        taken.add(pid)
+        free[first] = pid + 1_000_000
         found[process.id] = pid
     return found
 

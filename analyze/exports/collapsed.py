@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .profile import METRICS, Frame, Profile, Rounder
+from .size import Size
 
 
 def collapsed(profile: Profile, metric: str) -> bytes:
@@ -20,9 +21,11 @@ def _lines(profile: Profile, metric: str) -> Iterator[str]:
     for each in profile.values.get(metric, []):
         sums[each.stack] = sums.get(each.stack, 0) + each.value
     names = [_name(frame) for frame in profile.stacks.frames]
+    lengths, size = [len(name) + 1 for name in names], Size("collapsed")
     rounder = Rounder(1e-3 if METRICS[metric].unit == "nanoseconds" else 1.0)
     for stack, value in sums.items():
         if count := rounder.round(value):
+            size.add(sum(lengths[index] for index in profile.stacks.stacks[stack]))
             yield f"{';'.join(names[index] for index in profile.stacks.stacks[stack])} {count}\n"
 
 

@@ -9,6 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from .profile import METRICS, Frame, Profile, Value
+from .size import Size
 from .text import json_bytes, plain
 
 SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -43,6 +44,9 @@ def _profile(profile: Profile, metric: str) -> dict[str, Any]:
     """The profile of a metric. Consecutive samples of one stack are merged; samples that round to 0 are left out."""
     weighed = [(stack, sum(each.value for each in run)) for stack, run in groupby(profile.values[metric], _stack)]
     weighed = [(stack, weight) for stack, weight in weighed if weight]
+    size = Size("speedscope")
+    for stack, _ in weighed:
+        size.add(2 * len(profile.stacks.stacks[stack]))  # an index of at least one digit, and a comma
     return {
         "type": "sampled",
         "name": METRICS[metric].title,

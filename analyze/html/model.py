@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from ..leaks.leaks import find_leaks, merged_leaks
 from ..report.libraries import library_times
+from ..report.memory import base_interval
 from ..report.reduction import line_key
 from ..report.report import query_of
 from ..report.threads import thread_infos
 from ..report.timeline import footprint_events
 from ..results.base import to_json
+from ..results.estimates import unseen_bytes
 from ..results.threads import ThreadInfo
 from ..results.trace import TraceInfo
 from ..trace import info, queries
@@ -83,6 +85,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         "threads": figures.threads,
         "processes": to_json(info.process_infos(traces, 1)),
         "marks": to_json(info.mark_infos(traces, 1)),
+        "unseen_bytes": unseen_bytes(base_interval(connection)),
         "leaks": to_json(leaks) if trace.events["alloc"] is not None else None,
         "libraries": _libraries(connection),
     }

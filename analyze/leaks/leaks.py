@@ -3,13 +3,13 @@ held against the growth of the process tree, and several traces are added up."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..results.base import Table, sorted_rows
+from ..results.estimates import standard_error, unseen_bytes
 from ..results.report import Leak
 from ..results.trend import Point, reduce_points
 from ..trace import queries
@@ -124,6 +124,7 @@ def _leak(key: Key, parts: list[Grown], sources: Sources) -> Leak:
     sums = {name: sum(row[name] for row in rows) for name in _SUMS}
     judged_s = sum(part.judged_s for part in parts)
     largest = max(parts, key=lambda part: kept_bytes(part.cells))
+    unseen = unseen_bytes(max(row["live_interval_bytes"] for row in rows))
     function, first_line = _most(rows, "function", "first_line")
     return Leak(
         file=key[0],
@@ -134,10 +135,10 @@ def _leak(key: Key, parts: list[Grown], sources: Sources) -> Leak:
         mallocs=sums["mallocs"],
         frees=sums["frees"],
         live_at_end_bytes=round(sums["end_bytes"]),
-        live_at_end_error_bytes=round(math.sqrt(sums["end_variance"])),
+        live_at_end_error_bytes=round(standard_error(sums["end_variance"], unseen)),
         first_line=first_line,
         source=source_line(sources, *key),
-        error_bytes_per_s=math.sqrt(sums["kept_variance"]) / judged_s,
+        error_bytes_per_s=standard_error(sums["kept_variance"], unseen) / judged_s,
         allocations_per_s=sums["made"] / judged_s,
         age_s=sums["age_s"] / sums["alive"] if sums["alive"] else None,
         type=_most(rows, "type")[0],

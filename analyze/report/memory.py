@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..results.base import sorted_rows
+from ..results.estimates import standard_error, unseen_bytes
 from ..results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
 from ..trace import queries
 from ..trace.info import trace_info
@@ -67,7 +68,7 @@ def build_memory(
     ``query`` is copied into the result. ``sort`` names a field of :class:`MemoryRow`; ``limit`` cuts the rows, not the totals.
     Raises the errors of :func:`open_traces`.
     """
-    infos, rows, peaks, found = [], [], [], []
+    infos, rows, peaks, found, base_bytes = [], [], [], [], 0
     sources: dict[str, list[str]] = {}
     for trace, path in enumerate(paths, start=1):
         with open_traces([path], selection, REPORT_TABLES) as traces:
@@ -75,8 +76,9 @@ def build_memory(
             rows += queries.rows(traces.connection, "memory_figures", **asked.parameters)
             peaks += _peaks(traces.connection, trace)
             found += _reconciliations(traces.connection, trace)
+            base_bytes = max(base_bytes, base_interval(traces.connection))
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"]}) | sources
-    make = _Maker(asked.by, sources, has_peak=bool(peaks))
+    make = _Maker(asked.by, sources, has_peak=bool(peaks), base_bytes=base_bytes)
     return MemoryReport(
         query=query,
         traces=infos,
@@ -92,8 +94,9 @@ def build_memory(
 class _Maker:
     """Builds results from rows of memory_figures.sql of one trace or several."""
 
-    def __init__(self, by: str, sources: Sources, has_peak: bool) -> None:
+    def __init__(self, by: str, sources: Sources, has_peak: bool, base_bytes: int) -> None:
         self._by = by
+        self._base_bytes = base_bytes
         self._sources = sources
         self._has_peak = has_peak
 
@@ -127,7 +130,12 @@ class _Maker:
     def _figures(self, rows: list[Row]) -> Row:
         sums = {name: sum(row[name] or 0 for row in rows) for name in _SUMMED}
         figures: Row = {name: round(sums[name]) for name in _ESTIMATES}
-        figures |= {error: round(math.sqrt(sums[variance])) for error, variance in _ERRORS.items()}
+        unseen = {name: unseen_bytes(self._coarsest(rows, name)) for name in ("alloc", "live")}
+        figures["allocations_error"] = round(math.sqrt(sums["allocations_variance"]))
+        figures |= {
+            error: round(standard_error(sums[variance], unseen[of])) for error, (variance, of) in _ERRORS.items()
+        }
+        figures |= {f"{name}_unseen_bytes": value for name, value in unseen.items()}
         if not self._has_peak:
             figures |= {"live_at_peak_bytes": None, "live_at_peak_error_bytes": None}
         for name in ("died_young", "survived"):
@@ -135,6 +143,11 @@ class _Maker:
             figures[name] = round(sum(known)) if known else None
         lifetime_s = sums["lifetimes_s"] / sums["freed"] if sums["freed"] else None
         return figures | {"samples": sums["samples"], "mean_lifetime_s": lifetime_s}
+
+    def _coarsest(self, rows: list[Row], of: str) -> int:
+        """The coarsest interval at which allocations of these rows were sampled."""
+        intervals: list[int] = [row[f"{of}_interval_bytes"] for row in rows]
+        return max([self._base_bytes, *intervals])
 
 
 _ESTIMATES = (
@@ -145,20 +158,26 @@ _ESTIMATES = (
     "temporary_bytes",
     "temporary_allocations",
 )
-#: Field with the standard error of an estimate -> column with the variance.
+#: Field with the standard error of an estimate -> column with the variance, and whose intervals say what it lacks.
 _ERRORS = {
-    "alloc_error_bytes": "alloc_variance",
-    "allocations_error": "allocations_variance",
-    "live_at_peak_error_bytes": "live_at_peak_variance",
-    "live_at_end_error_bytes": "live_at_end_variance",
-    "temporary_error_bytes": "temporary_variance",
+    "alloc_error_bytes": ("alloc_variance", "alloc"),
+    "live_at_peak_error_bytes": ("live_at_peak_variance", "live"),
+    "live_at_end_error_bytes": ("live_at_end_variance", "live"),
+    "temporary_error_bytes": ("temporary_variance", "live"),
 }
-_SUMMED = (*_ESTIMATES, *_ERRORS.values(), "samples", "freed", "lifetimes_s")
+_VARIANCES = ("allocations_variance", *(variance for variance, _ in _ERRORS.values()))
+_SUMMED = (*_ESTIMATES, *_VARIANCES, "samples", "freed", "lifetimes_s")
 
 
 def _peaks(connection: Connection, trace: int) -> list[MemoryPeak]:
     rows = connection.execute("SELECT t_ns / 1e9, footprint_bytes FROM memory_peaks").fetchall()
     return [MemoryPeak(trace, t_s, footprint_bytes) for t_s, footprint_bytes in rows]
+
+
+def base_interval(connection: Connection) -> int:
+    """The interval that holds for what has no sample."""
+    rows = connection.execute("SELECT base_bytes FROM sampled_intervals").fetchall()
+    return max((base_bytes for (base_bytes,) in rows), default=0)
 
 
 def _reconciliations(connection: Connection, trace: int) -> list[Reconciliation]:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import TraceDamaged
 from ..leaks.leaks import Grown, find_leaks
@@ -29,6 +29,9 @@ from .row_index import Row
 from .threads import CLASSES
 from .timeline import Event, Memory, memory_over_time
 
+if TYPE_CHECKING:
+    from ..trace.connection import Connection
+
 Key = tuple[Any, ...]
 
 _CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
@@ -39,21 +42,27 @@ _ALLOCATIONS = (
     "alloc_python_bytes",
     "alloc_variance",
     "live_at_peak_bytes",
+    "live_at_peak_variance",
     "live_at_end_bytes",
+    "live_at_end_variance",
     "copy_bytes",
 )
+_HIGHEST = ("alloc_interval_bytes", "live_interval_bytes")
 _SUMMED = frozenset((*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
 
 #: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.
 _SUMS = {
     "lines": """
         SELECT file, line, arg_min_null(function, trace) AS function, arg_min_null(first_line, trace) AS first_line,
-            sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))
+            sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line, alloc_interval_bytes, live_interval_bytes))),
+            max(alloc_interval_bytes) AS alloc_interval_bytes, max(live_interval_bytes) AS live_interval_bytes
         FROM lines GROUP BY file, line
         ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(growth_bytes, trace) DESC,
             arg_min(alloc_bytes, trace) DESC, file, line""",
     "functions": """
-        SELECT file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, function, first_line)))
+        SELECT file, function, first_line,
+            sum(COLUMNS(* EXCLUDE (trace, file, function, first_line, alloc_interval_bytes, live_interval_bytes))),
+            max(alloc_interval_bytes) AS alloc_interval_bytes, max(live_interval_bytes) AS live_interval_bytes
         FROM functions GROUP BY file, function, first_line
         ORDER BY min(trace), arg_min(cpu_s, trace) DESC, arg_min(cumulative_cpu_s, trace) DESC,
             arg_min(alloc_bytes, trace) DESC, file, first_line, function""",
@@ -66,7 +75,8 @@ class Sums:
 
     ``infos``: one for each trace, in their order. ``leaks``: one dict for each trace with leaks. ``growth``: by key, the
     cumulative growth (time in ns, bytes) in the trace where it ends largest. ``window_s``: selected duration of all traces;
-    ``longest_s``: that of the longest one. ``memory``: the highest peaks.
+    ``longest_s``: that of the longest one. ``memory``: the highest peaks. ``growth_variance``: square of the error that the
+    threshold of the footprint samples leaves to a growth, summed over all processes.
     """
 
     infos: list[TraceInfo]
@@ -82,6 +92,7 @@ class Sums:
     sources: dict[str, list[str]]
     gpu_peak_bytes: int | None
     device_peak_bytes: int | None
+    growth_variance: float = 0.0
 
     def has(self, sampler: str) -> bool:
         """Was the sampler on in any of the traces?"""
@@ -100,6 +111,7 @@ class Sums:
         self.gpu_peak_bytes = _highest(self.gpu_peak_bytes, other.gpu_peak_bytes)
         self.device_peak_bytes = _highest(self.device_peak_bytes, other.device_peak_bytes)
         self.window_s += other.window_s
+        self.growth_variance += other.growth_variance
         self.longest_s = max(self.longest_s, other.longest_s)
         _add(self.lines, other.lines, has_gpu)
         _add(self.functions, other.functions, has_gpu)
@@ -118,6 +130,7 @@ def _add(mine: dict[Key, Row], others: dict[Key, Row], has_gpu: bool = False) ->
         names = names or [name for name in row if name in _SUMMED]
         for name in names:
             sums[name] += row[name]
+        sums |= {name: max(sums[name], row[name]) for name in _HIGHEST if name in row}
         if has_gpu:
             sums |= merged_gpu((sums, row))
 
@@ -187,7 +200,20 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak_bytes,
+        growth_variance=_growth_variance(connection),
     )
+
+
+def _growth_variance(connection: Connection) -> float:
+    """Less than the threshold T of a process is in no footprint sample yet, or charged to a line too early: the standard
+    error of a line's growth is T / 2 per process."""
+    sql = """
+        SELECT coalesce(sum((threshold / 2) ** 2), 0) FROM processes JOIN (
+            SELECT trace, any_value(try_cast(value AS DOUBLE)) AS threshold FROM settings
+            WHERE name = 'memory_threshold_bytes' GROUP BY trace
+        ) USING (trace)"""
+    ((variance,),) = connection.execute(sql).fetchall()
+    return float(variance)
 
 
 def _summed(traces: Traces, query: str) -> list[Row]:

@@ -16,7 +16,8 @@ class MemoryRow:
     ``file`` to ``source`` are None unless rows are by line or function, ``type`` unless by type, ``allocator`` and
     ``family`` (pools, python, native, mapping, frames) unless by allocator. Temporary allocations were freed by the line
     that made them, or within the limits that were asked for. ``died_young`` were freed before a garbage collection,
-    ``survived`` lived through one (None = not Python's); ``mean_lifetime_s`` is the mean of those that were freed.
+    ``survived`` lived through one (None = not Python's); ``mean_lifetime_s`` is the mean of those that were freed. The
+    ``_unseen_`` bytes are what may have been allocated, or held, without any sample (95 %).
     """
 
     file: str | None = None
@@ -42,6 +43,8 @@ class MemoryRow:
     died_young: int | None = None
     survived: int | None = None
     mean_lifetime_s: float | None = None
+    alloc_unseen_bytes: int = 0
+    live_unseen_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -65,7 +65,8 @@ class Line:
     """The cost of a line. ``file`` and the fields up to ``source`` are None for samples without a line of the user's.
 
     ``trend_class``: flat, growing, sawtooth or spike; None if there is no trend. ``gpu_short``: the line never used the GPU
-    for as long as its driver averages over, so ``gpu_s`` is only an estimate.
+    for as long as its driver averages over, so ``gpu_s`` is only an estimate. The ``_unseen_`` bytes are what the line may
+    have allocated, or held, without any sample (95 %).
     """
 
     file: str | None
@@ -109,6 +110,11 @@ class Line:
     device_sync_s: float | None = None
     device_alloc_bytes: int | None = None
     device_live_at_peak_bytes: int | None = None
+    live_at_peak_error_bytes: int | None = None
+    live_at_end_error_bytes: int | None = None
+    alloc_unseen_bytes: int | None = None
+    live_unseen_bytes: int | None = None
+    growth_error_bytes: int | None = None
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 _ROWS_AT_ONCE = 10_000
+#: Characters of DuckDB's message that are shown: it may contain a text of the file.
+_LONGEST = 300
 
 
 def damage(error: BaseException, paths: Sequence[Path], read: Callable[[int], None]) -> TraceDamaged | None:
@@ -50,7 +52,7 @@ def read_records(connection: DuckDBPyConnection, literal: str) -> None:
 
 
 def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    return (str(error).splitlines() or [type(error).__name__])[0][:_LONGEST]
 
 
 def _is_about_contents(error: BaseException) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 
 def quoted(name: str) -> str:
     """``name`` as an SQL identifier."""
@@ -11,3 +13,10 @@ def quoted(name: str) -> str:
 def literal(text: str) -> str:
     """``text`` as an SQL string."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def printable(text: str) -> str:
+    """``text`` as an SQL expression of printable characters: the others are calls of ``chr``. For statements that are shown."""
+    runs = ((is_plain, "".join(run)) for is_plain, run in groupby(text, str.isprintable))
+    pieces = [literal(run) if is_plain else " || ".join(f"chr({ord(each)})" for each in run) for is_plain, run in runs]
+    return " || ".join(pieces) or literal(text)

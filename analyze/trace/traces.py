@@ -18,14 +18,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from ...formats.errors import TraceDamaged
+from ...formats.errors import OutOfMemory, TraceChanged, TraceDamaged
 from ...formats.trace import schema
 from ...formats.trace.integrity import TraceHeader, check_trace
-from . import catalogue, queries, views
+from . import catalogue, contents, memory, queries, views
 from .connection import Connection, Views
 from .damage import damage, read_records
-from .selection import Selection, user_files
+from .selection import Selection
 from .sql_text import literal
+from .user_code import select_user_files
 from .views import REPORT_TABLES as REPORT_TABLES
 
 if TYPE_CHECKING:
@@ -44,10 +45,24 @@ _NO_ID = 2**31 - 1
 
 @dataclass(frozen=True)
 class TraceFile:
-    """An opened file: the path as given, and what its metadata says."""
+    """An opened file: the path as given, what its metadata says, and what identifies the file that was checked."""
 
     path: Path
     header: TraceHeader
+    identity: tuple[int, ...]
+
+
+def _identity(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def _checked(path: Path) -> TraceFile:
+    identity = _identity(path)  # before the check: what changes during it is seen, too
+    return TraceFile(path, check_trace(path), identity)
 
 
 @dataclass(frozen=True)
@@ -74,7 +89,9 @@ class Traces:
     ) -> None:
         try:
             if error is not None:
-                _raise_damage(self.files, self.temporary, error)
+                _raise_cause(self.files, self.temporary, error)
+            else:
+                _check_unchanged(self.files)
         finally:
             self.close()
 
@@ -86,8 +103,8 @@ def open_traces(
 
     ``threads``: how many DuckDB may use; None = one for each core.
 
-    Raises the errors of :func:`scalene_trace.formats.trace.integrity.check_trace`, and TraceDamaged when a file passes that
-    check but is no table of ours.
+    Raises the errors of :func:`scalene_trace.formats.trace.integrity.check_trace`, TraceDamaged when a file passes that check
+    but is no table of ours, and OutOfMemory.
     """
     return _open(paths, selection or Selection(), frozenset(tables), is_sealed=False, threads=threads)
 
@@ -109,13 +126,14 @@ def _open(
     threads: int | None = None,
     is_whole: bool = False,
 ) -> Traces:
-    files = tuple(TraceFile(path, check_trace(path)) for path in paths)
+    files = tuple(_checked(path) for path in paths)
     temporary = Path(tempfile.mkdtemp(prefix="scalene-analyze-"))
     connection = None
     try:
         connection = _connect(files, temporary, is_sealed)
         if threads is not None:
             connection.execute(f"SET threads = {threads:d}")
+            connection.execute(f"SET memory_limit = '{memory.setting(memory.limit_bytes(threads))}'")
         traces = Traces(files, Connection(connection), temporary)
         _define(traces, selection, _with_inputs(tables) if is_sealed else tables)
         if is_sealed:
@@ -123,7 +141,7 @@ def _open(
         _lock(connection, is_sealed)
     except BaseException as error:
         try:
-            _raise_damage(files, temporary, error)
+            _raise_cause(files, temporary, error)
         finally:
             if connection is not None:
                 connection.close()
@@ -132,8 +150,22 @@ def _open(
     return traces
 
 
-def _raise_damage(files: Sequence[TraceFile], temporary: Path, error: BaseException) -> None:
-    """Raises TraceDamaged with the name of the damaged file if the contents of one caused ``error``."""
+def _check_unchanged(files: Sequence[TraceFile]) -> None:
+    """Raises TraceChanged if one of the files is no longer the one that was checked."""
+    for file in files:
+        if _identity(file.path) != file.identity:
+            raise TraceChanged(file.path)
+
+
+def _raise_cause(files: Sequence[TraceFile], temporary: Path, error: BaseException) -> None:
+    """Raises what the user should know of ``error``: that a file changed, that memory is exhausted, or which file is damaged.
+    Returns if it was none of these."""
+    import duckdb
+
+    if isinstance(error, (duckdb.Error, RuntimeError, UnicodeDecodeError)):
+        _check_unchanged(files)
+    if isinstance(error, duckdb.OutOfMemoryException):
+        raise OutOfMemory(memory.limit_bytes()) from error
 
     def read(index: int) -> None:
         with _connect(files, temporary, is_sealed=False) as alone:
@@ -149,6 +181,9 @@ def _connect(files: Sequence[TraceFile], temporary: Path, is_sealed: bool) -> Du
     # A statement may read and write DuckDB's own temporary directory, so there is none where SQL of a user runs.
     config: dict[str, str | bool | int | float | list[str]] = dict.fromkeys(_SWITCHED_OFF, False)
     config["temp_directory"] = "" if is_sealed else str(temporary)
+    config["memory_limit"] = memory.setting(memory.limit_bytes())
+    if not is_sealed:
+        config["max_temp_directory_size"] = memory.setting(memory.SPILL * memory.limit_bytes())
     connection = duckdb.connect(":memory:", config=config)
     connection.execute("SET parquet_metadata_cache = true")  # else each view and each query would read the footer again
     if not is_sealed:
@@ -193,10 +228,14 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
     tables |= catalogue.stored("always")
     connection.define(Views(dict(views.definitions(files)), tables, simpler, queries.macros()))
-    found = connection.execute("SELECT trace, kind FROM event_counts").fetchall()
-    for trace, kind in found:
+    found = connection.execute("SELECT trace, kind, records FROM event_counts").fetchall()
+    for trace, kind, records in found:
         _check_columns(traces.files[trace - 1].path, kind, files[trace - 1][1])
-    kinds = {kind for _, kind in found}
+        contents.check_records(traces.files[trace - 1].path, kind, records)
+    kinds = {kind for _, kind, _ in found}
+    paths = [file.path for file in traces.files]
+    contents.check_texts(connection.raw, paths, files, kinds)
+    contents.check_ids(connection.raw, paths, files, kinds)
     absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
     connection.redefine(absent)
     _select(connection, selection)
@@ -227,10 +266,7 @@ def selected(selection: Selection) -> dict[str, int | list[int] | None]:
 def _select(connection: Connection, selection: Selection) -> None:
     values = selected(selection)
     connection.execute(f"UPDATE selection SET {', '.join(f'{name} = ${name}' for name in values)}", values)
-    found = [
-        file for (file,) in connection.execute("SELECT DISTINCT file FROM locations").fetchall() if file is not None
-    ]
-    connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (user_files(found, selection),))
+    select_user_files(connection, selection)
 
 
 def _with_inputs(names: frozenset[str]) -> frozenset[str]:

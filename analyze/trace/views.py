@@ -100,7 +100,7 @@ def file_columns(connection: DuckDBPyConnection, literal: str) -> FileColumns:
 
 
 @dataclass(frozen=True)
-class _Alike:
+class Alike:
     """Files with the same columns, which are read by one scan: numbers of the traces, quoted names."""
 
     columns: FileColumns
@@ -120,13 +120,13 @@ class _Alike:
         return f"read_parquet([{', '.join(self.literals)}])"
 
 
-def _alike(files: list[tuple[str, FileColumns]]) -> list[_Alike]:
-    found: list[_Alike] = []
+def alike(files: list[tuple[str, FileColumns]]) -> list[Alike]:
+    found: list[Alike] = []
     for trace, (name, columns) in enumerate(files, start=1):
         is_plain = all(column.lower() != "file_index" for column in columns)  # DuckDB's own, unless a file has it
         same = next((each for each in found if is_plain and each.columns == columns), None)
         if same is None:
-            found.append(same := _Alike(columns, [], []))
+            found.append(same := Alike(columns, [], []))
         same.traces.append(trace)
         same.literals.append(name)
     return found
@@ -135,7 +135,7 @@ def _alike(files: list[tuple[str, FileColumns]]) -> list[_Alike]:
 def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
     """The query of the view of ``kind`` over ``files``: (quoted name, columns) each. Files with the same columns are read
     as one, so that planning a hundred of them takes no longer than planning one."""
-    return "\nUNION ALL\n".join(_kind_select(kind, each) for each in _alike(files))
+    return "\nUNION ALL\n".join(_kind_select(kind, each) for each in alike(files))
 
 
 def no_rows(kind: schema.Kind) -> str:
@@ -145,7 +145,7 @@ def no_rows(kind: schema.Kind) -> str:
 
 
 def _records_view(files: list[tuple[str, FileColumns]]) -> str:
-    return "\nUNION ALL\n".join(f"SELECT {each.trace} AS trace, kind FROM {each.scan}" for each in _alike(files))
+    return "\nUNION ALL\n".join(f"SELECT {each.trace} AS trace, kind FROM {each.scan}" for each in alike(files))
 
 
 def rows_without_time(files: list[tuple[str, FileColumns]]) -> str:
@@ -153,12 +153,12 @@ def rows_without_time(files: list[tuple[str, FileColumns]]) -> str:
     kinds = ", ".join(literal(kind.name) for kind in schema.KINDS if "t_ns" in kind.common)
     rows = (
         f"SELECT {each.trace} AS trace FROM {each.scan} WHERE t_ns IS NULL AND kind IN ({kinds})"
-        for each in _alike(files)
+        for each in alike(files)
     )
     return f"SELECT trace, count(*) FROM ({' UNION ALL '.join(rows)}) GROUP BY trace ORDER BY trace"
 
 
-def _kind_select(kind: schema.Kind, files: _Alike) -> str:
+def _kind_select(kind: schema.Kind, files: Alike) -> str:
     columns = files.columns
     common = [column for column in schema.COMMON if column.name in kind.common]
     struct = columns.get(kind.struct)

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..trace import queries, sql_text, views
+from ...formats.errors import OutOfMemory
+from ..trace import memory, queries, sql_text, views
 from ..trace.selection import Selection
 from ..trace.traces import escaped, open_sealed, open_traces, selected
 
@@ -80,6 +81,11 @@ def _answer(
 
 
 def _refused(error: Exception) -> QueryRefused:
+    """The error for the user. Raises OutOfMemory."""
+    import duckdb
+
+    if isinstance(error, duckdb.OutOfMemoryException):
+        raise OutOfMemory(memory.limit_bytes()) from error
     if "pytz" in str(error):  # DuckDB needs pytz to return times with a time zone, and nothing else here does
         return QueryRefused("Cannot return times with a time zone. Cast them to text, as in now()::VARCHAR.")
     return QueryRefused(str(error).strip())
@@ -122,13 +128,13 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     """SQL statements that create the same views in a plain DuckDB shell. Raises the errors of :func:`open_traces`."""
     with open_traces(paths, selection) as traces:
         connection = traces.connection
-        literals = [sql_text.literal(escaped(str(file.path.resolve()))) for file in traces.files]
+        literals = [sql_text.printable(escaped(str(file.path.resolve()))) for file in traces.files]
         columns = [views.file_columns(connection.raw, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
     statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
     asked = (f"{name} = {'NULL' if value is None else value}" for name, value in selected(selection).items())
     statements.append(f"UPDATE selection SET {', '.join(asked)};")
-    values = ", ".join(f"({sql_text.literal(file)})" for file in files)
+    values = ", ".join(f"({sql_text.printable(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
     statements += queries.macros().values()
     pairs = views.definitions(list(zip(literals, columns, strict=True)))

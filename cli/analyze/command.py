@@ -17,7 +17,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-from ...formats.errors import TraceError
+from ...formats.errors import OutOfMemory, TraceError
 from .check import check
 from .diff import diff
 from .export import export
@@ -151,6 +151,8 @@ def run(arguments: Sequence[str]) -> int:
         if isinstance(end.__context__, BrokenPipeError):  # while click printed the help
             return 0
         raise
+    except MemoryError:
+        return _fail(str(OutOfMemory()), EXIT_TRACE)
     except Exception as error:
         if os.environ.get(DEBUG_VARIABLE):
             raise

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ...formats.units import file_size_text
 from ...recorder.errors import RecordError, UsageError
 from ...recorder.run.load import hide_pandas
+from ..render.text import clean
 from .options import NAME, Given, read_options, settings_of, split_command_line
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def run(words: Sequence[str]) -> int:
 
 
 def print_message(message: str) -> None:
-    """Prints one message to the user on stderr."""
-    print(f"{NAME}: {message}", file=sys.stderr)
+    """Prints one message to the user on stderr. Names in it may be a stranger's, so nothing in it moves the cursor."""
+    print(f"{NAME}: {clean(message)}", file=sys.stderr)
 
 
 def _open_closed_streams() -> None:
@@ -96,7 +97,8 @@ def _recover(given: Given, program: list[str]) -> int:
     load_converter()
     output = given.get("output")
     try:
-        finished = recover(Path(str(given["recover"])), Path(str(output)).absolute() if output else None)
+        target = Path(str(output)).absolute() if output else None
+        finished = recover(Path(str(given["recover"])), target, bool(given.get("with_sources")))
     except TraceError as error:
         print_message(str(error))
         return FAILED

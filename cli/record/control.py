@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...formats.units import file_size_text
-from ...recorder.errors import UsageError
+from ...recorder.errors import ControlError, UsageError
+from ..render.text import clean
 
 USAGE = "pause, resume, snapshot, mark TEXT, set NAME=VALUE... or status"
 
@@ -21,10 +22,22 @@ def carry_out(target: str, words: list[str]) -> int:
 
     request = request_of(words)
     folder = find_recording(Path(target))
-    # A snapshot takes as long as the trace is large.
-    answer = ask(folder, request, timeout_s=None) if request["command"] == "snapshot" else ask(folder, request)
-    print("\n".join(_ANSWERS[request["command"]](answer)))
+    if request["command"] == "snapshot":
+        ask(folder, {"command": "status"})  # a recorder that answers this may take its time for the snapshot
+        answer = ask(folder, request, timeout_s=None)  # which is as long as the trace is large
+    else:
+        answer = ask(folder, request)
+    for line in _lines(request["command"], answer):
+        print(clean(line))
     return 0
+
+
+def _lines(command: str, answer: Answer) -> list[str]:
+    """The lines that are printed for the answer to ``command``. Raises ControlError if it is not one."""
+    try:
+        return _ANSWERS[command](answer)
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+        raise ControlError("The answer is not that of a recorder. Is the control socket another program's?") from error
 
 
 def request_of(words: list[str]) -> dict[str, Any]:

@@ -151,6 +151,12 @@ OPTIONS = (
         off_name="--no-children",
     ),
     Option(("--no-source",), "Do not store source text in the trace.", setting="sources", flag_value=False),
+    Option(
+        ("--with-sources",),
+        "Read source files and libraries with the rights of scalene-record. Otherwise, as root, only files are read that "
+        "all processes of the program may read, and with --recover none if the recording may be a stranger's.",
+        setting="with_sources",
+    ),
     Option(("--no-argv",), "Do not store command lines in the trace.", setting="argv", flag_value=False),
     Option(
         ("--duration",),

@@ -11,7 +11,7 @@ from ...analyze.results.memory import MemoryReport, MemoryRow, Reconciliation
 from ...analyze.results.report import Leak
 from ...formats.units import megabytes, per_second, percent, seconds
 from .recording import trace_lines
-from .table import place, wrap
+from .table import MARKS, estimated, place, wrap
 from .text import Screen, clean, fit, pad, sparkline
 
 _MOST_ROWS = 40
@@ -85,12 +85,27 @@ def _share(part: float | None, whole: float) -> str:
     return f"{percent(part, whole):.0f} %" if part is not None and whole else ""
 
 
+def _error(error: float, value: float) -> str:
+    share = percent(error, value)
+    return "" if not value and error else f"{share:.1f} %" if share < 100 else f"{share:.0f} %"
+
+
 _COLUMNS = (
-    _Column("allocated", 9, lambda row: megabytes(row.alloc_bytes)),
-    _Column("±", 6, lambda row: f"{percent(row.alloc_error_bytes, row.alloc_bytes):.1f} %"),
+    _Column(
+        "allocated",
+        9,
+        lambda row: megabytes(row.alloc_bytes) if row.alloc_bytes else estimated(0, 0, row.alloc_unseen_bytes),
+    ),
+    _Column("±", 6, lambda row: _error(row.alloc_error_bytes, row.alloc_bytes)),
     _Column("count", 13, lambda row: f"{row.allocations:,}", 100),
-    _Column("at peak", 8, lambda row: megabytes(row.live_at_peak_bytes)),
-    _Column("at end", 8, lambda row: megabytes(row.live_at_end_bytes)),
+    _Column(
+        "at peak",
+        8,
+        lambda row: estimated(row.live_at_peak_bytes, row.live_at_peak_error_bytes, row.live_unseen_bytes),
+    ),
+    _Column(
+        "at end", 8, lambda row: estimated(row.live_at_end_bytes, row.live_at_end_error_bytes, row.live_unseen_bytes)
+    ),
     _Column("temp.", 6, lambda row: _share(row.temporary_bytes, row.alloc_bytes)),
     _Column("young", 6, lambda row: _share(row.died_young, row.allocations), 110),
     _Column("lived", 7, lambda row: seconds(row.mean_lifetime_s), 110),
@@ -156,7 +171,7 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     yield from wrap(
         f"By {by}. {error}: standard error of the allocated bytes; temp.: share that the allocating line freed itself"
         f"{_limits(report)}; young: share that was freed before a garbage collection; lived: mean lifetime of freed"
-        " memory.",
+        f" memory.{_marks(report)}",
         screen.width,
     )
     yield screen.paint(f"{titles.replace(' ±', error.rjust(2))}  {by}", "dim")
@@ -173,6 +188,11 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
         count = len(report.memory)
         text = f"{len(shown)} of {count:,} rows are shown, those with 1 % or more. --limit {count} shows all of them."
         yield from wrap(text, screen.width)
+
+
+def _marks(report: MemoryReport) -> str:
+    """The marks of estimates, if anything is estimated."""
+    return f" {MARKS}." if report.totals.alloc_unseen_bytes else ""
 
 
 def _limits(report: MemoryReport) -> str:

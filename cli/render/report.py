@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from ...analyze.report.line_filter import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
 from ...analyze.results.report import Function, Line, Report
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
-from ...formats.units import megabytes, per_second, percent, seconds
+from ...formats.units import megabytes, per_second, percent, seconds, size_text
 from .cuda import device_facts, device_table
 from .gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths
 from .memory import leak_table
 from .native import NOTES_LEGEND, line_note
 from .recording import trace_lines
-from .table import wrap
+from .table import estimated, wrap
 from .text import Screen, bar, cells, clean, fit, fit_left, not_shown, sparkline
 
 _MOST_ROWS = 20  #: of the tables by file and by function
@@ -181,7 +181,7 @@ def _line_tables(report: Report, files: list[ShownFile], layout: Layout, screen:
         return
     yield ""
     has_notes = any(_note(line.figures, "", screen.width, report, screen) for file in files for line in file.lines)
-    yield from _legend(layout, has_notes, screen)
+    yield from _legend(layout, has_notes, report, screen)
     longest_s = max((line.figures.cpu_s or 0.0 for file in files for line in file.lines if line.figures), default=0.0)
     for file in files:
         yield ""
@@ -195,7 +195,7 @@ def _line_tables(report: Report, files: list[ShownFile], layout: Layout, screen:
             yield _line_row(line, report, layout, longest_s, screen)
 
 
-def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
+def _legend(layout: Layout, has_notes: bool, report: Report, screen: Screen) -> Iterator[str]:
     glyphs = screen.glyph("█▓░", "#=-")
     texts = []
     if layout.bar:
@@ -218,11 +218,23 @@ def _legend(layout: Layout, has_notes: bool, screen: Screen) -> Iterator[str]:
             + "at peak: memory that it had allocated and that was alive at the peak; " * bool(layout.peak)
             + "py: share of its allocations that Python's allocators made; " * bool(layout.python)
             + "trend: its growth over time."
+            + _unseen(report) * bool(layout.peak)
         )
     for line in (line for text in texts for line in wrap(text, screen.width)):
         for glyph, style in zip(glyphs, ("python", "native", "system"), strict=True):
             line = line.replace(f" {glyph} ", f" {screen.paint(glyph, style)} ")
         yield line
+
+
+def _unseen(report: Report) -> str:
+    """What an empty cell about allocations means, and what the mark of estimates does."""
+    unseen = min(each.alloc_unseen_bytes or 0 for each in (*report.lines, report.unattributed))
+    if not unseen:
+        return ""
+    return (
+        f" Memory is sampled: lines without a figure allocated less than {size_text(unseen)} each in 95 % of the cases;"
+        " ~ before a size: its standard error is more than a quarter of it."
+    )
 
 
 def _file_title(file: ShownFile, report: Report, screen: Screen) -> str:
@@ -288,7 +300,8 @@ def _cpu_columns(figures: Line | None, report: Report, layout: Layout, longest_s
     number = f"{_uncertain(figures) if not layout.error else ''}{share:.1f}".rjust(layout.cpu)
     columns = [screen.paint(number, "bold") if share >= 10 else number]
     if layout.error:
-        text = f"{screen.glyph('±', '~')}{figures.cpu_percent_error or 0.0:.1f}"
+        error = figures.cpu_percent_error or 0.0
+        text = screen.glyph("±", "~") + (f"{error:.1f}" if error < 99.95 else f"{min(error, 999):.0f}")
         columns.append(screen.paint(f"{text:>{layout.error}}", "dim"))
     columns.append(bar(screen, parts, longest_s, layout.bar))
     if layout.split:
@@ -307,8 +320,8 @@ def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen
     fraction = figures.python_alloc_fraction
     texts = (
         megabytes(figures.growth_bytes) if figures.trend else "",
-        megabytes(figures.live_at_peak_bytes or None),
-        megabytes(figures.alloc_bytes or None),
+        estimated(figures.live_at_peak_bytes or None, figures.live_at_peak_error_bytes, figures.live_unseen_bytes),
+        estimated(figures.alloc_bytes or None, figures.alloc_error_bytes, figures.alloc_unseen_bytes),
         per_second(figures.copy_bytes_per_s) if figures.copy_bytes_per_s else "",
         per_second(figures.leak_bytes_per_s) if figures.leak_bytes_per_s else "",
         f"{100 * fraction:.0f}%" if fraction is not None else "",
@@ -396,7 +409,9 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
     if report.totals.peak_bytes is not None:
         text, width = text + f"{megabytes(each.growth_bytes) if each.growth_bytes else '':>11}", width + 11
     if _has_volumes(report, screen):
-        text += f"{megabytes(each.live_at_peak_bytes or None):>10}{megabytes(each.alloc_bytes or None):>11}"
+        live = estimated(each.live_at_peak_bytes or None, each.live_at_peak_error_bytes, each.live_unseen_bytes)
+        allocated = estimated(each.alloc_bytes or None, each.alloc_error_bytes, each.alloc_unseen_bytes)
+        text += f"{live:>10}{allocated:>11}"
         width += 21
     if gpu := gpu_widths(report, screen.width):
         text += " " + " ".join(gpu_columns(each, gpu))

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from typing import Any
 
 from ...analyze.trace.views import ViewColumn
 from .table import columns_text, wrap
-from .text import Screen, clean, counted
+from .text import Screen, clean, clean_lines, counted
+
+#: What a formula begins with, in the wide forms of East Asian texts too; and what a spreadsheet may drop before that.
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_INVISIBLE = ("\t", "\n")  # carriage returns do not get here
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 
 
 def sql_text(names: list[str], rows: list[tuple[Any, ...]], screen: Screen) -> Iterator[str]:
@@ -27,14 +34,29 @@ def _cell(value: Any) -> str:
 
 
 def csv_text(names: list[str], rows: list[tuple[Any, ...]], is_terminal: bool) -> str:
-    """A result as CSV, NULL as an empty cell; on a terminal the cells are cleaned."""
+    """A result as CSV, NULL as an empty cell. Texts are cleaned, in a file except for their line feeds and tabs, and none is a
+    formula (:func:`inert`)."""
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(names)
-    for row in rows:
-        cells = ["" if value is None else str(value) for value in row]
-        writer.writerow([clean(cell) for cell in cells] if is_terminal else cells)
+    cleaned = clean if is_terminal else clean_lines
+    writer.writerow([inert(cleaned(name)) for name in names])
+    writer.writerows([_csv_cell(value, cleaned) for value in row] for row in rows)
     return buffer.getvalue()
+
+
+def _csv_cell(value: Any, cleaned: Callable[[str], str]) -> str:
+    if value is None or isinstance(value, (int, float, Decimal)):
+        return "" if value is None else str(value)
+    return inert(cleaned(str(value)))
+
+
+def inert(text: str) -> str:
+    """``text`` with an apostrophe before it if a spreadsheet would take it for a formula. A number is none, also as text.
+
+    The characters are those of OWASP's page on CSV injection. Spaces before them are no protection everywhere.
+    """
+    is_formula = text.lstrip().startswith(_FORMULA) or text.startswith(_INVISIBLE)
+    return f"'{text}" if is_formula and not _NUMBER.fullmatch(text) else text
 
 
 def schema_text(views: Iterable[tuple[str, str, list[ViewColumn]]], screen: Screen) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from ...formats.units import megabytes
 from .text import Screen, cells, clean, fit, fit_left, pad
 
 
@@ -45,3 +46,16 @@ def place(file: str, line: int | None, text: str, used: int, screen: Screen) -> 
     room = screen.width - used - 1
     place = fit_left(place, max(room * 3 // 5, room - cells(rest) - 2), screen)
     return f"{place}  {fit(rest, room - cells(place) - 2, screen)}".rstrip()
+
+
+#: What a table says about these texts.
+MARKS = "<: no sample, so less than this in 95 % of the cases; ~: its standard error is more than a quarter of it"
+
+
+def estimated(size_bytes: float | None, error_bytes: float | None, unseen_bytes: float | None) -> str:
+    """A size in MB with its mark. ``unseen_bytes``: what may be there without any sample; 0 or None = nothing."""
+    if size_bytes is None:
+        return ""
+    if not size_bytes and unseen_bytes:
+        return f"<{megabytes(max(unseen_bytes, 1e5))}"
+    return ("~" if 4 * (error_bytes or 0) > size_bytes else "") + megabytes(size_bytes)

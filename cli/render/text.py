@@ -66,6 +66,11 @@ def clean(text: str) -> str:
     return "".join(_clean_character(each) for each in text.replace("\t", "    "))
 
 
+def clean_lines(text: str) -> str:
+    """``text``, cleaned except for its line feeds and tabs. For files, where a text may have several lines."""
+    return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))
+
+
 def _clean_character(character: str) -> str:
     if character.isprintable():
         return character

@@ -10,6 +10,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -47,6 +48,17 @@ class Chunk:
     slots: Slots
 
 
+@dataclass(frozen=True)
+class View:
+    """The chunks that the recording at ``spool`` had at one moment. ``parts``: part files in order, with their sizes in
+    bytes then; ``live``: offer and index of the chunks in the spool file, by offer. What is added later does not belong to
+    it, but no chunk of ``live`` may be moved while it is read (recorder/spool/drain.py)."""
+
+    spool: Path
+    parts: list[tuple[Path, int]]
+    live: list[tuple[int, int]]
+
+
 def frame_of(process: int, offer: int, data: bytes, compress: bool = True) -> bytes:
     """The frame of a chunk. ``data``: the bytes of its slots, without the header; ``compress``: False when there is no time
     for it."""
@@ -61,22 +73,48 @@ def part_path(spool: Path, number: int) -> Path:
     return spool.with_name(f"{spool.name}.part{number:05}")
 
 
-def read_chunks(spool: Path, count: int) -> Iterator[Chunk]:
-    """Every chunk of a recording that a process has taken, each once: first those in part files, then those among the first
-    ``count`` chunks of the spool file, in the order of their offers. Raises OSError when the spool cannot be read."""
-    drained = set()
-    for part in sorted(spool.parent.glob(f"{spool.name}.part*")):
-        for chunk in _part_chunks(part):
-            if chunk.offer not in drained:  # stored twice if its place in the spool could not be emptied at once
-                drained.add(chunk.offer)
+def view_of(spool: Path, descriptor: int, count: int) -> View:
+    """The chunks that the recording has now. ``descriptor``: that of the open spool file; ``count``: chunks that were ever
+    offered. Raises OSError."""
+    parts = []
+    for path in sorted(spool.parent.glob(f"{spool.name}.part*")):
+        with suppress(OSError):
+            parts.append((path, path.lstat().st_size))
+    return View(spool, parts, sorted(_taken(descriptor, count)))
+
+
+def read_chunks(view: View) -> Iterator[Chunk]:
+    """Every chunk of ``view``, each once: first those in part files, then those in the spool file, in the order of their
+    offers. Raises OSError when the spool cannot be read."""
+    drained = _Offers()
+    for path, size in view.parts:
+        for chunk in _part_chunks(path, size):
+            if drained.add(chunk.offer):  # else stored twice: its place in the spool could not be emptied at once
                 yield chunk
-    with spool.open("rb", buffering=0) as file:
-        for offer, index in sorted(_taken(file.fileno(), count)):
+    with view.spool.open("rb", buffering=0) as file:
+        for offer, index in view.live:
             if offer not in drained:
                 yield from _live_chunk(file.fileno(), index)
 
 
-def _part_chunks(path: Path) -> Iterator[Chunk]:
+class _Offers:
+    """A set of offers. They are numbered without gaps, so that 64 of them share one number."""
+
+    def __init__(self) -> None:
+        self._bits: dict[int, int] = {}
+
+    def add(self, offer: int) -> bool:
+        """Adds an offer. False = it was there."""
+        if offer in self:
+            return False
+        self._bits[offer >> 6] = self._bits.get(offer >> 6, 0) | 1 << (offer & 63)
+        return True
+
+    def __contains__(self, offer: int) -> bool:
+        return bool(self._bits.get(offer >> 6, 0) >> (offer & 63) & 1)
+
+
+def _part_chunks(path: Path, size: int) -> Iterator[Chunk]:
     import numpy as np  # here, because the recorder imports this module before it starts the program
 
     file = open_regular(path)
@@ -84,11 +122,12 @@ def _part_chunks(path: Path) -> Iterator[Chunk]:
         return
     with file:
         while len(head := file.read(_FRAME.size)) == _FRAME.size:
-            magic, process, offer, count, size, crc = _FRAME.unpack(head)
-            if magic != _FRAME_MAGIC or not 0 < count < CHUNK_SLOTS or size > 2 * CHUNK_BYTES:
+            magic, process, offer, count, packed_bytes, crc = _FRAME.unpack(head)
+            size -= _FRAME.size + packed_bytes
+            if size < 0 or magic != _FRAME_MAGIC or not 0 < count < CHUNK_SLOTS or packed_bytes > 2 * CHUNK_BYTES:
                 return
-            packed = file.read(size)
-            if len(packed) != size or zlib.crc32(packed) != crc:
+            packed = file.read(packed_bytes)
+            if len(packed) != packed_bytes or zlib.crc32(packed) != crc:
                 return
             plain = _inflated(packed, count * SLOT_BYTES)
             if plain is None:

@@ -48,6 +48,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "functions of a library have no names: its file was deleted, is not readable or is not an ELF file",
     ),
     Loss("symbols_changed", "info", "functions of a library have no names: its file has changed since it was loaded"),
+    Loss(
+        "files_withheld",
+        "info",
+        "source files and libraries were not read: not all recorded processes may read them, or the recovered recording may be a stranger's (--with-sources reads them nevertheless)",
+    ),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
     Loss("paused", "info", "the recording was paused; the program's work in that time is charged to no line"),
     Loss("marks_left_out", "loss", "user marks were left out: too many, or the disk was full"),

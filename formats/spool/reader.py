@@ -17,15 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
-from .chunks import CHUNK_BYTES, Chunk, read_chunks
+from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, View, read_chunks, view_of
 from .layout import constants, record_kinds, struct_dtype
 
 if TYPE_CHECKING:
     from .chunks import Slots
 
 _C = constants()
-#: Chunks that are read at a time, which limits the memory that a long recording takes.
-BATCH_CHUNKS = 64
+#: Slots that are read at a time, those of 64 full chunks, which limits the memory that a long recording takes; and chunks,
+#: because those of processes that end at once have few slots, but each chunk takes memory of its own.
+_BATCH_SLOTS = 64 * (CHUNK_SLOTS - 1)
+_BATCH_CHUNKS = 1024
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
@@ -153,19 +155,26 @@ def read_header(path: Path) -> np.void:
 class Spool:
     """The spool file at ``path`` and the part files beside it, which can be read any number of times.
 
-    ``batch_chunks``: chunks in a batch; ``until_ns``: only events up to this moment of the recording, None = all. Raises
-    SpoolMissing, NotASpool or SpoolVersion.
+    ``batch_chunks``: chunks in a batch, None = by their slots; ``until_ns``: only events up to this moment of the recording, None = all; ``view``:
+    the chunks that are read, None = all that the recording has now. Raises SpoolMissing, NotASpool or SpoolVersion.
     """
 
-    def __init__(self, path: Path, batch_chunks: int = BATCH_CHUNKS, until_ns: int | None = None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        batch_chunks: int | None = None,
+        until_ns: int | None = None,
+        view: View | None = None,
+    ) -> None:
         self.path = path
         self.header = read_header(path)
+        self._view = view or _view(path, int(self.header["chunks_used"]))
         self._batch_chunks = batch_chunks
         self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
         self._only: list[Records] = []
 
     def batches(self) -> Iterator[Records]:
-        """Every published record, in batches of ``batch_chunks`` chunks; at least one batch.
+        """Every published record, in batches; at least one.
 
         Records in a batch are ordered by time, and successive batches nearly so. A recording with one batch is read once and
         kept for the next call.
@@ -173,13 +182,11 @@ class Spool:
         if self._only:
             yield from self._only
             return
-        chunks = read_chunks(self.path, int(self.header["chunks_used"]))
+        chunks = read_chunks(self._view)
         first = True
         following = next(chunks, None)
         while first or following is not None:
-            found = _records(
-                itertools.islice(itertools.chain([following], chunks), self._batch_chunks) if following else []
-            )
+            found = _records(self._batch(itertools.chain([following], chunks)) if following else [])
             following = next(chunks, None)
             batch = [replace(found, last=following is None)]
             del found
@@ -189,6 +196,26 @@ class Spool:
                 self._only = batch[:]
             first = False
             yield batch.pop()  # hold no reference, so that only one batch is in memory at a time
+
+    def _batch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
+        """The chunks of one batch."""
+        if self._batch_chunks is not None:
+            yield from itertools.islice(chunks, self._batch_chunks)
+            return
+        slots = 0
+        for chunk in itertools.islice(chunks, _BATCH_CHUNKS):
+            yield chunk
+            slots += len(chunk.slots)
+            if slots >= _BATCH_SLOTS:
+                return
+
+
+def _view(path: Path, count: int) -> View:
+    try:
+        with path.open("rb", buffering=0) as file:
+            return view_of(path, file.fileno(), count)
+    except OSError as error:
+        raise SpoolMissing(path, (error.strerror or "unknown error").lower()) from error
 
 
 def _up_to(records: Records, last_ns: int) -> Records:

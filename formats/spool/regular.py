@@ -20,6 +20,14 @@ def open_regular(path: Path) -> BinaryIO | None:
     return os.fdopen(descriptor, "rb")
 
 
+def read_some(file: BinaryIO, size: int) -> bytes:
+    """The next ``size`` bytes of ``file``, fewer at its end; b"" when the disk fails: the rest cannot be read."""
+    try:
+        return file.read(size)
+    except OSError:
+        return b""
+
+
 def read_regular(path: Path) -> bytes:
     """The contents of the file at ``path``; b"" unless it is a regular file that can be read."""
     file = open_regular(path)
@@ -30,3 +38,11 @@ def read_regular(path: Path) -> bytes:
             return file.read()
         except OSError:
             return b""
+
+
+def is_plain_file(path: Path) -> bool:
+    """Is there a regular file at ``path``, not a link to one?"""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False

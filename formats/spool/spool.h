@@ -19,10 +19,10 @@
  * skips its slots; if head is 0, the reader skips one slot.
  *
  * A closed chunk in which every slot belongs to a published record is finished: the recorder copies it into a part file
- * and offers its number again. A writer that was interrupted before the copy may still hold a pointer to that chunk.
- * While the chunk is free, this writer finds the cursor at the end. If the chunk is in use again, the writer detects
- * after its claim that the chunk is no longer its current one, and publishes SPOOL_PAD over the slots that it has
- * claimed.
+ * and offers its number again. A writer that was interrupted before the copy may still hold a pointer to that chunk, or
+ * to a position of its window (shim/shared/window/window.h) that has moved to another chunk. While the chunk is free, this
+ * writer finds the cursor at the end. If the chunk is in use again, the writer detects after its claim that the chunk is no
+ * longer its current one, and publishes SPOOL_PAD over the slots that it has claimed.
  *
  * The thread table lists the live threads for the watcher, a thread of the recorder that observes from outside which
  * threads wait. The watcher writes its records like a process, under the id PROCESS_WATCHER, with one exception: it may
@@ -56,6 +56,7 @@
 #define FEATURE_COPY 64        /* count the bytes that memcpy and memmove copy */
 #define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is the initial interval; each process adapts it */
 #define FEATURE_WAIT 256       /* threads add themselves to the thread table, so that their waits are recorded */
+#define FEATURE_RIGHTS 512     /* processes announce that they become another user (struct rights_row) */
 
 /* header.alloc_control: a single word, so that a process never reads half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
@@ -86,13 +87,20 @@ struct spool_header {
   uint32_t table_end;              /* one past the highest entry of the thread table that was ever used */
   uint32_t table_changes; /* incremented after each change of the thread table, so that the watcher reads it again */
   uint32_t chunks_used;   /* recorder: the chunks with lower numbers have been offered at least once */
-  uint32_t pad;
+  uint32_t filters; /* processes with at most so many seccomp filters may do what the shim does; first the recorder's */
   uint64_t alloc_control; /* control: 0 = never changed; else CONTROL_ALLOC_SET | CONTROL_ALLOC_AUTO | interval */
   uint64_t reserved[10];
   uint64_t challenge; /* watcher: a random number, read back through a process to prove that it has the spool mapped */
   uint64_t losses[SPOOL_LOSSES]; /* one counter per line of losses.h, in its order */
   /* Exec handoffs, from index pid % SPOOL_HANDOFFS on: pid | process << 32 of an image that calls exec; 0 = free. */
   uint64_t handoffs[SPOOL_HANDOFFS];
+};
+
+/* A row of the file "rights" beside the spool. A process appends it before it becomes another user: then it cannot write
+ * to the file any more, so it cannot take back what it has announced. */
+struct rights_row {
+  uint32_t user;  /* that it becomes */
+  uint32_t group; /* its effective group until then */
 };
 
 /* The first slot of a chunk. The process that takes the chunk fills it. */
@@ -185,7 +193,9 @@ struct record_process_start {
 #define END_EXIT 1  /* exit(), return from main */
 #define END_QUICK 2 /* _exit(), quick_exit() */
 #define END_EXEC 3  /* exec replaced the image */
-#define END_NONE 4  /* exec failed: cancels the END_EXEC before it, and the end of the thread that called exec */
+/* exec failed, or a filter was refused: cancels the END_EXEC or END_FILTER before it, and the end of the thread. */
+#define END_NONE 4
+#define END_FILTER 5 /* a seccomp filter was set, and the process ran on unrecorded */
 
 struct record_process_end {
   uint32_t head;
@@ -347,6 +357,9 @@ struct record_module {
 #define ALLOC_PYTHON 1     /* allocated through one of Python's allocators */
 #define ALLOC_MAXIMUM 2    /* it raised the footprint to a new maximum, so it is followed even if not sampled */
 #define ALLOC_UNFOLLOWED 4 /* the table of live samples was full: no free record will follow */
+/* The other bits of the flags are the base interval, which is in force for whatever has no sample yet: (e + 1) << 7 | m
+ * stands for (128 + m) << e >> 7 bytes, rounded up by at most 1/128. 0 = unknown. */
+#define ALLOC_BASE_SHIFT 3
 
 /* An allocation that was sampled, or that raised the footprint to a new maximum. A block of `usable` bytes is sampled
  * with probability 1 - exp(-usable / interval). */
@@ -361,7 +374,7 @@ struct record_alloc {
   uint64_t interval_bytes; /* mean sampling interval; 1 = all allocations are recorded; 0 = not sampled */
   uint32_t collections;    /* number of garbage collections so far, of all generations */
   uint16_t source;         /* ALLOC_MALLOC ... */
-  uint16_t flags;          /* ALLOC_PYTHON ... */
+  uint16_t flags;          /* ALLOC_PYTHON ... | base interval << ALLOC_BASE_SHIFT */
 };
 
 #define FREE_PART 1       /* `bytes` of the block were unmapped, the rest stays allocated */

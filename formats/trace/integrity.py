@@ -1,36 +1,42 @@
 """Checks that a file is a trace and that every bit of it is as it was written.
 
 DuckDB reads many damaged Parquet files without an error. Therefore the file metadata of a trace holds a CRC-32 of the whole
-file: eight lower-case hex digits, computed with :data:`PLACEHOLDER` in their place and patched in afterwards. This module
-needs only the standard library, so that a reader can check a file before it loads other modules.
+file: eight lower-case hex digits, computed with :data:`PLACEHOLDER` in their place and patched in afterwards. A file that
+is as it was written may still come from a stranger, so what it claims to unfold to is checked too (:mod:`.bounds.limits`).
+This module needs only the standard library, so that a reader can check a file before it loads other modules.
 """
 
 from __future__ import annotations
 
-import mmap
 import os
 import stat
 import zlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import (
     NotATrace,
     NotParquet,
+    TraceChanged,
     TraceCut,
     TraceDamaged,
     TraceEmpty,
     TraceFileError,
     TraceIsDirectory,
     TraceMissing,
+    TraceTooLarge,
     TraceTooNew,
 )
 from . import schema
+from .bounds.limits import NotThrift, TooLarge, check_footer_size, check_sizes
 
 PLACEHOLDER = b"00000000"
 _MAGIC = b"PAR1"
 #: Head magic, a footer of at least one byte, its length, tail magic.
 _SMALLEST_BYTES = 13
+#: The length of the footer and the tail magic, behind it.
+_FRAME_BYTES = 8
 _STRING_FIELD = b"\x18"  # thrift compact protocol: "next field, binary"
 _OUR_KEYS = b"scalene_trace."
 _PIECE_BYTES = 1 << 20
@@ -47,14 +53,17 @@ class TraceHeader:
 def check_trace(path: Path) -> TraceHeader:
     """Checks every byte of the trace at ``path`` and returns its header.
 
-    Raises TraceMissing, TraceIsDirectory, TraceEmpty, NotParquet, NotATrace, TraceCut, TraceDamaged or TraceTooNew.
+    Raises TraceMissing, TraceIsDirectory, TraceEmpty, NotParquet, NotATrace, TraceCut, TraceDamaged, TraceChanged,
+    TraceTooLarge or TraceTooNew.
     """
     descriptor = _open(path)
     try:
-        if os.fstat(descriptor).st_size == 0:
+        file = _File(descriptor, path)
+        if file.size == 0:
             raise TraceEmpty(path)
-        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-            return _check(path, data)
+        return _check(path, file)
+    except TooLarge as error:
+        raise TraceTooLarge(path, str(error)) from error
     finally:
         os.close(descriptor)
 
@@ -67,9 +76,8 @@ def stored_frames(path: Path) -> int | None:
     except TraceFileError:
         return None
     try:
-        with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-            _, digits = _find(data, schema.METADATA_FRAMES, *_framed_footer(path, data))
-    except (OSError, ValueError, TraceFileError):  # mmap raises ValueError for an empty file
+        _, digits = _find(_framed_footer(path, _File(descriptor, path)), schema.METADATA_FRAMES)
+    except (OSError, TraceFileError, TooLarge):
         return None
     finally:
         os.close(descriptor)
@@ -81,13 +89,54 @@ def seal(descriptor: int) -> None:
 
     Raises ValueError when the file metadata has no placeholder.
     """
-    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as data:
-        start, end = _footer(data)
-        at, value = _find(data, schema.METADATA_CRC32, start, end)
-        if value != PLACEHOLDER:
-            raise ValueError("the footer has no checksum placeholder")
-        digits = _digits(_crc(data, 0, len(data)))
-    os.pwrite(descriptor, digits, at)
+    file = _File(descriptor)
+    footer = _footer(file)
+    at, value = _find(footer, schema.METADATA_CRC32)
+    if value != PLACEHOLDER:
+        raise ValueError("the footer has no checksum placeholder")
+    os.pwrite(descriptor, _digits(_crc(file, 0, file.size)), footer.at + at)
+
+
+class _File:
+    """An opened file. It is read and never mapped: reading a map of a file that another program has cut ends the process
+    with SIGBUS."""
+
+    def __init__(self, descriptor: int, path: Path = Path()) -> None:
+        self._descriptor, self._path = descriptor, path
+        self.size = os.fstat(descriptor).st_size
+
+    def read(self, at: int, count: int) -> bytes:
+        """The bytes from ``at`` on; fewer than ``count`` only at the end of the file. Raises TraceChanged."""
+        count = min(count, self.size - at)
+        data = os.pread(self._descriptor, count, at) if count > 0 else b""
+        return data if len(data) >= count else self._reread(data, at, count)
+
+    def _reread(self, data: bytes, at: int, count: int) -> bytes:
+        """The rest of a read that returned less than was asked for, as reads of more than 2 GiB do."""
+        while len(data) < count:
+            more = os.pread(self._descriptor, count - len(data), at + len(data))
+            if not more:
+                raise TraceChanged(self._path)
+            data += more
+        return data
+
+    def pieces(self, begin: int, end: int) -> Iterator[memoryview]:
+        """The bytes of a range, in pieces that are overwritten by the next ones. Raises TraceChanged."""
+        piece = memoryview(bytearray(_PIECE_BYTES))
+        while begin < end:
+            count = os.preadv(self._descriptor, [piece[: min(end - begin, _PIECE_BYTES)]], begin)
+            if not count:
+                raise TraceChanged(self._path)
+            yield piece[:count]
+            begin += count
+
+
+@dataclass(frozen=True)
+class _Footer:
+    """The bytes of a footer, and where they are in the file."""
+
+    at: int
+    data: bytes
 
 
 def _open(path: Path) -> int:
@@ -102,60 +151,70 @@ def _open(path: Path) -> int:
     raise TraceIsDirectory(path) if stat.S_ISDIR(mode) else TraceMissing(path, "it is not a regular file")
 
 
-def _check(path: Path, data: mmap.mmap) -> TraceHeader:
-    start, end = _framed_footer(path, data)
-    version_at, version = _find(data, schema.METADATA_VERSION, start, end)
-    crc_at, stored = _find(data, schema.METADATA_CRC32, start, end)
-    if data.find(_OUR_KEYS, start, end) < 0:
+def _check(path: Path, file: _File) -> TraceHeader:
+    footer = _framed_footer(path, file)
+    version_at, version = _find(footer, schema.METADATA_VERSION)
+    crc_at, stored = _find(footer, schema.METADATA_CRC32)
+    if _OUR_KEYS not in footer.data:
         raise NotATrace(path)
-    _, trace_id = _find(data, schema.METADATA_TRACE_ID, start, end)
+    _, trace_id = _find(footer, schema.METADATA_TRACE_ID)
     if crc_at < 0 or version_at < 0 or len(stored) != len(PLACEHOLDER):
         raise TraceDamaged(path, "its file metadata is incomplete")
-    after = crc_at + len(PLACEHOLDER)
-    before_it = _crc(data, 0, crc_at)
-    if _digits(_crc(data, after, len(data), zlib.crc32(PLACEHOLDER, before_it))) != stored:
+    before, after = footer.at + crc_at, footer.at + crc_at + len(PLACEHOLDER)
+    if _digits(_crc(file, after, file.size, zlib.crc32(PLACEHOLDER, _crc(file, 0, before)))) != stored:
         raise TraceDamaged(path, "its checksum does not match its contents")
     if not _readable(version.decode("ascii", "replace")):
         raise TraceTooNew(path, version.decode("ascii", "replace"))
+    try:
+        check_sizes(footer.data, footer.at, file.read)
+    except NotThrift as error:
+        raise TraceDamaged(path, f"its columns cannot be read ({error})") from error
     return TraceHeader(version.decode(), trace_id.decode("ascii", "replace"))
 
 
-def _framed_footer(path: Path, data: mmap.mmap) -> tuple[int, int]:
-    head, tail = data[:4] == _MAGIC, data[-4:] == _MAGIC
-    if not head and not (tail and data.rfind(_OUR_KEYS) >= 0):
+def _framed_footer(path: Path, file: _File) -> _Footer:
+    head, tail = file.read(0, 4) == _MAGIC, file.read(max(file.size - 4, 0), 4) == _MAGIC
+    if not head and not (tail and _is_ours(file)):
         raise NotParquet(path)
-    if not tail or len(data) < _SMALLEST_BYTES:
+    if not tail or file.size < _SMALLEST_BYTES:
         raise TraceCut(path)
-    start, end = _footer(data)
-    if not head or start < len(_MAGIC):
+    if not head or _footer_bytes(file) + len(_MAGIC) + _FRAME_BYTES > file.size:
         raise TraceDamaged(path, "its first bytes or the length of its footer are wrong")
-    return start, end
+    return _footer(file)
 
 
-def _footer(data: mmap.mmap) -> tuple[int, int]:
-    end = len(data) - 8
-    return end - int.from_bytes(data[end : end + 4], "little"), end
+def _is_ours(file: _File) -> bool:
+    """Are our keys near the end of the file, which does not begin as it should?"""
+    return _OUR_KEYS in file.read(max(file.size - _PIECE_BYTES, 0), _PIECE_BYTES)
 
 
-def _find(data: mmap.mmap, key: str, start: int, end: int) -> tuple[int, bytes]:
-    """Offset and bytes of the value of ``key`` in the footer; (-1, b"") if the key is not there."""
+def _footer_bytes(file: _File) -> int:
+    return int.from_bytes(file.read(file.size - _FRAME_BYTES, 4), "little")
+
+
+def _footer(file: _File) -> _Footer:
+    """The footer. Raises TooLarge."""
+    size = _footer_bytes(file)
+    check_footer_size(size, file.size)
+    at = file.size - _FRAME_BYTES - size
+    return _Footer(at, file.read(at, size))
+
+
+def _find(footer: _Footer, key: str) -> tuple[int, bytes]:
+    """Offset in the footer and bytes of the value of ``key``; (-1, b"") if the key is not there."""
     pattern = _STRING_FIELD + bytes([len(key)]) + key.encode() + _STRING_FIELD
-    at = data.rfind(pattern, start, end)
+    at = footer.data.rfind(pattern)
     if at < 0:
         return -1, b""
-    at += len(pattern)
-    length = data[at]  # one byte: our values are shorter than 128
-    return at + 1, data[at + 1 : min(at + 1 + length, end)]
+    at += len(pattern) + 1
+    length = int.from_bytes(footer.data[at - 1 : at])  # one byte: our values are shorter than 128
+    return at, footer.data[at : at + length]
 
 
-def _crc(data: mmap.mmap, begin: int, end: int, crc: int = 0) -> int:
-    """CRC-32 of a range, continued from ``crc``. Pages are released after they were read, because the pages of a mapped file
-    count towards our resident set."""
-    with memoryview(data) as view:
-        for piece in range(begin - begin % _PIECE_BYTES, end, _PIECE_BYTES):
-            with view[max(piece, begin) : min(piece + _PIECE_BYTES, end)] as part:
-                crc = zlib.crc32(part, crc)
-            data.madvise(mmap.MADV_DONTNEED, piece, _PIECE_BYTES)
+def _crc(file: _File, begin: int, end: int, crc: int = 0) -> int:
+    """CRC-32 of a range, continued from ``crc``."""
+    for piece in file.pieces(begin, end):
+        crc = zlib.crc32(piece, crc)
     return crc
 
 

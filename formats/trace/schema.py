@@ -17,7 +17,7 @@ from .kinds import Column as Column
 from .kinds import Kind as Kind
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 5
+FORMAT_MINOR = 6
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -189,6 +189,13 @@ KINDS: tuple[Kind, ...] = (
                 "its life was not followed, or it was not sampled",
             ),
             Column(
+                "base_interval_bytes",
+                "int64",
+                "bytes",
+                "the interval in force then for code without samples (rounded up by at most 1/128); what has no sample allocated less than three of these in 95 % of the cases",
+                "recorded by an older version",
+            ),
+            Column(
                 "lifetime_ns",
                 "int64",
                 "ns",
@@ -288,7 +295,13 @@ KINDS: tuple[Kind, ...] = (
             Column("python_version", "string", "", "version of the interpreter", "no Python in this image"),
             Column("stacks", "bool", "", "Python stacks could be read"),
             Column("end_ns", "int64", "ns", "time of its end", "no end was recorded (killed, or still running)"),
-            Column("end", "string", "", "exit, quick_exit (_exit) or exec", "no end was recorded"),
+            Column(
+                "end",
+                "string",
+                "",
+                "exit, quick_exit (_exit), exec or filter (a seccomp filter was set, and the process ran on unrecorded)",
+                "no end was recorded",
+            ),
             Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "unknown"),
             Column("user_ns", "int64", "ns", "exact user CPU time of the image", "no end was recorded"),
             Column("system_ns", "int64", "ns", "exact kernel CPU time of the image", "no end was recorded"),

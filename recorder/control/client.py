@@ -9,10 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...formats.spool.regular import is_plain_file
 from ..api import exchange
 from ..errors import ControlError
-from ..folder.files import CONTROL_NAME, SPOOL_NAME
+from ..folder.files import CONTROL_NAME
 from ..folder.output import is_live
+from ..folder.place import spool_of
 
 _TIMEOUT_S = 10.0
 
@@ -22,19 +24,30 @@ def find_recording(target: Path) -> Path:
 
     Raises ControlError when there is no such recording, or when its recorder has died.
     """
-    found = [each for each in _candidates(target) if (each / SPOOL_NAME).exists()]
+    found = [each for each in _candidates(target) if is_plain_file(spool_of(each))]
     for folder in found:
         if is_live(folder):
             return folder
     if found:
-        raise ControlError(
-            f"The recorder of {target} has died. Turn what it recorded into a trace with: "
-            f"scalene-record --recover {found[0]}"
-        )
+        raise ControlError(f"The recorder of {target} has died. {_advice(found[0])}")
     raise ControlError(
         f"No recording to {target} is running. Name the trace that a running scalene-record writes (its -o), "
         "or the .spool folder beside it."
     )
+
+
+def _advice(folder: Path) -> str:
+    """What to do with a recording whose recorder has died. Another user's may name files that are not meant for its trace."""
+    if _is_own(folder):
+        return f"Turn what it recorded into a trace with: scalene-record --recover {folder}"
+    return f"The recording {folder} belongs to another user, who can recover it."
+
+
+def _is_own(folder: Path) -> bool:
+    try:
+        return folder.stat().st_uid == os.geteuid()
+    except OSError:
+        return False
 
 
 def _candidates(target: Path) -> Iterator[Path]:
@@ -42,14 +55,15 @@ def _candidates(target: Path) -> Iterator[Path]:
     yield target.with_name(f"{target.name}.spool")
     if target.name.endswith(".spool") or not target.parent.is_dir():
         return
-    for folder in sorted(target.parent.glob("*.spool")):  # with %p in the name, the folder has the recorder's pid
+    # With %p in the name, the folder has the recorder's pid. In a folder for everybody, strangers may claim our output.
+    for folder in filter(_is_own, sorted(target.parent.glob("*.spool"))):
         with suppress(ControlError, OSError):
             if ask(folder, {"command": "status"}).get("output") == os.path.abspath(target):  # noqa: PTH100
                 yield folder
 
 
 def ask(folder: Path, request: dict[str, object], timeout_s: float | None = _TIMEOUT_S) -> dict[str, Any]:
-    """The recorder's answer to ``request``. ``timeout_s``: seconds for each step, None = no limit.
+    """The recorder's answer to ``request``. ``timeout_s``: seconds for the answer, None = no limit.
 
     Raises ControlError when the recorder does not answer or refuses; in the second case it has the recorder's own message.
     """
@@ -57,7 +71,7 @@ def ask(folder: Path, request: dict[str, object], timeout_s: float | None = _TIM
         answer: Any = json.loads(exchange(str(folder), request, round((timeout_s or 0) * 1e6)))
     except BlockingIOError as error:
         raise ControlError("The recorder does not answer. It may be stopped: check its state with ps.") from error
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise ControlError(_unreachable(folder, error)) from error
     if not isinstance(answer, dict):
         raise ControlError(f"{folder / CONTROL_NAME} is not a recorder's control socket.")

@@ -17,16 +17,20 @@ from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
 from ..folder.marks import mark_table, read_marks
+from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
 from .kinds.cuda_calls import CudaCalls
+from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
-from .kinds.memory import copy_table, gc_table, heap_table, memory_table
+from .kinds.memory import copy_table, heap_table, memory_table
 from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table
-from .kinds.recording import loss_table, rss_table, setting_table
+from .kinds.recording import loss_table, setting_table
+from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
 from .kinds.ticks import code_table, cpu_table
 from .kinds.waits import valid_waits, wait_table
-from .native.addresses import ModuleIds, segments_by_process
+from .native.addresses import ModuleIds
 from .native.symbols import Offsets, Symbols, read_symbols, sampled_offsets
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
@@ -43,13 +47,14 @@ Tables = dict[str, dict[str, Any]]
 class Outcome:
     """How the recording ended. ``root_end``: the program's end, None when it is unknown; ``wall_ns``: length in
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
-    name; ``ended_by``: program, duration, snapshot or recovery."""
+    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: with which files of the program are read."""
 
     root_end: RootEnd | None
     wall_ns: int | None
     recovered: bool
     losses: dict[str, int]
     ended_by: str = "program"
+    rights: Rights = OWN_RIGHTS
 
     @property
     def until_ns(self) -> int | None:
@@ -78,10 +83,10 @@ class Conversion:
         self._survey = survey = Survey(spool)
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
-        self._modules = ModuleIds()
-        self._segments = segments_by_process(survey.modules, survey.forked_from())
+        self._module_ids = ModuleIds()
         self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
+        self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self._invalid = 0
         self._addresses: dict[int, Offsets] = {}
@@ -89,28 +94,32 @@ class Conversion:
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. The last set also holds the tables that
         are not split into batches."""
-        pieces = self._gpu.tables() if self._gpu else iter(())
-        piece = next(pieces, None)
-        for following in pieces:  # all pieces but the last are sets of their own
-            yield self._with_gpu({}, piece)
-            piece = following
+        first: Tables = {}
+        for kind, pieces in (("rss", self._rss()), ("gpu", self._gpu.tables() if self._gpu else iter(()))):
+            piece = next(pieces, None)
+            for following in pieces:  # all pieces but the last are sets of their own
+                yield {kind: piece or {}}
+                piece = following
+            if piece is not None:
+                first[kind] = piece
+            del piece
         batches = self._spool.batches()
         while (batch := next(batches, None)) is not None:
-            made = [self._tables_of(batch, piece)]
+            made = [first | self._tables_of(batch)]
+            first = {}
             del batch
             yield made.pop()  # hold no reference while the writer works, so that only one set is in memory at a time
 
-    def _tables_of(self, batch: Records, piece: dict[str, Any] | None) -> Tables:
+    def _rss(self) -> Iterator[dict[str, Any]]:
+        return rss_tables(self._rss_path, self._outcome.until_ns)
+
+    def _tables_of(self, batch: Records) -> Tables:
         tables = self._sample_tables(batch)
         self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
-        return self._with_gpu(tables, piece) | self._unsplit_tables() if batch.last else tables
-
-    def _with_gpu(self, tables: Tables, piece: dict[str, Any] | None) -> Tables:
-        """``tables`` with a piece of the ``gpu`` table."""
-        if piece is None:
+        if not batch.last:
             return tables
-        self.events += len(piece["t_ns"])
-        return tables | {"gpu": piece}
+        self.events += self._gpu.rows if self._gpu else 0
+        return tables | self._unsplit_tables()
 
     def _sample_tables(self, batch: Records) -> Tables:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
@@ -118,7 +127,9 @@ class Conversion:
         waits, invalid_waits = valid_waits(bulk["wait"])
         tasks, invalid_tasks = valid_tasks(bulk["task"])
         self._invalid += invalid_copies + invalid_waits + invalid_tasks
-        cpu = cpu_table(bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._segments, self._modules)
+        cpu = cpu_table(
+            bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._survey.modules, self._module_ids
+        )
         for module, offsets in sampled_offsets(cpu).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         return {
@@ -129,24 +140,24 @@ class Conversion:
             "alloc": self._allocations.rows(batch),
             "copy": copy_table(copies, start_ns, stacks),
             "heap": heap_table(bulk["heap"], start_ns),
+            "gc": self._collections.rows(batch),
         } | self._cuda_calls.tables(batch)
 
     def _unsplit_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
-        sources = _sources(survey, self._facts, nodes, stacks)
-        symbols = self._symbols()
+        with ProgramFiles(self._outcome.rights) as files:
+            sources = _sources(survey, self._facts, nodes, stacks, files)
+            symbols = self._symbols(files)
         losses = loss_table(survey.header, self._recorder_losses(sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
         self.errors = [text for severity, text in lost if severity == "error"]
         tables = {
-            "gc": gc_table(survey),
-            "rss": rss_table(self._rss_path, self._outcome.until_ns),
             "process": process_table(survey, self._outcome.root_end),
             "thread": thread_table(survey),
             "location": _location_table(nodes, stacks),
             "stack": stacks.table,
             "code": code_table(survey.tick_stacks, nodes),
-            "module": self._modules.table(),
+            "module": self._module_ids.table(),
             "symbol": symbols.table,
             "source": sources.table,
             "mark": mark_table(self._marks),
@@ -165,9 +176,10 @@ class Conversion:
             more["exit_status"] = str(outcome.root_end.exit_status)
         return setting_table(survey.header, wall_ns, more)
 
-    def _symbols(self) -> Symbols:
+    def _symbols(self, files: ProgramFiles) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
-        return read_symbols(self._modules.images(to_real_ns), self._addresses, self._facts.cwd)
+        images = self._module_ids.images(to_real_ns)
+        return read_symbols(images, self._addresses, self._facts.cwd, open_file=files.open)
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid
@@ -181,6 +193,7 @@ class Conversion:
             "source_unread": sources.unread,
             "symbols_unread": symbols.unread,
             "symbols_changed": symbols.changed,
+            "files_withheld": sources.withheld + symbols.withheld,
             "recovered": int(self._outcome.recovered),
             "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
@@ -201,10 +214,11 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
-def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks) -> Sources:
+def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks, opened: ProgramFiles) -> Sources:
     if not facts.sources:
         return Sources()
     used = np.unique(stacks.table["locations"].items).tolist()
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
     files = [nodes.locations[each][0] for each in used]
-    return read_sources(files, innermost, facts.cwd, int(survey.header["start_real_ns"]), facts.command_code)
+    started_ns = int(survey.header["start_real_ns"])
+    return read_sources(files, innermost, facts.cwd, started_ns, facts.command_code, opened.open)

@@ -13,19 +13,25 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...formats.errors import TraceError, TraceWriteError
+from ...formats.spool.chunks import View
 from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
+from ...formats.spool.regular import is_plain_file
 from ...formats.trace.integrity import check_trace
-from ..folder.facts import default_output, read_facts
+from ..folder.facts import Facts, default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from ..folder.origin import is_original
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
+from ..folder.place import is_gone_from_memory, spool_of
+from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
 from .kinds.gpu import GpuRows
 from .kinds.processes import RootEnd
 from .progress import Progress
 
 #: Records are published a few microseconds after their time was read, so wait before reading those of a running program.
-_SETTLE_S = 0.02
+SETTLE_S = 0.02
 
 
 @dataclass(frozen=True)
@@ -38,41 +44,63 @@ class Finished:
     errors: list[str]
 
 
-def finish(folder: Path, root_end: RootEnd, wall_ns: int, losses: dict[str, int]) -> Finished:
+def finish(
+    folder: Path,
+    root_end: RootEnd,
+    wall_ns: int,
+    losses: dict[str, int],
+    rights: Rights = OWN_RIGHTS,
+    facts: Facts | None = None,
+) -> Finished:
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
-    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name. Raises TraceError; the
-    folder is then kept.
+    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: with which
+    files of the program are read; ``facts``: None = those in the folder. A recorder passes its own, because whoever may
+    rename the folder could put another one in its place. Raises TraceError; the folder is then kept.
     """
-    output = output_path(read_facts(folder).output, root_end.pid)
-    return _finish(folder, output, Outcome(root_end, wall_ns, False, losses))
+    facts = facts or read_facts(folder)
+    output = output_path(facts.output, root_end.pid)
+    return _finish(folder, facts, output, Outcome(root_end, wall_ns, False, losses, rights=rights))
 
 
-def finish_early(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
+def finish_early(
+    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights
+) -> Finished:
     """Like :func:`finish`, but while the program runs on, up to the moment ``wall_ns``. Shows no progress, because the
     terminal is the program's."""
-    finished = write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "duration"))
+    finished = write_trace_of(folder, facts, output, Outcome(None, wall_ns, False, losses, "duration", rights))
     remove_recording(folder)
     return finished
 
 
-def snapshot(folder: Path, output: Path, wall_ns: int, losses: dict[str, int]) -> Finished:
-    """Writes the trace of a recording that continues, up to the moment ``wall_ns``. Raises TraceError."""
-    return write_trace_of(folder, output, Outcome(None, wall_ns, False, losses, "snapshot"))
+def snapshot(
+    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], view: View, rights: Rights
+) -> Finished:
+    """Writes the trace of a recording that continues, up to the moment ``wall_ns``, from the chunks of ``view``, which was
+    taken at least SETTLE_S later. Raises TraceError."""
+    outcome = Outcome(None, wall_ns, False, losses, "snapshot", rights)
+    return write_trace_of(folder, facts, output, outcome, view=view)
 
 
-def recover(folder: Path, output: Path | None) -> Finished:
+def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Finished:
     """Writes the trace of a recording whose recorder has died. ``output``: None = the path that the recording was started
-    with. Raises TraceError.
+    with; ``with_sources``: read all files that the recording names, whoever may have written it. Raises TraceError.
     """
-    if not (folder / SPOOL_NAME).is_file():
+    if is_gone_from_memory(folder):
+        raise TraceError(
+            f"The spool of {folder} was in memory and is gone: the machine or the container was restarted. "
+            "Remove the folder."
+        )
+    if not is_plain_file(spool_of(folder)):
         raise TraceError(f"{folder} contains no spool. Name the folder that ends in .spool, beside the output.")
     if is_live(folder):
         raise TraceError(f"{folder} is still being recorded. Wait until that scalene-record has ended.")
     if output is None:
         output = _recovery_output(folder)
+    facts = read_facts(folder)
+    rights = OWN_RIGHTS if with_sources else recovered_rights(folder, is_original(folder, facts))
     end_recording(folder / SPOOL_NAME)
-    return _finish(folder, output, Outcome(None, None, True, {}, "recovery"))
+    return _finish(folder, facts, output, Outcome(None, None, True, {}, "recovery", rights))
 
 
 def end_recording(spool: Path) -> None:
@@ -95,10 +123,10 @@ def _recovery_output(folder: Path) -> Path:
     return plain.with_name(template.name.replace("%p", str(starts[0].record["pid"]))) if starts else plain
 
 
-def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
+def _finish(folder: Path, facts: Facts, output: Path, outcome: Outcome) -> Finished:
     progress = Progress()
     try:
-        finished = write_trace_of(folder, output, outcome, progress.step)
+        finished = write_trace_of(folder, facts, output, outcome, progress.step)
     finally:
         progress.end()
     remove_recording(folder)
@@ -106,19 +134,23 @@ def _finish(folder: Path, output: Path, outcome: Outcome) -> Finished:
 
 
 def write_trace_of(
-    folder: Path, output: Path, outcome: Outcome, step: Callable[[str], None] = lambda _: None
+    folder: Path,
+    facts: Facts,
+    output: Path,
+    outcome: Outcome,
+    step: Callable[[str], None] = lambda _: None,
+    view: View | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` and leaves the folder unchanged, because the recording may continue.
 
-    ``step`` is called with the name of each step. Raises TraceError.
+    ``step`` is called with the name of each step; ``view``: the chunks that are read, None = all. Raises TraceError.
     """
     from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
     step("reading events")
-    facts = read_facts(folder)
-    if outcome.until_ns is not None:
-        time.sleep(_SETTLE_S)
-    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns)
+    if outcome.until_ns is not None and view is None:
+        time.sleep(SETTLE_S)
+    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
     gpu = GpuRows(folder, outcome.until_ns)
     conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu)
     step("writing the trace")

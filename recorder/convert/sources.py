@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import re
-import stat
 import tokenize
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ...formats.trace.text import storable
+from ..rights.opening import OpenFile, Withheld, open_regular_file
 
 LARGEST_BYTES = 2 * 1024 * 1024
 #: File name of the code that ``-c`` runs.
@@ -22,26 +22,33 @@ _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/
 
 @dataclass
 class Sources:
-    """The ``source`` table, and the number of files that could not be read."""
+    """The ``source`` table, and the number of files that could not be read, or may not be (``withheld``)."""
 
     table: dict[str, list[Any]] = field(default_factory=lambda: {"file": [], "text": [], "changed": []})
     unread: int = 0
+    withheld: int = 0
 
 
 def read_sources(
-    files: Iterable[str], innermost: set[str], folder: str, started_real_ns: int, command_code: str | None
+    files: Iterable[str],
+    innermost: set[str],
+    folder: str,
+    started_real_ns: int,
+    command_code: str | None,
+    open_file: OpenFile = open_regular_file,
 ) -> Sources:
     """The texts of ``files`` (names as compiled; relative ones are taken from ``folder``).
 
     A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples.
-    ``started_real_ns``: a file that was modified later counts as changed; ``command_code``: the text of ``-c``.
+    ``started_real_ns``: a file that was modified later counts as changed; ``command_code``: the text of ``-c``;
+    ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does.
     """
     sources = Sources()
     for file in sorted(set(files)):
         if file == COMMAND_FILE and command_code is not None:
             _add(sources, file, command_code, False)
         elif not file.startswith("<") and (file in innermost or not is_standard_library(file)):
-            _read(sources, file, Path(folder, file), started_real_ns)
+            _read(sources, file, Path(folder, file), started_real_ns, open_file)
     return sources
 
 
@@ -55,23 +62,24 @@ def _add(sources: Sources, file: str, text: str, changed: bool) -> None:
         sources.table[name].append(value)
 
 
-def _read(sources: Sources, file: str, path: Path, started_real_ns: int) -> None:
+def _read(sources: Sources, file: str, path: Path, started_real_ns: int, open_file: OpenFile) -> None:
     try:
-        data, modified_ns = _regular_file(path)
+        data, modified_ns = _contents(open_file(path))
         _add(sources, file, _decoded(data), modified_ns > started_real_ns)
     except (FileNotFoundError, NotADirectoryError):
         return  # deleted, or never a file: generated code may have any name
+    except Withheld:
+        sources.withheld += 1
     except (OSError, SyntaxError, ValueError, LookupError):
         sources.unread += 1
 
 
-def _regular_file(path: Path) -> tuple[bytes, int]:
-    """Bytes and modification time of a file of at most LARGEST_BYTES. Raises OSError, and ValueError for anything else."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+def _contents(descriptor: int) -> tuple[bytes, int]:
+    """Bytes and modification time of an open file of at most LARGEST_BYTES. Raises OSError, and ValueError if it is larger."""
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode) or status.st_size > LARGEST_BYTES:
-            raise ValueError("not a source file")
+        if status.st_size > LARGEST_BYTES:
+            raise ValueError("too large for a source file")
         return file.read(LARGEST_BYTES), status.st_mtime_ns
 
 

@@ -22,7 +22,8 @@ class Facts:
 
     ``output``: absolute path template of the trace (``%p`` = pid); ``command``: as given, empty with --no-argv;
     ``command_code``: the code of ``-c``, else None; ``cwd``: the folder in which the program started; ``sources``,
-    ``argv``: whether source files and the command may be stored; ``host``: settings of the trace by name.
+    ``argv``: whether source files and the command may be stored; ``host``: settings of the trace by name; ``origin``: what
+    identifies the folder (origin.py), "" = unknown.
     """
 
     trace_id: str
@@ -33,6 +34,7 @@ class Facts:
     sources: bool
     argv: bool
     host: dict[str, str]
+    origin: str = ""
 
 
 def write_facts(folder: Path, facts: Facts) -> None:
@@ -52,15 +54,16 @@ def read_facts(folder: Path) -> Facts:
     return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
 
 
-def restore_folder(folder: Path, spool: int, facts: Facts) -> bool:
-    """Restores a folder that was removed while the program ran. ``spool``: descriptor of the open spool file.
+def restore_folder(folder: Path, spool: Path, descriptor: int, facts: Facts) -> bool:
+    """Restores a folder that was removed while the program ran. ``spool``: where the spool was created; ``descriptor``: the
+    open spool file.
 
     Returns whether the folder was missing. Raises OSError.
     """
     if (folder / SPOOL_NAME).exists():
         return False
     folder.mkdir(0o700, exist_ok=True)
-    (folder / SPOOL_NAME).symlink_to(f"/proc/self/fd/{spool}")
+    (folder / SPOOL_NAME).symlink_to(spool if spool.exists() else f"/proc/self/fd/{descriptor}")
     if not (folder / FACTS_NAME).exists():
         write_facts(folder, facts)
     return True
@@ -77,7 +80,7 @@ def _are_valid(facts: Facts) -> bool:
     """Could :func:`write_facts` have written all of this? (No text of a command line or a path holds a NUL.)"""
     if not isinstance(facts.command, list) or not isinstance(facts.host, dict):
         return False
-    texts = [facts.trace_id, facts.output, facts.cwd, *facts.command, *facts.host, *facts.host.values()]
+    texts = [facts.trace_id, facts.output, facts.cwd, facts.origin, *facts.command, *facts.host, *facts.host.values()]
     texts += [] if facts.command_code is None else [facts.command_code]
     if not all(isinstance(text, str) and "\0" not in text for text in texts):
         return False

@@ -14,6 +14,9 @@ SPOOL_NAME = "spool"
 FACTS_NAME = "recording.json"
 RSS_NAME = "rss"
 MARKS_NAME = "marks"
+#: Users that processes have become (rights/announced.py), and what identifies the folder (origin.py).
+RIGHTS_NAME = "rights"
+ORIGIN_NAME = "origin"
 #: GPU samples, and the devices that they refer to (JSON); both are absent where there is no GPU.
 GPU_NAME = "gpu"
 GPU_DEVICES_NAME = "gpu.json"

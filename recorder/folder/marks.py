@@ -9,16 +9,21 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...formats.spool.regular import read_regular
+from ...formats.spool.regular import open_regular
 from ...formats.trace.text import storable
 from .files import append_whole
 
-#: Lines that a recording keeps at most: a program may set a mark in every iteration of a loop.
+#: Lines and bytes that a recording keeps at most: a program may set a mark in every iteration of a loop, and all of them
+#: are in memory when the trace is written.
 MOST_LINES = 200_000
+MOST_BYTES = 32 << 20
+#: The longest line: a text of 1,000 characters is written as at most 12,000 bytes.
+_LONGEST_LINE_BYTES = 1 << 16
 _COLUMNS = ("t_ns", "what", "text", "end_ns", "pid")
 
 
@@ -30,14 +35,16 @@ class MarkFile:
 
     def __init__(self, path: Path) -> None:
         self.left_out = 0
-        self._lines = 0
+        self._lines = self._bytes = 0
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
     def add(self, what: str, t_ns: int, **more: Any) -> bool:
         """Appends one line. ``t_ns``: nanoseconds from the start of the recording. False when it was left out."""
         line = json.dumps({"what": what, "t_ns": t_ns} | more).encode() + b"\n"
-        is_written = self._lines < MOST_LINES and append_whole(self._file, line)
+        fits = self._lines < MOST_LINES and self._bytes + len(line) <= MOST_BYTES
+        is_written = fits and append_whole(self._file, line)
         self._lines += 1
+        self._bytes += len(line) * is_written
         self.left_out += not is_written
         return is_written
 
@@ -46,7 +53,7 @@ class MarkFile:
         os.close(self._file)
 
 
-@dataclass
+@dataclass(slots=True)
 class Mark:
     """A row of the ``mark`` table. ``what``: mark, pause or set. Times are in nanoseconds from the start of the recording.
     ``end_ns``: None = a moment, or not ended; ``pid``: the program's process that set it, None = set from outside."""
@@ -85,12 +92,24 @@ def mark_table(marks: list[Mark]) -> dict[str, list[Any]]:
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
     """The valid lines: the last one may be cut, and a bad disk may damage any."""
-    for text in read_regular(path).splitlines():
+    for text in _texts(path):
         try:
             line = json.loads(text)
         except (ValueError, RecursionError):
             continue
         if isinstance(line, dict) and _is_time(line.get("t_ns")) and type(line.get("what")) is str:
+            yield line
+
+
+def _texts(path: Path) -> Iterator[bytes]:
+    """The lines of the file as far as a recorder may have written them; a longer one counts as several."""
+    file = open_regular(path)
+    if file is None:
+        return
+    with file, suppress(OSError):
+        rest = MOST_BYTES
+        while rest > 0 and (line := file.readline(min(_LONGEST_LINE_BYTES, rest))):
+            rest -= len(line)
             yield line
 
 

@@ -14,7 +14,19 @@ from contextlib import suppress
 from pathlib import Path
 
 from ..errors import SetupError
-from .files import CONTROL_NAME, FACTS_NAME, GPU_DEVICES_NAME, GPU_NAME, MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
+from .files import (
+    CONTROL_NAME,
+    FACTS_NAME,
+    GPU_DEVICES_NAME,
+    GPU_NAME,
+    MARKS_NAME,
+    ORIGIN_NAME,
+    RIGHTS_NAME,
+    RSS_NAME,
+    SPOOL_NAME,
+    TRACE_NAME,
+)
+from .place import remove_spool, spool_of
 
 _PATTERN = "%p"
 
@@ -64,10 +76,10 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
         _lock(fill(new))
         _rename_into_place(new, final, report)
     except OSError as error:
-        shutil.rmtree(new, ignore_errors=True)
+        _discard(new)
         raise _setup_error(final.parent, error) from error
     except BaseException:
-        shutil.rmtree(new, ignore_errors=True)
+        _discard(new)
         raise
     return final
 
@@ -75,8 +87,9 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
 def remove_recording(folder: Path) -> None:
     """Removes a recording after its trace has been written: its own files, and the folder if nothing else is in it. A
     recording that is recovered may have been copied to any folder, beside the user's own files."""
-    names = [SPOOL_NAME, FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
-    paths = [folder / name for name in names]
+    remove_spool(folder)
+    names = [FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
+    paths = [folder / name for name in (*names, RIGHTS_NAME, ORIGIN_NAME)]
     with suppress(OSError):  # out of descriptors
         paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *folder.glob(f".{TRACE_NAME}.*.tmp")]
     for path in paths:
@@ -89,7 +102,7 @@ def remove_recording(folder: Path) -> None:
 def is_live(folder: Path) -> bool:
     """Is a recorder running on this folder? It holds the lock of the spool as long as it lives."""
     try:
-        descriptor = os.open(folder / SPOOL_NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(spool_of(folder), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:
@@ -114,6 +127,11 @@ def put_in_place(written: Path, output: Path, replaces: bool = False) -> None:
     if not replaces and os.path.lexists(output):
         output.replace(old_name(output))
     written.replace(output)
+
+
+def _discard(folder: Path) -> None:
+    remove_spool(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(descriptor: int) -> None:
@@ -146,8 +164,14 @@ def _move_aside(folder: Path, report: Callable[[str], None]) -> None:
     number = 1
     while os.path.lexists(aside := folder.with_name(f"{folder.name}.{number}")):
         number += 1
+    is_ours = folder.lstat().st_uid == os.geteuid()
     folder.rename(aside)
-    report(f"An unfinished recording was kept as {aside}. Turn it into a trace with: scalene-record --recover {aside}")
+    if is_ours:
+        report(
+            f"An unfinished recording was kept as {aside}. Turn it into a trace with: scalene-record --recover {aside}"
+        )
+    else:  # its names may be chosen to put files of ours into a trace, so do not advise to recover it
+        report(f"A folder of another user was in the way of the recording, and was kept as {aside}.")
 
 
 def _setup_error(folder: Path, error: OSError) -> SetupError:

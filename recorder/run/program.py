@@ -11,7 +11,8 @@ from pathlib import Path
 
 from ..errors import NotExecutable, NotFound, UsageError
 
-SCRIPT_SUFFIXES = (".py", ".pyw", ".pyz")
+SCRIPT_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
+MAIN_MODULES = ("__main__.py", "__main__.pyc")
 
 
 @dataclass(frozen=True)
@@ -105,8 +106,20 @@ def _start_error(path: str, error: OSError) -> NotFound | NotExecutable:
 
 
 def _is_script(word: str) -> bool:
+    """Does ``python word`` run it, and a shell not? Files of Python's suffixes, folders with a main module, and zip archives
+    that are not executable."""
     path = Path(word)
-    return (path.is_file() and path.suffix in SCRIPT_SUFFIXES) or (path / "__main__.py").is_file()
+    if path.is_dir():
+        return any((path / name).is_file() for name in MAIN_MODULES)
+    if not path.is_file() or path.suffix in SCRIPT_SUFFIXES:
+        return path.is_file()
+    return not os.access(path, os.X_OK) and _is_zip_archive(path)
+
+
+def _is_zip_archive(path: Path) -> bool:
+    from zipfile import is_zipfile  # imported for the files that need it: it would delay every start
+
+    return is_zipfile(path)
 
 
 def _python_program(words: list[str], python: str | None, code: str | None) -> Program:

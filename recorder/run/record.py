@@ -8,10 +8,10 @@ import os
 import resource
 import secrets
 import signal
-import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,12 @@ from ..control.server import listen
 from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
 from ..folder.marks import MarkFile
+from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, output_template, remove_recording
+from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
+from ..rights.announced import create_rights
+from ..rights.identity import is_privileged
+from ..rights.observer import RightsObserver
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
@@ -92,24 +97,29 @@ def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], um
 def _prepare(settings: Settings, program: Program, template: str, report: Callable[[str], None]) -> Prepared:
     """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
     facts = _facts(settings, program, template)
-    made: list[tuple[SpoolFile, MarkFile, socket.socket | None]] = []
+    made: list[Prepared] = []
+    inodes: list[int] = []
 
     def fill(folder: Path) -> int:
         space = _first_space(folder, settings)
         marks = MarkFile(folder / MARKS_NAME)
         if settings.pause_at_start:
             marks.add("pause", 0)
-        write_facts(folder, facts)
-        made.append((space, marks, listen(folder)))
+        known = replace(facts, origin=create_origin(folder))
+        write_facts(folder, known)
+        if is_privileged():
+            inodes.append(create_rights(folder))
+        made.append(Prepared(folder, template, known, space, marks, listen(folder), None))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, report)
-    return Prepared(folder, template, facts, *made[0])
+    rights = RightsObserver(folder, inodes[0], made[0].space.header) if inodes else None
+    return replace(made[0], folder=folder, rights=rights)
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     """The spool with its first chunks. Raises OSError."""
-    space = SpoolFile(folder / SPOOL_NAME, settings)
+    space = _memory_space(folder, settings) or SpoolFile(folder / SPOOL_NAME, settings)
     if space.chunks == 0:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
     space.offer_ahead()
@@ -118,12 +128,25 @@ def _first_space(folder: Path, settings: Settings) -> SpoolFile:
     return space
 
 
+def _memory_space(folder: Path, settings: Settings) -> SpoolFile | None:
+    """A spool in memory, with a link to it in ``folder``; None where it can or must be on the disk."""
+    chunks = 0 if writes_in_place(folder) else memory_chunks()
+    if not chunks:
+        return None
+    try:
+        (folder / SPOOL_NAME).symlink_to(path := memory_path())
+        return SpoolFile(path, settings, chunks, MEMORY_AHEAD)
+    except OSError:
+        remove_spool(folder)
+        return None
+
+
 def _supervise(session: Session, pid: int) -> Recorded:
     """Waits for the program. From here on, no error may end the recorder before the program ends."""
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
     with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
         threading.Thread(target=_load_converter, name="imports", daemon=True).start()
-    status = wait_for(pid, session.turn)
+    status = wait_for(pid, session.turn, session.observe_end)
     _load_converter()
     return session.end(status)
 

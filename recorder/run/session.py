@@ -21,6 +21,8 @@ from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
+from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.observer import RightsObserver
 
 # Imported now: once the program runs, there may be no descriptor left to read a module with.
 from ..sampling.gpu_sampler import GpuSampler
@@ -39,7 +41,7 @@ _NEVER_S = float("inf")
 #: From one turn to the next.
 _TURN_S = 0.05
 #: The next turn comes sooner when chunks are taken at this rate (a pool that forks a process for each task): the chunks
-#: that are offered ahead (spool_file.LEAST_AHEAD) would last for less than four of the longer pauses.
+#: that are offered ahead (half of spool_file.FULL_AHEAD) would last for less than four of the longer pauses.
 _HURRY_S = 0.005
 _HURRY_CHUNKS_PER_S = 640
 
@@ -57,7 +59,7 @@ class Recorded:
 @dataclass(frozen=True)
 class Prepared:
     """Everything that is set up before the program starts. ``template``: path of the trace, ``%p`` = pid; ``listener``:
-    None where no control socket could be made."""
+    None where no control socket could be made; ``rights``: None where no process can have less rights than the recorder."""
 
     folder: Path
     template: str
@@ -65,6 +67,7 @@ class Prepared:
     space: SpoolFile
     marks: MarkFile
     listener: socket.socket | None
+    rights: RightsObserver | None
 
 
 class Session:
@@ -82,7 +85,7 @@ class Session:
         on_trace: Callable[[Finished], None],
     ) -> None:
         self._prepared, self._rss, self._drain, self._pid, self._on_trace = prepared, rss, drain, pid, on_trace
-        self._watcher = watcher
+        self._watcher, self._with_sources = watcher, settings.with_sources
         if watcher:
             watcher.start()
         self._gpu = _start_gpu(prepared, rss, settings)
@@ -108,7 +111,8 @@ class Session:
         if now_s >= self._end_s:
             self._end_early()
             return _TURN_S
-        for step in (self._notice, self._drain.turn, self._prepared.space.offer_ahead, self._rss.sample_if_due):
+        offer = self._prepared.space.offer_ahead
+        for step in (self._notice, self._drain.turn, offer, self._rss.sample_if_due, self._observe_rights):
             with suppress(Exception):  # a step that fails must stop neither the other steps nor the program
                 step()
         if now_s >= self._snapshot_s:
@@ -121,6 +125,20 @@ class Session:
         taken = self._prepared.space.notice_taken()
         self._taken = len(taken)
         self._rss.notice(taken)
+
+    def _observe_rights(self) -> None:
+        if self._prepared.rights:
+            self._prepared.rights.turn(self._rss.started())
+
+    def observe_end(self) -> None:
+        """Call when the program has ended, but was not reaped yet: what became of its rights is still known."""
+        if self._prepared.rights and not self._early_end:
+            self._prepared.rights.observe(self._pid)
+
+    def _rights(self) -> Rights:
+        """With which rights files are read that the program has named."""
+        observer = self._prepared.rights
+        return OWN_RIGHTS if self._with_sources or not observer else observer.rights()
 
     def end(self, status: int) -> Recorded:
         """Call when the program has ended, with its exit status. Writes the trace, unless --duration has done so."""
@@ -173,10 +191,13 @@ class Session:
         } | (self._gpu.losses if self._gpu else {})
 
     def _write_snapshot(self) -> Finished:
-        from ..convert.finish import snapshot  # numpy and pyarrow are loaded after the program was started
+        from ..convert.finish import SETTLE_S, snapshot  # numpy and pyarrow are loaded after the program was started
 
-        with self._drain.held():
-            return snapshot(self._prepared.folder, self._output, self._now_ns(), self._losses())
+        prepared, wall_ns, losses = self._prepared, self._now_ns(), self._losses()
+        time.sleep(SETTLE_S)
+        with self._drain.pinned() as view:
+            rights = self._rights()
+            return snapshot(prepared.folder, prepared.facts, self._output, wall_ns, losses, view, rights)
 
     def _write_last(self, wall_ns: int, status: int | None) -> None:
         """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the
@@ -196,11 +217,12 @@ class Session:
         from ..convert.kinds.processes import RootEnd
 
         prepared = self._prepared
-        removed = restore_folder(prepared.folder, prepared.space.descriptor, prepared.facts)
+        removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
-            return finish_early(prepared.folder, self._output, wall_ns, losses)
-        return finish(prepared.folder, RootEnd(self._pid, status), wall_ns, losses)
+            return finish_early(prepared.folder, prepared.facts, self._output, wall_ns, losses, self._rights())
+        end = RootEnd(self._pid, status)
+        return finish(prepared.folder, end, wall_ns, losses, self._rights(), prepared.facts)
 
     def _stop(self) -> None:
         self._snapshots.close()
@@ -208,9 +230,10 @@ class Session:
             self._server.stop()
         if self._watcher:
             self._watcher.stop()
+        with suppress(OSError):  # a short process may not have been noticed: its GPU samples need its process id
+            self._notice()
+        self._observe_rights()
         if self._gpu:
-            with suppress(OSError):
-                self._notice()  # a short program may not have been noticed: its GPU samples need its process id
             self._gpu.stop()
         self._rss.close()
         self._drain.close()

@@ -1,4 +1,4 @@
-"""Waits for the program as a shell would, forwards signals to it, and runs the recorder's periodic work."""
+"""Waits for the program as a shell would, forwards signals to it, reaps orphans, and runs the recorder's periodic work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from .orphans import adopts_orphans, reap_orphans
+
 #: Signals that are sent to the recorder but meant for the program.
 _FORWARDED = frozenset(
     {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT}
 )
-_WAITED_FOR = _FORWARDED | {signal.SIGCHLD}
+#: Signals that are not forwarded as PID 1: those that no process can handle, faults of the recorder itself, and those that
+#: the kernel sends to the process that has used or written something.
+_OWN = frozenset(
+    {signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD, signal.SIGTTIN, signal.SIGTTOU, signal.SIGPIPE}
+    | {signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS}
+    | {signal.SIGXCPU, signal.SIGXFSZ}
+)
 #: Signals that Python ignores from its own start on.
 PYTHON_IGNORES = [signal.SIGPIPE, signal.SIGXFSZ]
 _SI_KERNEL = 0x80
@@ -22,22 +30,25 @@ _JOB_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 def hold_signals() -> set[int]:
     """Blocks the signals that :func:`wait_for` handles; returns the mask from before."""
-    return set(signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR))
+    return set(signal.pthread_sigmask(signal.SIG_BLOCK, _forwarded() | {signal.SIGCHLD}))
 
 
-def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
+def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[[], None] = lambda: None) -> int:
     """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
 
-    ``each_turn`` is called repeatedly and returns the seconds until its next call. The terminal sends its signals to the
+    ``each_turn`` is called repeatedly and returns the seconds until its next call; ``before_reaping``, when the program has
+    ended and /proc still knows it. The terminal sends its signals to the
     program directly, because it is in the same process group; signals that were sent to the recorder alone are forwarded.
     """
-    own_pid = os.getpid()
+    own_pid, forwarded, adopts = os.getpid(), _forwarded(), adopts_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # with SIG_IGN, the kernel would discard the exit status
-    while (status := _ended(pid)) is None:
-        received = signal.sigtimedwait(_WAITED_FOR, each_turn())
+    while (status := _ended(pid, before_reaping)) is None:
+        if adopts:
+            reap_orphans(pid)
+        received = signal.sigtimedwait(forwarded | {signal.SIGCHLD}, each_turn())
         if (
             received
-            and received.si_signo in _FORWARDED
+            and received.si_signo in forwarded
             and received.si_code != _SI_KERNEL
             and received.si_pid
             != own_pid  # a library's raise() in this process: OpenBLAS when it cannot start a thread
@@ -47,8 +58,16 @@ def wait_for(pid: int, each_turn: Callable[[], float]) -> int:
     return status
 
 
-def _ended(pid: int) -> int | None:
+def _forwarded() -> frozenset[int]:
+    """The signals that are forwarded: as PID 1 almost all, as an init does. The kernel discards those that PID 1 neither
+    blocks nor handles, so a container whose stop signal is not the usual one could not be stopped."""
+    return frozenset(signal.valid_signals()) - _OWN if os.getpid() == 1 else _FORWARDED
+
+
+def _ended(pid: int, before_reaping: Callable[[], None]) -> int | None:
     """The exit status, None while the program runs. When the program stops as a job, so does the recorder."""
+    if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        before_reaping()
     found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
     if found == 0:
         return None

@@ -6,6 +6,7 @@ import errno
 import os
 import resource
 import time
+from collections import deque
 from pathlib import Path
 
 from ...formats.spool.chunks import SLOT_BYTES
@@ -40,6 +41,7 @@ class RssSampler:
         self._pending: set[int] = set()
         self._statm: dict[int, tuple[int, int]] = {}  # pid → process id, descriptor of /proc/PID/statm
         self._pids: dict[int, int] = {}
+        self._started: deque[int] = deque(maxlen=_MOST_PIDS)
         self._own_namespace = own_pid_namespace()
         self._due_s = time.monotonic()
         self._started_s = self._due_s
@@ -67,6 +69,12 @@ class RssSampler:
         """The pids of the last few thousand processes that started, each with the id of its last image. May be called in
         any thread."""
         return self._pids.copy()
+
+    def started(self) -> list[int]:
+        """The pids of the processes that were noticed since the last call."""
+        found = list(self._started)
+        self._started.clear()
+        return found
 
     def notice(self, taken: list[int]) -> None:
         """Finds processes that start in one of the chunks ``taken``, which were taken since the last call."""
@@ -96,6 +104,7 @@ class RssSampler:
             self.left_out += 1
             return
         self._pids[pid] = max(process, self._pids.pop(pid, 0))
+        self._started.append(pid)
         if len(self._pids) > _MOST_PIDS:
             del self._pids[next(iter(self._pids))]
         known = self._statm.get(pid)

@@ -9,17 +9,18 @@ import resource
 import time
 from array import array
 from collections import deque
+from pathlib import Path
 from typing import Any
 
 from ...formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET
 from ...formats.spool.layout import constants, ffi
+from ..rights.identity import is_privileged
 from ..settings import Settings
 
 _C = constants()
 _RING = _C["SPOOL_RING"]
-#: Chunks that are offered before the program starts, and again when fewer than LEAST_AHEAD are left.
+#: Chunks that are offered before the program starts, and again when fewer than half of them are left.
 FULL_AHEAD = 256
-LEAST_AHEAD = 128
 #: Disk space that is left for the trace itself.
 _RESERVE_BYTES = 4 << 20
 _RETRY_S = 1.0
@@ -30,15 +31,18 @@ FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 class SpoolFile:
     """The spool file at ``path``, created with mode 0600. A chunk is named by its index in the file.
 
-    ``header``: its live header (cffi, ``struct spool_header *``); ``chunks``: how many chunks fit; ``in_use``: the offer
+    ``path``: where it was created (the folder is renamed later); ``header``: its live header (cffi, ``struct spool_header *``); ``chunks``: how many chunks fit; ``in_use``: the offer
     of each chunk that a process has taken, by index; ``failures``: how often no disk space was available. The offers are
     kept here too, because a program that writes to wrong addresses may damage the ring in the spool.
     Invariants: taken <= offered; every chunk below ``header.chunks_used`` has disk space and is offered, in use or free.
     """
 
-    def __init__(self, path: os.PathLike[str], settings: Settings) -> None:
-        """Raises OSError, with EFBIG when ``ulimit -f`` leaves no room for even one chunk."""
+    def __init__(self, path: Path, settings: Settings, chunks: int = _RING, ahead: int = FULL_AHEAD) -> None:
+        """``chunks``: the most that it may have; ``ahead``: how many are offered ahead. Raises OSError, with EFBIG when
+        ``ulimit -f`` leaves no room for even one chunk."""
+        self.path = path
         self.failures = 0
+        self._full_ahead = ahead
         self.in_use: dict[int, int] = {}
         self._offered = self._used = 0
         self._offers = array("I", bytes(4 * _RING))
@@ -46,7 +50,7 @@ class SpoolFile:
         self._noticed = 0
         self._retry_at_s = 0.0
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.chunks = min(_RING, _most_chunks())
+        self.chunks = min(chunks, _most_chunks())
         os.ftruncate(self.descriptor, _offset(self.chunks))
         os.posix_fallocate(self.descriptor, 0, CHUNKS_OFFSET)
         self._map = mmap.mmap(self.descriptor, CHUNKS_OFFSET)
@@ -68,13 +72,18 @@ class SpoolFile:
 
         Call :meth:`notice_taken` before: the ring forgets old offers.
         """
-        if self._ahead() >= LEAST_AHEAD or time.monotonic() < self._retry_at_s:
+        if self._ahead() >= self._full_ahead // 2 or time.monotonic() < self._retry_at_s:
             return
-        while self._free and self._ahead() < FULL_AHEAD:
+        while self._free and self._ahead() < self._full_ahead:
             self._offer(self._free.popleft())
         if not self._offer_new():
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
+
+    @property
+    def used(self) -> int:
+        """How many chunks have been offered at least once: those with lower numbers."""
+        return self._used
 
     def release(self, chunk: int) -> None:
         """Empties a chunk that no process writes to any more, so that it can be offered again.
@@ -108,6 +117,7 @@ class SpoolFile:
         header.ring_entries = _RING
         header.chunk_count = self.chunks
         header.recorder_pid = os.getpid()
+        header.filters = _seccomp_filters()
         header.paused = int(settings.pause_at_start)
         header.features = _features(settings)
         header.cpu_interval_ns = settings.cpu_interval_ns
@@ -129,8 +139,8 @@ class SpoolFile:
     def _offer_new(self) -> bool:
         """Allocates new chunks and offers them, fewer at a time where the disk is nearly full. The program takes chunks
         in the meantime. False when no space was available, or when every chunk that fits is in use."""
-        batch = FULL_AHEAD
-        while (wanted := min(FULL_AHEAD - self._ahead(), self.chunks - self._used)) > 0:
+        batch = self._full_ahead
+        while (wanted := min(self._full_ahead - self._ahead(), self.chunks - self._used)) > 0:
             if not batch:
                 return False
             if not self._allocate(count := min(batch, wanted)):
@@ -166,6 +176,16 @@ def _offset(chunk: int) -> int:
     return CHUNKS_OFFSET + chunk * CHUNK_BYTES
 
 
+def _seccomp_filters() -> int:
+    """How many seccomp filters this process has; before Linux 5.9, whether it has one. Its children have them too."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    fields = dict(line.split(":", 1) for line in lines if ":" in line)
+    return int(fields.get("Seccomp_filters", int(fields.get("Seccomp", "0")) != 0))
+
+
 def _most_chunks() -> int:
     """How many chunks ``ulimit -f`` allows."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -189,5 +209,6 @@ def _features(settings: Settings) -> int:
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,
         "FEATURE_POSIX_ONLY": settings.cpu_engine == "posix",
+        "FEATURE_RIGHTS": is_privileged(),
     }
     return sum(_C[name] for name, on in chosen.items() if on)

@@ -13,6 +13,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 #include "shared/valgrind.h"
 
@@ -82,12 +83,20 @@ bool safe_read_proves(void) { return !challenge_at || read_proven(NULL, 0, NULL,
 
 /* Returns the number of bytes read, or < 0 with errno set. After the first thread of the process has ended, the pid no
  * longer leads to its memory (ESRCH), so the read is repeated with the id of the calling thread. */
-static long read_pieces(const struct iovec *to, const struct iovec *from, unsigned long count) {
-  if (unlikely(challenge_at)) return read_proven(to, 1, from, count);
+static long read_own(const struct iovec *to, const struct iovec *from, unsigned long count) {
   long got = syscall(SYS_process_vm_readv, target, to, 1, from, count, 0);
   if (got < 0 && errno == ESRCH && own) {
     got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), to, 1, from, count, 0);
   }
+  return got;
+}
+
+/* Fails in a sealed process. */
+static long read_pieces(const struct iovec *to, const struct iovec *from, unsigned long count) {
+  if (unlikely(challenge_at)) return read_proven(to, 1, from, count);
+  uint32_t section = seal_enter();
+  long got = sealed() ? -1 : read_own(to, from, count);
+  seal_leave(section);
   return got;
 }
 
@@ -127,7 +136,10 @@ bool safe_read(void *to, const void *from, size_t size) {
  * with errno set. It must not use the cached pid: in the child of a clone that the shim did not see, that is the
  * parent's, and the call would overwrite the parent's memory. */
 static long gather(const struct iovec *to, const struct iovec *from, unsigned long count) {
-  return syscall(SYS_process_vm_writev, syscall(SYS_gettid), from, count, to, 1, 0);
+  uint32_t section = seal_enter();
+  long got = sealed() ? -1 : syscall(SYS_process_vm_writev, syscall(SYS_gettid), from, count, to, 1, 0);
+  seal_leave(section);
+  return got;
 }
 
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {

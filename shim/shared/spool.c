@@ -6,9 +6,6 @@
  * chunk. */
 #include "shared/spool.h"
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
@@ -18,64 +15,39 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
+#include "shared/window/window.h"
 
 struct spool_header *spool;
-static size_t mapped_bytes;
-static uint32_t mapped_chunks;
 static uint32_t own_process;
 static int32_t own_pid;
 static uint64_t own_pid_namespace;
 static _Atomic(struct chunk_header *) current;
+/* An offer that was taken but whose chunk could not be mapped, plus 1; 0 = none. It is used at the next attempt. */
+static _Atomic uint64_t kept_offer;
+static _Atomic int64_t retry_ns; /* time of that attempt */
+
+#define MOVE_PAUSE_NS 10000000 /* after a chunk could not be mapped */
 
 static bool header_is_ours(const struct spool_header *header) {
   return header->magic == SPOOL_MAGIC && header->version == SPOOL_VERSION && header->chunk_bytes == SPOOL_CHUNK_BYTES &&
          header->ring_entries == SPOOL_RING;
 }
 
-/* Under ulimit -v the program's address space is scarce, so the mapping takes at most a sixteenth of the limit. This
- * process cannot use chunks beyond the mapping; an offer of one is lost and counted. */
-static size_t affordable(size_t size) {
-  struct rlimit space;
-  if (getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY || size <= space.rlim_cur / 16) return size;
-  size_t chunks = space.rlim_cur / 16 / SPOOL_CHUNK_BYTES;
-  return SPOOL_CHUNKS_OFFSET + (chunks ? chunks : 1) * SPOOL_CHUNK_BYTES;
-}
-
-static void *map_file(int fd, size_t size) {
-  while (size >= SPOOL_CHUNKS_OFFSET + SPOOL_CHUNK_BYTES) {
-    void *base = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (base != MAP_FAILED) {
-      mapped_bytes = size;
-      mapped_chunks = (uint32_t)((size - SPOOL_CHUNKS_OFFSET) / SPOOL_CHUNK_BYTES);
-      return base;
-    }
-    size = SPOOL_CHUNKS_OFFSET + (size - SPOOL_CHUNKS_OFFSET) / 2 / SPOOL_CHUNK_BYTES * SPOOL_CHUNK_BYTES;
-  }
-  return NULL;
-}
-
 int spool_open(const char *path) {
-  int fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK);
-  if (fd < 0) return -1;
-  struct stat facts;
-  struct spool_header *base = NULL;
-  if (!fstat(fd, &facts) && S_ISREG(facts.st_mode)) base = map_file(fd, affordable((size_t)facts.st_size));
-  close(fd);
-  if (!base) return -1;
-  if (!header_is_ours(base) || base->ended) {
-    munmap(base, mapped_bytes);
+  struct spool_header *header = window_open(path);
+  if (!header) return -1;
+  if (!header_is_ours(header) || header->ended) {
+    window_close();
     return -1;
   }
-  madvise(base, mapped_bytes, MADV_DONTDUMP);
-  spool = base;
+  spool = header;
   return 0;
 }
 
 void spool_close(void) {
   if (!spool) return;
-  void *base = spool;
   spool = NULL;
-  munmap(base, mapped_bytes);
+  window_close();
 }
 
 uint32_t spool_new_process(void) { return atomic_fetch_add((_Atomic uint32_t *)&spool->processes, 1) + 1; }
@@ -89,6 +61,8 @@ void spool_begin_process(uint32_t process) {
   own_pid = (int32_t)syscall(SYS_getpid);
   own_pid_namespace = stat("/proc/self/ns/pid", &namespace) ? 0 : namespace.st_ino;
   atomic_store(&current, NULL);
+  atomic_store(&kept_offer, 0);
+  atomic_store(&retry_ns, 0);
   errno = saved_errno;
 }
 
@@ -151,7 +125,19 @@ uint32_t spool_take_handoff(pid_t pid) {
   return 0;
 }
 
+static void *slot_at(struct chunk_header *chunk, uint32_t at) { return (char *)chunk + (size_t)at * SPOOL_SLOT_BYTES; }
+
+/* ---- taking chunks ---- */
+
+static bool has_offer(void) {
+  return atomic_load(&kept_offer) ||
+         atomic_load((_Atomic uint64_t *)&spool->taken) <
+             atomic_load_explicit((_Atomic uint64_t *)&spool->offered, memory_order_acquire);
+}
+
 static bool take_offer(uint64_t *offer) {
+  uint64_t kept = atomic_load(&kept_offer) ? atomic_exchange(&kept_offer, 0) : 0;
+  if (kept) return *offer = kept - 1, true;
   _Atomic uint64_t *taken = (_Atomic uint64_t *)&spool->taken;
   *offer = atomic_load(taken);
   do {
@@ -160,75 +146,117 @@ static bool take_offer(uint64_t *offer) {
   return true;
 }
 
-static struct chunk_header *open_chunk(uint64_t offer) {
-  const uint32_t *ring = (const uint32_t *)((const char *)spool + SPOOL_HEADER_BYTES);
-  uint32_t number = ring[offer % SPOOL_RING];
-  if (number >= mapped_chunks) {
-    loss_add(LOSS_unmapped_chunk);
-    return NULL;
-  }
-  struct chunk_header *chunk =
-      (struct chunk_header *)((char *)spool + SPOOL_CHUNKS_OFFSET + (size_t)number * SPOOL_CHUNK_BYTES);
-  chunk->offer = offer;
+/* Moving a position costs system calls even where it fails, so the next attempt is made after a pause. */
+static void keep_offer(uint64_t offer) {
+  uint64_t none = 0;
+  atomic_compare_exchange_strong(&kept_offer, &none, offer + 1);
+  atomic_store(&retry_ns, clock_now_ns() + MOVE_PAUSE_NS);
+}
+
+/* A writer that still holds this address from the chunk before may claim slots as soon as the position has moved. In a
+ * chunk that was used before, it finds the cursor at the end. In a new one, the cursor is 0, and the claim pads what it
+ * has taken, so the slots that are claimed by then stay claimed. */
+static void open_cursor(struct chunk_header *chunk) {
+  _Atomic uint32_t *cursor = (_Atomic uint32_t *)&chunk->cursor;
+  uint32_t found = atomic_load(cursor);
+  while ((found == 0 || found >= SPOOL_CHUNK_SLOTS) && !atomic_compare_exchange_weak(cursor, &found, 1)) {}
+}
+
+static void begin_chunk(struct chunk_header *chunk, uint64_t offer) {
   chunk->opened_ns = clock_now_ns();
   chunk->pid = own_pid;
   chunk->pid_namespace = own_pid_namespace;
-  chunk->closed = 0;
-  atomic_store((_Atomic uint32_t *)&chunk->cursor, 1);
+  atomic_store((_Atomic uint64_t *)&chunk->offer, offer);
+  atomic_store((_Atomic uint32_t *)&chunk->closed, 0);
+  open_cursor(chunk);
   atomic_store_explicit((_Atomic uint32_t *)&chunk->process, own_process, memory_order_release);
+}
+
+/* Takes the next offer and maps its chunk at the position. Null = there is no offer, or the chunk cannot be mapped. */
+static struct chunk_header *open_at(struct position *position, enum loss *loss) {
+  const uint32_t *ring = (const uint32_t *)((const char *)spool + SPOOL_HEADER_BYTES);
+  uint64_t offer;
+  if (!take_offer(&offer)) {
+    window_give_back(position);
+    *loss = LOSS_spool_full;
+    return NULL;
+  }
+  uint32_t number = ring[offer % SPOOL_RING];
+  struct chunk_header *chunk = window_move(position, number);
+  if (chunk) {
+    begin_chunk(chunk, offer);
+    window_keep(position, own_process, offer);
+  } else if (window_has(number)) { /* else the program has damaged the ring */
+    keep_offer(offer);
+  }
   return chunk;
 }
 
-/* Closes the chunk and removes its pages from this process's resident set. Their contents stay in the file; a thread
- * that is still writing into the chunk faults them in again. */
+/* Returns a new chunk, or null and the loss to count. */
+static struct chunk_header *open_chunk(enum loss *loss) {
+  int64_t until_ns = atomic_load(&retry_ns);
+  *loss = has_offer() ? LOSS_unmapped_chunk : LOSS_spool_full;
+  if (*loss == LOSS_spool_full || (until_ns && clock_now_ns() < until_ns)) return NULL;
+  struct position *position = window_take(own_process);
+  return position ? open_at(position, loss) : NULL;
+}
+
+/* Closes the chunk. No slot can be claimed in it any more, so it is finished when those that are claimed are
+ * published. */
 static void close_chunk(struct chunk_header *chunk) {
+  uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, SPOOL_CHUNK_SLOTS);
+  if (at < SPOOL_CHUNK_SLOTS) spool_publish(slot_at(chunk, at), SPOOL_PAD, SPOOL_CHUNK_SLOTS - at);
   atomic_store((_Atomic uint32_t *)&chunk->closed, 1);
-  madvise(chunk, SPOOL_CHUNK_BYTES, MADV_DONTNEED);
 }
 
 /* Replaces the current chunk `full` with a new one, unless another thread has already done so. False = no chunk is
  * available. */
-static SLOW_PATH bool next_chunk(struct chunk_header *full) {
-  uint64_t offer;
+static SLOW_PATH bool next_chunk(struct chunk_header *full, enum loss *loss) {
+  int saved_errno = errno;
   if (atomic_load(&current) != full) return true;
-  if (!take_offer(&offer)) return false;
-  struct chunk_header *fresh = open_chunk(offer);
+  struct chunk_header *fresh = open_chunk(loss);
+  errno = saved_errno;
   if (!fresh) return false;
   if (atomic_compare_exchange_strong(&current, &full, fresh)) {
     if (full) close_chunk(full);
   } else {
-    atomic_store((_Atomic uint32_t *)&fresh->closed, 1);
+    close_chunk(fresh);
   }
   return true;
 }
 
-static void *slot_at(struct chunk_header *chunk, uint32_t at) { return (char *)chunk + (size_t)at * SPOOL_SLOT_BYTES; }
+/* ---- records ---- */
 
-/* Claims slots of the chunk. Returns NULL if they do not fit, or if the chunk is no longer the current one: it may
- * belong to another process by now. Slots that were claimed but cannot be used are published as padding; otherwise the
- * chunk would never be finished. */
+/* Publishes claimed slots that cannot be used as padding; otherwise the chunk would never be finished. */
+static SLOW_PATH void *pad(struct chunk_header *chunk, uint32_t at, uint32_t slots) {
+  uint32_t end = slots <= SPOOL_CHUNK_SLOTS - at ? at + slots : SPOOL_CHUNK_SLOTS;
+  if (at == 0) at = 1; /* claimed before the chunk was opened: slot 0 is its header */
+  if (at < end) spool_publish(slot_at(chunk, at), SPOOL_PAD, end - at);
+  return NULL;
+}
+
+/* Claims slots of the chunk. Returns NULL if they do not fit, or if the chunk is no longer the current one: its position
+ * may hold another chunk by now. */
 static void *claim_in(struct chunk_header *chunk, uint32_t slots) {
   _Atomic uint32_t *cursor = (_Atomic uint32_t *)&chunk->cursor;
   if (atomic_load(cursor) >= SPOOL_CHUNK_SLOTS) return NULL;
   uint32_t at = atomic_fetch_add(cursor, slots);
   if (at >= SPOOL_CHUNK_SLOTS) return NULL;
-  bool fits = slots <= SPOOL_CHUNK_SLOTS - at;
-  if (unlikely(!fits || atomic_load(&current) != chunk)) {
-    spool_publish(slot_at(chunk, at), SPOOL_PAD, fits ? slots : SPOOL_CHUNK_SLOTS - at);
-    return NULL;
-  }
+  if (unlikely(at == 0 || slots > SPOOL_CHUNK_SLOTS - at || atomic_load(&current) != chunk))
+    return pad(chunk, at, slots);
   atomic_store_explicit((_Atomic uint32_t *)slot_at(chunk, at), slots << 16, memory_order_relaxed);
   return slot_at(chunk, at);
 }
 
 void *spool_claim(unsigned slots) {
+  enum loss loss = LOSS_spool_full;
   for (int attempt = 0; spool && slots < SPOOL_CHUNK_SLOTS && attempt < 16; attempt++) {
     struct chunk_header *chunk = atomic_load(&current);
     void *record = chunk ? claim_in(chunk, slots) : NULL;
     if (record) return record;
-    if (!next_chunk(chunk)) break;
+    if (!next_chunk(chunk, &loss)) break;
   }
-  loss_add(LOSS_spool_full);
+  loss_add(loss);
   return NULL;
 }
 
@@ -239,13 +267,7 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 /* Closes the current chunk, so that the recorder can drain it. Later records go into a new chunk. */
 void spool_finish_chunk(void) {
   struct chunk_header *chunk = atomic_exchange(&current, NULL);
-  if (!chunk) return;
-  uint32_t at = atomic_fetch_add((_Atomic uint32_t *)&chunk->cursor, SPOOL_CHUNK_SLOTS);
-  if (at < SPOOL_CHUNK_SLOTS) spool_publish(slot_at(chunk, at), SPOOL_PAD, SPOOL_CHUNK_SLOTS - at);
-  close_chunk(chunk);
+  if (chunk) close_chunk(chunk);
 }
 
-bool spool_holds(const void *record) {
-  const char *chunk = (const char *)atomic_load(&current);
-  return chunk && (uintptr_t)((const char *)record - chunk) < SPOOL_CHUNK_BYTES;
-}
+uint64_t spool_chunk(void) { return window_number_of(atomic_load(&current)); }

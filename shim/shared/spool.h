@@ -7,11 +7,12 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 
 #pragma GCC visibility push(hidden)
 
 extern struct spool_header *spool; /* null = not recording */
-/* Maps the spool at `path`; 0 = success, -1 = it cannot be opened, is not a spool of this version, or has ended.
+/* Maps the spool at `path`, which must be absolute; 0 = success, -1 = it cannot be opened, is not a spool of this version, or has ended.
  * Context: normal. */
 int spool_open(const char *path);
 /* Unmaps the spool, so that this process records nothing from now on. No other thread may be using the spool. */
@@ -40,11 +41,11 @@ void spool_publish(void *record, unsigned kind, unsigned slots);
 /* Closes the current chunk, so that the recorder can drain it; the next record goes into a new chunk.
  * Context: signal. */
 void spool_finish_chunk(void);
-/* True while a published record may still be changed, that is, while its chunk is the current one. Only the watcher
- * calls it. Context: normal. */
-bool spool_holds(const void *record);
-/* True between spool_open and the end of the recording. Context: signal. */
-static inline bool recording(void) { return spool != NULL && spool->ended == 0; }
+/* Returns a number that identifies the current chunk; 0 = there is none. A published record may be changed as long as
+ * this is the number of its chunk. Only the watcher does that. Context: normal. */
+uint64_t spool_chunk(void);
+/* True between spool_open and the end of the recording, unless the process is sealed. Context: signal. */
+static inline bool recording(void) { return spool != NULL && spool->ended == 0 && !sealed(); }
 
 #pragma GCC visibility pop
 

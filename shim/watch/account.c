@@ -53,6 +53,7 @@ static void publish(struct wait *wait) {
   memcpy((char *)record + sizeof record->head, (char *)&wait->facts + sizeof record->head,
          sizeof *record - sizeof record->head);
   if (!wait->record) spool_publish(record, RECORD_WAIT, 1);
+  if (!wait->record) wait->chunk = spool_chunk();
   wait->record = record;
 }
 
@@ -60,7 +61,7 @@ static void publish(struct wait *wait) {
  * record. */
 static void wait_add(struct wait *wait, int64_t waited_ns, int64_t end_ns) {
   struct record_wait *facts = &wait->facts;
-  if (wait->record && !spool_holds(wait->record)) {
+  if (wait->record && wait->chunk != spool_chunk()) {
     wait->record = NULL;
     facts->t_ns = facts->end_ns;
     facts->waited_ns = 0;
@@ -94,7 +95,7 @@ static void give_back(struct watched *thread, int64_t owed) {
   struct record_wait *facts = &thread->wait.facts;
   int64_t back_ns = -owed < facts->waited_ns ? -owed : facts->waited_ns;
   if (owed >= 0 || thread->condition != CONDITION_BLOCKED) return;
-  if (thread->wait.record && !spool_holds(thread->wait.record)) return;
+  if (thread->wait.record && thread->wait.chunk != spool_chunk()) return;
   facts->waited_ns -= back_ns;
   facts->end_ns -= back_ns;
   thread->charged_ns -= back_ns;

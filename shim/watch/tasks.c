@@ -48,6 +48,7 @@ struct task {
   uint64_t name_check;
   struct record_task facts;
   struct record_task *record;             /* its published record; null = not published yet */
+  uint64_t chunk;                         /* spool_chunk() of that record */
   int64_t seen_ns;                        /* up to when it is accounted for */
   int64_t since_ns;                       /* since when it has been suspended at this place */
   int64_t published_ns, published_end_ns; /* suspended_ns and end_ns as published */
@@ -111,7 +112,7 @@ static void count_row(int64_t now_ns) {
 
 static void publish(struct task *task) {
   struct record_task *record = task->record, *facts = &task->facts;
-  if (record && !spool_holds(record)) { /* its chunk is closed: the rest goes into a new record */
+  if (record && task->chunk != spool_chunk()) { /* its chunk is closed: the rest goes into a new record */
     facts->t_ns = task->published_end_ns;
     facts->suspended_ns -= task->published_ns;
     record = task->record = NULL;
@@ -123,6 +124,7 @@ static void publish(struct task *task) {
          sizeof *record - sizeof record->head);
   if (!task->record) {
     spool_publish(record, RECORD_TASK, 1);
+    task->chunk = spool_chunk();
     count_row(facts->end_ns);
   }
   task->record = record;
@@ -133,7 +135,7 @@ static void publish(struct task *task) {
 /* True if the task's record should be updated, so that a killed recorder loses little. */
 static bool is_due(const struct task *task, int64_t now_ns) {
   int64_t passed_ns = now_ns - task->published_end_ns, length_ns = now_ns - task->since_ns;
-  if (task->record && spool_holds(task->record))
+  if (task->record && task->chunk == spool_chunk())
     return passed_ns >= PUBLISH_LEAST_NS && passed_ns >= length_ns / PUBLISH_SHARE;
   return passed_ns >= RENEW_LEAST_NS && passed_ns >= length_ns / RENEW_SHARE && rows_until_ns < now_ns;
 }

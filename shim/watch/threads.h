@@ -20,6 +20,7 @@
 struct wait {
   struct record_wait facts;   /* wait_class 0 = not a wait */
   struct record_wait *record; /* its published record; null = not published yet */
+  uint64_t chunk;             /* spool_chunk() of that record */
 };
 
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };

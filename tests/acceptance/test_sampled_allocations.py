@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.paths import ROOT
-from tests.support.recording import Json, figure, line_of, lines_of, record, report, run, target
+from tests.support.recording import Json, analyze, figure, line_of, lines_of, record, report, run, target
 from tests.support.target_environments import recorded_interpreters
 
 pytestmark = pytest.mark.samples
@@ -79,3 +79,35 @@ def test_the_allocation_that_makes_the_peak_is_alive_at_it(python: Interpreter, 
         "after": 0,
         "churn": 0,
     }
+
+
+def test_large_blocks_are_exact_and_what_has_no_sample_has_a_bound(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("kept_blocks")], python)
+    assert done.status == 0, done.stderr.decode()
+    rows = {row["line"]: row for row in report(done.trace, command="memory")["memory"]}
+    lines = lines_of(report(done.trace), target("kept_blocks"))
+    kept = {"arrays": 200_000_005, "once": 61_000_001, "received": 100_000_002}
+    for mark, size in kept.items():
+        row = rows[line_of("kept_blocks", mark)]
+        assert row["alloc_bytes"] == pytest.approx(size, rel=0.01), mark
+        assert row["live_at_end_bytes"] == pytest.approx(size, rel=0.01), mark
+    bounds = [row["alloc_unseen_bytes"] for row in rows.values()]
+    figure("largest bound of a line of kept blocks", python, max(bounds) / 1e6, 60, "MB")
+    assert min(bounds) > 0 and max(rows[line_of("kept_blocks", mark)]["alloc_unseen_bytes"] for mark in kept) < 4e6
+    assert all(row["alloc_error_bytes"] > 0 and row["live_at_end_error_bytes"] > 0 for row in rows.values())
+    few = lines.get(line_of("kept_blocks", "few"))
+    assert few is None or abs(few["alloc_bytes"] - 9 * 433) <= 2 * few["alloc_error_bytes"]
+    shown = analyze("memory", done.trace).stdout.decode().splitlines()
+    assert " 0.0 MB" not in next(line for line in shown if "LINE: received" in line)
+
+
+def test_two_printed_errors_hold_figures_of_random_programs(tmp_path: Path) -> None:
+    """The short form of ``benchmarks/random_lines.py``: some 150 figures, of which 95 % are expected to be inside."""
+    output = tmp_path / "figures.json"
+    options = ["--count", "6", "--seed", "1000", "--output", output]
+    done = run([sys.executable, ROOT / "benchmarks" / "random_lines.py", *options], timeout_s=600)
+    assert done.status == 0, done.stderr.decode()
+    found = json.loads(output.read_text())
+    inside = 100 * sum(each["is_inside"] for each in found) / len(found)
+    figure("figures of random lines within two errors", PYTHONS[0], inside, 88, "percent")
+    assert len(found) >= 60 and inside >= 88, [each for each in found if not each["is_inside"]]

@@ -41,6 +41,7 @@ PACKAGES = {
     "musl": Package("musl-tools", ("musl-gcc",)),
     "jemalloc": Package("libjemalloc2", library="libjemalloc.so.2"),
     "tcmalloc": Package("libtcmalloc-minimal4", library="libtcmalloc_minimal.so.4"),
+    "btrfs": Package("btrfs-progs", ("mkfs.btrfs", "/sbin/mkfs.btrfs")),
     "valgrind": Package("valgrind", ("valgrind",)),
 }
 

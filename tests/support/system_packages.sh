@@ -9,6 +9,7 @@ is_wanted jemalloc && wanted+=(libjemalloc2)
 is_wanted tcmalloc && wanted+=(libtcmalloc-minimal4)
 is_wanted musl && wanted+=(musl-tools)
 is_wanted libc32 && wanted+=(libc6-i386)
+is_wanted btrfs && wanted+=(btrfs-progs)
 is_wanted valgrind && wanted+=(valgrind)
 # A browser that is not Debian's serves as well.
 is_wanted chromium && ! command -v chromium-browser google-chrome >/dev/null && wanted+=(chromium)

@@ -24,12 +24,14 @@ from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
 _C = constants()
-_FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED")
+_FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED", "ALLOC_BASE_SHIFT")
 _ALLOCATORS = names_of("ALLOC_", without=_FLAGS)
 _UNKNOWN_ALLOCATOR = 0
 _TYPE_CHARACTERS = 200
 #: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
+#: The coarsest interval is 2 to this power.
+_COARSEST_EXPONENT = 40
 
 Bools = npt.NDArray[np.bool_]
 
@@ -62,7 +64,7 @@ class _Rows:
 
 class Allocations:
     """Makes the rows of the ``alloc`` table, one batch of records at a time. A sample without an end is held back until a
-    later batch has its end, or until the last batch.
+    later batch has its end, or until the last batch of its process.
 
     ``damaged``: records that were left out because of impossible sizes.
     """
@@ -72,9 +74,12 @@ class Allocations:
         self._survey = survey
         self._stacks = stacks
         self._held: dict[str, Bulk] = {}
+        self._batch = -1
+        self._has_python = survey.starts.has_python()
 
     def rows(self, batch: Records) -> dict[str, Any]:
         """The rows that are complete now, by time."""
+        self._batch += 1
         allocs, invalid = _valid_allocations(batch.bulk["alloc"])
         notes, invalid_notes = valid_sizes(batch.bulk["note"], "interval_bytes")
         self.damaged += invalid + invalid_notes
@@ -90,15 +95,19 @@ class Allocations:
         """Holds back the samples without an end and their note and free records; returns the other samples."""
         allocs = bulks["alloc"]
         lives = _lives(allocs, bulks["free"], bulks["note"])
-        open_rows = lives.followed & (lives.end < 0)
+        open_rows = lives.followed & (lives.end < 0) & self._continues(allocs)
         self._held = {"alloc": allocs.where(open_rows)}
         for kind in ("note", "free"):
             named = _named_rows(allocs, bulks[kind])
             recent = np.arange(len(named)) >= len(named) - _MOST_UNMATCHED
-            waits = np.where(named < 0, recent, False)
+            waits = (named < 0) & recent & self._continues(bulks[kind])
             waits[named >= 0] = open_rows[named[named >= 0]]
             self._held[kind] = bulks[kind].where(waits)
         return allocs.where(~open_rows)
+
+    def _continues(self, bulk: Bulk) -> Bools:
+        """Has the process of each record more allocations or frees in a later batch?"""
+        return self._survey.last_batch.of(bulk.process) > self._batch
 
     def _table(self, allocs: Bulk, frees: Bulk, lives: _Lives) -> dict[str, Any]:
         stacks, survey = self._stacks, self._survey
@@ -119,9 +128,10 @@ class Allocations:
             "block_bytes": _masked_where(rows.block == 0, rows.block),
             "interval_bytes": _masked_where(interval == 0, interval),
             "life_interval_bytes": _masked_where(~followed | (interval == 0), lives.interval[rows.alloc]),
+            "base_interval_bytes": _base_intervals(flags),
             "lifetime_ns": _lifetimes(records["t_ns"], frees, rows.end),
             "free_stack": stacks.id_of(_at_end(frees.records["stack"], rows.end)),
-            "survived": _masked_where(~followed | ~_has_python(survey, process), survived),
+            "survived": _masked_where(~followed | (self._has_python.of(process) == 0), survived),
             "at_exit": (_at_end(frees.records["flags"], rows.end) & _C["FREE_FINALIZING"]) != 0,
             "allocator": _allocators(records["source"]),
             "python": (flags & _C["ALLOC_PYTHON"]) != 0,
@@ -234,6 +244,17 @@ def _masked_where(mask: Bools, values: npt.NDArray[Any]) -> Masked:
     return np.ma.masked_array(values, mask=mask)
 
 
+def _base_intervals(flags: npt.NDArray[np.uint16]) -> Masked:
+    """The base intervals that flags hold (ALLOC_BASE_SHIFT); masked where there is none, or an impossible one."""
+    codes = flags.astype(np.int64) >> _C["ALLOC_BASE_SHIFT"]
+    exponents = (codes >> 7) - 1
+    mantissas = 128 + (codes & 127)
+    return _masked_where(
+        (exponents < 0) | (exponents > _COARSEST_EXPONENT),
+        np.left_shift(mantissas, np.clip(exponents, 0, _COARSEST_EXPONENT)) >> 7,
+    )
+
+
 def _lifetimes(allocated_ns: Ints, frees: Bulk, end: Ints) -> Masked:
     lifetimes = np.maximum(_at_end(frees.records["t_ns"], end) - allocated_ns, 0)
     return _masked_where(end < 0, lifetimes)
@@ -243,23 +264,10 @@ def _survived(
     survey: Survey, before: npt.NDArray[np.uint32], process: npt.NDArray[np.int32], frees: Bulk, end: Ints
 ) -> Ints:
     """Number of collections between each allocation and its free or, without one, the last record of its process."""
-    after = _per_process(survey.collections, process, np.uint32)
+    after = survey.collections.of(process).astype(np.uint32)
     freed = end >= 0
     after[freed] = frees.records["collections"][end[freed]]
     return np.maximum((after - before).view(np.int32).astype(np.int64), 0)  # correct even if the counter has wrapped
-
-
-def _has_python(survey: Survey, process: npt.NDArray[np.int32]) -> Bools:
-    versions = {each.process: int(each.record["python_version"] != 0) for each in survey.process_starts}
-    return _per_process(versions, process, np.bool_)
-
-
-def _per_process(values: Mapping[int, int], process: npt.NDArray[np.int32], dtype: Any) -> npt.NDArray[Any]:
-    """The value of each row's process, 0 where it has none."""
-    found = np.zeros(len(process), dtype)
-    for each, rows in rows_by_process(process):
-        found[rows] = values.get(each, 0)
-    return found
 
 
 def _allocators(sources: npt.NDArray[np.uint16]) -> Coded:

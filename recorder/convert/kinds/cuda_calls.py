@@ -26,7 +26,7 @@ Tables = dict[str, dict[str, Any]]
 
 class CudaCalls:
     """Makes the rows of the three tables, one batch of records at a time. A block without an end is held back until a later
-    batch has its end, or until the last batch.
+    batch has its end, or until the last batch of its process.
 
     ``damaged``: records that were left out because they are invalid.
     """
@@ -36,9 +36,12 @@ class CudaCalls:
         self._start_ns = survey.start_ns
         self._stacks = stacks
         self._held: list[Bulk] = []
+        self._last_batch = survey.last_batch
+        self._batch = -1
 
     def tables(self, batch: Records) -> Tables:
         """The rows that are complete now, by time."""
+        self._batch += 1
         calls = self._valid(batch.bulk["device_call"], "direction", [*_DIRECTIONS, _C["DEVICE_SYNC"]])
         waits = calls.records["direction"] == _C["DEVICE_SYNC"]
         events = self._valid(batch.bulk["device_block"], "what", list(_EVENTS))
@@ -70,8 +73,9 @@ class CudaCalls:
     def _blocks(self, events: Bulk, last: bool) -> dict[str, Any]:
         end = _ends(events)
         allocated = events.records["what"] == _C["BLOCK_ALLOCATED"]
-        self._held = [events.where(allocated & (end < 0))]
-        known = allocated & ((end >= 0) | last)
+        ended = last | (self._last_batch.of(events.process) <= self._batch)
+        known = allocated & ((end >= 0) | ended)
+        self._held = [events.where(allocated & ~known)]
         blocks, source = events.where(known), events.records["source"][known]
         return self._common(blocks) | {
             "bytes": blocks.records["bytes"].astype(np.int64),

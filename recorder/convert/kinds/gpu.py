@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.spool.regular import open_regular, read_regular
+from ....formats.spool.regular import open_regular, read_regular, read_some
 from ....formats.trace.columns import Coded
 from ...folder.files import GPU_DEVICES_NAME, GPU_NAME
 
@@ -34,11 +34,11 @@ class GpuRows:
     """The GPU samples of the recording in ``folder``, up to ``until_ns`` (None = all).
 
     ``devices``: JSON list of the devices, None where there was none. Known when all tables have been made: ``damaged``, the
-    number of invalid rows, and ``whole``, the devices that are charged as a whole.
+    number of invalid rows, ``rows``, that of the others, and ``whole``, the devices that are charged as a whole.
     """
 
     def __init__(self, folder: Path, until_ns: int | None) -> None:
-        self.damaged = 0
+        self.damaged = self.rows = 0
         self.whole: set[int] = set()
         self.devices = _devices(folder / GPU_DEVICES_NAME)
         self._path, self._until_ns = folder / GPU_NAME, until_ns
@@ -51,11 +51,12 @@ class GpuRows:
         """The ``gpu`` table, in pieces."""
         if self.devices is None:
             return
-        self.damaged = 0
+        self.damaged = self.rows = 0
         for rows in self._batches():
             charged = rows["charged"] & ~(rows["whole"] & _is_split(rows, self._split))
             used = charged & rows["whole"] & ((rows["busy_ns"] > 0) | (rows["memory_bytes"] > 0))
             self.whole |= set(rows["device"][used].tolist())
+            self.rows += len(rows)
             yield _table(rows, charged)
 
     def _batches(self) -> Iterator[Rows]:
@@ -72,10 +73,7 @@ class GpuRows:
 
 
 def _read(file: BinaryIO) -> Rows:
-    try:
-        data = file.read(_BATCH_ROWS * _DTYPE.itemsize)
-    except OSError:  # a disk error: the rest cannot be read
-        data = b""
+    data = read_some(file, _BATCH_ROWS * _DTYPE.itemsize)
     return np.frombuffer(data[: len(data) // _DTYPE.itemsize * _DTYPE.itemsize], _DTYPE)
 
 

@@ -1,4 +1,4 @@
-"""Makes the ``memory``, ``copy``, ``gc`` and ``heap`` tables. Everything here works on whole columns."""
+"""Makes the ``memory``, ``copy`` and ``heap`` tables. Everything here works on whole columns."""
 
 from __future__ import annotations
 
@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from ....formats.spool.reader import Bulk
-from ..survey.columns import Ints, rows_by_process, thread_ids
+from ..survey.columns import thread_ids
 from ..survey.stacks import Stacks
-from ..survey.survey import Survey
 
 #: The unit of ``record_heap.untouched_pages``, whatever the machine's own.
 _PAGE_BYTES = 4096
 
-_COUNTERS = ("generation0", "generation1", "generation2", "collected", "uncollectable")
 _HEAP_SIZES = ("footprint_bytes", "python_bytes", "mapped_bytes", "reserved_bytes", "arena_bytes", "pool_bytes")
 _SAMPLE_SIZES = ("net_bytes", "footprint_bytes", "python_footprint_bytes", "allocated_bytes", "python_allocated_bytes")
 
@@ -46,38 +44,6 @@ def heap_table(heaps: Bulk, start_mono_ns: int) -> dict[str, Any]:
         "process": heaps.process,
         "untouched_bytes": records["untouched_pages"].astype(np.int64) * _PAGE_BYTES,
     } | {name: records[name] for name in _HEAP_SIZES}
-
-
-def gc_table(survey: Survey) -> dict[str, Any]:
-    """The ``gc`` table: the increase of each counter since the previous record of the same process."""
-    records = survey.kept["gc"]
-    counters = np.column_stack(
-        [records.records["collections"], records.records["collected"], records.records["uncollectable"]]
-    )
-    counters = np.minimum(counters, np.iinfo(np.int64).max).astype(np.int64)
-    added = np.zeros_like(counters)
-    inherited = _inherited_counters(survey, counters)
-    for process, rows in rows_by_process(records.process):
-        so_far = np.maximum.accumulate(np.vstack([inherited.get(process, counters[:0].sum(0)), counters[rows]]))
-        added[rows] = np.diff(so_far, axis=0)
-    return _common(records, survey.start_ns) | {name: added[:, column] for column, name in enumerate(_COUNTERS)}
-
-
-def _inherited_counters(survey: Survey, counters: Ints) -> dict[int, Ints]:
-    """The counters of each forked process at its fork: the highest values that its parent had recorded before."""
-    records = survey.kept["gc"]
-    parents = survey.forked_from()
-    rows_of = dict(rows_by_process(records.process))
-    inherited: dict[int, Ints] = {}
-    for start in sorted(survey.process_starts, key=lambda each: each.process):
-        parent = parents.get(start.process, 0)
-        rows = rows_of.get(parent, np.empty(0, np.int64))
-        before = rows[records.records["t_ns"][rows] <= start.record["t_ns"]]
-        if parent in inherited:
-            inherited[start.process] = inherited[parent]
-        if len(before):
-            inherited[start.process] = counters[before].max(axis=0)
-    return inherited
 
 
 def _common(bulk: Bulk, start_mono_ns: int) -> dict[str, Any]:

@@ -1,23 +1,34 @@
-"""Makes the ``process`` and ``thread`` tables from records of starts and ends."""
+"""Makes the ``process`` and ``thread`` tables from records of starts and ends. A recording may have a hundred thousand of
+each, so that everything but the texts works on whole columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, SupportsInt
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from ....formats.spool.layout import constants, names_of
-from ....formats.spool.reader import WithPayload
+from ....formats.trace.columns import Coded
 from ....formats.trace.text import from_bytes
-from ..survey.columns import LAST_ID
+from ..keyed.by_key import ByKey, Ints, last_by_key
+from ..keyed.rows_by_key import RowsByKey
 from ..survey.stacks import python_version_text
+from ..survey.starts import Starts
 from ..survey.survey import Survey
 
 _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
+_END_NAMES = {number: {"quick": "quick_exit"}.get(name, name) for number, name in _ENDS.items()}
+#: Names of columns in the trace, and their fields in the records of ends.
+_PROCESS_END = {name: name for name in ("user_ns", "system_ns", "peak_rss_bytes")} | {
+    "end_footprint_bytes": "footprint_bytes"
+}
+_THREAD_END = ("cpu_ns", "user_ns", "system_ns")
 
-Row = dict[str, Any]
+Records = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True)
@@ -30,121 +41,129 @@ class RootEnd:
 
 def process_table(survey: Survey, root_end: RootEnd | None) -> dict[str, Any]:
     """The ``process`` table, by time."""
-    start_ns = survey.start_ns
-    rows = {each.process: _process_row(each, start_ns) for each in reversed(survey.process_starts)}
-    for process, first_ns in survey.processes_seen.items():
-        rows.setdefault(process, {"t_ns": first_ns - start_ns, "process": process})
-    ends = survey.kept["process_end"]
-    for process, record in zip(ends.process.tolist(), ends.records, strict=True):
-        row, end = rows.setdefault(process, {"process": process}), _process_end(record, start_ns)
-        row.update(dict.fromkeys(end) if record["how"] == _C["END_NONE"] else end)
+    starts, seen, ends = survey.starts, survey.processes_seen, survey.kept["process_end"]
+    rows = RowsByKey(np.concatenate([starts.process, seen.keys, ends.process.astype(np.int64)]))
+    rows.fill("process", rows.keys, rows.keys.astype(np.int32))
+    rows.fill("t_ns", seen.keys, seen.values - survey.start_ns)
+    _fill_starts(rows, starts, survey.start_ns)
+    last = last_by_key(ends.process.astype(np.int64), np.arange(len(ends)))
+    _fill_process_ends(rows, last.keys, ends.records[last.values], survey.start_ns)
     if root_end:
-        _add_root_end(rows, root_end)
-    return _columns(rows)
+        _fill_root_end(rows, starts, root_end)
+    return rows.table("process")
 
 
 def thread_table(survey: Survey) -> dict[str, Any]:
     """The ``thread`` table, by time."""
-    start_ns, clocks = survey.start_ns, cpu_start_ns(survey)
-    rows: dict[int, Row] = {}
-    for (process, thread), first_ns in survey.threads_seen.items():
-        name = _id(thread)
-        cpu_ns = max(0, survey.last_clock.get(thread, 0) - clocks.get(name, 0)) if thread in survey.last_clock else 0
-        rows[name] = {"t_ns": first_ns - start_ns, "process": process, "thread": name, "cpu_ns": cpu_ns}
-    for record in survey.kept["thread_start"].records:
-        engine = _ENGINES.get(int(record["engine"]), "none")
-        rows[_id(record["thread"])] |= {
-            "t_ns": int(record["t_ns"]) - start_ns,
-            "tid": int(record["tid"]),
-            "engine": engine,
-        }
-    lived_on = _lived_on(survey)
-    for record in survey.kept["thread_end"].records:
-        if int(record["t_ns"]) >= lived_on.get(_id(record["thread"]), 0):
-            rows[_id(record["thread"])] |= _thread_end(record, start_ns)
-    return _columns(rows)
+    seen, last_clock, clocks = survey.threads_seen, survey.last_clock, cpu_start_ns(survey)
+    latest_first = np.argsort(seen.values, kind="stable")[::-1]  # what is filled last stays: the earliest
+    names, first_ns = seen.keys[latest_first], seen.values[latest_first]
+    threads = names & 0xFFFFFFFF
+    rows = RowsByKey(threads)
+    rows.fill("process", threads, (names >> 32).astype(np.int32))
+    rows.fill("thread", rows.keys, rows.keys.astype(np.int32))
+    rows.fill("t_ns", threads, first_ns - survey.start_ns)
+    rows.fill("cpu_ns", rows.keys, np.zeros(len(rows.keys), np.int64))
+    rows.fill("cpu_ns", last_clock.keys, np.maximum(last_clock.values - clocks.of(last_clock.keys), 0))
+    _fill_thread_starts(rows, survey.kept["thread_start"].records, survey.start_ns)
+    _fill_thread_ends(rows, _ended(survey), survey.start_ns)
+    return rows.table("process", "thread")
 
 
-def cpu_start_ns(survey: Survey) -> dict[int, int]:
+def cpu_start_ns(survey: Survey) -> ByKey:
     """Each thread's CPU clock (ns) when its recording began; where the start record is missing, the clock of its first
     tick."""
-    starts = survey.kept["thread_start"].records
-    clocks = {_id(thread): clock for thread, (_, clock) in survey.first_clock.items()}
-    return clocks | dict(zip(map(_id, starts["thread"].tolist()), starts["cpu_start_ns"].tolist(), strict=True))
+    starts, first = survey.kept["thread_start"].records, survey.first_clock
+    threads = np.concatenate([first.keys, starts["thread"].astype(np.int64)])
+    return last_by_key(threads, np.concatenate([first.values, starts["cpu_start_ns"]]))
 
 
-def _lived_on(survey: Survey) -> dict[int, int]:
-    """The time of each thread's last failed exec, which withdraws the end records from before."""
-    ends = survey.kept["process_end"].records
-    failed = ends[ends["how"] == _C["END_NONE"]]
-    return dict(zip(map(_id, failed["thread"].tolist()), failed["t_ns"].tolist(), strict=True))
+def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
+    process, records = starts.process, starts.records
+    parent, version = records["parent"].astype(np.int32), records["python_version"].astype(np.int64)
+    rows.fill("t_ns", process, records["t_ns"] - start_ns)
+    rows.fill("pid", process, records["pid"].astype(np.int64))
+    rows.fill("parent_pid", process, records["parent_pid"].astype(np.int64))
+    rows.fill("parent", process, np.ma.masked_array(parent, mask=parent == 0))
+    rows.fill("stacks", process, records["stacks"] != 0)
+    rows.fill("start_footprint_bytes", process, records["footprint_bytes"])
+    rows.fill_texts("cause", process, _coded(records["cause"], _CAUSES, "root"))
+    versions, codes = np.unique(version, return_inverse=True)
+    texts = [python_version_text(each) for each in versions.tolist()]
+    rows.fill_texts("python_version", process, Coded(np.where(version == 0, -1, codes).astype(np.int32), texts))
+    executables, commands = _texts(starts)
+    rows.fill_texts("executable", process, executables)
+    rows.fill_objects("command", process, commands)
 
 
-def _process_row(start: WithPayload, start_ns: int) -> Row:
-    record = start.record
-    exe, rest = start.payload[: int(record["exe_bytes"])], start.payload[int(record["exe_bytes"]) :]
-    version = int(record["python_version"])
-    return {
-        "t_ns": int(record["t_ns"]) - start_ns,
-        "process": start.process,
-        "pid": int(record["pid"]),
-        "parent_pid": int(record["parent_pid"]),
-        "parent": _id(record["parent"]) or None,
-        "cause": _CAUSES.get(int(record["cause"]), "root"),
-        "executable": from_bytes(exe.rstrip(b"\0")),
-        "command": _arguments(rest[: int(record["argv_bytes"])]),
-        "python_version": python_version_text(version) if version else None,
-        "stacks": bool(record["stacks"]),
-        "start_footprint_bytes": int(record["footprint_bytes"]),
-    }
+def _texts(starts: Starts) -> tuple[Coded, list[list[str] | None]]:
+    """The executable and the command line of each process. Equal ones are made once."""
+    codes: list[int] = []
+    executables: list[str] = []
+    commands: list[list[str] | None] = []
+    known: dict[tuple[bytes, int, int], int] = {}
+    sizes = zip(starts.records["exe_bytes"].tolist(), starts.records["argv_bytes"].tolist(), strict=True)
+    for payload, (exe_bytes, argv_bytes) in zip(starts.payloads, sizes, strict=True):
+        code = known.setdefault((payload, exe_bytes, argv_bytes), len(known))
+        if code == len(executables):
+            executables.append(from_bytes(payload[:exe_bytes].rstrip(b"\0")))
+            commands.append(_arguments(payload[exe_bytes:][:argv_bytes]))
+        codes.append(code)
+    return Coded(np.array(codes, np.int32), executables), [commands[code] for code in codes]
 
 
 def _arguments(data: bytes) -> list[str] | None:
     return [from_bytes(each) for each in data.removesuffix(b"\0").split(b"\0")] if data else None
 
 
-def _process_end(record: np.void, start_ns: int) -> Row:
-    how = _ENDS.get(int(record["how"]))
-    return {
-        "end_ns": int(record["t_ns"]) - start_ns,
-        "end": {"quick": "quick_exit"}.get(how, how) if how else None,
-        "exit_status": int(record["exit_status"]) & 255 if how == "quick" else None,
-        "user_ns": int(record["user_ns"]),
-        "system_ns": int(record["system_ns"]),
-        "peak_rss_bytes": int(record["peak_rss_bytes"]),
-        "end_footprint_bytes": int(record["footprint_bytes"]),
-    }
+def _fill_process_ends(rows: RowsByKey, process: Ints, records: Records, start_ns: int) -> None:
+    """Fills the ends from the last end record of each process. A failed exec cancels those before it."""
+    ended = records["how"] != _C["END_NONE"]
+    process, records = process[ended], records[ended]
+    status = (records["exit_status"] & 255).astype(np.int64)
+    rows.fill("end_ns", process, records["t_ns"] - start_ns)
+    rows.fill("exit_status", process, np.ma.masked_array(status, mask=records["how"] != _C["END_QUICK"]))
+    rows.fill_texts("end", process, _coded(records["how"], _END_NAMES))
+    for name, field in _PROCESS_END.items():
+        rows.fill(name, process, records[field])
 
 
-def _add_root_end(rows: dict[int, Row], root_end: RootEnd) -> None:
+def _fill_root_end(rows: RowsByKey, starts: Starts, root_end: RootEnd) -> None:
     """Adds the exit status that the recorder waited for to the last image of the program's own process."""
-    images = [row for row in rows.values() if row.get("pid") == root_end.pid and row.get("end") != "exec"]
-    if images:
-        max(images, key=lambda row: int(row["process"]))["exit_status"] = root_end.exit_status
+    images = starts.process[starts.records["pid"] == root_end.pid]
+    images = images[[text != "exec" for text in rows.texts("end", images)]]
+    rows.fill("exit_status", images[-1:], np.full(len(images[-1:]), root_end.exit_status))
 
 
-def _thread_end(record: np.void, start_ns: int) -> Row:
-    return {
-        "end_ns": int(record["t_ns"]) - start_ns,
-        "name": from_bytes(bytes(record["name"])),
-        "cpu_ns": int(record["cpu_ns"]),
-        "user_ns": int(record["user_ns"]),
-        "system_ns": int(record["system_ns"]),
-    }
+def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int) -> None:
+    threads = records["thread"].astype(np.int64)
+    rows.fill("t_ns", threads, records["t_ns"] - start_ns)
+    rows.fill("tid", threads, records["tid"].astype(np.int64))
+    rows.fill_texts("engine", threads, _coded(records["engine"], _ENGINES, "none"))
 
 
-def _id(number: SupportsInt) -> int:
-    """An id as int32, which the trace holds; negative ones come from damaged records."""
-    value = int(number)
-    return value - (1 << 32) if value > LAST_ID else value
+def _ended(survey: Survey) -> Records:
+    """The end records of threads, without those that a failed exec of the thread has withdrawn later."""
+    exits, ends = survey.kept["process_end"].records, survey.kept["thread_end"].records
+    failed = exits[exits["how"] == _C["END_NONE"]]
+    lived_on = last_by_key(failed["thread"].astype(np.int64), failed["t_ns"])
+    found: Records = ends[ends["t_ns"] >= lived_on.of(ends["thread"].astype(np.int64))]
+    return found
 
 
-def _storable(value: Any) -> Any:
-    """``value`` limited to 64 bits: a number of a damaged record may be larger."""
-    return max(-(2**63), min(value, 2**63 - 1)) if type(value) is int else value
+def _fill_thread_ends(rows: RowsByKey, records: Records, start_ns: int) -> None:
+    threads = records["thread"].astype(np.int64)
+    names, codes = np.unique(records["name"], return_inverse=True)
+    rows.fill("end_ns", threads, records["t_ns"] - start_ns)
+    rows.fill_texts("name", threads, Coded(codes.astype(np.int32), [from_bytes(each) for each in names.tolist()]))
+    for name in _THREAD_END:
+        rows.fill(name, threads, records[name])
 
 
-def _columns(rows: dict[int, Row]) -> dict[str, list[Any]]:
-    ordered = sorted(rows.values(), key=lambda row: (row.get("t_ns", 0), row["process"], row.get("thread", 0)))
-    names = dict.fromkeys(name for row in ordered for name in row)
-    return {name: [_storable(row.get(name)) for row in ordered] for name in names}
+def _coded(numbers: npt.NDArray[Any], names: Mapping[int, str], default: str | None = None) -> Coded:
+    """The name of each number; ``default`` (None = null) for a number without a name. ``names`` are in the order of their
+    numbers."""
+    codes = np.searchsorted(list(names), numbers)
+    known = np.isin(numbers, list(names))
+    texts = list(names.values())
+    return Coded(np.where(known, codes, texts.index(default) if default else -1).astype(np.int32), texts)

@@ -1,34 +1,22 @@
-"""The tables about the recording as a whole: ``rss`` from the recorder's file, ``setting`` and ``loss``."""
+"""The tables about the recording as a whole: ``setting`` and ``loss``."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ....formats.spool.layout import constants
 from ....formats.spool.losses import Loss, recorder_loss, shim_losses
-from ....formats.spool.regular import read_regular
 from ....formats.trace import schema
 from ....formats.trace.text import storable
-from ...folder.files import RSS_STRUCT
 
 _C = constants()
 _FEATURES = ("cpu", "wait", "task", "memory", "alloc", "copy", "children", "gpu")
 _LARGEST_COUNT = 2**63 - 1
-
-
-def rss_table(path: Path, until_ns: int | None) -> dict[str, Any]:
-    """The ``rss`` table from the file at ``path``, up to the moment ``until_ns`` (None = all)."""
-    data = read_regular(path)
-    rows = np.frombuffer(data[: len(data) // RSS_STRUCT.size * RSS_STRUCT.size], "<i8").reshape(-1, 4)
-    rows = rows if until_ns is None else rows[rows[:, 0] <= until_ns]
-    sizes = {"rss_bytes": rows[:, 2], "shared_bytes": rows[:, 3]}
-    return {"t_ns": rows[:, 0], "process": rows[:, 1].astype(np.int32)} | sizes
 
 
 def setting_table(header: np.void, wall_ns: int, more: dict[str, str]) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from ....formats.cpython.opcodes import NOT_READ, InstructionSet, instruction_se
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, CodeObject
 from ....formats.trace.columns import Coded
-from ..native.addresses import ModuleIds, Resolved, Segment, resolve
+from ..keyed.by_key import ByKey
+from ..native.addresses import ModuleIds, Modules, Resolved, resolve
 from ..survey.columns import Ints, rows_by_process
 from ..survey.stacks import UNKNOWN_CODE, Nodes, Stacks, python_version_text
 
@@ -32,18 +32,18 @@ _OPCODE_NAMES_PER_VERSION = 256
 def cpu_table(
     ticks: Bulk,
     start_mono_ns: int,
-    cpu_start_ns: Mapping[int, int],
+    cpu_start_ns: ByKey,
     nodes: Nodes,
     stacks: Stacks,
-    segments: Mapping[int, list[Segment]],
-    modules: ModuleIds,
+    modules: Modules,
+    ids: ModuleIds,
 ) -> dict[str, Any]:
-    """The ``cpu`` table. ``cpu_start_ns``: each thread's CPU clock when its recording began; ``segments``: the loaded
-    images of each process; ``modules`` gets the images that addresses are found in."""
+    """The ``cpu`` table. ``cpu_start_ns``: each thread's CPU clock when its recording began; ``modules``: the
+    images that the processes have loaded; ``ids`` gets those that addresses are found in."""
     records = ticks.records
     flags = records["flags"].astype(np.int32)
-    pc = _resolve_by_process(ticks.process, records["pc"], segments, modules)
-    extension = _resolve_by_process(ticks.process, records["extension_pc"], segments, modules)
+    pc = _resolve_by_process(ticks.process, records["pc"], modules, ids)
+    extension = _resolve_by_process(ticks.process, records["extension_pc"], modules, ids)
     table = {
         "t_ns": records["t_ns"] - start_mono_ns,
         "process": ticks.process,
@@ -51,7 +51,7 @@ def cpu_table(
         "stack": stacks.id_of(records["stack"]),
         "user_ns": records["user_ns"].astype(np.int64),
         "system_ns": records["system_ns"].astype(np.int64),
-        "clock_ns": records["cpu_ns"] - _per_thread(records["thread"].astype(np.int32), cpu_start_ns),
+        "clock_ns": records["cpu_ns"] - cpu_start_ns.of(records["thread"].astype(np.int64)),
         "pc_class": _pc_class(flags),
         "opcode": _opcodes(ticks, nodes),
         "has_python": (flags & _C["TICK_NO_PYTHON"]) == 0,
@@ -76,11 +76,6 @@ def code_table(tick_stacks: npt.NDArray[np.uint64], nodes: Nodes) -> dict[str, A
     }
 
 
-def _per_thread(threads: npt.NDArray[np.int32], values: Mapping[int, int]) -> Ints:
-    distinct, of_row = np.unique(threads, return_inverse=True)
-    return np.array([values.get(thread, 0) for thread in distinct.tolist()], np.int64)[of_row]
-
-
 def _pc_class(flags: npt.NDArray[np.int32]) -> Coded:
     names = names_of("PC_")
     codes = flags >> _C["TICK_PC_SHIFT"] & 7
@@ -98,13 +93,13 @@ def _address_columns(prefix: str, resolved: Resolved) -> dict[str, Any]:
 def _resolve_by_process(
     process: npt.NDArray[np.int32],
     addresses: npt.NDArray[np.uint64],
-    segments: Mapping[int, list[Segment]],
-    modules: ModuleIds,
+    modules: Modules,
+    ids: ModuleIds,
 ) -> Resolved:
     module = np.zeros(len(addresses), np.int32)
     offset = np.zeros(len(addresses), np.int64)
     for each, rows in rows_by_process(process):
-        found = resolve(addresses[rows], segments.get(each, []), modules)
+        found = resolve(addresses[rows], each, modules, ids)
         module[rows], offset[rows] = found.module, found.offset
     return Resolved(module, offset)
 

@@ -12,8 +12,16 @@ import numpy.typing as npt
 from ....formats.spool.layout import names_of
 from ....formats.spool.reader import WithPayload
 from ....formats.trace.text import from_bytes
+from ..keyed.by_key import ByKey
 
 _CLASSES = names_of("PC_")
+#: A module record. ``path``: number of its path.
+_SEGMENT = np.dtype(
+    [
+        *((name, "<u8") for name in ("start", "end", "bias")),
+        *(("t_ns", "<i8"), ("process", "<i4"), ("path", "<i4"), ("pc_class", "<u4"), ("pad", "<u4")),
+    ]
+)
 
 
 @dataclass(frozen=True)
@@ -57,21 +65,22 @@ class ModuleIds:
 
     def __init__(self) -> None:
         self._ids: dict[str, tuple[int, str]] = {}
-        self._segments: dict[str, set[Segment]] = defaultdict(set)
+        self._ranges: dict[str, set[tuple[int, int]]] = defaultdict(set)
+        self._loaded_ns: dict[str, int] = {}
 
     def id_of(self, segment: Segment) -> int:
         """The id of the segment's image; assigns one on the first call."""
-        self._segments[segment.path].add(segment)
-        return self._ids.setdefault(segment.path, (len(self._ids) + 1, segment.pc_class))[0]
+        path = segment.path
+        self._ranges[path].add(segment.range)
+        self._loaded_ns[path] = min(segment.t_ns, self._loaded_ns.get(path, segment.t_ns))
+        return self._ids.setdefault(path, (len(self._ids) + 1, segment.pc_class))[0]
 
     def images(self, clock_ns: int) -> dict[int, Image]:
         """The images by id. ``clock_ns`` is added to the segments' times, to convert them to CLOCK_REALTIME."""
-        images = {}
-        for path, (module, _) in self._ids.items():
-            segments = self._segments[path]
-            ranges = frozenset(each.range for each in segments)
-            images[module] = Image(path, ranges, clock_ns + min(each.t_ns for each in segments))
-        return images
+        return {
+            module: Image(path, frozenset(self._ranges[path]), clock_ns + self._loaded_ns[path])
+            for path, (module, _) in self._ids.items()
+        }
 
     def table(self) -> dict[str, Any]:
         """The ``module`` table."""
@@ -79,52 +88,77 @@ class ModuleIds:
         return {"id": list(ids), "path": list(self._ids), "class": list(classes)}
 
 
-def segments_by_process(modules: list[WithPayload], forked_from: dict[int, int]) -> dict[int, list[Segment]]:
-    """The segments of each process, oldest first: those inherited from the processes that it was forked from, then its own.
+class ModuleCollector:
+    """Collects the module records of all processes. Each takes 48 bytes; a path is kept once."""
 
-    ``forked_from``: process id → id of the parent that it is a copy of. A process that was started by exec inherits none.
-    """
-    own: dict[int, list[WithPayload]] = defaultdict(list)
-    for module in modules:
-        own[module.process].append(module)
-    found: dict[int, list[Segment]] = {}
-    for process in own.keys() | forked_from.keys():
-        lineage = _lineage(process, forked_from)
-        found[process] = [_segment(each) for ancestor in reversed(lineage) for each in _by_time(own.get(ancestor, []))]
-    return found
+    def __init__(self) -> None:
+        self._paths: dict[bytes, int] = {}
+        self._rows: list[npt.NDArray[np.void]] = []
 
+    def add(self, found: list[WithPayload]) -> None:
+        """Adds the records of a batch."""
+        if found:
+            self._rows.append(np.array([self._row(each) for each in found], _SEGMENT))
 
-def _lineage(process: int, forked_from: dict[int, int]) -> list[int]:
-    lineage = [process]
-    while (parent := forked_from.get(lineage[-1], 0)) and parent not in lineage:
-        lineage.append(parent)
-    return lineage
+    def all(self, forked_from: ByKey) -> Modules:
+        """The modules of all batches. ``forked_from``: the parent that each forked process is a copy of. A process that was
+        started by exec inherits no modules."""
+        rows = np.concatenate([*self._rows, np.empty(0, _SEGMENT)])
+        self._rows.clear()
+        order = np.lexsort((rows["t_ns"], rows["process"]))
+        return Modules(rows[order], [from_bytes(path) for path in self._paths], forked_from)
 
-
-def _by_time(modules: list[WithPayload]) -> list[WithPayload]:
-    return sorted(modules, key=lambda each: int(each.record["t_ns"]))
-
-
-def _segment(module: WithPayload) -> Segment:
-    record = module.record
-    path = from_bytes(module.payload[: int(record["path_bytes"])])
-    pc_class = _CLASSES.get(int(record["pc_class"]), "unknown")
-    where = int(record["start"]), int(record["end"]), int(record["bias"])
-    return Segment(*where, path, pc_class, int(record["t_ns"]))
+    def _row(self, module: WithPayload) -> tuple[int, ...]:
+        record = module.record
+        path = self._paths.setdefault(module.payload[: int(record["path_bytes"])], len(self._paths))
+        where = int(record["start"]), int(record["end"]), int(record["bias"])
+        return *where, int(record["t_ns"]), module.process, path, int(record["pc_class"]), 0
 
 
-def resolve(addresses: npt.NDArray[np.uint64], segments: list[Segment], ids: ModuleIds) -> Resolved:
+class Modules:
+    """The executable segments of all processes. ``rows``: as _SEGMENT, by process, then time; ``paths``: by number;
+    ``forked_from``: as in ModuleCollector."""
+
+    def __init__(self, rows: npt.NDArray[np.void], paths: list[str], forked_from: ByKey) -> None:
+        self._rows, self._paths, self._forked_from = rows, paths, forked_from
+        self._process = rows["process"].astype(np.int64)
+
+    def rows_of(self, process: int) -> npt.NDArray[np.void]:
+        """The segments of a process, oldest first: those inherited from the processes that it was forked from, then its
+        own."""
+        found = []
+        for each in reversed(self._lineage(process)):
+            first, end = np.searchsorted(self._process, [each, each + 1])
+            found.append(self._rows[first:end])
+        return np.concatenate(found)
+
+    def segment(self, row: np.void) -> Segment:
+        """A row of :meth:`rows_of` as a segment."""
+        pc_class = _CLASSES.get(int(row["pc_class"]), "unknown")
+        where = int(row["start"]), int(row["end"]), int(row["bias"])
+        return Segment(*where, self._paths[row["path"]], pc_class, int(row["t_ns"]))
+
+    def _lineage(self, process: int) -> list[int]:
+        lineage = {process: None}  # in order
+        while (parent := self._forked_from.one(process)) and parent not in lineage:
+            lineage[parent] = None
+            process = parent
+        return list(lineage)
+
+
+def resolve(addresses: npt.NDArray[np.uint64], process: int, modules: Modules, ids: ModuleIds) -> Resolved:
     """The image of each address (uint64[n]) of one process. Where segments overlap, the later one counts. ``ids`` gets the
     images that are found."""
     distinct, of_address = np.unique(addresses, return_inverse=True)
+    segments = modules.rows_of(process)
     which = np.full(len(distinct), -1, np.int64)
-    for number, segment in enumerate(segments):
-        low, high = np.searchsorted(distinct, np.array([segment.start, segment.end], np.uint64))
-        which[low:high] = number
+    low, high = np.searchsorted(distinct, segments["start"]), np.searchsorted(distinct, segments["end"])
+    for number in np.flatnonzero(low < high).tolist():
+        which[low[number] : high[number]] = number
     module = np.zeros(len(distinct), np.int32)
     offset = np.zeros(len(distinct), np.int64)
     for number in np.unique(which[which >= 0]).tolist():
         rows = which == number
-        module[rows] = ids.id_of(segments[number])
-        offset[rows] = (distinct[rows] - np.uint64(segments[number].bias)).view(np.int64)
+        module[rows] = ids.id_of(modules.segment(segments[number]))
+        offset[rows] = (distinct[rows] - segments[number]["bias"]).view(np.int64)
     return Resolved(module[of_address], offset[of_address])

@@ -27,7 +27,6 @@ each sampled library, and would replace about 40 lines of this module.
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -37,6 +36,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ...rights.opening import OpenFile, Withheld, open_regular_file
 from .addresses import Image
 
 Offsets = npt.NDArray[np.int64]
@@ -79,13 +79,14 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
 @dataclass
 class Symbols:
     """The ``symbol`` table. ``unread``: number of files that could not be read; ``changed``: of files that have changed
-    since they were loaded."""
+    since they were loaded; ``withheld``: of files that may not be read."""
 
     table: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name")}
     )
     unread: int = 0
     changed: int = 0
+    withheld: int = 0
 
 
 def sampled_offsets(cpu: Mapping[str, Any]) -> dict[int, Offsets]:
@@ -100,12 +101,17 @@ def sampled_offsets(cpu: Mapping[str, Any]) -> dict[int, Offsets]:
 
 
 def read_symbols(
-    images: Mapping[int, Image], sampled: Mapping[int, Offsets], folder: str, limit_s: float = TIME_LIMIT_S
+    images: Mapping[int, Image],
+    sampled: Mapping[int, Offsets],
+    folder: str,
+    limit_s: float = TIME_LIMIT_S,
+    open_file: OpenFile = open_regular_file,
 ) -> Symbols:
     """The functions that hold the addresses of ``sampled`` (sorted int64 by module id).
 
-    ``images``: by module id; relative paths are taken from ``folder``; ``limit_s``: seconds for all files together. Files
-    with the most addresses come first, and files that are not reached in time count as unread.
+    ``images``: by module id; relative paths are taken from ``folder``; ``limit_s``: seconds for all files together;
+    ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does. Files with the most addresses
+    come first, and files that are not reached in time count as unread.
     """
     symbols, end_s = Symbols(), time.monotonic() + limit_s
     for module in sorted(sampled, key=lambda each: (-len(sampled[each]), each)):
@@ -113,9 +119,12 @@ def read_symbols(
         if "/" not in image.path:
             continue  # the kernel's vDSO (linux-vdso.so.1) has no file
         try:
-            rows = list(_functions(Path(folder, image.path), image, sampled[module].astype(np.uint64), end_s))
+            with _File(open_file(Path(folder, image.path)), end_s) as file:
+                rows = list(_functions(file, image, sampled[module].astype(np.uint64)))
         except FileChanged:
             symbols.changed += 1
+        except Withheld:
+            symbols.withheld += 1
         except (OSError, ValueError, OverflowError):
             symbols.unread += 1
         else:
@@ -129,39 +138,33 @@ def _append(table: dict[str, list[Any]], module: int, rows: list[tuple[int, int,
             column.append(value)
 
 
-def _functions(
-    path: Path, image: Image, addresses: npt.NDArray[np.uint64], end_s: float
-) -> Iterator[tuple[int, int, str]]:
+def _functions(file: _File, image: Image, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, str]]:
     """For each run of ``addresses`` (sorted) in one function: the first one, one more than the last one, and the name.
 
     Raises FileChanged, OSError, ValueError.
     """
-    with _File(path, end_s) as file:
-        if file.changed_ns > image.loaded_ns:
-            raise FileChanged
-        header = _header(file)
-        _check_segments(file, header, image)
-        tables = _symbol_tables(file, header)
-        if tables is None:
-            return
-        symbols = _covering(file, tables[0], addresses)
-        owner = _innermost(symbols, addresses)
-        starts = np.flatnonzero(np.diff(owner, prepend=-2))
-        for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
-            if owner[first] >= 0 and (name := _name(file, tables[1], int(symbols["name"][owner[first]]))):
-                yield int(addresses[first]), int(addresses[last]) + 1, name
+    if file.changed_ns > image.loaded_ns:
+        raise FileChanged
+    header = _header(file)
+    _check_segments(file, header, image)
+    tables = _symbol_tables(file, header)
+    if tables is None:
+        return
+    symbols = _covering(file, tables[0], addresses)
+    owner = _innermost(symbols, addresses)
+    starts = np.flatnonzero(np.diff(owner, prepend=-2))
+    for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
+        if owner[first] >= 0 and (name := _name(file, tables[1], int(symbols["name"][owner[first]]))):
+            yield int(addresses[first]), int(addresses[last]) + 1, name
 
 
 class _File:
-    """A regular file to read from until the time ``end_s``. Raises OSError, and ValueError for any other kind of file."""
+    """An open regular file, to be read from until the time ``end_s``; it closes ``descriptor``."""
 
-    def __init__(self, path: Path, end_s: float) -> None:
-        if not stat.S_ISREG(path.stat().st_mode):  # checked before opening, which has side effects on some devices
-            raise ValueError("not a regular file")
-        self._end_s = end_s
-        self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-        status = os.fstat(self._descriptor)
-        self.is_regular, self.size = stat.S_ISREG(status.st_mode), status.st_size
+    def __init__(self, descriptor: int, end_s: float) -> None:
+        self._end_s, self._descriptor = end_s, descriptor
+        status = os.fstat(descriptor)
+        self.size = status.st_size
         self.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
 
     def __enter__(self) -> _File:
@@ -173,7 +176,7 @@ class _File:
     def read(self, offset: int, size: int) -> bytes:
         """At most ``size`` bytes from ``offset`` on. Raises ValueError when ``offset`` is outside of the file, or when the
         time is over."""
-        if not self.is_regular or not 0 <= offset <= self.size or time.monotonic() > self._end_s:
+        if not 0 <= offset <= self.size or time.monotonic() > self._end_s:
             raise ValueError("outside of the file, or out of time")
         return os.pread(self._descriptor, size, offset)
 

@@ -1,9 +1,11 @@
 /* The followed blocks: sampled allocations that are still alive.
  *
  * A free first reads the filter, which has one byte for each 64 bytes of address space (wrapped around); 0 = no block
- * there is followed. Only if the byte is not 0, the table is searched: a block lies in one of two buckets of eight
- * slots, whose keys fill one cache line each. Frees of Python's small blocks first ask about the whole pool (live.h).
- * For that, the followed blocks of each piece are counted (wrapped around too).
+ * there is followed. Only if the byte is not 0, the table is searched. It consists of levels, each four times as large
+ * as the one before. The first is mapped at the start, and another one whenever half of the slots are taken, because
+ * few programs need many slots, and memory that is only mapped counts too (RLIMIT_AS, mlockall). In a level, a block
+ * lies in one of two buckets of eight slots, whose keys fill one cache line each. Frees of Python's small blocks first
+ * ask about the whole pool (live.h). For that, the followed blocks of each piece are counted (wrapped around too).
  *
  * There are no locks. The thread that has just allocated a block adds it, and the thread that is about to free it takes
  * it out, so no two threads work on one address at the same time. Slots are claimed by compare-and-swap.
@@ -14,6 +16,8 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "inside/accounts/hash.h"
 #include "shared/base.h"
@@ -22,50 +26,88 @@
 #define PLACES (2 * BUCKET)
 #define CLAIMED 1 /* key of a slot that is being filled or emptied; not an address */
 #define STUCK 255
-#define LEAST_SLOTS 4096
+#define FIRST_SLOTS ((size_t)4096)
+#define LEVELS 6
 
 _Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
 _Alignas(4096) _Atomic uint32_t live_pieces[LIVE_PIECES];
 _Alignas(4096) static _Atomic uint32_t followed_near[LIVE_PIECES];
-static _Atomic uintptr_t *keys;
-/* Another thread may read a slot while it is filled for another block, so each field is read and written atomically. */
-static struct live_sample *samples;
+struct level {
+  size_t slots; /* a power of two */
+  _Atomic uintptr_t *keys;
+  /* Another thread may read a slot while it is filled for another block, so each field is read and written
+   * atomically. */
+  struct live_sample *samples;
+};
+static struct level levels[LEVELS];
+static _Atomic int level_count;
+static size_t most_slots; /* that one level may have */
+static _Atomic size_t all_slots;
+static _Atomic int growing;
 #define FIELD_READ(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
 #define FIELD_WRITE(field, value) __atomic_store_n(&(field), value, __ATOMIC_RELAXED)
-static size_t slots;
 static _Atomic int64_t count;
 
+/* ---- levels ---- */
+
+/* A system call of our own: this may run inside the program's malloc. */
 static void *map_zeros(size_t bytes) {
-  void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  return memory == MAP_FAILED ? NULL : memory;
+  long memory = syscall(SYS_mmap, NULL, bytes, (long)(PROT_READ | PROT_WRITE),
+                        (long)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), -1L, 0L);
+  return memory == -1 ? NULL : (void *)memory;
 }
 
-/* Returns how many slots fit into a sixteenth of the limit on address space (ulimit -v), if there is one. */
-static size_t affordable(size_t wanted) {
+/* True if a level of this many slots takes at most a sixteenth of the limits on memory (ulimit -v), if there are any. */
+static bool is_affordable(size_t slots) {
   struct rlimit space, data;
-  if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return wanted;
+  if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return true;
   rlim_t least = space.rlim_cur < data.rlim_cur ? space.rlim_cur : data.rlim_cur;
-  while (wanted > LEAST_SLOTS && wanted * (sizeof *keys + sizeof *samples) > least / 16) wanted /= 2;
-  return wanted;
+  return slots == FIRST_SLOTS || slots * (sizeof *levels->keys + sizeof *levels->samples) <= least / 16;
 }
 
-bool live_init(size_t wanted) {
-  for (slots = affordable(wanted); slots >= LEAST_SLOTS; slots /= 2) {
-    keys = map_zeros(slots * sizeof *keys);
-    samples = map_zeros(slots * sizeof *samples);
-    if (keys && samples) return true;
-    if (keys) munmap((void *)keys, slots * sizeof *keys);
-    if (samples) munmap(samples, slots * sizeof *samples);
-  }
-  keys = NULL;
-  slots = 0;
+static bool map_level(struct level *level, size_t slots) {
+  level->slots = slots;
+  level->keys = map_zeros(slots * sizeof *level->keys);
+  level->samples = level->keys ? map_zeros(slots * sizeof *level->samples) : NULL;
+  if (level->samples) return true;
+  if (level->keys) syscall(SYS_munmap, level->keys, slots * sizeof *level->keys);
   return false;
 }
 
-static size_t slot_of(uintptr_t address, int place) {
+static bool is_half_full(void) {
+  return atomic_load_explicit(&count, memory_order_relaxed) > (int64_t)(atomic_load(&all_slots) / 2);
+}
+
+/* Maps another level. False = the table has its full size, or no memory is available: it stays as it is then. */
+static SLOW_PATH bool grow(void) {
+  int saved_errno = errno;
+  if (atomic_exchange(&growing, 1)) return true; /* another thread does it, or the one that we have interrupted */
+  int number = atomic_load(&level_count);
+  size_t wanted = FIRST_SLOTS << 2 * number;
+  bool grown = number && !is_half_full(); /* another thread has done it since the caller asked */
+  if (!grown && number < LEVELS && wanted <= most_slots && is_affordable(wanted) &&
+      map_level(&levels[number], wanted)) {
+    atomic_fetch_add(&all_slots, wanted);
+    atomic_store(&level_count, number + 1);
+    grown = true;
+  }
+  if (!grown) most_slots = 0; /* asking again would cost system calls each time */
+  atomic_store(&growing, 0);
+  errno = saved_errno;
+  return grown;
+}
+
+bool live_init(size_t wanted) {
+  most_slots = wanted;
+  return atomic_load(&level_count) > 0 || grow();
+}
+
+bool live_is_crowded(void) { return is_half_full() && !grow(); }
+
+static size_t slot_of(const struct level *level, uintptr_t address, int place) {
   uint64_t hash = hash_mixed(address >> 4);
   size_t bucket = (size_t)(place < BUCKET ? hash : hash >> 32);
-  return (bucket * BUCKET + (size_t)place % BUCKET) & (slots - 1);
+  return (bucket * BUCKET + (size_t)place % BUCKET) & (level->slots - 1);
 }
 
 static void filter_add(uintptr_t address) {
@@ -113,10 +155,10 @@ void live_forget_pieces(uintptr_t start, uintptr_t end) {
 
 /* ---- the table ---- */
 
-static int taken_slots(uintptr_t address, int first) {
+static int taken_slots(const struct level *level, uintptr_t address, int first) {
   int taken = 0;
   for (int i = first; i < first + BUCKET; i++) {
-    taken += atomic_load_explicit(&keys[slot_of(address, i)], memory_order_relaxed) != 0;
+    taken += atomic_load_explicit(&level->keys[slot_of(level, address, i)], memory_order_relaxed) != 0;
   }
   return taken;
 }
@@ -130,51 +172,76 @@ static void copy_sample(struct live_sample *to, const struct live_sample *from) 
   FIELD_WRITE(to->python, FIELD_READ(from->python));
 }
 
-/* Fills the emptier bucket first. So both buckets of a block are hardly ever full while half of the table is free. */
-bool live_add(uintptr_t address, const struct live_sample *sample) {
-  if (!keys) return false;
-  int first = taken_slots(address, 0) <= taken_slots(address, BUCKET) ? 0 : BUCKET;
+/* Fills the emptier bucket first. So both buckets of a block are hardly ever full while half of the level is free. */
+static bool add_to(struct level *level, uintptr_t address, const struct live_sample *sample) {
+  int first = taken_slots(level, address, 0) <= taken_slots(level, address, BUCKET) ? 0 : BUCKET;
   for (int i = 0; i < PLACES; i++) {
-    size_t at = slot_of(address, first ^ i);
+    size_t at = slot_of(level, address, first ^ i);
     uintptr_t free = 0;
-    if (atomic_load_explicit(&keys[at], memory_order_relaxed)) continue;
-    if (!atomic_compare_exchange_strong(&keys[at], &free, CLAIMED)) continue;
-    copy_sample(&samples[at], sample);
+    if (atomic_load_explicit(&level->keys[at], memory_order_relaxed)) continue;
+    if (!atomic_compare_exchange_strong(&level->keys[at], &free, CLAIMED)) continue;
+    copy_sample(&level->samples[at], sample);
     atomic_fetch_add(&count, 1);
     filter_add(address);
     piece_add(address);
-    atomic_store_explicit(&keys[at], address, memory_order_release);
+    atomic_store_explicit(&level->keys[at], address, memory_order_release);
     return true;
   }
   return false;
 }
 
-static bool empty_slot(size_t at, uintptr_t address, struct live_sample *out) {
-  uintptr_t key = address;
-  if (!atomic_compare_exchange_strong(&keys[at], &key, CLAIMED)) return false;
-  copy_sample(out, &samples[at]);
-  filter_remove(address);
-  piece_remove(address);
-  atomic_fetch_sub(&count, 1);
-  atomic_store_explicit(&keys[at], 0, memory_order_release);
-  return true;
-}
-
-bool live_take(uintptr_t address, struct live_sample *out) {
-  for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
-    size_t at = slot_of(address, i);
-    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && empty_slot(at, address, out)) return true;
+/* The largest level comes first, here and in searches: most of the blocks are there. */
+bool live_add(uintptr_t address, const struct live_sample *sample) {
+  if (is_half_full() && most_slots) grow();
+  for (int number = atomic_load(&level_count); number-- > 0;) {
+    if (add_to(&levels[number], address, sample)) return true;
   }
   return false;
 }
 
-static struct live_sample *find(uintptr_t address, uint64_t id) {
-  for (int i = 0; keys && address > CLAIMED && i < PLACES; i++) {
-    size_t at = slot_of(address, i);
-    if (atomic_load_explicit(&keys[at], memory_order_acquire) == address && FIELD_READ(samples[at].id) == id)
-      return &samples[at];
+static bool empty_slot(struct level *level, size_t at, uintptr_t address, struct live_sample *out) {
+  uintptr_t key = address;
+  if (!atomic_compare_exchange_strong(&level->keys[at], &key, CLAIMED)) return false;
+  copy_sample(out, &level->samples[at]);
+  filter_remove(address);
+  piece_remove(address);
+  atomic_fetch_sub(&count, 1);
+  atomic_store_explicit(&level->keys[at], 0, memory_order_release);
+  return true;
+}
+
+static bool take_from(struct level *level, uintptr_t address, struct live_sample *out) {
+  for (int i = 0; i < PLACES; i++) {
+    size_t at = slot_of(level, address, i);
+    if (atomic_load_explicit(&level->keys[at], memory_order_acquire) == address && empty_slot(level, at, address, out))
+      return true;
+  }
+  return false;
+}
+
+bool live_take(uintptr_t address, struct live_sample *out) {
+  for (int number = atomic_load(&level_count); number-- > 0 && address > CLAIMED;) {
+    if (take_from(&levels[number], address, out)) return true;
+  }
+  return false;
+}
+
+static struct live_sample *find_in(struct level *level, uintptr_t address, uint64_t id) {
+  for (int i = 0; i < PLACES; i++) {
+    size_t at = slot_of(level, address, i);
+    if (atomic_load_explicit(&level->keys[at], memory_order_acquire) == address &&
+        FIELD_READ(level->samples[at].id) == id)
+      return &level->samples[at];
   }
   return NULL;
+}
+
+static struct live_sample *find(uintptr_t address, uint64_t id) {
+  struct live_sample *found = NULL;
+  for (int number = atomic_load(&level_count); number-- > 0 && !found && address > CLAIMED;) {
+    found = find_in(&levels[number], address, id);
+  }
+  return found;
 }
 
 bool live_find(uintptr_t address, uint64_t id, uint64_t *usable) {
@@ -189,30 +256,33 @@ bool live_set_type(uintptr_t address, uint64_t id, uint64_t type) {
   return sample != NULL;
 }
 
-bool live_is_crowded(void) {
-  return slots && atomic_load_explicit(&count, memory_order_relaxed) > (int64_t)(slots / 2);
-}
-
-void live_thin(bool (*keep)(struct live_sample *sample)) {
-  for (size_t at = 0; at < slots; at++) {
-    uintptr_t address = atomic_load_explicit(&keys[at], memory_order_acquire);
-    struct live_sample sample, gone;
+static void thin_level(struct level *level, bool (*keep)(struct live_sample *sample)) {
+  for (size_t at = 0; at < level->slots; at++) {
+    uintptr_t address = atomic_load_explicit(&level->keys[at], memory_order_acquire);
+    struct live_sample *there = &level->samples[at], sample, gone;
     if (address <= CLAIMED) continue;
-    copy_sample(&sample, &samples[at]);
+    copy_sample(&sample, there);
     bool kept = keep(&sample);
-    if (kept && FIELD_READ(samples[at].id) == sample.id) FIELD_WRITE(samples[at].interval, sample.interval);
-    if (kept || !empty_slot(at, address, &gone)) continue;
+    if (kept && FIELD_READ(there->id) == sample.id) FIELD_WRITE(there->interval, sample.interval);
+    if (kept || !empty_slot(level, at, address, &gone)) continue;
     /* The block may have been freed, allocated and sampled again in the meantime. */
     if (gone.id != sample.id) live_add(address, &gone);
   }
 }
 
+void live_thin(bool (*keep)(struct live_sample *sample)) {
+  for (int number = atomic_load(&level_count); number-- > 0;) thin_level(&levels[number], keep);
+}
+
 /* Fresh zero pages are cheaper than clearing copies of the parent's pages. */
 void live_postfork_child(void) {
-  if (!keys) return;
-  madvise((void *)keys, slots * sizeof *keys, MADV_DONTNEED);
+  for (int number = atomic_load(&level_count); number-- > 0;) {
+    madvise((void *)levels[number].keys, levels[number].slots * sizeof *levels->keys, MADV_DONTNEED);
+  }
+  if (atomic_load(&level_count) == 0) return;
   madvise((void *)live_filter, sizeof live_filter, MADV_DONTNEED);
   madvise((void *)live_pieces, sizeof live_pieces, MADV_DONTNEED);
   madvise((void *)followed_near, sizeof followed_near, MADV_DONTNEED);
+  atomic_store(&growing, 0);
   atomic_store(&count, 0);
 }

@@ -24,8 +24,8 @@ extern _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
 static inline bool live_maybe(const void *block) {
   return unlikely(atomic_load_explicit(&live_filter[LIVE_FILTER_CELL(block)], memory_order_relaxed) != 0);
 }
-/* Allocates the table with `slots` slots (a power of two), or with fewer if memory is scarce; false = no memory is
- * available. Context: normal. */
+/* Allocates the first level of the table, which grows until a level has `slots` slots; false = no memory is available.
+ * Context: normal. */
 bool live_init(size_t slots);
 /* Starts to follow a block that the calling thread has just allocated; false = both of its buckets are full.
  * Context: malloc. */
@@ -38,7 +38,7 @@ bool live_take(uintptr_t address, struct live_sample *out);
 bool live_find(uintptr_t address, uint64_t id, uint64_t *usable);
 /* Stores the type of a followed sample; false = it is no longer followed. Context: malloc. */
 bool live_set_type(uintptr_t address, uint64_t id, uint64_t type);
-/* True if more than half of the slots are taken. Context: malloc. */
+/* True if more than half of the slots are taken and the table cannot grow. Context: malloc. */
 bool live_is_crowded(void);
 /* Calls `keep` for each followed sample, which may change its interval, and removes those that `keep` rejects. Only one
  * thread may run it at a time. Context: malloc. */

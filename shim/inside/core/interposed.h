@@ -64,6 +64,12 @@ INTERPOSED(int, __ppoll_chk, (struct pollfd *, nfds_t, const struct timespec *, 
 INTERPOSED(int, pselect, (int, fd_set *, fd_set *, fd_set *, const struct timespec *, const sigset_t *))
 INTERPOSED(int, epoll_pwait, (int, struct epoll_event *, int, int, const sigset_t *))
 INTERPOSED(int, epoll_pwait2, (int, struct epoll_event *, int, const struct timespec *, const sigset_t *))
+/* rights.c */
+INTERPOSED(int, setuid, (uid_t))
+INTERPOSED(int, seteuid, (uid_t))
+INTERPOSED(int, setreuid, (uid_t, uid_t))
+INTERPOSED(int, setresuid, (uid_t, uid_t, uid_t))
+INTERPOSED(int, setfsuid, (uid_t))
 /* exec.c; execl, execlp, execle, execv and execvp use these, as in libc */
 INTERPOSED(int, execve, (const char *, char *const[], char *const[]))
 INTERPOSED(int, execvpe, (const char *, char *const[], char *const[]))

@@ -21,6 +21,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 #include "shared/stacks/scratch.h"
 
@@ -221,9 +222,7 @@ static void on_user_timer(const void *context) {
   timers_set_user();
 }
 
-bool ticks_handle(siginfo_t *info, void *context) {
-  enum timer_signal signal = timers_signal(info);
-  if (signal == SIGNAL_FOREIGN || signal == SIGNAL_LATE) return signal == SIGNAL_LATE;
+static void handle(enum timer_signal signal, void *context) {
   fork_check();
   cuda_calls_tick();
   if (!recording()) {
@@ -235,5 +234,15 @@ bool ticks_handle(siginfo_t *info, void *context) {
   } else if (this_thread.kernel_timer >= 0) {
     on_kernel_timer(context);
   }
+}
+
+/* Ticks arrive only in the parent of a vfork child, so that child is gone. */
+bool ticks_handle(siginfo_t *info, void *context) {
+  enum timer_signal signal = timers_signal(info);
+  if (signal == SIGNAL_FOREIGN || signal == SIGNAL_LATE) return signal == SIGNAL_LATE;
+  seal_vfork_child(false);
+  uint32_t section = seal_enter();
+  if (!sealed()) handle(signal, context);
+  seal_leave(section);
   return true;
 }

@@ -23,6 +23,7 @@
 #include "inside/core/thread_state.h"
 #include "inside/cpu/alternate_stack.h"
 #include "inside/cpu/descriptors.h"
+#include "inside/cpu/timer_list.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -192,12 +193,14 @@ static int create_timer(char *cookie) {
     loss_add(LOSS_thread_unarmed);
     return -1;
   }
+  timer_list_add(id, cookie == &kernel_cookie);
   atomic_fetch_add(&armed, 1);
   return id;
 }
 
 static void delete_timer(int32_t *id) {
   if (*id < 0) return;
+  timer_list_remove(*id);
   syscall(SYS_timer_delete, *id);
   atomic_fetch_sub(&armed, 1);
   *id = -1;
@@ -264,7 +267,20 @@ void timers_disarm(void) {
   errno = saved_errno;
 }
 
-void timers_postfork_child(void) { atomic_store(&armed, 0); }
+void timers_stop_all(void) {
+  descriptors_enable(false);
+  timer_list_stop();
+}
+
+void timers_start_all(void) {
+  descriptors_enable(true);
+  timer_list_start(KERNEL_POLL_NS, timers_mean_period_ns());
+}
+
+void timers_postfork_child(void) {
+  atomic_store(&armed, 0);
+  timer_list_clear();
+}
 
 void timers_set_single_threaded(bool single) { single_threaded = single; }
 

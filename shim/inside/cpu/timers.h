@@ -18,6 +18,10 @@ void timers_disarm(void);
 /* True if the descriptor is still a perf event that we opened; the program may have closed it and used the number
  * again. Context: signal. */
 bool timers_own_descriptor(int fd);
+/* Stops the timers and events of all threads, by calls of the calling thread. Context: normal. */
+void timers_stop_all(void);
+/* Starts them again. Context: normal. */
+void timers_start_all(void);
 /* Resets the number of armed timers: a forked child inherits none. Context: signal. */
 void timers_postfork_child(void);
 /* Disables the events of all threads if they are too many for a limit on queued signals. Call it before the limit is set,

@@ -14,6 +14,7 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/random.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 #define NEVER INT64_MAX
@@ -72,9 +73,11 @@ static SLOW_PATH bool run_slow_path(size_t size) {
   int saved_errno = errno;
   fork_check();
   c->busy = here;
-  if (mode == FORWARD || !recording()) {
+  if (mode == FORWARD || (!recording() && !seal_may_end())) {
     c->left = NEVER;
     c->granted = 0;
+  } else if (sealed()) {
+    c->left = c->granted = 0;
   } else if (!c->granted) {
     grant(c);
     c->left -= (int64_t)size;

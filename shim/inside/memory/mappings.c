@@ -27,6 +27,7 @@
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 #define MAX_RANGES 8192
@@ -55,11 +56,12 @@ void mappings_sizes(int64_t *mapped_bytes, int64_t *reserved_bytes) {
 
 /* ---- the lock ---- */
 
-static uint64_t saved_mask; /* signal mask of the holder before it took the lock */
+static uint64_t saved_mask;    /* signal mask of the holder before it took the lock */
+static uint32_t saved_section; /* the holder's section (sealed.h) */
 
 static void set_mask(uint64_t mask) { syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof mask); }
 
-static bool lock(void) {
+static bool try_lock(uint32_t section) {
   int32_t own = (int32_t)syscall(SYS_gettid);
   uint64_t all = ~(uint64_t)0, before = 0;
   syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof before);
@@ -67,6 +69,7 @@ static bool lock(void) {
     int32_t free = 0;
     if (atomic_compare_exchange_strong(&holder, &free, own)) {
       saved_mask = before;
+      saved_section = section;
       return true;
     }
     sched_yield();
@@ -76,10 +79,19 @@ static bool lock(void) {
   return false;
 }
 
+static bool lock(void) {
+  uint32_t section = seal_enter();
+  if (!sealed() && try_lock(section)) return true;
+  seal_leave(section);
+  return false;
+}
+
 static void unlock(void) {
   uint64_t before = saved_mask;
+  uint32_t section = saved_section;
   atomic_store(&holder, 0);
   set_mask(before);
+  seal_leave(section);
 }
 
 /* True inside memory_mapped, whose slow path may call mappings_untouched_pages. */

@@ -23,6 +23,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/random.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 _Alignas(64) THREAD_LOCAL struct memory_state this_memory = NEW_MEMORY_STATE;
@@ -398,15 +399,17 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   if (m->busy && here <= m->busy) return 0;
   int saved_errno = errno;
   fork_check();
+  uint32_t section = seal_enter();
   m->busy = here;
   uint32_t float_state = take_float_state();
   if (recording()) {
     id = run_slow_path(m, block, moved);
-  } else {
+  } else if (!seal_may_end()) {
     stop_counting(m);
   }
   give_float_state(float_state);
   m->busy = 0;
+  seal_leave(section);
   errno = saved_errno;
   return id;
 }

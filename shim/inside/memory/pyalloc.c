@@ -19,6 +19,7 @@
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 
 struct py_allocator {
   void *context;
@@ -55,7 +56,7 @@ static _Atomic(_Atomic uint32_t *) root[ROOT_LEAVES];
 static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
   if (cell / LEAF_CELLS >= ROOT_LEAVES) return NULL;
   _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
-  if (likely(leaf != NULL) || !create) return leaf;
+  if (likely(leaf != NULL) || !create || sealed()) return leaf;
   size_t bytes = LEAF_CELLS * sizeof(uint32_t);
   leaf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (leaf == MAP_FAILED) return NULL;

@@ -210,6 +210,16 @@ static void write_type(struct memory_state *m) {
   spool_publish(record, RECORD_NOTE, 1);
 }
 
+/* Returns the base interval as ALLOC_BASE_SHIFT describes it. A carry of the mantissa makes the next exponent. */
+static uint32_t base_code(int64_t base) {
+  if (base <= 0) return 0;
+  unsigned exponent = 63 - (unsigned)__builtin_clzll((uint64_t)base);
+  uint64_t above = (uint64_t)base - ((uint64_t)1 << exponent);
+  uint64_t unit = exponent > 7 ? (uint64_t)1 << (exponent - 7) : 1;
+  uint64_t mantissa = exponent > 7 ? (above + unit - 1) / unit : above << (7 - exponent);
+  return (uint32_t)(((uint64_t)exponent + 1) * 128 + mantissa);
+}
+
 static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, uint32_t flags, uint64_t stack,
                         int64_t t_ns) {
   struct record_alloc *record = spool_claim(1);
@@ -223,7 +233,8 @@ static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, ui
   record->interval_bytes = (uint64_t)mean;
   record->collections = objects_collections(python_thread_state());
   record->source = block->source;
-  record->flags = (uint16_t)flags;
+  record->flags =
+      (uint16_t)(flags | base_code(atomic_load_explicit(&interval, memory_order_relaxed)) << ALLOC_BASE_SHIFT);
   spool_publish(record, RECORD_ALLOC, 1);
   return true;
 }

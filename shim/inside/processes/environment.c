@@ -85,12 +85,20 @@ static bool is_accessible(const char *path, int mode) {
   return errno == ENOSYS && syscall(SYS_faccessat, AT_FDCWD, path, mode) == 0;
 }
 
+/* Opens the file, because Landlock refuses that without a sign in the file's mode. */
+static bool can_open(const char *path, int flags) {
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0);
+  if (fd >= 0) syscall(SYS_close, fd);
+  return fd >= 0 || errno == EMFILE || errno == ENFILE;
+}
+
 /* True if a child can open our files. After chroot, setns or setuid they may be inaccessible. Then the child cannot be
  * recorded, and the loader would print on its stderr that it cannot preload our library. */
 static bool files_are_accessible(void) {
   int error = errno;
-  bool library = is_accessible(our_library, R_OK),
-       file = library && is_accessible(spool_entry + sizeof SPOOL - 1, R_OK | W_OK);
+  const char *spool_path = spool_entry + sizeof SPOOL - 1;
+  bool library = is_accessible(our_library, R_OK) && can_open(our_library, O_RDONLY),
+       file = library && is_accessible(spool_path, R_OK | W_OK) && can_open(spool_path, O_RDWR);
   if (!library) loss_add(LOSS_environment_lost);
   if (library && !file) loss_add(LOSS_process_slots);
   errno = error;

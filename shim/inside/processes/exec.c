@@ -25,6 +25,7 @@
 #include "shared/base.h"
 #include "shared/executable.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 /* ---- the calls ---- */
@@ -136,8 +137,21 @@ static enum executable_kind kind_with(enum executable_kind kind, const struct en
   return kind == EXECUTABLE_RECORDABLE && sanitizer ? EXECUTABLE_REFUSES : kind;
 }
 
+#define SEALED_STACK_BYTES 131072
+
+/* The new image has our filter, so it must run without the shim. Only memory is read and written here. */
+static int start_sealed_image(const struct exec_call *call) {
+  struct environment found = environment_read(call->environment);
+  size_t bytes = environment_bytes(&found);
+  if (spool) loss_add(LOSS_seccomp);
+  if (environment_needed_change(&found, false) == UNCHANGED || bytes > SEALED_STACK_BYTES)
+    return run(call, call->environment);
+  return run(call, environment_build(&found, REMOVE_OURS, alloca(bytes)));
+}
+
 static int start_image(const struct exec_call *call) {
   next_ensure();
+  if (sealed()) return start_sealed_image(call);
   if (fork_own_pid() == 0) return run(call, call->environment); /* nothing is recorded here, nor was it ever */
   if (fork_shares_memory() && !has_thread_local_storage()) return run(call, call->environment);
   fork_check();
@@ -274,6 +288,11 @@ static void before_shell(void) {
   int error = errno;
   struct environment found = environment_read(environ);
   next_ensure();
+  if (sealed()) {
+    if (spool) loss_add(LOSS_seccomp);
+    environment_remove_ours(&found);
+    return;
+  }
   enum executable_kind kind = kind_with(EXECUTABLE_RECORDABLE, &found);
   enum environment_change change = environment_needed_change(&found, kind != EXECUTABLE_REFUSES);
   if (recording()) count_unrecorded(kind);

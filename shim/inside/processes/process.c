@@ -24,6 +24,8 @@
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/processes/environment.h"
+#include "inside/processes/filters.h"
+#include "inside/processes/rights.h"
 #include "inside/processes/thread_table.h"
 #include "inside/processes/threads.h"
 #include "inside/python/python.h"
@@ -34,6 +36,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 static _Atomic uint32_t ended;
@@ -150,8 +153,20 @@ static void begin_process(uint32_t cause, uint32_t parent) {
   write_start(cause, parent);
 }
 
+/* The child has its parent's filter. Without system calls, the spool stays mapped. */
+static void forget_sealed(void) {
+  loss_add(LOSS_seccomp);
+  threads_forget();
+  spool = NULL;
+}
+
 static void begin_in_child(void) {
+  seal_postfork_child();
   if (!spool) return;
+  if (sealed()) {
+    forget_sealed();
+    return;
+  }
   signals_postfork_child();
   if (!recording() || !(spool->features & FEATURE_CHILDREN)) {
     threads_forget();
@@ -184,12 +199,28 @@ void process_after_failed_exec(void) {
   thread_table_begin();
 }
 
+/* ---- seccomp filters ---- */
+
+void process_before_filter(void) {
+  if (!recording() || !fork_is_recorded_process()) return;
+  memory_write_heap();
+  copies_process_end();
+  cuda_calls_flush_all();
+  threads_write_end();
+  write_end(END_FILTER, 0);
+  spool_finish_chunk();
+}
+
+void process_after_refused_filter(void) {
+  if (recording() && fork_is_recorded_process()) write_end(END_NONE, 0);
+}
+
 /* ---- exits ---- */
 
 /* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
  * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
 static void end_quickly(int status) {
-  if (fork_own_pid() != 0 && !fork_shares_memory()) end_process(END_QUICK, status);
+  if (!sealed() && fork_own_pid() != 0 && !fork_shares_memory()) end_process(END_QUICK, status);
 }
 
 EXPORT __attribute__((noreturn)) void _exit(int status) {
@@ -263,9 +294,13 @@ __attribute__((constructor)) static void at_load(int argc, char **argv, char **e
   if (!environ) environ = environment;
   next_ensure();
   const char *path = getenv(SPOOL_VARIABLE);
-  if (path && spool_open(path) == 0) {
+  filters_init();
+  if (path && filters_forbid_us(path)) {
+    seal_for_good();
+  } else if (path && spool_open(path) == 0) {
     if ((spool->features & FEATURE_CHILDREN) || spool->processes == 0) {
       environment_init(own_path(), path);
+      rights_init(path);
       start_recording();
     } else {
       spool_close();

@@ -12,6 +12,11 @@ void process_before_exec(void);
 /* Undoes process_before_exec after exec has failed. Context: signal. */
 void process_after_failed_exec(void);
 
+/* Ends the recording of this process before the calling thread sets a seccomp filter. Context: normal. */
+void process_before_filter(void);
+/* Undoes process_before_filter after the filter was refused. Context: normal. */
+void process_after_refused_filter(void);
+
 #pragma GCC visibility pop
 
 #endif

@@ -24,9 +24,11 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/random.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 static pthread_key_t end_key;
+static void give_starts_of_parent(void);
 
 /* ---- begin and end ---- */
 
@@ -87,25 +89,31 @@ void threads_write_end(void) {
   record->system_ns = system_ns - t->system_start_ns - t->paused_system_ns;
   if (t->paused) ticks_add_paused_usage(-1);
   memset(record->name, 0, sizeof record->name);
-  prctl(PR_GET_NAME, record->name);
+  syscall(SYS_prctl, PR_GET_NAME, record->name, 0, 0, 0);
   spool_publish(record, RECORD_THREAD_END, 1);
 }
 
-void threads_end(void) {
-  struct thread_state *t = &this_thread;
-  if (!t->id || t->ended) return;
-  t->ended = 1;
+static void record_end(void) {
   memory_thread_end();
   copies_thread_end();
   cuda_calls_thread_end();
   timers_disarm();
   threads_write_end();
   thread_table_end();
+}
+
+void threads_end(void) {
+  struct thread_state *t = &this_thread;
+  if (!t->id || t->ended) return;
+  t->ended = 1;
   threads_count(-1);
+  uint32_t section = seal_enter();
+  if (!sealed()) record_end();
+  seal_leave(section);
 }
 
 void threads_forget(void) {
-  descriptors_close_inherited();
+  if (!sealed()) descriptors_close_inherited();
   threads_count_none();
   memset(&this_thread, 0, sizeof this_thread);
   this_thread.perf_fd = this_thread.old_perf_fd = this_thread.user_timer = this_thread.kernel_timer = -1;
@@ -113,6 +121,7 @@ void threads_forget(void) {
 
 void threads_postfork_child(void) {
   threads_forget();
+  give_starts_of_parent();
   threads_begin(false);
 }
 
@@ -137,19 +146,48 @@ struct start {
   bool blocked; /* shadow block that the thread inherits from its creator or its attributes */
 };
 
+/* Mostly not from malloc: freeing such a block would be the first use of malloc in the new thread, which gives it an
+ * arena of its own. */
+#define STARTS 64
+static struct start starts[STARTS];
+static _Atomic bool start_taken[STARTS];
+
+static struct start *take_start(void) {
+  for (int i = 0; i < STARTS; i++) {
+    if (!atomic_load_explicit(&start_taken[i], memory_order_relaxed) && !atomic_exchange(&start_taken[i], true))
+      return &starts[i];
+  }
+  return next.malloc(sizeof(struct start));
+}
+
+static void give_start(struct start *start) {
+  if (start >= starts && start < starts + STARTS) {
+    atomic_store(&start_taken[start - starts], false);
+  } else {
+    next.free(start);
+  }
+}
+
+/* The threads that would take them do not exist in a forked child. */
+static void give_starts_of_parent(void) {
+  for (int i = 0; i < STARTS; i++) atomic_store(&start_taken[i], false);
+}
+
 static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {
-  struct start *start = recording() ? next.malloc(sizeof *start) : NULL;
+  struct start *start = recording() ? take_start() : NULL;
   if (start) *start = (struct start){run, run_c11, argument, blocked};
   return start;
 }
 
 static struct start begin_in_thread(void *given) {
   struct start start = *(struct start *)given;
-  next.free(given);
+  give_start(given);
+  fork_check();
+  uint32_t section = seal_enter();
   signals_set_shadow_blocked(start.blocked);
   signals_thread_start();
-  fork_check();
   threads_begin(false);
+  seal_leave(section);
   return start;
 }
 
@@ -168,7 +206,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
   struct start *start = new_start(run, NULL, argument, signals_inherited_blocked(attributes));
   if (!start) return next.pthread_create(thread, attributes, run, argument);
   int error = next.pthread_create(thread, attributes, run_thread, start);
-  if (error) next.free(start);
+  if (error) give_start(start);
   return error;
 }
 
@@ -177,6 +215,6 @@ EXPORT int thrd_create(thrd_t *thread, int (*run)(void *), void *argument) {
   struct start *start = new_start(NULL, run, argument, signals_inherited_blocked(NULL));
   if (!start) return next.thrd_create(thread, run, argument);
   int error = next.thrd_create(thread, run_thread_c11, start);
-  if (error != thrd_success) next.free(start);
+  if (error != thrd_success) give_start(start);
   return error;
 }

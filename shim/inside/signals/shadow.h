@@ -30,6 +30,11 @@ void signals_begin_call(struct signals_call *outer, bool blocked);
 void signals_end_call(const struct signals_call *outer);
 /* True if a held signal would be delivered to this thread if it unblocked our signal. Context: signal. */
 bool signals_held(void);
+/* True in a sealed process if the calling thread has blocked our signal, and the kernel does not know it yet.
+ * Context: signal. */
+bool signals_owes_block(void);
+/* The thread's real mask is what the program has asked for. Context: signal. */
+void signals_paid_block(void);
 /* True in a vfork child. Context: signal. */
 bool signals_in_vfork_child(void);
 /* sigaction() of our signal: reads and sets the shadow action. Returns 0, or -1 with errno set. Context: signal. */

@@ -17,6 +17,7 @@
 #include "inside/core/next.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 
 /* Hides the pointer from the compiler, because <signal.h> promises that it is not null. */
 static inline const void *maybe_null(const void *pointer) {
@@ -26,12 +27,12 @@ static inline const void *maybe_null(const void *pointer) {
 
 static inline bool is_ours(int signal) {
   next_ensure();
-  return unlikely(signal == signals_number()) && signal != 0;
+  return unlikely(signal == signals_number()) && signal != 0 && !sealed();
 }
 
 static inline bool installed(void) {
   next_ensure();
-  return likely(signals_number() != 0);
+  return likely(signals_number() != 0) && !sealed();
 }
 
 /* ---- actions ---- */
@@ -162,14 +163,37 @@ static int change_mask(mask_function *real, int how, const sigset_t *set, sigset
   return 0;
 }
 
+/* For a thread whose block of our signal the kernel does not know: adds it to what the thread blocks now. */
+static int pay_block(mask_function *real, int how, const sigset_t *set, sigset_t *before) {
+  sigset_t with;
+  uint64_t ours = UINT64_C(1) << (signals_number() - 1);
+  bool sets = set != NULL && (how != SIG_UNBLOCK || (signals_set_bits(set) & ours));
+  if (set != NULL) {
+    with = *set;
+    if (how == SIG_BLOCK) signals_report(&with, true);
+  }
+  int result = real(how, set != NULL ? &with : NULL, before);
+  if (result != 0) return result;
+  if (before != NULL) signals_report(before, true);
+  if (sets) signals_paid_block();
+  return 0;
+}
+
+static int mask_of(mask_function *real, int how, const sigset_t *set, sigset_t *before) {
+  if (installed()) return change_mask(real, how, set, before);
+  return signals_owes_block() ? pay_block(real, how, set, before) : real(how, set, before);
+}
+
 static int any_mask(int how, const sigset_t *set, sigset_t *before) {
-  return installed() ? change_mask(next.sigprocmask, how, set, before) : next.sigprocmask(how, set, before);
+  next_ensure();
+  return mask_of(next.sigprocmask, how, set, before);
 }
 
 EXPORT int sigprocmask(int how, const sigset_t *set, sigset_t *before) { return any_mask(how, set, before); }
 
 EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *before) {
-  return installed() ? change_mask(next.pthread_sigmask, how, set, before) : next.pthread_sigmask(how, set, before);
+  next_ensure();
+  return mask_of(next.pthread_sigmask, how, set, before);
 }
 
 /* An int has no bit for our signal, so setting the whole mask from one unblocks our signal. sigblock never changes it
@@ -313,7 +337,7 @@ EXPORT int sigwait(const sigset_t *set, int *signal) {
 EXPORT int sigpending(sigset_t *set) {
   next_ensure();
   int result = next.sigpending(set);
-  if (result == 0 && signals_number() != 0) signals_report(set, signals_shadow_blocked() && signals_held());
+  if (result == 0 && installed()) signals_report(set, signals_shadow_blocked() && signals_held());
   return result;
 }
 

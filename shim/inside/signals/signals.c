@@ -10,6 +10,10 @@
  * A vfork child runs in its parent's memory, but has its own mask and actions, and gets no ticks. So it has its own
  * shadow block in the state of the thread that it runs on, and its actions are really set.
  *
+ * In a sealed process there are no ticks, and calls are forwarded. The thread that seals it gets the program's real
+ * action and mask. Other threads cannot be given a mask: those that have blocked our signal get the block with their
+ * next change of the mask.
+ *
  * Known limits: a handler whose sa_mask contains our signal runs with the signal unblocked; siglongjmp and sigreturn do
  * not restore an older shadow block; foreign signals of our number cannot be read from a signalfd. */
 #undef _FORTIFY_SOURCE
@@ -30,6 +34,7 @@
 #include "inside/signals/shadow.h"
 #include "inside/signals/shadow_action.h"
 #include "shared/base.h"
+#include "shared/sealed/sealed.h"
 
 #define BELOW_SIGRTMAX 3
 #define LISTENERS 64
@@ -40,9 +45,10 @@ struct thread_shadow {
   int32_t vfork_child; /* vfork child that `vfork_blocked` belongs to; 0 = none yet */
   bool blocked;
   bool vfork_blocked;
-  bool in_call;      /* in a call that waits with another mask; the first signal that is delivered ends the call, */
-  bool after_call;   /* and restores this block */
-  uint32_t listener; /* index of this thread in listeners[], unless another thread has replaced it */
+  bool block_is_real; /* in a sealed process: the real mask is what the program has asked for */
+  bool in_call;       /* in a call that waits with another mask; the first signal that is delivered ends the call, */
+  bool after_call;    /* and restores this block */
+  uint32_t listener;  /* index of this thread in listeners[], unless another thread has replaced it */
   /* A sigwait for our signal is in progress. A handler that holds a signal for it sets the timeout to 0. The kernel
    * reads the timeout when the wait starts, so a signal that arrives just before still ends the wait at once. */
   volatile bool waiting;
@@ -59,7 +65,12 @@ static _Atomic uint32_t listeners_used;
 
 int signals_number(void) { return fork_has_thread_storage() ? number : 0; }
 
-static int32_t current_thread(void) { return (int32_t)syscall(SYS_gettid); }
+static int32_t current_thread(void) {
+  uint32_t section = seal_enter();
+  int32_t thread = sealed() ? self.owner : (int32_t)syscall(SYS_gettid);
+  seal_leave(section);
+  return thread;
+}
 
 /* ---- sets ---- */
 
@@ -157,7 +168,7 @@ static void send_to(int32_t thread, siginfo_t *info) {
  * releases the next one. */
 static void resend_held(int32_t thread) {
   siginfo_t info;
-  if (!is_vfork_child(thread) && !self.blocked && held_take(thread, &info)) send_to(thread, &info);
+  if (!sealed() && !is_vfork_child(thread) && !self.blocked && held_take(thread, &info)) send_to(thread, &info);
 }
 
 static void block_store(bool blocked) {
@@ -204,7 +215,7 @@ extern int pthread_attr_getsigmask_np(const pthread_attr_t *, sigset_t *) __attr
 
 bool signals_inherited_blocked(const pthread_attr_t *attributes) {
   sigset_t own;
-  if (number == 0) return false;
+  if (number == 0 || sealed()) return false;
   if (attributes != NULL && pthread_attr_getsigmask_np != NULL && pthread_attr_getsigmask_np(attributes, &own) == 0)
     return (signals_set_bits(&own) & our_bit()) != 0;
   return signals_shadow_blocked();
@@ -231,6 +242,7 @@ static bool is_nudge(const siginfo_t *info) {
 
 static void nudge_listeners(int32_t but_thread) {
   siginfo_t nudge;
+  if (sealed()) return;
   fill_nudge(&nudge);
   for (size_t i = 0; i < LISTENERS; i++) {
     int32_t thread = atomic_load(&listeners[i]);
@@ -438,7 +450,7 @@ int signals_install(signals_handler *handler) {
 void signals_thread_start(void) {
   sigset_t inherited;
   int32_t thread = current_thread();
-  if (number == 0) return;
+  if (number == 0 || sealed()) return;
   next.pthread_sigmask(SIG_BLOCK, NULL, &inherited);
   self.owner = thread;
   if ((signals_set_bits(&inherited) & our_bit()) != 0) self.blocked = true;
@@ -449,7 +461,7 @@ void signals_thread_start(void) {
 void signals_postfork_child(void) {
   struct sigaction real, before;
   int32_t thread = current_thread();
-  if (number == 0) return;
+  if (number == 0 || sealed()) return;
   held_postfork_child();
   for (size_t i = 0; i < LISTENERS; i++) atomic_store(&listeners[i], 0);
   if (self.vfork_child == thread) self.blocked = self.vfork_blocked;
@@ -469,25 +481,55 @@ static void ignore_as_shadowed(void) {
   if (shadow.sa_handler == SIG_IGN && real_action_is_ours(&real)) next.sigaction(number, &shadow, NULL);
 }
 
-void signals_before_exec(void) {
-  if (number == 0) return;
-  int error = errno;
+/* Blocks our signal for real if the program has blocked it, and sends the signals again that were held. */
+static void set_block(void) {
   int32_t thread = current_thread();
   siginfo_t info;
-  if (*block_of(thread)) {
-    change_real_mask(SIG_BLOCK);
-    while (!is_vfork_child(thread) && held_take(thread, &info)) send_to(thread, &info);
-  }
+  if (!*block_of(thread)) return;
+  change_real_mask(SIG_BLOCK);
+  while (!is_vfork_child(thread) && held_take(thread, &info)) send_to(thread, &info);
+}
+
+void signals_before_exec(void) {
+  if (number == 0 || sealed()) return;
+  int error = errno;
+  set_block();
   ignore_as_shadowed();
   errno = error;
 }
 
 void signals_after_failed_exec(void) {
   struct sigaction shadow;
-  if (number == 0) return;
+  if (number == 0 || sealed()) return;
   int error = errno;
   shadow_action_read(&shadow);
   if (shadow.sa_handler == SIG_IGN && !signals_in_vfork_child()) install_real(atomic_load(&real_flags));
   if (signals_shadow_blocked()) change_real_mask(SIG_UNBLOCK);
   errno = error;
+}
+
+/* ---- a sealed process ---- */
+
+bool signals_owes_block(void) { return number != 0 && sealed() && self.blocked && !self.block_is_real; }
+
+void signals_paid_block(void) { self.block_is_real = true; }
+
+/* The kernel discards pending signals of a number that is being ignored, so no tick arrives later. */
+void signals_seal(void) {
+  struct sigaction shadow, real, ignored;
+  if (number == 0 || !real_action_is_ours(&real)) return;
+  memset(&ignored, 0, sizeof ignored);
+  ignored.sa_handler = SIG_IGN;
+  shadow_action_read(&shadow);
+  next.sigaction(number, &ignored, NULL);
+  next.sigaction(number, &shadow, NULL);
+  set_block();
+  self.block_is_real = true;
+}
+
+void signals_unseal(void) {
+  if (number == 0 || !self.block_is_real) return;
+  self.block_is_real = false;
+  install_real(atomic_load(&real_flags));
+  change_real_mask(SIG_UNBLOCK);
 }

@@ -25,6 +25,11 @@ void signals_thread_start(void);
 void signals_before_exec(void);
 /* Restores the real mask and action after exec has failed, or in the parent after a spawn. Context: signal. */
 void signals_after_failed_exec(void);
+/* Makes the program's own action and mask the real ones, before the process is sealed: calls of the program are only
+ * forwarded then. Context: normal. */
+void signals_seal(void);
+/* Undoes signals_seal. Context: normal. */
+void signals_unseal(void);
 /* True if the program has blocked our signal in the calling thread. Context: signal. */
 bool signals_shadow_blocked(void);
 /* Sets the shadow block of the calling thread. A new thread calls it with the value of signals_inherited_blocked.

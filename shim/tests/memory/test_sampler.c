@@ -284,6 +284,18 @@ static void test_the_interval_follows_the_rate(void) {
   check(alloc_count > 60 * BUDGET / 4 && alloc_count < 60 * BUDGET);
 }
 
+/* Every sample says which interval holds for what has none: as set, rounded up by at most 1/128. */
+static void test_samples_carry_the_base_interval(void) {
+  static const uint64_t intervals[] = {1, 3, 127, 255, 4096, 100003, 262144, 1000003, (uint64_t)1 << 40};
+  for (size_t i = 0; i < sizeof intervals / sizeof *intervals; i++) {
+    begin(intervals[i], false);
+    for (int n = 0; n < 100 && !alloc_count; n++) { allocate((size_t)1 << 40); }
+    uint64_t code = allocs[0].flags >> ALLOC_BASE_SHIFT, base = (128 + (code & 127)) << ((code >> 7) - 1) >> 7;
+    check(alloc_count && base >= intervals[i] && base - intervals[i] <= intervals[i] / 128);
+    check((allocs[0].flags & (ALLOC_PYTHON | ALLOC_UNFOLLOWED)) == 0);
+  }
+}
+
 /* One line makes temporaries, another keeps what it allocates. Returns the samples of the second, and stores how far the
  * estimates for both are off, in standard errors. */
 static int leak_beside(size_t temporary, size_t per_ms, size_t piece, double off[2]) {
@@ -488,6 +500,7 @@ int main(void) {
   test_a_pause_samples_nothing_and_sees_frees();
   test_the_interval_is_set_while_it_runs();
   test_the_interval_follows_the_rate();
+  test_samples_carry_the_base_interval();
   test_a_leak_keeps_its_samples_beside_temporaries();
   test_growth_is_charged_to_the_stack_that_holds_it();
   test_large_blocks_are_always_recorded();

@@ -23,7 +23,8 @@ static struct system_call blocked_in = {SYS_read, 0};
 static char state = 'S';
 static uint64_t stack;
 static int64_t clock_ns;
-static bool is_gone, is_closed, is_given_up, is_replaced;
+static bool is_gone, is_given_up, is_replaced;
+static uint64_t chunk = 1; /* number of the current chunk */
 static struct record_wait records[64];
 static unsigned count;
 
@@ -53,7 +54,7 @@ void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[c
 void spool_publish(void *record, unsigned kind, unsigned slots) {
   ((struct record_wait *)record)->head = kind | slots << 16;
 }
-bool spool_holds(const void *record) { return record && !is_closed; }
+uint64_t spool_chunk(void) { return chunk; }
 
 /* ---- one thread, which began at 0 and has run for 1000 ns ---- */
 
@@ -67,7 +68,7 @@ static void begin(int64_t since_ms) {
   thread.entry.runtime = 4096;
   thread.entry.runtime_bytes = 64;
   count = 0;
-  is_closed = is_gone = false;
+  is_gone = false;
   state = 'S';
   blocked_in = (struct system_call){SYS_read, 0};
   account_begin(&thread, since_ms * MS);
@@ -173,9 +174,8 @@ static void test_a_stopped_thread_does_not_wait(void) {
 static void test_a_wait_continues_in_a_new_record_when_its_chunk_is_closed(void) {
   begin_at_start();
   poll_at(100, 0, 0, 11);
-  is_closed = true;
+  chunk++;
   poll_at(130, 0, 0, 11);
-  is_closed = false;
   poll_at(150, 0, 0, 11);
   check(count == 2 && records[0].end_ns == 100 * MS && records[1].t_ns == 100 * MS);
   check(waited_ms(11, WAIT_SLEEP) == 150);

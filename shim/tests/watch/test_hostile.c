@@ -38,6 +38,7 @@
 
 static uint64_t random_state;
 static char path[256];
+static char *chunks; /* as the program has them mapped */
 static pid_t children[2];
 static char *world;
 
@@ -156,7 +157,7 @@ static void change_header(void) {
   static const size_t fields[] = {offsetof(struct spool_header, taken), offsetof(struct spool_header, offered)};
   *(volatile uint64_t *)((char *)spool + fields[draw(2)]) = draw(4) ? draw(1000000) : odd();
   ((uint32_t *)((char *)spool + SPOOL_HEADER_BYTES))[draw(SPOOL_RING)] = (uint32_t)(draw(2) ? draw(CHUNKS) : odd());
-  *(volatile uint64_t *)((char *)spool + SPOOL_CHUNKS_OFFSET + draw(CHUNKS) * SPOOL_CHUNK_BYTES + 8 * draw(8)) = odd();
+  *(volatile uint64_t *)(chunks + draw(CHUNKS) * SPOOL_CHUNK_BYTES + 8 * draw(8)) = odd();
 }
 
 /* The recorder offers all chunks again and again. */
@@ -197,6 +198,8 @@ static void create_spool(void) {
                                 .features = FEATURE_WAIT};
   check(fd >= 0 && !ftruncate(fd, SPOOL_BYTES));
   check(write(fd, &header, sizeof header) == (ssize_t)sizeof header);
+  chunks = mmap(NULL, CHUNKS * SPOOL_CHUNK_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, SPOOL_CHUNKS_OFFSET);
+  check(chunks != MAP_FAILED);
   close(fd);
   check(!spool_open(path));
   unlink(path);

@@ -461,7 +461,7 @@ def test_kept_inputs_of_the_fuzzers_end_well_or_in_documented_errors(path: Path,
 def test_a_trace_with_damaged_metadata_and_the_right_checksum_is_refused_by_name(path: Path, tmp_path: Path) -> None:
     (tmp_path / "t.parquet").write_bytes(fuzz_targets.sealed(path.read_bytes()))
     done = analyze(tmp_path / "t.parquet")
-    assert done.status == 3 and b"t.parquet is damaged: DuckDB cannot read it" in done.stderr, done.stderr.decode()
+    assert done.status == 3 and b"t.parquet is damaged: " in done.stderr, done.stderr.decode()
     assert b"Traceback" not in done.stderr
 
 

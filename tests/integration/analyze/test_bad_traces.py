@@ -71,6 +71,17 @@ def test_a_newer_major_version_is_refused(run: Any, trace: Path) -> None:
     assert "trace format 2." in refused.err and "Update" in refused.err
 
 
+@pytest.mark.parametrize("kind", ["process", "thread", "stack", "location", "module"])
+def test_two_rows_with_one_id_are_damage(kind: str, run: Any, tmp_path: Path) -> None:
+    builder = rich_builder()
+    builder.rows[kind].append(dict(builder.rows[kind][0]))
+    good, bad = rich_builder().write(tmp_path / "good.parquet"), builder.write(tmp_path / "bad.parquet")
+    assert run("info", good).code == 0
+    refused = run("report", good, bad)
+    assert (refused.code, refused.out) == (3, "")
+    assert f"{bad} is damaged: several of its rows of the kind {kind} have the id 1" in refused.err
+
+
 # ---- thin traces -----------------------------------------------------------------------------------------------------
 
 #: Commands that take traces alone and print a table.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections import Counter
@@ -22,11 +23,12 @@ from scalene_trace.recorder.convert.convert import Conversion, Outcome
 from scalene_trace.recorder.folder.files import FACTS_NAME
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.spool import drain as drain_module
+from scalene_trace.recorder.spool import spool_file
 from scalene_trace.recorder.spool.drain import Drain
 from scalene_trace.recorder.spool.spool_file import FULL_AHEAD, SpoolFile
 from tests.support.conversion import facts, rows, with_stack
 from tests.support.interpreters import Interpreter
-from tests.support.recording import record, run, target, tool
+from tests.support.recording import environment, record, run, target, tool
 from tests.support.spool_builder import START_MONO_NS, SpoolBuilder
 from tests.support.spool_writer import NAMESPACE, C, Writer, ticks_of, turn
 
@@ -45,6 +47,18 @@ def drain(space: SpoolFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(drain_module, "FEWEST_CHUNKS", 0)
     monkeypatch.setattr(drain_module, "_RETRY_S", 0.0)
     return Drain(space, tmp_path / "spool")
+
+
+LITTLE_ROOM = 300
+
+
+@pytest.fixture
+def drain_with_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SpoolFile, Drain]:
+    """A spool of few chunks, and its drain."""
+    monkeypatch.setattr(spool_file, "_most_chunks", lambda: LITTLE_ROOM)
+    space = SpoolFile(tmp_path / "spool", Settings())
+    space.offer_ahead()
+    return space, Drain(space, tmp_path / "spool")
 
 
 def test_chunks_are_drained_and_offered_again(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
@@ -133,6 +147,43 @@ def test_a_full_disk_loses_nothing_that_was_written(
     assert ticks_of(space, tmp_path) == list(range(50 * (CHUNK_SLOTS - 1)))
 
 
+# ---- snapshots ----
+
+
+def test_draining_goes_on_while_a_snapshot_is_read(
+    tmp_path: Path, drain_with_little_room: tuple[SpoolFile, Drain]
+) -> None:
+    """The program writes three times what the spool holds during two passes over the recording. Both see the chunks that
+    the recording had at first, and the rest is there in the end."""
+    space, drain = drain_with_little_room
+    writer = Writer(space)
+
+    def write(chunks: int) -> None:
+        for _ in range(chunks):
+            while space.header.offered - space.header.taken < 2:
+                turn(space, drain)
+            writer.fill()
+        turn(space, drain)
+
+    write(300)
+    still_open = writer.fill(closed=False, count=10)
+    space.notice_taken()
+    seen = writer.number
+    with drain.pinned() as view:
+        spool = Spool(tmp_path / "spool", view=view)
+        for _ in range(2):
+            found = []
+            for batch in spool.batches():
+                found.append(batch.bulk["tick"].records["t_ns"] - space.header.start_mono_ns)
+                write(100)
+            assert np.array_equal(np.sort(np.concatenate(found)), np.arange(seen))
+    assert writer.number > seen + 3 * LITTLE_ROOM * (CHUNK_SLOTS - 1)
+    for _ in range(20):
+        turn(space, drain)
+    assert still_open in space.in_use and len(space.in_use) < drain_module.FEWEST_CHUNKS
+    assert ticks_of(space, tmp_path) == list(range(writer.number))
+
+
 # ---- conversion in batches ----
 
 
@@ -192,7 +243,8 @@ def samples(kind: str, thread: int, at: int, rng: np.random.Generator) -> list[d
     """Some samples of another kind; ``at``: in which chunk."""
     found = []
     for _ in range(int(rng.integers(0, 9))):
-        t_ns = START_MONO_NS + 1000 * at + int(rng.integers(0, 3_000))
+        # Counts of collections are differences, so that those of a process must be in the order of its chunks.
+        t_ns = START_MONO_NS + 1000 * at + int(rng.integers(0, 1_000 if kind == "gc" else 3_000))
         found.append({"t_ns": t_ns, SAMPLE_SIZES[kind]: int(rng.integers(1, 10**7))})
         if kind != "heap":
             found[-1]["thread"] = thread + int(rng.integers(0, 2))
@@ -290,6 +342,55 @@ def test_the_program_is_served_while_the_recorder_imports(any_python: Interprete
     assert (done.status, done.stderr) == (0, b"")
     found = duckdb.sql(f"SELECT kind, count(*) FROM '{tmp_path / 't.parquet'}' GROUP BY 1").fetchall()
     assert dict(found)["process"] == 601 and "loss" not in dict(found)
+
+
+# Each snapshot takes two seconds longer than it would, in Python code, which competes for the GIL with the thread that
+# drains.
+SLOW_SNAPSHOTS = """
+import time
+from scalene_trace.recorder.run.load import prepare_converter
+prepare_converter()
+from scalene_trace.recorder.convert import convert
+
+def tables(self, real=convert.Conversion.tables):
+    yield from real(self)
+    until = time.monotonic() + 2
+    while self._outcome.ended_by == "snapshot" and time.monotonic() < until:
+        sum(range(1000))
+
+convert.Conversion.tables = tables
+from scalene_trace.cli.record.command import main
+main()
+"""
+#: ulimit -f: room for 118 chunks. The program below takes at most 120 per second.
+LITTLE_FILES_BYTES = 8 << 20
+ROUNDS = 100
+STEADY_BLOCKS = f"""
+import ctypes, time
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+malloc, free = libc.malloc, libc.free
+free.argtypes = [ctypes.c_void_p]
+for _ in range({ROUNDS}):
+    for _ in range(1000):
+        free(malloc(3407))
+    time.sleep(1 / 60)
+"""
+
+
+def test_a_slow_snapshot_of_a_busy_program_loses_nothing(any_python: Interpreter, tmp_path: Path) -> None:
+    def limit_files() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LITTLE_FILES_BYTES, LITTLE_FILES_BYTES))
+
+    options = ["--alloc-interval", "1", "--no-source", "--snapshot-every", "100ms", "--python", any_python.path]
+    command = [sys.executable, "-c", SLOW_SNAPSHOTS, "-o", tmp_path / "t.parquet", *options, "-c", STEADY_BLOCKS]
+    done = run(command, env=environment(None), preexec_fn=limit_files)
+    assert (done.status, done.stderr) == (0, b"")
+    of_blocks = "alloc.size_bytes = 3407 AND alloc.allocator = 'malloc'"
+    query = f"SELECT count(*), count(alloc.lifetime_ns) FROM '{tmp_path / 't.parquet'}' WHERE {of_blocks}"
+    found = duckdb.sql(f"SELECT loss.name FROM '{tmp_path / 't.parquet'}' WHERE kind = 'loss'").fetchall()
+    assert not {name for (name,) in found} & {"spool_full", "snapshots_failed"}
+    assert duckdb.sql(query).fetchall() == [(1000 * ROUNDS, 1000 * ROUNDS)]
 
 
 def test_a_long_recording_is_drained_and_every_allocation_is_there(python: Interpreter, tmp_path: Path) -> None:

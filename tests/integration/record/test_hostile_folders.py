@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import asdict
@@ -21,7 +22,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.formats.errors import TraceWriteError
-from scalene_trace.formats.spool.chunks import SLOT_BYTES, part_path, read_chunks
+from scalene_trace.formats.spool.chunks import SLOT_BYTES, part_path, read_chunks, view_of
 from scalene_trace.formats.spool.layout import constants, struct_dtype
 from scalene_trace.recorder.control.client import ask
 from scalene_trace.recorder.convert import finish
@@ -183,7 +184,9 @@ def test_a_chunk_that_is_in_the_part_files_twice_is_read_once(tmp_path: Path) ->
     builder = SpoolBuilder().start(1)
     builder.write(tmp_path / "spool", drained=1)
     part_path(tmp_path / "spool", 2).write_bytes(part_path(tmp_path / "spool", 1).read_bytes())
-    assert [chunk.offer for chunk in read_chunks(tmp_path / "spool", 10)] == [0]
+    with (tmp_path / "spool").open("rb") as file:
+        view = view_of(tmp_path / "spool", file.fileno(), 10)
+    assert [chunk.offer for chunk in read_chunks(view)] == [0]
 
 
 def test_a_trace_that_finds_no_room_elsewhere_leaves_nothing_there(
@@ -410,16 +413,33 @@ def test_a_process_that_is_not_recorded_is_not_read(
     assert ("waits_off" in {row["name"] for row in rows(tmp_path / "t.parquet", "loss")}) == (not looked_at)
 
 
-def test_another_program_under_the_pid_of_a_recorded_one_is_not_read(any_python: Interpreter, tmp_path: Path) -> None:
-    """The program calls exec by a system call of its own, so its thread stays in the table as if it lived."""
+@pytest.mark.parametrize("is_setuid", [False, True])
+def test_another_program_under_the_pid_of_a_recorded_one_is_not_read(
+    is_setuid: bool, any_python: Interpreter, tmp_path: Path
+) -> None:
+    """The program calls exec by a system call of its own, so its thread stays in the table as if it lived. A setuid program
+    that a process without rights starts so has more rights than that process."""
     if os.geteuid() != 0:
         pytest.skip("who is not root may look at whatever the program may look at")
-    code = (
-        "import ctypes, time\n"
-        "time.sleep(0.5)\n"
-        "words = (ctypes.c_char_p * 3)(b'sleep', b'2', None)\n"
-        "ctypes.CDLL(None).syscall(59, b'/bin/sleep', words, (ctypes.c_char_p * 1)(None))\n"
-    )
-    assert record(tmp_path / "t.parquet", ["-c", code], any_python).status == 0
-    waited_ns = sum(row["duration_ns"] for row in rows(tmp_path / "t.parquet", "wait"))
-    assert 0.3e9 < waited_ns < 1e9
+    with tempfile.TemporaryDirectory() as folder:
+        program = Path(shutil.copy("/bin/sleep", folder))
+        Path(folder).chmod(0o755)
+        program.chmod(0o4755 if is_setuid else 0o755)
+        words = "(ctypes.c_char_p * 3)(b'sleep', b'2', None), (ctypes.c_char_p * 1)(None)"
+        code = (
+            "import ctypes, os, time\n"
+            "os.setuid(65534)\n"
+            "time.sleep(0.5)\n"
+            "if os.fork():\n"
+            "    time.sleep(0.5)\n"
+            f"    ctypes.CDLL(None).syscall(59, {os.fsencode(program)!r}, {words})\n"
+            "time.sleep(1)\n"
+            "with open(f'/proc/{os.getppid()}/status') as status:\n"
+            "    print(next(line for line in status if line.startswith('Uid')).split()[2])\n"
+        )
+        done = record(tmp_path / "t.parquet", ["-c", code], any_python)
+        assert (done.status, done.stdout) == (0, b"0\n" if is_setuid else b"65534\n"), "the rights of the new program"
+    (child,) = {row["process"] for row in rows(tmp_path / "t.parquet", "process") if row["cause"] == "fork"}
+    waits = rows(tmp_path / "t.parquet", "wait")
+    waited_ns = sum(row["duration_ns"] for row in waits if row["process"] != child)
+    assert 0.6e9 < waited_ns < 1.5e9

@@ -267,6 +267,11 @@ def test_without_a_window_what_is_alive_at_the_peak_is_what_the_report_says(busy
         assert found.get((line.file, line.line), 0) == pytest.approx(line.live_at_peak_bytes, abs=20)
 
 
+def test_the_page_says_what_lines_without_a_figure_may_have_allocated(busy: Path, entry: dict[str, Any]) -> None:
+    unattributed = build_report([busy], Selection()).unattributed
+    assert entry["unseen_bytes"] == unattributed.alloc_unseen_bytes is not None
+
+
 def test_a_selection_narrows_the_document(busy: Path) -> None:
     entry = model.build_document([busy], Selection(2.0, 4.0, processes=(2,)))["traces"][0]
     totals = build_report([busy], Selection(2.0, 4.0, processes=(2,))).totals

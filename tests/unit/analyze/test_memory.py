@@ -76,10 +76,35 @@ def test_a_sample_stands_for_the_inverse_of_its_chance(tmp_path: Path) -> None:
     builder.alloc(1, process, thread, stack, 60_001, 5, **sampled)
     builder.alloc(2, process, thread, stack, 60_001, None, **sampled)
     found = line(report_on(builder, tmp_path), 12)
-    # each stands for w = 1.58198 of 60,001 bytes; variance 2 * w * (w - 1) * 60,001^2
+    # each stands for w = 1.58198 of 60,001 bytes; variance 2 * w * (w - 1) * 60,001^2, and half of 3 * 65,536 bytes
+    # that may be there without a sample
     assert found.alloc_bytes == round(2 * WEIGHT * 60_001) == 189_840
-    assert found.alloc_error_bytes == round(math.sqrt(2 * WEIGHT * (WEIGHT - 1)) * 60_001) == 81_419
+    sampled = math.sqrt(2 * WEIGHT * (WEIGHT - 1)) * 60_001
+    assert (round(sampled), found.alloc_unseen_bytes, found.live_unseen_bytes) == (81_419, 196_608, 196_608)
+    assert found.alloc_error_bytes == round(math.hypot(sampled, 98_304)) == 127_643
     assert found.live_at_end_bytes == round(WEIGHT * 60_001) == 94_920
+    assert found.live_at_end_error_bytes == round(math.hypot(sampled / math.sqrt(2), 98_304))
+
+
+def test_a_line_without_samples_may_have_three_base_intervals(tmp_path: Path) -> None:
+    builder, process, thread = one_process(end_ns=10 * SECOND)
+    large, busy = builder.stack(MAIN), builder.stack(OTHER)
+    seen: dict[str, Any] = {"base_interval_bytes": KIB_64}
+    # a block that is always recorded; one of a busy line, sampled at 1 MiB and thinned to 2 MiB; a line with CPU time only
+    builder.alloc(1 * SECOND, process, thread, large, 40_000_003, None, interval_bytes=1, **seen)
+    thinned = {"interval_bytes": 1 << 20, "life_interval_bytes": 1 << 21}
+    builder.alloc(2 * SECOND, process, thread, busy, 100, 5, **thinned, **seen)
+    builder.tick(3 * SECOND, process, thread, builder.stack((APP, "idle", 30, 31)), user_ns=10_000_000)
+    builder.memory(4 * SECOND, process, thread, large, 40_000_003, 40_000_003)
+    report = report_on(builder, tmp_path)
+    found = {each.line: (each.alloc_unseen_bytes, each.live_unseen_bytes) for each in report.lines}
+    assert found == {12: (3 * KIB_64, 3 * KIB_64), 22: (3 << 20, 6 << 20), 31: (3 * KIB_64, 3 * KIB_64)}
+    assert (report.unattributed.alloc_unseen_bytes, line(report, 31).alloc_error_bytes) == (3 * KIB_64, 98_304)
+    assert (line(report, 12).alloc_bytes, line(report, 12).alloc_error_bytes) == (40_000_003, 98_304)
+    assert line(report, 22).live_at_end_bytes == 0 and line(report, 22).live_at_end_error_bytes == 3 << 20
+    assert {each.function: each.alloc_unseen_bytes for each in report.functions}["idle"] == 3 * KIB_64
+    by_type = memory_of(builder, tmp_path, "type").totals
+    assert (by_type.alloc_unseen_bytes, by_type.live_unseen_bytes) == (3 << 20, 6 << 20)
 
 
 def test_small_blocks_at_large_intervals_have_finite_weights(tmp_path: Path) -> None:
@@ -89,6 +114,14 @@ def test_small_blocks_at_large_intervals_have_finite_weights(tmp_path: Path) -> 
     report = report_on(builder, tmp_path)
     # 2^40 / 16 blocks of 16 bytes, 2^62 of 1 byte, and blocks of no bytes
     assert line(report, 12).alloc_bytes == pytest.approx(2**40 + 2**62)
+    assert line(report, 12).alloc_unseen_bytes == 3 * 2**62
+
+
+def test_an_absurd_interval_of_an_unfollowed_block_stops_no_report(tmp_path: Path) -> None:
+    builder, process, thread = one_process()
+    columns: dict[str, Any] = {"interval_bytes": 2**63 - 1, "life_interval_bytes": None}
+    builder.alloc(1, process, thread, builder.stack(MAIN), 16, **columns)
+    assert line(report_on(builder, tmp_path), 12).live_at_end_bytes == 0
 
 
 def test_the_allocation_that_set_a_maximum_does_not_enter_the_estimates(tmp_path: Path) -> None:
@@ -118,7 +151,7 @@ def test_the_parts_of_a_mapping_are_one_allocation(tmp_path: Path) -> None:
     found = row(report, line=12)
     # one block of 65,536 bytes was sampled: w = 1.58 allocations, error sqrt(w (w - 1)) of them; half of it still lives
     assert found.alloc_bytes == round(WEIGHT * KIB_64)
-    assert found.alloc_error_bytes == round(math.sqrt(WEIGHT * (WEIGHT - 1)) * KIB_64)
+    assert found.alloc_error_bytes == round(KIB_64 * math.hypot(math.sqrt(WEIGHT * (WEIGHT - 1)), 1.5))
     assert (found.allocations, found.allocations_error) == (2, 1)
     assert found.live_at_end_bytes == round(WEIGHT * 32_768)
 
@@ -217,7 +250,7 @@ def test_several_traces_are_added_up_and_their_errors_squared(tmp_path: Path) ->
     found = line(build_report(paths, Selection()), 12)
     # 1 + 2 samples; 40,000,006 bytes within 20 s
     assert found.alloc_bytes == round(3 * WEIGHT * KIB_64)
-    assert found.alloc_error_bytes == round(math.sqrt(3 * WEIGHT * (WEIGHT - 1)) * KIB_64)
+    assert found.alloc_error_bytes == round(KIB_64 * math.hypot(math.sqrt(3 * WEIGHT * (WEIGHT - 1)), 1.5))
     assert found.copy_bytes_per_s == 2_000_000.3
     rows = build_memory(paths, Selection(), MemoryQuery(), {}).memory
     assert [(each.line, each.samples, each.alloc_bytes) for each in rows] == [(12, 3, found.alloc_bytes)]

@@ -118,6 +118,20 @@ def test_several_threads_in_native_code_share_equally(tmp_path: Path) -> None:
     assert sum(each.ticks or 0 for each in report.lines) == 3  # the helper's tick counts once
 
 
+def test_spans_of_a_long_interval_are_in_few_pieces(tmp_path: Path) -> None:
+    """Ticks 100 s apart under an interval of 1 s stand for all of the time between them: 2,000 pieces of 50 ms each."""
+    program = Program()
+    program.settings["cpu_interval_ns"] = str(1_000 * MS)
+    helper = program.helper()
+    for number in range(50):
+        program.native(number * 100_000, program.main, program.line5)
+        program.native(number * 100_000 + 49_000, helper, None)
+    with open_traces([program.write(tmp_path / "t.parquet")]) as traces:
+        pieces = "SELECT count(*), max(to_ns // bucket_ns - from_ns // bucket_ns + 1) FROM native_spans"
+        assert traces.connection.execute(pieces).fetchall() == [(50, 21)]
+    assert line(program.report(tmp_path), 5).parallel_native_s == pytest.approx(0.490)  # the last one is 49 s away
+
+
 def test_other_threads_stay_what_they_are(tmp_path: Path) -> None:
     program = Program()
     other, later = program.process(pid=3000), program.thread(1, cpu_ns=0, tid=1003)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.report import Line, Report
-from scalene_trace.analyze.trace.selection import Selection, user_files
+from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.analyze.trace.user_code import launchers, runs_code, user_files
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 APP, LIBRARY = "/home/me/app.py", "/usr/lib/python3.12/json/decoder.py"
@@ -66,7 +69,6 @@ def test_all_include_and_exclude_move_the_line(tmp_path: Path) -> None:
     [
         ("app.py", True),
         ("/home/me/lib/tool.py", True),
-        ("<string>", True),
         ("<stdin>", True),
         ("<ipython-input-1-abc>", True),
         ("/srv/python3.12/app.py", True),
@@ -82,6 +84,78 @@ def test_all_include_and_exclude_move_the_line(tmp_path: Path) -> None:
 )
 def test_whose_file_it_is(file: str, is_user: bool) -> None:
     assert user_files([file], Selection()) == ([file] if is_user else [])
+
+
+#: What the installers write into bin.
+LAUNCHERS = {
+    "pip": """#!/venv/bin/python
+import re
+import sys
+from app.cli import main
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw|\\.exe)?$', '', sys.argv[0])
+    sys.exit(main())
+""",
+    "uv": """#!/venv/bin/python
+import sys
+from app import main
+if __name__ == "__main__":
+    if sys.argv[0].endswith(".exe"):
+        sys.argv[0] = sys.argv[0][:-4]
+    sys.exit(main())
+""",
+    "setuptools": """#!/usr/bin/python3
+import re
+import sys
+def importlib_load_entry_point(spec, group, name):
+    raise NotImplementedError
+globals().setdefault('load_entry_point', importlib_load_entry_point)
+if __name__ == '__main__':
+    sys.argv[0] = re.sub(r'(-script\\.pyw?|\\.exe)?$', '', sys.argv[0])
+    sys.exit(load_entry_point('app==1', 'console_scripts', 'app')())
+""",
+}
+
+
+@pytest.mark.parametrize("installer", LAUNCHERS)
+def test_a_launcher_is_not_the_users_code(tmp_path: Path, installer: str) -> None:
+    builder, process, thread = one_thread()
+    builder.tick(0, process, thread, builder.stack((LIBRARY, "decode", 5, 7), ("/venv/bin/app", "<module>", 1, 8)))
+    builder.source("/venv/bin/app", LAUNCHERS[installer])
+    assert report_on(builder, tmp_path).lines == []
+    assert report_on(builder, tmp_path, include=("app",)).lines[0].file == "/venv/bin/app"
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("/home/me/bin/tool", "import sys\nprint(sys.argv)\n"),
+        ("/home/me/bin/tool", LAUNCHERS["pip"] + "x = 1\n" * 40),
+        ("/home/me/app.py", LAUNCHERS["pip"]),
+        ("/home/me/bin/app.py", LAUNCHERS["pip"]),
+    ],
+)
+def test_a_program_in_bin_is_the_users_code(file: str, text: str) -> None:
+    assert launchers({file: text}) == []
+
+
+@pytest.mark.parametrize(
+    ("command", "is_code"),
+    [
+        (["-c", "pass"], True),
+        (["python", "-c", "pass"], True),
+        (["/opt/bin/python3.13", "-X", "dev", "-c", "pass"], True),
+        (["app.py", "-c"], False),
+        (["gunicorn", "-c", "conf.py"], False),
+        ([], False),
+    ],
+)
+def test_generated_code_is_the_users_only_where_it_was_given(tmp_path: Path, command: list[str], is_code: bool) -> None:
+    builder, process, thread = one_thread()
+    builder.settings["command"] = json.dumps(command)
+    builder.tick(0, process, thread, builder.stack(("<string>", "__init__", 1, 2), MAIN))
+    assert runs_code(command) == is_code
+    assert report_on(builder, tmp_path).lines[0].file == ("<string>" if is_code else APP)
 
 
 #: What a tick shows, and the class that the rule gives it.
@@ -264,9 +338,50 @@ def test_a_share_has_the_error_of_its_ticks(tmp_path: Path) -> None:
         stack = builder.stack(MAIN if number < 20 else MODULE)
         builder.tick(number * MS, process, thread, stack, user_ns=10 * MS)
     report = report_on(builder, tmp_path)
-    # 20 of 100 ticks of 10 ms: 0.2 s +- sqrt(20) * 0.01 s; 20 % +- 100 sqrt(0.2 * 0.8 / 100) % = 4 %
-    assert line(report, 12).cpu_error_s == pytest.approx(math.sqrt(20) * 0.01)
-    assert line(report, 12).cpu_percent_error == line(report, 30).cpu_percent_error == pytest.approx(4)
+    # 20 of 100 ticks of 10 ms: 0.2 s +- sqrt(20) * 0.01 s; 20 % +- 100 sqrt(0.2 * 0.8 / 100) % = 4 %; and the time of
+    # 1.5 ticks, as no tick may have fallen on something
+    assert line(report, 12).cpu_error_s == pytest.approx(math.sqrt(20 + 1.5**2) * 0.01)
+    assert line(report, 12).cpu_percent_error == pytest.approx(math.hypot(4, 1.5))
+    assert line(report, 12).cpu_percent_error == pytest.approx(line(report, 30).cpu_percent_error)
+
+
+def test_a_line_without_a_tick_may_have_had_the_time_of_three(tmp_path: Path) -> None:
+    builder, process, thread = one_thread()
+    for number in range(100):
+        builder.tick(number * MS, process, thread, builder.stack(MODULE), user_ns=10 * MS)
+    builder.wait(0, process, thread, builder.stack(MAIN), 1 * MS)
+    found = line(report_on(builder, tmp_path), 12)
+    assert (found.cpu_s, found.cpu_error_s) == (0, pytest.approx(0.015))
+    assert found.cpu_percent_error == pytest.approx(1.5)
+
+
+@pytest.mark.parametrize("piece_ns", [0.2 * MS, 2 * MS, 20 * MS])
+@pytest.mark.parametrize("ticks", [30, 300])
+def test_two_errors_hold_the_true_share_of_19_lines_in_20(piece_ns: float, ticks: int, tmp_path: Path) -> None:
+    """Forty lines with shares from 0.01 % on, run in random pieces, sampled as the recorder does it: a first period
+    in (0, q], then periods in [q / 2, 3q / 2]."""
+    random, inside = np.random.default_rng(int(piece_ns) + ticks), []
+    for _ in range(3):
+        weights = np.exp(random.uniform(math.log(1e-4), 0, 40))
+        ends, owners, truth = pieces(random, weights / weights.sum(), piece_ns, ticks * 10 * MS)
+        times = np.cumsum([random.uniform(0, 10 * MS), *random.uniform(5 * MS, 15 * MS, 2 * ticks)])
+        builder, process, thread = one_thread()
+        stacks = [builder.stack((APP, "main", 1, 10 + number)) for number in range(40)]
+        for stack in stacks:
+            builder.wait(0, process, thread, stack, 1)  # so that lines without a tick are in the report
+        for t_ns, owner in zip(times, owners[np.searchsorted(ends, times[times < ends[-1]])], strict=False):
+            builder.tick(int(t_ns), process, thread, stacks[owner], user_ns=10 * MS)
+        for row in report_on(builder, tmp_path).lines:
+            assert row.cpu_percent is not None and row.cpu_percent_error is not None and row.line is not None
+            inside.append(abs(row.cpu_percent - 100 * truth[row.line - 10]) <= 2 * row.cpu_percent_error)
+    assert len(inside) == 120 and sum(inside) >= 0.95 * len(inside)
+
+
+def pieces(random: np.random.Generator, shares: Any, piece_ns: float, whole_ns: float) -> tuple[Any, Any, Any]:
+    """Ends of the pieces in which lines run, which line runs in each, and each line's share of the time."""
+    count = int(whole_ns / piece_ns) + 1
+    owners, lengths = random.choice(len(shares), count, p=shares), random.exponential(piece_ns, count)
+    return np.cumsum(lengths), owners, np.bincount(owners, lengths, len(shares)) / lengths.sum()
 
 
 def test_growth_and_the_share_of_python(tmp_path: Path) -> None:

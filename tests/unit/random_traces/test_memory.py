@@ -123,6 +123,13 @@ def oracle_moment(builder: TraceBuilder, selection: Selection) -> tuple[int, int
     return (footprint, -before) if footprint > 0 else None
 
 
+def oracle_base_interval(builder: TraceBuilder) -> int:
+    """The interval for what has no sample: of traces without base intervals, the coarsest one of their samples."""
+    intervals = [alloc["interval_bytes"] for alloc in builder.rows.get("alloc", []) if alloc["interval_bytes"]]
+    asked = builder.settings.get("alloc_interval", "0")
+    return max(intervals, default=262_144 if asked == "auto" else int(asked))
+
+
 def is_at_peak(alloc: Row, builder: TraceBuilder, moment: int | None) -> bool:
     process = builder.rows["process"][alloc["process"] - 1]
     is_there = process["end_ns"] is None or process["end_ns"] >= (moment or 0)
@@ -171,10 +178,15 @@ def test_lines_equal_a_second_computation(builder: TraceBuilder, selection: Sele
     peak, groups = oracle_moment(builder, selection), by_owner(builder, selection)
     assert report.totals.peak_bytes == (peak[0] if peak else 0)
     found: dict[Any, Any] = {(line.file, line.line): line for line in report.lines} | {None: report.unattributed}
+    base = oracle_base_interval(builder)
     for key, line in found.items():
         sums = oracle_figures(groups.get(key, []), builder, selection)
         assert line.alloc_bytes == pytest.approx(sums["bytes"], abs=0.51, rel=1e-9), key
-        assert line.alloc_error_bytes == pytest.approx(math.sqrt(sums["variance"]), abs=0.51, rel=1e-6), key
+        seen = [each["interval_bytes"] or 0 for each in groups.get(key, [])]
+        coarsest = max([base, *seen])
+        assert line.alloc_unseen_bytes == (3 * coarsest if coarsest > 1 else 0), key
+        error = math.hypot(math.sqrt(sums["variance"]), line.alloc_unseen_bytes / 2)
+        assert line.alloc_error_bytes == pytest.approx(error, abs=0.51, rel=1e-6), key
         assert line.live_at_end_bytes == pytest.approx(sums["end"], abs=0.51, rel=1e-9), key
         python = sum(
             each["weight"] * each["size_bytes"] for each in groups.get(key, []) if each["weight"] and each["python"]

@@ -38,6 +38,7 @@ def test_an_allocation_has_its_sizes_its_stacks_and_its_life(tmp_path):
     assert locations(tables, row.pop("free_stack")) == [("/app/main.py", "<module>", 1, 2)]
     expected = {"t_ns": 100, "process": 1, "thread": 3, "size_bytes": 1_999_993, "usable_bytes": 2_000_008}
     expected |= {"block_bytes": None, "interval_bytes": 262_144, "life_interval_bytes": 262_144}
+    expected |= {"base_interval_bytes": None}
     expected |= {"lifetime_ns": 100_000_003, "survived": 7, "at_exit": True, "maximum": True, "python": True}
     assert row == expected | {"allocator": "calloc", "type": "numpy.ndarray"}
     assert event_count(builder, tmp_path) == 1
@@ -51,6 +52,16 @@ def test_an_allocation_that_was_not_freed_lives_until_the_end_of_its_process(tmp
     assert (first["lifetime_ns"], first["free_stack"], first["at_exit"], first["survived"]) == (None, None, False, 32)
     assert (second["lifetime_ns"], second["survived"]) == (None, 10)
     assert (third["lifetime_ns"], third["survived"]) == (1, 4)
+
+
+@pytest.mark.parametrize(
+    ("exponent", "mantissa", "base"),
+    [(0, 0, 1), (1, 64, 3), (12, 0, 4_096), (18, 1, 264_192), (40, 127, 2**41 - 2**33), (41, 0, None), (62, 0, None)],
+)
+def test_the_base_interval_is_in_the_flags(tmp_path, exponent: int, mantissa: int, base: int | None):
+    flags = ((exponent + 1) << 7 | mantissa) << C["ALLOC_BASE_SHIFT"] | C["ALLOC_PYTHON"]
+    (row,) = alloc_rows(SpoolBuilder().start().alloc(1, flags=flags), tmp_path)
+    assert (row["base_interval_bytes"], row["python"], row["maximum"]) == (base, True, False)
 
 
 def test_the_counter_of_collections_may_wrap_and_never_makes_a_life_negative(tmp_path):

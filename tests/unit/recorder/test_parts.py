@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+import py_compile
 import resource
 import shutil
+import subprocess
 import sys
 import time
+import zipapp
 from pathlib import Path
 
 import pytest
@@ -148,6 +151,24 @@ def test_scripts_modules_and_code_run_under_our_interpreter(folder):
     assert resolve_program(["-c", "pass"], None).code == "pass"
 
 
+def test_what_python_runs_as_a_script_is_run_so(folder):
+    """Each way is also run by Python itself, so that the test holds no script for one that Python refuses."""
+    (folder / "code").mkdir()
+    (folder / "code" / "__main__.py").write_text("print('ran')\n")
+    (folder / "compiled").mkdir()
+    py_compile.compile("code/__main__.py", "compiled/__main__.pyc")
+    shutil.copy(folder / "compiled" / "__main__.pyc", folder / "single.pyc")
+    shutil.make_archive("archive", "zip", "code")
+    shutil.copy(folder / "archive.zip", folder / "bundle")
+    zipapp.create_archive("code", "app.pyz")
+    words = ["single.pyc", "compiled", "code", "archive.zip", "bundle", "app.pyz", "code/__main__.py"]
+    for word in words:
+        assert subprocess.run([sys.executable, word], capture_output=True, text=True).stdout == "ran\n", word
+        assert resolve_program([word], None).argv == [sys.executable, word]
+    zipapp.create_archive("code", "tool", interpreter=sys.executable)
+    assert resolve_program(["./tool"], None).argv == ["./tool"]  # it names its own interpreter
+
+
 def test_the_virtual_environment_comes_before_our_interpreter_and_the_option_before_both(folder, monkeypatch):
     binary = folder / "venv" / "bin" / "python"
     binary.parent.mkdir(parents=True)
@@ -252,7 +273,8 @@ def test_the_header_says_what_was_asked_for(tmp_path):
     made = make_space(tmp_path, memory=False, copy=False, wait=False, cpu_engine="posix", cpu_interval_ns=1_234_567)
     header = made.header
     assert header.magic == C["SPOOL_MAGIC"] and header.version == C["SPOOL_VERSION"]
-    assert header.features == sum(C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY"))
+    as_root = ("RIGHTS",) if os.geteuid() == 0 else ()
+    assert header.features == sum(C[f"FEATURE_{name}"] for name in ("CPU", "CHILDREN", "ARGV", "POSIX_ONLY", *as_root))
     assert header.alloc_interval_bytes == 0
     assert header.cpu_interval_ns == 1_234_567 and header.recorder_pid == os.getpid()
     assert abs(header.start_mono_ns - time.monotonic_ns()) < 10**9

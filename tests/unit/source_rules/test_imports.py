@@ -18,10 +18,13 @@ ORDER = (
     "formats",
     "formats/cpython",
     "formats/spool",
+    "formats/trace/bounds",
     "formats/trace",
     "recorder",
     "recorder/folder",
+    "recorder/rights",
     "recorder/control",
+    "recorder/convert/keyed",
     "recorder/convert/native",
     "recorder/convert/survey",
     "recorder/convert/kinds",
@@ -54,7 +57,12 @@ MAY_IMPORT = {
 #: Third-party package: the files that may import it (a folder stands for all of its files).
 THIRD_PARTY = {
     "duckdb": ["analyze"],
-    "pyarrow": ["formats/trace/writer.py", "formats/trace/row_groups.py", "formats/trace/arrow.py"],
+    "pyarrow": [
+        "formats/trace/writer.py",
+        "formats/trace/row_groups.py",
+        "formats/trace/arrow.py",
+        "formats/trace/bounds/list_texts.py",
+    ],
     "typer": ["cli"],
     "click": ["cli"],
     "pynvml": ["recorder"],

@@ -128,6 +128,12 @@ export function figures(trace, { totals, first, end }) {
   if (has.alloc) {
     add("alloc_bytes", totals.alloc, megabytes(totals.alloc), "allocated");
     add("live_at_end_bytes", totals.kept, megabytes(totals.kept), "kept to the end");
+    if (trace.unseen_bytes > 0) {
+      const bound = megabytes(Math.max(trace.unseen_bytes, 1e5));
+      memory.append(
+        element("span", { class: "share dim", text: `sampled: a line without a figure allocated less than ${bound} (95 %)` }),
+      );
+    }
   }
   if (has.copy && totals.copy > 0) add("copy_bytes", totals.copy, megabytes(totals.copy), "copied");
   return [...made, memory, ...deviceFigures(trace, totals, (end - first) * trace.bins.width_s)];

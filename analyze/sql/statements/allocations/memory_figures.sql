@@ -3,7 +3,7 @@
 --   by: line, function, type or allocator: what a row stands for
 --   temporary_ns [ns]: allocations that lived no longer than this are temporary too; NULL = no such limit
 --   temporary_allocations: so are those freed before their process made more than so many others; NULL = no such limit
--- Reads: allocation_counts, allocation_lives
+-- Reads: allocation_counts, allocation_lives, sampled_intervals
 -- Columns:
 --   file: by line and function: file name; NULL = no frame in the user's code
 --   line: by line: line number; by function: its first line
@@ -17,10 +17,10 @@
 --   allocations: number of allocations that they stand for
 --   allocations_variance: square of the standard error of allocations
 --   alloc_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
---   live_at_end_variance: square of the standard error of live_at_end_bytes
+--   live_at_end_variance, alloc_interval_bytes, live_interval_bytes
 --   temporary_allocations: number of allocations freed by the line that allocated them, or within the limits
 --   temporary_bytes [bytes]: size of these allocations
---   temporary_variance: square of the standard error of temporary_bytes
+--   temporary_variance: square of the standard error of temporary_bytes, as alloc_variance, with live_interval_bytes
 --   died_young: number of allocations that were freed before a garbage collection; NULL = unknown
 --   survived: number of allocations that survived a garbage collection; NULL = unknown
 --   freed: number of allocations that were freed
@@ -47,10 +47,13 @@ SELECT by_file AS file, by_line AS line, if($by = 'line', max_by(function, most)
     sum(live_variance) FILTER (is_at_peak) AS live_at_peak_variance,
     sum(live_bytes) FILTER (end_t_ns IS NULL) AS live_at_end_bytes,
     sum(live_variance) FILTER (end_t_ns IS NULL) AS live_at_end_variance,
+    greatest(max(interval_bytes), max(base_bytes), 0) AS alloc_interval_bytes,
+    greatest(max(live_interval_bytes), max(base_bytes), 0) AS live_interval_bytes,
     sum(live_count) FILTER (is_temporary) AS temporary_allocations,
     sum(live_bytes) FILTER (is_temporary) AS temporary_bytes,
     sum(live_variance) FILTER (is_temporary) AS temporary_variance,
     sum(if(survived = 0 AND end_t_ns IS NOT NULL, live_count, 0)) FILTER (survived IS NOT NULL) AS died_young,
     sum(if(survived > 0, live_count, 0)) FILTER (survived IS NOT NULL) AS survived,
     sum(live_count) FILTER (end_t_ns IS NOT NULL) AS freed, sum(live_count * life_s) AS lifetimes_s
-FROM keyed GROUP BY by_file, by_line, by_function, by_type, by_allocator, by_family, is_import
+FROM keyed LEFT JOIN sampled_intervals USING (trace)
+GROUP BY by_file, by_line, by_function, by_type, by_allocator, by_family, is_import

@@ -17,6 +17,7 @@
 --   age_s [s]: sum of their ages at that moment
 --   end_bytes [bytes]: alive at the end of the process, estimated
 --   end_variance: square of the standard error of end_bytes
+--   live_interval_bytes: of the samples that were alive when judged
 -- Order: none
 WITH sites AS (
     SELECT * FROM stack_owners SEMI JOIN leak_candidates USING (trace, file, line)
@@ -27,7 +28,8 @@ WITH sites AS (
         least(floor(judged_place(a.t_ns, start_ns, judged_ns)), 100)::INTEGER AS place,
         if(end_t_ns < judged_ns, floor(judged_place(end_t_ns, start_ns, judged_ns)), NULL)::INTEGER AS end_place,
         is_followed AND is_evidence(place) AS is_judged, end_place IS NULL AND place < 100 AS is_kept,
-        coalesce(live_bytes, 0) AS bytes, live_variance, live_count, (judged_ns - a.t_ns) / 1e9 AS age_s,
+        coalesce(live_bytes, 0) AS bytes, live_variance, live_interval_bytes, live_count,
+        (judged_ns - a.t_ns) / 1e9 AS age_s,
         end_t_ns IS NULL AS is_at_end
     FROM allocations a JOIN sites USING (trace, stack) JOIN process_moments USING (trace, process), selection
     WHERE judged_ns IS NOT NULL AND a.t_ns >= start_ns AND is_selected(selection, a.t_ns, process, thread)
@@ -41,10 +43,12 @@ SELECT trace, file, line, function, first_line, family, allocator, "type", size_
     coalesce(sum(live_count) FILTER (is_kept), 0) AS alive,
     coalesce(sum(live_count * age_s) FILTER (is_kept), 0) AS age_s,
     coalesce(sum(bytes) FILTER (is_at_end), 0) AS end_bytes,
-    coalesce(sum(live_variance) FILTER (is_at_end), 0) AS end_variance
+    coalesce(sum(live_variance) FILTER (is_at_end), 0) AS end_variance,
+    coalesce(max(live_interval_bytes) FILTER (is_kept), 0) AS live_interval_bytes
 FROM lives GROUP BY ALL
 UNION ALL BY NAME
 SELECT trace, file, line, function, first_line, family, allocator, "type", size_class, process, end_place AS place,
     0 AS mallocs, 0 AS frees, 0 AS kept_bytes, 0 AS kept_variance, 0 AS kept_squares, 0 AS made,
-    -sum(bytes) AS change_bytes, 0 AS alive, 0 AS age_s, 0 AS end_bytes, 0 AS end_variance
+    -sum(bytes) AS change_bytes, 0 AS alive, 0 AS age_s, 0 AS end_bytes, 0 AS end_variance,
+    0 AS live_interval_bytes
 FROM lives WHERE end_place IS NOT NULL GROUP BY ALL

@@ -12,7 +12,7 @@
 --   python: version of the interpreter; NULL = no Python in this image
 --   start_s [s]: when it started, from the start of the recording
 --   end_s [s]: when it ended; NULL = it left no end record
---   end: exit, quick_exit or exec; NULL = it left no end record
+--   end: exit, quick_exit, exec or filter (see trace-format.md); NULL = it left no end record
 --   exit_status: exit status, 128 + n for signal n; NULL = unknown
 --   threads: number of threads
 --   ticks

@@ -1,9 +1,10 @@
 -- Answers: what do the samples without a frame in the user's code add up to? Total = these + the view lines.
--- Reads: location_figures
+-- Reads: location_figures, sampled_intervals
 -- Columns:
 --   ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance, sleep_s, disk_s, runnable_s
 --   gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
---   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
+--   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
+--   live_at_end_variance, copy_bytes, alloc_interval_bytes, live_interval_bytes
 -- Order: one row
 SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_s + system_s), 0) AS cpu_s,
     coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,
@@ -19,5 +20,9 @@ SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_
     coalesce(sum(alloc_bytes), 0) AS alloc_bytes, coalesce(sum(alloc_python_bytes), 0) AS alloc_python_bytes,
     coalesce(sum(alloc_variance), 0) AS alloc_variance,
     coalesce(sum(live_at_peak_bytes), 0) AS live_at_peak_bytes,
-    coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes
+    coalesce(sum(live_at_peak_variance), 0) AS live_at_peak_variance,
+    coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes,
+    coalesce(sum(live_at_end_variance), 0) AS live_at_end_variance, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes,
+    greatest(max(alloc_interval_bytes), (SELECT max(base_bytes) FROM sampled_intervals), 0) AS alloc_interval_bytes,
+    greatest(max(live_interval_bytes), (SELECT max(base_bytes) FROM sampled_intervals), 0) AS live_interval_bytes
 FROM location_figures WHERE location IS NULL

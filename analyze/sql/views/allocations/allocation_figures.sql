@@ -7,6 +7,7 @@
 --   trace, stack
 --   alloc_samples: number of allocation samples
 --   alloc_bytes, alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes
+--   live_at_peak_variance, live_at_end_variance, alloc_interval_bytes, live_interval_bytes
 --   survivors: number of judged samples that were alive when their process was judged
 --   late_survivors: those of them that were allocated in the last third of the judged time
 -- Order: none
@@ -23,6 +24,10 @@ SELECT trace, stack, count(*) AS alloc_samples, coalesce(sum(alloc_bytes), 0) AS
     coalesce(sum(alloc_variance), 0) AS alloc_variance,
     coalesce(sum(live_bytes) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)), 0) AS live_at_peak_bytes,
     coalesce(sum(live_bytes) FILTER (end_t_ns IS NULL), 0) AS live_at_end_bytes,
+    coalesce(sum(live_variance) FILTER (t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true)), 0)
+        AS live_at_peak_variance,
+    coalesce(sum(live_variance) FILTER (end_t_ns IS NULL), 0) AS live_at_end_variance,
+    max(interval_bytes) AS alloc_interval_bytes, max(live_interval_bytes) AS live_interval_bytes,
     count(*) FILTER (is_survivor) AS survivors,
     count(*) FILTER (is_survivor AND place >= leak_rule('late_place')) AS late_survivors
 FROM judged GROUP BY trace, stack

@@ -12,17 +12,21 @@
 --   is_parallel: the tick is charged to a stack
 --   gc, module, address
 -- Order: none
-WITH helpers AS MATERIALIZED (
-    SELECT row_number() OVER () AS tick, trace, t_ns, process, thread, user_s, system_s, class, gc, module,
-        address
-    FROM cpu_ticks SEMI JOIN library_threads USING (trace, thread)
+WITH native AS MATERIALIZED (
+    SELECT * FROM native_spans
+), buckets AS (
+    SELECT trace, max(bucket_ns) AS bucket_ns FROM native GROUP BY trace
+), helpers AS MATERIALIZED (
+    SELECT row_number() OVER () AS tick, trace, t_ns, t_ns // bucket_ns AS bucket, process, thread, user_s, system_s,
+        class, gc, module, address
+    FROM cpu_ticks SEMI JOIN library_threads USING (trace, thread) LEFT JOIN buckets USING (trace)
 ), spans AS (
-    SELECT *, unnest(range(from_ns // 50000000, to_ns // 50000000 + 1)) AS bucket FROM native_spans
+    SELECT *, unnest(range(from_ns // bucket_ns, to_ns // bucket_ns + 1)) AS bucket FROM native
 ), served AS (
     SELECT tick, spans.stack, count(*) OVER (PARTITION BY tick) AS served,
         row_number() OVER (PARTITION BY tick ORDER BY spans.thread, spans.stack) AS number
     FROM helpers h JOIN spans ON h.trace = spans.trace AND h.process = spans.process
-        AND h.t_ns // 50000000 = bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
+        AND h.bucket = spans.bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
 )
 SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
     rounded_s(user_s / coalesce(served, 1)) AS user_s, rounded_s(system_s / coalesce(served, 1)) AS system_s, class,

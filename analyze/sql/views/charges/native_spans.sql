@@ -7,6 +7,8 @@
 -- Stored: no
 -- Columns:
 --   trace, process, thread, stack, from_ns, to_ns
+--   bucket_ns [ns]: length of the pieces of time in which ticks are compared with spans, the same for the whole trace; a
+--     span is in at most 21 of them
 -- Order: none
 WITH intervals AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS interval_ns
@@ -31,5 +33,6 @@ WITH intervals AS (
 )
 SELECT trace, process, thread, stack,
     greatest(t_ns - if(is_joined_before, half_before_ns, least(half_before_ns, 2 * interval_ns)), 0) AS from_ns,
-    t_ns + if(is_joined_after, half_after_ns, least(half_after_ns, 2 * interval_ns)) AS to_ns
+    t_ns + if(is_joined_after, half_after_ns, least(half_after_ns, 2 * interval_ns)) AS to_ns,
+    greatest(50000000, 5 * interval_ns) AS bucket_ns
 FROM halves

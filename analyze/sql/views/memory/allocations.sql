@@ -16,6 +16,8 @@
 --   live_count: as alloc_count, with live_weight
 --   live_bytes [bytes]: as alloc_bytes, with live_weight
 --   live_variance: as alloc_variance, with live_weight
+--   interval_bytes [bytes]: sampling interval that weight follows from; NULL = not sampled
+--   live_interval_bytes [bytes]: the same for live_weight; if it is no longer followed, twice interval_bytes
 --   end_t_ns
 --   is_followed: it was followed until it was freed, sampled or not
 --   free_stack, survived
@@ -42,6 +44,7 @@ SELECT trace, t_ns, process, thread, stack, size_bytes, usable_bytes,
     alloc_bytes * (weight - 1) * (size_bytes * parts) AS alloc_variance,
     live_weight / parts AS live_count, live_weight * size_bytes AS live_bytes,
     live_bytes * (live_weight - 1) * (size_bytes * parts) AS live_variance,
+    interval_bytes, coalesce(life_interval_bytes, 2 * least(interval_bytes, 2199023255552)) AS live_interval_bytes,
     if(at_exit, NULL, t_ns + lifetime_ns) AS end_t_ns,
     coalesce(life_interval_bytes, lifetime_ns, survived) IS NOT NULL AS is_followed,
     free_stack, survived, at_exit, allocator, python,

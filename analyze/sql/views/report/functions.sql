@@ -1,5 +1,5 @@
 -- Answers: what does each function of the user's code cost, by itself and with everything that it calls?
--- Reads: cumulative_figures, owner_figures
+-- Reads: cumulative_figures, owner_figures, sampled_intervals
 -- Stored: no
 -- Columns:
 --   trace, file, function, first_line
@@ -8,10 +8,13 @@
 --   cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance, sleep_s, disk_s, runnable_s, gil_s
 --   suspended_s
 --   memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes, alloc_python_bytes
---   alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
+--   alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes, live_at_end_variance, copy_bytes
+--   alloc_interval_bytes, live_interval_bytes
 -- Order: CPU time by itself, then cumulative, then memory allocated, descending; then file, first line and function
 WITH own AS (
-    SELECT trace, file, function, first_line, sum(COLUMNS(* EXCLUDE (trace, file, line, function, first_line)))
+    SELECT trace, file, function, first_line, max(alloc_interval_bytes) AS alloc_interval,
+        max(live_interval_bytes) AS live_interval, sum(COLUMNS(* EXCLUDE (
+            trace, file, line, function, first_line, alloc_interval_bytes, live_interval_bytes)))
     FROM owner_figures GROUP BY trace, file, function, first_line
 )
 SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
@@ -27,6 +30,11 @@ SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
     coalesce(python_allocated_bytes, 0)::BIGINT AS python_allocated_bytes, coalesce(alloc_bytes, 0) AS alloc_bytes,
     coalesce(alloc_python_bytes, 0) AS alloc_python_bytes, coalesce(alloc_variance, 0) AS alloc_variance,
     coalesce(live_at_peak_bytes, 0) AS live_at_peak_bytes,
-    coalesce(live_at_end_bytes, 0) AS live_at_end_bytes, coalesce(copy_bytes, 0)::BIGINT AS copy_bytes
+    coalesce(live_at_peak_variance, 0) AS live_at_peak_variance,
+    coalesce(live_at_end_bytes, 0) AS live_at_end_bytes, coalesce(live_at_end_variance, 0) AS live_at_end_variance,
+    coalesce(copy_bytes, 0)::BIGINT AS copy_bytes,
+    greatest(alloc_interval, base_bytes, 0) AS alloc_interval_bytes,
+    greatest(live_interval, base_bytes, 0) AS live_interval_bytes
 FROM cumulative_figures LEFT JOIN own USING (trace, file, function, first_line)
+LEFT JOIN sampled_intervals USING (trace)
 ORDER BY cpu_s DESC, cumulative_cpu_s DESC, alloc_bytes DESC, file, first_line, function

@@ -1,5 +1,5 @@
 -- Answers: what does each line of the user's code cost? Samples are charged to the innermost frame in the user's code.
--- Reads: owner_figures
+-- Reads: owner_figures, sampled_intervals
 -- Stored: no
 -- Columns:
 --   trace, file, line
@@ -7,7 +7,8 @@
 --   first_line, ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance
 --   sleep_s, disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes
 --   python_allocated_bytes, alloc_bytes
---   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
+--   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
+--   live_at_end_variance, copy_bytes, alloc_interval_bytes, live_interval_bytes
 -- Order: CPU time, then growth, then memory allocated, descending; then file and line
 WITH parts AS (
     SELECT *, coalesce(python_s + native_s + system_s, 0) AS part_s, coalesce(alloc_bytes, 0) AS part_bytes
@@ -28,6 +29,10 @@ SELECT trace, file, line,
     coalesce(sum(python_allocated_bytes), 0)::BIGINT AS python_allocated_bytes, sum(part_bytes) AS alloc_bytes,
     coalesce(sum(alloc_python_bytes), 0) AS alloc_python_bytes,
     coalesce(sum(alloc_variance), 0) AS alloc_variance, coalesce(sum(live_at_peak_bytes), 0) AS live_at_peak_bytes,
-    coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes
-FROM parts GROUP BY trace, file, line
+    coalesce(sum(live_at_peak_variance), 0) AS live_at_peak_variance,
+    coalesce(sum(live_at_end_bytes), 0) AS live_at_end_bytes,
+    coalesce(sum(live_at_end_variance), 0) AS live_at_end_variance, coalesce(sum(copy_bytes), 0)::BIGINT AS copy_bytes,
+    greatest(max(alloc_interval_bytes), any_value(base_bytes), 0) AS alloc_interval_bytes,
+    greatest(max(live_interval_bytes), any_value(base_bytes), 0) AS live_interval_bytes
+FROM parts LEFT JOIN sampled_intervals USING (trace) GROUP BY trace, file, line
 ORDER BY cpu_s DESC, growth_bytes DESC, alloc_bytes DESC, file, line

@@ -6,7 +6,8 @@
 -- Columns:
 --   trace, location, ticks, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance, sleep_s, disk_s
 --   runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
---   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_end_bytes, copy_bytes
+--   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
+--   live_at_end_variance, copy_bytes, alloc_interval_bytes, live_interval_bytes
 -- Order: none
 WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     SELECT * FROM tick_figures
@@ -27,7 +28,9 @@ WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     UNION ALL BY NAME
     SELECT trace, location, sum(alloc_bytes) AS alloc_bytes, sum(alloc_python_bytes) AS alloc_python_bytes,
         sum(alloc_variance) AS alloc_variance, sum(live_at_peak_bytes) AS live_at_peak_bytes,
-        sum(live_at_end_bytes) AS live_at_end_bytes
+        sum(live_at_peak_variance) AS live_at_peak_variance, sum(live_at_end_bytes) AS live_at_end_bytes,
+        sum(live_at_end_variance) AS live_at_end_variance, max(alloc_interval_bytes) AS alloc_interval_bytes,
+        max(live_interval_bytes) AS live_interval_bytes
     FROM allocation_figures LEFT JOIN owners USING (trace, stack) GROUP BY trace, location
     UNION ALL BY NAME
     SELECT trace, location, sum(bytes) AS copy_bytes
@@ -35,4 +38,6 @@ WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY trace, location
 )
-SELECT trace, location, sum(COLUMNS(* EXCLUDE (trace, location))) FROM parts GROUP BY trace, location
+SELECT trace, location, sum(COLUMNS(* EXCLUDE (trace, location, alloc_interval_bytes, live_interval_bytes))),
+    max(alloc_interval_bytes) AS alloc_interval_bytes, max(live_interval_bytes) AS live_interval_bytes
+FROM parts GROUP BY trace, location

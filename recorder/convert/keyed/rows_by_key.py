@@ -1,0 +1,55 @@
+"""A table with one row for each key, whose columns are filled from records that come in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ....formats.trace.columns import Coded
+from .by_key import Ints
+
+
+class RowsByKey:
+    """One row for each of the distinct ``keys``. A value that is not filled is null; a value that is filled again is
+    replaced. All keys that are filled must be among ``keys``."""
+
+    def __init__(self, keys: Ints) -> None:
+        self.keys: Ints = np.unique(keys)
+        self._columns: dict[str, np.ma.MaskedArray[Any, Any]] = {}
+        self._texts: dict[str, tuple[npt.NDArray[np.int32], Sequence[str]]] = {}
+        self._objects: dict[str, list[Any]] = {}
+
+    def fill(self, name: str, keys: Ints, values: npt.NDArray[Any]) -> None:
+        """Fills a column of numbers; ``values`` may be masked."""
+        if name not in self._columns:
+            self._columns[name] = np.ma.masked_array(np.zeros(len(self.keys), values.dtype), mask=True)
+        self._columns[name][np.searchsorted(self.keys, keys)] = values
+
+    def fill_texts(self, name: str, keys: Ints, values: Coded) -> None:
+        """Fills a column of texts, with one call."""
+        codes = np.full(len(self.keys), -1, np.int32)
+        codes[np.searchsorted(self.keys, keys)] = values.codes
+        self._texts[name] = codes, values.values
+
+    def fill_objects(self, name: str, keys: Ints, values: list[Any]) -> None:
+        """Fills a column of lists, with one call."""
+        column = [None] * len(self.keys)
+        for row, value in zip(np.searchsorted(self.keys, keys).tolist(), values, strict=True):
+            column[row] = value
+        self._objects[name] = column
+
+    def texts(self, name: str, keys: Ints) -> list[str | None]:
+        """Values of a column of texts."""
+        codes, values = self._texts[name]
+        return [values[code] if code >= 0 else None for code in codes[np.searchsorted(self.keys, keys)].tolist()]
+
+    def table(self, *order: str) -> dict[str, Any]:
+        """The columns, by time, then by the columns ``order``. A row without a time counts as at the start."""
+        times = [self._columns[name] for name in reversed(order)] + [self._columns["t_ns"].filled(0)]
+        rows = np.lexsort(times)
+        table: dict[str, Any] = {name: column[rows] for name, column in self._columns.items()}
+        table |= {name: Coded(codes[rows], values) for name, (codes, values) in self._texts.items()}
+        return table | {name: [column[row] for row in rows.tolist()] for name, column in self._objects.items()}

@@ -1,0 +1,1 @@
+"""With whose rights files are opened whose names come from a recorded program."""

@@ -1,0 +1,17 @@
+/* Seccomp filters of this process, by which the kernel may kill it for a system call. */
+#ifndef SCALENE_TRACE_PROCESSES_FILTERS_H
+#define SCALENE_TRACE_PROCESSES_FILTERS_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Finds the functions of libc by which a program sets a filter. Called once, at load. Context: normal. */
+void filters_init(void);
+/* True if this image was started with a filter of which it is unknown whether it allows what the shim does. Only makes
+ * calls that the loader has made before. `spool_path`: the spool, which is not mapped yet. Context: normal. */
+bool filters_forbid_us(const char *spool_path);
+
+#pragma GCC visibility pop
+
+#endif

@@ -1,0 +1,78 @@
+"""A command that needs more memory than it may take says so; so does an export that would be too large."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.analyze.exports import size
+from scalene_trace.analyze.report import report
+from scalene_trace.analyze.trace import memory
+from tests.support.example_traces import rich_trace
+from tests.support.trace_builder import write_large_trace
+
+MIB = 1 << 20
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    return rich_trace(tmp_path / "t.parquet")
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_large_trace(tmp_path_factory.mktemp("large") / "t.parquet", ticks=20_000, allocations=1_000)
+
+
+def limit(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
+    monkeypatch.setattr(memory, "limit_bytes", lambda threads=None: size_bytes)
+
+
+@pytest.mark.parametrize("command", ["report", "html"])
+def test_a_command_beyond_the_limit_says_what_to_do(
+    command: str, run: Any, large: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit(monkeypatch, 1 * MIB)
+    refused = run(command, large, *(["-o", tmp_path / "page.html"] if command == "html" else []))
+    assert (refused.code, refused.out) == (3, "")
+    assert "Cannot answer: this takes more than" in refused.err and "--from" in refused.err
+
+
+def test_sql_of_a_user_is_limited_too(run: Any, trace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit(monkeypatch, 30 * MIB)
+    refused = run("sql", trace, "SELECT count(DISTINCT range) FROM range(10000000)")
+    assert refused.code == 3 and "Cannot answer: this takes more than 31 MB of memory" in refused.err
+
+
+def test_where_python_has_no_memory_the_sentence_is_the_same(
+    run: Any, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(report, "sums_of", fail)
+    refused = run("report", trace)
+    assert refused.code == 3 and "more memory than is available" in refused.err
+
+
+def test_one_of_several_at_the_same_time_takes_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "_cores", lambda: 4)
+    monkeypatch.setattr(memory, "_GROUP_LIMITS", (tmp_path / "none", tmp_path / "limit", tmp_path / "max"))
+    (tmp_path / "limit").write_text(f"{1000 * MIB}\n")
+    (tmp_path / "max").write_text("max\n")
+    assert memory.limit_bytes() == memory.limit_bytes(8) == 600 * MIB
+    assert memory.limit_bytes(1) == 150 * MIB
+    (tmp_path / "limit").write_text(f"{10 * MIB}\n")
+    assert memory.limit_bytes() == memory.LEAST_BYTES
+
+
+@pytest.mark.parametrize("name", ["collapsed", "speedscope", "chrome"])
+def test_an_export_that_repeats_stacks_is_limited(
+    name: str, run: Any, trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(size, "MOST_BYTES", 10)
+    refused = run("export", "--format", name, trace, "-o", tmp_path / "out")
+    assert refused.code == 3 and f"Cannot export in the format {name}" in refused.err
+    assert not (tmp_path / "out").exists()
