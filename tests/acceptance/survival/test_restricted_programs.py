@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from scalene_trace.formats.spool.losses import shim_losses
 from tests.support.interpreters import Interpreter
 from tests.support.memory_group import joining, memory_group
 from tests.support.packages import chromium
@@ -55,12 +54,9 @@ def parameters(short: str, long: str) -> list[Any]:
         pytest.param(way, where, marks=marks, id=f"{way} {where}")
         for way, marks in marked
         for where in ("around", "inside")
-        if (way, where) not in NOT_YET
     ]
 
 
-#: The mapping of the spool counts towards a limit that the program sets for itself.
-NOT_YET = (("address_space", "inside"),)
 #: In these, nothing can be recorded: files may not grow, the folder of the trace is out of reach, or no process may start.
 MAY_BE_REFUSED = ("small_files", "no_files", "private_tmp", "no_processes")
 FOLDERS = ("bare", "recorded", "traces")
@@ -168,9 +164,6 @@ HEADLESS = ["--headless", "--disable-gpu", "--dump-dom", "--virtual-time-budget=
 
 
 @NEEDS_ROOT
-@pytest.mark.skipif(
-    all(each.name != "seccomp" for each in shim_losses()), reason="filters of system calls are not recognized"
-)
 def test_chromium_in_its_sandbox_prints_what_it_prints_bare(any_python: Interpreter, base: Path) -> None:
     """Of an ordinary user. It filters the system calls of its processes, and ends those that make others."""
     page, recorder = base / "page.html", record_command(base / "traces" / "t.parquet", ["--"], None, FAST)
