@@ -11,7 +11,7 @@
 --   gc_ns [ns]: the part of user_ns and system_ns that garbage collections took
 --   has_python: the thread may have had a Python thread state at one of these ticks
 --   squares_ns2 [ns²]: sum of the squares of the CPU times of the ticks, as recorded, in whole
---     numbers of 2 ** 24 ns² (4 µs squared), so that they add up to the same in any order
+--     numbers of 2 ** 18 ns² (0.5 µs squared), so that they add up to the same in any order up to 2,361 s²
 -- Order: none
 SELECT trace, process, thread, stack,
     is_selected(selection, t_ns, process, thread) AS is_selected,
@@ -19,6 +19,6 @@ SELECT trace, process, thread, stack,
     coalesce(sum(user_ns::DOUBLE), 0) AS user_ns, coalesce(sum(system_ns::DOUBLE), 0) AS system_ns,
     coalesce(sum((user_ns + system_ns)::DOUBLE) FILTER (gc), 0) AS gc_ns,
     bool_or(has_python IS DISTINCT FROM false) AS has_python,
-    16777216 * coalesce(sum(round((user_ns + system_ns)::DOUBLE ** 2 / 16777216)), 0) AS squares_ns2
+    262144 * coalesce(sum(round((user_ns + system_ns)::DOUBLE ** 2 / 262144)), 0) AS squares_ns2
 FROM cpu_rows, selection
 GROUP BY ALL
