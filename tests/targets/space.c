@@ -5,7 +5,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
+/* libc keeps the stacks of as many threads as were alive at once. */
+static pthread_barrier_t together;
+
 static void *allocate(void *unused) {
+  pthread_barrier_wait(&together);
   for (int i = 0; i < 20000; i++) {
     char *volatile block = malloc(600);
     free(block);
@@ -26,6 +30,7 @@ static long status_kib(const char *name) {
 
 int main(void) {
   pthread_t threads[4];
+  pthread_barrier_init(&together, NULL, 4);
   for (int i = 0; i < 4; i++) pthread_create(&threads[i], NULL, allocate, NULL);
   for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
   long size = status_kib("VmSize");

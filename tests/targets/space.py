@@ -16,7 +16,10 @@ CURRENT, FUTURE = 1, 2
 def work(rounds=8):
     """Allocates in four threads. With every allocation sampled, this writes some twenty chunks."""
 
+    together = threading.Barrier(4)  # libc keeps the stacks of as many threads as were alive at once
+
     def allocate():
+        together.wait()
         for _ in range(rounds):
             kept = [bytearray(600) for _ in range(250)]
             kept.clear()
