@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, add_peers, environment, save, tool
+from support.environments import ROOT, add_peers, environment, save, tool
 
 TARGETS = ROOT / "tests" / "targets"
 ESTIMATOR = ROOT / "benchmarks" / "programs" / "delay_estimator.py"

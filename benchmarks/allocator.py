@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, Spread, save, spread, tool, version_of
+from support.environments import ROOT, Spread, save, spread, tool, version_of
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")

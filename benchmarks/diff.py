@@ -20,11 +20,11 @@ from pathlib import Path
 from statistics import mean, stdev
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, save, tool, version_of
 from scalene_trace.analyze.diff.compare import Asked, compare
 from scalene_trace.analyze.diff.results import Diff
 from scalene_trace.analyze.diff.runs import Run, read_run
 from scalene_trace.analyze.trace.selection import Selection
+from support.environments import ROOT, save, tool, version_of
 
 PROGRAM = ROOT / "benchmarks" / "programs" / "nine_lines.py"
 BUSY = next(n for n, text in enumerate(PROGRAM.read_text().splitlines(), start=1) if "# LINE: busy" in text)

@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from environments import environment, save
+from support.environments import environment, save
 from watching import TARGETS, measure
 
 STANDIN = TARGETS.parent / "support" / "standins" / "scripted_nvml.c"

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, save, tool, version_of
+from support.environments import ROOT, save, tool, version_of
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 KEPT = ROOT / "benchmarks" / "instructions.json"

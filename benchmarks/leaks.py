@@ -24,8 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from environments import ROOT, environment, save, tool, version_of
 from overhead import PROGRAMS, run, script
+from support.environments import ROOT, environment, save, tool, version_of
 
 PROGRAM = ROOT / "benchmarks" / "programs" / "hidden_leak.py"
 TEMPORARY = (1e3, 40e6)

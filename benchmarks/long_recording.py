@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import duckdb
 
-from environments import ROOT, save, tool, version_of
+from support.environments import ROOT, save, tool, version_of
 
 PROGRAM = ROOT / "benchmarks" / "programs" / "busy_hour.py"
 OPTIONS = ["--alloc-interval", "1"]

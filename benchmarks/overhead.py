@@ -18,7 +18,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from environments import ROOT, Spread, add_peers, environment, save, spread, tool
+from support.environments import ROOT, Spread, add_peers, environment, save, spread, tool
 
 LOOP = ROOT / "benchmarks" / "programs" / "pyperf_loop.py"
 #: Program of pyperformance: folder and arguments.

@@ -22,11 +22,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import save, tool, version_of
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.results.report import Line
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from support.environments import save, tool, version_of
 
 INTERVALS = ("auto", "auto", "16KiB", "64KiB", "1MiB")
 MEASURES = ("alloc", "live_at_peak", "live_at_end", "growth")

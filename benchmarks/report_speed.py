@@ -18,8 +18,8 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
-from environments import BUILD, ROOT, environment, save, spread, tool
 from overhead import LOOP, script
+from support.environments import BUILD, ROOT, environment, save, spread, tool
 
 TRACE = BUILD / "large.parquet"
 WAYS = {

@@ -24,8 +24,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from environments import ROOT, environment, save, tool, version_of
 from overhead import LOOP, PROGRAMS, script
+from support.environments import ROOT, environment, save, tool, version_of
 
 HEAVY = ("many_objects", "growing_blocks", "big_blocks")
 INTERVALS = ("auto", "1KiB", "64KiB", "4MiB")

@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from environments import ROOT, save, spread, tool, version_of
+from support.environments import ROOT, save, spread, tool, version_of
 
 sys.path.insert(0, str(ROOT))
 

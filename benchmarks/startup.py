@@ -13,7 +13,7 @@ from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from environments import environment, save, spread, tool
+from support.environments import environment, save, spread, tool
 
 
 def seconds(command: list[str]) -> float:

@@ -23,9 +23,9 @@ from typing import Any
 
 import numpy as np
 
-from environments import save
 from scalene_trace.formats.spool.chunks import CHUNK_BYTES, CHUNK_SLOTS, CHUNKS_OFFSET, SLOT_BYTES
 from scalene_trace.formats.spool.layout import constants, ffi, record_kinds, struct_dtype
+from support.environments import save
 
 C = constants()
 KINDS = {name: number for number, name in record_kinds().items()}

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from environments import environment, save, tool
+from support.environments import environment, save, tool
 
 TARGETS = Path(__file__).resolve().parent.parent / "tests" / "targets"
 #: Threads, and whether the main thread computes meanwhile.
