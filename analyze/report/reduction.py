@@ -208,8 +208,8 @@ def _growth_variance(connection: Connection) -> float:
     """Less than the threshold T of a process is in no footprint sample yet, or charged to a line too early: the standard
     error of a line's growth is T / 2 per process."""
     sql = """
-        SELECT coalesce(sum((threshold / 2) ** 2), 0) FROM processes JOIN (
-            SELECT trace, any_value(try_cast(value AS DOUBLE)) AS threshold FROM settings
+        SELECT coalesce(sum((threshold / 2.0) ** 2), 0) FROM processes JOIN (
+            SELECT trace, any_value(try_cast(value AS BIGINT)) AS threshold FROM settings
             WHERE name = 'memory_threshold_bytes' GROUP BY trace
         ) USING (trace)"""
     ((variance,),) = connection.execute(sql).fetchall()

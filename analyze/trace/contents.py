@@ -31,8 +31,6 @@ MOST_RECORDS = {"setting": 10_000, "loss": 10_000}
 MOST_TEXT_BYTES = {
     "setting": 16 * _MIB,
     "loss": 4 * _MIB,
-    "process": 64 * _MIB,
-    "thread": 64 * _MIB,
     "mark": 64 * _MIB,
     "module": 64 * _MIB,
     "symbol": 128 * _MIB,

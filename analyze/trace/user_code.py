@@ -7,10 +7,8 @@ Everything that Python and installers have put there is not: the standard librar
 from __future__ import annotations
 
 import fnmatch
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 
 from .connection import Connection
@@ -27,7 +25,10 @@ _INSTALLED = re.compile(
 #: and named tuples, lines of .pth files, the start of workers that multiprocessing spawns.
 _EXECUTED = "<string>"
 _IN_BIN = re.compile(r"(^|/)bin/[^/.]+$")
-_INTERPRETER = re.compile(r"python(\d+(\.\d+)?t?)?")
+_INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)?t?)?")
+#: Options of Python without a value, and then -c, in one word.
+_CODE_OPTION = re.compile(r"-[bBdEhiIOPqRsSuvx]*c")
+_CORRECTS_NAME = re.compile(r"sys\.argv\[0\]\s*=(?!=)")
 #: The longest script that pip, uv or setuptools writes to start an installed program has 33 lines.
 _MOST_LINES_OF_A_LAUNCHER = 40
 
@@ -61,25 +62,33 @@ def _written_by_others(connection: Connection, files: Sequence[str]) -> list[str
         return []
     query = "SELECT file, any_value(text) FROM sources WHERE list_contains(?::VARCHAR[], file) GROUP BY file"
     texts = {file: text for file, text in connection.execute(query, (candidates,)).fetchall() if text is not None}
-    is_generated = _EXECUTED in candidates and _EXECUTED not in texts and not any(map(runs_code, _commands(connection)))
+    is_generated = _EXECUTED in candidates and _EXECUTED not in texts and not _may_run_users_code(connection)
     return launchers(texts) + [_EXECUTED] * is_generated
 
 
-def _commands(connection: Connection) -> Iterator[list[str]]:
-    """The recorded command of each trace, where it is known."""
-    query = "SELECT value FROM settings WHERE name = 'command' AND value IS NOT NULL"
-    for (text,) in connection.execute(query).fetchall():
-        with suppress(ValueError):
-            words = json.loads(text)
-            yield [str(word) for word in words] if isinstance(words, list) else []
+def _may_run_users_code(connection: Connection) -> bool:
+    """Does a process run code that was given with ``-c``, or is its command line unknown? (Those of forked processes are
+    their parents'.)"""
+    query = "SELECT DISTINCT command FROM processes WHERE cause IS DISTINCT FROM 'fork' AND python_version IS NOT NULL"
+    commands = [command for (command,) in connection.execute(query).fetchall()]
+    return not commands or any(not command or runs_code(command) for command in commands)
 
 
-def runs_code(command: Sequence[str]) -> bool:
-    """Does this command run code that was given with ``-c``, so that the user has written what is in ``<string>``?"""
-    if not command:
-        return False
-    is_python = _INTERPRETER.fullmatch(PurePosixPath(command[0]).name) is not None
-    return command[0] == "-c" or (is_python and "-c" in command[1:])
+def runs_code(command: Sequence[str | None]) -> bool:
+    """Does this command run code that was given with ``-c``, so that the user has written what is in ``<string>``? Commands
+    by which multiprocessing starts its processes do not. The interpreter may come after a program that runs it."""
+    given = [word or "" for word in command]
+    words = iter(given)
+    if not any(_INTERPRETER.fullmatch(PurePosixPath(word).name) for word in words):  # leaves the words after it
+        return "-c" in given  # an interpreter of another name
+    for word in words:
+        if option := _CODE_OPTION.match(word):
+            return not (word[option.end() :] or next(words, "")).startswith("from multiprocessing.")
+        if word in ("-X", "-W"):
+            next(words, "")
+        elif not word.startswith("-") or word.startswith("-m"):
+            return False
+    return False
 
 
 def launchers(texts: Mapping[str, str]) -> list[str]:
@@ -92,7 +101,7 @@ def launchers(texts: Mapping[str, str]) -> list[str]:
         for file, text in texts.items()
         if _IN_BIN.search(file)
         and "sys.exit(" in text
-        and "sys.argv[0]" in text
+        and _CORRECTS_NAME.search(text)
         and text.count("\n") <= _MOST_LINES_OF_A_LAUNCHER
     ]
 

@@ -7,6 +7,8 @@ are left out and counted in :attr:`Records.damaged`. The protocol is described i
 from __future__ import annotations
 
 import itertools
+import os
+import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -141,8 +143,9 @@ def read_header(path: Path) -> np.void:
     """The header of the spool file at ``path``. Raises SpoolMissing, NotASpool or SpoolVersion."""
     dtype = struct_dtype("spool_header")
     try:
-        with path.open("rb") as file:
-            data = file.read(dtype.itemsize)
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe in its place would block
+        with os.fdopen(descriptor, "rb") as file:
+            data = file.read(dtype.itemsize) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
     except OSError as error:
         raise SpoolMissing(path, (error.strerror or "unknown error").lower()) from error
     if len(data) < dtype.itemsize:

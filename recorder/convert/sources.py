@@ -15,6 +15,8 @@ from ...formats.trace.text import storable
 from ..rights.opening import OpenFile, Withheld, open_regular_file
 
 LARGEST_BYTES = 2 * 1024 * 1024
+#: All texts together: the analysis refuses longer pages of texts, and a page may have a thousand files.
+MOST_BYTES = 48 * 1024 * 1024
 #: File name of the code that ``-c`` runs.
 COMMAND_FILE = "<string>"
 _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/)")
@@ -27,6 +29,7 @@ class Sources:
     table: dict[str, list[Any]] = field(default_factory=lambda: {"file": [], "text": [], "changed": []})
     unread: int = 0
     withheld: int = 0
+    text_bytes: int = 0
 
 
 def read_sources(
@@ -58,6 +61,10 @@ def is_standard_library(file: str) -> bool:
 
 
 def _add(sources: Sources, file: str, text: str, changed: bool) -> None:
+    sources.text_bytes += len(text.encode(errors="replace"))
+    if sources.text_bytes > MOST_BYTES:
+        sources.unread += 1
+        return
     for name, value in (("file", storable(file)), ("text", storable(text)), ("changed", changed)):
         sources.table[name].append(value)
 

@@ -55,7 +55,7 @@ def read_facts(folder: Path) -> Facts:
 
 
 def restore_folder(folder: Path, spool: Path, descriptor: int, facts: Facts) -> bool:
-    """Restores a folder that was removed while the program ran. ``spool``: where the spool was created; ``descriptor``: the
+    """Restores a folder, or a spool in memory, that was removed while the program ran. ``spool``: where the spool was created; ``descriptor``: the
     open spool file.
 
     Returns whether the folder was missing. Raises OSError.
@@ -63,6 +63,7 @@ def restore_folder(folder: Path, spool: Path, descriptor: int, facts: Facts) -> 
     if (folder / SPOOL_NAME).exists():
         return False
     folder.mkdir(0o700, exist_ok=True)
+    (folder / SPOOL_NAME).unlink(missing_ok=True)  # a link to a spool in memory that is gone
     (folder / SPOOL_NAME).symlink_to(spool if spool.exists() else f"/proc/self/fd/{descriptor}")
     if not (folder / FACTS_NAME).exists():
         write_facts(folder, facts)

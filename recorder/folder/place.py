@@ -24,6 +24,8 @@ _WRITES_IN_PLACE = {0xEF53, 0x58465342, 0x01021994}
 MEMORY_FOLDER = Path("/dev/shm")
 #: The spool may take half of the free memory there, and at most as much as keeps up with bursts.
 _MOST_BYTES = 256 << 20
+#: In a container, memory has 64 MiB there by default, which the program may need itself: the spool takes a quarter.
+_SMALL_BYTES = 64 << 20
 #: With less than this, the spool stays on the disk.
 _LEAST_BYTES = 4 << 20
 #: Chunks that are offered ahead in memory: they use it at once.
@@ -44,25 +46,28 @@ def memory_chunks() -> int:
         space = os.statvfs(MEMORY_FOLDER)
     except OSError:
         return 0
-    size = min(_MOST_BYTES, space.f_bavail * space.f_frsize // 2)
+    is_small = space.f_blocks * space.f_frsize <= _SMALL_BYTES
+    size = min(_MOST_BYTES, space.f_bavail * space.f_frsize // (4 if is_small else 2))
     return (size - CHUNKS_OFFSET) // CHUNK_BYTES if size >= _LEAST_BYTES else 0
 
 
 def memory_path() -> Path:
-    """A new name for a spool in memory, which nobody can guess."""
+    """A new name for a spool in memory, which no other recording has. The file has mode 0600."""
     return MEMORY_FOLDER / f"scalene-trace-{secrets.token_hex(12)}.spool"
 
 
 def spool_of(folder: Path) -> Path:
     """The spool of the recording in ``folder``: the file in it, or the file in memory that a link in it names.
 
-    Other links are not followed, because a folder that is recovered may come from anywhere.
+    Other links are not followed, because a folder that is recovered may come from anywhere. The file must belong to the
+    caller, or, for root, to the owner of the link: root sees whether another user's recording is live.
     """
     link = folder / SPOOL_NAME
     with suppress(OSError):
         path = Path(os.readlink(link))  # noqa: PTH115 (a file that is no link raises OSError)
         status = path.lstat()
-        ours = path.parent == MEMORY_FOLDER and _NAME.fullmatch(path.name) and status.st_uid == os.geteuid()
+        owners = {os.geteuid(), link.lstat().st_uid} if os.geteuid() == 0 else {os.geteuid()}
+        ours = path.parent == MEMORY_FOLDER and _NAME.fullmatch(path.name) and status.st_uid in owners
         if ours and stat.S_ISREG(status.st_mode):
             return path
     return link

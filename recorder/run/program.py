@@ -6,6 +6,7 @@ import errno
 import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,13 +71,16 @@ def _fork_and_exec(
             os.execve(path, argv, environment)
         except OSError as error:
             os.write(writer, str(error.errno).encode())
+        except ValueError:  # a name in the environment that execve takes, but Python does not
+            os.write(writer, str(errno.EINVAL).encode())
         finally:
             os._exit(127)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         failure = pipe.read()
     if failure:
-        os.waitpid(pid, 0)
+        with suppress(ChildProcessError):  # SIGCHLD is ignored: the kernel has reaped it
+            os.waitpid(pid, 0)
         raise OSError(int(failure), os.strerror(int(failure)), path)
     return pid
 

@@ -159,7 +159,7 @@ def _load_converter() -> None:
 def _environment(shim: Path | None, spool: Path) -> dict[bytes, bytes]:
     """The program's environment: ours as we got it, with the two variables that cause the recording, unless ``shim`` is
     None."""
-    environment = dict(os.environb)
+    environment = {name: value for name, value in os.environb.items() if name}  # execve refuses an empty name in Python
     with suppress(OSError):
         given = Path("/proc/self/environ").read_bytes()
         if b"\0LC_CTYPE=" not in b"\0" + given and environment.get(b"LC_CTYPE", b"").startswith(b"C."):

@@ -7,7 +7,7 @@ file holds of a kind of row, and the sum of its texts, cannot be seen here: ``an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from .footer import BYTE_ARRAY, FIXED_BYTES, Chunk, FooterReader, Leaf, RowGroup, TooMany
 from .pages import ENCODINGS, PageReader
@@ -35,7 +35,7 @@ MOST_LIST_VALUES = 300_000_000
 #: frames (MAX_FRAMES of the shim). A small file may have more.
 FREE_LIST_VALUES, LIST_VALUES_PER_BYTE = 20_000_000, 64
 #: Texts in lists, which are words of command lines: at most 2 MiB for each process, hardly ever more than a kilobyte.
-MOST_LIST_TEXT_BYTES = 128 * MIB
+MOST_LIST_TEXT_BYTES = 256 * MIB
 #: A page, or a dictionary. Both are written at 1 MB, but at most 1,024 values later: these may be long.
 MOST_PAGE_BYTES = 64 * MIB
 #: Pages. A trace has one for each two kilobytes; a small one, whose columns are mostly empty, for each 60 bytes.
@@ -61,6 +61,8 @@ class Sizes:
     pages: int = 0
     list_values: int = 0
     list_text_bytes: int = 0
+    #: Columns of lists in row groups whose part of ``list_text_bytes`` is only a bound.
+    bounded: list[tuple[Chunk, int]] = field(default_factory=list)
     unfolded_bytes: int = 0
 
 
@@ -132,17 +134,23 @@ def _check_chunk(leaf: Leaf, chunk: Chunk, end: int, pages: PageReader, sizes: S
     if values != chunk.values:
         raise NotThrift(f"the pages of the column {leaf.name} have not as many values as its metadata says")
     if leaf.is_list and leaf.type == BYTE_ARRAY:
-        sizes.list_text_bytes += _list_text_bytes(chunk, values * dictionary, pages)
+        _count_list_texts(chunk, values * dictionary, pages, sizes)
     return largest + dictionary
 
 
-def _list_text_bytes(chunk: Chunk, most: int, pages: PageReader) -> int:
-    """The bytes of the texts of lists. ``most``: what they would be if all were as long as the whole dictionary."""
-    if most <= MOST_LIST_TEXT_BYTES:
-        return most
+def _count_list_texts(chunk: Chunk, most: int, pages: PageReader, sizes: Sizes) -> None:
+    """Adds the bytes of the texts of lists: the bound ``most``, which they would have if all were as long as the whole
+    dictionary, or, where all bounds together exceed the limit, the exact sums."""
+    sizes.bounded.append((chunk, most))
+    sizes.list_text_bytes += most
+    if sizes.list_text_bytes <= MOST_LIST_TEXT_BYTES:
+        return
     from .list_texts import text_bytes
 
-    return text_bytes(chunk, pages.pages(chunk.start, chunk.start + chunk.stored_bytes), pages.read)
+    for each, bound in sizes.bounded:
+        exact = text_bytes(each, pages.pages(each.start, each.start + each.stored_bytes), pages.read)
+        sizes.list_text_bytes += exact - bound
+    sizes.bounded.clear()
 
 
 def _limit(what: str, size: int, most: int, unit: str) -> None:

@@ -18,9 +18,9 @@ PLAIN, PLAIN_DICTIONARY, RLE, DELTA_NUMBERS, RLE_DICTIONARY = 0, 2, 3, 5, 8
 #: What a trace may contain. Another encoding, in which each text repeats the start of the one before, could unfold a page to
 #: any size; no trace has it.
 ENCODINGS = frozenset({PLAIN, PLAIN_DICTIONARY, RLE, DELTA_NUMBERS, RLE_DICTIONARY})
-_DATA, _DICTIONARY, _DATA_2 = 0, 2, 3
+_DATA, _DICTIONARY = 0, 2
 #: Field of the head that describes the page, by its type; in it, the fields for the number of values and the encoding.
-_DESCRIPTIONS = {_DATA: (5, 1, 2), _DICTIONARY: (7, 1, 2), _DATA_2: (8, 1, 4)}
+_DESCRIPTIONS = {_DATA: (5, 1, 2), _DICTIONARY: (7, 1, 2)}
 
 #: The heads are read in blocks of the file. A head takes some 20 bytes, with statistics hardly more than 100.
 _BLOCK_BYTES, _LONGEST_HEAD_BYTES = 1 << 16, 1 << 12

@@ -26,6 +26,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/sealed/sealed.h"
+#include "shared/valgrind.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -179,6 +180,7 @@ void window_keep(struct position *position, uint32_t process, uint64_t offer) {
 
 /* After mlockall, RLIMIT_MEMLOCK may leave no room for a second copy of the position, so its pages are unlocked first. */
 static bool move_pages(char *to, size_t offset) {
+  if (under_valgrind()) return false; /* it does not know the call, and would say so */
   for (int attempt = 0; attempt < 2; attempt++) {
     if (!syscall(SYS_remap_file_pages, to, (size_t)SPOOL_CHUNK_BYTES, 0L, offset / PAGE_BYTES, (long)MAP_NONBLOCK))
       return true;

@@ -81,9 +81,14 @@ def test_only_known_file_systems_hold_the_spool(
     assert place.writes_in_place(tmp_path) is in_place
 
 
-@pytest.mark.parametrize(("free_mib", "chunks"), [(4, 0), (7, 0), (64, 502), (100_000, 4086)])
-def test_the_size_in_memory_follows_what_is_free(free_mib: int, chunks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = SimpleNamespace(f_bavail=free_mib * MIB // 4096, f_frsize=4096)
+@pytest.mark.parametrize(
+    ("size_mib", "free_mib", "chunks"),
+    [(1_000, 4, 0), (1_000, 7, 0), (1_000, 64, 502), (200_000, 100_000, 4086), (64, 64, 246), (64, 15, 0)],
+)
+def test_the_size_in_memory_follows_what_is_free(
+    size_mib: int, free_mib: int, chunks: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    free = SimpleNamespace(f_blocks=size_mib * MIB // 4096, f_bavail=free_mib * MIB // 4096, f_frsize=4096)
     monkeypatch.setattr(place, "_file_system", lambda folder: 0x01021994)
     monkeypatch.setattr(os, "statvfs", lambda folder: free)
     assert place.memory_chunks() == chunks

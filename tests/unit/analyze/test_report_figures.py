@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from pathlib import Path
 from typing import Any
@@ -130,6 +129,7 @@ def test_a_launcher_is_not_the_users_code(tmp_path: Path, installer: str) -> Non
     ("file", "text"),
     [
         ("/home/me/bin/tool", "import sys\nprint(sys.argv)\n"),
+        ("/home/me/bin/tool", "import sys\nif sys.argv[0] == '':\n    print(sys.argv[0])\n    sys.exit(2)\n"),
         ("/home/me/bin/tool", LAUNCHERS["pip"] + "x = 1\n" * 40),
         ("/home/me/app.py", LAUNCHERS["pip"]),
         ("/home/me/bin/app.py", LAUNCHERS["pip"]),
@@ -142,17 +142,21 @@ def test_a_program_in_bin_is_the_users_code(file: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("command", "is_code"),
     [
-        (["-c", "pass"], True),
         (["python", "-c", "pass"], True),
+        (["python3", "-uc", "pass"], True),
+        (["pypy3", "-Icpass"], True),
         (["/opt/bin/python3.13", "-X", "dev", "-c", "pass"], True),
-        (["app.py", "-c"], False),
-        (["gunicorn", "-c", "conf.py"], False),
-        ([], False),
+        (["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()"], False),
+        (["python", "app.py", "-c"], False),
+        (["python3", "-m", "pytest", "-c", "conf"], False),
+        (["/venv/bin/python", "/venv/bin/gunicorn", "-c", "conf.py"], False),
+        (["valgrind", "-q", "/usr/bin/python3", "-c", "pass"], True),
+        (["embedder", "-c", "pass"], True),
     ],
 )
 def test_generated_code_is_the_users_only_where_it_was_given(tmp_path: Path, command: list[str], is_code: bool) -> None:
     builder, process, thread = one_thread()
-    builder.settings["command"] = json.dumps(command)
+    builder.rows["process"][0]["command"] = command
     builder.tick(0, process, thread, builder.stack(("<string>", "__init__", 1, 2), MAIN))
     assert runs_code(command) == is_code
     assert report_on(builder, tmp_path).lines[0].file == ("<string>" if is_code else APP)

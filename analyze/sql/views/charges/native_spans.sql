@@ -7,7 +7,7 @@
 -- Stored: no
 -- Columns:
 --   trace, process, thread, stack, from_ns, to_ns
---   bucket_ns [ns]: length of the pieces of time in which ticks are compared with spans, the same for the whole trace; a
+--   bucket_ns [ns]: length of the pieces of time in which ticks are compared with spans, the same for all of a trace; a
 --     span is in at most 21 of them
 -- Order: none
 WITH intervals AS (
