@@ -15,6 +15,7 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 #include "shared/window/window.h"
 
 struct spool_header *spool;
@@ -27,6 +28,12 @@ static _Atomic uint64_t kept_offer;
 static _Atomic int64_t retry_ns; /* time of that attempt */
 
 #define MOVE_PAUSE_NS 10000000 /* after a chunk could not be mapped */
+
+/* When a thread began to open the next chunk; 0 = no thread does. Otherwise a hundred threads would open one each, when
+ * one has become full, and the window has fewer positions. */
+static _Atomic int64_t opening_ns;
+#define OPENING_NS 10000000 /* a thread that takes longer has left by longjmp, or is not on a CPU: do not wait for it */
+#define MOST_YIELDS 1000
 
 static bool header_is_ours(const struct spool_header *header) {
   return header->magic == SPOOL_MAGIC && header->version == SPOOL_VERSION && header->chunk_bytes == SPOOL_CHUNK_BYTES &&
@@ -63,6 +70,7 @@ void spool_begin_process(uint32_t process) {
   atomic_store(&current, NULL);
   atomic_store(&kept_offer, 0);
   atomic_store(&retry_ns, 0);
+  atomic_store(&opening_ns, 0);
   errno = saved_errno;
 }
 
@@ -209,13 +217,23 @@ static void close_chunk(struct chunk_header *chunk) {
   atomic_store((_Atomic uint32_t *)&chunk->closed, 1);
 }
 
-/* Replaces the current chunk `full` with a new one, unless another thread has already done so. False = no chunk is
- * available. */
-static SLOW_PATH bool next_chunk(struct chunk_header *full, enum loss *loss) {
-  int saved_errno = errno;
-  if (atomic_load(&current) != full) return true;
+/* False = another thread opens the next chunk. */
+static bool begin_opening(void) {
+  int64_t now_ns = clock_now_ns(), since_ns = 0;
+  if (atomic_compare_exchange_strong(&opening_ns, &since_ns, now_ns)) return true;
+  return now_ns - since_ns > OPENING_NS && atomic_compare_exchange_strong(&opening_ns, &since_ns, now_ns);
+}
+
+/* Waits for that thread, but not for long: it may be the one that a signal handler has interrupted to come here. */
+static void wait_for_opener(const struct chunk_header *full) {
+  for (int i = 0; i < MOST_YIELDS && atomic_load(&opening_ns) && atomic_load(&current) == full; i++) {
+    syscall(SYS_sched_yield);
+  }
+}
+
+/* Opens a chunk and makes it the current one in place of `full`, unless another thread has been faster. */
+static bool replace_chunk(struct chunk_header *full, enum loss *loss) {
   struct chunk_header *fresh = open_chunk(loss);
-  errno = saved_errno;
   if (!fresh) return false;
   if (atomic_compare_exchange_strong(&current, &full, fresh)) {
     if (full) close_chunk(full);
@@ -223,6 +241,20 @@ static SLOW_PATH bool next_chunk(struct chunk_header *full, enum loss *loss) {
     close_chunk(fresh);
   }
   return true;
+}
+
+/* Replaces the current chunk `full` with a new one, unless another thread does so. False = no chunk is available. */
+static SLOW_PATH bool next_chunk(struct chunk_header *full, enum loss *loss) {
+  if (atomic_load(&current) != full) return true;
+  int saved_errno = errno;
+  uint32_t section = seal_enter();
+  bool is_opener = begin_opening();
+  if (!is_opener && !sealed()) wait_for_opener(full);
+  bool replaced = atomic_load(&current) != full || replace_chunk(full, loss);
+  if (is_opener) atomic_store(&opening_ns, 0);
+  seal_leave(section);
+  errno = saved_errno;
+  return replaced;
 }
 
 /* ---- records ---- */
