@@ -1,4 +1,4 @@
-"""How uncertain a sum over allocation samples is.
+"""How uncertain a sum over samples is: bytes of allocations, and seconds of CPU ticks likewise.
 
 The variance that the samples give is 0 where there are none, so it says nothing about what no sample fell on. With the
 sampling interval i, the chance that none falls on 3 i bytes is exp(-3) = 5 %. Half of that is added to the standard error:

@@ -36,9 +36,9 @@ def hold_signals() -> set[int]:
 def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[[], None] = lambda: None) -> int:
     """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
 
-    ``each_turn`` is called repeatedly and returns the seconds until its next call; ``before_reaping``, when the program has
-    ended and /proc still knows it. The terminal sends its signals to the
-    program directly, because it is in the same process group; signals that were sent to the recorder alone are forwarded.
+    ``each_turn`` is called repeatedly and returns the seconds until its next call; ``before_reaping`` is called when the
+    program has ended and /proc still knows it. The terminal sends its signals to the program directly, because it is in the
+    same process group; signals that were sent to the recorder alone are forwarded.
     """
     own_pid, forwarded, adopts = os.getpid(), _forwarded(), adopts_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # with SIG_IGN, the kernel would discard the exit status
