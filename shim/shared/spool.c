@@ -16,6 +16,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/sealed/sealed.h"
+#include "shared/valgrind.h"
 #include "shared/window/window.h"
 
 struct spool_header *spool;
@@ -23,8 +24,11 @@ static uint32_t own_process;
 static int32_t own_pid;
 static uint64_t own_pid_namespace;
 static _Atomic(struct chunk_header *) current;
-/* An offer that was taken but whose chunk could not be mapped, plus 1; 0 = none. It is used at the next attempt. */
+/* An offer that was taken but whose chunk could not be mapped, plus 1, and below it the number of the chunk, because the
+ * ring forgets it; 0 = none. It is used at the next attempt. */
 static _Atomic uint64_t kept_offer;
+#define KEPT_NUMBER_BITS 14
+_Static_assert(SPOOL_RING <= 1 << KEPT_NUMBER_BITS, "the number of a chunk fits");
 static _Atomic int64_t retry_ns; /* time of that attempt */
 
 #define MOVE_PAUSE_NS 10000000 /* after a chunk could not be mapped */
@@ -41,7 +45,7 @@ static bool header_is_ours(const struct spool_header *header) {
 }
 
 int spool_open(const char *path) {
-  struct spool_header *header = window_open(path);
+  struct spool_header *header = window_open(path, under_valgrind());
   if (!header) return -1;
   if (!header_is_ours(header) || header->ended) {
     window_close();
@@ -143,21 +147,27 @@ static bool has_offer(void) {
              atomic_load_explicit((_Atomic uint64_t *)&spool->offered, memory_order_acquire);
 }
 
-static bool take_offer(uint64_t *offer) {
+static bool take_offer(uint64_t *offer, uint32_t *number) {
+  const uint32_t *ring = (const uint32_t *)((const char *)spool + SPOOL_HEADER_BYTES);
   uint64_t kept = atomic_load(&kept_offer) ? atomic_exchange(&kept_offer, 0) : 0;
-  if (kept) return *offer = kept - 1, true;
+  if (kept) {
+    *offer = (kept >> KEPT_NUMBER_BITS) - 1;
+    *number = kept & ((1u << KEPT_NUMBER_BITS) - 1);
+    return true;
+  }
   _Atomic uint64_t *taken = (_Atomic uint64_t *)&spool->taken;
   *offer = atomic_load(taken);
   do {
     if (*offer >= atomic_load_explicit((_Atomic uint64_t *)&spool->offered, memory_order_acquire)) return false;
+    *number = ring[*offer % SPOOL_RING];
   } while (!atomic_compare_exchange_weak(taken, offer, *offer + 1));
   return true;
 }
 
 /* Moving a position costs system calls even where it fails, so the next attempt is made after a pause. */
-static void keep_offer(uint64_t offer) {
+static void keep_offer(uint64_t offer, uint32_t number) {
   uint64_t none = 0;
-  atomic_compare_exchange_strong(&kept_offer, &none, offer + 1);
+  atomic_compare_exchange_strong(&kept_offer, &none, (offer + 1) << KEPT_NUMBER_BITS | number);
   atomic_store(&retry_ns, clock_now_ns() + MOVE_PAUSE_NS);
 }
 
@@ -182,20 +192,20 @@ static void begin_chunk(struct chunk_header *chunk, uint64_t offer) {
 
 /* Takes the next offer and maps its chunk at the position. Null = there is no offer, or the chunk cannot be mapped. */
 static struct chunk_header *open_at(struct position *position, enum loss *loss) {
-  const uint32_t *ring = (const uint32_t *)((const char *)spool + SPOOL_HEADER_BYTES);
   uint64_t offer;
-  if (!take_offer(&offer)) {
+  uint32_t number;
+  if (!take_offer(&offer, &number)) {
     window_give_back(position);
     *loss = LOSS_spool_full;
     return NULL;
   }
-  uint32_t number = ring[offer % SPOOL_RING];
   struct chunk_header *chunk = window_move(position, number);
   if (chunk) {
     begin_chunk(chunk, offer);
     window_keep(position, own_process, offer);
+    atomic_store(&retry_ns, 0);
   } else if (window_has(number)) { /* else the program has damaged the ring */
-    keep_offer(offer);
+    keep_offer(offer, number);
   }
   return chunk;
 }
@@ -204,7 +214,11 @@ static struct chunk_header *open_at(struct position *position, enum loss *loss) 
 static struct chunk_header *open_chunk(enum loss *loss) {
   int64_t until_ns = atomic_load(&retry_ns);
   *loss = has_offer() ? LOSS_unmapped_chunk : LOSS_spool_full;
-  if (*loss == LOSS_spool_full || (until_ns && clock_now_ns() < until_ns)) return NULL;
+  if (*loss == LOSS_spool_full) return NULL;
+  if (until_ns) { /* only one thread makes the attempt: each would keep an offer */
+    int64_t now_ns = clock_now_ns();
+    if (now_ns < until_ns || !atomic_compare_exchange_strong(&retry_ns, &until_ns, now_ns + MOVE_PAUSE_NS)) return NULL;
+  }
   struct position *position = window_take(own_process);
   return position ? open_at(position, loss) : NULL;
 }

@@ -273,7 +273,7 @@ void timers_stop_all(void) {
 }
 
 void timers_start_all(void) {
-  descriptors_enable(true);
+  if (!atomic_load(&signals_scarce)) descriptors_enable(true);
   timer_list_start(KERNEL_POLL_NS, timers_mean_period_ns());
 }
 

@@ -399,6 +399,10 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   if (m->busy && here <= m->busy) return 0;
   int saved_errno = errno;
   fork_check();
+  if (unlikely(seal_may_end())) { /* in a section, a thread that allocates all the time would delay the seal */
+    errno = saved_errno;
+    return 0;
+  }
   uint32_t section = seal_enter();
   m->busy = here;
   uint32_t float_state = take_float_state();

@@ -143,10 +143,13 @@ static enum executable_kind kind_with(enum executable_kind kind, const struct en
 static int start_sealed_image(const struct exec_call *call) {
   struct environment found = environment_read(call->environment);
   size_t bytes = environment_bytes(&found);
+  bool flagged = seal_end_vfork_child(); /* its memory is its parent's, where the flag must not stay */
   if (spool) loss_add(LOSS_seccomp);
-  if (environment_needed_change(&found, false) == UNCHANGED || bytes > SEALED_STACK_BYTES)
-    return run(call, call->environment);
-  return run(call, environment_build(&found, REMOVE_OURS, alloca(bytes)));
+  bool unchanged = environment_needed_change(&found, false) == UNCHANGED || bytes > SEALED_STACK_BYTES;
+  int result =
+      unchanged ? run(call, call->environment) : run(call, environment_build(&found, REMOVE_OURS, alloca(bytes)));
+  if (flagged) seal_vfork_child(true);
+  return result;
 }
 
 static int start_image(const struct exec_call *call) {

@@ -134,7 +134,8 @@ static bool jump(uint32_t at, uint32_t length, struct state a) {
 static bool is_accepted(const struct sock_filter *instruction, bool failure_too) {
   uint32_t action = instruction->k & ACTION;
   if (BPF_RVAL(instruction->code) != BPF_K) return false;
-  return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG || (failure_too && action == SECCOMP_RET_ERRNO);
+  return action == SECCOMP_RET_ALLOW || action == SECCOMP_RET_LOG ||
+         (failure_too && action == SECCOMP_RET_ERRNO && (instruction->k & SECCOMP_RET_DATA) != 0);
 }
 
 /* Follows one instruction; false = the call is not certain to be accepted. */

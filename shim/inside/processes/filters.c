@@ -24,8 +24,10 @@
 #include "inside/cpu/timers.h"
 #include "inside/processes/filter_program.h"
 #include "inside/processes/process.h"
+#include "inside/python/python.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
+#include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/sealed/sealed.h"
@@ -91,9 +93,11 @@ static size_t read_start(const char *path, char *to, size_t size) {
 
 /* Kernels before 5.9 only tell whether there is a filter. */
 static uint32_t count_filters(void) {
-  char status[4096];
-  status[read_start("/proc/self/status", status, sizeof status - 1)] = 0;
-  return number_after(status, "\nSeccomp_filters:", number_after(status, "\nSeccomp:", 0) != 0);
+  static char status[16384]; /* one thread at a time sets a filter */
+  size_t used = read_start("/proc/self/status", status, sizeof status - 1);
+  status[used] = 0;
+  uint32_t unknown = used == sizeof status - 1; /* the process has a thousand groups, which come first */
+  return number_after(status, "\nSeccomp_filters:", number_after(status, "\nSeccomp:", unknown) != 0);
 }
 
 /* A file that is no spool is refused later. */
@@ -110,19 +114,22 @@ bool filters_forbid_us(const char *spool_path) {
 #define MOST_TRIES 100000000 /* a thread waits for another one that sets a filter: seconds at most */
 static _Atomic bool busy;
 
+void filters_postfork_child(void) { atomic_store(&busy, false); }
+
 /* Makes no system call while it waits: the other thread may set a filter for all threads. */
 static void take_turn(void) {
   for (int tries = 0; atomic_exchange(&busy, true) && tries < MOST_TRIES && !seal_is_in_force(); tries++)
     __builtin_ia32_pause();
 }
 
-#define MOST_PAUSES 5000
+#define MOST_WAIT_NS 1000000000 /* by the clock: on a crowded machine, a pause may last for several time slices */
 
 /* Waits until no thread is inside the shim. The wait is limited, because a handler of the program may have left the
  * shim by longjmp. */
 static void let_others_finish(void) {
   struct timespec pause = {.tv_nsec = 200000};
-  for (int i = 0; atomic_load(&seal_sections) > 0 && i < MOST_PAUSES; i++) syscall(SYS_nanosleep, &pause, NULL);
+  int64_t until_ns = clock_now_ns() + MOST_WAIT_NS;
+  while (atomic_load(&seal_sections) > 0 && clock_now_ns() < until_ns) syscall(SYS_nanosleep, &pause, NULL);
 }
 
 static void seal(void) {
@@ -134,8 +141,8 @@ static void seal(void) {
 }
 
 static void unseal(void) {
+  signals_unseal(); /* first, so that no timer that another thread arms finds the program's action */
   seal_process(false);
-  signals_unseal();
   if (recording()) timers_start_all();
   process_after_refused_filter();
 }
@@ -148,7 +155,9 @@ static void note_harmless(void) {
   while (before < filters && !atomic_compare_exchange_weak(known, &before, filters)) {}
   bool refused = safe_read_refused();
   safe_read_init();
-  if (safe_read_refused() && !refused) loss_add(LOSS_read_refused);
+  if (!safe_read_refused() || refused) return;
+  loss_add(LOSS_read_refused);
+  if (python_layout && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
 }
 
 /* A filter that a program wants to set. `filter`: the filter's struct sock_fprog, null in strict mode. */
@@ -213,7 +222,8 @@ static long set_filter(const struct call *call, const struct request *request) {
 /* ---- exported ---- */
 
 static bool is_request_by_prctl(const struct call *call, struct request *request) {
-  if (call->a != PR_SET_SECCOMP) return false;
+  if ((int)call->a != PR_SET_SECCOMP)
+    return false; /* the kernel takes an int: the rest of a register may be anything */
   *request = (struct request){.filter = call->b == SECCOMP_MODE_FILTER ? (const void *)call->c : NULL};
   return call->b == SECCOMP_MODE_STRICT || request->filter;
 }
@@ -223,7 +233,10 @@ static bool is_request_by_prctl(const struct call *call, struct request *request
 #endif
 
 static bool is_request_by_seccomp(const struct call *call, struct request *request) {
-  bool strict = call->a == SECCOMP_SET_MODE_STRICT, filter = call->a == SECCOMP_SET_MODE_FILTER;
+  uint32_t mode = (uint32_t)call->a;
+  bool strict = mode == SECCOMP_SET_MODE_STRICT, filter = mode == SECCOMP_SET_MODE_FILTER;
+  if (strict && (call->b || call->c))
+    return false; /* fails with EINVAL; libseccomp asks so whether there is seccomp() */
   *request = (struct request){.filter = filter ? (const void *)call->c : NULL,
                               .listener = (call->b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0};
   return strict || request->filter;

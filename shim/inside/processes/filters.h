@@ -11,6 +11,8 @@ void filters_init(void);
 /* True if this image was started with a filter of which it is unknown whether it allows what the shim does. Only makes
  * calls that the loader has made before. `spool_path`: the spool, which is not mapped yet. Context: normal. */
 bool filters_forbid_us(const char *spool_path);
+/* Forgets that a thread of the parent was setting a filter. Context: normal. */
+void filters_postfork_child(void);
 
 #pragma GCC visibility pop
 

@@ -156,12 +156,14 @@ static void begin_process(uint32_t cause, uint32_t parent) {
 /* The child has its parent's filter. Without system calls, the spool stays mapped. */
 static void forget_sealed(void) {
   loss_add(LOSS_seccomp);
+  if (spool->features & FEATURE_RIGHTS) loss_add(LOSS_rights_unannounced); /* it may become another user */
   threads_forget();
   spool = NULL;
 }
 
 static void begin_in_child(void) {
   seal_postfork_child();
+  filters_postfork_child();
   if (!spool) return;
   if (sealed()) {
     forget_sealed();
@@ -220,7 +222,11 @@ void process_after_refused_filter(void) {
 /* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
  * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
 static void end_quickly(int status) {
-  if (!sealed() && fork_own_pid() != 0 && !fork_shares_memory()) end_process(END_QUICK, status);
+  if (sealed()) {
+    seal_end_vfork_child();
+  } else if (fork_own_pid() != 0 && !fork_shares_memory()) {
+    end_process(END_QUICK, status);
+  }
 }
 
 EXPORT __attribute__((noreturn)) void _exit(int status) {

@@ -18,6 +18,7 @@
 #include "inside/core/next.h"
 #include "shared/base.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
 #define NAME "rights"
@@ -46,7 +47,11 @@ static bool append(uid_t user) {
 
 static void announce(uid_t user) {
   next_ensure();
-  if (!recording() || path[0] == '\0') return;
+  if (!spool || path[0] == '\0') return; /* after the end of the recording, its trace is still to be written */
+  if (sealed()) {
+    loss_add(LOSS_rights_unannounced);
+    return;
+  }
   if (user == UNCHANGED || user == (uid_t)syscall(SYS_geteuid) || user == atomic_load(&announced)) return;
   int error = errno;
   if (append(user)) {

@@ -24,6 +24,12 @@ bool seal_is_in_force(void) {
 
 bool seal_may_end(void) { return sealed() && !(atomic_load(&seal_bits) & SEAL_FOR_GOOD); }
 
+bool seal_end_vfork_child(void) {
+  bool was = (atomic_load(&seal_bits) & SEAL_VFORK_CHILDREN) && in_vfork_child;
+  if (was) in_vfork_child = false;
+  return was;
+}
+
 void seal_process(bool begin) {
   if (begin) {
     atomic_fetch_or(&seal_bits, SEAL_PROCESS);

@@ -47,6 +47,8 @@ void seal_for_good(void);
 /* Seals a vfork child, whose memory is its parent's, or undoes that. The thread that the child runs on has the flag.
  * Context: signal. */
 void seal_vfork_child(bool begin);
+/* Before a vfork child execs or ends: takes the flag from the thread; returns whether it had it. Context: signal. */
+bool seal_end_vfork_child(void);
 
 #pragma GCC visibility pop
 

@@ -26,7 +26,6 @@
 
 #include "formats/spool/spool.h"
 #include "shared/sealed/sealed.h"
-#include "shared/valgrind.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -55,6 +54,7 @@ static uint32_t chunks; /* that are in the file */
 static char spool_path[LONGEST_PATH];
 static dev_t spool_device;
 static ino_t spool_inode;
+static bool only_by_path;
 
 /* ---- opening ---- */
 
@@ -80,10 +80,11 @@ static char *map_file(int fd, const struct stat *facts) {
   return mapped;
 }
 
-struct spool_header *window_open(const char *path) {
+struct spool_header *window_open(const char *path, bool never_remap) {
   struct stat facts;
   if (strlen(path) >= LONGEST_PATH) return NULL;
   strcpy(spool_path, path);
+  only_by_path = never_remap;
   int fd = open_file(&facts);
   if (fd < 0) return NULL;
   base = map_file(fd, &facts);
@@ -180,7 +181,7 @@ void window_keep(struct position *position, uint32_t process, uint64_t offer) {
 
 /* After mlockall, RLIMIT_MEMLOCK may leave no room for a second copy of the position, so its pages are unlocked first. */
 static bool move_pages(char *to, size_t offset) {
-  if (under_valgrind()) return false; /* it does not know the call, and would say so */
+  if (only_by_path) return false;
   for (int attempt = 0; attempt < 2; attempt++) {
     if (!syscall(SYS_remap_file_pages, to, (size_t)SPOOL_CHUNK_BYTES, 0L, offset / PAGE_BYTES, (long)MAP_NONBLOCK))
       return true;
@@ -202,7 +203,7 @@ static bool map_by_path(char *to, size_t offset) {
 }
 
 /* A kernel before 6.12 that fails after it has removed the old pages leaves a hole, where a mapping of the program's
- * could come to lie. Returns false after filling it; the position is lost then. */
+ * could come to lie. Returns false after filling it, or if it cannot be filled; the position is lost then. */
 static bool is_whole(char *to) {
   long found = syscall(SYS_mmap, to, (size_t)SPOOL_CHUNK_BYTES, (long)(PROT_READ | PROT_WRITE),
                        (long)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE), -1L, 0L);
@@ -210,7 +211,8 @@ static bool is_whole(char *to) {
     *(struct chunk_header *)to = (struct chunk_header){.cursor = SPOOL_CHUNK_SLOTS, .closed = 1};
     return false;
   }
-  if (found != -1) syscall(SYS_munmap, found, (size_t)SPOOL_CHUNK_BYTES);
+  if (found == -1) return errno == EEXIST; /* else it is unknown */
+  syscall(SYS_munmap, found, (size_t)SPOOL_CHUNK_BYTES);
   return true;
 }
 

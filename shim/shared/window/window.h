@@ -15,8 +15,8 @@
 #define WINDOW_POSITIONS 32
 
 /* Maps the header and the window of the spool at `path`, which must be absolute. Null = the file cannot be mapped.
- * Context: normal. */
-struct spool_header *window_open(const char *path);
+ * `never_remap`: positions are moved by the path, as valgrind does not know remap_file_pages. Context: normal. */
+struct spool_header *window_open(const char *path, bool never_remap);
 /* Unmaps the spool. Context: normal. */
 void window_close(void);
 /* True if the spool has a chunk of this number. Context: signal. */

@@ -76,6 +76,11 @@ static void test_other_instructions(void) {
   struct sock_filter by_accumulator[] = {STATEMENT(BPF_LD | BPF_IMM, SECCOMP_RET_ALLOW), STATEMENT(BPF_RET | BPF_A, 0)};
   struct sock_filter too_far[] = {STATEMENT(BPF_JMP | BPF_JA, 5), RETURN(SECCOMP_RET_ALLOW)};
   struct sock_filter endless[] = {LOAD(nr)};
+  struct sock_filter fails[] = {LOAD(nr), JUMP(BPF_JEQ, SYS_perf_event_open, 0, 1), RETURN(SECCOMP_RET_ERRNO | EPERM),
+                                RETURN(SECCOMP_RET_ALLOW)};
+  check(allowed(fails, LENGTH(fails)));
+  fails[2].k = SECCOMP_RET_ERRNO; /* the call seems to succeed, with the result 0 */
+  check(!allowed(fails, LENGTH(fails)));
   check(allowed(x32, LENGTH(x32)));
   check(!allowed(by_accumulator, LENGTH(by_accumulator)));
   check(!allowed(too_far, LENGTH(too_far)));

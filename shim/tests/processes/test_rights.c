@@ -12,6 +12,7 @@
 #include "inside/core/next.h"
 #include "shared/base.h"
 #include "shared/loss.h"
+#include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 #include "tests/check.h"
 
@@ -92,12 +93,16 @@ static void a_file_out_of_reach_is_a_loss_of_root(void) {
   check(unlink(path) == 0);
 }
 
-static void nothing_is_announced_when_nothing_is_recorded(void) {
+static void users_are_announced_until_the_trace_is_written(void) {
   create();
   header.ended = 1;
-  check(setuid(geteuid() + 30) == -1 && rows() == 0);
+  check(setuid(geteuid() + 30) == -1 && rows() == 1);
+  uint64_t before = header.losses[LOSS_rights_unannounced];
+  seal_process(true);
+  check(setuid(geteuid() + 31) == -1 && rows() == 1 && header.losses[LOSS_rights_unannounced] == before + 1);
+  seal_process(false);
   spool = NULL;
-  check(setuid(geteuid() + 31) == -1 && rows() == 0);
+  check(setuid(geteuid() + 32) == -1 && rows() == 1);
 }
 
 int main(void) {
@@ -114,7 +119,7 @@ int main(void) {
   every_way_is_announced_first();
   a_user_that_is_known_is_not_announced_again();
   a_file_out_of_reach_is_a_loss_of_root();
-  nothing_is_announced_when_nothing_is_recorded();
+  users_are_announced_until_the_trace_is_written();
   check(unlink(path) == 0 && rmdir(folder) == 0);
   return 0;
 }
