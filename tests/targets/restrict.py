@@ -11,12 +11,13 @@ import struct
 import sys
 
 import limited_work
+from bpf import ALLOW, ENOSYS, EPERM, JUMP_BITS, JUMP_EQUAL, LOAD, RETURN, SET_NO_NEW_PRIVS, install, instruction
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 NOBODY = 65534
 NEW_NAMESPACE = 0x20000
 READ_ONLY, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 32, 4096, 16384, 1 << 18
-SET_NO_NEW_PRIVS, SET_SECCOMP, MODE_FILTER, DROP_BOUND, SET_MDWE, CAPSET = 38, 22, 2, 24, 65, 126
+DROP_BOUND, SET_MDWE, CAPSET = 24, 65, 126
 KIB, MIB = 1024, 1 << 20
 
 
@@ -293,12 +294,6 @@ REFUSED = (
     450,
 )
 CLONE, CLONE3, SOCKET, VSOCK, CLONE_NAMESPACES = 56, 435, 41, 40, 0x7E020000
-LOAD, JUMP_EQUAL, JUMP_BITS, RETURN = 0x20, 0x15, 0x45, 0x06
-ALLOW, EPERM, ENOSYS = 0x7FFF0000, 0x00050001, 0x00050026
-
-
-def instruction(code, yes, no, value):
-    return struct.pack("HBBI", code, yes, no, value)
 
 
 def filter_of(refused):
@@ -314,11 +309,10 @@ def filter_of(refused):
 
 
 def docker_profile():
-    program = filter_of(REFUSED)
-    code = ctypes.create_string_buffer(b"".join(program))
-    header = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(program), ctypes.addressof(code)))
-    no_new_privileges()
-    checked(prctl(SET_SECCOMP, MODE_FILTER, header), "seccomp")
+    try:
+        install(filter_of(REFUSED))
+    except OSError as error:
+        checked(error.errno, "seccomp")
 
 
 def container():

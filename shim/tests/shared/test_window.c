@@ -24,38 +24,20 @@
 #include "tests/check.h"
 
 #define CHUNKS (3 * WINDOW_POSITIONS)
-#define FILE_BYTES (SPOOL_CHUNKS_OFFSET + (size_t)CHUNKS * SPOOL_CHUNK_BYTES)
 #define IN_CHUNK (SPOOL_CHUNK_SLOTS - 1) /* records of one slot that fill a chunk */
 #define MOST_RECORDS (1 << 21)
 
 static char path[64];
-static struct spool_header *file;
+#include "tests/shared/spool_file.h"
 static uint8_t seen[MOST_RECORDS]; /* how often the reader has found the record with this number */
 static unsigned written;
 
-static void make_file(uint32_t offered) {
-  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
-  check(fd >= 0 && ftruncate(fd, (off_t)FILE_BYTES) == 0);
-  file = mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  check(file != MAP_FAILED);
-  close(fd);
-  *file = (struct spool_header){.magic = SPOOL_MAGIC,
-                                .version = SPOOL_VERSION,
-                                .chunk_bytes = SPOOL_CHUNK_BYTES,
-                                .ring_entries = SPOOL_RING,
-                                .chunk_count = CHUNKS,
-                                .offered = offered};
-  uint32_t *ring = (uint32_t *)((char *)file + SPOOL_HEADER_BYTES);
-  for (uint32_t i = 0; i < offered; i++) ring[i] = CHUNKS - 1 - i;
+static void start_spool(uint32_t offered) {
+  make_file(offered);
   check(spool_open(path) == 0);
   spool_begin_process(spool_new_process());
   memset(seen, 0, sizeof seen);
   written = 0;
-}
-
-static void drop_file(void) {
-  spool_close();
-  munmap(file, FILE_BYTES);
 }
 
 /* ---- writing and reading numbered records ---- */
@@ -114,7 +96,7 @@ static void check_each_is_found_once(void) {
 /* ---- moving ---- */
 
 static void test_a_spool_larger_than_the_window_is_filled(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   check(write_records(CHUNKS * IN_CHUNK) == 0);
   check(write_records(10) == 10 && file->losses[LOSS_spool_full] == 10 && file->losses[LOSS_unmapped_chunk] == 0);
   check_each_is_found_once();
@@ -125,7 +107,7 @@ static void test_a_spool_larger_than_the_window_is_filled(void) {
 /* Each chunk has a record that is claimed and not published: its position must not move. */
 static void test_a_chunk_with_an_unfinished_record_keeps_its_position(void) {
   struct record_thread_start *held[WINDOW_POSITIONS];
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   for (int i = 0; i < WINDOW_POSITIONS; i++) {
     held[i] = spool_claim(1);
     check(held[i] && write_records(IN_CHUNK - 1) == 0);
@@ -142,7 +124,7 @@ static void test_a_chunk_with_an_unfinished_record_keeps_its_position(void) {
 
 static void test_the_number_of_a_chunk_never_comes_back(void) {
   uint64_t before = 0;
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   check(spool_chunk() == 0);
   for (int i = 0; i < CHUNKS; i++) {
     check(write_records(IN_CHUNK) == 0 && spool_chunk() > before);
@@ -153,7 +135,7 @@ static void test_the_number_of_a_chunk_never_comes_back(void) {
 
 /* A program may damage the ring: the offer is lost, and the next one is used. */
 static void test_an_impossible_chunk_number_is_passed_over(void) {
-  make_file(3);
+  start_spool(3);
   ((uint32_t *)((char *)file + SPOOL_HEADER_BYTES))[0] = CHUNKS;
   check(write_records(1) == 1 && file->losses[LOSS_unmapped_chunk] == 1);
   check(write_records(1) == 0);
@@ -162,14 +144,14 @@ static void test_an_impossible_chunk_number_is_passed_over(void) {
 
 /* A writer that still holds the position may claim after it has moved to a new chunk, whose header is zero. */
 static void test_slots_that_are_claimed_before_a_chunk_is_opened_become_padding(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   struct chunk_header *first = chunk_of(CHUNKS - 1), *second = chunk_of(CHUNKS - 2);
   check(write_records(1) == 0);
   first->cursor = 0;
   check(spool_claim(5) && first->process == 1 && second->process == 1);
   check(((uint32_t *)first)[SPOOL_SLOT_BYTES / 4] == (SPOOL_PAD | 4 << 16));
   drop_file();
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   first = chunk_of(CHUNKS - 1);
   first->cursor = 5;
   check(write_records(SPOOL_CHUNK_SLOTS - 5) == 0 && file->taken == 1);
@@ -182,7 +164,7 @@ static void test_slots_that_are_claimed_before_a_chunk_is_opened_become_padding(
 /* Each generation leaves its chunk open: there are more generations than positions. */
 static void test_a_long_chain_of_forks_is_recorded(void) {
   enum { GENERATIONS = WINDOW_POSITIONS + 8 };
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   pid_t first = getpid();
   for (int i = 0; i < GENERATIONS; i++) {
     check(write_records(1) == 0);
@@ -223,7 +205,7 @@ static void in_child(void (*body)(void)) {
 }
 
 static void by_path(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   refuse(SYS_remap_file_pages, ENOSYS);
   errno = 5;
   check(write_records(CHUNKS * IN_CHUNK) == 0 && errno == 5);
@@ -231,7 +213,7 @@ static void by_path(void) {
 }
 
 static void not_at_all(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   check(write_records(1) == 0);
   refuse(SYS_remap_file_pages, EPERM);
   refuse(SYS_openat, EACCES);
@@ -244,7 +226,7 @@ static void not_at_all(void) {
 
 /* The file at the path is another one by now: it must not be written to. */
 static void replaced(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   refuse(SYS_remap_file_pages, ENOSYS);
   check(unlink(path) == 0);
   int other = open(path, O_RDWR | O_CREAT, 0600);
@@ -253,7 +235,7 @@ static void replaced(void) {
 }
 
 static void in_a_sealed_process(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   check(write_records(1) == 0);
   seal_process(true);
   refuse(SYS_remap_file_pages, 0);
@@ -283,7 +265,7 @@ static rlim_t locked_bytes(void) {
 
 /* After mlockall, the limit leaves no room for one more position. */
 static void locked(void) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   munmap(file, FILE_BYTES);
   file = spool;
   if (mlockall(MCL_CURRENT | MCL_FUTURE)) return; /* not allowed here */
@@ -330,7 +312,7 @@ static bool write_interrupted(unsigned slots, long steps) {
 
 /* `left`: free slots of the current chunk at the start. Returns false if the claim took fewer steps. */
 static bool check_interruption(unsigned left, unsigned slots, long steps) {
-  make_file(CHUNKS);
+  start_spool(CHUNKS);
   check(write_records(IN_CHUNK - left) == 0);
   bool was_interrupted = write_interrupted(slots, steps);
   check(write_records(2 * IN_CHUNK) == 0);
