@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -55,11 +56,16 @@ def read_facts(folder: Path) -> Facts:
 
 
 def restore_folder(folder: Path, spool: Path, descriptor: int, facts: Facts) -> bool:
-    """Restores a folder, or a spool in memory, that was removed while the program ran. ``spool``: where the spool was created; ``descriptor``: the
-    open spool file.
+    """Restores a folder, or a spool in memory, that was removed while the program ran. ``spool``: where the spool was
+    created; ``descriptor``: the open spool file.
 
-    Returns whether the folder was missing. Raises OSError.
+    What another user has put in the folder's place is not used: a link is removed, and a folder is an error. Returns whether
+    the folder was missing. Raises OSError.
     """
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists() and folder.stat().st_uid != os.geteuid():
+        raise PermissionError(errno.EPERM, "the folder of the recording was replaced by another user's", str(folder))
     if (folder / SPOOL_NAME).exists():
         return False
     folder.mkdir(0o700, exist_ok=True)

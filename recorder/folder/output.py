@@ -86,7 +86,10 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
 
 def remove_recording(folder: Path) -> None:
     """Removes a recording after its trace has been written: its own files, and the folder if nothing else is in it. A
-    recording that is recovered may have been copied to any folder, beside the user's own files."""
+    recording that is recovered may have been copied to any folder, beside the user's own files. Nothing is removed behind a
+    link that was put in the folder's place."""
+    if folder.is_symlink():
+        return
     remove_spool(folder)
     names = [FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
     paths = [folder / name for name in (*names, RIGHTS_NAME, ORIGIN_NAME)]

@@ -20,6 +20,7 @@ from scalene_trace.formats.units import UnitError, file_size_text, parse_size
 from scalene_trace.recorder import option_values, shim_library
 from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
 from scalene_trace.recorder.folder import output
+from scalene_trace.recorder.folder.facts import read_facts, restore_folder
 from scalene_trace.recorder.run.program import resolve_program
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.spool import spool_file
@@ -205,6 +206,31 @@ def test_a_file_that_cannot_be_run_is_distinguished_from_a_missing_one(folder):
         resolve_program(["-m"], None)
     with pytest.raises(NotFound):
         resolve_program(["-m", "x"], "no-such-python")
+
+
+def test_a_link_in_place_of_the_recordings_folder_is_not_followed(tmp_path):
+    victim, folder = tmp_path / "victim", tmp_path / "recording"
+    victim.mkdir()
+    for name in ("spool", "rss", "marks"):
+        (victim / name).write_text("precious")
+    folder.symlink_to(victim)
+    output.remove_recording(folder)
+    with (tmp_path / "open").open("w+b") as spool:
+        assert restore_folder(folder, tmp_path / "gone", spool.fileno(), read_facts(tmp_path))
+    assert not folder.is_symlink() and (folder / "spool").is_symlink()
+    assert {path.name: path.read_text() for path in victim.iterdir()} == dict.fromkeys(
+        ("spool", "rss", "marks"), "precious"
+    )
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
+def test_another_users_folder_in_place_of_the_recordings_is_not_used(tmp_path):
+    folder = tmp_path / "recording"
+    folder.mkdir()
+    os.chown(folder, 65534, 65534)
+    with pytest.raises(PermissionError, match="replaced"):
+        restore_folder(folder, tmp_path / "gone", 0, read_facts(tmp_path))
+    assert list(folder.iterdir()) == []
 
 
 def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
