@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -13,6 +12,7 @@ from typing import Any
 
 from ...formats.spool.regular import read_regular
 from .files import FACTS_NAME, SPOOL_NAME
+from .held import HeldFolder
 
 _TRACE_ID = re.compile("[0-9a-f]{32}")
 
@@ -55,24 +55,21 @@ def read_facts(folder: Path) -> Facts:
     return Facts(os.urandom(16).hex(), default_output(folder), [], None, "/", False, False, {})
 
 
-def restore_folder(folder: Path, spool: Path, descriptor: int, facts: Facts) -> bool:
+def restore_folder(folder: HeldFolder, spool: Path, descriptor: int, facts: Facts) -> bool:
     """Restores a folder, or a spool in memory, that was removed while the program ran. ``spool``: where the spool was
     created; ``descriptor``: the open spool file.
 
-    What another user has put in the folder's place is not used: a link is removed, and a folder is an error. Returns whether
-    the folder was missing. Raises OSError.
+    Returns whether one of the two was missing. Raises OSError.
     """
-    if folder.is_symlink():
-        folder.unlink()
-    elif folder.exists() and folder.stat().st_uid != os.geteuid():
-        raise PermissionError(errno.EPERM, "the folder of the recording was replaced by another user's", str(folder))
-    if (folder / SPOOL_NAME).exists():
+    if folder.is_removed():
+        folder.create_again()
+    link = folder.path / SPOOL_NAME
+    if link.exists():
         return False
-    folder.mkdir(0o700, exist_ok=True)
-    (folder / SPOOL_NAME).unlink(missing_ok=True)  # a link to a spool in memory that is gone
-    (folder / SPOOL_NAME).symlink_to(spool if spool.exists() else f"/proc/self/fd/{descriptor}")
-    if not (folder / FACTS_NAME).exists():
-        write_facts(folder, facts)
+    link.unlink(missing_ok=True)  # a link to a spool in memory that is gone
+    link.symlink_to(spool if spool.exists() else f"/proc/self/fd/{descriptor}")
+    if not (folder.path / FACTS_NAME).exists():
+        write_facts(folder.path, facts)
     return True
 
 

@@ -26,6 +26,7 @@ from .files import (
     SPOOL_NAME,
     TRACE_NAME,
 )
+from .held import HeldFolder
 from .place import remove_spool, spool_of
 
 _PATTERN = "%p"
@@ -58,8 +59,8 @@ def output_path(template: str, pid: int) -> Path:
     return path.with_name(path.name.replace(_PATTERN, str(pid)))
 
 
-def create_spool_folder(template: str, fill: Callable[[Path], int], report: Callable[[str], None]) -> Path:
-    """Creates ``OUT.spool/`` (mode 0700) and returns its path.
+def create_spool_folder(template: str, fill: Callable[[Path], int], report: Callable[[str], None]) -> HeldFolder:
+    """Creates ``OUT.spool/`` (mode 0700) and holds it open.
 
     ``fill`` creates the files in the new folder and returns the spool's descriptor. The spool is locked before the folder
     gets its final name, so that no other process sees an incomplete recording. A folder that a dead recorder left is moved
@@ -70,6 +71,7 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
     new = final.with_name(f".{final.name}.{secrets.token_hex(6)}")
     try:
         new.mkdir(0o700)
+        held = HeldFolder(new)
     except OSError as error:
         raise _setup_error(final.parent, error) from error
     try:
@@ -81,15 +83,13 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
     except BaseException:
         _discard(new)
         raise
-    return final
+    held.name = final
+    return held
 
 
 def remove_recording(folder: Path) -> None:
     """Removes a recording after its trace has been written: its own files, and the folder if nothing else is in it. A
-    recording that is recovered may have been copied to any folder, beside the user's own files. Nothing is removed behind a
-    link that was put in the folder's place."""
-    if folder.is_symlink():
-        return
+    recording that is recovered may have been copied to any folder, beside the user's own files."""
     remove_spool(folder)
     names = [FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
     paths = [folder / name for name in (*names, RIGHTS_NAME, ORIGIN_NAME)]

@@ -8,6 +8,7 @@ import os
 import resource
 import secrets
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -63,17 +64,19 @@ def record(
         prepared = _prepare(settings, program, template, report)
         mask = hold_signals()
         try:
-            rss = RssSampler(prepared.space, prepared.folder / RSS_NAME)
-            drain = Drain(prepared.space, prepared.folder / SPOOL_NAME)
-            watcher = Watcher(prepared.folder / SPOOL_NAME) if settings.wait else None
+            folder = prepared.folder.path
+            rss = RssSampler(prepared.space, folder / RSS_NAME)
+            drain = Drain(prepared.space, folder / SPOOL_NAME)
+            watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
             missed = unrecorded(program.executable, os.environb.get(_PRELOAD_VARIABLE, b""))
             if missed is not None:
                 prepared.space.count_loss(missed.loss)
             is_preloaded = missed is None or missed.takes_library
-            environment = _environment(shim if is_preloaded else None, prepared.folder / SPOOL_NAME)
+            environment = _environment(shim if is_preloaded else None, prepared.folder.name / SPOOL_NAME)
             pid = _start(program, environment, mask, umask)
         except BaseException:
-            remove_recording(prepared.folder)
+            remove_recording(prepared.folder.path)
+            prepared.folder.remove()
             raise
         if missed is not None:
             with suppress(OSError, ValueError):  # stderr may be closed
@@ -97,7 +100,7 @@ def _start(program: Program, environment: dict[bytes, bytes], mask: set[int], um
 def _prepare(settings: Settings, program: Program, template: str, report: Callable[[str], None]) -> Prepared:
     """Creates the recording's folder with everything that the program needs in it. Raises SetupError."""
     facts = _facts(settings, program, template)
-    made: list[Prepared] = []
+    made: list[tuple[Facts, SpoolFile, MarkFile, socket.socket | None]] = []
     inodes: list[int] = []
 
     def fill(folder: Path) -> int:
@@ -109,12 +112,13 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
         write_facts(folder, known)
         if is_privileged():
             inodes.append(create_rights(folder))
-        made.append(Prepared(folder, template, known, space, marks, listen(folder), None))
+        made.append((known, space, marks, listen(folder)))
         return space.descriptor
 
     folder = create_spool_folder(template, fill, report)
-    rights = RightsObserver(folder, inodes[0], made[0].space.header) if inodes else None
-    return replace(made[0], folder=folder, rights=rights)
+    known, space, marks, listener = made[0]
+    rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
+    return Prepared(folder, template, known, space, marks, listener, rights)
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:

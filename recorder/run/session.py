@@ -13,12 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...formats.errors import TraceError
 from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
+from ..folder.held import HeldFolder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
 from ..rights.identity import OWN_RIGHTS, Rights
@@ -61,7 +61,7 @@ class Prepared:
     """Everything that is set up before the program starts. ``template``: path of the trace, ``%p`` = pid; ``listener``:
     None where no control socket could be made; ``rights``: None where no process can have less rights than the recorder."""
 
-    folder: Path
+    folder: HeldFolder
     template: str
     facts: Facts
     space: SpoolFile
@@ -197,7 +197,10 @@ class Session:
         time.sleep(SETTLE_S)
         with self._drain.pinned() as view:
             rights = self._rights()
-            return snapshot(prepared.folder, prepared.facts, self._output, wall_ns, losses, view, rights)
+            try:
+                return snapshot(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, view, rights)
+            except TraceError as error:
+                raise TraceError(prepared.folder.text(error)) from error
 
     def _write_last(self, wall_ns: int, status: int | None) -> None:
         """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the
@@ -210,6 +213,7 @@ class Session:
         finally:
             self._prepared.space.close()
         if self._written:
+            self._prepared.folder.remove()
             self._on_trace(self._written)
 
     def _finish(self, wall_ns: int, status: int | None) -> Finished:
@@ -220,9 +224,9 @@ class Session:
         removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
-            return finish_early(prepared.folder, prepared.facts, self._output, wall_ns, losses, self._rights())
+            return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights())
         end = RootEnd(self._pid, status)
-        return finish(prepared.folder, end, wall_ns, losses, self._rights(), prepared.facts)
+        return finish(prepared.folder.path, end, wall_ns, losses, self._rights(), prepared.facts)
 
     def _stop(self) -> None:
         self._snapshots.close()
@@ -243,13 +247,13 @@ class Session:
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:
     if not settings.gpu_interval_ns:
         return None
-    sampler = GpuSampler(prepared.space.header, prepared.folder, rss.pids, settings.gpu_interval_ns / 1e9)
+    sampler = GpuSampler(prepared.space.header, prepared.folder.path, rss.pids, settings.gpu_interval_ns / 1e9)
     sampler.start()
     return sampler
 
 
-def _failure_text(folder: Path, error: Exception) -> str:
-    if not folder.is_dir():
-        return f"The folder {folder.parent} was removed while the program ran, and the recording with it."
-    reason = str(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
-    return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder}"
+def _failure_text(folder: HeldFolder, error: Exception) -> str:
+    if folder.is_removed():
+        return f"The folder {folder.name.parent} was removed while the program ran, and the recording with it."
+    reason = folder.text(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
+    return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder.current_name()}"

@@ -21,6 +21,7 @@ from scalene_trace.recorder import option_values, shim_library
 from scalene_trace.recorder.errors import NotExecutable, NotFound, SetupError, UsageError
 from scalene_trace.recorder.folder import output
 from scalene_trace.recorder.folder.facts import read_facts, restore_folder
+from scalene_trace.recorder.folder.held import HeldFolder
 from scalene_trace.recorder.run.program import resolve_program
 from scalene_trace.recorder.settings import Settings
 from scalene_trace.recorder.spool import spool_file
@@ -208,29 +209,41 @@ def test_a_file_that_cannot_be_run_is_distinguished_from_a_missing_one(folder):
         resolve_program(["-m", "x"], "no-such-python")
 
 
-def test_a_link_in_place_of_the_recordings_folder_is_not_followed(tmp_path):
+@pytest.mark.parametrize("replaced_by", ["link", "folder"])
+def test_what_was_put_in_place_of_the_recordings_folder_is_not_used(replaced_by, tmp_path):
     victim, folder = tmp_path / "victim", tmp_path / "recording"
     victim.mkdir()
     for name in ("spool", "rss", "marks"):
         (victim / name).write_text("precious")
-    folder.symlink_to(victim)
-    output.remove_recording(folder)
-    with (tmp_path / "open").open("w+b") as spool:
-        assert restore_folder(folder, tmp_path / "gone", spool.fileno(), read_facts(tmp_path))
-    assert not folder.is_symlink() and (folder / "spool").is_symlink()
-    assert {path.name: path.read_text() for path in victim.iterdir()} == dict.fromkeys(
-        ("spool", "rss", "marks"), "precious"
-    )
+    folder.mkdir(0o700)
+    (folder / "spool").write_text("recorded")
+    held = HeldFolder(folder)
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(victim) if replaced_by == "link" else victim.rename(folder)
+    assert not restore_folder(held, folder / "spool", 0, read_facts(tmp_path))
+    assert (held.path / "spool").read_text() == "recorded"
+    assert held.text(SetupError(f"{held.path}/spool is damaged")) == f"{folder}/spool is damaged"
+    output.remove_recording(held.path)
+    held.remove()
+    held.close()
+    assert not (tmp_path / "moved").exists()
+    assert {path.read_text() for path in folder.iterdir()} == {"precious"}
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
-def test_another_users_folder_in_place_of_the_recordings_is_not_used(tmp_path):
+@pytest.mark.parametrize("name_is_taken", [False, True])
+def test_a_removed_folder_is_created_again_beside_what_has_its_name(name_is_taken, tmp_path):
     folder = tmp_path / "recording"
-    folder.mkdir()
-    os.chown(folder, 65534, 65534)
-    with pytest.raises(PermissionError, match="replaced"):
-        restore_folder(folder, tmp_path / "gone", 0, read_facts(tmp_path))
-    assert list(folder.iterdir()) == []
+    folder.mkdir(0o700)
+    held = HeldFolder(folder)
+    folder.rmdir()
+    if name_is_taken:
+        folder.symlink_to(tmp_path)
+    with (tmp_path / "open").open("w+b") as spool:
+        assert restore_folder(held, tmp_path / "gone", spool.fileno(), read_facts(tmp_path))
+        assert (held.path / "spool").exists()
+    assert held.name.stat().st_mode & 0o777 == 0o700 and held.current_name() == held.name
+    assert (held.name == folder) != name_is_taken and not (tmp_path / "spool").exists()
+    held.close()
 
 
 def test_a_folder_as_output_gets_a_file_of_its_own(tmp_path):
@@ -259,7 +272,8 @@ def make_folder(tmp_path, told):
         return descriptors[0]
 
     made = output.create_spool_folder(str(tmp_path / "t.parquet"), fill, told.append)
-    return made, descriptors[0]
+    made.close()
+    return made.name, descriptors[0]
 
 
 def test_a_second_recorder_is_refused_and_a_dead_one_moved_aside(tmp_path):

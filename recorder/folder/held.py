@@ -1,0 +1,67 @@
+"""The recording's folder, held open from its creation to its end.
+
+Whoever may write to the folder above can rename the recording's folder and put a link or another folder in its place. So the
+recorder never looks its folder up again: it reaches the files in it through the descriptor of the folder, which names the
+same folder wherever that has been moved.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class HeldFolder:
+    """The folder ``name``. ``path``: prefix for the files in it, valid in this process only; ``name``: where it was
+    created, for other processes and for messages."""
+
+    def __init__(self, name: Path) -> None:
+        """Raises OSError."""
+        self.name = name
+        self._descriptor = os.open(name, _FLAGS)
+
+    @property
+    def path(self) -> Path:
+        held = Path(f"/proc/self/fd/{self._descriptor}")
+        return held if held.exists() else self.name  # without /proc, only the name is left
+
+    def is_removed(self) -> bool:
+        """Was it removed, so that no file can be created in it?"""
+        return os.fstat(self._descriptor).st_nlink == 0
+
+    def create_again(self) -> None:
+        """Creates it again after it was removed; under another name where something has taken its name. Raises OSError."""
+        try:
+            self.name.mkdir(0o700)
+        except FileExistsError:
+            self.name = self.name.with_name(f"{self.name.name}.{secrets.token_hex(6)}")
+            self.name.mkdir(0o700)
+        again = os.open(self.name, _FLAGS)
+        status = os.fstat(again)
+        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            os.close(again)
+            raise PermissionError(f"{self.name} was replaced while it was created")
+        os.dup2(again, self._descriptor, inheritable=False)
+        os.close(again)
+
+    def remove(self) -> None:
+        """Removes it if it is empty, under the name that it has now."""
+        with suppress(OSError):
+            self.current_name().rmdir()
+
+    def current_name(self) -> Path:
+        """Where it is now, if it was moved."""
+        with suppress(OSError):
+            return Path(os.readlink(f"/proc/self/fd/{self._descriptor}"))  # noqa: PTH115 (the kernel's text, unchanged)
+        return self.name
+
+    def close(self) -> None:
+        os.close(self._descriptor)
+
+    def text(self, error: Exception) -> str:
+        """What the error says, with the name of the folder instead of the path in this process."""
+        return str(error).replace(f"/proc/self/fd/{self._descriptor}/", f"{self.name}/")
