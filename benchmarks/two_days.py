@@ -217,10 +217,12 @@ def be_the_recorder(folder: Path) -> None:
 def _convert(folder: Path) -> None:
     from scalene_trace.recorder.convert.convert import Outcome
     from scalene_trace.recorder.convert.finish import write_trace_of
+    from scalene_trace.recorder.folder.facts import read_facts
 
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from now on
     before, begun_s = _status("VmRSS"), time.monotonic()
-    finished = write_trace_of(folder, folder.parent / "t.parquet", Outcome(None, None, True, {}, "recovery"))
+    facts, outcome = read_facts(folder), Outcome(None, None, True, {}, "recovery")
+    finished = write_trace_of(folder, facts, folder.parent / "t.parquet", outcome)
     figures = {"before_bytes": before, "peak_bytes": _status("VmHWM"), "seconds": time.monotonic() - begun_s}
     print(json.dumps(figures | {"trace_bytes": finished.size_bytes, "events": finished.events}), flush=True)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formats.errors import TraceDamaged
+from ...formats.units import UnitError, parse_size
 from ..leaks.leaks import Grown, find_leaks
 from ..results.trace import TraceInfo
 from ..results.trend import Point, reduce_points, steps
@@ -206,14 +207,24 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
 
 def _growth_variance(connection: Connection) -> float:
     """Less than the threshold T of a process is in no footprint sample yet, or charged to a line too early: the standard
-    error of a line's growth is T / 2 per process."""
+    error of a line's growth is T / 2 per process. T is the largest that was in effect."""
     sql = """
-        SELECT coalesce(sum((threshold / 2.0) ** 2), 0) FROM processes JOIN (
-            SELECT trace, any_value(try_cast(value AS BIGINT)) AS threshold FROM settings
-            WHERE name = 'memory_threshold_bytes' GROUP BY trace
-        ) USING (trace)"""
-    ((variance,),) = connection.execute(sql).fetchall()
-    return float(variance)
+        SELECT processes, [threshold] || coalesce(texts, []) FROM
+            (SELECT trace, count(*) AS processes FROM processes GROUP BY trace)
+            JOIN (SELECT trace, any_value(value) AS threshold FROM settings
+                  WHERE name = 'memory_threshold_bytes' GROUP BY trace) USING (trace)
+            LEFT JOIN (SELECT trace, list(split_part(text, '=', 2)) AS texts FROM marks
+                       WHERE what = 'set' AND text LIKE 'memory-threshold=%' GROUP BY trace) USING (trace)"""
+    rows = connection.execute(sql).fetchall()
+    return float(sum(processes * (max(map(_size_of, texts)) / 2) ** 2 for processes, texts in rows))
+
+
+def _size_of(text: str | None) -> int:
+    """Bytes that a text of the trace gives; 0 where it is no size."""
+    try:
+        return parse_size(text or "0")
+    except UnitError:
+        return 0
 
 
 def _summed(traces: Traces, query: str) -> list[Row]:

@@ -6,7 +6,7 @@ and once for the samples. A recording that fits into one batch becomes one set o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
 from ..folder.marks import mark_table, read_marks
-from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.identity import Rights, own_rights
 from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
 from .kinds.cuda_calls import CudaCalls
@@ -47,14 +47,15 @@ Tables = dict[str, dict[str, Any]]
 class Outcome:
     """How the recording ended. ``root_end``: the program's end, None when it is unknown; ``wall_ns``: length in
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
-    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: with which files of the program are read."""
+    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: gives the rights with which files of the program are read; called when their names have been read, since
+    a process may have given up rights before it wrote a name."""
 
     root_end: RootEnd | None
     wall_ns: int | None
     recovered: bool
     losses: dict[str, int]
     ended_by: str = "program"
-    rights: Rights = OWN_RIGHTS
+    rights: Callable[[], Rights] = own_rights
 
     @property
     def until_ns(self) -> int | None:
@@ -145,7 +146,7 @@ class Conversion:
 
     def _unsplit_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
-        with ProgramFiles(self._outcome.rights) as files:
+        with ProgramFiles(self._outcome.rights()) as files:
             sources = _sources(survey, self._facts, nodes, stacks, files)
             symbols = self._symbols(files)
         losses = loss_table(survey.header, self._recorder_losses(sources, symbols))

@@ -23,7 +23,7 @@ from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 from ..folder.origin import is_original
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
 from ..folder.place import is_gone_from_memory, spool_of
-from ..rights.identity import OWN_RIGHTS, Rights
+from ..rights.identity import OWN_RIGHTS, Rights, own_rights
 from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
 from .kinds.gpu import GpuRows
@@ -49,13 +49,13 @@ def finish(
     root_end: RootEnd,
     wall_ns: int,
     losses: dict[str, int],
-    rights: Rights = OWN_RIGHTS,
+    rights: Callable[[], Rights] = own_rights,
     facts: Facts | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
-    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: with which
-    files of the program are read; ``facts``: None = those in the folder. Raises TraceError; the folder is then kept.
+    ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: gives
+    the rights with which files of the program are read (Outcome); ``facts``: None = those in the folder. Raises TraceError; the folder is then kept.
     """
     facts = facts or read_facts(folder)
     output = output_path(facts.output, root_end.pid)
@@ -63,7 +63,7 @@ def finish(
 
 
 def finish_early(
-    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], rights: Rights
+    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], rights: Callable[[], Rights]
 ) -> Finished:
     """Like :func:`finish`, but while the program runs on, up to the moment ``wall_ns``. Shows no progress, because the
     terminal is the program's."""
@@ -73,7 +73,13 @@ def finish_early(
 
 
 def snapshot(
-    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], view: View, rights: Rights
+    folder: Path,
+    facts: Facts,
+    output: Path,
+    wall_ns: int,
+    losses: dict[str, int],
+    view: View,
+    rights: Callable[[], Rights],
 ) -> Finished:
     """Writes the trace of a recording that continues, up to the moment ``wall_ns``, from the chunks of ``view``, which was
     taken at least SETTLE_S later. Raises TraceError."""
@@ -99,7 +105,7 @@ def recover(folder: Path, output: Path | None, with_sources: bool = False) -> Fi
     facts = read_facts(folder)
     rights = OWN_RIGHTS if with_sources else recovered_rights(folder, is_original(folder, facts))
     end_recording(folder / SPOOL_NAME)
-    return _finish(folder, facts, output, Outcome(None, None, True, {}, "recovery", rights))
+    return _finish(folder, facts, output, Outcome(None, None, True, {}, "recovery", lambda: rights))
 
 
 def end_recording(spool: Path) -> None:

@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 _NEVER_S = float("inf")
 #: From one turn to the next.
 _TURN_S = 0.05
-#: The next turn comes sooner when chunks are taken at this rate (a pool that forks a process for each task): the chunks
-#: that are offered ahead (half of spool_file.FULL_AHEAD) would last for less than four of the longer pauses.
+#: The next turn comes sooner when chunks are taken so fast (a pool that forks a process for each task) that half of those
+#: that are offered ahead would last for less than four of the longer pauses.
 _HURRY_S = 0.005
-_HURRY_CHUNKS_PER_S = 640
+_HURRY_PAUSES = 4
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,8 @@ class Session:
             self._snapshot_s = _NEVER_S
             self._snapshots.request().add_done_callback(lambda future: self._schedule(now_s, future))
         since_s, self._turned_s = now_s - self._turned_s, now_s
-        return _HURRY_S if self._taken > _HURRY_CHUNKS_PER_S * since_s else _TURN_S
+        hurry_chunks_per_s = self._prepared.space.full_ahead / 2 / (_HURRY_PAUSES * _TURN_S)
+        return _HURRY_S if self._taken > hurry_chunks_per_s * since_s else _TURN_S
 
     def _notice(self) -> None:
         taken = self._prepared.space.notice_taken()
@@ -196,9 +197,8 @@ class Session:
         prepared, wall_ns, losses = self._prepared, self._now_ns(), self._losses()
         time.sleep(SETTLE_S)
         with self._drain.pinned() as view:
-            rights = self._rights()
             try:
-                return snapshot(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, view, rights)
+                return snapshot(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, view, self._rights)
             except TraceError as error:
                 raise TraceError(prepared.folder.text(error)) from error
 
@@ -224,9 +224,9 @@ class Session:
         removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
         if status is None:
-            return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights())
+            return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights)
         end = RootEnd(self._pid, status)
-        return finish(prepared.folder.path, end, wall_ns, losses, self._rights(), prepared.facts)
+        return finish(prepared.folder.path, end, wall_ns, losses, self._rights, prepared.facts)
 
     def _stop(self) -> None:
         self._snapshots.close()

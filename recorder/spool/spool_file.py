@@ -31,8 +31,9 @@ FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
 class SpoolFile:
     """The spool file at ``path``, created with mode 0600. A chunk is named by its index in the file.
 
-    ``path``: where it was created (the folder is renamed later); ``header``: its live header (cffi, ``struct spool_header *``); ``chunks``: how many chunks fit; ``in_use``: the offer
-    of each chunk that a process has taken, by index; ``failures``: how often no disk space was available. The offers are
+    ``path``: where it was created (the folder is renamed later); ``header``: its live header (cffi, ``struct spool_header
+    *``); ``chunks``: how many chunks fit; ``full_ahead``: how many are offered ahead; ``in_use``: the offer of each chunk
+    that a process has taken, by index; ``failures``: how often no disk space was available. The offers are
     kept here too, because a program that writes to wrong addresses may damage the ring in the spool.
     Invariants: taken <= offered; every chunk below ``header.chunks_used`` has disk space and is offered, in use or free.
     """
@@ -42,7 +43,7 @@ class SpoolFile:
         ``ulimit -f`` leaves no room for even one chunk."""
         self.path = path
         self.failures = 0
-        self._full_ahead = ahead
+        self.full_ahead = ahead
         self.in_use: dict[int, int] = {}
         self._offered = self._used = 0
         self._offers = array("I", bytes(4 * _RING))
@@ -72,9 +73,9 @@ class SpoolFile:
 
         Call :meth:`notice_taken` before: the ring forgets old offers.
         """
-        if self._ahead() >= self._full_ahead // 2 or time.monotonic() < self._retry_at_s:
+        if self._ahead() >= self.full_ahead // 2 or time.monotonic() < self._retry_at_s:
             return
-        while self._free and self._ahead() < self._full_ahead:
+        while self._free and self._ahead() < self.full_ahead:
             self._offer(self._free.popleft())
         if not self._offer_new():
             self.failures += 1
@@ -139,8 +140,8 @@ class SpoolFile:
     def _offer_new(self) -> bool:
         """Allocates new chunks and offers them, fewer at a time where the disk is nearly full. The program takes chunks
         in the meantime. False when no space was available, or when every chunk that fits is in use."""
-        batch = self._full_ahead
-        while (wanted := min(self._full_ahead - self._ahead(), self.chunks - self._used)) > 0:
+        batch = self.full_ahead
+        while (wanted := min(self.full_ahead - self._ahead(), self.chunks - self._used)) > 0:
             if not batch:
                 return False
             if not self._allocate(count := min(batch, wanted)):

@@ -4,7 +4,9 @@
  * samples that are due are thinned by site: a site is a stack and a size class (a power of two), and each has an
  * interval of its own, which doubles when the site has more than its share of the samples of half a second, and halves
  * when it has less than half. The share itself halves when all sites together exceed the budget, and doubles when they
- * use less than half of it: rare sites keep every sample, and busy ones share the rest (max-min fairness).
+ * use less than half of it: rare sites keep every sample, and busy ones share the rest (max-min fairness). There may be
+ * so many sites that the least share of each is too much. Then a floor, an interval that no site is finer than, doubles
+ * when the budget is used up, and halves after a window in which it was not.
  *
  * The stack is walked only for samples that pass the same test for the line that runs, with a larger share. Decisions
  * depend on earlier samples only, so estimates stay unbiased. The tables are shared by all threads without locks. A
@@ -15,13 +17,14 @@
 #include "shared/base.h"
 #include "shared/random.h"
 
-#define FIRST_SHARE 25 /* samples of a site in a window */
+#define FIRST_SHARE 16 /* samples of a site in a window */
 #define MOST_SHARE BUDGET_SAMPLES
 #define LEAST_SHARE 2
-#define WALKS 8 /* a line may be walked so many times as often as a site is recorded */
+#define WALKS 4 /* a line may be walked so many times as often as a site is recorded */
 #define WAYS 4
 #define BUCKETS 512
 #define COARSEST ((int64_t)1 << 50)
+#define LEAST_FLOOR ((int64_t)64 << 10)
 
 struct site {
   _Atomic uint64_t key; /* 0 = free */
@@ -31,6 +34,7 @@ struct site {
 };
 static struct site sites[BUCKETS][WAYS];
 static _Atomic int64_t share = FIRST_SHARE;
+static _Atomic int64_t floor_bytes; /* 0 = none */
 static _Atomic int64_t budget_window;
 static _Atomic int64_t recorded; /* in budget_window, by all sites */
 
@@ -74,22 +78,40 @@ static void begin_window(struct site *site, int64_t window, int64_t most) {
   if (halvings) atomic_store(&site->interval, halvings > 50 ? 0 : atomic_load(&site->interval) >> halvings);
 }
 
+/* Lowers the floor, or raises the share if there is no floor. `count`: samples that were recorded in a window. */
+static void loosen(int64_t count) {
+  int64_t now = atomic_load(&share), low = atomic_load(&floor_bytes);
+  if (low && count < BUDGET_SAMPLES) {
+    atomic_store(&floor_bytes, low > LEAST_FLOOR ? low / 2 : 0);
+  } else if (!low && count < BUDGET_SAMPLES / 2 && now < MOST_SHARE) {
+    atomic_store(&share, now * 2);
+  }
+}
+
+/* `times`: how often the budget has been used up in this window; `mean`: the interval without this site. A program that has just
+ * started has many new sites, so the second time, the share becomes as small as it may be. */
+static void tighten(int64_t times, int64_t mean) {
+  int64_t now = atomic_load(&share), low = atomic_load(&floor_bytes);
+  if (now > LEAST_SHARE) {
+    atomic_store(&share, times > 1 ? LEAST_SHARE : now / 2);
+  } else if (low < COARSEST) {
+    int64_t first = mean > LEAST_FLOOR ? mean : LEAST_FLOOR;
+    atomic_store(&floor_bytes, 2 * (low ? low : first));
+  }
+}
+
 static void follow_budget(int64_t window) {
-  int64_t before = atomic_load(&budget_window), now = atomic_load(&share);
+  int64_t before = atomic_load(&budget_window);
   if (before == window || !atomic_compare_exchange_strong(&budget_window, &before, window)) return;
-  if (atomic_load(&recorded) < BUDGET_SAMPLES / 2 && now < MOST_SHARE) atomic_store(&share, now * 2);
-  atomic_store(&recorded, 0);
+  loosen(atomic_exchange(&recorded, 0));
 }
 
-static void count_recorded(void) {
-  int64_t now = atomic_load(&share);
+static void count_recorded(int64_t mean) {
   int64_t count = atomic_fetch_add(&recorded, 1) + 1;
-  if (count % BUDGET_SAMPLES == 0 && now > LEAST_SHARE) atomic_store(&share, now / 2);
+  if (count % BUDGET_SAMPLES == 0) tighten(count / BUDGET_SAMPLES, mean);
 }
 
-int64_t budget_recorded(int64_t now_ns) {
-  return atomic_load(&budget_window) == now_ns / BUDGET_WINDOW_NS ? atomic_load(&recorded) : 0;
-}
+int64_t budget_floor(void) { return atomic_load_explicit(&floor_bytes, memory_order_relaxed); }
 
 int64_t budget_admit(enum budget_level level, uint64_t place, uint64_t bytes, int64_t interval, int64_t now_ns,
                      uint64_t *random) {
@@ -98,7 +120,8 @@ int64_t budget_admit(enum budget_level level, uint64_t place, uint64_t bytes, in
   int64_t most = atomic_load_explicit(&share, memory_order_relaxed) * (level == BUDGET_OF_LINE ? WALKS : 1);
   struct site *site = site_at(key_of(level, place, bytes), window);
   begin_window(site, window, most);
-  int64_t own = atomic_load_explicit(&site->interval, memory_order_relaxed);
+  int64_t base = interval, own = atomic_load_explicit(&site->interval, memory_order_relaxed), low = budget_floor();
+  if (own < low) own = low;
   if (own > interval) {
     double chance = chance_of((double)bytes / (double)own) / chance_of((double)bytes / (double)interval);
     if ((double)(random_next(random) >> 11) * 0x1p-53 >= chance) return 0;
@@ -106,7 +129,7 @@ int64_t budget_admit(enum budget_level level, uint64_t place, uint64_t bytes, in
   }
   int64_t count = atomic_fetch_add(&site->count, 1) + 1;
   if (count % most == 0 && interval < COARSEST) atomic_store(&site->interval, interval * 2);
-  if (level == BUDGET_OF_STACK) count_recorded();
+  if (level == BUDGET_OF_STACK) count_recorded(base);
   return interval;
 }
 
@@ -117,4 +140,5 @@ void budget_postfork_child(void) {
     }
   }
   atomic_store(&share, FIRST_SHARE);
+  atomic_store(&floor_bytes, 0);
 }

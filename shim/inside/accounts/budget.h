@@ -17,8 +17,8 @@ enum budget_level { BUDGET_OF_LINE, BUDGET_OF_STACK };
  * bytes is recorded with probability 1 - exp(-b / interval) for the interval returned. Context: malloc. */
 int64_t budget_admit(enum budget_level level, uint64_t site, uint64_t bytes, int64_t interval, int64_t now_ns,
                      uint64_t *random);
-/* Returns how many samples have been recorded in the current window. Context: malloc. */
-int64_t budget_recorded(int64_t now_ns);
+/* Returns the interval in bytes that no site is finer than at present, 0 = none. Context: malloc. */
+int64_t budget_floor(void);
 /* Forgets the sites of the parent. Context: malloc. */
 void budget_postfork_child(void);
 

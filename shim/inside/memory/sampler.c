@@ -126,9 +126,12 @@ static double bytes_per_window(int64_t volume, int64_t elapsed_ns) {
 /* Returns how many samples may be due in a window with that interval. */
 static int64_t allowed(int64_t mean) { return mean < KEPT ? BUDGET_SAMPLES : STOPS; }
 
-/* Halves the interval while the rate (in bytes per window) would yield at most half of what is allowed. */
+static int64_t enough(int64_t mean) { return mean < KEPT ? BUDGET_SAMPLES / 2 : STOPS / 4 * 3; }
+
+/* Halves the interval while the rate (in bytes per window) would yield at most half of the budget, or three quarters of
+ * the stops. */
 static int64_t refined(int64_t now, double rate) {
-  while (now > FINEST && rate / (double)(now / 2) <= (double)(allowed(now / 2) / 2)) now /= 2;
+  while (now > FINEST && rate / (double)(now / 2) <= (double)enough(now / 2)) now /= 2;
   return now;
 }
 
@@ -139,11 +142,6 @@ static int64_t coarsened(int64_t now, double rate) {
   return now < KEPT && wanted > KEPT ? KEPT : wanted;
 }
 
-/* Too many samples are due, or there are so many sites that budget.c cannot keep to the budget. */
-static bool too_fine(int64_t now, int64_t due, int64_t t_ns) {
-  return now < COARSEST && (due > allowed(now) || budget_recorded(t_ns) > 4 * BUDGET_SAMPLES);
-}
-
 int64_t sampler_interval(void) {
   uint64_t control = spool->alloc_control;
   if (unlikely(control != atomic_load_explicit(&control_seen, memory_order_relaxed))) follow_control(control);
@@ -151,7 +149,7 @@ int64_t sampler_interval(void) {
   if (!adapts || !now) return now;
   int64_t began = atomic_load(&window_began_ns), due = atomic_load(&in_window), t_ns = this_memory.now_ns;
   int64_t wanted = now;
-  if (too_fine(now, due, t_ns)) {
+  if (now < COARSEST && due > allowed(now)) {
     wanted = coarsened(now, bytes_per_window(atomic_load(&volume_so_far), t_ns - began));
   } else if (t_ns - began >= BUDGET_WINDOW_NS) {
     wanted = refined(now, bytes_per_window(atomic_load(&volume_so_far), t_ns - began));
@@ -210,6 +208,12 @@ static void write_type(struct memory_state *m) {
   spool_publish(record, RECORD_NOTE, 1);
 }
 
+/* Returns the interval of a site that has had few samples. */
+static int64_t base_interval(void) {
+  int64_t now = atomic_load_explicit(&interval, memory_order_relaxed), low = adapts ? budget_floor() : 0;
+  return now < low ? low : now;
+}
+
 /* Returns the base interval as ALLOC_BASE_SHIFT describes it. A carry of the mantissa makes the next exponent. */
 static uint32_t base_code(int64_t base) {
   if (base <= 0) return 0;
@@ -233,8 +237,7 @@ static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, ui
   record->interval_bytes = (uint64_t)mean;
   record->collections = objects_collections(python_thread_state());
   record->source = block->source;
-  record->flags =
-      (uint16_t)(flags | base_code(atomic_load_explicit(&interval, memory_order_relaxed)) << ALLOC_BASE_SHIFT);
+  record->flags = (uint16_t)(flags | base_code(base_interval()) << ALLOC_BASE_SHIFT);
   spool_publish(record, RECORD_ALLOC, 1);
   return true;
 }

@@ -349,6 +349,36 @@ static void test_a_leak_keeps_its_samples_beside_temporaries(void) {
   }
 }
 
+/* So many lines allocate alike that the least share of each together exceeds the budget. What all of them are estimated to
+ * have allocated is unbiased. */
+static void test_many_lines_share_the_budget(void) {
+  enum { LINES = 1000, PER_MS = 500, BYTES = 2000, SECONDS = 20, BURST = 4 * BUDGET };
+  double truth = 0, estimate = 0, variance = 0;
+  int after_burst = 0;
+  begin(262144, true);
+  for (int ms = 0; ms < SECONDS * 1000; ms++) {
+    for (int i = 0; i < PER_MS; i++) {
+      line_now = 1 + (uint64_t)(ms * PER_MS + i) * 7 % LINES;
+      release(allocate(BYTES), BYTES);
+      truth += BYTES;
+    }
+    if (ms == 1000) after_burst = alloc_count;
+    now_ns += 1000000;
+  }
+  for (int i = 0; i < alloc_count; i++) {
+    double weight = -1 / expm1(-BYTES / (double)allocs[i].interval_bytes);
+    estimate += weight * BYTES;
+    variance += weight * (weight - 1) * BYTES * BYTES;
+  }
+  double off = (estimate - truth) / sqrt(variance);
+  printf("%d lines alike: %d samples in the first second, %d in all; %.1f errors off\n", LINES, after_burst,
+         alloc_count, off);
+  fflush(stdout);
+  check(after_burst < BURST && alloc_count < BURST + SECONDS * BUDGET * 3 / 2 && alloc_count > SECONDS * BUDGET / 4);
+  check(fabs(off) < 5);
+  line_now = 0;
+}
+
 /* Of growth that two stacks cause, one keeps what it allocates and one always holds a single block. */
 static void test_growth_is_charged_to_the_stack_that_holds_it(void) {
   uint64_t random = 1, stack;
@@ -501,6 +531,7 @@ int main(void) {
   test_the_interval_follows_the_rate();
   test_samples_carry_the_base_interval();
   test_a_leak_keeps_its_samples_beside_temporaries();
+  test_many_lines_share_the_budget();
   test_growth_is_charged_to_the_stack_that_holds_it();
   test_large_blocks_are_always_recorded();
   test_a_crowded_table_is_thinned_without_bias();

@@ -531,3 +531,20 @@ def test_exact_timelines_are_thinned_without_losing_a_peak(tmp_path: Path) -> No
     assert (report.totals.peak_bytes, report.totals.python_peak_bytes) == (1_999_993, 700_001)
     assert build_report([path], Selection(from_s=2.469)).totals.peak_bytes == 701_010
     assert build_report([path], Selection(from_s=8.643, to_s=8.6435)).totals.peak_bytes == 1_009
+
+
+@pytest.mark.parametrize(
+    ("texts", "threshold"),
+    [
+        ([], 20_000_000),
+        (["memory-threshold=64MB", "cpu-interval=1ms"], 64_000_000),
+        (["memory-threshold=1KB"], 20_000_000),
+    ],
+)
+def test_the_error_of_growth_is_half_of_the_largest_threshold(texts: list[str], threshold: int, tmp_path: Path) -> None:
+    builder, process, thread = one_process(end_ns=10 * SECOND)
+    builder.settings["memory_threshold_bytes"] = "20000000"
+    builder.alloc(1 * SECOND, process, thread, builder.stack(MAIN), 1_000, None, usable_bytes=1_008)
+    for text in texts:
+        builder.add("mark", t_ns=SECOND, what="set", text=text)
+    assert line(report_on(builder, tmp_path), 12).growth_error_bytes == threshold / 2

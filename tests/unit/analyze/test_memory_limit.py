@@ -57,14 +57,34 @@ def test_where_python_has_no_memory_the_sentence_is_the_same(
     assert refused.code == 3 and "more memory than is available" in refused.err
 
 
-def test_one_of_several_at_the_same_time_takes_its_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("groups", "limited"),
+    [
+        ("0::/user.slice/run.scope\n", "user.slice/run.scope/memory.max"),
+        ("0::/user.slice/run.scope\n", "user.slice/memory.max"),
+        ("4:cpu,memory:/a/b\n0::/\n", "memory/a/b/memory.limit_in_bytes"),
+        ("4:memory:/outside/of/what/is/mounted\n", "memory/memory.limit_in_bytes"),
+        ("0::/../../elsewhere\n", "memory.max"),
+        ("", "memory.max"),
+        (None, "memory/memory.limit_in_bytes"),
+    ],
+)
+def test_the_limit_of_each_control_group_above_holds(
+    groups: str | None, limited: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "groups"
     monkeypatch.setattr(memory, "_cores", lambda: 4)
-    monkeypatch.setattr(memory, "_GROUP_LIMITS", (tmp_path / "none", tmp_path / "limit", tmp_path / "max"))
-    (tmp_path / "limit").write_text(f"{1000 * MIB}\n")
-    (tmp_path / "max").write_text("max\n")
+    monkeypatch.setattr(memory, "_GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_UNIFIED", (root, "memory.max"))
+    monkeypatch.setattr(memory, "_OF_MEMORY", (root / "memory", "memory.limit_in_bytes"))
+    if groups is not None:
+        (tmp_path / "cgroup").write_text(groups)
+    (root / limited).parent.mkdir(parents=True, exist_ok=True)
+    (root / "memory.max").write_text("max\n")
+    (root / limited).write_text(f"{1000 * MIB}\n")
     assert memory.limit_bytes() == memory.limit_bytes(8) == 600 * MIB
     assert memory.limit_bytes(1) == 150 * MIB
-    (tmp_path / "limit").write_text(f"{10 * MIB}\n")
+    (root / limited).write_text(f"{10 * MIB}\n")
     assert memory.limit_bytes() == memory.LEAST_BYTES
 
 
