@@ -45,7 +45,8 @@ static _Atomic int64_t highest; /* highest footprint in a sample */
 
 #define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
-#define CHECK_BYTES (32 << 10)
+#define CHECK_BYTES ((int64_t)32 << 10) /* between two checks of an adapting interval; more if it is coarse */
+#define MOST_CHECK_BYTES ((int64_t)256 << 10)
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -342,7 +343,8 @@ static void set_stops(struct memory_state *m) {
   int64_t limit = flush_limit();
   for (int i = 0; i < STREAMS; i++) {
     struct memory_stream *s = &m->stream[i];
-    int64_t check_at = sampler_adapts() ? allocated_in(s) + CHECK_BYTES : NEVER;
+    int64_t check_bytes = least(s->interval / 4 > CHECK_BYTES ? s->interval / 4 : CHECK_BYTES, MOST_CHECK_BYTES);
+    int64_t check_at = sampler_adapts() ? allocated_in(s) + check_bytes : NEVER;
     set_room(s, least(least(s->sample_at, check_at), limit) - 1, limit - 1);
   }
 }
@@ -418,9 +420,23 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   return id;
 }
 
+/* With an adapting interval most stops only ask whether it is still in force. True if it is and nothing else is due; then
+ * the next stop is set. */
+static bool nothing_is_due(struct memory_state *m) {
+  if (!recording() || spool->paused || flush_is_due(m)) return false;
+  for (int i = 0; i < STREAMS; i++) {
+    const struct memory_stream *s = &m->stream[i];
+    if (s->interval != m->stream[0].interval || allocated_in(s) >= s->sample_at) return false;
+  }
+  if (!sampler_is_settled(m->stream[0].interval)) return false;
+  set_stops(m);
+  return true;
+}
+
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false};
+  if (!this_memory.busy && nothing_is_due(&this_memory)) return;
   enter_slow_path(&block, (int64_t)moved);
 }
 

@@ -26,7 +26,7 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 
-#define STOPS 40000 /* samples that may be due in a window of the budget */
+#define STOPS 120000 /* samples that may be due in a window of the budget */
 #define KEPT ((int64_t)128 << 10)
 #define FINEST ((int64_t)4 << 10)
 #define COARSEST ((int64_t)1 << 40)
@@ -140,6 +140,13 @@ static int64_t refined(int64_t now, double rate) {
 static int64_t coarsened(int64_t now, double rate) {
   int64_t wanted = rate / (double)(now * 2) > (double)allowed(now) ? now * 4 : now * 2;
   return now < KEPT && wanted > KEPT ? KEPT : wanted;
+}
+
+bool sampler_is_settled(int64_t mean) {
+  if (!adapts || mean <= 0 || mean != atomic_load_explicit(&interval, memory_order_relaxed)) return false;
+  if (spool->alloc_control != atomic_load_explicit(&control_seen, memory_order_relaxed)) return false;
+  if (atomic_load_explicit(&in_window, memory_order_relaxed) > allowed(mean)) return false;
+  return clock_now_ns() - atomic_load_explicit(&window_began_ns, memory_order_relaxed) < BUDGET_WINDOW_NS;
 }
 
 int64_t sampler_interval(void) {

@@ -13,6 +13,8 @@ void sampler_init(void);
 /* Returns the mean interval in force, in bytes; 0 = off. Adapts it to the rate of allocation, and adopts a change by
  * the recorder. Called in the slow path, after memory_state.now_ns is set. Context: malloc. */
 int64_t sampler_interval(void);
+/* True if the interval adapts, is still `mean`, and need not be changed now. Context: malloc. */
+bool sampler_is_settled(int64_t mean);
 /* True if the interval adapts to the rate of allocation. Context: malloc. */
 bool sampler_adapts(void);
 /* Counts a sample that is due, recorded or not. Context: malloc. */
