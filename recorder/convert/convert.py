@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...formats.spool.losses import shim_losses
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
@@ -24,7 +25,7 @@ from .kinds.cuda_calls import CudaCalls
 from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
-from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table
+from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table, unrecorded_execs
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
@@ -39,6 +40,9 @@ from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
+
+#: Counters of images that the shim cannot run in.
+_UNRECORDED = [number for number, loss in enumerate(shim_losses()) if loss.name.startswith("unrecorded_")]
 
 Tables = dict[str, dict[str, Any]]
 
@@ -182,6 +186,11 @@ class Conversion:
         images = self._module_ids.images(to_real_ns)
         return read_symbols(images, self._addresses, self._facts.cwd, open_file=files.open)
 
+    def _unrecorded_execs(self) -> int:
+        """Without those that a loss of their own counts. While processes are still writing, the new image may begin."""
+        counted = int(self._survey.header["losses"][_UNRECORDED].sum())
+        return max(unrecorded_execs(self._survey) - counted, 0) if self._outcome.until_ns is None else 0
+
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid
         damaged += self._gpu.damaged if self._gpu else 0
@@ -196,6 +205,7 @@ class Conversion:
             "symbols_changed": symbols.changed,
             "files_withheld": sources.withheld + symbols.withheld,
             "recovered": int(self._outcome.recovered),
+            "exec_unrecorded": self._unrecorded_execs(),
             "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
 

@@ -117,18 +117,6 @@ def test_missing_values_end_no_command(build: Callable[[], TraceBuilder], seed: 
 # ---- hostile text ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("command", [*sorted(TABLES), "sql"])
-def test_hostile_text_is_inert(command: str, run: Any, tmp_path: Path) -> None:
-    path = hostile_trace(tmp_path / "t.parquet")
-    query = ["FROM sources, losses, processes, threads"] if command == "sql" else []
-    shown = run(command, path, *query)
-    assert shown.code == 0, shown.err
-    assert not set(shown.out) & set("\x1b\x07\r\x00\u202e\u2028\x9b")
-    assert not [line for line in shown.out.split("\n") if line.startswith("fake line")]
-    document = run(command, path, *query, "--json")
-    assert document.out.isascii() and document.json
-
-
 def test_a_hostile_file_name_is_inert(run: Any, tmp_path: Path) -> None:
     path = small_trace(tmp_path / "t.parquet").rename(tmp_path / "\x1b[31m\udcff.parquet")
     assert "\x1b" not in run(path).out

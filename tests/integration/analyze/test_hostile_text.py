@@ -101,6 +101,8 @@ def test_a_table_is_inert_as_text_and_json(arguments: list[str], run: Any, trace
         ran = run(command, trace, *more, *form)
         assert ran.code == 0, ran.err
         assert_inert(ran.out + ran.err)
+        assert not [line for line in ran.out.split("\n") if line.startswith("fake line")]
+        assert form != ["--json"] or (ran.out.isascii() and ran.json)
 
 
 @pytest.mark.parametrize("form", [[], ["--json"], ["--markdown"], ["--html", "-"]], ids=str)

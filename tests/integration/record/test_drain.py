@@ -393,10 +393,10 @@ def test_a_slow_snapshot_of_a_busy_program_loses_nothing(any_python: Interpreter
     assert duckdb.sql(query).fetchall() == [(1000 * ROUNDS, 1000 * ROUNDS)]
 
 
-def test_a_long_recording_is_drained_and_every_allocation_is_there(python: Interpreter, tmp_path: Path) -> None:
+def test_a_long_recording_is_drained_and_every_allocation_is_there(any_python: Interpreter, tmp_path: Path) -> None:
     """60,000 blocks, each with its free: 120,000 records, twice what stays in the spool."""
     done = record(
-        tmp_path / "t.parquet", [target("many_blocks"), "60000"], python, ["--alloc-interval", "1", "--no-source"]
+        tmp_path / "t.parquet", [target("many_blocks"), "60000"], any_python, ["--alloc-interval", "1", "--no-source"]
     )
     assert done.status == 0 and done.stderr == b""
     trace = tmp_path / "t.parquet"

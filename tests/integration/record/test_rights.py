@@ -126,6 +126,17 @@ def test_a_process_that_replaces_the_folder_gains_nothing(
 
 
 @NEEDS_ROOT
+@pytest.mark.parametrize("becomes", ["", "os.setuid(65534)"])
+def test_a_program_that_cannot_write_to_the_recording_after_exec_is_a_loss(
+    becomes: str, any_python: Interpreter, tmp_path: Path
+) -> None:
+    code = f"import os, sys\n{becomes}\nos.execv('/bin/cat', ['cat', '/dev/null'])"
+    done = record(tmp_path / "t.parquet", ["-c", code], any_python)
+    assert (done.status, done.stderr) == (0, b"")
+    assert ("exec_unrecorded" in lost(tmp_path / "t.parquet")) == bool(becomes)
+
+
+@NEEDS_ROOT
 def test_a_worker_keeps_the_files_of_its_group(any_python: Interpreter, files: list[Path], tmp_path: Path) -> None:
     os.chown(files[0], 0, 4711)
     files[0].chmod(0o640)
