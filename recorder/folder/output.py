@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Callable
@@ -71,17 +70,17 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
     new = final.with_name(f".{final.name}.{secrets.token_hex(6)}")
     try:
         new.mkdir(0o700)
-        held = HeldFolder(new)
     except OSError as error:
         raise _setup_error(final.parent, error) from error
     try:
+        held = HeldFolder(new)
         _lock(fill(new))
         _rename_into_place(new, final, report)
     except OSError as error:
-        _discard(new)
+        remove_recording(new)
         raise _setup_error(final.parent, error) from error
     except BaseException:
-        _discard(new)
+        remove_recording(new)
         raise
     held.name = final
     return held
@@ -130,11 +129,6 @@ def put_in_place(written: Path, output: Path, replaces: bool = False) -> None:
     if not replaces and os.path.lexists(output):
         output.replace(old_name(output))
     written.replace(output)
-
-
-def _discard(folder: Path) -> None:
-    remove_spool(folder)
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _lock(descriptor: int) -> None:

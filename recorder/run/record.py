@@ -20,6 +20,7 @@ from ...formats.version import VERSION
 from ..control.server import listen
 from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
+from ..folder.held import HeldFolder
 from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, output_template, remove_recording
@@ -65,26 +66,26 @@ def record(
         mask = hold_signals()
         try:
             folder = prepared.folder.path
-            rss = RssSampler(prepared.space, folder / RSS_NAME)
-            drain = Drain(prepared.space, folder / SPOOL_NAME)
-            watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
             missed = unrecorded(program.executable, os.environb.get(_PRELOAD_VARIABLE, b""))
             if missed is not None:
                 prepared.space.count_loss(missed.loss)
             is_preloaded = missed is None or missed.takes_library
             environment = _environment(shim if is_preloaded else None, prepared.folder.name / SPOOL_NAME)
+            if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
+                # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
+                prepare_converter()
+                _load_converter()
+            rss = RssSampler(prepared.space, folder / RSS_NAME)
+            drain = Drain(prepared.space, folder / SPOOL_NAME)
+            watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
             pid = _start(program, environment, mask, umask)
         except BaseException:
-            remove_recording(prepared.folder.path)
-            prepared.folder.remove()
+            _remove(prepared.folder)
             raise
         if missed is not None:
             with suppress(OSError, ValueError):  # stderr may be closed
                 report(f"{program.executable} cannot be recorded: {missed.reason}.")
         prepare_converter()
-        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
-            # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
-            _load_converter()
         return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace), pid)
 
 
@@ -117,8 +118,17 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
 
     folder = create_spool_folder(template, fill, report)
     known, space, marks, listener = made[0]
-    rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
+    try:
+        rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
+    except BaseException:  # out of descriptors
+        _remove(folder)
+        raise
     return Prepared(folder, template, known, space, marks, listener, rights)
+
+
+def _remove(folder: HeldFolder) -> None:
+    remove_recording(folder.path)
+    folder.remove()
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:

@@ -33,7 +33,7 @@
 #define TYPES 13
 #define TYPE_BYTES 512
 #define SLOWEST_PASS_NS 5000000000 /* of CPU time, under a sanitizer */
-#define FEW 12 /* entries of the thread table that are in use */
+#define FEW 12                     /* entries of the thread table that are in use */
 #define MANY 64
 
 static uint64_t random_state;
