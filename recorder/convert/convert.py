@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...formats.memory import release_unused
 from ...formats.spool.losses import shim_losses
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
@@ -113,6 +114,7 @@ class Conversion:
             made = [first | self._tables_of(batch)]
             first = {}
             del batch
+            release_unused()
             yield made.pop()  # hold no reference while the writer works, so that only one set is in memory at a time
 
     def _rss(self) -> Iterator[dict[str, Any]]:
