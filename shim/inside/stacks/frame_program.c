@@ -30,6 +30,7 @@ struct row {
   int32_t offset[SLOTS];
   uint8_t base[SLOTS];
   uint8_t cfa_base;
+  uint8_t cfa_index, cfa_scale;
   bool cfa_deref;
 };
 
@@ -48,10 +49,12 @@ struct program {
 /* ---- expressions ----
  *
  * A term is a constant, register + offset, or *(register + offset) + after. The return address register counts as a
- * constant, so the expression of PLT entries, rsp + 8 + ((rip & 15) >= 11) * 8, becomes a plain offset. */
+ * constant, so the expression of PLT entries, rsp + 8 + ((rip & 15) >= 11) * 8, becomes a plain offset. OpenSSL's
+ * assembly keeps the stack pointer in an array: *(rsp + 8 * r9 + 8) + 8. */
 
 struct term {
-  uint8_t base; /* NO_BASE = a constant, in `offset` */
+  uint8_t base;         /* NO_BASE = a constant, in `offset` */
+  uint8_t index, scale; /* a register times a factor is added; 0 = none */
   bool deref;
   uint64_t offset, after;
 };
@@ -62,7 +65,7 @@ struct terms {
 
 static bool push(struct terms *terms, uint8_t base, uint64_t offset) {
   if (terms->count >= MAX_TERMS) return false;
-  terms->term[terms->count++] = (struct term){base, false, offset, 0};
+  terms->term[terms->count++] = (struct term){.base = base, .offset = offset};
   return true;
 }
 
@@ -100,20 +103,40 @@ static bool constants(uint8_t operation, uint64_t a, uint64_t b, uint64_t *out) 
   }
 }
 
+/* A register times a constant becomes an index. */
+static bool multiply(struct term *a, const struct term *b) {
+  if (a->base == NO_BASE || a->scale || a->deref || a->offset || !b->offset || b->offset > UINT8_MAX) return false;
+  *a = (struct term){.base = NO_BASE, .index = a->base, .scale = (uint8_t)b->offset};
+  return true;
+}
+
+static bool add_index(struct term *a, const struct term *b) {
+  if (a->base == NO_BASE || a->scale || a->deref) return false;
+  a->index = b->index;
+  a->scale = b->scale;
+  a->offset += b->offset;
+  return true;
+}
+
+static bool is_constant(const struct term *term) { return term->base == NO_BASE && !term->scale; }
+
 /* An operation on the two uppermost terms. */
 static bool combine(struct terms *terms, uint8_t operation) {
   if (terms->count < 2) return false;
   struct term *a = &terms->term[terms->count - 2], b = terms->term[terms->count - 1];
   terms->count--;
-  if (operation == 0x22 && a->base == NO_BASE) { /* plus, with the constant first */
-    struct term constant = *a;
+  if (operation == 0x22 && a->base == NO_BASE) { /* plus, with the register second */
+    struct term first = *a;
     *a = b;
-    b = constant;
+    b = first;
   }
   if (b.base != NO_BASE) return false;
+  if (operation == 0x22 && b.scale) return add_index(a, &b);
+  if (b.scale) return false;
   if (operation == 0x22) return add_constant(a, b.offset), true;
   if (operation == 0x1c) return add_constant(a, -b.offset), true;
-  return a->base == NO_BASE && constants(operation, a->offset, b.offset, &a->offset);
+  if (operation == 0x1e && !is_constant(a)) return multiply(a, &b);
+  return is_constant(a) && constants(operation, a->offset, b.offset, &a->offset);
 }
 
 static bool literal(struct cursor *in, struct terms *terms, uint8_t operation) {
@@ -191,14 +214,20 @@ static bool set_cfa(struct row *row, uint64_t number, uint64_t offset) {
   row->cfa_base = (uint8_t)number;
   row->cfa_offset = (int32_t)offset;
   row->cfa_deref = false;
+  row->cfa_scale = 0;
   return true;
 }
+
+/* True if the CFA is a register plus an offset, so that either can be changed alone. */
+static bool plain_cfa(const struct row *row) { return !row->cfa_deref && !row->cfa_scale; }
 
 static bool set_cfa_expression(struct program *p) {
   struct term term;
   if (!evaluate(p, &term) || !set_cfa(&p->row, term.base, term.offset) || !fits(term.after)) return false;
   p->row.cfa_deref = term.deref;
   p->row.cfa_after = (int32_t)term.after;
+  p->row.cfa_index = term.index;
+  p->row.cfa_scale = term.scale;
   return true;
 }
 
@@ -210,7 +239,7 @@ static bool set_saved_expression(struct program *p, uint64_t number) {
     cursor_skip(&p->in, cursor_uleb(&p->in));
     return true;
   }
-  if (evaluate(p, &term) && !term.deref) return set_saved(&p->row, number, term.base, term.offset);
+  if (evaluate(p, &term) && !term.deref && !term.scale) return set_saved(&p->row, number, term.base, term.offset);
   if (p->in.failed || number == DWARF_RIP) return false;
   p->in.at = before;
   cursor_skip(&p->in, cursor_uleb(&p->in));
@@ -242,10 +271,10 @@ static bool run_cfa(struct program *p, uint8_t operation) {
   switch (operation) {
   case 0x0c: number = cursor_uleb(in); return set_cfa(&p->row, number, cursor_uleb(in));
   case 0x0d: return set_cfa(&p->row, cursor_uleb(in), (uint64_t)(int64_t)p->row.cfa_offset);
-  case 0x0e: return !p->row.cfa_deref && set_cfa(&p->row, p->row.cfa_base, cursor_uleb(in));
+  case 0x0e: return plain_cfa(&p->row) && set_cfa(&p->row, p->row.cfa_base, cursor_uleb(in));
   case 0x0f: return set_cfa_expression(p);
   case 0x12: number = cursor_uleb(in); return set_cfa(&p->row, number, factored(p, (uint64_t)cursor_sleb(in)));
-  case 0x13: return !p->row.cfa_deref && set_cfa(&p->row, p->row.cfa_base, factored(p, (uint64_t)cursor_sleb(in)));
+  case 0x13: return plain_cfa(&p->row) && set_cfa(&p->row, p->row.cfa_base, factored(p, (uint64_t)cursor_sleb(in)));
   default: return false;
   }
 }
@@ -418,6 +447,8 @@ static bool make_rule(const struct program *p, struct frame_rule *out) {
   out->cfa_base = row->cfa_base;
   out->cfa_offset = row->cfa_offset;
   out->cfa_after = row->cfa_deref ? row->cfa_after : 0;
+  out->cfa_index = row->cfa_index;
+  out->cfa_scale = row->cfa_scale;
   out->flags = (uint8_t)((row->cfa_deref ? RULE_DEREF : 0) | (p->signal ? RULE_SIGNAL : 0));
   for (int i = 0; i < FOLLOWED; i++) {
     out->saved_base[i] = row->base[i];
@@ -439,9 +470,10 @@ bool frame_program_run(const struct frame_tables *tables, uintptr_t fde, uintptr
   p.signal = false;
   p.remembered_count = 0;
   if (!begin_entry(&p, tables, fde)) return false;
-  uintptr_t field = p.in.at, end = p.in.end;
+  uintptr_t field = p.in.at;
   uint32_t back = cursor_u32(&p.in);
+  struct cursor contents = p.in; /* with what was copied, which saves a system call */
   if (!back || back > field - tables->low || !run_cie(&p, tables, field - back)) return false;
-  cursor_begin(&p.in, field + 4, end, tables->low, tables->high, tables->plain);
+  p.in = contents;
   return run_fde(&p, out) && make_rule(&p, out);
 }

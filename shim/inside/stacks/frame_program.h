@@ -33,7 +33,8 @@ struct frame_rule {
   uint8_t cfa_base;               /* a DWARF register */
   uint8_t flags;                  /* RULE_* */
   uint8_t pc_class;               /* PC_* of the image */
-  uint8_t unused[6];
+  uint8_t cfa_index, cfa_scale;   /* a register and its factor, added before RULE_DEREF; scale 0 = none */
+  uint8_t unused[4];
 };
 
 /* Where the tables of an image lie. */

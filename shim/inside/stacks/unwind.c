@@ -75,6 +75,8 @@ static bool cfa_of(struct native_stack *stack, const struct step *step, uintptr_
   const struct frame_rule *rule = &step->rule;
   if (!is_known(&step->registers, rule->cfa_base)) return false;
   *cfa = step->registers.value[rule->cfa_base] + (uintptr_t)(intptr_t)rule->cfa_offset;
+  if (rule->cfa_scale && !is_known(&step->registers, rule->cfa_index)) return false;
+  if (rule->cfa_scale) *cfa += step->registers.value[rule->cfa_index] * rule->cfa_scale;
   if (!(rule->flags & RULE_DEREF)) return true;
   if (!read_word(stack, *cfa, cfa)) return false;
   *cfa += (uintptr_t)(intptr_t)rule->cfa_after;
@@ -198,11 +200,11 @@ void unwind(const struct unwind_registers *from, struct native_stack *out) {
   out->window_words = 0;
   out->window_start = 0;
   out->end = UNWIND_LOST;
+  if (safe_read_refused()) return;
   for (int i = 0; i < DWARF_REGISTERS; i++) steps[0].registers.value[i] = from->value[i];
   steps[0].registers.known = from->known;
   steps[0].is_return = false;
   look_up(&steps[0]);
   add_frame(out, &steps[0], 0);
-  if (safe_read_refused()) return;
   while (advance(out, &steps[now], &steps[1 - now])) now = 1 - now;
 }

@@ -46,8 +46,8 @@ struct native_stack {
 
 /* Takes the registers of an interrupted thread from the context of a signal handler. Context: signal. */
 void unwind_registers_of(const void *context, struct unwind_registers *out);
-/* Unwinds from the instruction that the registers name to the bytecode loop. Without process_vm_readv it ends at the
- * first frame, as every address of a stack may be wrong. Context: signal. */
+/* Unwinds from the instruction that the registers name to the bytecode loop. Without process_vm_readv it finds no
+ * frame, since any address in a stack or a table may be wrong. Context: signal. */
 void unwind(const struct unwind_registers *from, struct native_stack *out);
 
 #pragma GCC visibility pop
