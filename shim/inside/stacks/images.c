@@ -296,9 +296,14 @@ bool images_follows_call(uintptr_t address, const struct image *image) {
   return is_return_address(address, image, images_generation());
 }
 
+/* The code may begin with its page, so that fewer than seven bytes are readable. */
 bool images_follows_call_elsewhere(uintptr_t address) {
-  uint8_t code[8];
-  return safe_read(code, (void *)(address - 7), 7) && follows_call(code + 7);
+  uint8_t code[8] = {0};
+  size_t here = address & 4095;
+  if (safe_read(code, (void *)(address - 7), 7)) return follows_call(code + 7);
+  if (here < 2 || here >= 7 || !safe_read(code, (void *)(address - here), here)) return false;
+  for (size_t i = 1; i <= 7; i++) code[7 - i] = i <= here ? code[here - i] : 0;
+  return follows_call(code + 7);
 }
 
 static bool in_range(uintptr_t address, const struct address_range *range) {

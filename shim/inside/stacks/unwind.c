@@ -119,12 +119,27 @@ static bool apply(struct native_stack *stack, const struct step *from, struct st
   return true;
 }
 
+/* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller. */
+static uintptr_t context_end;
+
+void unwind_init(void) {
+  static uint64_t stack[128];
+  ucontext_t context = {.uc_stack = {.ss_sp = stack, .ss_size = sizeof stack}};
+  makecontext(&context, (void (*)(void))unwind_init, 0);
+  uintptr_t place = (uintptr_t)context.uc_mcontext.gregs[REG_RSP];
+  if (place >= (uintptr_t)stack && place < (uintptr_t)stack + sizeof stack) context_end = *(uintptr_t *)place;
+}
+
+static bool starts_stack(const struct step *step) {
+  uintptr_t address = step->registers.value[DWARF_RIP];
+  return !address || address == context_end;
+}
+
 /* True if the address that a rule led to can be right: it follows a call, or is where the kernel or libc began this
  * stack (a signal frame, a function without a caller, or 0). */
 static bool plausible(const struct step *step) {
   if (!step->is_return || (step->rule.flags & (RULE_CALLED | RULE_SIGNAL))) return true;
-  return !step->registers.value[DWARF_RIP] ||
-         (step->found == RULE_FOUND && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
+  return starts_stack(step) || (step->found == RULE_FOUND && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
 }
 
 /* What the search knows of rbp in the caller: if rbp points above the return address, the frame without a rule did not
@@ -186,7 +201,7 @@ static bool advance(struct native_stack *stack, const struct step *step, struct 
     stack->frame[stack->count - 1].flags |= NATIVE_NO_RULE;
     flags = NATIVE_AFTER_GAP;
     if (!search(stack, step, caller)) return stack->end = UNWIND_LOST, false;
-  } else if (!caller->registers.value[DWARF_RIP]) {
+  } else if (starts_stack(caller)) {
     return stack->end = UNWIND_OUTERMOST, false;
   }
   add_frame(stack, caller, flags);

@@ -44,6 +44,8 @@ struct native_stack {
   uint64_t window[WINDOW_WORDS];
 };
 
+/* Finds where stacks of makecontext end. Context: normal. */
+void unwind_init(void);
 /* Takes the registers of an interrupted thread from the context of a signal handler. Context: signal. */
 void unwind_registers_of(const void *context, struct unwind_registers *out);
 /* Unwinds from the instruction that the registers name to the bytecode loop. Without process_vm_readv it finds no
