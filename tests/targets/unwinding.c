@@ -25,6 +25,7 @@
 #include "shared/clock.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "shared/stacks/scratch.h"
 
 /* ---- stand-ins for the rest of the shim ---- */
 
@@ -69,7 +70,7 @@ static uintptr_t interrupted_pc;
 static struct example examples[MAX_EXAMPLES];
 static int example_count;
 static uint64_t outcomes[OUTCOMES], ends[4], frames, gaps;
-static double warm_ns[4096], cold_ns[4096];
+static double warm_ns[4096], cold_ns[4096], scan_ns[4096];
 static int timed;
 static _Atomic int handled;
 static _Atomic long compared;
@@ -148,7 +149,8 @@ static void keep_example(enum outcome outcome, int at) {
   *example = (struct example){outcome, at, ours, reference};
 }
 
-/* The time of the unwinding for ten frames, with every rule cached and with none cached. */
+/* The time of the unwinding for ten frames, with every rule cached and with none cached, and of the scan of the same
+ * stack. */
 static void measure(const struct unwind_registers *registers) {
   if (ours.count < 9 || ours.count > 11 || ours.gaps || timed == 4096) return;
   int64_t begin = clock_now_ns();
@@ -161,6 +163,11 @@ static void measure(const struct unwind_registers *registers) {
     if (image) frame_rules_read(image, ours.frame[i].pc, is_return, &rule);
   }
   int64_t end = clock_now_ns();
+  static uint64_t words[SCAN_WORDS];
+  struct native_evidence evidence;
+  for (int i = 0; i < 20; i++)
+    images_scan(registers->value[DWARF_RIP], registers->value[DWARF_RSP], words, SCAN_WORDS, &evidence);
+  scan_ns[timed] = (double)(clock_now_ns() - end) / 20;
   warm_ns[timed] = (double)(middle - begin) / 20 * 10 / ours.count;
   cold_ns[timed++] = (double)(end - middle) * 10 / ours.count;
 }
@@ -266,8 +273,10 @@ static void write_result(void) {
   fprintf(out, "{\"stacks\": %ld, \"frames\": %lu, \"gaps\": %lu, \"outcomes\": {", (long)compared, frames, gaps);
   for (int i = 0; i < OUTCOMES; i++) fprintf(out, "%s\"%s\": %lu", i ? ", " : "", outcome_names[i], outcomes[i]);
   fprintf(out,
-          "}, \"ends\": [%lu, %lu, %lu, %lu], \"timed\": %d, \"warm_ns\": %.0f, \"cold_ns\": %.0f, \"examples\": [",
-          ends[0], ends[1], ends[2], ends[3], timed, median(warm_ns, timed), median(cold_ns, timed));
+          "}, \"ends\": [%lu, %lu, %lu, %lu], \"timed\": %d, \"warm_ns\": %.0f, \"cold_ns\": %.0f, \"scan_ns\": %.0f, "
+          "\"examples\": [",
+          ends[0], ends[1], ends[2], ends[3], timed, median(warm_ns, timed), median(cold_ns, timed),
+          median(scan_ns, timed));
   for (int i = 0; i < example_count; i++) {
     fprintf(out, "%s", i ? ",\n" : "\n");
     print_example(out, &examples[i]);
