@@ -2,6 +2,7 @@
  * compared with a shadow stack of its calls; signal frames, other stacks and code without tables; damaged tables. */
 #include <dlfcn.h>
 #include <pthread.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -250,6 +251,25 @@ static void test_deep_stacks_are_cut(void) {
   for (int i = 1; i < NATIVE_FRAMES; i++) check(result.frame[i].function == (uintptr_t)&deep);
 }
 
+static jmp_buf before_the_call;
+
+__attribute__((noinline, noreturn)) static void never_returns(void) {
+  unwind_here();
+  longjmp(before_the_call, 1);
+}
+
+/* The call is its last instruction, so the return address belongs to no function or to the next one. */
+APART_FAST static void ends_with_a_call(void) {
+  sink = 2;
+  never_returns();
+}
+
+static void test_return_addresses_behind_a_function(void) {
+  if (!setjmp(before_the_call)) ends_with_a_call();
+  check(result.end == UNWIND_OUTERMOST && !result.gaps);
+  check(frame_of(&result, (void *)&never_returns) == 1 && frame_of(&result, (void *)&ends_with_a_call) == 2);
+}
+
 /* ---- signals and other stacks ---- */
 
 static void nested(int signal) {
@@ -321,6 +341,21 @@ static void test_generated_code_leaves_a_gap(void) {
   try_generated(page, framed_code, sizeof framed_code);
   try_generated(page, bare_code, sizeof bare_code);
   munmap(page, 4096);
+}
+
+/* Assembly whose table is wrong: it does not say that the stack pointer was moved, and where the return address is
+ * looked for there is the address of a function. */
+void has_wrong_table(void (*callee)(void), const void *address);
+__asm__(".text\n.type has_wrong_table, @function\nhas_wrong_table:\n.cfi_startproc\n"
+        "sub $24, %rsp\n mov %rsi, (%rsp)\n movq $0, 8(%rsp)\n movq $0, 16(%rsp)\n call *%rdi\n add $24, %rsp\n ret\n"
+        ".cfi_endproc\n.size has_wrong_table, . - has_wrong_table\n");
+
+static void test_wrong_tables_leave_a_gap(void) {
+  has_wrong_table(unwind_here, &leaf);
+  check(result.end == UNWIND_OUTERMOST && result.gaps == 1);
+  check(result.frame[1].function == (uintptr_t)&has_wrong_table && (result.frame[1].flags & NATIVE_NO_RULE));
+  check(result.frame[2].function == (uintptr_t)&test_wrong_tables_leave_a_gap);
+  check(result.frame[2].flags == NATIVE_AFTER_GAP && !result.frame[3].flags);
 }
 
 static void test_wrong_registers_lose_the_stack(void) {
@@ -400,26 +435,78 @@ static void test_damaged_tables(void) {
   free((void *)copy.tables_low);
 }
 
-/* A CIE and an FDE for the code at `start`, with random instructions. */
+enum { ENTRIES = 160 };
+static const unsigned char cie[] = {20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+                                    1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};
+#define CODE_OF(bytes) ((uintptr_t)(bytes) + sizeof cie + 8) /* where the function of the FDE starts: at its field */
+
+/* Writes a CIE (CFA = rsp + 8) and an FDE of 4096 bytes of code, and returns where the instructions of the FDE begin. */
+static unsigned char *write_entries(unsigned char *bytes) {
+  uint32_t fde[] = {ENTRIES - sizeof cie - 4, sizeof cie + 4, 0, 4096};
+  for (size_t k = 0; k < sizeof cie; k++) bytes[k] = cie[k];
+  for (size_t k = 0; k < sizeof fde; k++) bytes[sizeof cie + k] = ((unsigned char *)fde)[k];
+  bytes[sizeof cie + sizeof fde] = 0; /* no augmentation data */
+  return bytes + sizeof cie + sizeof fde + 1;
+}
+
+static bool run_entries(unsigned char *bytes, uintptr_t offset, struct frame_rule *rule) {
+  struct frame_tables tables = {(uintptr_t)bytes, (uintptr_t)bytes + ENTRIES, true};
+  uintptr_t pc = CODE_OF(bytes) + offset;
+  return frame_program_run(&tables, (uintptr_t)bytes + sizeof cie, pc, pc, rule);
+}
+
+static bool run_instructions(const char *text, size_t size, uintptr_t offset, struct frame_rule *rule) {
+  unsigned char *bytes = calloc(1, ENTRIES), *at = write_entries(bytes);
+  for (size_t i = 0; i < size; i++) at[i] = (unsigned char)text[i];
+  bool found = run_entries(bytes, offset, rule);
+  free(bytes);
+  return found;
+}
+#define RUN(text, offset) run_instructions(text, sizeof(text) - 1, offset, &rule)
+
+static bool cfa_is(const struct frame_rule *rule, int base, int offset) {
+  return rule->cfa_base == base && rule->cfa_offset == offset && !(rule->flags & RULE_DEREF) && !rule->cfa_scale;
+}
+
+static void test_instructions(void) {
+  struct frame_rule rule;
+  /* push rbp; mov rbp, rsp; ...; pop rbp */
+  const char prologue[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x50\x0a\x0c\x07\x08\xc6\x41\x0b";
+  check(RUN(prologue, 0) && cfa_is(&rule, DWARF_RSP, 8) && rule.saved_base[FOLLOW_RBP] == BASE_SAME);
+  check(RUN(prologue, 1) && cfa_is(&rule, DWARF_RSP, 16) && rule.saved_base[FOLLOW_RBP] == BASE_CFA);
+  check(rule.saved_offset[FOLLOW_RBP] == -16 && rule.saved_offset[FOLLOW_RETURN] == -8);
+  check(RUN(prologue, 4) && cfa_is(&rule, DWARF_RBP, 16) && RUN(prologue, 19) && cfa_is(&rule, DWARF_RBP, 16));
+  check(RUN(prologue, 20) && cfa_is(&rule, DWARF_RSP, 8) && rule.saved_base[FOLLOW_RBP] == BASE_SAME);
+  check(RUN(prologue, 21) && cfa_is(&rule, DWARF_RBP, 16) && rule.saved_base[FOLLOW_RBP] == BASE_CFA);
+  check(RUN(prologue, 4095) && !RUN(prologue, 4096));
+  /* DRAP: CFA = *(rbp - 8), and rbp was saved at rbp */
+  check(RUN("\x0f\x03\x76\x78\x06\x10\x06\x02\x76\x00", 0) && (rule.flags & RULE_DEREF));
+  check(rule.cfa_base == DWARF_RBP && rule.cfa_offset == -8 && rule.cfa_after == 0);
+  check(rule.saved_base[FOLLOW_RBP] == DWARF_RBP && rule.saved_offset[FOLLOW_RBP] == 0);
+  /* OpenSSL: CFA = *(rsp + 8 + r9 * 8) + 8 */
+  check(RUN("\x0f\x0a\x77\x08\x79\x00\x38\x1e\x22\x06\x23\x08", 0) && (rule.flags & RULE_DEREF));
+  check(rule.cfa_base == DWARF_RSP && rule.cfa_offset == 8 && rule.cfa_after == 8);
+  check(rule.cfa_index == 9 && rule.cfa_scale == 8);
+  /* an expression of constants and the address, as in the PLT */
+  check(RUN("\x0f\x06\x77\x08\x34\x33\x24\x22\x86\x02", 0) && cfa_is(&rule, DWARF_RSP, 40));
+  /* no caller; values, rather than places; unknown instructions; a stack pointer that is not the CFA */
+  check(RUN("\x07\x10", 0) && rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
+  check(RUN("\x14\x06\x02", 0) && rule.saved_base[FOLLOW_RBP] == BASE_UNKNOWN && !RUN("\x14\x10\x02", 0));
+  check(!RUN("\x3f", 0) && !RUN("\x0b", 0) && !RUN("\x87\x02", 0) && !RUN("\x0c\x10\x08", 0));
+  check(!RUN("\x0a\x0a\x0a\x0a\x0a\x0a\x0a\x0a\x0a", 0) && !RUN("\x0f\x02\x06\x06", 0));
+  check(!RUN("\x0e\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 0) && !RUN("\x0e\xff\xff\xff\xff\x7f", 0));
+}
+
 static void test_random_instructions(void) {
-  enum { SIZE = 160 };
-  unsigned char *bytes = malloc(SIZE);
-  static const unsigned char head[] = {20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
-                                       1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};
+  unsigned char *bytes = malloc(ENTRIES);
+  /* Often the first instruction is one that sets the CFA or a place by an expression. */
+  static const unsigned char first[] = {0x0f, 0x10, 0x16, 0x0c, 0x12, 0x0a, 0x40, 0x86};
   uint64_t found = 0;
   for (int i = 0; i < 200000; i++) {
     struct frame_rule rule;
-    for (size_t k = 0; k < SIZE; k++) bytes[k] = (unsigned char)(next_random() >> (next_random() % 4 ? 2 : 0));
-    for (size_t k = 0; k < sizeof head; k++) bytes[k] = head[k];
-    uint32_t fde[] = {SIZE - sizeof head - 4, sizeof head + 4, 0, 4096};
-    for (size_t k = 0; k < sizeof fde; k++) bytes[sizeof head + k] = ((unsigned char *)fde)[k];
-    bytes[sizeof head + sizeof fde] = 0; /* no augmentation data */
-    /* Often the first instruction is one that sets the CFA or a place by an expression. */
-    static const unsigned char first[] = {0x0f, 0x10, 0x16, 0x0c, 0x12, 0x0a, 0x40, 0x86};
-    bytes[sizeof head + sizeof fde + 1] = first[next_random() % sizeof first];
-    struct frame_tables tables = {(uintptr_t)bytes, (uintptr_t)bytes + SIZE, true};
-    uintptr_t start = (uintptr_t)bytes + sizeof head + 8;
-    found += frame_program_run(&tables, (uintptr_t)bytes + sizeof head, start + 1, start + 1, &rule);
+    for (size_t k = 0; k < ENTRIES; k++) bytes[k] = (unsigned char)(next_random() >> (next_random() % 4 ? 2 : 0));
+    *write_entries(bytes) = first[next_random() % sizeof first];
+    found += run_entries(bytes, 1, &rule);
   }
   printf("%lu random rules\n", found);
   check(found > 1000);
@@ -472,11 +559,14 @@ int main(void) {
   test_a_thread_ends();
   test_the_bytecode_loop_ends();
   test_deep_stacks_are_cut();
+  test_return_addresses_behind_a_function();
   test_small_stacks_of_coroutines();
   test_signal_frames_on_an_alternate_stack();
   test_generated_code_leaves_a_gap();
+  test_wrong_tables_leave_a_gap();
   test_wrong_registers_lose_the_stack();
   test_damaged_tables();
+  test_instructions();
   test_random_instructions();
   test_threads_share_the_cache();
   test_a_library_that_goes_away();
