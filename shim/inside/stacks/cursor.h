@@ -6,7 +6,7 @@
 
 #pragma GCC visibility push(hidden)
 
-#define CURSOR_BYTES 256
+#define CURSOR_BYTES 128
 
 /* A place in the tables. Nothing outside of [at, end) is read. */
 struct cursor {

@@ -11,7 +11,7 @@
 
 #define MAX_ENTRY_BYTES 65536
 #define MAX_AUGMENTATION 8
-#define MAX_REMEMBERED 8
+#define MAX_REMEMBERED 4 /* compilers nest one or two */
 #define MAX_TERMS 8
 #define NO_BASE 255
 
