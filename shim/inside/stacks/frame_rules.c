@@ -14,6 +14,9 @@
 /* The number of the images' current state in 16 bits, never 0. */
 static uint64_t short_generation(void) { return images_generation() % 65535 + 1; }
 
+/* Distributes keys over the slots of a cache; `count` is a power of two. */
+static size_t slot_of(uint64_t key, size_t count) { return (key * 0x9e3779b97f4a7c15u >> 32) % count; }
+
 /* ---- the sorted table ---- */
 
 #define HEADER_BYTES 12
@@ -48,7 +51,7 @@ static struct cached_word words[CACHED_WORDS];
 
 static bool read_word(const struct hdr *hdr, uintptr_t at, uint32_t *out) {
   if (hdr->plain) return copy_bytes(hdr, out, at, sizeof *out);
-  struct cached_word *entry = &words[(at >> 2 ^ at >> 13) % CACHED_WORDS];
+  struct cached_word *entry = &words[slot_of(at, CACHED_WORDS)];
   uint64_t key = hdr->generation << 48 | at, word = atomic_load_explicit(&entry->word, memory_order_relaxed);
   if ((atomic_load_explicit(&entry->mixed, memory_order_relaxed) ^ word) == key) return *out = (uint32_t)word, true;
   if (!copy_bytes(hdr, out, at, sizeof *out)) return false;
@@ -152,7 +155,7 @@ static uint64_t key_of(uintptr_t pc, bool is_return, uint64_t generation) {
 }
 
 static struct rule_entry *entry_of(uintptr_t pc, bool is_return) {
-  return &cache[((pc ^ pc >> 12 ^ pc >> 24) * 2 + is_return) % CACHED_RULES];
+  return &cache[slot_of(pc * 2 + is_return, CACHED_RULES)];
 }
 
 static uint64_t check_of(uint64_t key, const uint64_t *word) {

@@ -20,8 +20,8 @@
 
 #define BIT(number) (UINT32_C(1) << (number))
 #define HIGHEST_ADDRESS 0x7ffffffff000u
-/* Words that a search looks at. */
-#define SEARCHED_WORDS 384
+#define SEARCHED_WORDS 384      /* of the stack, for one gap */
+#define ALL_SEARCHED_WORDS 1024 /* for all gaps of one unwinding */
 
 void unwind_registers_of(const void *context, struct unwind_registers *out) {
   static const uint8_t place[DWARF_REGISTERS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
@@ -157,11 +157,13 @@ static void guess_rbp(struct native_stack *stack, const struct step *from, uintp
 static bool search(struct native_stack *stack, const struct step *from, struct step *to) {
   uintptr_t place = (from->registers.value[DWARF_RSP] + 7) & ~(uintptr_t)7;
   to->is_return = true;
-  for (int i = 0; i < SEARCHED_WORDS; i++, place += sizeof(uint64_t)) {
-    if (!read_word(stack, place, &to->registers.value[DWARF_RIP])) return false;
-    if (!images_find(to->registers.value[DWARF_RIP] - 1)) continue;
+  for (int i = 0; i < SEARCHED_WORDS && stack->searched < ALL_SEARCHED_WORDS; i++, place += sizeof(uint64_t)) {
+    uintptr_t *word = &to->registers.value[DWARF_RIP];
+    stack->searched++;
+    if (!read_word(stack, place, word)) return false;
+    const struct image *image = images_find(*word - 1);
+    if (!image || !images_follows_call(*word, image)) continue;
     look_up(to);
-    if (!(to->rule.flags & RULE_CALLED)) continue;
     to->registers.value[DWARF_RSP] = place + sizeof(uint64_t);
     to->registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
     guess_rbp(stack, from, place, to);
@@ -211,7 +213,7 @@ static bool advance(struct native_stack *stack, const struct step *step, struct 
 void unwind(const struct unwind_registers *from, struct native_stack *out) {
   struct step steps[2];
   int now = 0;
-  out->count = out->gaps = 0;
+  out->count = out->gaps = out->searched = 0;
   out->window_words = 0;
   out->window_start = 0;
   out->end = UNWIND_LOST;

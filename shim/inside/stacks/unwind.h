@@ -35,7 +35,8 @@ enum unwind_end {
 #define WINDOW_WORDS 256
 struct native_stack {
   int count;
-  int gaps; /* number of frames with NATIVE_AFTER_GAP */
+  int gaps;     /* number of frames with NATIVE_AFTER_GAP */
+  int searched; /* words of the stack that were searched for return addresses */
   enum unwind_end end;
   uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */
   struct native_frame frame[NATIVE_FRAMES];
