@@ -532,9 +532,11 @@ static void test_threads_share_the_cache(void) {
   for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
 }
 
+#define LIBRARY "libgcc_s.so.1"
+
 /* Libraries that are loaded later are read by safe reads, and are forgotten when they are closed. */
 static void test_a_library_that_goes_away(void) {
-  void *library = dlopen("libgcc_s.so.1", RTLD_NOW);
+  void *library = dlopen(LIBRARY, RTLD_NOW);
   struct frame_rule rule, again;
   check(library);
   uintptr_t pc = (uintptr_t)dlsym(library, "_Unwind_Backtrace");
@@ -548,6 +550,35 @@ static void test_a_library_that_goes_away(void) {
   images_refresh();
   if (goes) check(frame_rules_find(pc, false, &rule) == RULE_OUTSIDE);
 }
+
+#ifndef __SANITIZE_THREAD__ /* it replaces dlopen and the loader's locks */
+static _Atomic int turns;
+
+static void *load_and_unload(void *unused) {
+  for (; atomic_load(&turns) < 300; atomic_fetch_add(&turns, 1)) {
+    void *library = dlopen(LIBRARY, RTLD_NOW);
+    check(library);
+    next.dlclose(library); /* as libc itself closes libraries, which is not counted */
+  }
+  return unused;
+}
+
+static void test_another_thread_loads_and_unloads(void) {
+  pthread_t thread;
+  struct frame_rule rule;
+  uint64_t found = 0;
+  void *library = dlopen(LIBRARY, RTLD_NOW);
+  uintptr_t pc = (uintptr_t)dlsym(library, "_Unwind_Resume");
+  dlclose(library);
+  check(!pthread_create(&thread, NULL, load_and_unload, NULL));
+  while (atomic_load(&turns) < 300) {
+    images_refresh();
+    for (uintptr_t at = 0; at < 4096; at += 64) found += frame_rules_find(pc + at, at % 128, &rule) == RULE_FOUND;
+  }
+  pthread_join(thread, NULL);
+  check(found > 0);
+}
+#endif
 
 int main(void) {
   next.dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
@@ -571,6 +602,7 @@ int main(void) {
   test_threads_share_the_cache();
   test_a_library_that_goes_away();
 #ifndef __SANITIZE_THREAD__
+  test_another_thread_loads_and_unloads();
   test_every_instruction();
 #endif
   puts("ok");
