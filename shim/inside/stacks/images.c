@@ -111,10 +111,32 @@ static bool same_image(const struct image *a, const struct image *b) {
   return a && a->start == b->start && a->end == b->end && a->pc_class == b->pc_class;
 }
 
+/* ---- one library ---- */
+
+#define MAX_SEGMENTS 64
+
+/* The program headers of a library, guarded by refreshing; static, as they are too large for a handler's stack. */
+static ElfW(Phdr) segments[MAX_SEGMENTS];
+
+/* Finds .eh_frame_hdr and the segment that contains it. */
+static void find_tables(struct image *image, int count) {
+  uintptr_t tables = 0;
+  for (int i = 0; i < count; i++) {
+    if (segments[i].p_type == PT_GNU_EH_FRAME) tables = segments[i].p_vaddr;
+  }
+  for (int i = 0; tables && i < count; i++) {
+    uintptr_t start = segments[i].p_vaddr;
+    if (segments[i].p_type != PT_LOAD || tables < start || tables - start >= segments[i].p_filesz) continue;
+    image->tables = image->bias + tables;
+    image->tables_low = image->bias + start;
+    image->tables_high = image->tables_low + segments[i].p_filesz;
+  }
+}
+
 static void add_segment(struct image_table *table, const struct image_table *before, const ElfW(Phdr) * segment,
-                        const struct library *library, bool main_program) {
+                        const struct library *library, bool main_program, struct image image) {
   if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || table->count >= MAX_IMAGES) return;
-  struct image image = {.start = library->bias + segment->p_vaddr, .bias = library->bias};
+  image.start = library->bias + segment->p_vaddr;
   image.end = image.start + segment->p_memsz;
   image.pc_class = classify(image.start, image.end, library->path, main_program);
   const struct image *known = before ? find_image(before, image.start) : NULL;
@@ -125,22 +147,27 @@ static void add_segment(struct image_table *table, const struct image_table *bef
   if (spool && !same_image(known, &image)) write_module(&image, library->path);
 }
 
-static void add_library(struct image_table *table, const struct image_table *before, const struct library *library,
-                        bool main_program) {
+/* Reads the program headers and returns how many there are. */
+static int read_segments(const struct library *library, bool main_program) {
   uintptr_t headers = main_program ? getauxval(AT_PHDR) : 0;
   size_t count = main_program ? getauxval(AT_PHNUM) : 0;
   if (!main_program) {
     ElfW(Ehdr) header;
-    if (!safe_read(&header, (void *)library->bias, sizeof header)) return;
-    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return;
+    if (!safe_read(&header, (void *)library->bias, sizeof header)) return 0;
+    if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return 0;
     headers = library->bias + header.e_phoff;
     count = header.e_phnum;
   }
-  for (size_t i = 0; i < count && i < 64; i++) {
-    ElfW(Phdr) segment;
-    if (!safe_read(&segment, (void *)(headers + i * sizeof segment), sizeof segment)) return;
-    add_segment(table, before, &segment, library, main_program);
-  }
+  if (count > MAX_SEGMENTS) count = MAX_SEGMENTS;
+  return (int)(safe_read_some(segments, (void *)headers, count * sizeof *segments) / sizeof *segments);
+}
+
+static void add_library(struct image_table *table, const struct image_table *before, const struct library *library,
+                        bool main_program) {
+  int count = read_segments(library, main_program);
+  struct image image = {.bias = library->bias};
+  find_tables(&image, count);
+  for (int i = 0; i < count; i++) add_segment(table, before, &segments[i], library, main_program, image);
 }
 
 static struct library entry; /* guarded by refreshing; static, as it is too large for a handler's stack */
@@ -208,6 +235,11 @@ const struct image *images_find(uintptr_t address) {
   return table ? find_image(table, address) : NULL;
 }
 
+uint64_t images_generation(void) {
+  const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
+  return table ? table->generation : 0;
+}
+
 uint32_t images_closed_count(void) { return atomic_load(&closing) ? UINT32_MAX : atomic_load(&closed_count); }
 
 /* dlclose can be interposed, because its result does not depend on the caller. dlopen cannot: it uses the caller's
@@ -258,6 +290,20 @@ static bool is_return_address(uintptr_t word, const struct image *image, uint64_
   if (word < image->start + 7) return false;
   if (!image->stays) return read_return_address(word, generation);
   return follows_call((const uint8_t *)word);
+}
+
+bool images_follows_call(uintptr_t address, const struct image *image) {
+  return is_return_address(address, image, images_generation());
+}
+
+/* The code may begin with its page, so that fewer than seven bytes are readable. */
+bool images_follows_call_elsewhere(uintptr_t address) {
+  uint8_t code[8] = {0};
+  size_t here = address & 4095;
+  if (safe_read(code, (void *)(address - 7), 7)) return follows_call(code + 7);
+  if (here < 2 || here >= 7 || !safe_read(code, (void *)(address - here), here)) return false;
+  for (size_t i = 1; i <= 7; i++) code[7 - i] = i <= here ? code[here - i] : 0;
+  return follows_call(code + 7);
 }
 
 static bool in_range(uintptr_t address, const struct address_range *range) {

@@ -8,10 +8,12 @@
 #pragma GCC visibility push(hidden)
 
 struct image {
-  uintptr_t start, end; /* of an executable segment */
-  uintptr_t bias;       /* load bias: ELF virtual address = address - bias */
-  uint32_t pc_class;    /* PC_* */
-  bool stays;           /* loaded when the process started, so it is never unmapped */
+  uintptr_t start, end;              /* of an executable segment */
+  uintptr_t bias;                    /* load bias: ELF virtual address = address - bias */
+  uintptr_t tables;                  /* .eh_frame_hdr, which leads to the unwind tables; 0 = there is none */
+  uintptr_t tables_low, tables_high; /* the segment that contains it, as far as the file goes */
+  uint32_t pc_class;                 /* PC_* */
+  bool stays;                        /* loaded when the process started, so it is never unmapped */
 };
 /* Reads the list of loaded libraries for the first time. Context: normal. */
 void images_init(void);
@@ -23,6 +25,12 @@ void images_postfork_child(void);
 /* Returns the executable segment that contains `address`; null = none. The result stays valid for three more reads of
  * the list. Context: signal. */
 const struct image *images_find(uintptr_t address);
+/* Returns the number of the list's current state, from 1. It changes with each read of the list. Context: signal. */
+uint64_t images_generation(void);
+/* True if the instruction before `address`, which lies in `image`, is a call. Context: signal. */
+bool images_follows_call(uintptr_t address, const struct image *image);
+/* The same for code outside of all images. Context: signal. */
+bool images_follows_call_elsewhere(uintptr_t address);
 /* Returns how many calls of dlclose have ended, or UINT32_MAX while one is in progress. Context: signal. */
 uint32_t images_closed_count(void);
 /* The evidence on the native stack, from the interrupted instruction outwards to the bytecode loop. */

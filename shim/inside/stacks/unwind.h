@@ -1,0 +1,58 @@
+/* The native stack of a thread: the functions from an instruction outwards, by the unwind tables of the images. */
+#ifndef SCALENE_TRACE_STACKS_UNWIND_H
+#define SCALENE_TRACE_STACKS_UNWIND_H
+
+#include "inside/stacks/frame_program.h"
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Registers by DWARF's numbers. */
+struct unwind_registers {
+  uintptr_t value[DWARF_REGISTERS];
+  uint32_t known; /* bit n: register n is known */
+};
+
+#define NATIVE_FRAMES 64
+#define NATIVE_AFTER_GAP 1 /* found by a search of the stack: frames between it and the one before may be missing */
+#define NATIVE_EXACT 2     /* the interrupted instruction of a thread or of a signal frame; else a return address */
+#define NATIVE_NO_RULE 4   /* without unwind tables (JIT code, assembly), or its rule led nowhere */
+struct native_frame {
+  uintptr_t pc;
+  uintptr_t function; /* where the function starts; 0 = unknown */
+  uint8_t pc_class;   /* PC_* of its image */
+  uint8_t flags;      /* NATIVE_* */
+};
+
+enum unwind_end {
+  UNWIND_EVAL,      /* the last frame is the bytecode loop's */
+  UNWIND_OUTERMOST, /* the last frame has no caller */
+  UNWIND_FULL,      /* NATIVE_FRAMES were found */
+  UNWIND_LOST,      /* the caller of the last frame is unknown: the stack is incomplete */
+};
+
+/* A result, with the working memory for it. It is too large for the stack of a handler. */
+#define WINDOW_WORDS 256
+struct native_stack {
+  int count;
+  int gaps;     /* number of frames with NATIVE_AFTER_GAP */
+  int searched; /* words of the stack that were searched for return addresses */
+  enum unwind_end end;
+  uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */
+  struct native_frame frame[NATIVE_FRAMES];
+  uintptr_t window_start; /* the part of the thread's stack that was copied into `window` */
+  size_t window_words;
+  uint64_t window[WINDOW_WORDS];
+};
+
+/* Finds where stacks of makecontext end. Context: normal. */
+void unwind_init(void);
+/* Takes the registers of an interrupted thread from the context of a signal handler. Context: signal. */
+void unwind_registers_of(const void *context, struct unwind_registers *out);
+/* Unwinds from the instruction that the registers name to the bytecode loop. Without process_vm_readv it finds no
+ * frame, since any address in a stack or a table may be wrong. Context: signal. */
+void unwind(const struct unwind_registers *from, struct native_stack *out);
+
+#pragma GCC visibility pop
+
+#endif

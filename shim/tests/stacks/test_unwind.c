@@ -1,0 +1,615 @@
+/* Tests unwind.c, frame_rules.c, frame_program.c and cursor.c with images.c: every instruction of a run is unwound and
+ * compared with a shadow stack of its calls; signal frames, other stacks and code without tables; damaged tables. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "formats/spool/spool.h"
+#include "inside/core/next.h"
+#include "inside/core/thread_state.h"
+#include "inside/python/python.h"
+#include "inside/stacks/frame_program.h"
+#include "inside/stacks/frame_rules.h"
+#include "inside/stacks/images.h"
+#include "inside/stacks/unwind.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "tests/check.h"
+
+/* ---- stand-ins ---- */
+
+struct spool_header *spool;
+struct next_functions next;
+THREAD_LOCAL struct thread_state this_thread;
+struct python_symbols python_symbols;
+uint32_t python_version = 0x030c0000;
+void *spool_claim(unsigned slots) { return (void)slots, NULL; }
+void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
+int64_t clock_now_ns(void) { return 1; }
+void next_resolve(void) {}
+
+/* ---- helpers ---- */
+
+#define APART_FAST __attribute__((noinline, optimize("O2", "omit-frame-pointer")))
+
+/* The registers at this instruction of the calling function. */
+#define REGISTERS_HERE(out)                                                                                            \
+  __asm__ volatile("lea 0(%%rip), %%rax\n mov %%rax, %0\n mov %%rsp, %1\n mov %%rbp, %2\n mov %%rbx, %3"               \
+                   : "=m"((out)->value[DWARF_RIP]), "=m"((out)->value[DWARF_RSP]), "=m"((out)->value[DWARF_RBP]),      \
+                     "=m"((out)->value[DWARF_RBX])                                                                     \
+                   :                                                                                                   \
+                   : "rax");                                                                                           \
+  (out)->known = 1u << DWARF_RIP | 1u << DWARF_RSP | 1u << DWARF_RBP | 1u << DWARF_RBX
+
+static struct native_stack result;
+static uint64_t random_state = 88172645463325252u;
+
+static uint64_t next_random(void) {
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+__attribute__((noinline)) static void unwind_here(void) {
+  struct unwind_registers registers;
+  REGISTERS_HERE(&registers);
+  unwind(&registers, &result);
+}
+
+/* Returns the index of the frame of a function; -1 = it is not there. */
+static int frame_of(const struct native_stack *stack, const void *function) {
+  for (int i = 0; i < stack->count; i++) {
+    if (stack->frame[i].function == (uintptr_t)function) return i;
+  }
+  return -1;
+}
+
+/* ---- every instruction of a run ----
+ *
+ * The trap flag makes the processor raise SIGTRAP after each instruction. The handler keeps a shadow stack: a call
+ * instruction pushes its return address, a return instruction pops it. */
+
+#define MAX_SHADOW 512
+static int depth;
+static uintptr_t previous_pc;
+#ifndef __SANITIZE_THREAD__ /* its handler of signals is not ready for one after every instruction */
+static uintptr_t shadow[MAX_SHADOW];
+static uint64_t steps, wrong_steps;
+
+/* Returns the offset of the opcode behind the prefixes. */
+static int opcode_at(const uint8_t *code) {
+  int at = 0;
+  while (code[at] == 0xf2 || code[at] == 0xf3 || code[at] == 0x66 || code[at] == 0x2e || code[at] == 0x3e) at++;
+  return at + ((code[at] & 0xf0) == 0x40);
+}
+
+static void follow_shadow(const ucontext_t *user) {
+  const uint8_t *code = (const uint8_t *)previous_pc;
+  uintptr_t sp = (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
+  if (!previous_pc) return;
+  code += opcode_at(code);
+  if (code[0] == 0xe8 || (code[0] == 0xff && (code[1] & 0x38) == 0x10)) {
+    check(depth < MAX_SHADOW);
+    shadow[depth++] = *(uintptr_t *)sp;
+  } else if (code[0] == 0xc3 || code[0] == 0xc2) {
+    check(depth > 0);
+    depth--;
+  } else if (code[0] == 0x0f && code[1] == 0x05 && depth &&
+             user->uc_mcontext.gregs[REG_RIP] == (greg_t)shadow[depth - 1]) {
+    depth--; /* a system call is one step with the next instruction */
+  }
+}
+
+static void report_step(int at) {
+  Dl_info info = {0};
+  dladdr((void *)result.frame[0].pc, &info);
+  fprintf(stderr, "step %lu at %#lx (%s %s+%#lx): frame %d of %d, depth %d, end %d, gaps %d\n", steps,
+          result.frame[0].pc, info.dli_fname, info.dli_sname, result.frame[0].pc - (uintptr_t)info.dli_fbase, at,
+          result.count, depth, (int)result.end, result.gaps);
+}
+
+static void on_step(int signal, siginfo_t *info, void *context) {
+  struct unwind_registers registers;
+  (void)signal, (void)info;
+  follow_shadow(context);
+  unwind_registers_of(context, &registers);
+  unwind(&registers, &result);
+  previous_pc = registers.value[DWARF_RIP];
+  int at = 1;
+  while (at <= depth && at < result.count && result.frame[at].pc == shadow[depth - at]) at++;
+  bool whole = at > depth && result.end == UNWIND_OUTERMOST, cut = at > depth || at == NATIVE_FRAMES;
+  bool right = (whole || (cut && result.end == UNWIND_FULL)) && !result.gaps && result.frame[0].pc == previous_pc;
+  if (!right && wrong_steps++ < 20) report_step(at);
+  steps++;
+}
+#endif
+
+/* ---- functions that the compiler makes different frames for ---- */
+
+static volatile int sink;
+
+APART_FAST static int leaf(int x) { return x * 3 + 1; }
+
+APART_FAST static int with_saved_registers(int a, int b, int c, int d) {
+  int x = leaf(a), y = leaf(b), z = leaf(c);
+  return leaf(x + y) + leaf(z + d) + a + b * c;
+}
+
+APART_FAST static int with_alloca(int size) {
+  volatile char *bytes = __builtin_alloca((size_t)size);
+  bytes[size - 1] = 1;
+  return leaf(size) + bytes[size - 1];
+}
+
+/* The local must be aligned beyond the stack's alignment, and there is an alloca: the frame is found by a register. */
+APART_FAST static int with_aligned_local(int size, int a, int b, int c, int d, int e, int f, int on_stack) {
+  _Alignas(64) volatile char local[128];
+  volatile char *bytes = __builtin_alloca((size_t)size);
+  local[0] = bytes[0] = 2;
+  return leaf(size) + local[0] + bytes[0] + a + b + c + d + e + f + on_stack;
+}
+
+APART_FAST static int recursive(int level) { return level ? recursive(level - 1) + leaf(level) : leaf(0); }
+
+APART_FAST static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+
+/* A large frame, so that the stack is read in several windows. */
+APART_FAST static int with_large_frame(int x) {
+  volatile char bytes[30000];
+  bytes[x] = 1;
+  return recursive(x) + bytes[x];
+}
+
+#define STEP "lea -128(%%rsp), %%rsp\n pushfq\n xorq $0x100, (%%rsp)\n popfq\n lea 128(%%rsp), %%rsp\n"
+
+__attribute__((noinline, optimize("O0", "no-omit-frame-pointer"))) static void stepped(void) {
+  int numbers[24];
+  char text[64];
+  struct timespec now;
+  for (int i = 0; i < 24; i++) numbers[i] = i * 7919 % 24;
+  depth = 0;
+  previous_pc = 0;
+  __asm__ volatile(STEP ::: "memory", "cc");
+  sink = with_saved_registers(1, 2, 3, 4);
+  sink = with_alloca(100);
+  sink = with_aligned_local(50, 1, 2, 3, 4, 5, 6, 7);
+  sink = recursive(100);
+  sink = with_large_frame(9);
+  qsort(numbers, 24, sizeof *numbers, by_number);
+  snprintf(text, sizeof text, "%d %s %.3f", numbers[0], "text", 1.5);
+  clock_gettime(CLOCK_MONOTONIC, &now); /* in the vdso */
+  sink = atoi(text) + getppid();        /* a function that ld.so binds only now */
+  __asm__ volatile(STEP ::: "memory", "cc");
+}
+
+#ifndef __SANITIZE_THREAD__
+static void test_every_instruction(void) {
+  struct sigaction before, action = {.sa_sigaction = on_step, .sa_flags = SA_SIGINFO};
+  check(sigaction(SIGTRAP, &action, &before) == 0);
+  stepped();
+  check(sigaction(SIGTRAP, &before, NULL) == 0);
+  printf("%lu instructions\n", steps);
+  check(steps > 10000 && wrong_steps == 0);
+}
+#endif
+
+/* ---- where a stack ends ---- */
+
+static void test_the_outermost_frame_ends(void) {
+  unwind_here();
+  check(result.end == UNWIND_OUTERMOST && !result.gaps);
+  check(frame_of(&result, (void *)&unwind_here) == 0 && result.frame[0].flags == NATIVE_EXACT);
+  check(frame_of(&result, (void *)&test_the_outermost_frame_ends) >= 1);
+  check(result.frame[result.count - 1].pc_class != PC_UNKNOWN);
+}
+
+static void *in_thread(void *unused) {
+  unwind_here();
+  return unused;
+}
+
+static void test_a_thread_ends(void) {
+  pthread_t thread;
+  check(!pthread_create(&thread, NULL, in_thread, NULL));
+  pthread_join(thread, NULL);
+  check(result.end == UNWIND_OUTERMOST && !result.gaps && frame_of(&result, (void *)&in_thread) == 1);
+}
+
+__attribute__((noinline)) static void plays_the_loop(void) {
+  unwind_here();
+  sink = 1;
+}
+
+static void test_the_bytecode_loop_ends(void) {
+  python_symbols.eval = (struct address_range){(uintptr_t)&plays_the_loop, (uintptr_t)&plays_the_loop + 8, 0};
+  plays_the_loop();
+  int at = frame_of(&result, (void *)&plays_the_loop);
+  python_symbols.eval.end = result.frame[at].pc + 1;
+  plays_the_loop();
+  check(result.end == UNWIND_EVAL && result.count == 2 && at == 1 && result.frame[1].pc == python_symbols.eval.end - 1);
+  check(result.last_sp > (uintptr_t)__builtin_frame_address(0) - 4096 &&
+        result.last_sp < (uintptr_t)__builtin_frame_address(0));
+  python_symbols.eval = (struct address_range){0, 0, 0};
+}
+
+__attribute__((noinline)) static int deep(int level) {
+  if (!level) return unwind_here(), 0;
+  return deep(level - 1) + 1;
+}
+
+static void test_deep_stacks_are_cut(void) {
+  deep(200);
+  check(result.end == UNWIND_FULL && result.count == NATIVE_FRAMES && !result.gaps);
+  for (int i = 1; i < NATIVE_FRAMES; i++) check(result.frame[i].function == (uintptr_t)&deep);
+}
+
+static jmp_buf before_the_call;
+
+__attribute__((noinline, noreturn)) static void never_returns(void) {
+  unwind_here();
+  longjmp(before_the_call, 1);
+}
+
+/* The call is its last instruction, so the return address belongs to no function or to the next one. */
+APART_FAST static void ends_with_a_call(void) {
+  sink = 2;
+  never_returns();
+}
+
+static void test_return_addresses_behind_a_function(void) {
+  if (!setjmp(before_the_call)) ends_with_a_call();
+  check(result.end == UNWIND_OUTERMOST && !result.gaps);
+  check(frame_of(&result, (void *)&never_returns) == 1 && frame_of(&result, (void *)&ends_with_a_call) == 2);
+}
+
+/* ---- signals and other stacks ---- */
+
+static void nested(int signal) {
+  (void)signal;
+  unwind_here();
+}
+
+__attribute__((noinline)) static void raises(void) {
+  raise(SIGUSR1);
+  sink = 1;
+}
+
+static void test_signal_frames_on_an_alternate_stack(void) {
+  static char memory[65536];
+  stack_t stack = {.ss_sp = memory, .ss_size = sizeof memory};
+  for (int alternate = 0; alternate < 2; alternate++) {
+    struct sigaction action = {.sa_handler = nested, .sa_flags = alternate ? SA_ONSTACK : 0};
+    check(sigaltstack(&stack, NULL) == 0 && sigaction(SIGUSR1, &action, NULL) == 0);
+    raises();
+    check(result.end == UNWIND_OUTERMOST && !result.gaps);
+    int handler = frame_of(&result, (void *)&nested), below = frame_of(&result, (void *)&raises);
+    int interrupted = handler;
+    while (interrupted < result.count && !(result.frame[interrupted].flags & NATIVE_EXACT)) interrupted++;
+    check(handler == 1 && interrupted > handler + 1 && below > interrupted);
+  }
+  stack.ss_flags = SS_DISABLE;
+  check(sigaltstack(&stack, NULL) == 0);
+}
+
+static ucontext_t outside, coroutine;
+
+static void in_coroutine(void) { unwind_here(); }
+
+static void test_small_stacks_of_coroutines(void) {
+  char *pages = mmap(NULL, 6 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(pages != MAP_FAILED && mprotect(pages + 4096, 4 * 4096, PROT_READ | PROT_WRITE) == 0);
+  getcontext(&coroutine);
+  coroutine.uc_stack = (stack_t){.ss_sp = pages + 4096, .ss_size = 4 * 4096};
+  coroutine.uc_link = &outside;
+  makecontext(&coroutine, in_coroutine, 0);
+  swapcontext(&outside, &coroutine);
+  check(result.end == UNWIND_OUTERMOST && !result.gaps && frame_of(&result, (void *)&in_coroutine) == 1);
+  munmap(pages, 6 * 4096);
+}
+
+/* ---- code without tables ---- */
+
+static const uint8_t framed_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3}; /* push rbp ... call rdi */
+static const uint8_t bare_code[] = {0x48, 0x83, 0xec, 0x18, 0xff, 0xd7, 0x48, 0x83, 0xc4, 0x18, 0xc3};
+
+__attribute__((noinline)) static void calls(void (*code)(void (*)(void))) {
+  code(unwind_here);
+  sink = 1;
+}
+
+static void try_generated(char *page, const uint8_t *code, size_t size) {
+  for (size_t i = 0; i < size; i++) page[i] = (char)code[i];
+  calls((void (*)(void (*)(void)))(uintptr_t)page);
+  check(result.end == UNWIND_OUTERMOST && result.gaps == 1);
+  check(result.frame[1].pc_class == PC_UNKNOWN && (result.frame[1].flags & NATIVE_NO_RULE) &&
+        !result.frame[1].function);
+  check(result.frame[2].function == (uintptr_t)&calls && result.frame[2].flags == NATIVE_AFTER_GAP);
+  check(result.frame[3].function == (uintptr_t)&try_generated && !result.frame[3].flags);
+}
+
+static void test_generated_code_leaves_a_gap(void) {
+  char *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(page != MAP_FAILED);
+  try_generated(page, framed_code, sizeof framed_code);
+  try_generated(page, bare_code, sizeof bare_code);
+  munmap(page, 4096);
+}
+
+/* Assembly whose table is wrong: it does not say that the stack pointer was moved, and where the return address is
+ * looked for there is the address of a function. */
+void has_wrong_table(void (*callee)(void), const void *address);
+__asm__(".text\n.type has_wrong_table, @function\nhas_wrong_table:\n.cfi_startproc\n"
+        "sub $24, %rsp\n mov %rsi, (%rsp)\n movq $0, 8(%rsp)\n movq $0, 16(%rsp)\n call *%rdi\n add $24, %rsp\n ret\n"
+        ".cfi_endproc\n.size has_wrong_table, . - has_wrong_table\n");
+
+static void test_wrong_tables_leave_a_gap(void) {
+  has_wrong_table(unwind_here, &leaf);
+  check(result.end == UNWIND_OUTERMOST && result.gaps == 1);
+  check(result.frame[1].function == (uintptr_t)&has_wrong_table && (result.frame[1].flags & NATIVE_NO_RULE));
+  check(result.frame[2].function == (uintptr_t)&test_wrong_tables_leave_a_gap);
+  check(result.frame[2].flags == NATIVE_AFTER_GAP && !result.frame[3].flags);
+}
+
+static void test_wrong_registers_lose_the_stack(void) {
+  struct unwind_registers registers;
+  errno = 7;
+  for (int i = 0; i < 20000; i++) {
+    for (int k = 0; k < DWARF_REGISTERS; k++) registers.value[k] = next_random() >> next_random() % 64;
+    if (i % 2) registers.value[DWARF_RIP] = (uintptr_t)&leaf + next_random() % 4096;
+    if (i % 4 == 3) registers.value[DWARF_RSP] = (uintptr_t)&registers + next_random() % 512;
+    registers.known = (uint32_t)next_random() | 1u << DWARF_RIP | 1u << DWARF_RSP;
+    unwind(&registers, &result);
+    check(result.count >= 1 && result.count <= NATIVE_FRAMES);
+  }
+  check(errno == 7);
+}
+
+/* ---- damaged tables ---- */
+
+/* A copy of this program's tables. Addresses in them are relative, so the copy describes code that lies as far from the
+ * program as the copy from the tables. */
+static struct image copy_of_tables(const struct image *own) {
+  struct image copy = *own;
+  size_t size = own->tables_high - own->tables_low;
+  char *bytes = malloc(size);
+  check(bytes && own->tables && safe_read(bytes, (void *)own->tables_low, size));
+  uintptr_t delta = (uintptr_t)bytes - own->tables_low;
+  copy.tables += delta;
+  copy.tables_low += delta;
+  copy.tables_high += delta;
+  return copy;
+}
+
+static void compare_rule(const struct image *own, const struct image *copy, uintptr_t pc) {
+  struct frame_rule rule, of_copy;
+  uintptr_t delta = copy->tables - own->tables;
+  check(frame_rules_read(own, pc, false, &rule) == frame_rules_read(copy, pc + delta, false, &of_copy));
+  if (rule.start) of_copy.start -= delta;
+  check(memcmp(&rule, &of_copy, sizeof rule) == 0);
+}
+
+static const void *const known_functions[] = {
+    &leaf, &with_saved_registers, &with_alloca, &with_aligned_local, &recursive, &stepped, &raises, &calls, &nested};
+#define KNOWN (sizeof known_functions / sizeof *known_functions)
+
+static void damage(const struct image *own, const struct image *copy, uintptr_t pc) {
+  unsigned char *bytes = (unsigned char *)copy->tables_low;
+  size_t size = copy->tables_high - copy->tables_low, place[4];
+  unsigned char before[4];
+  struct frame_rule rule;
+  int count = 1 + (int)(next_random() % 4);
+  size_t header = copy->tables - copy->tables_low;
+  for (int i = 0; i < count; i++) {
+    /* Every fourth place is in the header, every second near the tables' beginning. */
+    size_t span = i == 0 && next_random() % 4 == 0 ? 16 : next_random() % 2 ? 1024 : size - header;
+    place[i] = header + next_random() % (span < size - header ? span : size - header);
+    before[i] = bytes[place[i]];
+    bytes[place[i]] = (unsigned char)next_random();
+  }
+  frame_rules_read(copy, pc + (copy->tables - own->tables), false, &rule);
+  for (int i = count; i-- > 0;) bytes[place[i]] = before[i];
+}
+
+static void test_damaged_tables(void) {
+  const struct image *own = images_find((uintptr_t)&leaf);
+  check(own && own->stays);
+  struct image copy = copy_of_tables(own), unloadable = copy;
+  unloadable.stays = false;
+  for (size_t i = 0; i < KNOWN; i++) {
+    for (uintptr_t at = 0; at < 64; at++) {
+      compare_rule(own, &copy, (uintptr_t)known_functions[i] + at);
+      compare_rule(own, &unloadable, (uintptr_t)known_functions[i] + at);
+    }
+  }
+  for (int i = 0; i < 60000; i++) {
+    damage(own, i % 8 ? &copy : &unloadable, (uintptr_t)known_functions[next_random() % KNOWN] + next_random() % 64);
+  }
+  free((void *)copy.tables_low);
+}
+
+enum { ENTRIES = 160 };
+static const unsigned char cie[] = {20, 0,    0,  0, 0,    0,    0, 0, 1,    'z', 'R', 0,
+                                    1,  0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1,   0,   0};
+#define CODE_OF(bytes) ((uintptr_t)(bytes) + sizeof cie + 8) /* where the function of the FDE starts: at its field */
+
+/* Writes a CIE (CFA = rsp + 8) and an FDE of 4096 bytes of code, and returns where the instructions of the FDE begin. */
+static unsigned char *write_entries(unsigned char *bytes) {
+  uint32_t fde[] = {ENTRIES - sizeof cie - 4, sizeof cie + 4, 0, 4096};
+  for (size_t k = 0; k < sizeof cie; k++) bytes[k] = cie[k];
+  for (size_t k = 0; k < sizeof fde; k++) bytes[sizeof cie + k] = ((unsigned char *)fde)[k];
+  bytes[sizeof cie + sizeof fde] = 0; /* no augmentation data */
+  return bytes + sizeof cie + sizeof fde + 1;
+}
+
+static bool run_entries(unsigned char *bytes, uintptr_t offset, struct frame_rule *rule) {
+  struct frame_tables tables = {(uintptr_t)bytes, (uintptr_t)bytes + ENTRIES, true};
+  uintptr_t pc = CODE_OF(bytes) + offset;
+  return frame_program_run(&tables, (uintptr_t)bytes + sizeof cie, pc, pc, rule);
+}
+
+static bool run_instructions(const char *text, size_t size, uintptr_t offset, struct frame_rule *rule) {
+  unsigned char *bytes = calloc(1, ENTRIES), *at = write_entries(bytes);
+  for (size_t i = 0; i < size; i++) at[i] = (unsigned char)text[i];
+  bool found = run_entries(bytes, offset, rule);
+  free(bytes);
+  return found;
+}
+#define RUN(text, offset) run_instructions(text, sizeof(text) - 1, offset, &rule)
+
+static bool cfa_is(const struct frame_rule *rule, int base, int offset) {
+  return rule->cfa_base == base && rule->cfa_offset == offset && !(rule->flags & RULE_DEREF) && !rule->cfa_scale;
+}
+
+static void test_instructions(void) {
+  struct frame_rule rule;
+  /* push rbp; mov rbp, rsp; ...; pop rbp */
+  const char prologue[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x50\x0a\x0c\x07\x08\xc6\x41\x0b";
+  check(RUN(prologue, 0) && cfa_is(&rule, DWARF_RSP, 8) && rule.saved_base[FOLLOW_RBP] == BASE_SAME);
+  check(RUN(prologue, 1) && cfa_is(&rule, DWARF_RSP, 16) && rule.saved_base[FOLLOW_RBP] == BASE_CFA);
+  check(rule.saved_offset[FOLLOW_RBP] == -16 && rule.saved_offset[FOLLOW_RETURN] == -8);
+  check(RUN(prologue, 4) && cfa_is(&rule, DWARF_RBP, 16) && RUN(prologue, 19) && cfa_is(&rule, DWARF_RBP, 16));
+  check(RUN(prologue, 20) && cfa_is(&rule, DWARF_RSP, 8) && rule.saved_base[FOLLOW_RBP] == BASE_SAME);
+  check(RUN(prologue, 21) && cfa_is(&rule, DWARF_RBP, 16) && rule.saved_base[FOLLOW_RBP] == BASE_CFA);
+  check(RUN(prologue, 4095) && !RUN(prologue, 4096));
+  /* DRAP: CFA = *(rbp - 8), and rbp was saved at rbp */
+  check(RUN("\x0f\x03\x76\x78\x06\x10\x06\x02\x76\x00", 0) && (rule.flags & RULE_DEREF));
+  check(rule.cfa_base == DWARF_RBP && rule.cfa_offset == -8 && rule.cfa_after == 0);
+  check(rule.saved_base[FOLLOW_RBP] == DWARF_RBP && rule.saved_offset[FOLLOW_RBP] == 0);
+  /* OpenSSL: CFA = *(rsp + 8 + r9 * 8) + 8 */
+  check(RUN("\x0f\x0a\x77\x08\x79\x00\x38\x1e\x22\x06\x23\x08", 0) && (rule.flags & RULE_DEREF));
+  check(rule.cfa_base == DWARF_RSP && rule.cfa_offset == 8 && rule.cfa_after == 8);
+  check(rule.cfa_index == 9 && rule.cfa_scale == 8);
+  /* an expression of constants and the address, as in the PLT */
+  check(RUN("\x0f\x06\x77\x08\x34\x33\x24\x22\x86\x02", 0) && cfa_is(&rule, DWARF_RSP, 40));
+  /* no caller; values, rather than places; unknown instructions; a stack pointer that is not the CFA */
+  check(RUN("\x07\x10", 0) && rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
+  check(RUN("\x14\x06\x02", 0) && rule.saved_base[FOLLOW_RBP] == BASE_UNKNOWN && !RUN("\x14\x10\x02", 0));
+  check(!RUN("\x3f", 0) && !RUN("\x0b", 0) && !RUN("\x87\x02", 0) && !RUN("\x0c\x10\x08", 0));
+  check(!RUN("\x0a\x0a\x0a\x0a\x0a", 0) && !RUN("\x0f\x02\x06\x06", 0));
+  check(!RUN("\x0e\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 0) && !RUN("\x0e\xff\xff\xff\xff\x7f", 0));
+}
+
+static void test_random_instructions(void) {
+  unsigned char *bytes = malloc(ENTRIES);
+  /* Often the first instruction is one that sets the CFA or a place by an expression. */
+  static const unsigned char first[] = {0x0f, 0x10, 0x16, 0x0c, 0x12, 0x0a, 0x40, 0x86};
+  uint64_t found = 0;
+  for (int i = 0; i < 200000; i++) {
+    struct frame_rule rule;
+    for (size_t k = 0; k < ENTRIES; k++) bytes[k] = (unsigned char)(next_random() >> (next_random() % 4 ? 2 : 0));
+    *write_entries(bytes) = first[next_random() % sizeof first];
+    found += run_entries(bytes, 1, &rule);
+  }
+  printf("%lu random rules\n", found);
+  check(found > 1000);
+  free(bytes);
+}
+
+/* ---- threads ---- */
+
+static void *unwind_often(void *stack) {
+  struct unwind_registers registers;
+  for (int i = 0; i < 3000; i++) {
+    REGISTERS_HERE(&registers);
+    unwind(&registers, stack);
+    check(((struct native_stack *)stack)->end == UNWIND_OUTERMOST);
+  }
+  return stack;
+}
+
+static void test_threads_share_the_cache(void) {
+  static struct native_stack stacks[4];
+  pthread_t thread[4];
+  for (int i = 0; i < 4; i++) check(!pthread_create(&thread[i], NULL, unwind_often, &stacks[i]));
+  for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
+}
+
+#define LIBRARY "libgcc_s.so.1"
+
+/* Libraries that are loaded later are read by safe reads, and are forgotten when they are closed. */
+static void test_a_library_that_goes_away(void) {
+  void *library = dlopen(LIBRARY, RTLD_NOW);
+  struct frame_rule rule, again;
+  check(library);
+  uintptr_t pc = (uintptr_t)dlsym(library, "_Unwind_Backtrace");
+  images_refresh();
+  const struct image *image = images_find(pc);
+  bool goes = image && !image->stays;
+  check(frame_rules_find(pc, false, &rule) == RULE_FOUND && rule.start == pc && rule.pc_class == PC_SUPPORT);
+  check(frame_rules_find(pc, false, &again) == RULE_FOUND && memcmp(&rule, &again, sizeof rule) == 0);
+  check(rule.cfa_base == DWARF_RSP && rule.cfa_offset == 8 && rule.saved_base[FOLLOW_RETURN] == BASE_CFA);
+  next.dlclose(library); /* as libc itself closes libraries: the list of images does not show it yet */
+  for (uintptr_t at = 1; goes && at < 4096; at += 32) check(frame_rules_find(pc + at, true, &rule) != RULE_FOUND);
+  dlclose(dlopen(LIBRARY, RTLD_NOW)); /* counted */
+  images_refresh();
+  if (goes) check(frame_rules_find(pc, false, &rule) == RULE_OUTSIDE);
+}
+
+#ifndef __SANITIZE_THREAD__ /* it replaces dlopen and the loader's locks */
+static _Atomic int turns;
+static _Atomic uint64_t found_there;
+static _Atomic uintptr_t code_there; /* in the library, where it was loaded last */
+
+/* The first time, the library stays until a rule was found there. */
+static void *load_and_unload(void *unused) {
+  for (; atomic_load(&turns) < 300; atomic_fetch_add(&turns, 1)) {
+    void *library = dlopen(LIBRARY, RTLD_NOW);
+    check(library);
+    atomic_store(&code_there, (uintptr_t)dlsym(library, "_Unwind_Resume"));
+    while (!atomic_load(&found_there)) usleep(100);
+    next.dlclose(library); /* as libc itself closes libraries, which is not counted */
+  }
+  return unused;
+}
+
+static void test_another_thread_loads_and_unloads(void) {
+  pthread_t thread;
+  struct frame_rule rule;
+  check(!pthread_create(&thread, NULL, load_and_unload, NULL));
+  while (atomic_load(&turns) < 300) {
+    uintptr_t pc = atomic_load(&code_there);
+    images_refresh();
+    for (uintptr_t at = 0; pc && at < 4096; at += 64) {
+      if (frame_rules_find(pc + at, at % 128, &rule) == RULE_FOUND) atomic_fetch_add(&found_there, 1);
+    }
+  }
+  pthread_join(thread, NULL);
+}
+#endif
+
+int main(void) {
+  next.dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
+  safe_read_init();
+  check(!safe_read_refused());
+  images_init();
+  unwind_init();
+  test_the_outermost_frame_ends();
+  test_a_thread_ends();
+  test_the_bytecode_loop_ends();
+  test_deep_stacks_are_cut();
+  test_return_addresses_behind_a_function();
+  test_small_stacks_of_coroutines();
+  test_signal_frames_on_an_alternate_stack();
+  test_generated_code_leaves_a_gap();
+  test_wrong_tables_leave_a_gap();
+  test_wrong_registers_lose_the_stack();
+  test_damaged_tables();
+  test_instructions();
+  test_random_instructions();
+  test_threads_share_the_cache();
+  test_a_library_that_goes_away();
+#ifndef __SANITIZE_THREAD__
+  test_another_thread_loads_and_unloads();
+  test_every_instruction();
+#endif
+  puts("ok");
+  return 0;
+}
