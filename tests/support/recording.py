@@ -175,7 +175,8 @@ def rows(trace: Path, kind: str) -> list[Json]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(trace)
+    with trace.open("rb") as file:  # opened once: a snapshot may take the place of another one
+        table = pq.read_table(file)
     found = table.filter(pc.equal(table["kind"], kind)).to_pylist()
     own = f"{kind}_row" if f"{kind}_row" in table.column_names else kind
     return [{"t_ns": row["t_ns"], "process": row["process"], "thread": row["thread"], **row[own]} for row in found]

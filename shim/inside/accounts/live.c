@@ -50,11 +50,13 @@ static _Atomic int64_t count;
 
 /* ---- levels ---- */
 
-/* A system call of our own: this may run inside the program's malloc. */
+/* System calls of our own: this may run inside the program's malloc. The table is kept out of core dumps. */
 static void *map_zeros(size_t bytes) {
   long memory = syscall(SYS_mmap, NULL, bytes, (long)(PROT_READ | PROT_WRITE),
                         (long)(MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE), -1L, 0L);
-  return memory == -1 ? NULL : (void *)memory;
+  if (memory == -1) return NULL;
+  syscall(SYS_madvise, memory, bytes, (long)MADV_DONTDUMP);
+  return (void *)memory;
 }
 
 /* True if a level of this many slots takes at most a sixteenth of the limits on memory (ulimit -v), if there are any. */
