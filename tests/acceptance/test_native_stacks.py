@@ -38,7 +38,8 @@ def test_nearly_all_stacks_are_complete(found: list[tuple[str, str, Json]]) -> N
 
 
 def test_the_bytecode_loop_and_the_outermost_frame_end_stacks(found: list[tuple[str, str, Json]]) -> None:
+    """A stack may end earlier while a C++ exception is thrown, as above."""
     for version, name, result in found:
         loop, outermost, full, lost = result["ends"]
-        assert lost == 0 and outermost + full > STACKS / 3, (version, name)
+        assert lost <= 8 and outermost + full > STACKS / 3, (version, name)
         assert name == "c++" or loop > STACKS / 10, (version, name)

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -67,24 +67,32 @@ def sending(line: bytes) -> Callable[[socket.socket], object]:
     return lambda connection: connection.sendall(line)
 
 
+def _answer(user: int, folder: Path, is_ready: int) -> None:
+    """Answers every connection; the other side may have closed it already."""
+    folder.chmod(0o777)
+    os.setuid(user)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(folder / CONTROL_NAME))
+        (folder / CONTROL_NAME).chmod(0o777)
+        listener.listen()
+        os.write(is_ready, b".")
+        while True:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.recv(4096)
+                connection.sendall(b'{"ok": true, "changed": true, "output": "/lie"}\n')
+
+
 @contextmanager
 def answering_as(user: int, folder: Path) -> Iterator[None]:
     """Another user's process listens, and says that all is well."""
     ready, is_ready = os.pipe()
     child = os.fork()
     if not child:
-        folder.chmod(0o777)
-        os.setuid(user)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(folder / CONTROL_NAME))
-            (folder / CONTROL_NAME).chmod(0o777)
-            listener.listen()
-            os.write(is_ready, b".")
-            while True:
-                connection, _ = listener.accept()
-                connection.recv(4096)
-                connection.sendall(b'{"ok": true, "changed": true, "output": "/lie"}\n')
-                connection.close()
+        try:
+            _answer(user, folder, is_ready)
+        finally:  # the fixtures are the parent's
+            os._exit(1)
     os.close(is_ready)
     assert os.read(ready, 1) == b"."
     os.close(ready)
