@@ -21,6 +21,7 @@ import numpy.typing as npt
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
 from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, View, read_chunks, view_of
 from .layout import constants, record_kinds, struct_dtype
+from .memory import release_unused
 
 if TYPE_CHECKING:
     from .chunks import Slots
@@ -199,6 +200,7 @@ class Spool:
                 self._only = batch[:]
             first = False
             yield batch.pop()  # hold no reference, so that only one batch is in memory at a time
+            release_unused()
 
     def _batch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         """The chunks of one batch."""

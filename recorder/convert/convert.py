@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.memory import release_unused
 from ...formats.spool.losses import shim_losses
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
 from ..folder.marks import mark_table, read_marks
-from ..rights.identity import Rights, own_rights
+from ..rights.identity import Rights
 from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
 from .kinds.cuda_calls import CudaCalls
@@ -60,7 +59,7 @@ class Outcome:
     recovered: bool
     losses: dict[str, int]
     ended_by: str = "program"
-    rights: Callable[[], Rights] = own_rights
+    rights: Callable[[], Rights] = Rights
 
     @property
     def until_ns(self) -> int | None:
@@ -114,7 +113,6 @@ class Conversion:
             made = [first | self._tables_of(batch)]
             first = {}
             del batch
-            release_unused()
             yield made.pop()  # hold no reference while the writer works, so that only one set is in memory at a time
 
     def _rss(self) -> Iterator[dict[str, Any]]:

@@ -23,7 +23,7 @@ from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 from ..folder.origin import is_original
 from ..folder.output import is_live, output_path, put_in_place, remove_recording
 from ..folder.place import is_gone_from_memory, spool_of
-from ..rights.identity import OWN_RIGHTS, Rights, own_rights
+from ..rights.identity import OWN_RIGHTS, Rights
 from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
 from .kinds.gpu import GpuRows
@@ -49,7 +49,7 @@ def finish(
     root_end: RootEnd,
     wall_ns: int,
     losses: dict[str, int],
-    rights: Callable[[], Rights] = own_rights,
+    rights: Callable[[], Rights] = Rights,
     facts: Facts | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.

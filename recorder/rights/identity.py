@@ -39,11 +39,6 @@ OWN_RIGHTS = Rights()
 WITHHELD = Rights(withheld=True)
 
 
-def own_rights() -> Rights:
-    """The recorder's own."""
-    return OWN_RIGHTS
-
-
 def identity_in(status: bytes) -> Identity | None:
     """The identity in the text of a ``/proc/PID/status``; None if it is incomplete."""
     fields = dict(line.split(b":", 1) for line in status.splitlines() if b":" in line)

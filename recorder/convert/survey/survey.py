@@ -7,7 +7,6 @@ from collections import defaultdict
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.memory import release_unused
 from ....formats.spool.layout import struct_dtype
 from ....formats.spool.reader import Bulk, CodeObject, CodeObjects, Records, Spool, by_time, joined
 from ..keyed.by_key import Extremes
@@ -61,7 +60,6 @@ class Survey:
         for number, batch in enumerate(spool.batches()):
             self._add(batch, number)
             del batch  # before the next one is read
-            release_unused()
         self.kept = {kind: by_time(joined(*self._kept.pop(kind))) for kind in _KEPT}
         self.codes: dict[int, CodeObject]
         self.codes, incomplete = self._codes.all()
@@ -72,7 +70,6 @@ class Survey:
         self.first_clock, self.last_clock = self._first_clock.more(), self._last_clock.all()
         self.collections, self.last_batch = self._collections.all(), self._last_batch.all()
         del self._starts, self._modules, self._codes  # which hold everything a second time
-        release_unused()
 
     @property
     def start_ns(self) -> int:
