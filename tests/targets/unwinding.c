@@ -14,29 +14,14 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "formats/spool/spool.h"
-#include "inside/core/next.h"
-#include "inside/core/thread_state.h"
-#include "inside/python/python.h"
 #include "inside/stacks/frame_rules.h"
 #include "inside/stacks/images.h"
 #include "inside/stacks/unwind.h"
-#include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/saferead.h"
-#include "shared/spool.h"
 #include "shared/stacks/scratch.h"
+#include "tests/stacks/stand_ins.h"
 
-/* ---- stand-ins for the rest of the shim ---- */
-
-struct spool_header *spool;
-struct next_functions next;
-THREAD_LOCAL struct thread_state this_thread;
-struct python_symbols python_symbols;
-uint32_t python_version = 0x030b0000;
-void *spool_claim(unsigned slots) { return (void)slots, NULL; }
-void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
-void next_resolve(void) {}
 int64_t clock_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -7,29 +7,14 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "formats/spool/spool.h"
-#include "inside/core/next.h"
-#include "inside/core/thread_state.h"
-#include "inside/python/python.h"
 #include "inside/stacks/images.h"
-#include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/saferead.h"
-#include "shared/spool.h"
 #include "shared/stacks/scratch.h"
 #include "tests/check.h"
+#include "tests/stacks/stand_ins.h"
 
-/* ---- stand-ins ---- */
-
-struct spool_header *spool;
-struct next_functions next;
-THREAD_LOCAL struct thread_state this_thread;
-struct python_symbols python_symbols;
-uint32_t python_version = 0x030c0000;
-void *spool_claim(unsigned slots) { return (void)slots, NULL; }
-void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
 int64_t clock_now_ns(void) { return 1; }
-void next_resolve(void) {}
 
 /* ---- an allocator in which each block is a mapping, so that what the loader frees in dlclose is unmapped ---- */
 
