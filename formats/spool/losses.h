@@ -24,7 +24,7 @@ LOSS(code_too_large, info, "very large code objects were stored without their by
 LOSS(perf_closed, info, "the program closed descriptors that deliver CPU ticks; they were opened again")
 LOSS(bootstrap_exhausted, loss, "allocations before libc was ready did not fit into the start-up buffer")
 LOSS(environment_lost, loss, "a child was started without the recorder's environment, and it could not be added")
-LOSS(process_slots, loss, "processes were not recorded because they could not open the spool (chroot, dropped privileges)")
+LOSS(process_slots, loss, "processes were not recorded because they could not open the spool (chroot, dropped privileges, its folder was moved)")
 LOSS(no_usable_size, error, "the preloaded allocator has no malloc_usable_size: memory is not recorded")
 LOSS(small_alternate_stack, loss, "threads have no CPU ticks because their alternate signal stack (sigaltstack) is too small for a signal handler on this processor")
 LOSS(alloc_table_full, loss, "sampled allocations were not followed to their end because the table of live samples was full: they count as allocated, but not as live")

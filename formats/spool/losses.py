@@ -66,12 +66,6 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "the folder of the recording was removed while the program ran: processes that started later are missing",
     ),
     Loss(
-        "exec_unrecorded",
-        "loss",
-        "programs that processes turned into by exec did not record: they run as a user that may not "
-        "write to the recording, or with more rights (start scalene-record as that user)",
-    ),
-    Loss(
         "rss_processes",
         "info",
         "the resident set of some processes was not read: too many at once, or in another pid namespace",

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.spool.losses import shim_losses
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
@@ -25,7 +24,7 @@ from .kinds.cuda_calls import CudaCalls
 from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
-from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table, unrecorded_execs
+from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
@@ -41,8 +40,6 @@ from .survey.survey import Survey
 #: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
 
-#: Counters of images that the shim cannot run in.
-_UNRECORDED = [number for number, loss in enumerate(shim_losses()) if loss.name.startswith("unrecorded_")]
 
 Tables = dict[str, dict[str, Any]]
 
@@ -51,8 +48,9 @@ Tables = dict[str, dict[str, Any]]
 class Outcome:
     """How the recording ended. ``root_end``: the program's end, None when it is unknown; ``wall_ns``: length in
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
-    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: gives the rights with which files of the program are read; called when their names have been read, since
-    a process may have given up rights before it wrote a name."""
+    name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: gives the rights with which files
+    of the program are read. It is called when their names have been read, since a process may have given up rights before
+    it wrote a name."""
 
     root_end: RootEnd | None
     wall_ns: int | None
@@ -186,11 +184,6 @@ class Conversion:
         images = self._module_ids.images(to_real_ns)
         return read_symbols(images, self._addresses, self._facts.cwd, open_file=files.open)
 
-    def _unrecorded_execs(self) -> int:
-        """Without those that a loss of their own counts. While processes are still writing, the new image may begin."""
-        counted = int(self._survey.header["losses"][_UNRECORDED].sum())
-        return max(unrecorded_execs(self._survey) - counted, 0) if self._outcome.until_ns is None else 0
-
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid
         damaged += self._gpu.damaged if self._gpu else 0
@@ -205,7 +198,6 @@ class Conversion:
             "symbols_changed": symbols.changed,
             "files_withheld": sources.withheld + symbols.withheld,
             "recovered": int(self._outcome.recovered),
-            "exec_unrecorded": self._unrecorded_execs(),
             "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
 

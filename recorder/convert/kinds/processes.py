@@ -53,15 +53,6 @@ def process_table(survey: Survey, root_end: RootEnd | None) -> dict[str, Any]:
     return rows.table("process")
 
 
-def unrecorded_execs(survey: Survey) -> int:
-    """The number of processes whose last record is an exec, and that have no record of the new image."""
-    ends, starts = survey.kept["process_end"], survey.starts.records
-    last = last_by_key(ends.process.astype(np.int64), ends.records["how"].astype(np.int64))
-    left = last.keys[last.values == _C["END_EXEC"]]
-    followed = starts["parent"][starts["cause"] == _C["CAUSE_EXEC"]]
-    return int(np.count_nonzero(~np.isin(left, followed)))
-
-
 def thread_table(survey: Survey) -> dict[str, Any]:
     """The ``thread`` table, by time."""
     seen, last_clock, clocks = survey.threads_seen, survey.last_clock, cpu_start_ns(survey)

@@ -7,6 +7,9 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/capability.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -92,13 +95,23 @@ static bool can_open(const char *path, int flags) {
   return fd >= 0 || errno == EMFILE || errno == ENFILE;
 }
 
+/* True if the file will be open to the next image as well: a user other than root loses capabilities by exec (setpriv
+ * keeps them up to there), unless they are ambient; only the owner's rights are left then. */
+static bool stays_accessible(const char *path) {
+  struct stat about;
+  uid_t user = (uid_t)syscall(SYS_geteuid);
+  if (user == 0 || syscall(SYS_prctl, PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, CAP_DAC_OVERRIDE, 0, 0) == 1) return true;
+  return syscall(SYS_newfstatat, AT_FDCWD, path, &about, 0) == 0 && about.st_uid == user;
+}
+
 /* True if a child can open our files. After chroot, setns or setuid they may be inaccessible. Then the child cannot be
  * recorded, and the loader would print on its stderr that it cannot preload our library. */
 static bool files_are_accessible(void) {
   int error = errno;
   const char *spool_path = spool_entry + sizeof SPOOL - 1;
   bool library = is_accessible(our_library, R_OK) && can_open(our_library, O_RDONLY),
-       file = library && is_accessible(spool_path, R_OK | W_OK) && can_open(spool_path, O_RDWR);
+       file = library && is_accessible(spool_path, R_OK | W_OK) && stays_accessible(spool_path) &&
+              can_open(spool_path, O_RDWR);
   if (!library) loss_add(LOSS_environment_lost);
   if (library && !file) loss_add(LOSS_process_slots);
   errno = error;

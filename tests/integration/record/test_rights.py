@@ -126,14 +126,18 @@ def test_a_process_that_replaces_the_folder_gains_nothing(
 
 
 @NEEDS_ROOT
-@pytest.mark.parametrize("becomes", ["", "os.setuid(65534)"])
-def test_a_program_that_cannot_write_to_the_recording_after_exec_is_a_loss(
-    becomes: str, any_python: Interpreter, tmp_path: Path
+@pytest.mark.parametrize("by", ["setuid", "setpriv", "root"])
+def test_a_program_that_may_not_write_to_the_recording_is_a_loss(
+    by: str, any_python: Interpreter, tmp_path: Path
 ) -> None:
-    code = f"import os, sys\n{becomes}\nos.execv('/bin/cat', ['cat', '/dev/null'])"
-    done = record(tmp_path / "t.parquet", ["-c", code], any_python)
+    """Until exec, setpriv keeps the capabilities with which root opens every file."""
+    code = f"import os\n{'os.setuid(65534)' if by == 'setuid' else ''}\nos.execv('/bin/cat', ['cat', '/dev/null'])"
+    program = [any_python.path, "-c", code]
+    if by == "setpriv":
+        program = ["setpriv", "--reuid", "65534", "--clear-groups", "/bin/cat", "/dev/null"]
+    done = record(tmp_path / "t.parquet", program)
     assert (done.status, done.stderr) == (0, b"")
-    assert ("exec_unrecorded" in lost(tmp_path / "t.parquet")) == bool(becomes)
+    assert ("process_slots" in lost(tmp_path / "t.parquet")) == (by != "root")
 
 
 @NEEDS_ROOT
