@@ -55,7 +55,7 @@ def _limit_files() -> Iterator[Path]:
     """The files with the limits of this process's control groups and of those above them. (A line of the list of groups is
     ``number:controllers:path``; version 2 has no controllers. In a container, the path may lie outside what is mounted.)"""
     try:
-        lines = _GROUPS.read_text().splitlines()
+        lines = os.fsdecode(_GROUPS.read_bytes()).splitlines()
     except OSError:
         lines = []
     for line in ["::/", ":memory:/", *lines]:
@@ -64,7 +64,7 @@ def _limit_files() -> Iterator[Path]:
         if controllers and "memory" not in controllers.split(","):
             continue
         root, name = _OF_MEMORY if controllers else _UNIFIED
-        folder = root / group.lstrip("/")
+        folder = root if ".." in group.split("/") else root / group.lstrip("/")
         while folder.is_relative_to(root):
             yield folder / name
             folder = folder.parent

@@ -55,7 +55,8 @@ def finish(
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
     ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: gives
-    the rights with which files of the program are read (Outcome); ``facts``: None = those in the folder. Raises TraceError; the folder is then kept.
+    the rights with which files of the program are read (Outcome); ``facts``: None = those in the
+    folder. Raises TraceError; the folder is then kept.
     """
     facts = facts or read_facts(folder)
     output = output_path(facts.output, root_end.pid)

@@ -7,6 +7,7 @@ same folder wherever that has been moved.
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 from contextlib import suppress
@@ -22,7 +23,7 @@ class HeldFolder:
     def __init__(self, name: Path) -> None:
         """Raises OSError."""
         self.name = name
-        self._descriptor = os.open(name, _FLAGS)
+        self._descriptor = _opened(name)
 
     @property
     def path(self) -> Path:
@@ -31,7 +32,10 @@ class HeldFolder:
 
     def is_removed(self) -> bool:
         """Was it removed, so that no file can be created in it?"""
-        return os.fstat(self._descriptor).st_nlink == 0
+        try:
+            return os.fstat(self._descriptor).st_nlink == 0
+        except OSError:  # by another machine
+            return True
 
     def create_again(self) -> None:
         """Creates it again after it was removed; under another name where something has taken its name. Raises OSError."""
@@ -40,11 +44,7 @@ class HeldFolder:
         except FileExistsError:
             self.name = self.name.with_name(f"{self.name.name}.{secrets.token_hex(6)}")
             self.name.mkdir(0o700)
-        again = os.open(self.name, _FLAGS)
-        status = os.fstat(again)
-        if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            os.close(again)
-            raise PermissionError(f"{self.name} was replaced while it was created")
+        again = _opened(self.name)
         os.dup2(again, self._descriptor, inheritable=False)
         os.close(again)
 
@@ -64,4 +64,14 @@ class HeldFolder:
 
     def text(self, error: Exception) -> str:
         """What the error says, with the name of the folder instead of the path in this process."""
-        return str(error).replace(f"/proc/self/fd/{self._descriptor}/", f"{self.name}/")
+        return str(error).replace(f"/proc/self/fd/{self._descriptor}/", f"{self.current_name()}/")
+
+
+def _opened(name: Path) -> int:
+    """A descriptor of the folder that was just created. Raises OSError, also if it is not what was created."""
+    descriptor = os.open(name, _FLAGS)
+    status = os.fstat(descriptor)
+    if status.st_uid != os.geteuid() or status.st_mode & 0o077:
+        os.close(descriptor)
+        raise PermissionError(errno.EPERM, "the folder was replaced while it was created", str(name))
+    return descriptor

@@ -69,21 +69,37 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
     final = final.with_name(f"{final.name}.spool")
     new = final.with_name(f".{final.name}.{secrets.token_hex(6)}")
     try:
-        new.mkdir(0o700)
+        held = _create(new)
     except OSError as error:
         raise _setup_error(final.parent, error) from error
     try:
-        held = HeldFolder(new)
-        _lock(fill(new))
+        _lock(fill(held.path))
         _rename_into_place(new, final, report)
     except OSError as error:
-        remove_recording(new)
+        discard(held)
         raise _setup_error(final.parent, error) from error
     except BaseException:
-        remove_recording(new)
+        discard(held)
         raise
     held.name = final
     return held
+
+
+def _create(new: Path) -> HeldFolder:
+    new.mkdir(0o700)
+    try:
+        return HeldFolder(new)
+    except OSError:
+        with suppress(OSError):
+            new.rmdir()
+        raise
+
+
+def discard(folder: HeldFolder) -> None:
+    """Removes a recording that will not be used."""
+    remove_recording(folder.path)
+    folder.remove()
+    folder.close()
 
 
 def remove_recording(folder: Path) -> None:

@@ -20,10 +20,9 @@ from ...formats.version import VERSION
 from ..control.server import listen
 from ..folder.facts import Facts, write_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME
-from ..folder.held import HeldFolder
 from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
-from ..folder.output import create_spool_folder, output_template, remove_recording
+from ..folder.output import create_spool_folder, discard, output_template
 from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
 from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
@@ -80,7 +79,7 @@ def record(
             watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
             pid = _start(program, environment, mask, umask)
         except BaseException:
-            _remove(prepared.folder)
+            discard(prepared.folder)
             raise
         if missed is not None:
             with suppress(OSError, ValueError):  # stderr may be closed
@@ -121,14 +120,9 @@ def _prepare(settings: Settings, program: Program, template: str, report: Callab
     try:
         rights = RightsObserver(folder.path, inodes[0], space.header) if inodes else None
     except BaseException:  # out of descriptors
-        _remove(folder)
+        discard(folder)
         raise
     return Prepared(folder, template, known, space, marks, listener, rights)
-
-
-def _remove(folder: HeldFolder) -> None:
-    remove_recording(folder.path)
-    folder.remove()
 
 
 def _first_space(folder: Path, settings: Settings) -> SpoolFile:

@@ -256,4 +256,5 @@ def _failure_text(folder: HeldFolder, error: Exception) -> str:
     if folder.is_removed():
         return f"The folder {folder.name.parent} was removed while the program ran, and the recording with it."
     reason = folder.text(error) if isinstance(error, TraceError) else f"The trace could not be made: {error!r}"
-    return f"{reason.rstrip('.')}. The recording is kept; make the trace with: scalene-record --recover {folder.current_name()}"
+    kept = f"The recording is kept; make the trace with: scalene-record --recover {folder.current_name()}"
+    return f"{reason.rstrip('.')}. {kept}"

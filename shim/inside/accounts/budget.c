@@ -24,7 +24,7 @@
 #define WAYS 4
 #define BUCKETS 512
 #define COARSEST ((int64_t)1 << 50)
-#define LEAST_FLOOR ((int64_t)64 << 10)
+#define LEAST_FLOOR ((int64_t)256 << 10)
 
 struct site {
   _Atomic uint64_t key; /* 0 = free */
@@ -88,27 +88,28 @@ static void loosen(int64_t count) {
   }
 }
 
-/* `times`: how often the budget has been used up in this window; `mean`: the interval without this site. A program that has just
- * started has many new sites, so the second time, the share becomes as small as it may be. */
-static void tighten(int64_t times, int64_t mean) {
+/* `times`: how often the budget has been used up in this window. A program that has just started has many new sites, so
+ * the second time, the share becomes as small as it may be. */
+static void tighten(int64_t times) {
   int64_t now = atomic_load(&share), low = atomic_load(&floor_bytes);
   if (now > LEAST_SHARE) {
     atomic_store(&share, times > 1 ? LEAST_SHARE : now / 2);
   } else if (low < COARSEST) {
-    int64_t first = mean > LEAST_FLOOR ? mean : LEAST_FLOOR;
-    atomic_store(&floor_bytes, 2 * (low ? low : first));
+    atomic_store(&floor_bytes, 2 * (low ? low : LEAST_FLOOR));
   }
 }
 
 static void follow_budget(int64_t window) {
   int64_t before = atomic_load(&budget_window);
   if (before == window || !atomic_compare_exchange_strong(&budget_window, &before, window)) return;
-  loosen(atomic_exchange(&recorded, 0));
+  int64_t count = atomic_exchange(&recorded, 0);
+  loosen(count);
+  for (int64_t quiet = window - before - 1; quiet > 0 && budget_floor(); quiet--) loosen(0);
 }
 
-static void count_recorded(int64_t mean) {
+static void count_recorded(void) {
   int64_t count = atomic_fetch_add(&recorded, 1) + 1;
-  if (count % BUDGET_SAMPLES == 0) tighten(count / BUDGET_SAMPLES, mean);
+  if (count % BUDGET_SAMPLES == 0) tighten(count / BUDGET_SAMPLES);
 }
 
 int64_t budget_floor(void) { return atomic_load_explicit(&floor_bytes, memory_order_relaxed); }
@@ -116,11 +117,11 @@ int64_t budget_floor(void) { return atomic_load_explicit(&floor_bytes, memory_or
 int64_t budget_admit(enum budget_level level, uint64_t place, uint64_t bytes, int64_t interval, int64_t now_ns,
                      uint64_t *random) {
   int64_t window = now_ns / BUDGET_WINDOW_NS;
-  if (level == BUDGET_OF_STACK) follow_budget(window);
+  follow_budget(window); /* at both levels: a floor may leave nothing that gets to the second */
   int64_t most = atomic_load_explicit(&share, memory_order_relaxed) * (level == BUDGET_OF_LINE ? WALKS : 1);
   struct site *site = site_at(key_of(level, place, bytes), window);
   begin_window(site, window, most);
-  int64_t base = interval, own = atomic_load_explicit(&site->interval, memory_order_relaxed), low = budget_floor();
+  int64_t own = atomic_load_explicit(&site->interval, memory_order_relaxed), low = budget_floor();
   if (own < low) own = low;
   if (own > interval) {
     double chance = chance_of((double)bytes / (double)own) / chance_of((double)bytes / (double)interval);
@@ -129,7 +130,7 @@ int64_t budget_admit(enum budget_level level, uint64_t place, uint64_t bytes, in
   }
   int64_t count = atomic_fetch_add(&site->count, 1) + 1;
   if (count % most == 0 && interval < COARSEST) atomic_store(&site->interval, interval * 2);
-  if (level == BUDGET_OF_STACK) count_recorded(base);
+  if (level == BUDGET_OF_STACK) count_recorded();
   return interval;
 }
 

@@ -46,7 +46,7 @@ static _Atomic int64_t highest; /* highest footprint in a sample */
 #define NEVER (INT64_MAX / 2) /* bytes: counters that count down from it do not overflow */
 #define MIN_FLUSH 4096
 #define CHECK_BYTES ((int64_t)32 << 10) /* between two checks of an adapting interval; more if it is coarse */
-#define MOST_CHECK_BYTES ((int64_t)256 << 10)
+#define MOST_CHECK_BYTES ((int64_t)128 << 10)
 
 void memory_init(void) {
   if (!(spool->features & FEATURE_MEMORY)) return;
@@ -420,23 +420,32 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   return id;
 }
 
-/* With an adapting interval most stops only ask whether it is still in force. True if it is and nothing else is due; then
- * the next stop is set. */
-static bool nothing_is_due(struct memory_state *m) {
+static bool is_nothing_due(const struct memory_state *m) {
   if (!recording() || spool->paused || flush_is_due(m)) return false;
   for (int i = 0; i < STREAMS; i++) {
     const struct memory_stream *s = &m->stream[i];
     if (s->interval != m->stream[0].interval || allocated_in(s) >= s->sample_at) return false;
   }
-  if (!sampler_is_settled(m->stream[0].interval)) return false;
-  set_stops(m);
-  return true;
+  return sampler_is_settled(m->stream[0].interval);
+}
+
+/* With an adapting interval most stops only ask whether it is still in force. If it is, and nothing else is due, sets the
+ * next stop and returns true. */
+static bool pass_on(struct memory_state *m) {
+  if (m->busy || seal_may_end()) return false; /* as in enter_slow_path */
+  uint32_t section = seal_enter();
+  m->busy = (uintptr_t)__builtin_frame_address(0);
+  bool passes = is_nothing_due(m);
+  if (passes) set_stops(m);
+  m->busy = 0;
+  seal_leave(section);
+  return passes;
 }
 
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
   struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false};
-  if (!this_memory.busy && nothing_is_due(&this_memory)) return;
+  if (pass_on(&this_memory)) return;
   enter_slow_path(&block, (int64_t)moved);
 }
 

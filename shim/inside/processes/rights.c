@@ -48,11 +48,12 @@ static bool append(uid_t user) {
 static void announce(uid_t user) {
   next_ensure();
   if (!spool || path[0] == '\0') return; /* after the end of the recording, its trace is still to be written */
+  if (user == UNCHANGED || user == atomic_load(&announced)) return;
   if (sealed()) {
     loss_add(LOSS_rights_unannounced);
     return;
   }
-  if (user == UNCHANGED || user == (uid_t)syscall(SYS_geteuid) || user == atomic_load(&announced)) return;
+  if (user == (uid_t)syscall(SYS_geteuid)) return;
   int error = errno;
   if (append(user)) {
     atomic_store(&announced, user);

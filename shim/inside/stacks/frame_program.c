@@ -415,6 +415,7 @@ static bool run_cie(struct program *p, const struct frame_tables *tables, uintpt
   if (p->sized && !read_augmentation_data(p, letters + 1)) return false;
   p->row.cfa_base = NO_BASE;
   for (int slot = 0; slot < SLOTS; slot++) p->row.base[slot] = BASE_SAME;
+  p->initial = p->row; /* a damaged CIE may restore before anything was set */
   if (!run(p, true)) return false;
   p->initial = p->row;
   p->remembered_count = 0;

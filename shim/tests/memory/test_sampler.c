@@ -10,6 +10,7 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/accounts/budget.h"
 #include "inside/accounts/growth.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/mappings.h"
@@ -349,6 +350,19 @@ static void test_a_leak_keeps_its_samples_beside_temporaries(void) {
   }
 }
 
+/* After many lines were busy, one leaks 50 KB/s: the floor that they caused does not stay. */
+static void test_a_leak_is_sampled_after(uint64_t lines) {
+  int before = alloc_count, first_ms = 0;
+  line_now = lines + 1;
+  for (int ms = 0; ms < 60000; ms++) {
+    if (ms % 20 == 0) allocate(1000);
+    if (!first_ms && alloc_count > before) first_ms = ms;
+    now_ns += 1000000;
+  }
+  printf("then a leak of 50 KB/s: first sample after %d ms, %d in a minute\n", first_ms, alloc_count - before);
+  check(budget_floor() == 0 && first_ms && first_ms < 10000 && alloc_count - before > 200);
+}
+
 /* So many lines allocate alike that the least share of each together exceeds the budget. What all of them are estimated to
  * have allocated is unbiased. */
 static void test_many_lines_share_the_budget(void) {
@@ -376,6 +390,7 @@ static void test_many_lines_share_the_budget(void) {
   fflush(stdout);
   check(after_burst < BURST && alloc_count < BURST + SECONDS * BUDGET * 3 / 2 && alloc_count > SECONDS * BUDGET / 4);
   check(fabs(off) < 5);
+  test_a_leak_is_sampled_after(LINES);
   line_now = 0;
 }
 

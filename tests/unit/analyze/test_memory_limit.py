@@ -78,7 +78,7 @@ def test_the_limit_of_each_control_group_above_holds(
     monkeypatch.setattr(memory, "_UNIFIED", (root, "memory.max"))
     monkeypatch.setattr(memory, "_OF_MEMORY", (root / "memory", "memory.limit_in_bytes"))
     if groups is not None:
-        (tmp_path / "cgroup").write_text(groups)
+        (tmp_path / "cgroup").write_bytes(b"0::/\xff\n" + groups.encode())
     (root / limited).parent.mkdir(parents=True, exist_ok=True)
     (root / "memory.max").write_text("max\n")
     (root / limited).write_text(f"{1000 * MIB}\n")

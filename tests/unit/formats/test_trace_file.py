@@ -326,7 +326,7 @@ def test_the_number_of_frames_is_known_without_reading_the_stacks(tmp_path):
     assert [integrity.stored_frames(each) for each in (older, empty, cut, tmp_path, tmp_path / "none")] == [None] * 5
 
 
-def test_any_flipped_bit_is_refused(trace, tmp_path):
+def test_flipped_bits_are_refused(trace, tmp_path):
     image, path, rng = trace.read_bytes(), tmp_path / "flipped.parquet", random.Random(20260102)
     footer = len(image) - 900  # two bits of each byte in the last part of the footer; the rest by chance
     places = [(at, bit) for at in range(footer, len(image)) for bit in rng.sample(range(8), 2)]

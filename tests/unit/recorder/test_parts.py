@@ -222,7 +222,7 @@ def test_what_was_put_in_place_of_the_recordings_folder_is_not_used(replaced_by,
     folder.symlink_to(victim) if replaced_by == "link" else victim.rename(folder)
     assert not restore_folder(held, folder / "spool", 0, read_facts(tmp_path))
     assert (held.path / "spool").read_text() == "recorded"
-    assert held.text(SetupError(f"{held.path}/spool is damaged")) == f"{folder}/spool is damaged"
+    assert held.text(SetupError(f"{held.path}/spool is damaged")) == f"{tmp_path}/moved/spool is damaged"
     output.remove_recording(held.path)
     held.remove()
     held.close()
