@@ -79,9 +79,10 @@ KINDS: tuple[Kind, ...] = (
                 "vectorcall",
                 "bool",
                 "",
-                "before the bytecode loop there was a return address in PyObject_Vectorcall or PyObject_Call*",
+                "before the bytecode loop there was a return address in PyObject_Vectorcall or PyObject_Call*, or in"
+                " _PyObject_MakeTpCall on the way to a C function",
             ),
-            Column("tp_call", "bool", "", "the same for _PyObject_MakeTpCall"),
+            Column("tp_call", "bool", "", "the same for _PyObject_MakeTpCall on the way to anything else"),
             Column("frame_setup", "bool", "", "the same for code that sets up or clears a Python frame (3.10)"),
             Column("has_python", "bool", "", "the thread has a Python thread state"),
             Column("gc", "bool", "", "a garbage collection was running"),

@@ -93,6 +93,19 @@ def test_half_python_half_native_is_within_two_points(
     hold({name: error}, 2)
 
 
+@pytest.mark.parametrize("each", recorded_interpreters(), ids=lambda each: each.name)
+def test_c_functions_of_the_older_calling_conventions_are_native(each: Interpreter, tmp_path: Path) -> None:
+    """``min`` takes a tuple of arguments, so some interpreters call it the way they call classes: not drawn, but all."""
+    done = record(
+        tmp_path / "t.parquet", [target("halves"), "2.2", "min_200us"], each, ["--cpu-interval", "250us"], KEEP_MEMORY
+    )
+    row = function_row(report(done.trace), "min_200us", target("halves"))
+    assert row["ticks"] >= ENOUGH_TICKS
+    error = native_percent(row) - done.facts["min_200us"]
+    figure("split error, min, pieces of 200 us", each, error, 2, "points")
+    hold({"min": error}, 2)
+
+
 def test_a_50_hz_loop_reads_half_at_every_phase(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("loop50"), "4"], python, ["--cpu-interval", "250us"])
     found, errors = report(done.trace), {}

@@ -67,6 +67,7 @@ def natives():
         "zlib": (zlib.crc32, bytes, 200_000),
         "hashlib": (hashlib.sha256, bytes, 100_000),
         "sorted": (sorted, lambda n: [random.random() for _ in range(n)], 5_000),
+        "min": (min, lambda n: [random.random() for _ in range(n)], 5_000),
     }
     try:
         import numpy as np

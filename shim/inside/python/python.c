@@ -56,10 +56,24 @@ static struct address_range symbol_range(const char *name) {
   return (struct address_range){start, start + symbol->st_size, 0};
 }
 
+/* PyTypeObject.tp_call, in every version: a variable-size head, tp_name, two sizes and ten pointers come before it. */
+#define TP_CALL_OFFSET 128
+
 static void add_range(struct address_range range, uint32_t flag) {
   if (!range.start || python_symbols.calls >= MAX_CALL_RANGES) return;
   range.flag = flag;
   python_symbols.call[python_symbols.calls++] = range;
+}
+
+/* The function through which C functions of the older calling conventions are called. It is static, so its address is
+ * read from their type. Slot wrappers are called in the same way, but their caller leaves its return address where the
+ * call of a class has an unfilled slot (3.11), so that calls of classes would be mistaken for theirs. */
+static void find_c_call(void) {
+  struct address_range type = symbol_range("PyCFunction_Type");
+  uintptr_t call = 0;
+  if (type.end - type.start < TP_CALL_OFFSET + sizeof call) return;
+  memcpy(&call, (const char *)type.start + TP_CALL_OFFSET, sizeof call);
+  python_symbols.c_call = (struct address_range){call, call, 0};
 }
 
 static void find_call_ranges(void) {
@@ -163,6 +177,7 @@ static void find_symbols(void) {
   python_symbols.runtime = runtime.start;
   python_symbols.runtime_bytes = runtime.end - runtime.start;
   find_call_ranges();
+  find_c_call();
   if (python_version >> 16 != 0x30a) return;
   if (dladdr1((void *)python_symbols.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
     find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);

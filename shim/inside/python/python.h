@@ -26,9 +26,10 @@ struct python_symbols {
   struct address_range eval; /* _PyEval_EvalFrameDefault */
   struct address_range call[MAX_CALL_RANGES];
   int calls;
-  uintptr_t code_type; /* PyCode_Type */
-  uintptr_t type_type; /* PyType_Type */
-  uintptr_t runtime;   /* _PyRuntime */
+  struct address_range c_call; /* PyCFunction_Type.tp_call; frame_rules_init sets `end` */
+  uintptr_t code_type;         /* PyCode_Type */
+  uintptr_t type_type;         /* PyType_Type */
+  uintptr_t runtime;           /* _PyRuntime */
   size_t runtime_bytes;
 };
 extern struct python_symbols python_symbols;

@@ -5,6 +5,7 @@
 #include "inside/stacks/frame_rules.h"
 
 #include "formats/spool/spool.h"
+#include "inside/python/python.h"
 #include "inside/stacks/cursor.h"
 #include "inside/stacks/frame_program.h"
 #include "inside/stacks/images.h"
@@ -129,6 +130,17 @@ enum rule_result frame_rules_read(const struct image *image, uintptr_t pc, bool 
   out->pc_class = (uint8_t)image->pc_class;
   if (is_return && images_follows_call(pc, image)) out->flags |= RULE_CALLED;
   return found ? RULE_FOUND : RULE_MISSING;
+}
+
+#define LONGEST_FUNCTION 4096
+
+void frame_rules_init(void) {
+  struct address_range *range = &python_symbols.c_call;
+  const struct image *image = images_find(range->start);
+  struct frame_rule rule;
+  while (image && range->end - range->start < LONGEST_FUNCTION &&
+         frame_rules_read(image, range->end, false, &rule) == RULE_FOUND && rule.start == range->start)
+    range->end += 16;
 }
 
 /* ---- the cache ----

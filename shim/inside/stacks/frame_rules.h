@@ -14,6 +14,9 @@ enum rule_result {
   RULE_OUTSIDE, /* the address is in no image */
 };
 
+/* Sets the end of python_symbols.c_call, rounded up to 16 bytes, by which compilers align functions. If the tables do not
+ * have the function, the range stays empty. Comes after images_init. Context: normal. */
+void frame_rules_init(void);
 /* Finds the rule of `pc`. A return address may lie behind the last instruction of its function, so `is_return` makes
  * pc - 1 count. Sets pc_class and RULE_CALLED of `out` in any case. Rules are cached; a repeated address costs some tens
  * of nanoseconds. Context: signal. */

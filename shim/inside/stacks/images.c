@@ -317,6 +317,19 @@ static uint32_t call_flags(uintptr_t address) {
   return 0;
 }
 
+/* _PyObject_MakeTpCall calls types and C functions of the older calling conventions. If the next code of the interpreter
+ * inwards is what those functions are called through, it is a call like any other of a C function. A word that an earlier
+ * call left between the two hides that. */
+static void add_call(uintptr_t address, struct native_evidence *out) {
+  uint32_t flags = call_flags(address);
+  if (flags == TICK_TPCALL && in_range(out->inner, &python_symbols.c_call)) {
+    out->flags &= ~(uint32_t)TICK_TPCALL;
+    flags = TICK_VECTORCALL;
+  }
+  out->flags |= flags;
+  out->inner = address;
+}
+
 /* Adds the evidence of one word of the stack that points into an image. True = it is a return address in the bytecode
  * loop, which ends the scan. */
 static bool add_evidence(uintptr_t word, const struct image *image, uint64_t generation, struct native_evidence *out) {
@@ -327,7 +340,7 @@ static bool add_evidence(uintptr_t word, const struct image *image, uint64_t gen
     out->flags |= TICK_EVAL_FOUND;
     return true;
   }
-  out->flags |= call_flags(word - 1);
+  add_call(word - 1, out);
   return false;
 }
 
@@ -336,7 +349,7 @@ static uint32_t classify_pc(uintptr_t pc, struct native_evidence *out) {
   if (!image) return PC_UNKNOWN;
   if (image->pc_class != PC_INTERPRETER) return image->pc_class;
   if (in_range(pc, &python_symbols.eval)) return PC_EVAL;
-  out->flags |= call_flags(pc);
+  add_call(pc, out);
   return PC_INTERPRETER;
 }
 

@@ -37,6 +37,7 @@ uint32_t images_closed_count(void);
 struct native_evidence {
   uintptr_t extension_pc; /* innermost return address in an extension; 0 = none */
   uintptr_t eval_frame;   /* lowest known address of the bytecode loop's C frame; 0 = not found */
+  uintptr_t inner;        /* the address of the interpreter that was found last; 0 = none */
   uint32_t flags;         /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
 };
 /* Scans up to `capacity` words of the stack from `sp` on, copied into `words`, and stores the evidence. `pc` is the

@@ -70,8 +70,11 @@ static void test_the_scan_stops_at_the_loop(void) {
   check((found.flags & TICK_EVAL_FOUND) && !(found.flags & TICK_VECTORCALL));
 }
 
+static uintptr_t between_returned_to;
+
 /* Another function between the bytecode loop and the interrupted function. */
 __attribute__((noinline)) static uintptr_t between(void) {
+  between_returned_to = (uintptr_t)__builtin_return_address(0);
   volatile uintptr_t result = callee();
   return result;
 }
@@ -89,6 +92,53 @@ static void test_calls_between_are_flagged(void) {
   python_symbols.calls = 1;
   second_loop();
   check((found.flags & TICK_EVAL_FOUND) && (found.flags & TICK_VECTORCALL));
+}
+
+/* Plays the code that makes an instance. */
+__attribute__((noinline)) static uintptr_t make_instance(void) {
+  volatile uintptr_t result = between();
+  return result;
+}
+
+/* Plays _PyObject_MakeTpCall, which calls a C function at once, or an instance's maker. */
+__attribute__((noinline)) static uintptr_t make_tp_call(bool at_once) {
+  volatile uintptr_t result = at_once ? between() : make_instance();
+  return result;
+}
+static void end_of_make_tp_call(void) {}
+
+__attribute__((noinline)) static uintptr_t loop_of_types(bool at_once) {
+  volatile uintptr_t result = make_tp_call(at_once);
+  return result;
+}
+static void end_of_loop_of_types(void) {}
+
+/* Overwrites what earlier calls have left on the stack, where slots of later frames are not filled. */
+__attribute__((noinline)) static void clear_stack(void) {
+  volatile char left[4096];
+  for (size_t i = 0; i < sizeof left; i++) left[i] = 0;
+}
+
+static void scan_below_loop(bool at_once) {
+  clear_stack();
+  loop_of_types(at_once);
+}
+
+static void test_c_functions_of_older_conventions_are_calls(void) {
+  python_symbols.eval = (struct address_range){(uintptr_t)&loop_of_types, (uintptr_t)&end_of_loop_of_types, 0};
+  python_symbols.call[0] =
+      (struct address_range){(uintptr_t)&make_tp_call, (uintptr_t)&end_of_make_tp_call, TICK_TPCALL};
+  scan_below_loop(true);
+  check((found.flags & TICK_TPCALL) && !(found.flags & TICK_VECTORCALL));
+  python_symbols.c_call = (struct address_range){(uintptr_t)&between, (uintptr_t)&end_of_between, 0};
+  scan_below_loop(true);
+  check(!(found.flags & TICK_TPCALL) && (found.flags & TICK_VECTORCALL));
+  scan_below_loop(false); /* a type that calls a C function while it makes an instance */
+  check((found.flags & TICK_TPCALL) && !(found.flags & TICK_VECTORCALL));
+  scan_below_loop(true);
+  uint64_t left = between_returned_to; /* interrupted in the C function itself */
+  images_scan((uintptr_t)&between, (uintptr_t)&left, words, 1, &found);
+  check(!(found.flags & TICK_TPCALL) && (found.flags & TICK_VECTORCALL));
 }
 
 static void test_reads_stop_at_unmapped_memory(void) {
@@ -165,6 +215,7 @@ int main(void) {
   test_addresses_find_their_image();
   test_the_scan_stops_at_the_loop();
   test_calls_between_are_flagged();
+  test_c_functions_of_older_conventions_are_calls();
   test_reads_stop_at_unmapped_memory();
   test_what_was_unloaded_is_not_touched();
   test_another_thread_loads_and_unloads();

@@ -1,6 +1,7 @@
 /* Tests unwind.c, frame_rules.c and cursor.c with images.c and frame_program.c: every instruction of a run is unwound and
  * compared with a shadow stack of its calls; signal frames, other stacks and code without tables; damaged tables. */
 #include <dlfcn.h>
+#include <link.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -434,6 +435,25 @@ static void test_threads_share_the_cache(void) {
   for (int i = 0; i < 4; i++) pthread_join(thread[i], NULL);
 }
 
+static uintptr_t end_of(uintptr_t start) {
+  python_symbols.c_call = (struct address_range){start, start, 0};
+  frame_rules_init();
+  return python_symbols.c_call.end;
+}
+
+/* Against the symbol table, and where there is no function. */
+static void test_ends_of_functions(void) {
+  static const char *const names[] = {"qsort", "strtol", "getenv", "fopen", "abort", "setlocale"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    Dl_info info;
+    ElfW(Sym) *symbol = NULL;
+    uintptr_t start = (uintptr_t)dlsym(RTLD_NEXT, names[i]);
+    check(start && dladdr1((void *)start, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol);
+    check(end_of(start) == start + ((symbol->st_size + 15) & ~(uintptr_t)15));
+  }
+  check(end_of((uintptr_t)&names) == (uintptr_t)&names && end_of(0) == 0);
+}
+
 #define LIBRARY "libgcc_s.so.1"
 
 /* Libraries that are loaded later are read by safe reads, and are forgotten when they are closed. */
@@ -505,6 +525,7 @@ int main(void) {
   test_wrong_registers_lose_the_stack();
   test_damaged_tables();
   test_threads_share_the_cache();
+  test_ends_of_functions();
   test_a_library_that_goes_away();
 #ifndef __SANITIZE_THREAD__
   test_another_thread_loads_and_unloads();
