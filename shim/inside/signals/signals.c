@@ -35,6 +35,7 @@
 #include "inside/signals/shadow_action.h"
 #include "shared/base.h"
 #include "shared/sealed/sealed.h"
+#include "shared/valgrind.h"
 
 #define BELOW_SIGRTMAX 3
 #define LISTENERS 64
@@ -124,10 +125,15 @@ static int install_real(int flags) {
   return next.sigaction(number, &ours, NULL);
 }
 
-/* If the program handles our number and wants system calls to end with EINTR, the real action must do that. */
+/* If the program handles our number and wants system calls to end with EINTR, the real action must do that.
+ *
+ * A thread without an alternate stack takes an SA_ONSTACK signal on its normal one, which the kernel extends. Valgrind
+ * (3.19) does not extend it for such a signal, and ends the program. */
 static int flags_for(const struct sigaction *shadow) {
-  bool interrupts = shadow_is_function(shadow) && !(shadow->sa_flags & SA_RESTART);
-  return SA_SIGINFO | SA_ONSTACK | (interrupts ? 0 : SA_RESTART);
+  bool handled = shadow_is_function(shadow);
+  bool interrupts = handled && !(shadow->sa_flags & SA_RESTART);
+  int stack = !under_valgrind() ? SA_ONSTACK : handled ? shadow->sa_flags & SA_ONSTACK : 0;
+  return SA_SIGINFO | stack | (interrupts ? 0 : SA_RESTART);
 }
 
 static bool real_action_is_ours(struct sigaction *real) {

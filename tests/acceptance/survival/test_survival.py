@@ -429,6 +429,14 @@ def test_memcheck_finds_nothing_in_a_recorded_program(tmp_path: Path) -> None:
     assert found["traces"][0]["threads"] >= 6 and found["totals"]["cpu_s"] > 0
 
 
+def test_ticks_extend_a_stack_under_valgrind(tmp_path: Path) -> None:
+    """Valgrind extends the main thread's stack for a signal only if that asks for no alternate stack."""
+    checked = [needed("valgrind"), "-q", "--error-exitcode=9", build(tmp_path, "stack_ahead.c")]
+    done = record(tmp_path / "t.parquet", checked, None, FAST)
+    assert (done.status, done.stdout, done.stderr) == (0, b"", b"")
+    assert report(tmp_path / "t.parquet")["totals"]["cpu_s"] > 0
+
+
 def test_memcheck_finds_in_a_recorded_interpreter_what_it_finds_bare(any_python: Interpreter, tmp_path: Path) -> None:
     """Stacks of 20 calls are walked; what memcheck says of the interpreter itself stays the same."""
     code = "def f(n): return f(n - 1) if n else [str(i) * 20 for i in range(2000)]\nfor _ in range(9): f(20)"
