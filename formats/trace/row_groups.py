@@ -1,8 +1,7 @@
 """Divides the rows of a trace into row groups, as Arrow arrays.
 
-In a recording of one part, all kinds with fewer than :data:`SHARED_BELOW_ROWS` rows share the first row group, and a larger
-kind has row groups of its own. In a recording of more parts, rows wait until there are :data:`JOINED_ROWS` of their kind;
-the rows that wait at the end are divided like those of a single part.
+Rows wait until there are :data:`JOINED_ROWS` of their kind, which become row groups of their own. Of the rows that wait at
+the end, all kinds with fewer than :data:`SHARED_BELOW_ROWS` share one row group, and a larger kind has row groups of its own.
 """
 
 from __future__ import annotations
@@ -24,6 +23,9 @@ GROUP_ROWS = 122_880
 #: Fewer rows than this wait for more of their kind. A part has at most 65,000 rows, often half of that, and the metadata of
 #: a row group takes 0.15 MB of memory until the footer is written, then 0.1 MB more (docs/design/spool.md).
 JOINED_ROWS = 92_160
+#: A kind with at most so many columns has longer row groups, which take no more memory: resident sets, of which a long
+#: recording has tens of millions of rows.
+_NARROW_COLUMNS, _NARROW_FACTOR = 4, 4
 
 TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -54,12 +56,11 @@ def row_groups(parts: Iterable[Tables]) -> Iterator[list[Block]]:
     schema."""
     waiting: dict[str, list[Block]] = {kind.name: [] for kind in schema.KINDS}
     remaining = iter(parts)
-    _add(next(remaining, {}), waiting)
     while (tables := next(remaining, None)) is not None:
         _add(tables, waiting)
         del tables  # so that they are not in memory while row groups are written
         for name in waiting:
-            if _rows(waiting[name]) >= JOINED_ROWS:
+            if _rows(waiting[name]) >= JOINED_ROWS * _factor(schema.kind(name)):
                 yield from _full_groups(waiting, name)
     yield from _last_groups(waiting)
 
@@ -76,8 +77,9 @@ def _add(tables: Tables, waiting: dict[str, list[Block]]) -> None:
 def _full_groups(waiting: dict[str, list[Block]], name: str) -> Iterator[list[Block]]:
     """Row groups from the waiting rows of a kind; a rest that is too small for one keeps waiting."""
     block = _joined(waiting[name])
-    while block.rows >= JOINED_ROWS:
-        group, block = _split(block, GROUP_ROWS)
+    factor = _factor(block.kind)
+    while block.rows >= JOINED_ROWS * factor:
+        group, block = _split(block, GROUP_ROWS * factor)
         yield [group]
     if block.rows:
         waiting[name].append(block)
@@ -91,9 +93,16 @@ def _last_groups(waiting: dict[str, list[Block]]) -> Iterator[list[Block]]:
         yield shared
     for blocks in found:
         while _rows(blocks):
-            group, rest = _split(_joined(blocks), GROUP_ROWS)
+            whole = _joined(blocks)
+            group, rest = _split(whole, GROUP_ROWS * _factor(whole.kind))
+            del whole
             blocks.append(rest)
             yield [group]
+
+
+def _factor(kind: schema.Kind) -> int:
+    """How many times as many rows a row group of this kind may have."""
+    return _NARROW_FACTOR if len(_types(kind)) <= _NARROW_COLUMNS else 1
 
 
 def _rows(blocks: list[Block]) -> int:

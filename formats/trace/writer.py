@@ -1,6 +1,6 @@
 """Writes a trace: one Parquet file with one table, whose columns are those of :mod:`.schema`.
 
-All kinds with few rows share the first row group, ordered by kind, then time; a larger kind has row groups of its own,
+All kinds with few rows share one row group, ordered by kind, then time; a larger kind has row groups of its own,
 sorted by time. A recording that is larger than memory comes in parts, whose rows are joined into row groups
 (:mod:`.row_groups`): they are sorted by time within each part, and successive parts are nearly in order. Times and ids are
 delta-encoded, other columns are dictionary-encoded. Only ``kind`` and ``t_ns`` have statistics, and the footer has no Arrow
@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,6 +35,9 @@ _DICTIONARY_NUMBERS = frozenset(
 )
 #: Texts and bytes that do not repeat, for which a dictionary would only add a page.
 _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
+
+#: The common columns ``trace_id`` and ``kind``, and their type in memory.
+_FEW_TEXTS, _FEW = 2, pa.dictionary(pa.int8(), pa.string())
 
 
 def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
@@ -57,10 +61,12 @@ def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
         raise
 
 
-def arrow_schema() -> pa.Schema:
-    """The whole table's Arrow schema: the common columns, then one struct per kind."""
-    common = [pa.field(column.name, TYPES[column.type]) for column in schema.COMMON]
-    return pa.schema(common + [pa.field(kind.struct, _struct_type(kind)) for kind in schema.KINDS])
+def _arrow_schema() -> pa.Schema:
+    """The whole table's Arrow schema: the common columns, then one struct per kind. The first two columns hold few texts,
+    so that their rows are one byte each while a row group is made; in the file they are strings like others."""
+    common = [pa.field(column.name, TYPES[column.type]) for column in schema.COMMON[_FEW_TEXTS:]]
+    few = [pa.field(column.name, _FEW) for column in schema.COMMON[:_FEW_TEXTS]]
+    return pa.schema(few + common + [pa.field(kind.struct, _struct_type(kind)) for kind in schema.KINDS])
 
 
 def _struct_type(kind: schema.Kind) -> pa.StructType:
@@ -69,8 +75,8 @@ def _struct_type(kind: schema.Kind) -> pa.StructType:
 
 def _group_table(trace_id: str, blocks: list[Block], wanted: pa.Schema) -> pa.Table:
     rows = sum(block.rows for block in blocks)
-    arrays = [_repeat(trace_id, rows), _concat([_repeat(block.kind.name, block.rows) for block in blocks], pa.string())]
-    for column in schema.COMMON[2:]:
+    arrays = [_repeated([(trace_id, rows)]), _repeated([(block.kind.name, block.rows) for block in blocks])]
+    for column in schema.COMMON[_FEW_TEXTS:]:
         null = TYPES[column.type]
         arrays.append(_concat([b.arrays.get(column.name, pa.nulls(b.rows, null)) for b in blocks], null))
     # The nulls of one array share one buffer, however many columns it has.
@@ -79,8 +85,10 @@ def _group_table(trace_id: str, blocks: list[Block], wanted: pa.Schema) -> pa.Ta
     return pa.Table.from_arrays(arrays, schema=wanted)
 
 
-def _repeat(text: str, rows: int) -> pa.Array:
-    return pa.repeat(pa.scalar(text, pa.string()), rows)
+def _repeated(texts: list[tuple[str, int]]) -> pa.Array:
+    """Each text as often as its number says."""
+    codes = np.repeat(np.arange(len(texts), dtype=np.int8), [rows for _, rows in texts])
+    return pa.DictionaryArray.from_arrays(pa.array(codes), pa.array([text for text, _ in texts], pa.string()))
 
 
 def _concat(arrays: list[pa.Array], wanted: pa.DataType) -> pa.Array:
@@ -110,7 +118,7 @@ def _padded(struct: pa.Array, before: int, nulls: pa.Array) -> pa.Array:
 def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
-        wanted = arrow_schema()
+        wanted = _arrow_schema()
         with pq.ParquetWriter(file, wanted, **_writer_options()) as writer:
             frames = 0
             for group in row_groups(parts):

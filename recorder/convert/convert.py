@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from .kinds.cuda_calls import CudaCalls
 from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
-from .kinds.processes import RootEnd, cpu_start_ns, process_table, thread_table
+from .kinds.processes import RootEnd, process_table, thread_table
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
@@ -87,7 +88,6 @@ class Conversion:
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
         self._module_ids = ModuleIds()
-        self._clocks = cpu_start_ns(survey)
         self._allocations = Allocations(survey, self._stacks)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
@@ -95,34 +95,23 @@ class Conversion:
         self._addresses: dict[int, Offsets] = {}
 
     def tables(self) -> Iterator[Tables]:
-        """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. The last set also holds the tables that
-        are not split into batches."""
-        first: Tables = {}
-        for kind, pieces in (("rss", self._rss()), ("gpu", self._gpu.tables() if self._gpu else iter(()))):
-            piece = next(pieces, None)
-            for following in pieces:  # all pieces but the last are sets of their own
-                yield {kind: piece or {}}
-                piece = following
-            if piece is not None:
-                first[kind] = piece
-            del piece
+        """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. No reference to a set is held while the
+        writer works, so that only one is in memory at a time. What only the first tables need is released after them."""
+        start_ns, lives = self._survey.start_ns, self._survey.lives
+        del self._survey.lives
+        yield {"process": process_table(lives, start_ns, self._outcome.root_end)}
+        yield {"thread": thread_table(lives, start_ns, self._survey.clocks)}
+        del lives
+        yield from map(partial(_set_of, "rss"), rss_tables(self._rss_path, self._outcome.until_ns))
+        if self._gpu:
+            yield from map(partial(_set_of, "gpu"), self._gpu.tables())
+            self.events += self._gpu.rows
         batches = self._spool.batches()
         while (batch := next(batches, None)) is not None:
-            made = [first | self._tables_of(batch)]
-            first = {}
+            made = [self._sample_tables(batch)]
             del batch
-            yield made.pop()  # hold no reference while the writer works, so that only one set is in memory at a time
-
-    def _rss(self) -> Iterator[dict[str, Any]]:
-        return rss_tables(self._rss_path, self._outcome.until_ns)
-
-    def _tables_of(self, batch: Records) -> Tables:
-        tables = self._sample_tables(batch)
-        self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
-        if not batch.last:
-            return tables
-        self.events += self._gpu.rows if self._gpu else 0
-        return tables | self._unsplit_tables()
+            yield made.pop()
+        yield self._other_tables()
 
     def _sample_tables(self, batch: Records) -> Tables:
         bulk, start_ns, stacks = batch.bulk, self._survey.start_ns, self._stacks
@@ -131,11 +120,11 @@ class Conversion:
         tasks, invalid_tasks = valid_tasks(bulk["task"])
         self._invalid += invalid_copies + invalid_waits + invalid_tasks
         cpu = cpu_table(
-            bulk["tick"], start_ns, self._clocks, self._nodes, stacks, self._survey.modules, self._module_ids
+            bulk["tick"], start_ns, self._survey.clocks, self._nodes, stacks, self._survey.modules, self._module_ids
         )
         for module, offsets in sampled_offsets(cpu).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
-        return {
+        tables = {
             "cpu": cpu,
             "wait": wait_table(waits, start_ns, stacks),
             "task": task_table(tasks, start_ns, stacks, self._survey.types),
@@ -145,8 +134,10 @@ class Conversion:
             "heap": heap_table(bulk["heap"], start_ns),
             "gc": self._collections.rows(batch),
         } | self._cuda_calls.tables(batch)
+        self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
+        return tables
 
-    def _unsplit_tables(self) -> Tables:
+    def _other_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
         with ProgramFiles(self._outcome.rights()) as files:
             sources = _sources(survey, self._facts, nodes, stacks, files)
@@ -155,8 +146,6 @@ class Conversion:
         lost = zip(losses["severity"], losses["text"], strict=True)
         self.errors = [text for severity, text in lost if severity == "error"]
         tables = {
-            "process": process_table(survey, self._outcome.root_end),
-            "thread": thread_table(survey),
             "location": _location_table(nodes, stacks),
             "stack": stacks.table,
             "code": code_table(survey.tick_stacks, nodes),
@@ -200,6 +189,10 @@ class Conversion:
             "recovered": int(self._outcome.recovered),
             "gpu_whole_device": len(self._gpu.whole) if self._gpu else 0,
         }
+
+
+def _set_of(kind: str, table: dict[str, Any]) -> Tables:
+    return {kind: table}
 
 
 def _location_table(nodes: Nodes, stacks: Stacks) -> dict[str, Any]:

@@ -42,8 +42,12 @@ def conversion_of(builder: SpoolBuilder, tmp_path, root_end=None, **changes: Any
 
 
 def tables_of(builder: SpoolBuilder, tmp_path, root_end=None, **changes: Any) -> dict[str, dict[str, Any]]:
-    (tables,) = conversion_of(builder, tmp_path, root_end, **changes).tables()
-    return tables
+    """The tables of a recording of one batch, each of which is in one set."""
+    made: dict[str, dict[str, Any]] = {}
+    for tables in conversion_of(builder, tmp_path, root_end, **changes).tables():
+        assert not made.keys() & tables
+        made |= tables
+    return made
 
 
 def event_count(builder: SpoolBuilder, tmp_path) -> int:

@@ -47,9 +47,16 @@ class RowsByKey:
         return [values[code] if code >= 0 else None for code in codes[np.searchsorted(self.keys, keys)].tolist()]
 
     def table(self, *order: str) -> dict[str, Any]:
-        """The columns, by time, then by the columns ``order``. A row without a time counts as at the start."""
+        """The columns, by time, then by the columns ``order``. A row without a time counts as at the start. The columns are
+        moved into the table one by one, so that they are not in memory twice."""
         times = [self._columns[name] for name in reversed(order)] + [self._columns["t_ns"].filled(0)]
         rows = np.lexsort(times)
-        table: dict[str, Any] = {name: column[rows] for name, column in self._columns.items()}
-        table |= {name: Coded(codes[rows], values) for name, (codes, values) in self._texts.items()}
-        return table | {name: [column[row] for row in rows.tolist()] for name, column in self._objects.items()}
+        del times
+        table: dict[str, Any] = {name: self._columns.pop(name)[rows] for name in list(self._columns)}
+        for name in list(self._texts):
+            codes, values = self._texts.pop(name)
+            table[name] = Coded(codes[rows], values)
+        for name in list(self._objects):
+            column = self._objects.pop(name)
+            table[name] = [column[row] for row in rows.tolist()]
+        return table

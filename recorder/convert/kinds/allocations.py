@@ -75,7 +75,7 @@ class Allocations:
         self._stacks = stacks
         self._held: dict[str, Bulk] = {}
         self._batch = -1
-        self._has_python = survey.starts.has_python()
+        self._has_python = survey.lineage.has_python
 
     def rows(self, batch: Records) -> dict[str, Any]:
         """The rows that are complete now, by time."""
@@ -84,7 +84,9 @@ class Allocations:
         notes, invalid_notes = valid_sizes(batch.bulk["note"], "interval_bytes")
         self.damaged += invalid + invalid_notes
         bulks = {"alloc": allocs, "note": notes, "free": batch.bulk["free"]}
-        bulks = {kind: joined(self._held[kind], bulk) if self._held else bulk for kind, bulk in bulks.items()}
+        held, self._held = self._held, {}
+        bulks = {kind: joined(held[kind], bulk) if held else bulk for kind, bulk in bulks.items()}
+        del held
         if not batch.last:
             bulks["alloc"] = self._hold_back(bulks)
         bulks["alloc"] = by_time(bulks["alloc"])

@@ -44,4 +44,4 @@ class Collections:
     def _before(self, process: int) -> Ints:
         if process in self._so_far:
             return self._so_far[process]
-        return self._survey.gc_history.inherited(process, self._survey.starts)
+        return self._survey.gc_history.inherited(process, self._survey.lineage)

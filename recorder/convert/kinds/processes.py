@@ -15,9 +15,9 @@ from ....formats.trace.columns import Coded
 from ....formats.trace.text import from_bytes
 from ..keyed.by_key import ByKey, Ints, last_by_key
 from ..keyed.rows_by_key import RowsByKey
+from ..survey.lives import Lives
 from ..survey.stacks import python_version_text
 from ..survey.starts import Starts
-from ..survey.survey import Survey
 
 _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
@@ -39,43 +39,35 @@ class RootEnd:
     exit_status: int
 
 
-def process_table(survey: Survey, root_end: RootEnd | None) -> dict[str, Any]:
-    """The ``process`` table, by time."""
-    starts, seen, ends = survey.starts, survey.processes_seen, survey.kept["process_end"]
+def process_table(lives: Lives, start_ns: int, root_end: RootEnd | None) -> dict[str, Any]:
+    """The ``process`` table, by time. ``start_ns``: CLOCK_MONOTONIC at the start of the recording."""
+    starts, seen, ends = lives.starts, lives.processes_seen, lives.process_ends
     rows = RowsByKey(np.concatenate([starts.process, seen.keys, ends.process.astype(np.int64)]))
     rows.fill("process", rows.keys, rows.keys.astype(np.int32))
-    rows.fill("t_ns", seen.keys, seen.values - survey.start_ns)
-    _fill_starts(rows, starts, survey.start_ns)
+    rows.fill("t_ns", seen.keys, seen.values - start_ns)
+    _fill_starts(rows, starts, start_ns)
     last = last_by_key(ends.process.astype(np.int64), np.arange(len(ends)))
-    _fill_process_ends(rows, last.keys, ends.records[last.values], survey.start_ns)
+    _fill_process_ends(rows, last.keys, ends.records[last.values], start_ns)
     if root_end:
         _fill_root_end(rows, starts, root_end)
     return rows.table("process")
 
 
-def thread_table(survey: Survey) -> dict[str, Any]:
-    """The ``thread`` table, by time."""
-    seen, last_clock, clocks = survey.threads_seen, survey.last_clock, cpu_start_ns(survey)
+def thread_table(lives: Lives, start_ns: int, clocks: ByKey) -> dict[str, Any]:
+    """The ``thread`` table, by time. ``clocks``: each thread's CPU clock when its recording began."""
+    seen, last_clock = lives.threads_seen, lives.last_clock
     latest_first = np.argsort(seen.values, kind="stable")[::-1]  # what is filled last stays: the earliest
     names, first_ns = seen.keys[latest_first], seen.values[latest_first]
     threads = names & 0xFFFFFFFF
     rows = RowsByKey(threads)
     rows.fill("process", threads, (names >> 32).astype(np.int32))
     rows.fill("thread", rows.keys, rows.keys.astype(np.int32))
-    rows.fill("t_ns", threads, first_ns - survey.start_ns)
+    rows.fill("t_ns", threads, first_ns - start_ns)
     rows.fill("cpu_ns", rows.keys, np.zeros(len(rows.keys), np.int64))
     rows.fill("cpu_ns", last_clock.keys, np.maximum(last_clock.values - clocks.of(last_clock.keys), 0))
-    _fill_thread_starts(rows, survey.kept["thread_start"].records, survey.start_ns)
-    _fill_thread_ends(rows, _ended(survey), survey.start_ns)
+    _fill_thread_starts(rows, lives.thread_starts, start_ns)
+    _fill_thread_ends(rows, _ended(lives), start_ns)
     return rows.table("process", "thread")
-
-
-def cpu_start_ns(survey: Survey) -> ByKey:
-    """Each thread's CPU clock (ns) when its recording began; where the start record is missing, the clock of its first
-    tick."""
-    starts, first = survey.kept["thread_start"].records, survey.first_clock
-    threads = np.concatenate([first.keys, starts["thread"].astype(np.int64)])
-    return last_by_key(threads, np.concatenate([first.values, starts["cpu_start_ns"]]))
 
 
 def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
@@ -142,9 +134,9 @@ def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int) -> Non
     rows.fill_texts("engine", threads, _coded(records["engine"], _ENGINES, "none"))
 
 
-def _ended(survey: Survey) -> Records:
+def _ended(lives: Lives) -> Records:
     """The end records of threads, without those that a failed exec of the thread has withdrawn later."""
-    exits, ends = survey.kept["process_end"].records, survey.kept["thread_end"].records
+    exits, ends = lives.process_ends.records, lives.thread_ends
     failed = exits[exits["how"] == _C["END_NONE"]]
     lived_on = last_by_key(failed["thread"].astype(np.int64), failed["t_ns"])
     found: Records = ends[ends["t_ns"] >= lived_on.of(ends["thread"].astype(np.int64))]

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from ....formats.spool.reader import Bulk
 from .columns import Ints
-from .starts import Starts
+from .starts import Lineage
 
 #: With more rows than this, the history is thinned. A row takes 56 bytes.
 _MOST_ROWS = 200_000
@@ -43,9 +43,9 @@ class GcHistory:
         if self._count > self._most:
             self._thin()
 
-    def inherited(self, process: int, starts: Starts) -> Ints:
+    def inherited(self, process: int, lineage: Lineage) -> Ints:
         """The counters that the process had when it was forked; zeros if it was not."""
-        parents, started_ns, seen = starts.forked_from, starts.started_ns, set[int]()
+        parents, started_ns, seen = lineage.forked_from, lineage.started_ns, set[int]()
         self._merge()
         while (parent := parents.one(process)) and process not in seen:
             seen.add(process)

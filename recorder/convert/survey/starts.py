@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -24,20 +23,25 @@ class Starts:
     records: npt.NDArray[np.void]
     payloads: list[bytes]
 
-    @cached_property
-    def forked_from(self) -> ByKey:
-        """The process that each forked process was forked from."""
-        forked = self.records["cause"] == _C["CAUSE_FORK"]
-        return ByKey(self.process[forked], self.records["parent"][forked].astype(np.int64))
+    def lineage(self) -> Lineage:
+        """What every batch needs of the starts."""
+        process, records = self.process, self.records
+        forked = records["cause"] == _C["CAUSE_FORK"]
+        return Lineage(
+            ByKey(process[forked], records["parent"][forked].astype(np.int64)),
+            ByKey(process, records["t_ns"].copy()),  # a view would keep the records
+            ByKey(process, (records["python_version"] != 0).astype(np.int64)),
+        )
 
-    @cached_property
-    def started_ns(self) -> ByKey:
-        """When each process started (CLOCK_MONOTONIC)."""
-        return ByKey(self.process, self.records["t_ns"])
 
-    def has_python(self) -> ByKey:
-        """1 for each process with an interpreter, else 0."""
-        return ByKey(self.process, (self.records["python_version"] != 0).astype(np.int64))
+@dataclass(frozen=True)
+class Lineage:
+    """``forked_from``: the process that each forked process was forked from; ``started_ns``: when each process started
+    (CLOCK_MONOTONIC); ``has_python``: 1 for each process with an interpreter, else 0."""
+
+    forked_from: ByKey
+    started_ns: ByKey
+    has_python: ByKey
 
 
 class StartCollector:

@@ -8,14 +8,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.layout import struct_dtype
+from ....formats.spool.memory import release_unused
 from ....formats.spool.reader import Bulk, CodeObject, CodeObjects, Records, Spool, by_time, joined
 from ..keyed.by_key import Extremes
 from ..native.addresses import ModuleCollector
 from .columns import Ints
 from .gc_history import GcHistory
+from .lives import Lives
 from .starts import StartCollector
 
-#: Kinds with few records, which are kept as a whole.
+#: Kinds with a record for each process or thread, which are kept as a whole.
 _KEPT = ("process_end", "thread_start", "thread_end")
 #: Kinds whose records have a stack.
 _WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block")
@@ -34,11 +36,9 @@ Hashes = npt.NDArray[np.uint64]
 class Survey:
     """The survey of the recording in ``spool``.
 
-    ``kept``: records of the kinds that are kept as a whole, by time; ``nodes``: distinct nodes, by hash; ``stacks``,
-    ``tick_stacks``: distinct hashes of the stacks of all samples, and of ticks; ``starts``: start records of the processes;
-    ``modules``: images that they have loaded; ``processes_seen``, ``threads_seen``: earliest time of each process, and of
-    each process << 32 | thread; ``first_clock``: CPU clock of each thread's earliest tick; ``last_clock``: its highest CPU
-    clock; ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
+    ``lives``: what is known of each process and thread; ``nodes``: distinct nodes, by hash; ``stacks``, ``tick_stacks``:
+    distinct hashes of the stacks of all samples, and of ticks; ``lineage``: where processes come from; ``modules``: images
+    that they have loaded; ``clocks``: each thread's CPU clock when its recording began; ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
     allocations or collections of a process, from 0; ``gc_history``: counters of collections over time; ``types``: names by hash; ``last_ns``: time of the last record; ``damaged``: records
     that were unfinished or invalid. Times are those of the spool: CLOCK_MONOTONIC in nanoseconds.
     """
@@ -60,21 +60,43 @@ class Survey:
         for number, batch in enumerate(spool.batches()):
             self._add(batch, number)
             del batch  # before the next one is read
-        self.kept = {kind: by_time(joined(*self._kept.pop(kind))) for kind in _KEPT}
         self.codes: dict[int, CodeObject]
         self.codes, incomplete = self._codes.all()
         self.damaged += incomplete
-        self.starts = self._starts.all()
-        self.modules = self._modules.all(self.starts.forked_from)
-        self.processes_seen, self.threads_seen = self._processes.all(), self._threads.all()
-        self.first_clock, self.last_clock = self._first_clock.more(), self._last_clock.all()
+        self.lives = self._all_lives()
+        self.lineage, self.clocks = self.lives.starts.lineage(), self.lives.clocks()
+        self.modules = self._modules.all(self.lineage.forked_from)
         self.collections, self.last_batch = self._collections.all(), self._last_batch.all()
-        del self._starts, self._modules, self._codes  # which hold everything a second time
+        # These hold everything a second time.
+        del (
+            self._starts,
+            self._modules,
+            self._codes,
+            self._processes,
+            self._threads,
+            self._first_clock,
+            self._last_clock,
+        )
+        del self._collections, self._last_batch
+        release_unused()
 
     @property
     def start_ns(self) -> int:
         """CLOCK_MONOTONIC at the start of the recording, in nanoseconds."""
         return int(self.header["start_mono_ns"])
+
+    def _all_lives(self) -> Lives:
+        kept = {kind: by_time(joined(*self._kept.pop(kind))) for kind in _KEPT}
+        return Lives(
+            starts=self._starts.all(),
+            process_ends=kept["process_end"],
+            thread_starts=kept["thread_start"].records,
+            thread_ends=kept["thread_end"].records,
+            processes_seen=self._processes.all(),
+            threads_seen=self._threads.all(),
+            first_clock=self._first_clock.more(),
+            last_clock=self._last_clock.all(),
+        )
 
     def _add(self, batch: Records, number: int) -> None:
         self._starts.add(batch.process_starts)

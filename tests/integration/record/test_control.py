@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -292,7 +293,9 @@ def test_a_snapshot_is_the_later_trace_up_to_its_moment(any_python: Interpreter,
         for t_ns, size, life in ends
         if t_ns <= wall_ns
     ]
-    assert [(row["t_ns"], row["size_bytes"], row["lifetime_ns"]) for row in rows(snapshot, "alloc")] == expected
+    found = [(row["t_ns"], row["size_bytes"], row["lifetime_ns"]) for row in rows(snapshot, "alloc")]
+    # A longer recording is converted in batches, and an allocation without an end is written with a later batch.
+    assert Counter(found) == Counter(expected)
     (process,) = rows(snapshot, "process")
     assert process["end_ns"] is None and process["exit_status"] is None
     assert check_trace(snapshot).trace_id == check_trace(live.trace).trace_id

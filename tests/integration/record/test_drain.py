@@ -281,15 +281,17 @@ def test_a_trace_of_many_parts_is_one_table(tmp_path: Path) -> None:
     assert duckdb.sql(count).fetchall() == [(conversion.events,)]
 
 
-# Killed before the last part of four: one row group is in the file then, and more than a part waits for the next one.
+# Killed before the last batch of four: one row group is in the file then, and more than a batch waits for the next one.
 KILLED = """
 import os, sys
 from pathlib import Path
 from scalene_trace.recorder.convert import convert, finish
 
 def tables(self, real=convert.Conversion.tables):
-    for number, each in enumerate(real(self)):
-        if number == 3:
+    batches = 0
+    for each in real(self):
+        batches += "cpu" in each
+        if batches == 4:
             os.kill(os.getpid(), 9)
         yield each
 

@@ -52,22 +52,23 @@ def test_a_process_that_has_ended_takes_little_memory(tmp_path: Path) -> None:
     same memory in both recordings."""
     peak_bytes(70, tmp_path)
     per_process = (peak_bytes(330, tmp_path) - peak_bytes(130, tmp_path)) / 200
-    assert per_process < 1_500
+    assert per_process < 450  # 250; and 580 when all tables of processes and threads were made at once
 
 
 def test_no_row_of_a_process_that_has_ended_is_left_out(tmp_path: Path) -> None:
     path = forked(200).write(tmp_path / "recording" / "spool", drained=100)
     conversion = Conversion(Spool(path, 64), facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "rss")
     found = list(conversion.tables())
-    assert sum(len(tables["alloc"]["t_ns"]) for tables in found[:-1]) >= 64 * ALLOCATIONS, (
+    sampled = [tables for tables in found if "alloc" in tables]
+    assert sum(len(tables["alloc"]["t_ns"]) for tables in sampled[:-1]) >= 64 * ALLOCATIONS, (
         "they wait for the last batch"
     )
-    allocs = [row for tables in found for row in rows(tables["alloc"])]
+    allocs = [row for tables in sampled for row in rows(tables["alloc"])]
     assert len(allocs) == 200 * ALLOCATIONS and all(row["lifetime_ns"] is None for row in allocs)
-    ticks = [row for tables in found for row in rows(tables["cpu"])]
+    ticks = [row for tables in sampled for row in rows(tables["cpu"])]
     assert [row["process"] for row in ticks] == list(range(2, 202))
     assert {(row["pc_module"], row["pc_offset"]) for row in ticks} == {(1, 4)}
-    processes, threads = rows(found[-1]["process"]), rows(found[-1]["thread"])
+    processes, threads = (rows(found[at][kind]) for at, kind in ((0, "process"), (1, "thread")))
     assert [row["process"] for row in processes] == list(range(1, 202))
     assert {(row["cause"], row["parent"], row["end"]) for row in processes[1:]} == {("fork", 1, "exit")}
     assert [row["thread"] for row in threads] == list(range(4, 404, 2))

@@ -74,10 +74,10 @@ def test_the_history_of_collections_is_thinned_and_forks_inherit_nearly_all() ->
         history.add(collections_of(1, at, at + 50_000))
         history.add(collections_of(2, at, at + 10))
     assert len(history._rows) + history._count <= 300_000
-    inherited = history.inherited(7, starts.all())
+    inherited = history.inherited(7, starts.all().lineage())
     assert 900_000 - 10 * history._interval_ns // SECOND <= inherited[0] <= 900_000
     assert history._interval_ns <= 64 * SECOND
-    assert history.inherited(8, starts.all()).tolist() == [0] * 5
+    assert history.inherited(8, starts.all().lineage()).tolist() == [0] * 5
 
 
 def test_marks_are_limited_by_their_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
