@@ -236,13 +236,13 @@ struct record_thread_end {
 };
 
 /* tick flags */
-#define TICK_GC 1         /* a garbage collection was running in the thread's interpreter */
-#define TICK_EVAL_FOUND 2 /* the scan found the bytecode loop on the native stack */
-#define TICK_VECTORCALL 4 /* before the loop, it found a return address in PyObject_Vectorcall or PyObject_Call* */
-#define TICK_TPCALL 8     /* ... in _PyObject_MakeTpCall; if that called a C function, TICK_VECTORCALL stands instead */
-#define TICK_PYFRAME 16   /* ... in code that sets up or clears a Python frame (3.10) */
-#define TICK_TORN 32      /* the frames could not be read consistently; stack is 0 */
-#define TICK_SYSTEM 64    /* from the timer that counts kernel time only (engine perf) */
+#define TICK_GC 1          /* a garbage collection was running in the thread's interpreter */
+#define TICK_EVAL_FOUND 2  /* the bytecode loop was found on the native stack */
+#define TICK_VECTORCALL 4  /* the loop has called PyObject_Vectorcall, PyObject_Call*, or a type written in C */
+#define TICK_TPCALL 8      /* it has called a type or another object, which is not known to be written in C */
+#define TICK_PYFRAME 16    /* code that sets up a Python frame or makes an instance of a class was running */
+#define TICK_TORN 32       /* the frames could not be read consistently; stack is 0 */
+#define TICK_SYSTEM 64     /* from the timer that counts kernel time only (engine perf) */
 #define TICK_NO_PYTHON 128 /* the thread has no Python state */
 #define TICK_SYSCALL 256   /* the interrupted instruction follows a syscall instruction */
 #define TICK_PC_SHIFT 12   /* bits 12..14: PC_* of the interrupted instruction */

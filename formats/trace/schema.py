@@ -61,7 +61,7 @@ KINDS: tuple[Kind, ...] = (
                 "extension_module",
                 "int32",
                 "",
-                "id of the module row of the first return address in an extension on the native stack, before the bytecode loop",
+                "id of the module row of the innermost return address in an extension on the native stack, before the bytecode loop",
                 "there was none",
             ),
             Column(
@@ -74,16 +74,23 @@ KINDS: tuple[Kind, ...] = (
                 "instruction that the innermost frame was executing, in its specialized form",
                 "no frame, or it could not be read",
             ),
-            Column("eval_found", "bool", "", "the scan of the native stack reached the bytecode loop"),
+            Column("eval_found", "bool", "", "the bytecode loop was found on the native stack"),
             Column(
                 "vectorcall",
                 "bool",
                 "",
-                "before the bytecode loop there was a return address in PyObject_Vectorcall or PyObject_Call*, or in"
-                " _PyObject_MakeTpCall on the way to a C function",
+                "the bytecode loop has called a C function, or PyObject_Vectorcall or PyObject_Call* were on the stack",
             ),
-            Column("tp_call", "bool", "", "the same for _PyObject_MakeTpCall on the way to anything else"),
-            Column("frame_setup", "bool", "", "the same for code that sets up or clears a Python frame (3.10)"),
+            Column(
+                "tp_call", "bool", "", "it has called a type or another object that is not known to be written in C"
+            ),
+            Column(
+                "frame_setup",
+                "bool",
+                "",
+                "code that sets up or clears a Python frame was running, or, with tp_call, code that calls an object "
+                "or makes an instance of a Python class",
+            ),
             Column("has_python", "bool", "", "the thread has a Python thread state"),
             Column("gc", "bool", "", "a garbage collection was running"),
             Column("torn", "bool", "", "the frames could not be read consistently, so the stack is missing"),

@@ -38,8 +38,11 @@ def test_nearly_all_stacks_are_complete(found: list[tuple[str, str, Json]]) -> N
 
 
 def test_the_bytecode_loop_and_the_outermost_frame_end_stacks(found: list[tuple[str, str, Json]]) -> None:
-    """A stack may end earlier while a C++ exception is thrown, as above."""
+    """A stack may end earlier while a C++ exception is thrown, as above, and in code without tables that has moved the
+    stack pointer far away, where libgcc ends too: some kernels of OpenBLAS, which it chooses by the processor."""
     for version, name, result in found:
         loop, outermost, full, lost = result["ends"]
-        assert lost <= 8 and outermost + full > STACKS / 3, (version, name)
+        without_tables = result["outcomes"]["equal_reference_ends_early"]
+        assert lost <= 8 + without_tables and without_tables < STACKS / 5, (version, name)
+        assert outermost + full > STACKS / 3, (version, name)
         assert name == "c++" or loop > STACKS / 10, (version, name)

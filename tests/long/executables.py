@@ -147,8 +147,10 @@ class Runner:
         return self._run(commands, PATIENT_S, self._recording)
 
     def each_recorded(self, commands: Mapping[str, Command]) -> dict[str, Result]:
-        """The same, with a recorder for each."""
-        each = {number: record_command(Path("t.parquet"), ["--", *words]) for number, words in commands.items()}
+        """The same, with a recorder for each. The recorder runs a file named *.py with a Python of its own choice, so
+        ``env`` starts that."""
+        started = {number: ["env", *each] if each[0].endswith(".py") else each for number, each in commands.items()}
+        each = {number: record_command(Path("t.parquet"), ["--", *words]) for number, words in started.items()}
         return {number: without_messages(result) for number, result in self.bare(each).items()}
 
     def _recording(self, folder: Path, program: Command) -> Command:

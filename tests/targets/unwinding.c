@@ -14,13 +14,14 @@
 #include <unistd.h>
 #include <unwind.h>
 
-#include "inside/stacks/frame_rules.h"
-#include "inside/stacks/images.h"
-#include "inside/stacks/unwind.h"
+#include "inside/native/evidence.h"
+#include "inside/native/frame_rules.h"
+#include "inside/native/images.h"
+#include "inside/native/unwind.h"
 #include "shared/clock.h"
 #include "shared/saferead.h"
 #include "shared/stacks/scratch.h"
-#include "tests/stacks/stand_ins.h"
+#include "tests/native/stand_ins.h"
 
 int64_t clock_now_ns(void) {
   struct timespec now;
@@ -144,14 +145,14 @@ static void measure(const struct unwind_registers *registers) {
   for (int i = 0; i < ours.count; i++) {
     struct frame_rule rule;
     bool is_return = !(ours.frame[i].flags & NATIVE_EXACT);
-    const struct image *image = images_find(ours.frame[i].pc - is_return);
-    if (image) frame_rules_read(image, ours.frame[i].pc, is_return, &rule);
+    struct image image;
+    if (images_find(ours.frame[i].pc - is_return, &image)) frame_rules_read(&image, ours.frame[i].pc, is_return, &rule);
   }
   int64_t end = clock_now_ns();
-  static uint64_t words[SCAN_WORDS];
+  static struct scratch scratch;
   struct native_evidence evidence;
   for (int i = 0; i < 20; i++)
-    images_scan(registers->value[DWARF_RIP], registers->value[DWARF_RSP], words, SCAN_WORDS, &evidence);
+    evidence_scan(registers->value[DWARF_RIP], registers->value[DWARF_RSP], &scratch, &evidence);
   scan_ns[timed] = (double)(clock_now_ns() - end) / 20;
   warm_ns[timed] = (double)(middle - begin) / 20 * 10 / ours.count;
   cold_ns[timed++] = (double)(end - middle) * 10 / ours.count;

@@ -15,7 +15,8 @@
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
 #include "inside/stacks/frames.h"
-#include "inside/stacks/images.h"
+#include "inside/native/evidence.h"
+#include "inside/native/images.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -92,10 +93,9 @@ static void follow_interval(void) {
 
 /* ---- the sample ---- */
 
-static void interrupted_at(const void *context, uintptr_t *pc, uintptr_t *sp) {
+static uintptr_t interrupted_at(const void *context) {
   const ucontext_t *user = context;
-  *pc = (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
-  *sp = (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
+  return (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
 }
 
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
@@ -128,20 +128,18 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
 }
 
 static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint32_t flags) {
-  uintptr_t pc, sp;
   struct python_stack stack;
   struct native_evidence native = {0};
   struct scratch *scratch = scratch_take();
-  interrupted_at(context, &pc, &sp);
   images_refresh();
   void *state = python_thread_state();
   if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
-  if (scratch) images_scan(pc, sp, scratch->words, SCAN_WORDS, &native);
+  if (scratch) evidence_take(context, scratch, &native);
   frames_sample(stacks_possible() ? state : NULL, native.eval_frame, scratch, &stack);
   if (scratch) scratch_give(scratch);
   note_sub_interpreters();
   objects_collections(state);
-  write_tick(&stack, &native, pc, user_ns, system_ns, flags);
+  write_tick(&stack, &native, interrupted_at(context), user_ns, system_ns, flags);
 }
 
 /* ---- one handler for each timer ---- */

@@ -19,7 +19,7 @@
 #include "formats/spool/spool.h"
 #include "inside/cuda/cuda.h"
 #include "inside/cuda/stand_ins.h"
-#include "inside/stacks/images.h"
+#include "inside/native/images.h"
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/spool.h"

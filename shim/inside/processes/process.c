@@ -30,8 +30,8 @@
 #include "inside/processes/threads.h"
 #include "inside/python/python.h"
 #include "inside/signals/signals.h"
-#include "inside/stacks/frame_rules.h"
-#include "inside/stacks/images.h"
+#include "inside/native/images.h"
+#include "inside/native/unwind.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -285,7 +285,7 @@ static void start_recording(void) {
   if (threads_init() || signals_install(ticks_handle)) return;
   begin_process(cause, parent);
   images_init();
-  frame_rules_init();
+  unwind_init();
   memory_init();
   pyalloc_init();
   cuda_hooks_refresh();

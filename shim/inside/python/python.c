@@ -13,6 +13,7 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
+#include "inside/python/slots.h"
 #include "shared/base.h"
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
@@ -56,8 +57,14 @@ static struct address_range symbol_range(const char *name) {
   return (struct address_range){start, start + symbol->st_size, 0};
 }
 
-/* PyTypeObject.tp_call, in every version: a variable-size head, tp_name, two sizes and ten pointers come before it. */
-#define TP_CALL_OFFSET 128
+/* The function in the field of a type that is exported; 0 = none. Types inherit fields only when Python starts. */
+static uintptr_t type_function(const char *type, size_t field) {
+  struct address_range found = symbol_range(type);
+  uintptr_t function = 0;
+  if (found.end - found.start < field + sizeof function) return 0;
+  memcpy(&function, (const char *)found.start + field, sizeof function);
+  return function;
+}
 
 static void add_range(struct address_range range, uint32_t flag) {
   if (!range.start || python_symbols.calls >= MAX_CALL_RANGES) return;
@@ -65,15 +72,59 @@ static void add_range(struct address_range range, uint32_t flag) {
   python_symbols.call[python_symbols.calls++] = range;
 }
 
-/* The function through which C functions of the older calling conventions are called. It is static, so its address is
- * read from their type. Slot wrappers are called in the same way, but their caller leaves its return address where the
- * call of a class has an unfilled slot (3.11), so that calls of classes would be mistaken for theirs. */
-static void find_c_call(void) {
-  struct address_range type = symbol_range("PyCFunction_Type");
-  uintptr_t call = 0;
-  if (type.end - type.start < TP_CALL_OFFSET + sizeof call) return;
-  memcpy(&call, (const char *)type.start + TP_CALL_OFFSET, sizeof call);
-  python_symbols.c_call = (struct address_range){call, call, 0};
+/* Objects are called with a tuple and a dict of arguments, which are freed after the call. */
+static void find_own_functions(void) {
+  struct python_slots slots;
+  python_symbols.slots_known = slots_find(python_symbols.type_type, &slots);
+  uintptr_t allocate = symbol_range("PyType_GenericAlloc").start; /* object.__new__ ends by calling it */
+  const uintptr_t own[MAX_OWN] = {slots.call,
+                                  slots.init,
+                                  slots.new,
+                                  type_function("PyBaseObject_Type", TP_INIT),
+                                  type_function("PyBaseObject_Type", TP_NEW),
+                                  allocate,
+                                  type_function("PyTuple_Type", TP_DEALLOC),
+                                  type_function("PyDict_Type", TP_DEALLOC)};
+  memcpy(python_symbols.own, own, sizeof own);
+}
+
+static void add_builtin(uintptr_t function) {
+  if (!function || function == python_symbols.type_call || python_symbols.builtins >= MAX_BUILTINS) return;
+  for (int i = 0; i < MAX_OWN; i++) {
+    if (function == python_symbols.own[i]) return;
+  }
+  python_symbols.builtin[python_symbols.builtins++] = function;
+}
+
+/* The functions that types call. They are static, so their addresses are read from the types. */
+static void find_type_functions(void) {
+  static const char *const names[] = {"PyCFunction_Type",    "PyCMethod_Type",
+                                      "PyMethodDescr_Type",  "PyClassMethodDescr_Type",
+                                      "PyWrapperDescr_Type", "_PyMethodWrapper_Type",
+                                      "PyBool_Type",         "PyByteArray_Type",
+                                      "PyBytes_Type",        "PyClassMethod_Type",
+                                      "PyComplex_Type",      "PyContextVar_Type",
+                                      "PyDict_Type",         "PyDictProxy_Type",
+                                      "PyEnum_Type",         "PyFilter_Type",
+                                      "PyFloat_Type",        "PyFrozenSet_Type",
+                                      "PyFunction_Type",     "PyList_Type",
+                                      "PyLong_Type",         "PyMap_Type",
+                                      "PyMemoryView_Type",   "PyMethod_Type",
+                                      "PyModule_Type",       "PyODict_Type",
+                                      "PyProperty_Type",     "PyRange_Type",
+                                      "PyReversed_Type",     "PySet_Type",
+                                      "PySlice_Type",        "PyStaticMethod_Type",
+                                      "PySuper_Type",        "PyTuple_Type",
+                                      "PyUnicode_Type",      "PyZip_Type",
+                                      "_PyNamespace_Type",   "_PyWeakref_RefType",
+                                      "PyPickleBuffer_Type", "PyCode_Type"};
+  python_symbols.type_call = type_function("PyType_Type", TP_CALL);
+  find_own_functions();
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    add_builtin(type_function(names[i], TP_CALL));
+    add_builtin(type_function(names[i], TP_INIT));
+    add_builtin(type_function(names[i], TP_NEW));
+  }
 }
 
 static void find_call_ranges(void) {
@@ -177,7 +228,7 @@ static void find_symbols(void) {
   python_symbols.runtime = runtime.start;
   python_symbols.runtime_bytes = runtime.end - runtime.start;
   find_call_ranges();
-  find_c_call();
+  find_type_functions();
   if (python_version >> 16 != 0x30a) return;
   if (dladdr1((void *)python_symbols.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
     find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);

@@ -22,14 +22,21 @@ struct address_range {
 };
 
 #define MAX_CALL_RANGES 32
+#define OWN_SLOTS 3 /* the first of `own` */
+#define MAX_OWN 8
+#define MAX_BUILTINS 128
 struct python_symbols {
   struct address_range eval; /* _PyEval_EvalFrameDefault */
   struct address_range call[MAX_CALL_RANGES];
   int calls;
-  struct address_range c_call; /* PyCFunction_Type.tp_call; frame_rules_init sets `end` */
-  uintptr_t code_type;         /* PyCode_Type */
-  uintptr_t type_type;         /* PyType_Type */
-  uintptr_t runtime;           /* _PyRuntime */
+  uintptr_t type_call;             /* through which types are called */
+  uintptr_t own[MAX_OWN];          /* what the call of an object calls on behalf of Python code; 0 = not found */
+  bool slots_known;                /* `own` is complete: what else an object calls through a pointer is written in C */
+  uintptr_t builtin[MAX_BUILTINS]; /* through which C functions and types written in C are called */
+  int builtins;
+  uintptr_t code_type; /* PyCode_Type */
+  uintptr_t type_type; /* PyType_Type */
+  uintptr_t runtime;   /* _PyRuntime */
   size_t runtime_bytes;
 };
 extern struct python_symbols python_symbols;

@@ -9,7 +9,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
 #include "inside/python/python.h"
-#include "inside/stacks/images.h"
+#include "inside/native/evidence.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/loss.h"
@@ -174,7 +174,7 @@ static bool walk(const struct stack_target *target, const char *state, uintptr_t
  * needed: greenlets free the copy of a C stack while the thread state is still that of the other greenlet. */
 static uintptr_t eval_frame_above(struct scratch *scratch) {
   struct native_evidence native;
-  images_scan(0, (uintptr_t)__builtin_frame_address(0), scratch->words, SCAN_WORDS, &native);
+  evidence_scan(0, (uintptr_t)__builtin_frame_address(0), scratch, &native);
   return native.eval_frame;
 }
 

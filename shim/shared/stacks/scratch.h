@@ -8,7 +8,7 @@
 #include "shared/saferead.h"
 
 #define MAX_FRAMES 512
-#define SCAN_WORDS 384
+#define STACK_WORDS 480    /* for reading the native stack */
 #define MAX_CODE_BYTES 208 /* of a code object, without its bytecode */
 #define NAME_BYTES 32      /* of a name's str object: its length and hash */
 struct frame_entry {
@@ -27,7 +27,7 @@ struct scratch {
   struct iovec work[SAFE_READ_MANY];
   char copy[128]; /* bytes of the frame that is being read */
   union {
-    uint64_t words[SCAN_WORDS];
+    uint64_t words[STACK_WORDS];
     struct {
       char codes[SAFE_READ_MANY * MAX_CODE_BYTES];
       char names[SAFE_READ_MANY * NAME_BYTES];

@@ -1,6 +1,6 @@
 -- Answers: did each CPU tick interrupt Python bytecode, a builtin of the interpreter, or an extension?
--- The rule uses the interrupted instruction, the images that the scan of the native stack found before the bytecode
--- loop, and the opcode of the innermost frame (docs/design/attribution.md). The first part of it that is true decides.
+-- The rule uses the interrupted instruction, the functions on the native stack before the bytecode loop, and the opcode
+-- of the innermost frame (docs/design/attribution.md). The first part of it that is true decides.
 -- Reads: cpu_rows, opcode_calls, processes
 -- Stored: no
 -- Columns:
@@ -15,9 +15,10 @@
 SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     coalesce(NOT has_python OR pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL, false)
         AS is_extension,
-    (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode, false) AND (is_c OR CASE
+    (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode, false) AND (CASE
+        WHEN is_c THEN opcode <> 'CALL_NON_PY_GENERAL' OR NOT coalesce(tp_call AND frame_setup, false)
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
-        WHEN tp_call THEN pc_class = 'support'
+        WHEN tp_call THEN pc_class = 'support' AND frame_setup IS DISTINCT FROM true
         ELSE vectorcall OR (is_generic AND NOT eval_found) OR (is_unpacking AND NOT frame_setup)
     END)) IS TRUE AS is_native, -- of all ticks at once: a bare OR in a filter sorts them through its parts
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,

@@ -1,5 +1,5 @@
-/* Tests images.c with saferead.c: addresses lead to their image, and the scan distinguishes return addresses from other
- * words. */
+/* Tests images.c with saferead.c, and the scan of evidence.c: addresses lead to their image, and the scan distinguishes
+ * return addresses from other words. */
 #include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
@@ -7,12 +7,13 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "inside/stacks/images.h"
+#include "inside/native/evidence.h"
+#include "inside/native/images.h"
 #include "shared/clock.h"
 #include "shared/saferead.h"
 #include "shared/stacks/scratch.h"
 #include "tests/check.h"
-#include "tests/stacks/stand_ins.h"
+#include "tests/native/stand_ins.h"
 
 int64_t clock_now_ns(void) { return 1; }
 
@@ -40,13 +41,19 @@ void *realloc(void *block, size_t size) {
 
 /* ---- tests ---- */
 
-static uint64_t words[SCAN_WORDS];
+static struct scratch scratch;
 static struct native_evidence found;
+
+/* The class of the image at `address`; -1 = none. */
+static int class_at(uintptr_t address) {
+  struct image image;
+  return images_find(address, &image) ? (int)image.pc_class : -1;
+}
 
 __attribute__((noinline)) static uintptr_t callee(void) {
   uintptr_t sp;
   __asm__ volatile("mov %%rsp, %0" : "=r"(sp));
-  images_scan((uintptr_t)&memcpy, sp, words, SCAN_WORDS, &found);
+  evidence_scan((uintptr_t)&memcpy, sp, &scratch, &found);
   return sp;
 }
 
@@ -58,10 +65,9 @@ __attribute__((noinline)) static uintptr_t loop(void) {
 static void end_of_loop(void) {}
 
 static void test_addresses_find_their_image(void) {
-  check(images_find((uintptr_t)&memcpy)->pc_class == PC_SUPPORT);
-  check(images_find((uintptr_t)&cos)->pc_class == PC_SUPPORT);
+  check(class_at((uintptr_t)&memcpy) == PC_SUPPORT && class_at((uintptr_t)&cos) == PC_SUPPORT);
   int on_stack = 0;
-  check(images_find((uintptr_t)&on_stack) == NULL && images_find(0) == NULL && images_find(~(uintptr_t)0) == NULL);
+  check(class_at((uintptr_t)&on_stack) == -1 && class_at(0) == -1 && class_at(~(uintptr_t)0) == -1);
 }
 
 static void test_the_scan_stops_at_the_loop(void) {
@@ -70,11 +76,8 @@ static void test_the_scan_stops_at_the_loop(void) {
   check((found.flags & TICK_EVAL_FOUND) && !(found.flags & TICK_VECTORCALL));
 }
 
-static uintptr_t between_returned_to;
-
 /* Another function between the bytecode loop and the interrupted function. */
 __attribute__((noinline)) static uintptr_t between(void) {
-  between_returned_to = (uintptr_t)__builtin_return_address(0);
   volatile uintptr_t result = callee();
   return result;
 }
@@ -92,53 +95,6 @@ static void test_calls_between_are_flagged(void) {
   python_symbols.calls = 1;
   second_loop();
   check((found.flags & TICK_EVAL_FOUND) && (found.flags & TICK_VECTORCALL));
-}
-
-/* Plays the code that makes an instance. */
-__attribute__((noinline)) static uintptr_t make_instance(void) {
-  volatile uintptr_t result = between();
-  return result;
-}
-
-/* Plays _PyObject_MakeTpCall, which calls a C function at once, or an instance's maker. */
-__attribute__((noinline)) static uintptr_t make_tp_call(bool at_once) {
-  volatile uintptr_t result = at_once ? between() : make_instance();
-  return result;
-}
-static void end_of_make_tp_call(void) {}
-
-__attribute__((noinline)) static uintptr_t loop_of_types(bool at_once) {
-  volatile uintptr_t result = make_tp_call(at_once);
-  return result;
-}
-static void end_of_loop_of_types(void) {}
-
-/* Overwrites what earlier calls have left on the stack, where slots of later frames are not filled. */
-__attribute__((noinline)) static void clear_stack(void) {
-  volatile char left[4096];
-  for (size_t i = 0; i < sizeof left; i++) left[i] = 0;
-}
-
-static void scan_below_loop(bool at_once) {
-  clear_stack();
-  loop_of_types(at_once);
-}
-
-static void test_c_functions_of_older_conventions_are_calls(void) {
-  python_symbols.eval = (struct address_range){(uintptr_t)&loop_of_types, (uintptr_t)&end_of_loop_of_types, 0};
-  python_symbols.call[0] =
-      (struct address_range){(uintptr_t)&make_tp_call, (uintptr_t)&end_of_make_tp_call, TICK_TPCALL};
-  scan_below_loop(true);
-  check((found.flags & TICK_TPCALL) && !(found.flags & TICK_VECTORCALL));
-  python_symbols.c_call = (struct address_range){(uintptr_t)&between, (uintptr_t)&end_of_between, 0};
-  scan_below_loop(true);
-  check(!(found.flags & TICK_TPCALL) && (found.flags & TICK_VECTORCALL));
-  scan_below_loop(false); /* a type that calls a C function while it makes an instance */
-  check((found.flags & TICK_TPCALL) && !(found.flags & TICK_VECTORCALL));
-  scan_below_loop(true);
-  uint64_t left = between_returned_to; /* interrupted in the C function itself */
-  images_scan((uintptr_t)&between, (uintptr_t)&left, words, 1, &found);
-  check(!(found.flags & TICK_TPCALL) && (found.flags & TICK_VECTORCALL));
 }
 
 static void test_reads_stop_at_unmapped_memory(void) {
@@ -166,15 +122,15 @@ static uintptr_t code_of(void *library) { return (uintptr_t)dlsym(library, "_Unw
 /* libc closes libraries too (those of locales, name services), without calling our dlclose. */
 static void test_what_was_unloaded_is_not_touched(void) {
   void *library = dlopen(LIBRARY, RTLD_NOW);
-  check(library && !images_find(code_of(library)));
+  check(library && class_at(code_of(library)) == -1);
   images_refresh();
-  check(images_find(code_of(library))->pc_class == PC_SUPPORT);
+  check(class_at(code_of(library)) == PC_SUPPORT);
   uint64_t stack[64];
   for (size_t i = 0; i < 64; i++) stack[i] = code_of(library) + 8 * i;
   next.dlclose(library);
-  images_scan((uintptr_t)&memcpy, (uintptr_t)stack, words, 64, &found);
+  evidence_scan((uintptr_t)&memcpy, (uintptr_t)stack, &scratch, &found);
   images_refresh();
-  check(!images_find(stack[0]));
+  check(class_at(stack[0]) == -1);
 }
 
 static _Atomic int turns;
@@ -201,7 +157,7 @@ static void test_another_thread_loads_and_unloads(void) {
   check(!pthread_create(&thread, NULL, load_and_unload, NULL));
   while (atomic_load(&turns) < 300) {
     images_refresh();
-    images_scan((uintptr_t)&memcpy, (uintptr_t)stack, words, 64, &found);
+    evidence_scan((uintptr_t)&memcpy, (uintptr_t)stack, &scratch, &found);
   }
   pthread_join(thread, NULL);
 }
@@ -215,7 +171,6 @@ int main(void) {
   test_addresses_find_their_image();
   test_the_scan_stops_at_the_loop();
   test_calls_between_are_flagged();
-  test_c_functions_of_older_conventions_are_calls();
   test_reads_stop_at_unmapped_memory();
   test_what_was_unloaded_is_not_touched();
   test_another_thread_loads_and_unloads();

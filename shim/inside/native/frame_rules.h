@@ -1,9 +1,9 @@
 /* The rule by which the caller of a function is found, for any address in the loaded images. */
-#ifndef SCALENE_TRACE_STACKS_FRAME_RULES_H
-#define SCALENE_TRACE_STACKS_FRAME_RULES_H
+#ifndef SCALENE_TRACE_NATIVE_FRAME_RULES_H
+#define SCALENE_TRACE_NATIVE_FRAME_RULES_H
 
-#include "inside/stacks/frame_program.h"
-#include "inside/stacks/images.h"
+#include "inside/native/frame_program.h"
+#include "inside/native/images.h"
 #include "shared/base.h"
 
 #pragma GCC visibility push(hidden)
@@ -14,9 +14,6 @@ enum rule_result {
   RULE_OUTSIDE, /* the address is in no image */
 };
 
-/* Sets the end of python_symbols.c_call, rounded up to 16 bytes, by which compilers align functions. If the tables do not
- * have the function, the range stays empty. Comes after images_init. Context: normal. */
-void frame_rules_init(void);
 /* Finds the rule of `pc`. A return address may lie behind the last instruction of its function, so `is_return` makes
  * pc - 1 count. Sets pc_class and RULE_CALLED of `out` in any case. Rules are cached; a repeated address costs some tens
  * of nanoseconds. Context: signal. */

@@ -1,6 +1,6 @@
 /* Stand-ins for the rest of the shim, for tests of images.c and of what builds on it. */
-#ifndef SCALENE_TRACE_TESTS_STACKS_STAND_INS_H
-#define SCALENE_TRACE_TESTS_STACKS_STAND_INS_H
+#ifndef SCALENE_TRACE_TESTS_NATIVE_STAND_INS_H
+#define SCALENE_TRACE_TESTS_NATIVE_STAND_INS_H
 
 #include "formats/spool/spool.h"
 #include "inside/core/next.h"

@@ -2,13 +2,12 @@
  *
  * No table is compiled ahead: for a large library, it would take tens of megabytes of the program's address space, and
  * most of it would never be used. */
-#include "inside/stacks/frame_rules.h"
+#include "inside/native/frame_rules.h"
 
 #include "formats/spool/spool.h"
-#include "inside/python/python.h"
-#include "inside/stacks/cursor.h"
-#include "inside/stacks/frame_program.h"
-#include "inside/stacks/images.h"
+#include "inside/native/cursor.h"
+#include "inside/native/frame_program.h"
+#include "inside/native/images.h"
 #include "shared/base.h"
 #include "shared/saferead.h"
 
@@ -132,17 +131,6 @@ enum rule_result frame_rules_read(const struct image *image, uintptr_t pc, bool 
   return found ? RULE_FOUND : RULE_MISSING;
 }
 
-#define LONGEST_FUNCTION 4096
-
-void frame_rules_init(void) {
-  struct address_range *range = &python_symbols.c_call;
-  const struct image *image = images_find(range->start);
-  struct frame_rule rule;
-  while (image && range->end - range->start < LONGEST_FUNCTION &&
-         frame_rules_read(image, range->end, false, &rule) == RULE_FOUND && rule.start == range->start)
-    range->end += 16;
-}
-
 /* ---- the cache ----
  *
  * An entry is written without a lock, so two threads may mix up its words. Then the check is wrong, and the entry is
@@ -195,16 +183,16 @@ static void store(uintptr_t pc, bool is_return, uint64_t generation, const union
 static SLOW_PATH enum rule_result read_and_store(uintptr_t pc, bool is_return, uint64_t generation,
                                                  struct frame_rule *out) {
   union rule_words words = {.word = {0}};
-  const struct image *image = images_find(pc - is_return);
-  if (!image) {
+  struct image image;
+  if (!images_find(pc - is_return, &image)) {
     *out = (struct frame_rule){.pc_class = PC_UNKNOWN};
     if (is_return && images_follows_call_elsewhere(pc)) out->flags = RULE_CALLED;
     return RULE_OUTSIDE;
   }
-  enum rule_result result = frame_rules_read(image, pc, is_return, &words.rule);
+  enum rule_result result = frame_rules_read(&image, pc, is_return, &words.rule);
   *out = words.rule;
   if (result == RULE_FOUND) words.rule.flags |= FOUND_BIT;
-  store(pc, is_return, image->stays ? 0 : generation, &words);
+  store(pc, is_return, image.stays ? 0 : generation, &words);
   return result;
 }
 

@@ -2,11 +2,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "inside/stacks/cursor.h"
-#include "inside/stacks/frame_program.h"
+#include "inside/native/cursor.h"
+#include "inside/native/frame_program.h"
 #include "shared/random.h"
 #include "tests/check.h"
-#include "tests/stacks/stand_ins.h"
+#include "tests/native/stand_ins.h"
 
 static uint64_t random_state = 1;
 

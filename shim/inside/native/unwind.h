@@ -1,8 +1,8 @@
 /* The native stack of a thread: the functions from an instruction outwards, by the unwind tables of the images. */
-#ifndef SCALENE_TRACE_STACKS_UNWIND_H
-#define SCALENE_TRACE_STACKS_UNWIND_H
+#ifndef SCALENE_TRACE_NATIVE_UNWIND_H
+#define SCALENE_TRACE_NATIVE_UNWIND_H
 
-#include "inside/stacks/frame_program.h"
+#include "inside/native/frame_program.h"
 #include "shared/base.h"
 
 #pragma GCC visibility push(hidden)

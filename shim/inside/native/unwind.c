@@ -6,15 +6,15 @@
  * word of the stack that does is taken instead, and the frame found that way is marked.
  *
  * The stack is read by safe reads, a window at a time: a frame pointer may be any number. */
-#include "inside/stacks/unwind.h"
+#include "inside/native/unwind.h"
 
 #include <ucontext.h>
 
 #include "formats/spool/spool.h"
 #include "inside/python/python.h"
-#include "inside/stacks/frame_program.h"
-#include "inside/stacks/frame_rules.h"
-#include "inside/stacks/images.h"
+#include "inside/native/frame_program.h"
+#include "inside/native/frame_rules.h"
+#include "inside/native/images.h"
 #include "shared/base.h"
 #include "shared/saferead.h"
 
@@ -161,8 +161,8 @@ static bool search(struct native_stack *stack, const struct step *from, struct s
     uintptr_t *word = &to->registers.value[DWARF_RIP];
     stack->searched++;
     if (!read_word(stack, place, word)) return false;
-    const struct image *image = images_find(*word - 1);
-    if (!image || !images_follows_call(*word, image)) continue;
+    struct image image;
+    if (!images_find(*word - 1, &image) || !images_follows_call(*word, &image)) continue;
     look_up(to);
     to->registers.value[DWARF_RSP] = place + sizeof(uint64_t);
     to->registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);

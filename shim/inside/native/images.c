@@ -5,7 +5,7 @@
  * hold that lock inside dlopen. The loader appends new libraries at the end of the list, so it must be read again only
  * if the last entry has got an l_next. A new table is built in another buffer and then swapped in, so a handler that
  * still reads the old table sees a complete one. */
-#include "inside/stacks/images.h"
+#include "inside/native/images.h"
 
 #include <elf.h>
 #include <link.h>
@@ -28,7 +28,7 @@
 
 struct image_table {
   int count;
-  uint64_t generation;            /* number of the read of the loader's list, from 1 */
+  _Atomic uint64_t generation;    /* number of the read of the loader's list, from 1 */
   uintptr_t low, high;            /* every image lies in [low, high) */
   struct image image[MAX_IMAGES]; /* sorted by start, disjoint */
 };
@@ -202,7 +202,8 @@ static SLOW_PATH void rebuild(void) {
   if (!atomic_compare_exchange_strong(&refreshing, &idle, 1)) return;
   int saved_errno = errno;
   struct image_table *table = &tables[turn++ & 3];
-  table->generation = (uint64_t)turn;
+  atomic_store(&table->generation, (uint64_t)turn);
+  atomic_thread_fence(memory_order_seq_cst); /* before anything of the table changes, see images_find */
   atomic_store(&seen_closed_count, atomic_load(&closed_count));
   read_list(table, atomic_load(&published));
   atomic_store(&published, table);
@@ -230,9 +231,16 @@ void images_postfork_child(void) {
   atomic_store(&closing, 0);
 }
 
-const struct image *images_find(uintptr_t address) {
+/* The table may be built anew while it is read here: by another thread, three times in a row. Its number tells. */
+bool images_find(uintptr_t address, struct image *out) {
   const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
-  return table ? find_image(table, address) : NULL;
+  if (!table) return false;
+  uint64_t generation = atomic_load_explicit(&table->generation, memory_order_acquire);
+  const struct image *found = find_image(table, address);
+  if (!found) return false;
+  *out = *found;
+  atomic_thread_fence(memory_order_acquire);
+  return atomic_load_explicit(&table->generation, memory_order_relaxed) == generation;
 }
 
 uint64_t images_generation(void) {
@@ -253,7 +261,7 @@ EXPORT int dlclose(void *handle) {
   return result;
 }
 
-/* ---- the scan ---- */
+/* ---- calls ---- */
 
 /* True if a call instruction of x86-64 ends right before `p`: E8 rel32, or FF /2 with any operand. */
 static bool follows_call(const uint8_t *p) {
@@ -286,14 +294,10 @@ static bool read_return_address(uintptr_t word, uint64_t generation) {
   return result;
 }
 
-static bool is_return_address(uintptr_t word, const struct image *image, uint64_t generation) {
-  if (word < image->start + 7) return false;
-  if (!image->stays) return read_return_address(word, generation);
-  return follows_call((const uint8_t *)word);
-}
-
 bool images_follows_call(uintptr_t address, const struct image *image) {
-  return is_return_address(address, image, images_generation());
+  if (address < image->start + 7) return false;
+  if (!image->stays) return read_return_address(address, images_generation());
+  return follows_call((const uint8_t *)address);
 }
 
 /* The code may begin with its page, so that fewer than seven bytes are readable. */
@@ -304,69 +308,4 @@ bool images_follows_call_elsewhere(uintptr_t address) {
   if (here < 2 || here >= 7 || !safe_read(code, (void *)(address - here), here)) return false;
   for (size_t i = 1; i <= 7; i++) code[7 - i] = i <= here ? code[here - i] : 0;
   return follows_call(code + 7);
-}
-
-static bool in_range(uintptr_t address, const struct address_range *range) {
-  return address - range->start < range->end - range->start;
-}
-
-static uint32_t call_flags(uintptr_t address) {
-  for (int i = 0; i < python_symbols.calls; i++) {
-    if (in_range(address, &python_symbols.call[i])) return python_symbols.call[i].flag;
-  }
-  return 0;
-}
-
-/* _PyObject_MakeTpCall calls types and C functions of the older calling conventions. If the next code of the interpreter
- * inwards is what those functions are called through, it is a call like any other of a C function. A word that an earlier
- * call left between the two hides that. */
-static void add_call(uintptr_t address, struct native_evidence *out) {
-  uint32_t flags = call_flags(address);
-  if (flags == TICK_TPCALL && in_range(out->inner, &python_symbols.c_call)) {
-    out->flags &= ~(uint32_t)TICK_TPCALL;
-    flags = TICK_VECTORCALL;
-  }
-  out->flags |= flags;
-  out->inner = address;
-}
-
-/* Adds the evidence of one word of the stack that points into an image. True = it is a return address in the bytecode
- * loop, which ends the scan. */
-static bool add_evidence(uintptr_t word, const struct image *image, uint64_t generation, struct native_evidence *out) {
-  if (!is_return_address(word, image, generation)) return false;
-  if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
-  if (image->pc_class != PC_INTERPRETER) return false;
-  if (in_range(word - 1, &python_symbols.eval)) {
-    out->flags |= TICK_EVAL_FOUND;
-    return true;
-  }
-  add_call(word - 1, out);
-  return false;
-}
-
-static uint32_t classify_pc(uintptr_t pc, struct native_evidence *out) {
-  const struct image *image = images_find(pc);
-  if (!image) return PC_UNKNOWN;
-  if (image->pc_class != PC_INTERPRETER) return image->pc_class;
-  if (in_range(pc, &python_symbols.eval)) return PC_EVAL;
-  add_call(pc, out);
-  return PC_INTERPRETER;
-}
-
-void images_scan(uintptr_t pc, uintptr_t sp, uint64_t *words, size_t capacity, struct native_evidence *out) {
-  *out = (struct native_evidence){0};
-  uint32_t pc_class = classify_pc(pc, out);
-  out->flags |= pc_class << TICK_PC_SHIFT;
-  const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
-  if (pc_class == PC_EVAL) out->eval_frame = sp;
-  if (pc_class == PC_EVAL || !python_symbols.eval.start || !table) return;
-  size_t count = safe_read_some(words, (void *)(sp & ~(uintptr_t)7), capacity * sizeof *words) / sizeof *words;
-  for (size_t i = 0; i < count; i++) {
-    uintptr_t word = (uintptr_t)words[i];
-    if (word < table->low || word >= table->high) continue;
-    const struct image *image = find_image(table, word);
-    if (!image || !add_evidence(word, image, table->generation, out)) continue;
-    out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
-    return;
-  }
 }

@@ -1,0 +1,172 @@
+/* Derives the evidence of a tick from the functions on the native stack. The rule that uses it is in
+ * docs/design/attribution.md. */
+#include "inside/native/evidence.h"
+
+#include <assert.h>
+#include <ucontext.h>
+
+#include "formats/spool/spool.h"
+#include "inside/native/images.h"
+#include "inside/native/unwind.h"
+#include "inside/python/python.h"
+#include "shared/base.h"
+#include "shared/saferead.h"
+
+#define SCAN_WORDS 384
+
+static bool in_range(uintptr_t address, const struct address_range *range) {
+  return address - range->start < range->end - range->start;
+}
+
+static uint32_t call_flags(uintptr_t address) {
+  for (int i = 0; i < python_symbols.calls; i++) {
+    if (in_range(address, &python_symbols.call[i])) return python_symbols.call[i].flag;
+  }
+  return 0;
+}
+
+/* ---- from frames ---- */
+
+static bool is_among(uintptr_t function, const uintptr_t *functions, int count) {
+  for (int i = 0; i < count; i++) {
+    if (functions[i] == function) return true;
+  }
+  return false;
+}
+
+/* How far it is known what the bytecode loop has called. */
+enum called {
+  CALLED_NOTHING, /* no function that makes calls was found yet */
+  CALLED_OBJECT,  /* through PyObject_Vectorcall or PyObject_Call* */
+  CALLED_TP_CALL, /* through _PyObject_MakeTpCall */
+  CALLED_TYPE,    /* through type_call */
+  CALLED_DECIDED,
+};
+
+/* True if `caller` has called the function by name, not through a pointer: call instructions with a distance. */
+static bool is_direct(const struct native_frame *caller, uintptr_t function) {
+  struct image image;
+  int32_t distance;
+  uintptr_t after = caller->pc;
+  if ((caller->flags & NATIVE_EXACT) || !images_find(after - 5, &image) || !image.stays) return false;
+  memcpy(&distance, (const void *)(after - sizeof distance), sizeof distance);
+  return *(const uint8_t *)(after - 5) == 0xe8 && after + (uintptr_t)(intptr_t)distance == function;
+}
+
+static bool of_object(enum called so_far) { return so_far == CALLED_TP_CALL || so_far == CALLED_TYPE; }
+
+/* An object was called, and the work is the call itself, or making an instance of a Python class.
+ * Without the slots, nothing says so, since what else an object calls may belong to a Python class too. */
+static void add_own_work(uint32_t *flags) {
+  if (python_symbols.slots_known) *flags |= TICK_PYFRAME;
+}
+
+/* A function that makes no calls itself. If a type or another object was called, it is what that calls, unless it is
+ * called directly. Slots of Python classes may be called without _PyObject_MakeTpCall too: f(*args). */
+static enum called enter_callee(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
+  uintptr_t function = frame->function;
+  if (!function) return of_object(so_far) ? CALLED_DECIDED : so_far;
+  bool is_slot = is_among(function, python_symbols.own, OWN_SLOTS);
+  if (is_slot && python_symbols.slots_known) *flags |= TICK_TPCALL;
+  bool is_own =
+      of_object(so_far) && (is_among(function, python_symbols.own, MAX_OWN) || is_direct(frame + 1, function));
+  if (is_slot || is_own) {
+    add_own_work(flags);
+  } else if (is_among(function, python_symbols.builtin, python_symbols.builtins) ||
+             (of_object(so_far) && python_symbols.slots_known)) {
+    *flags = (*flags & ~(uint32_t)TICK_TPCALL) | TICK_VECTORCALL;
+  } else if (so_far == CALLED_NOTHING) {
+    return so_far;
+  }
+  return CALLED_DECIDED;
+}
+
+/* Follows the stack inwards by one frame; the frame behind it in the array is its caller's. */
+static enum called enter(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
+  uint32_t flag = call_flags(frame->pc - !(frame->flags & NATIVE_EXACT));
+  if (flag == TICK_PYFRAME) *flags |= flag;
+  if (flag == TICK_PYFRAME || so_far == CALLED_DECIDED) return so_far;
+  if (frame->function && frame->function == python_symbols.type_call) {
+    *flags |= TICK_TPCALL;
+    return CALLED_TYPE;
+  }
+  *flags |= flag;
+  if (flag == TICK_TPCALL) return CALLED_TP_CALL;
+  if (flag == TICK_VECTORCALL) return so_far == CALLED_NOTHING ? CALLED_OBJECT : so_far;
+  return enter_callee(so_far, frame, flags);
+}
+
+static uint32_t pc_class_of(uintptr_t pc, uint32_t image_class) {
+  return image_class == PC_INTERPRETER && in_range(pc, &python_symbols.eval) ? PC_EVAL : image_class;
+}
+
+static void take_frames(const struct native_stack *stack, struct native_evidence *out) {
+  const struct native_frame *innermost = &stack->frame[0];
+  out->flags |= pc_class_of(innermost->pc, innermost->pc_class) << TICK_PC_SHIFT;
+  for (int i = 1; i < stack->count && !out->extension_pc; i++) {
+    if (stack->frame[i].pc_class == PC_EXTENSION) out->extension_pc = stack->frame[i].pc;
+  }
+  if (stack->end != UNWIND_EVAL) return;
+  out->eval_frame = stack->last_sp;
+  if (stack->count == 1) return;
+  out->flags |= TICK_EVAL_FOUND;
+  enum called called = CALLED_NOTHING;
+  for (int i = stack->count - 2; i >= 0; i--) called = enter(called, &stack->frame[i], &out->flags);
+  if (of_object(called)) add_own_work(&out->flags);
+}
+
+void evidence_take(const void *context, struct scratch *scratch, struct native_evidence *out) {
+  static_assert(sizeof(struct native_stack) <= sizeof scratch->words, "a native stack fits into a scratch");
+  struct native_stack *stack = (struct native_stack *)scratch->words;
+  struct unwind_registers registers;
+  *out = (struct native_evidence){0};
+  unwind_registers_of(context, &registers);
+  if (python_symbols.eval.start) {
+    unwind(&registers, stack);
+    if (stack->count && stack->end != UNWIND_LOST) {
+      take_frames(stack, out);
+      return;
+    }
+  }
+  evidence_scan(registers.value[DWARF_RIP], registers.value[DWARF_RSP], scratch, out);
+}
+
+/* ---- from a scan ---- */
+
+/* Adds the evidence of one word of the stack that points into an image. True = it is a return address in the bytecode
+ * loop, which ends the scan. */
+static bool add_word(uintptr_t word, const struct image *image, struct native_evidence *out) {
+  if (!images_follows_call(word, image)) return false;
+  if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
+  if (image->pc_class != PC_INTERPRETER) return false;
+  if (in_range(word - 1, &python_symbols.eval)) {
+    out->flags |= TICK_EVAL_FOUND;
+    return true;
+  }
+  out->flags |= call_flags(word - 1);
+  return false;
+}
+
+static uint32_t classify(uintptr_t pc, struct native_evidence *out) {
+  struct image image;
+  if (!images_find(pc, &image)) return PC_UNKNOWN;
+  uint32_t pc_class = pc_class_of(pc, image.pc_class);
+  if (pc_class == PC_INTERPRETER) out->flags |= call_flags(pc);
+  return pc_class;
+}
+
+void evidence_scan(uintptr_t pc, uintptr_t sp, struct scratch *scratch, struct native_evidence *out) {
+  uint64_t *words = scratch->words;
+  *out = (struct native_evidence){0};
+  uint32_t pc_class = classify(pc, out);
+  out->flags |= pc_class << TICK_PC_SHIFT;
+  if (pc_class == PC_EVAL) out->eval_frame = sp;
+  if (pc_class == PC_EVAL || !python_symbols.eval.start) return;
+  size_t count = safe_read_some(words, (void *)(sp & ~(uintptr_t)7), SCAN_WORDS * sizeof *words) / sizeof *words;
+  for (size_t i = 0; i < count; i++) {
+    struct image image;
+    if (!images_find((uintptr_t)words[i], &image) || !add_word((uintptr_t)words[i], &image, out)) continue;
+    out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
+    return;
+  }
+}

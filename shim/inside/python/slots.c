@@ -1,0 +1,80 @@
+/* Finds the functions through which instances of Python classes are made and called: slot_tp_call, slot_tp_init and
+ * slot_tp_new. They are static, and most interpreters are delivered without the symbols of static functions. But the
+ * interpreter has a table of them, with the name of the method and the offset of the slot: `slotdefs` in typeobject.c. It
+ * is found in the interpreter's data by an entry's contents. */
+#include "inside/python/slots.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include "shared/base.h"
+
+/* The beginning of an entry of slotdefs (struct wrapperbase). */
+struct entry {
+  const char *name;
+  uint64_t offset; /* an int and zero padding */
+  uintptr_t function;
+};
+
+#define MAX_LOADED 16
+
+struct search {
+  uintptr_t type;      /* an address in the image's data */
+  uintptr_t low, high; /* the data: a writable segment that contains `type` */
+  ElfW(Phdr) loaded[MAX_LOADED];
+  uintptr_t bias;
+  int count;
+};
+
+static bool contains(const struct search *search, const ElfW(Phdr) * segment, uintptr_t address, size_t size) {
+  uintptr_t start = search->bias + segment->p_vaddr;
+  return address >= start && size <= segment->p_filesz && address - start <= segment->p_filesz - size;
+}
+
+/* Takes the segments of the image that contains the type. Returns 1 when it has found it. */
+static int visit(struct dl_phdr_info *info, size_t size, void *data) {
+  struct search *search = data;
+  (void)size;
+  search->bias = info->dlpi_addr;
+  search->count = 0;
+  search->low = search->high = 0;
+  for (int i = 0; i < info->dlpi_phnum && search->count < MAX_LOADED; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R)) continue;
+    search->loaded[search->count++] = *segment;
+    if (!(segment->p_flags & PF_W) || !contains(search, segment, search->type, 1)) continue;
+    search->low = (search->bias + segment->p_vaddr + 7) & ~(uintptr_t)7;
+    search->high = search->bias + segment->p_vaddr + segment->p_filesz;
+  }
+  return search->high != 0;
+}
+
+static bool is_text(const struct search *search, const char *at, const char *text) {
+  size_t size = strlen(text) + 1;
+  for (int i = 0; i < search->count; i++) {
+    if (contains(search, &search->loaded[i], (uintptr_t)at, size)) return memcmp(at, text, size) == 0;
+  }
+  return false;
+}
+
+/* The function of the entry with that name and offset; 0 = there is none, or not one alone. */
+static uintptr_t find(const struct search *search, const char *name, uint64_t offset) {
+  uintptr_t found = 0;
+  for (uintptr_t at = search->low; at + sizeof(struct entry) <= search->high; at += sizeof(uint64_t)) {
+    const struct entry *entry = (const struct entry *)at;
+    if (entry->offset != offset || !is_text(search, entry->name, name)) continue;
+    if (found && found != entry->function) return 0;
+    found = entry->function;
+  }
+  return found;
+}
+
+bool slots_find(uintptr_t type, struct python_slots *out) {
+  struct search search = {.type = type};
+  *out = (struct python_slots){0, 0, 0};
+  if (!type || !dl_iterate_phdr(visit, &search)) return false;
+  out->call = find(&search, "__call__", TP_CALL);
+  out->init = find(&search, "__init__", TP_INIT);
+  out->new = find(&search, "__new__", TP_NEW);
+  return out->call && out->init && out->new;
+}

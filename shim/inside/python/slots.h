@@ -1,0 +1,25 @@
+/* The functions that call the methods of Python classes. */
+#ifndef SCALENE_TRACE_PYTHON_SLOTS_H
+#define SCALENE_TRACE_PYTHON_SLOTS_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* Where PyTypeObject has these fields, in every version. */
+#define TP_DEALLOC 48
+#define TP_CALL 128
+#define TP_INIT 296
+#define TP_NEW 312
+
+/* What these fields contain in a class with the methods __call__, __init__ and __new__. */
+struct python_slots {
+  uintptr_t call, init, new;
+};
+/* Finds them in the image that contains `type`, a type object of the interpreter. False = not all of them. Reads the
+ * interpreter's data, about a megabyte. Context: normal. */
+bool slots_find(uintptr_t type, struct python_slots *out);
+
+#pragma GCC visibility pop
+
+#endif

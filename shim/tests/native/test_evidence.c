@@ -1,0 +1,204 @@
+/* Tests evidence.c with the unwinder: what the functions on the native stack say about the call that the bytecode loop has
+ * made. Functions of this program play those of the interpreter. */
+#include <pthread.h>
+#include <ucontext.h>
+
+#include "inside/native/evidence.h"
+#include "inside/native/images.h"
+#include "inside/native/unwind.h"
+#include "shared/saferead.h"
+#include "tests/check.h"
+#include "tests/native/stand_ins.h"
+
+int64_t clock_now_ns(void) { return 1; }
+
+typedef void function(void);
+
+static struct scratch scratch;
+static struct native_evidence found, scanned;
+static volatile int sink; /* what a function does after a call, so that it is not left by a jump */
+
+/* The interrupted function. */
+APART static void leaf(void) {
+  ucontext_t context;
+  getcontext(&context);
+  evidence_take(&context, &scratch, &found);
+  uintptr_t sp = (uintptr_t)context.uc_mcontext.gregs[REG_RSP];
+  evidence_scan((uintptr_t)&leaf, sp, &scratch, &scanned);
+  sink++;
+}
+
+static function *volatile next_function; /* what type_call or make_tp_call calls through a pointer */
+static function *volatile made_by_pointer, *volatile called_by_pointer;
+static uintptr_t in_vectorcall; /* a return address in it */
+
+APART static void vectorcall(void) {
+  next_function();
+  sink++;
+}
+static void end_of_vectorcall(void) {}
+
+APART static void type_call(void) {
+  made_by_pointer();
+  sink++;
+}
+
+APART static void make_tp_call(void) {
+  called_by_pointer();
+  sink++;
+}
+static void end_of_make_tp_call(void) {}
+
+/* The bytecode loop. */
+static function *volatile of_loop;
+APART static void loop(void) {
+  of_loop();
+  sink++;
+}
+static void end_of_loop(void) {}
+
+/* ---- what is called ---- */
+
+APART static void slot_tp_init(void) {
+  leaf();
+  sink++;
+}
+APART static void builtin_new(void) {
+  leaf();
+  sink++;
+}
+APART static void other_new(void) {
+  leaf();
+  sink++;
+}
+APART static void helper(void) {
+  leaf();
+  sink++;
+}
+APART static void directly(void) { /* plays type_call that calls a helper directly */
+  helper();
+  sink++;
+}
+APART static void sort(void) { /* a C function that makes instances */
+  make_tp_call();
+  sink++;
+}
+APART static void remember(void) {
+  in_vectorcall = (uintptr_t)__builtin_return_address(0);
+  sink++;
+}
+APART static void with_stale_words(void) {
+  volatile uintptr_t words[8];
+  for (int i = 0; i < 8; i++) words[i] = in_vectorcall;
+  leaf();
+  sink += words[0] == in_vectorcall;
+}
+
+/* ---- tests ---- */
+
+static uint32_t flags_of_call(function *by_loop, function *by_make_tp_call, function *by_type) {
+  of_loop = by_loop;
+  called_by_pointer = by_make_tp_call;
+  made_by_pointer = by_type;
+  found = (struct native_evidence){0};
+  loop();
+  check(found.flags & TICK_EVAL_FOUND);
+  check(found.flags >> TICK_PC_SHIFT == PC_INTERPRETER);
+  return found.flags & (TICK_VECTORCALL | TICK_TPCALL | TICK_PYFRAME);
+}
+
+static void test_types_by_their_functions(void) {
+  check(flags_of_call(make_tp_call, type_call, slot_tp_init) == (TICK_TPCALL | TICK_PYFRAME));
+  check(flags_of_call(make_tp_call, type_call, builtin_new) == TICK_VECTORCALL);
+  check(flags_of_call(make_tp_call, type_call, other_new) == TICK_VECTORCALL);
+  check(flags_of_call(make_tp_call, slot_tp_init, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* as slot_tp_call */
+  check(flags_of_call(make_tp_call, builtin_new, NULL) == TICK_VECTORCALL);
+  check(flags_of_call(type_call, NULL, builtin_new) == TICK_VECTORCALL); /* without make_tp_call: f(*args) */
+  check(flags_of_call(type_call, NULL, slot_tp_init) == (TICK_TPCALL | TICK_PYFRAME));
+  check(flags_of_call(slot_tp_init, NULL, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* as slot_tp_call */
+  next_function = slot_tp_init;
+  check(flags_of_call(vectorcall, NULL, NULL) == (TICK_VECTORCALL | TICK_TPCALL | TICK_PYFRAME));
+}
+
+static void test_the_work_of_calling_is_not_the_callees(void) {
+  check(flags_of_call(make_tp_call, leaf, NULL) == TICK_VECTORCALL); /* `leaf` is called through a pointer */
+  python_symbols.type_call = (uintptr_t)&directly;
+  check(flags_of_call(make_tp_call, directly, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  python_symbols.type_call = (uintptr_t)&leaf;
+  check(flags_of_call(make_tp_call, leaf, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* interrupted in type_call itself */
+  python_symbols.type_call = (uintptr_t)&type_call;
+}
+
+static void test_without_slots_unknown_functions_stay_open(void) {
+  python_symbols.slots_known = false;
+  check(flags_of_call(make_tp_call, type_call, other_new) == TICK_TPCALL);
+  check(flags_of_call(make_tp_call, type_call, slot_tp_init) == TICK_TPCALL);
+  check(flags_of_call(make_tp_call, type_call, builtin_new) == TICK_VECTORCALL);
+  python_symbols.slots_known = true;
+}
+
+static void test_the_outermost_call_decides(void) {
+  next_function = sort;
+  check(flags_of_call(vectorcall, type_call, slot_tp_init) == TICK_VECTORCALL);
+  next_function = other_new;
+  check(flags_of_call(vectorcall, NULL, NULL) == TICK_VECTORCALL);
+  next_function = make_tp_call; /* the call machinery itself */
+  check(flags_of_call(vectorcall, type_call, slot_tp_init) & TICK_TPCALL);
+  check(flags_of_call(other_new, NULL, NULL) == 0);
+}
+
+static void test_words_that_are_no_frames_do_not_count(void) {
+  next_function = remember;
+  vectorcall();
+  check(flags_of_call(with_stale_words, NULL, NULL) == 0);
+  check(scanned.flags & TICK_VECTORCALL); /* which the scan cannot know */
+}
+
+static void test_the_loop_itself(void) {
+  ucontext_t context;
+  getcontext(&context);
+  python_symbols.eval = (struct address_range){(uintptr_t)&test_the_loop_itself, (uintptr_t)-1, 0};
+  evidence_take(&context, &scratch, &found);
+  check(found.flags == PC_EVAL << TICK_PC_SHIFT);
+  check(found.eval_frame == (uintptr_t)context.uc_mcontext.gregs[REG_RSP] && !found.extension_pc);
+}
+
+static void *without_loop(void *unused) {
+  leaf();
+  check(!(found.flags & (TICK_EVAL_FOUND | TICK_VECTORCALL | TICK_TPCALL)) && !found.eval_frame);
+  return unused;
+}
+
+static void test_a_thread_without_a_loop(void) {
+  pthread_t thread;
+  check(!pthread_create(&thread, NULL, without_loop, NULL) && !pthread_join(thread, NULL));
+}
+
+static struct address_range range(function *start, function *end, uint32_t flag) {
+  return (struct address_range){(uintptr_t)start, (uintptr_t)end, flag};
+}
+
+int main(void) {
+  safe_read_init();
+  check(!safe_read_refused());
+  python_symbols.eval = range(loop, end_of_loop, 0);
+  python_symbols.call[0] = range(vectorcall, end_of_vectorcall, TICK_VECTORCALL);
+  python_symbols.call[1] = range(make_tp_call, end_of_make_tp_call, TICK_TPCALL);
+  python_symbols.calls = 2;
+  python_symbols.type_call = (uintptr_t)&type_call;
+  python_symbols.own[1] = (uintptr_t)&slot_tp_init;
+  python_symbols.builtin[0] = (uintptr_t)&builtin_new;
+  python_symbols.builtins = 1;
+  python_symbols.slots_known = true;
+  images_init();
+  unwind_init();
+  test_types_by_their_functions();
+  test_the_work_of_calling_is_not_the_callees();
+  test_without_slots_unknown_functions_stay_open();
+  test_the_outermost_call_decides();
+  test_words_that_are_no_frames_do_not_count();
+  test_a_thread_without_a_loop();
+  test_the_loop_itself();
+  puts("ok");
+  return 0;
+}
