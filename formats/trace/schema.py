@@ -88,8 +88,8 @@ KINDS: tuple[Kind, ...] = (
                 "frame_setup",
                 "bool",
                 "",
-                "code that sets up or clears a Python frame was running, or, with tp_call, code that calls an object "
-                "or makes an instance of a Python class",
+                "code that sets up or clears a Python frame was running, or, with tp_call, code that makes an instance "
+                "of a Python class",
             ),
             Column("has_python", "bool", "", "the thread has a Python thread state"),
             Column("gc", "bool", "", "a garbage collection was running"),

@@ -16,8 +16,8 @@ pytestmark = [pytest.mark.measures_busy]
 SECONDS, ENOUGH_TICKS = 0.15, 100
 #: Points between the split and the stopwatch. With 500 ticks, five standard errors are at most 11.
 MOST_OFF = 12
-#: Native percentage of calls of Python classes: what the bytecode loop itself, malloc and free do not account for.
-MOST_NATIVE = 20
+#: Native percentage of calls of Python classes. On 3.10 and 3.13, the work of _PyObject_MakeTpCall itself counts as native.
+MOST_NATIVE = 50
 
 
 @pytest.mark.parametrize("each", recorded_interpreters(), ids=lambda each: each.name)

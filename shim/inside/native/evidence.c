@@ -55,14 +55,15 @@ static bool is_direct(const struct native_frame *caller, uintptr_t function) {
 
 static bool of_object(enum called so_far) { return so_far == CALLED_TP_CALL || so_far == CALLED_TYPE; }
 
-/* An object was called, and the work is the call itself, or making an instance of a Python class.
- * Without the slots, nothing says so, since what else an object calls may belong to a Python class too. */
+/* The work is that of type_call itself, or is done for a Python class. Without the slots, nothing says so, since what else
+ * an object calls may belong to a Python class too. */
 static void add_own_work(uint32_t *flags) {
   if (python_symbols.slots_known) *flags |= TICK_PYFRAME;
 }
 
 /* A function that makes no calls itself. If a type or another object was called, it is what that calls, unless it is
- * called directly. Slots of Python classes may be called without _PyObject_MakeTpCall too: f(*args). */
+ * called directly. Slots of Python classes may be called without _PyObject_MakeTpCall too: f(*args). What the loop calls
+ * through a pointer is the callee (3.10, where PyObject_Vectorcall is part of the loop). */
 static enum called enter_callee(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
   uintptr_t function = frame->function;
   if (!function) return of_object(so_far) ? CALLED_DECIDED : so_far;
@@ -71,12 +72,12 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
   bool is_own =
       of_object(so_far) && (is_among(function, python_symbols.own, MAX_OWN) || is_direct(frame + 1, function));
   if (is_slot || is_own) {
-    add_own_work(flags);
+    if (is_slot || so_far == CALLED_TYPE) add_own_work(flags);
   } else if (is_among(function, python_symbols.builtin, python_symbols.builtins) ||
              (of_object(so_far) && python_symbols.slots_known)) {
     *flags = (*flags & ~(uint32_t)TICK_TPCALL) | TICK_VECTORCALL;
-  } else if (so_far == CALLED_NOTHING) {
-    return so_far;
+  } else if (so_far == CALLED_NOTHING && is_direct(frame + 1, function)) {
+    return so_far; /* a helper of the loop, which may make the call */
   }
   return CALLED_DECIDED;
 }
@@ -112,7 +113,7 @@ static void take_frames(const struct native_stack *stack, struct native_evidence
   out->flags |= TICK_EVAL_FOUND;
   enum called called = CALLED_NOTHING;
   for (int i = stack->count - 2; i >= 0; i--) called = enter(called, &stack->frame[i], &out->flags);
-  if (of_object(called)) add_own_work(&out->flags);
+  if (called == CALLED_TYPE) add_own_work(&out->flags);
 }
 
 void evidence_take(const void *context, struct scratch *scratch, struct native_evidence *out) {

@@ -28,7 +28,8 @@
 
 struct image_table {
   int count;
-  _Atomic uint64_t generation;    /* number of the read of the loader's list, from 1 */
+  _Atomic uint32_t changes;       /* odd while the table is being built */
+  uint64_t generation;            /* number of the read of the loader's list, from 1 */
   uintptr_t low, high;            /* every image lies in [low, high) */
   struct image image[MAX_IMAGES]; /* sorted by start, disjoint */
 };
@@ -202,10 +203,12 @@ static SLOW_PATH void rebuild(void) {
   if (!atomic_compare_exchange_strong(&refreshing, &idle, 1)) return;
   int saved_errno = errno;
   struct image_table *table = &tables[turn++ & 3];
-  atomic_store(&table->generation, (uint64_t)turn);
+  atomic_fetch_add(&table->changes, 1);
   atomic_thread_fence(memory_order_seq_cst); /* before anything of the table changes, see images_find */
+  table->generation = (uint64_t)turn;
   atomic_store(&seen_closed_count, atomic_load(&closed_count));
   read_list(table, atomic_load(&published));
+  atomic_fetch_add(&table->changes, 1);
   atomic_store(&published, table);
   errno = saved_errno;
   atomic_store(&refreshing, 0);
@@ -231,16 +234,16 @@ void images_postfork_child(void) {
   atomic_store(&closing, 0);
 }
 
-/* The table may be built anew while it is read here: by another thread, three times in a row. Its number tells. */
+/* The table may be built anew while it is read here, if other threads build three more meanwhile. */
 bool images_find(uintptr_t address, struct image *out) {
   const struct image_table *table = atomic_load_explicit(&published, memory_order_acquire);
   if (!table) return false;
-  uint64_t generation = atomic_load_explicit(&table->generation, memory_order_acquire);
+  uint32_t changes = atomic_load_explicit(&table->changes, memory_order_acquire);
   const struct image *found = find_image(table, address);
-  if (!found) return false;
+  if (!found || changes % 2) return false;
   *out = *found;
   atomic_thread_fence(memory_order_acquire);
-  return atomic_load_explicit(&table->generation, memory_order_relaxed) == generation;
+  return atomic_load_explicit(&table->changes, memory_order_relaxed) == changes;
 }
 
 uint64_t images_generation(void) {

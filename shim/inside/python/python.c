@@ -75,7 +75,7 @@ static void add_range(struct address_range range, uint32_t flag) {
 /* Objects are called with a tuple and a dict of arguments, which are freed after the call. */
 static void find_own_functions(void) {
   struct python_slots slots;
-  python_symbols.slots_known = slots_find(python_symbols.type_type, &slots);
+  python_symbols.slots_known = slots_find(python_symbols.eval.start, &slots);
   uintptr_t allocate = symbol_range("PyType_GenericAlloc").start; /* object.__new__ ends by calling it */
   const uintptr_t own[MAX_OWN] = {slots.call,
                                   slots.init,

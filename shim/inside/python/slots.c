@@ -19,10 +19,9 @@ struct entry {
 #define MAX_LOADED 16
 
 struct search {
-  uintptr_t type;      /* an address in the image's data */
-  uintptr_t low, high; /* the data: a writable segment that contains `type` */
-  ElfW(Phdr) loaded[MAX_LOADED];
+  uintptr_t code; /* an address in the image */
   uintptr_t bias;
+  ElfW(Phdr) loaded[MAX_LOADED];
   int count;
 };
 
@@ -31,22 +30,20 @@ static bool contains(const struct search *search, const ElfW(Phdr) * segment, ui
   return address >= start && size <= segment->p_filesz && address - start <= segment->p_filesz - size;
 }
 
-/* Takes the segments of the image that contains the type. Returns 1 when it has found it. */
+/* Takes the segments of the image that contains the code. Returns 1 when it has found it. */
 static int visit(struct dl_phdr_info *info, size_t size, void *data) {
   struct search *search = data;
+  bool is_it = false;
   (void)size;
   search->bias = info->dlpi_addr;
   search->count = 0;
-  search->low = search->high = 0;
   for (int i = 0; i < info->dlpi_phnum && search->count < MAX_LOADED; i++) {
     const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
     if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R)) continue;
     search->loaded[search->count++] = *segment;
-    if (!(segment->p_flags & PF_W) || !contains(search, segment, search->type, 1)) continue;
-    search->low = (search->bias + segment->p_vaddr + 7) & ~(uintptr_t)7;
-    search->high = search->bias + segment->p_vaddr + segment->p_filesz;
+    is_it |= contains(search, segment, search->code, 1);
   }
-  return search->high != 0;
+  return is_it;
 }
 
 static bool is_text(const struct search *search, const char *at, const char *text) {
@@ -57,22 +54,33 @@ static bool is_text(const struct search *search, const char *at, const char *tex
   return false;
 }
 
-/* The function of the entry with that name and offset; 0 = there is none, or not one alone. */
-static uintptr_t find(const struct search *search, const char *name, uint64_t offset) {
-  uintptr_t found = 0;
-  for (uintptr_t at = search->low; at + sizeof(struct entry) <= search->high; at += sizeof(uint64_t)) {
+/* Looks for entries in one segment. False = two of them contradict each other. */
+static bool find_in(const struct search *search, const ElfW(Phdr) * segment, const char *name, uint64_t offset,
+                    uintptr_t *found) {
+  uintptr_t at = (search->bias + segment->p_vaddr + 7) & ~(uintptr_t)7;
+  for (; contains(search, segment, at, sizeof(struct entry)); at += sizeof(uint64_t)) {
     const struct entry *entry = (const struct entry *)at;
     if (entry->offset != offset || !is_text(search, entry->name, name)) continue;
-    if (found && found != entry->function) return 0;
-    found = entry->function;
+    if (*found && *found != entry->function) return false;
+    *found = entry->function;
+  }
+  return true;
+}
+
+/* The function of the entry with that name and offset in the image's data; 0 = there is none, or not one alone. */
+static uintptr_t find(const struct search *search, const char *name, uint64_t offset) {
+  uintptr_t found = 0;
+  for (int i = 0; i < search->count; i++) {
+    const ElfW(Phdr) *segment = &search->loaded[i];
+    if ((segment->p_flags & PF_W) && !find_in(search, segment, name, offset, &found)) return 0;
   }
   return found;
 }
 
-bool slots_find(uintptr_t type, struct python_slots *out) {
-  struct search search = {.type = type};
+bool slots_find(uintptr_t code, struct python_slots *out) {
+  struct search search = {.code = code};
   *out = (struct python_slots){0, 0, 0};
-  if (!type || !dl_iterate_phdr(visit, &search)) return false;
+  if (!code || !dl_iterate_phdr(visit, &search)) return false;
   out->call = find(&search, "__call__", TP_CALL);
   out->init = find(&search, "__init__", TP_INIT);
   out->new = find(&search, "__new__", TP_NEW);

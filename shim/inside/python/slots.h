@@ -16,9 +16,9 @@
 struct python_slots {
   uintptr_t call, init, new;
 };
-/* Finds them in the image that contains `type`, a type object of the interpreter. False = not all of them. Reads the
- * interpreter's data, about a megabyte. Context: normal. */
-bool slots_find(uintptr_t type, struct python_slots *out);
+/* Finds them in the image that contains `code`, an address in the interpreter's code: its types may have been copied into
+ * another image. False = not all of them. Reads the interpreter's data, about a megabyte. Context: normal. */
+bool slots_find(uintptr_t code, struct python_slots *out);
 
 #pragma GCC visibility pop
 

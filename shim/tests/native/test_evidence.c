@@ -49,10 +49,20 @@ APART static void make_tp_call(void) {
 }
 static void end_of_make_tp_call(void) {}
 
-/* The bytecode loop. */
+static function *volatile of_helper;
+APART static void helper_of_loop(void) {
+  of_helper();
+  sink++;
+}
+
+/* The bytecode loop: it calls a function through a pointer or, if there is none, its helper directly. */
 static function *volatile of_loop;
 APART static void loop(void) {
-  of_loop();
+  if (of_loop) {
+    of_loop();
+  } else {
+    helper_of_loop();
+  }
   sink++;
 }
 static void end_of_loop(void) {}
@@ -145,6 +155,11 @@ static void test_the_outermost_call_decides(void) {
   next_function = make_tp_call; /* the call machinery itself */
   check(flags_of_call(vectorcall, type_call, slot_tp_init) & TICK_TPCALL);
   check(flags_of_call(other_new, NULL, NULL) == 0);
+  check(flags_of_call(sort, type_call, slot_tp_init) == 0); /* the loop calls it through a pointer (3.10) */
+  of_helper = sort;
+  check(flags_of_call(NULL, type_call, slot_tp_init) == 0);
+  of_helper = make_tp_call;
+  check(flags_of_call(NULL, type_call, slot_tp_init) == (TICK_TPCALL | TICK_PYFRAME));
 }
 
 static void test_words_that_are_no_frames_do_not_count(void) {
