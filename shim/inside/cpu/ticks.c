@@ -98,6 +98,11 @@ static uintptr_t interrupted_at(const void *context) {
   return (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
 }
 
+static uintptr_t interrupted_sp(const void *context) {
+  const ucontext_t *user = context;
+  return (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
+}
+
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
 
 static bool stacks_possible(void) {
@@ -135,7 +140,8 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   void *state = python_thread_state();
   if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
   if (scratch) evidence_take(context, scratch, &native);
-  frames_sample(stacks_possible() ? state : NULL, native.eval_frame, scratch, &stack);
+  uintptr_t sp = interrupted_sp(context);
+  frames_sample(stacks_possible() ? state : NULL, native.eval_frame, sp, scratch, &stack);
   if (scratch) scratch_give(scratch);
   note_sub_interpreters();
   objects_collections(state);

@@ -29,7 +29,7 @@
 
 /* The source of the innermost frame's address. 3.10 and 3.13 publish it in the thread state itself, in one piece, so
  * there each attempt just reads it again. */
-enum attempt { PUBLISHED, BEFORE, OF_LOOP, ATTEMPTS };
+enum attempt { PUBLISHED, BEFORE, OF_LOOP, OF_SCANNED_LOOP, ATTEMPTS };
 
 /* ---- pass 1: the chain of frames ---- */
 
@@ -141,7 +141,7 @@ static uintptr_t innermost_frame(const char *state, enum attempt attempt, uintpt
   const struct python_layout *layout = python_layout;
   if (layout->tstate_frame >= 0) return word_at(state, layout->tstate_frame);
   uintptr_t published = word_at(state, layout->tstate_cframe);
-  if (attempt == OF_LOOP) return eval_frame ? frame_of_loop(eval_frame, (uintptr_t)state) : NO_FRAME;
+  if (attempt >= OF_LOOP) return eval_frame ? frame_of_loop(eval_frame, (uintptr_t)state) : NO_FRAME;
   if (!published) return 0;
   return attempt == BEFORE ? frame_before(published) : word_at((void *)published, layout->cframe_frame);
 }
@@ -170,32 +170,34 @@ static bool walk(const struct stack_target *target, const char *state, uintptr_t
   return collect(target, innermost, newest, scratch, truncated) && chain_verify(target, scratch);
 }
 
-/* Returns the C frame of the bytecode loop above an allocator. The search is costly, so it is made only if it is
- * needed: greenlets free the copy of a C stack while the thread state is still that of the other greenlet. */
-static uintptr_t eval_frame_above(struct scratch *scratch) {
+/* Returns the C frame of the first bytecode loop above `sp`. While a greenlet's C stack is being put back, the words of its
+ * frames are there, but no rule leads to them. The search is costly, so it is made only if it is needed: greenlets also
+ * free the copy of a C stack while the thread state is still that of the other greenlet. */
+static uintptr_t scanned_eval_frame(uintptr_t sp, struct scratch *scratch) {
   struct native_evidence native;
-  evidence_scan(0, (uintptr_t)__builtin_frame_address(0), scratch, &native);
+  evidence_scan(0, sp, scratch, &native);
   return native.eval_frame;
 }
 
-static bool walk_with_retries(const struct stack_target *target, const char *state, uintptr_t eval_frame,
+static bool walk_with_retries(const struct stack_target *target, const char *state, uintptr_t eval_frame, uintptr_t sp,
                               struct scratch *scratch, bool *truncated) {
   for (enum attempt attempt = PUBLISHED; attempt < ATTEMPTS; attempt++) {
-    bool must_search = attempt == OF_LOOP && eval_frame == FIND_EVAL_FRAME && python_layout->tstate_frame < 0;
-    if (must_search) eval_frame = eval_frame_above(scratch);
+    bool must_scan = attempt == OF_SCANNED_LOOP && python_layout->tstate_frame < 0;
+    if (must_scan) eval_frame = scanned_eval_frame(sp, scratch);
     if (walk(target, state, innermost_frame(state, attempt, eval_frame), scratch, truncated)) return true;
   }
   return false;
 }
 
-void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out) {
+void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struct scratch *scratch,
+                   struct python_stack *out) {
   bool truncated = false;
   *out = (struct python_stack){.hash = 0, .flags = 0};
   memset(out->opcodes, 255, sizeof out->opcodes);
   if (!thread_state || !python_layout || !scratch) return;
   struct stack_target target = {python_layout, python_symbols.code_type, 0, python_version, this_thread.id};
   out->flags = gc_flag(thread_state);
-  if (!walk_with_retries(&target, thread_state, eval_frame, scratch, &truncated)) {
+  if (!walk_with_retries(&target, thread_state, eval_frame, sp, scratch, &truncated)) {
     out->flags |= TICK_TORN;
     loss_add(LOSS_torn_stack);
     return;
@@ -210,7 +212,7 @@ uint64_t frames_current(void) {
   struct python_stack stack = {.hash = 0};
   struct scratch *scratch = python_layout ? scratch_take() : NULL;
   if (!scratch) return 0;
-  frames_sample(python_thread_state(), FIND_EVAL_FRAME, scratch, &stack);
+  frames_sample(python_thread_state(), 0, (uintptr_t)__builtin_frame_address(0), scratch, &stack);
   scratch_give(scratch);
   return stack.hash;
 }

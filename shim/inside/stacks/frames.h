@@ -13,13 +13,11 @@ struct python_stack {
   uint8_t opcodes[TICK_OPCODES]; /* as in record_tick */
   uint32_t flags;                /* TICK_GC | TICK_TORN */
 };
-/* A value of `eval_frame`: search for the bytecode loop's C frame above the caller's frame, but only if it is
- * needed. */
-#define FIND_EVAL_FRAME UINTPTR_MAX
-/* Walks the stack of `thread_state`, writes its new nodes to the spool and stores its hash. `eval_frame`
- * (native_evidence.eval_frame, 0 = unknown, or FIND_EVAL_FRAME) is a second source for the innermost frame, for when
- * the thread state's own is inconsistent. Context: signal. */
-void frames_sample(void *thread_state, uintptr_t eval_frame, struct scratch *scratch, struct python_stack *out);
+/* Walks the stack of `thread_state`, writes its new nodes to the spool and stores its hash. When the thread state's own
+ * innermost frame is inconsistent, the C frame of the bytecode loop leads to another: `eval_frame`
+ * (native_evidence.eval_frame, 0 = unknown), then what a scan of the C stack from `sp` on finds. Context: signal. */
+void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struct scratch *scratch,
+                   struct python_stack *out);
 /* Returns the hash of the calling thread's stack, and writes its new nodes to the spool; 0 = no stack.
  * Context: malloc. */
 uint64_t frames_current(void);
