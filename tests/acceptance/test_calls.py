@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
-from tests.support.recording import Json, figure, hold, record, report, target, total
+from tests.support.recording import figure, hold, native_percent, record, report, target
 from tests.support.target_environments import recorded_interpreters
 
 pytestmark = [pytest.mark.measures_busy]
@@ -16,8 +16,9 @@ pytestmark = [pytest.mark.measures_busy]
 SECONDS, ENOUGH_TICKS = 0.15, 100
 #: Points between the split and the stopwatch. With 500 ticks, five standard errors are at most 11.
 MOST_OFF = 12
-#: Native percentage of calls of Python classes. On 3.10 and 3.13, the work of _PyObject_MakeTpCall itself counts as native.
-MOST_NATIVE = 50
+#: Native percentage of calls of Python classes, by version; at least 49 where what is called is not known. On 3.10 and 3.13,
+#: the work of _PyObject_MakeTpCall itself counts as native.
+MOST_NATIVE = {(3, 10): 35, (3, 11): 30, (3, 12): 30, (3, 13): 50}
 
 
 @pytest.mark.parametrize("each", recorded_interpreters(), ids=lambda each: each.name)
@@ -32,12 +33,8 @@ def test_calls_are_native_if_what_they_call_is(each: Interpreter, tmp_path: Path
     off = {name: native_percent(rows[name]) - share for name, share in done.facts.items()}
     of_c = {name: error for name, error in off.items() if name.startswith("c_")}
     of_python = {name: error for name, error in off.items() if name.startswith("py_")}
+    most_native = MOST_NATIVE[each.version[:2]]
     figure("split error, calls of C code, largest", each, max(of_c.values(), key=abs), MOST_OFF, "points")
-    figure("native share, calls of Python classes, largest", each, max(of_python.values()), MOST_NATIVE, "%")
+    figure("native share, calls of Python classes, largest", each, max(of_python.values()), most_native, "%")
     hold(of_c, MOST_OFF)
-    hold(of_python, MOST_NATIVE)
-
-
-def native_percent(row: Json) -> float:
-    """The native share of what is not kernel time."""
-    return 100 * total([row], "native_s") / total([row], "native_s", "python_s")
+    hold(of_python, most_native)

@@ -17,6 +17,7 @@ from tests.support.recording import (
     line_of,
     lines_of,
     losses,
+    native_percent,
     record,
     report,
     target,
@@ -38,11 +39,6 @@ def function_row(found: Json, name: str, path: object) -> Json:
     assert len(rows) == 1, f"{len(rows)} functions called {name}"
     row: Json = rows[0]
     return row
-
-
-def native_percent(row: Json) -> float:
-    """The native share of what is not kernel time."""
-    return 100 * total([row], "native_s") / total([row], "native_s", "python_s")
 
 
 #: Freed memory stays in the process: sorted() would else spend time in the kernel, faulting in its list each time.

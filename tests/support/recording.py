@@ -145,6 +145,11 @@ def lines_of(found: Json, path: Path | str) -> dict[int, Json]:
     return {row["line"]: row for row in found["lines"] if row["file"] == wanted}
 
 
+def native_percent(row: Json) -> float:
+    """The native share of what is not kernel time in a row of a line or function."""
+    return 100 * total([row], "native_s") / total([row], "native_s", "python_s")
+
+
 def hold(errors: Mapping[str, float], limit: float) -> None:
     """Holds sampled figures against their limit, naming those that miss it."""
     missed = {name: round(error, 2) for name, error in errors.items() if abs(error) > limit}

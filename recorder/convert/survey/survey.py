@@ -36,11 +36,13 @@ Hashes = npt.NDArray[np.uint64]
 class Survey:
     """The survey of the recording in ``spool``.
 
-    ``lives``: what is known of each process and thread; ``nodes``: distinct nodes, by hash; ``stacks``, ``tick_stacks``:
-    distinct hashes of the stacks of all samples, and of ticks; ``lineage``: where processes come from; ``modules``: images
-    that they have loaded; ``clocks``: each thread's CPU clock when its recording began; ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
-    allocations or collections of a process, from 0; ``gc_history``: counters of collections over time; ``types``: names by hash; ``last_ns``: time of the last record; ``damaged``: records
-    that were unfinished or invalid. Times are those of the spool: CLOCK_MONOTONIC in nanoseconds.
+    ``lives``: what is known of each process and thread; ``nodes``: distinct nodes, by hash; ``stacks``,
+    ``tick_stacks``: distinct hashes of the stacks of all samples, and of ticks; ``lineage``: where processes come from;
+    ``modules``: images that they have loaded; ``clocks``: each thread's CPU clock when its recording began;
+    ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
+    allocations or collections of a process, from 0; ``gc_history``: counters of collections over time; ``types``: names
+    by hash; ``last_ns``: time of the last record; ``damaged``: records that were unfinished or invalid. Times are those
+    of the spool: CLOCK_MONOTONIC in nanoseconds.
     """
 
     def __init__(self, spool: Spool) -> None:
@@ -68,16 +70,8 @@ class Survey:
         self.modules = self._modules.all(self.lineage.forked_from)
         self.collections, self.last_batch = self._collections.all(), self._last_batch.all()
         # These hold everything a second time.
-        del (
-            self._starts,
-            self._modules,
-            self._codes,
-            self._processes,
-            self._threads,
-            self._first_clock,
-            self._last_clock,
-        )
-        del self._collections, self._last_batch
+        del self._starts, self._modules, self._codes, self._processes, self._threads
+        del self._first_clock, self._last_clock, self._collections, self._last_batch
         release_unused()
 
     @property

@@ -12,11 +12,11 @@
 #include "inside/core/thread_state.h"
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
+#include "inside/native/evidence.h"
+#include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
 #include "inside/stacks/frames.h"
-#include "inside/native/evidence.h"
-#include "inside/native/images.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -93,14 +93,9 @@ static void follow_interval(void) {
 
 /* ---- the sample ---- */
 
-static uintptr_t interrupted_at(const void *context) {
+static uintptr_t interrupted_register(const void *context, int number) {
   const ucontext_t *user = context;
-  return (uintptr_t)user->uc_mcontext.gregs[REG_RIP];
-}
-
-static uintptr_t interrupted_sp(const void *context) {
-  const ucontext_t *user = context;
-  return (uintptr_t)user->uc_mcontext.gregs[REG_RSP];
+  return (uintptr_t)user->uc_mcontext.gregs[number];
 }
 
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
@@ -140,12 +135,12 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   void *state = python_thread_state();
   if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
   if (scratch) evidence_take(context, scratch, &native);
-  uintptr_t sp = interrupted_sp(context);
+  uintptr_t sp = interrupted_register(context, REG_RSP);
   frames_sample(stacks_possible() ? state : NULL, native.eval_frame, sp, scratch, &stack);
   if (scratch) scratch_give(scratch);
   note_sub_interpreters();
   objects_collections(state);
-  write_tick(&stack, &native, interrupted_at(context), user_ns, system_ns, flags);
+  write_tick(&stack, &native, interrupted_register(context, REG_RIP), user_ns, system_ns, flags);
 }
 
 /* ---- one handler for each timer ---- */

@@ -11,10 +11,10 @@
 #include <ucontext.h>
 
 #include "formats/spool/spool.h"
-#include "inside/python/python.h"
 #include "inside/native/frame_program.h"
 #include "inside/native/frame_rules.h"
 #include "inside/native/images.h"
+#include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/saferead.h"
 

@@ -8,8 +8,8 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
-#include "inside/python/python.h"
 #include "inside/native/evidence.h"
+#include "inside/python/python.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/loss.h"
