@@ -157,7 +157,7 @@ class _Events:
 
     def _stack(self, stack: int | None) -> list[str]:
         """The frames of a stack as text, the innermost first."""
-        frames = self._stacks.of(self._trace_stacks.index(stack, None, None, None))
+        frames = self._stacks.of(self._trace_stacks.index(stack))
         self._size.add(sum(len(frame.function) + len(frame.file) for frame in frames))
         return [f"{f.function} ({f.file}:{f.line})" if f.file else f.function for f in reversed(frames)]
 

@@ -91,15 +91,15 @@ class Writer:
     def _add_allocations(self, traces: Traces, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
         """Adds each sampled block from its allocation to its free, with an address of its own."""
         for row in queries.rows(traces.connection, "allocation_list"):
-            stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
+            stack = self._shared.stack(stacks.index(row["stack"]))
             table, size = _table_of(tables, row["thread"]), self._rounders["allocated"].round(row["alloc_bytes"])
             freed = row["end_t_ns"]
-            free_stack = self._shared.stack(stacks.index(row["free_stack"], None, None, None))
+            free_stack = self._shared.stack(stacks.index(row["free_stack"]))
             table.block(row["t_ns"], stack, size, freed, free_stack)
 
     def _add_markers(self, timed: TimedEvents, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
         for row in timed.waits:
-            stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
+            stack = self._shared.stack(stacks.index(row["stack"]))
             what = _WAITS.get(row["class"], plain(str(row["class"])))
             data = {"type": "wait", "what": what, "cause": {"stack": stack}}
             table = _table_of(tables, row["thread"])
@@ -114,7 +114,7 @@ class Writer:
     def _add_calls(self, timed: TimedEvents, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
         """Adds copies by, and waits for, CUDA libraries."""
         for row in timed.calls:
-            stack = self._shared.stack(stacks.index(row["stack"], None, None, None))
+            stack = self._shared.stack(stacks.index(row["stack"]))
             is_copy = row["what"] == "copy"
             data = {"type": f"device-{row['what']}", "calls": row["calls"], "inside": row["inside_s"] * 1e3}
             if is_copy:

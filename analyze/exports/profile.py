@@ -1,7 +1,8 @@
 """Reads profiles for exports: full stacks with values, which are integers that add up to the report's totals.
 
-Stacks hold all frames, including library code. Below the Python frames is one frame for the code that ran there: a function
-of a library, the kernel, or the reason of a wait.
+Stacks hold all frames, including library code. Below the Python frames are the native functions, from the one that Python
+called to the one that ran; then a frame for the kernel or for the reason of a wait. In traces without native stacks, there is
+one frame for the function of a library.
 """
 
 from __future__ import annotations
@@ -52,6 +53,8 @@ METRICS = {
     )
 }
 
+#: More native functions than a recorder writes for one stack.
+_MOST_NATIVE = 256
 #: The frame of samples without a Python stack.
 NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
@@ -125,15 +128,37 @@ class TraceStacks:
         }
         rows = queries.run(connection, "stack_list")
         self._whole = {stack: (truncated, locations or []) for stack, truncated, locations in rows}
+        self._native = {row[0]: row[1:] for row in queries.run(connection, "native_frame_list")}
         self._known: dict[tuple[object, ...], int] = {}
 
-    def index(self, stack: int | None, part: str | None, library: str | None, symbol: str | None) -> int:
-        """The index of a stack together with the frame below it (see :func:`_below`)."""
-        key = (stack, part, library, symbol)
+    def index(
+        self,
+        stack: int | None,
+        part: str | None = None,
+        library: str | None = None,
+        symbol: str | None = None,
+        native: int | None = None,
+    ) -> int:
+        """The index of a stack together with the frames below it: ``native`` is the innermost native function. Without it
+        see :func:`_below`."""
+        key = (stack, part, library, symbol, native)
         if key not in self._known:
-            frames = [*self._python(stack), *_below(part, library, symbol)]
+            called = self._called(native)
+            below = _below(part, library, symbol) if part != "native" or not called else []
+            frames = [*self._python(stack), *called, *below]
             self._known[key] = self._stacks.stack(tuple(self._stacks.frame(frame) for frame in frames))
         return self._known[key]
+
+    def _called(self, native: int | None) -> list[Frame]:
+        """The native functions from the callee to ``native``. Of neighbours without a name, one stands for all that are in
+        the same library."""
+        frames: list[Frame] = []
+        while native in self._native and len(frames) < _MOST_NATIVE:
+            parent, callee, library, symbol = self._native[native]
+            if not frames or symbol or frames[-1] != _native_frame(library, symbol):
+                frames.append(_native_frame(library, symbol))
+            native = None if native == callee else parent
+        return frames[::-1]
 
     def _python(self, stack: int | None) -> list[Frame]:
         if stack not in self._whole:
@@ -147,10 +172,14 @@ def _note(text: str) -> Frame:
     return Frame(text, "", 0, 0, "note")
 
 
+def _native_frame(library: str | None, symbol: str | None) -> Frame:
+    name = plain(library) if library else "[code in no known file]"
+    return Frame(plain(symbol) if symbol else name, name, 0, 0, "native")
+
+
 def _below(part: str | None, library: str | None, symbol: str | None) -> list[Frame]:
     if part == "native":
-        name = plain(library) if library else "[code in no known file]"
-        return [Frame(plain(symbol) if symbol else name, name, 0, 0, "native")]
+        return [_native_frame(library, symbol)]
     return [_note(_PARTS[part])] if part in _PARTS else []
 
 
@@ -206,7 +235,8 @@ def trace_values(
 ) -> Iterator[Value]:
     """The values of a metric in the one opened trace, which gets the number ``trace``; ``rounder`` makes them integers."""
     query = "metric_events" if by_time else "metric_sums"
-    for *moment, process, thread, stack, part, library, symbol, value in queries.run(connection, query, metric=metric):
-        index = stacks.index(stack, part, library, symbol)
+    rows = queries.run(connection, query, metric=metric)
+    for *moment, process, thread, stack, part, library, symbol, native, value in rows:
+        index = stacks.index(stack, part, library, symbol, native)
         t_ns = moment[0] if moment else 0
         yield Value(trace, t_ns, process or 0, thread or 0, index, part, rounder.round(value))

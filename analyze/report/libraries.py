@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ..results.base import Table, sorted_rows
-from ..results.libraries import LibraryRow, LibraryTime, SymbolTime
+from ..results.libraries import CalleeTime, LibraryRow, LibraryTime, SymbolTime
 from ..trace import queries
 from ..trace.info import trace_info
 from ..trace.selection import Selection
@@ -16,6 +16,9 @@ from ..trace.traces import REPORT_TABLES, open_traces
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
+
+#: Name of a function, library and image.
+_Callee = tuple[str, str | None, str | None]
 
 #: The number of libraries that a line names, and of functions that each library names.
 MOST_NAMED = 3
@@ -51,6 +54,22 @@ def _symbols(rows: list[Row]) -> list[SymbolTime]:
             sums[row["symbol"]] += row["native_s"]
     largest = sorted(sums.items(), key=lambda each: (round(-each[1], 9), each[0]))[:MOST_NAMED]
     return [SymbolTime(name, native_s) for name, native_s in largest]
+
+
+def callee_times(rows: Sequence[Row], keys: Iterable[Callable[[Row], Key]]) -> dict[Key, list[CalleeTime]]:
+    """The native functions that took most CPU time by key, as in :func:`library_times`. ``rows``: rows of
+    line_callee_figures.sql; those without a name are left out."""
+    groups: dict[Key, dict[_Callee, float]] = defaultdict(lambda: defaultdict(float))
+    named = [row for row in rows if row["symbol"] is not None]
+    for key in keys:
+        for row in named:
+            groups[key(row)][row["symbol"], row["library"], row["image"]] += row["cpu_s"]
+    return {key: _largest(sums) for key, sums in groups.items()}
+
+
+def _largest(sums: dict[_Callee, float]) -> list[CalleeTime]:
+    order = sorted(sums, key=lambda each: (-round(sums[each], 9), each[0], each[1] or ""))
+    return [CalleeTime(name, library, image, sums[name, library, image]) for name, library, image in order[:MOST_NAMED]]
 
 
 def build_libraries(

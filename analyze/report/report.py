@@ -14,7 +14,7 @@ from ..results.trend import Point, classify
 from ..trace.selection import Selection
 from ..trace.sources import source_line
 from .cuda import device_fields, have_calls
-from .libraries import library_times
+from .libraries import callee_times, library_times
 from .reduction import Key, Sums, function_key, line_key, sums_of
 from .row_index import Row
 from .threads import wait_fields
@@ -90,6 +90,7 @@ class _Maker:
         self._unseen_s = 3 * self._cpu_variance / self.totals.cpu_s if self.totals.cpu_s else 0.0
         keys = (lambda row: line_key(row) if row["file"] else (), function_key)
         self._libraries = library_times(list(sums.libraries.values()), keys)
+        self._callees = callee_times(list(sums.callees.values()), keys)
 
     def _totals(self) -> Totals:
         """Sums over all samples, attributed or not; the highest of each peak."""
@@ -141,6 +142,7 @@ class _Maker:
         if self.has_cpu:
             figures |= {name: row[name] for name in _CPU}
             figures["native_libraries"] = self._libraries.get(key, [])
+            figures["callees"] = self._callees.get(key, [])
             figures["cpu_percent"] = 100 * row["cpu_s"] / self.totals.cpu_s if self.totals.cpu_s else 0.0
             figures["cpu_error_s"] = standard_error(row["cpu_variance"], self._unseen_s)
             figures["cpu_percent_error"] = self._share_error(row)

@@ -27,6 +27,19 @@ class LibraryTime:
 
 
 @dataclass(frozen=True)
+class CalleeTime:
+    """CPU time in a native function that Python code called, with everything that the function called.
+
+    ``name``: from the symbol table of its file; ``library`` and ``image``: as in LibraryTime.
+    """
+
+    name: str
+    library: str | None
+    image: str | None
+    cpu_s: float
+
+
+@dataclass(frozen=True)
 class LibraryRow:
     """Native time (user CPU time) in a function of a library; ``symbol`` None: the function is unknown.
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .base import to_json
-from .libraries import LibraryTime
+from .libraries import CalleeTime, LibraryTime
 from .trace import TraceInfo
 from .trend import Point
 
@@ -113,6 +113,7 @@ class Line:
     live_at_peak_error_bytes: int | None = None
     live_at_end_error_bytes: int | None = None
     alloc_unseen_bytes: int | None = None
+    callees: list[CalleeTime] | None = None
     live_unseen_bytes: int | None = None
     growth_error_bytes: int | None = None
 

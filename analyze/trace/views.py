@@ -37,6 +37,7 @@ KIND_VIEWS: dict[str, str] = {
     "location": "locations",
     "stack": "stacks",
     "code": "codes",
+    "native": "native_functions",
     "module": "modules",
     "symbol": "symbols",
     "source": "sources",

@@ -22,8 +22,9 @@ _BAR = 12
 _LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
 
 NOTES_LEGEND = (
-    "{arrow} library: where most of the line's native time was spent, and its share in percent; {times}3.8: CPU seconds"
-    " per second of the calling thread, where a library used threads of its own."
+    "{arrow} library: where most of the line's native time was spent, and its share of it; {arrow} function(): the"
+    " interpreter's function that the line called, and its share of the line's CPU time; {times}3.8: CPU seconds per second of"
+    " the calling thread, where a library used threads of its own."
 )
 
 
@@ -89,8 +90,9 @@ def _library_row(
 
 
 def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
-    """The note after ``source`` in ``room`` columns: library and cores, only cores if there is no more room, or ""."""
-    library, factor = _main_library(line), _cores(line, screen)
+    """The note after ``source`` in ``room`` columns: library or function, and cores; only cores if there is no more room,
+    or ""."""
+    library, factor = _main_library(line) or _main_callee(line), _cores(line, screen)
     arrow = screen.glyph("←", "<-")
     for parts in ((library, factor), (factor,)):
         words = " ".join(part for part in parts if part)
@@ -109,9 +111,21 @@ def _main_library(line: Line) -> str:
     return f"{clean(most.library)} {percent(most.native_s, line.native_s):.0f} %"
 
 
+def _main_callee(line: Line) -> str:
+    most = line.callees[0] if line.callees else None
+    if most is None or not line.cpu_s or most.cpu_s < _LEAST_NATIVE * line.cpu_s:
+        return ""
+    return f"{clean(most.name)}() {percent(most.cpu_s, line.cpu_s):.0f} %"
+
+
 def _cores(line: Line, screen: Screen) -> str:
     """CPU seconds of the line per second of the threads that called it: "×3.8"; "" where libraries had no threads."""
     own_s = (line.cpu_s or 0.0) - (line.parallel_native_s or 0.0)
-    if (line.parallel_native_s or 0.0) < _LEAST_PARALLEL * (line.native_s or 0.0) or own_s <= 0 or not line.cpu_s:
+    if (
+        not line.parallel_native_s
+        or line.parallel_native_s < _LEAST_PARALLEL * (line.native_s or 0.0)
+        or own_s <= 0
+        or not line.cpu_s
+    ):
         return ""
     return f"{screen.glyph('×', 'x')}{line.cpu_s / own_s:.1f}"

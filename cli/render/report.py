@@ -287,7 +287,10 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
 
 def _note(figures: Line | None, source: str, room: int, report: Report, screen: Screen) -> str:
     """The note on native code after the source, for lines that spend 1 % of all CPU time in it."""
-    if figures is None or not reaches(figures.native_s, report.totals.cpu_s):
+    if figures is None:
+        return ""
+    called_s = figures.callees[0].cpu_s if figures.callees else 0.0
+    if not reaches(max(figures.native_s or 0.0, called_s), report.totals.cpu_s):
         return ""
     return line_note(figures, source, room, screen)
 

@@ -37,6 +37,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "stacks referred to frames that were not recorded; their outermost frames are missing",
     ),
     Loss(
+        "unresolved_native",
+        "loss",
+        "native stacks referred to functions that were not recorded; the ticks are kept without a native stack",
+    ),
+    Loss(
         "unknown_lines",
         "error",
         "the line table format of a Python version is unknown: the lines of its code objects are missing",

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 3
+#define SPOOL_VERSION 4
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024
@@ -166,6 +166,7 @@ struct thread_entry {
 #define RECORD_TASK 19
 #define RECORD_DEVICE_CALL 20
 #define RECORD_DEVICE_BLOCK 21
+#define RECORD_NATIVE 22
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
@@ -263,12 +264,12 @@ struct record_tick {
   uint32_t head;
   uint32_t thread;
   int64_t t_ns;
-  uint64_t stack;        /* hash of the innermost node; 0 = no Python stack */
-  uint64_t pc;           /* the interrupted instruction */
-  uint64_t extension_pc; /* first return address on the native stack in an extension, before the eval loop; 0 = none */
-  int64_t cpu_ns;        /* the thread's CPU clock, without the time that it used while paused */
-  uint32_t user_ns;      /* weight: user CPU time this tick stands for */
-  uint32_t system_ns;    /* weight: kernel CPU time this tick stands for */
+  uint64_t stack;     /* hash of the innermost node; 0 = no Python stack */
+  uint64_t pc;        /* the interrupted instruction */
+  uint64_t native;    /* hash of the innermost native record; 0 = in the bytecode loop, or unknown */
+  int64_t cpu_ns;     /* the thread's CPU clock, without the time that it used while paused */
+  uint32_t user_ns;   /* weight: user CPU time this tick stands for */
+  uint32_t system_ns; /* weight: kernel CPU time this tick stands for */
   uint8_t opcodes[TICK_OPCODES];
   uint16_t flags; /* TICK_* */
 };
@@ -296,6 +297,22 @@ struct record_node {
   int32_t instruction; /* index in 2-byte units into the bytecode */
   uint32_t truncated;  /* 1 = outermost node of a stack whose callers exceeded the depth limit */
   uint64_t reserved[3];
+};
+
+#define NATIVE_GAP 1 /* functions between this one and its parent, or outer ones, may be missing */
+
+/* One function on a native stack, which leads from the interrupted instruction to the function that the bytecode loop has
+ * called, or to the thread's start. Equal hashes mean equal nodes. Records may repeat. */
+struct record_native {
+  uint32_t head;
+  uint32_t thread;
+  uint64_t hash;
+  uint64_t parent;  /* hash of the calling function's record; 0 = outermost */
+  uint64_t image;   /* as in the module record; 0 = in no image */
+  uint64_t address; /* ELF virtual address at which it starts; if unknown, one in the call that it made; 0 = unknown */
+  uint32_t flags;   /* NATIVE_GAP */
+  uint32_t pad;
+  uint64_t reserved[2];
 };
 
 /* A code object, split into parts that fit a chunk. The payload of all parts together is file name, qualified name,
@@ -331,7 +348,8 @@ struct record_module {
   uint64_t bias; /* load bias: ELF virtual address = address - bias */
   uint32_t path_bytes;
   uint32_t pc_class; /* PC_INTERPRETER, PC_SUPPORT, PC_EXTENSION or PC_SHIM */
-  uint64_t reserved[2];
+  uint64_t image;    /* hash of path, class and ELF virtual addresses: equal in all processes */
+  uint64_t reserved;
 };
 
 /* ---- allocation samples ---- */
@@ -553,6 +571,7 @@ _Static_assert(sizeof(struct record_thread_end) == SPOOL_SLOT_BYTES, "one slot")
 _Static_assert(sizeof(struct record_tick) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_memory) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_node) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_native) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_code) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_module) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_alloc) == SPOOL_SLOT_BYTES, "one slot");

@@ -15,9 +15,10 @@ from .gpu_kind import GPU
 from .kinds import COMMON as COMMON
 from .kinds import Column as Column
 from .kinds import Kind as Kind
+from .native_kinds import NATIVE_KINDS
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 6
+FORMAT_MINOR = 7
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -61,11 +62,22 @@ KINDS: tuple[Kind, ...] = (
                 "extension_module",
                 "int32",
                 "",
-                "id of the module row of the innermost return address in an extension on the native stack, before the bytecode loop",
+                "id of the module row of the innermost extension whose function has called others on the native stack, before the bytecode loop",
                 "there was none",
             ),
             Column(
-                "extension_offset", "int64", "bytes", "ELF virtual address of that return address", "there was none"
+                "extension_offset",
+                "int64",
+                "bytes",
+                "ELF virtual address at which that function starts; where native is NULL, that of the return address in it",
+                "there was none",
+            ),
+            Column(
+                "native",
+                "int32",
+                "",
+                "id of the native row of the function that was interrupted",
+                "in the bytecode loop, not known, or recorded by an older version",
             ),
             Column(
                 "opcode",
@@ -401,34 +413,7 @@ KINDS: tuple[Kind, ...] = (
             ),
         ),
     ),
-    Kind(
-        "module",
-        "a native image: the interpreter, libraries, extensions",
-        (),
-        (
-            Column("id", "int32", "", "the id that cpu.pc_module refers to"),
-            Column("path", "string", "", "path of the file"),
-            Column("class", "string", "", "interpreter, support, extension or shim"),
-        ),
-    ),
-    Kind(
-        "symbol",
-        "a function of a native image, for the sampled addresses in [start_offset, end_offset); rows do not overlap",
-        (),
-        (
-            Column("module", "int32", "", "id of the module row"),
-            Column(
-                "start_offset",
-                "int64",
-                "bytes",
-                "lowest ELF virtual address sampled in it (for a return address: one less)",
-            ),
-            Column("end_offset", "int64", "bytes", "one more than the highest one"),
-            Column(
-                "name", "string", "", "from the file's symbol table, without a symbol version; mangled for C++ and Rust"
-            ),
-        ),
-    ),
+    *NATIVE_KINDS,
     Kind(
         "source",
         "a source file that stacks refer to",

@@ -28,7 +28,7 @@ from .row_groups import TYPES, Block, Tables, row_groups
 #: Integers with few distinct values, which are smaller as a dictionary than as deltas.
 _DICTIONARY_NUMBERS = frozenset(
     {
-        *("process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.system_ns"),
+        *("process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.native", "cpu.system_ns"),
         *("alloc.size_bytes", "alloc.usable_bytes", "alloc.interval_bytes", "alloc.life_interval_bytes"),
         *("alloc.free_stack", "alloc.survived"),
     }

@@ -32,7 +32,8 @@ from .kinds.tasks import task_table, valid_tasks
 from .kinds.ticks import code_table, cpu_table
 from .kinds.waits import valid_waits, wait_table
 from .native.addresses import ModuleIds
-from .native.symbols import Offsets, Symbols, read_symbols, sampled_offsets
+from .native.frames import function_offsets, native_frames
+from .native.symbols import Offsets, Symbols, distinct_offsets, read_symbols
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
 from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
@@ -88,11 +89,12 @@ class Conversion:
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
         self._module_ids = ModuleIds()
+        self._native = native_frames(survey.natives, survey.tick_natives, survey.modules, self._module_ids)
         self._allocations = Allocations(survey, self._stacks)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self._invalid = 0
-        self._addresses: dict[int, Offsets] = {}
+        self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. No reference to a set is held while the
@@ -119,10 +121,9 @@ class Conversion:
         waits, invalid_waits = valid_waits(bulk["wait"])
         tasks, invalid_tasks = valid_tasks(bulk["task"])
         self._invalid += invalid_copies + invalid_waits + invalid_tasks
-        cpu = cpu_table(
-            bulk["tick"], start_ns, self._survey.clocks, self._nodes, stacks, self._survey.modules, self._module_ids
-        )
-        for module, offsets in sampled_offsets(cpu).items():
+        images = self._survey.modules, self._module_ids, self._native
+        cpu = cpu_table(bulk["tick"], start_ns, self._survey.clocks, self._nodes, stacks, *images)
+        for module, offsets in distinct_offsets(cpu["pc_module"], cpu["pc_offset"]).items():
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         tables = {
             "cpu": cpu,
@@ -149,6 +150,7 @@ class Conversion:
             "location": _location_table(nodes, stacks),
             "stack": stacks.table,
             "code": code_table(survey.tick_stacks, nodes),
+            "native": self._native.table,
             "module": self._module_ids.table(),
             "symbol": symbols.table,
             "source": sources.table,
@@ -181,6 +183,7 @@ class Conversion:
             "damaged_records": damaged if self._outcome.until_ns is None else 0,
             "paused": sum(mark.what == "pause" for mark in self._marks),
             "unresolved_stack": self._stacks.unresolved,
+            "unresolved_native": self._native.unresolved,
             "unknown_lines": unknown_line_tables(self._nodes),
             "source_unread": sources.unread,
             "symbols_unread": symbols.unread,

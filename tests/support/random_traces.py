@@ -20,6 +20,7 @@ OPCODES = (
     "CALL_PY_EXACT_ARGS",
     "CALL_BUILTIN_FAST",
     "CALL_KW",
+    "CALL_NON_PY_GENERAL",
     "CALL_FUNCTION",
     None,
 )
@@ -27,7 +28,7 @@ ALL_PROCESSES = Selection()
 #: Libraries by module id (module 2 is in the trace under no name), functions as module, start, end and name.
 MODULES = {1: "/usr/lib/libone.so.1", 3: "/x/site-packages/three/core.cpython-312-x86_64-linux-gnu.so"}
 SYMBOLS = ((1, 0, 8, "first"), (1, 8, 12, "second"), (2, 3, 30, "third"), (3, 5, 15, "fourth"))
-SPECIALISED = {"CALL_PY_EXACT_ARGS": "python", "CALL_BUILTIN_FAST": "builtin"}
+SPECIALISED = {"CALL_PY_EXACT_ARGS": "python", "CALL_BUILTIN_FAST": "builtin", "CALL_NON_PY_GENERAL": "builtin"}
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,12 @@ def oracle_class(tick: Row, version: str | None) -> str:
     if tick["pc_class"] == "eval" or (opcode is not None and not is_call):
         return "python"
     if opcode in SPECIALISED:
-        return "python" if SPECIALISED[opcode] == "python" else "native"
+        is_instance = opcode == "CALL_NON_PY_GENERAL" and tick["tp_call"] and tick["frame_setup"]
+        return "python" if SPECIALISED[opcode] == "python" or is_instance else "native"
     if is_call and (version or "").startswith("3.10"):
         return "python" if tick["frame_setup"] else "native"
     if tick["tp_call"]:
-        return "native" if tick["pc_class"] == "support" else "python"
+        return "native" if tick["pc_class"] == "support" and not tick["frame_setup"] else "python"
     deep = is_call and not tick["eval_found"]
     star_call = opcode == "CALL_FUNCTION_EX" and not tick["frame_setup"]
     return "native" if tick["vectorcall"] or deep or star_call else "python"

@@ -164,6 +164,10 @@ class SpoolBuilder:
         common = {"start": start, "end": end, "bias": start, "path_bytes": len(path), "pc_class": C["PC_EXTENSION"]}
         return self.add("module", process, path.encode(), **(common | fields))
 
+    def native(self, number: int, parent: int = 0, image: int = 0, address: int = 0, flags: int = 0) -> SpoolBuilder:
+        """A function on a native stack; ``number``: its hash."""
+        return self.add("native", hash=number, parent=parent, image=image, address=address, flags=flags)
+
     def image(self, drained: int = 0) -> bytes:
         """The bytes of the spool file, up to the last chunk. The ``drained`` first chunks are empty."""
         header = np.zeros(1, struct_dtype("spool_header"))

@@ -23,7 +23,7 @@ TRACE_ID = "0123456789abcdef0123456789abcdef"
 Row = dict[str, Any]
 
 DEFAULT_SETTINGS = {
-    "format_version": "1.6",
+    "format_version": "1.7",
     "recorder_version": "0.1.0",
     "started_at": "2026-01-02T03:04:05.000006Z",
     "wall_ns": str(10 * SECOND),

@@ -13,6 +13,7 @@ from ....formats.spool.reader import Bulk, CodeObject
 from ....formats.trace.columns import Coded
 from ..keyed.by_key import ByKey
 from ..native.addresses import ModuleIds, Modules, Resolved, resolve
+from ..native.frames import NativeFrames
 from ..survey.columns import Ints, rows_by_process
 from ..survey.stacks import UNKNOWN_CODE, Nodes, Stacks, python_version_text
 
@@ -37,18 +38,22 @@ def cpu_table(
     stacks: Stacks,
     modules: Modules,
     ids: ModuleIds,
+    native: NativeFrames,
 ) -> dict[str, Any]:
     """The ``cpu`` table. ``cpu_start_ns``: each thread's CPU clock when its recording began; ``modules``: the
-    images that the processes have loaded; ``ids`` gets those that addresses are found in."""
+    images that the processes have loaded; ``ids`` gets those that addresses are found in; ``native``: the native
+    stacks."""
     records = ticks.records
     flags = records["flags"].astype(np.int32)
     pc = _resolve_by_process(ticks.process, records["pc"], modules, ids)
-    extension = _resolve_by_process(ticks.process, records["extension_pc"], modules, ids)
+    native_ids = native.id_of(records["native"])
+    extension = native.extension_of(native_ids)
     table = {
         "t_ns": records["t_ns"] - start_mono_ns,
         "process": ticks.process,
         "thread": records["thread"].astype(np.int32),
         "stack": stacks.id_of(records["stack"]),
+        "native": native_ids,
         "user_ns": records["user_ns"].astype(np.int64),
         "system_ns": records["system_ns"].astype(np.int64),
         "clock_ns": records["cpu_ns"] - cpu_start_ns.of(records["thread"].astype(np.int64)),

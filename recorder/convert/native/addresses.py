@@ -14,6 +14,8 @@ from ....formats.spool.reader import WithPayload
 from ....formats.trace.text import from_bytes
 from ..keyed.by_key import ByKey
 
+Masked = np.ma.MaskedArray[Any, Any]
+
 _CLASSES = names_of("PC_")
 #: A module record. ``path``: number of its path.
 _SEGMENT = np.dtype(
@@ -93,6 +95,7 @@ class ModuleCollector:
 
     def __init__(self) -> None:
         self._paths: dict[bytes, int] = {}
+        self._images: dict[int, tuple[int, ...]] = {}
         self._rows: list[npt.NDArray[np.void]] = []
 
     def add(self, found: list[WithPayload]) -> None:
@@ -106,21 +109,32 @@ class ModuleCollector:
         rows = np.concatenate([*self._rows, np.empty(0, _SEGMENT)])
         self._rows.clear()
         order = np.lexsort((rows["t_ns"], rows["process"]))
-        return Modules(rows[order], [from_bytes(path) for path in self._paths], forked_from)
+        images = np.array(list(self._images.values()), _SEGMENT)
+        of_image = dict(zip(self._images, images, strict=True))
+        return Modules(rows[order], of_image, [from_bytes(path) for path in self._paths], forked_from)
 
     def _row(self, module: WithPayload) -> tuple[int, ...]:
         record = module.record
         path = self._paths.setdefault(module.payload[: int(record["path_bytes"])], len(self._paths))
         where = int(record["start"]), int(record["end"]), int(record["bias"])
-        return *where, int(record["t_ns"]), module.process, path, int(record["pc_class"]), 0
+        row = *where, int(record["t_ns"]), module.process, path, int(record["pc_class"]), 0
+        image = int(record["image"])
+        self._images[image] = min(row, self._images.get(image, row), key=_time_of)
+        return row
+
+
+def _time_of(row: tuple[int, ...]) -> int:
+    return row[3]
 
 
 class Modules:
-    """The executable segments of all processes. ``rows``: as _SEGMENT, by process, then time; ``paths``: by number;
-    ``forked_from``: as in ModuleCollector."""
+    """The executable segments of all processes. ``rows``: as _SEGMENT, by process, then time; ``of_image``: the first row
+    of each image, by its hash; ``paths``: by number; ``forked_from``: as in ModuleCollector."""
 
-    def __init__(self, rows: npt.NDArray[np.void], paths: list[str], forked_from: ByKey) -> None:
-        self._rows, self._paths, self._forked_from = rows, paths, forked_from
+    def __init__(
+        self, rows: npt.NDArray[np.void], of_image: dict[int, np.void], paths: list[str], forked_from: ByKey
+    ) -> None:
+        self._rows, self._of_image, self._paths, self._forked_from = rows, of_image, paths, forked_from
         self._process = rows["process"].astype(np.int64)
 
     def rows_of(self, process: int) -> npt.NDArray[np.void]:
@@ -131,6 +145,11 @@ class Modules:
             first, end = np.searchsorted(self._process, [each, each + 1])
             found.append(self._rows[first:end])
         return np.concatenate(found)
+
+    def of_image(self, image: int) -> Segment | None:
+        """A segment of the image with this hash. None = there is none."""
+        row = self._of_image.get(image)
+        return None if row is None else self.segment(row)
 
     def segment(self, row: np.void) -> Segment:
         """A row of :meth:`rows_of` as a segment."""

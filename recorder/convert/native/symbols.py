@@ -37,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...rights.opening import OpenFile, Withheld, open_regular_file
-from .addresses import Image
+from .addresses import Image, Masked
 
 Offsets = npt.NDArray[np.int64]
 Records = npt.NDArray[np.void]
@@ -89,15 +89,11 @@ class Symbols:
     withheld: int = 0
 
 
-def sampled_offsets(cpu: Mapping[str, Any]) -> dict[int, Offsets]:
-    """The distinct ELF virtual addresses of the instructions in the ``cpu`` table, by module id, sorted. For a return
-    address it is the address before, which lies in the call."""
-    parts = (("pc", 0), ("extension", 1))
-    is_known = np.concatenate([~np.ma.getmaskarray(cpu[f"{name}_module"]) for name, _ in parts])
-    modules = np.concatenate([cpu[f"{name}_module"].data for name, _ in parts])
-    offsets = np.concatenate([cpu[f"{name}_offset"].data - back for name, back in parts])
-    rows = is_known & (offsets >= 0)
-    return {each: np.unique(offsets[rows & (modules == each)]) for each in np.unique(modules[rows]).tolist()}
+def distinct_offsets(modules: Masked, offsets: Masked) -> dict[int, Offsets]:
+    """The distinct ELF virtual addresses by module id, sorted. Those of a masked module are left out."""
+    rows = ~np.ma.getmaskarray(modules) & (offsets.data >= 0)
+    known = np.unique(modules.data[rows]).tolist()
+    return {each: np.unique(offsets.data[rows & (modules.data == each)]) for each in known}
 
 
 def read_symbols(

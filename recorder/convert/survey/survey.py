@@ -36,8 +36,9 @@ Hashes = npt.NDArray[np.uint64]
 class Survey:
     """The survey of the recording in ``spool``.
 
-    ``lives``: what is known of each process and thread; ``nodes``: distinct nodes, by hash; ``stacks``,
-    ``tick_stacks``: distinct hashes of the stacks of all samples, and of ticks; ``lineage``: where processes come from;
+    ``lives``: what is known of each process and thread; ``nodes``, ``natives``: distinct node and native records, by hash;
+    ``stacks``, ``tick_stacks``, ``tick_natives``: distinct hashes of the stacks of all samples, of ticks, and of the
+    native stacks of ticks; ``lineage``: where processes come from;
     ``modules``: images that they have loaded; ``clocks``: each thread's CPU clock when its recording began;
     ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
     allocations or collections of a process, from 0; ``gc_history``: counters of collections over time; ``types``: names
@@ -50,7 +51,9 @@ class Survey:
         self.types: dict[int, str] = {}
         self.stacks: Hashes = np.empty(0, np.uint64)
         self.tick_stacks: Hashes = np.empty(0, np.uint64)
+        self.tick_natives: Hashes = np.empty(0, np.uint64)
         self.nodes = np.empty(0, struct_dtype("record_node"))
+        self.natives = np.empty(0, struct_dtype("record_native"))
         self.last_ns = int(self.header["start_mono_ns"])
         self.damaged = 0
         self._starts, self._modules, self._codes = StartCollector(), ModuleCollector(), CodeObjects()
@@ -111,9 +114,10 @@ class Survey:
             self._last_batch.add(processes, np.full(len(processes), number))
 
     def _add_stacks(self, batch: Records) -> None:
-        nodes = np.concatenate([self.nodes, batch.bulk["node"].records])
-        self.nodes = nodes[np.unique(nodes["hash"], return_index=True)[1]]
+        self.nodes = _distinct(self.nodes, batch.bulk["node"])
+        self.natives = _distinct(self.natives, batch.bulk["native"])
         self.tick_stacks = np.union1d(self.tick_stacks, batch.bulk["tick"].records["stack"])
+        self.tick_natives = np.union1d(self.tick_natives, batch.bulk["tick"].records["native"])
         found = [np.unique(batch.bulk[kind].records["stack"]) for kind in _WITH_STACK]
         stacks = np.unique(np.concatenate([self.stacks, *found]))
         self.stacks = stacks[stacks != 0]
@@ -146,6 +150,12 @@ class Survey:
             highest = np.zeros(len(processes), np.int64)
             np.maximum.at(highest, of_row, counts.astype(np.int64))
             self._collections.add(processes.astype(np.int64), highest)
+
+
+def _distinct(known: npt.NDArray[np.void], more: Bulk) -> npt.NDArray[np.void]:
+    """The records of both, one for each hash, sorted by it."""
+    records = np.concatenate([known, more.records])
+    return records[np.unique(records["hash"], return_index=True)[1]]
 
 
 def _first_seen(bulk: Bulk) -> tuple[Ints, Ints]:

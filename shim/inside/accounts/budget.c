@@ -13,9 +13,9 @@
  * race can only make a share a little larger or smaller. */
 #include "inside/accounts/budget.h"
 
-#include "inside/accounts/hash.h"
 #include "shared/base.h"
 #include "shared/random.h"
+#include "shared/stacks/hash.h"
 
 #define FIRST_SHARE 16 /* samples of a site in a window */
 #define MOST_SHARE BUDGET_SAMPLES

@@ -11,10 +11,10 @@
 #include "inside/accounts/growth.h"
 
 #include "formats/spool/spool.h"
-#include "inside/accounts/hash.h"
 #include "shared/base.h"
 #include "shared/random.h"
 #include "shared/spool.h"
+#include "shared/stacks/hash.h"
 
 #define WAYS 4
 #define BUCKETS 512

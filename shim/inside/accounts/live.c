@@ -19,8 +19,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "inside/accounts/hash.h"
 #include "shared/base.h"
+#include "shared/stacks/hash.h"
 
 #define BUCKET 8
 #define PLACES (2 * BUCKET)

@@ -118,7 +118,7 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
   record->t_ns = clock_now_ns();
   record->stack = stack->hash;
   record->pc = pc;
-  record->extension_pc = native->extension_pc;
+  record->native = native->chain;
   record->cpu_ns = clock_thread_cpu_ns() - this_thread.paused_cpu_ns;
   record->user_ns = clamp_weight(user_ns);
   record->system_ns = clamp_weight(system_ns);

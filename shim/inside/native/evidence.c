@@ -6,6 +6,8 @@
 #include <ucontext.h>
 
 #include "formats/spool/spool.h"
+#include "inside/native/chains.h"
+#include "inside/native/frame_rules.h"
 #include "inside/native/images.h"
 #include "inside/native/unwind.h"
 #include "inside/python/python.h"
@@ -104,10 +106,9 @@ static uint32_t pc_class_of(uintptr_t pc, uint32_t image_class) {
 static void take_frames(const struct native_stack *stack, struct native_evidence *out) {
   const struct native_frame *innermost = &stack->frame[0];
   out->flags |= pc_class_of(innermost->pc, innermost->pc_class) << TICK_PC_SHIFT;
-  for (int i = 1; i < stack->count && !out->extension_pc; i++) {
-    if (stack->frame[i].pc_class == PC_EXTENSION) out->extension_pc = stack->frame[i].pc;
-  }
-  if (stack->end != UNWIND_EVAL) return;
+  bool to_loop = stack->end == UNWIND_EVAL;
+  out->chain = native_chain(stack->frame, stack->count - to_loop, stack->end == UNWIND_FULL);
+  if (!to_loop) return;
   out->eval_frame = stack->last_sp;
   if (stack->count == 1) return;
   out->flags |= TICK_EVAL_FOUND;
@@ -116,20 +117,31 @@ static void take_frames(const struct native_stack *stack, struct native_evidence
   if (called == CALLED_TYPE) add_own_work(&out->flags);
 }
 
+/* The functions that a scan knows: that of the interrupted instruction and the innermost one in an extension. */
+static uint64_t scanned_chain(uintptr_t pc, uintptr_t extension_pc) {
+  struct native_frame frame[2] = {{.pc = pc, .flags = NATIVE_EXACT}, {.pc = extension_pc, .flags = NATIVE_AFTER_GAP}};
+  int count = 1 + (extension_pc != 0);
+  for (int i = 0; i < count; i++) {
+    struct frame_rule rule;
+    if (frame_rules_find(frame[i].pc, i > 0, &rule) == RULE_FOUND) frame[i].function = rule.start;
+  }
+  return native_chain(frame, count, true);
+}
+
 void evidence_take(const void *context, struct scratch *scratch, struct native_evidence *out) {
   static_assert(sizeof(struct native_stack) <= sizeof scratch->words, "a native stack fits into a scratch");
   struct native_stack *stack = (struct native_stack *)scratch->words;
   struct unwind_registers registers;
   *out = (struct native_evidence){0};
   unwind_registers_of(context, &registers);
-  if (python_symbols.eval.start) {
-    unwind(&registers, stack);
-    if (stack->count && stack->end != UNWIND_LOST) {
-      take_frames(stack, out);
-      return;
-    }
+  unwind(&registers, stack);
+  if (stack->count && stack->end != UNWIND_LOST) {
+    take_frames(stack, out);
+    return;
   }
-  evidence_scan(registers.value[DWARF_RIP], registers.value[DWARF_RSP], scratch, out);
+  uintptr_t pc = registers.value[DWARF_RIP];
+  evidence_scan(pc, registers.value[DWARF_RSP], scratch, out);
+  if (out->flags >> TICK_PC_SHIFT != PC_EVAL) out->chain = scanned_chain(pc, out->extension_pc);
 }
 
 /* ---- from a scan ---- */

@@ -8,12 +8,14 @@
 #pragma GCC visibility push(hidden)
 
 struct native_evidence {
-  uintptr_t extension_pc; /* innermost return address in an extension; 0 = none */
+  uint64_t chain;         /* hash of the innermost native record; 0 = in the bytecode loop, or not taken */
+  uintptr_t extension_pc; /* of a scan: innermost return address in an extension; 0 = none */
   uintptr_t eval_frame;   /* lowest known address of the bytecode loop's C frame; 0 = not found */
   uint32_t flags;         /* TICK_EVAL_FOUND | TICK_VECTORCALL | ... | PC_* << TICK_PC_SHIFT */
 };
-/* Unwinds the interrupted thread from the context of a signal handler up to the bytecode loop. Where that does not lead
- * to a loop or to the thread's start, it scans the stack instead. Context: signal. */
+/* Unwinds the interrupted thread from the context of a signal handler up to the bytecode loop, and writes the functions on
+ * the way to the spool. Where that does not lead to a loop or to the thread's start, it scans the stack instead.
+ * Context: signal. */
 void evidence_take(const void *context, struct scratch *scratch, struct native_evidence *out);
 /* Scans the words of the stack from `sp` on. Every word that points after a call instruction counts, also one that an
  * earlier call left. `pc` is the interrupted instruction, 0 = none. Context: signal. */

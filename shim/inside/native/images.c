@@ -21,6 +21,7 @@
 #include "shared/clock.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "shared/stacks/hash.h"
 
 #define MAX_IMAGES 1024
 #define MAX_LIBRARIES 4096
@@ -104,12 +105,13 @@ static void write_module(const struct image *image, const char *path) {
   record->bias = image->bias;
   record->path_bytes = (uint32_t)length;
   record->pc_class = image->pc_class;
+  record->image = image->id;
   memcpy(record + 1, path, length);
   spool_publish(record, RECORD_MODULE, slots);
 }
 
 static bool same_image(const struct image *a, const struct image *b) {
-  return a && a->start == b->start && a->end == b->end && a->pc_class == b->pc_class;
+  return a && a->start == b->start && a->end == b->end && a->id == b->id;
 }
 
 /* ---- one library ---- */
@@ -134,6 +136,20 @@ static void find_tables(struct image *image, int count) {
   }
 }
 
+static uint64_t id_of(const struct image *image, const char *path) {
+  uint64_t hash = hash_pair(image->start - image->bias, image->end - image->bias);
+  hash = hash_pair(hash, image->pc_class);
+  for (size_t left = strlen(path); left;) {
+    uint64_t word = 0;
+    size_t size = left < sizeof word ? left : sizeof word;
+    memcpy(&word, path, size);
+    hash = hash_pair(hash, word);
+    path += size;
+    left -= size;
+  }
+  return hash_not_zero(hash);
+}
+
 static void add_segment(struct image_table *table, const struct image_table *before, const ElfW(Phdr) * segment,
                         const struct library *library, bool main_program, struct image image) {
   if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || table->count >= MAX_IMAGES) return;
@@ -141,6 +157,7 @@ static void add_segment(struct image_table *table, const struct image_table *bef
   image.end = image.start + segment->p_memsz;
   image.pc_class = classify(image.start, image.end, library->path, main_program);
   const struct image *known = before ? find_image(before, image.start) : NULL;
+  image.id = id_of(&image, library->path);
   image.stays = !before || (known && known->stays);
   int at = table->count++;
   for (; at > 0 && table->image[at - 1].start > image.start; at--) table->image[at] = table->image[at - 1];

@@ -7,6 +7,7 @@
 #pragma GCC visibility push(hidden)
 
 struct image {
+  uint64_t id;                       /* hash of its file's path and of this segment: equal in all processes */
   uintptr_t start, end;              /* of an executable segment */
   uintptr_t bias;                    /* load bias: ELF virtual address = address - bias */
   uintptr_t tables;                  /* .eh_frame_hdr, which leads to the unwind tables; 0 = there is none */

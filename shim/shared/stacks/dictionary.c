@@ -10,6 +10,7 @@
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "shared/stacks/hash.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/target.h"
 #include "shared/words.h"
@@ -34,13 +35,6 @@ struct code_entry {
 };
 static struct code_entry code_cache[CODE_CACHE];
 static _Atomic uint64_t node_cache[NODE_CACHE];
-
-static uint64_t mix(uint64_t a, uint64_t b) {
-  unsigned __int128 product = (unsigned __int128)(a ^ 0x9e3779b97f4a7c15u) * (b ^ 0xbf58476d1ce4e5b9u);
-  return (uint64_t)product ^ (uint64_t)(product >> 64) ^ (a << 7) ^ b;
-}
-
-static uint64_t never_zero(uint64_t hash) { return hash ? hash : 1; }
 
 /* ---- the parts of a code object ---- */
 
@@ -102,7 +96,7 @@ static bool read_parts(const struct stack_target *target, uintptr_t code, const 
 
 static bool hash_piece(uint64_t *hash, struct piece piece) {
   unsigned char block[64]; /* small, because signal handlers have little stack; each code object is hashed only once */
-  *hash = mix(*hash, piece.bytes);
+  *hash = hash_pair(*hash, piece.bytes);
   for (uint32_t at = 0; at < piece.bytes; at += sizeof block) {
     uint32_t size = piece.bytes - at < sizeof block ? piece.bytes - at : (uint32_t)sizeof block;
     memset(block, 0, sizeof block);
@@ -110,19 +104,19 @@ static bool hash_piece(uint64_t *hash, struct piece piece) {
     for (uint32_t i = 0; i < size; i += 8) {
       uint64_t word;
       memcpy(&word, block + i, sizeof word);
-      *hash = mix(*hash, word);
+      *hash = hash_pair(*hash, word);
     }
   }
   return true;
 }
 
 static uint64_t hash_parts(const struct stack_target *target, const struct code_parts *parts) {
-  uint64_t hash = mix((uint64_t)target->version, (uint64_t)(uint32_t)parts->first_line);
-  hash = mix(hash, parts->bytecode.bytes);
+  uint64_t hash = hash_pair((uint64_t)target->version, (uint64_t)(uint32_t)parts->first_line);
+  hash = hash_pair(hash, parts->bytecode.bytes);
   if (!hash_piece(&hash, parts->file) || !hash_piece(&hash, parts->name) || !hash_piece(&hash, parts->line_table)) {
     return 0;
   }
-  return never_zero(hash);
+  return hash_not_zero(hash);
 }
 
 /* Copies `size` bytes from offset `offset` of the concatenated pieces. False = they could not be read. */
@@ -184,12 +178,12 @@ static bool write_code(const struct stack_target *target, uint64_t hash, const s
 /* ---- the cache ---- */
 
 static struct code_entry *ways_of(const struct stack_target *target, uintptr_t code) {
-  return &code_cache[mix(code >> 4, target->salt) % (CODE_CACHE / WAYS) * WAYS];
+  return &code_cache[hash_pair(code >> 4, target->salt) % (CODE_CACHE / WAYS) * WAYS];
 }
 
 static uint64_t check_of(const struct stack_target *target, const struct code_entry *entry) {
   uint64_t lengths = (uint64_t)(uint32_t)entry->units << 32 | (uint32_t)entry->first_traceable;
-  return mix(mix(entry->code ^ target->salt, entry->fingerprint), mix(entry->hash, lengths));
+  return hash_pair(hash_pair(entry->code ^ target->salt, entry->fingerprint), hash_pair(entry->hash, lengths));
 }
 
 /* Returns the cached facts about the code object; hash 0 = not cached. If `fingerprint` is not null, it must match. */
@@ -228,17 +222,17 @@ uintptr_t dictionary_name_of(const struct stack_target *target, const char *obje
  * version of the code object if it has one, else a hash of its name's length and hash. */
 static uint64_t identity_of(const struct stack_target *target, const char *object, const char *name) {
   if (target->layout->code_version >= 0) return (uint32_t)int_at(object, target->layout->code_version);
-  return mix(word_at(name, STR_LENGTH), word_at(name, STR_HASH));
+  return hash_pair(word_at(name, STR_LENGTH), word_at(name, STR_HASH));
 }
 
 static uint64_t fingerprint_of(const struct stack_target *target, const char *object, const char *name) {
   const struct python_layout *layout = target->layout;
-  uint64_t fingerprint = mix(word_at(object, layout->code_file), word_at(object, layout->code_name));
-  fingerprint = mix(fingerprint, word_at(object, layout->code_line_table));
-  fingerprint = mix(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
-  fingerprint = mix(fingerprint, identity_of(target, object, name));
-  return mix(fingerprint,
-             layout->version == 0x30a ? word_at(object, layout->code_bytecode) : word_at(object, VAR_SIZE));
+  uint64_t fingerprint = hash_pair(word_at(object, layout->code_file), word_at(object, layout->code_name));
+  fingerprint = hash_pair(fingerprint, word_at(object, layout->code_line_table));
+  fingerprint = hash_pair(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
+  fingerprint = hash_pair(fingerprint, identity_of(target, object, name));
+  return hash_pair(fingerprint,
+                   layout->version == 0x30a ? word_at(object, layout->code_bytecode) : word_at(object, VAR_SIZE));
 }
 
 static SLOW_PATH struct code_facts write_new_code(const struct stack_target *target, uintptr_t code, const char *object,
@@ -269,7 +263,7 @@ struct code_facts dictionary_code_remembered(const struct stack_target *target, 
 }
 
 uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
-  return never_zero(mix(mix(parent, code), (uint64_t)(uint32_t)instruction + 1));
+  return hash_not_zero(hash_pair(hash_pair(parent, code), (uint64_t)(uint32_t)instruction + 1));
 }
 
 bool dictionary_node_known(uint64_t hash) {

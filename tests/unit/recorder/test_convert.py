@@ -125,16 +125,88 @@ def test_nodes_that_name_each_other_as_parents_end(tmp_path):
 
 def test_addresses_become_modules_and_offsets(tmp_path):
     builder = SpoolBuilder().module(0x7000, 0x8000, "/lib/libz.so", bias=0x6000).module(0x9000, 0xA000, "/lib/libm.so")
-    builder.add("tick", **tick(pc=0x7010, extension_pc=0x9FFF)).add("tick", **tick(pc=0x8000)).add(
-        "tick", **tick(pc=0x7FFF)
-    )
+    builder.add("tick", **tick(pc=0x7010)).add("tick", **tick(pc=0x8000)).add("tick", **tick(pc=0x7FFF))
     tables = tables_of(builder, tmp_path)
     paths = {row["id"]: row["path"] for row in rows(tables["module"])}
     found = [(paths.get(row["pc_module"]), row["pc_offset"]) for row in rows(tables["cpu"])]
     assert found == [("/lib/libz.so", 0x1010), (None, None), ("/lib/libz.so", 0x1FFF)]
-    assert paths[rows(tables["cpu"])[0]["extension_module"]] == "/lib/libm.so"
-    assert rows(tables["cpu"])[0]["extension_offset"] == 0xFFF
     assert {row["class"] for row in rows(tables["module"])} == {"extension"}
+
+
+def with_native(builder: SpoolBuilder) -> SpoolBuilder:
+    """A stack of four functions: one of the interpreter (hash 91) called one of an extension (92), this one of libc (93),
+    and this one code without an image (94)."""
+    classes = (("/bin/python", 61, "INTERPRETER"), ("/x.so", 62, "EXTENSION"), ("/libc.so.6", 63, "SUPPORT"))
+    for at, (path, image, pc_class) in enumerate(classes, 7):
+        builder.module(at << 12, at + 1 << 12, path, image=image, pc_class=C[f"PC_{pc_class}"], bias=at << 12)
+    builder.native(91, 0, 61, 0x100).native(92, 91, 62, 0x200).native(93, 92, 63, 0x300, flags=C["NATIVE_GAP"])
+    return builder.native(94, 93)
+
+
+def native_stack(tables, native) -> list[tuple[str | None, int | None, bool]]:
+    """The functions of a native stack, innermost first: path, offset, gap."""
+    paths = {row["id"]: row["path"] for row in rows(tables["module"])} | {None: None}
+    by_id = {row["id"]: row for row in rows(tables["native"])}
+    found = []
+    while native is not None:
+        row = by_id[native]
+        assert row["parent"] is None or row["parent"] < native
+        found.append((paths[row["module"]], row["offset"], row["gap"]))
+        native = row["parent"]
+    return found
+
+
+def test_a_native_stack_leads_from_the_interrupted_function_to_the_outermost_one(tmp_path):
+    builder = with_native(SpoolBuilder())
+    for native in (94, 92, 0):
+        builder.add("tick", **tick(native=native))
+    tables = tables_of(builder, tmp_path)
+    inner, outer, none = rows(tables["cpu"])
+    expected = [
+        (None, None, False),
+        ("/libc.so.6", 0x300, True),
+        ("/x.so", 0x200, False),
+        ("/bin/python", 0x100, False),
+    ]
+    assert native_stack(tables, inner["native"]) == expected
+    assert native_stack(tables, outer["native"]) == expected[2:]
+    assert none["native"] is None
+    assert len(rows(tables["native"])) == 4
+
+
+def test_the_extension_is_the_nearest_caller_in_one(tmp_path):
+    builder = with_native(SpoolBuilder()).native(95, 92, 62, 0x280)
+    for native in (94, 93, 95, 92, 91):
+        builder.add("tick", **tick(native=native))
+    tables = tables_of(builder, tmp_path)
+    paths = {row["id"]: row["path"] for row in rows(tables["module"])}
+    found = [(paths.get(row["extension_module"]), row["extension_offset"]) for row in rows(tables["cpu"])]
+    assert found == [("/x.so", 0x200)] * 3 + [(None, None)] * 2
+
+
+def test_native_stacks_of_which_something_is_lost_are_kept_as_far_as_they_go(tmp_path):
+    builder = SpoolBuilder().module(0x7000, 0x8000, "/x.so", image=62, bias=0x7000)
+    builder.native(1, 404, 62, 0x10).native(2, 0, 66, 0x20).native(3, 0, 62, 2**63 + 5)
+    for native in (1, 2, 3, 505):
+        builder.add("tick", **tick(native=native))
+    tables = tables_of(builder, tmp_path)
+    found = [native_stack(tables, row["native"]) for row in rows(tables["cpu"])]
+    assert found == [[("/x.so", 0x10, True)], [(None, None, False)], [("/x.so", None, False)], []]
+    assert ("unresolved_native", 1) in [(row["name"], row["count"]) for row in rows(tables["loss"])]
+
+
+def test_native_functions_that_call_each_other_in_a_circle_are_left_out(tmp_path):
+    builder = with_native(SpoolBuilder()).native(1, 2, 62, 1).native(2, 1, 62, 2).native(3, 2, 62, 3)
+    for native in (3, 92):
+        builder.add("tick", **tick(native=native))
+    tables = tables_of(builder, tmp_path)
+    assert [len(native_stack(tables, row["native"])) for row in rows(tables["cpu"])] == [0, 2]
+
+
+def test_a_native_stack_in_another_batch_than_its_tick_is_found(tmp_path):
+    builder = SpoolBuilder().add("tick", **tick(native=94)).new_chunk()
+    tables = tables_of(with_native(builder), tmp_path)
+    assert len(native_stack(tables, rows(tables["cpu"])[0]["native"])) == 4
 
 
 def test_a_fork_inherits_modules_and_an_exec_does_not(tmp_path):

@@ -16,7 +16,7 @@ import pytest
 
 from scalene_trace.recorder.convert.native import symbols
 from scalene_trace.recorder.convert.native.addresses import Image, ModuleIds, Segment
-from scalene_trace.recorder.convert.native.symbols import Symbols, read_symbols, sampled_offsets
+from scalene_trace.recorder.convert.native.symbols import Symbols, distinct_offsets, read_symbols
 from tests.support import native
 
 LATE = 2**62
@@ -182,14 +182,11 @@ def test_when_time_is_over_files_stay_unread(tmp_path: Path) -> None:
     assert resolved(path, [0x2000], limit_s=-1.0).unread == 1
 
 
-def test_a_return_address_counts_as_the_call_before_it() -> None:
-    cpu = {
-        "pc_module": np.ma.MaskedArray([1, 1, 2], mask=[False, False, True]),
-        "pc_offset": np.ma.MaskedArray([100, -5, 7], mask=[False, False, True]),
-        "extension_module": np.ma.MaskedArray([2, 1, 1], mask=[False, False, True]),
-        "extension_offset": np.ma.MaskedArray([50, 101, 9], mask=[False, False, True]),
-    }
-    assert {each: found.tolist() for each, found in sampled_offsets(cpu).items()} == {1: [100], 2: [49]}
+def test_addresses_are_sorted_by_module_without_those_of_no_module_and_impossible_ones() -> None:
+    modules = np.ma.MaskedArray([1, 1, 2, 3, 1], mask=[False, False, True, False, False])
+    offsets = np.ma.MaskedArray([100, -5, 7, 9, 50], mask=[False, False, True, False, False])
+    found = distinct_offsets(modules, offsets)
+    assert {each: offsets.tolist() for each, offsets in found.items()} == {1: [50, 100], 3: [9]}
 
 
 def test_an_image_knows_its_code_and_when_it_was_there() -> None:

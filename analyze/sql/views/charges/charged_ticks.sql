@@ -11,6 +11,6 @@
 --   user_s [s]: user CPU time of the tick, as in cpu_ticks; on several rows, in equal parts
 --   system_s, class
 --   is_parallel: a thread of a library used the CPU for this stack
---   gc, module, address
+--   gc, module, address, native
 -- Order: none
 SELECT * FROM own_ticks UNION ALL BY NAME SELECT * FROM helper_ticks

@@ -10,7 +10,7 @@
 --   user_s [s]: as in charged_ticks
 --   system_s, class
 --   is_parallel: the tick is charged to a stack
---   gc, module, address
+--   gc, module, address, native
 -- Order: none
 WITH native AS MATERIALIZED (
     SELECT * FROM native_spans
@@ -18,7 +18,7 @@ WITH native AS MATERIALIZED (
     SELECT trace, max(bucket_ns) AS bucket_ns FROM native GROUP BY trace
 ), helpers AS MATERIALIZED (
     SELECT row_number() OVER () AS tick, trace, t_ns, t_ns // bucket_ns AS bucket, process, thread, user_s, system_s,
-        class, gc, module, address
+        class, gc, module, address, native
     FROM cpu_ticks SEMI JOIN library_threads USING (trace, thread) LEFT JOIN buckets USING (trace)
 ), spans AS (
     SELECT *, unnest(range(from_ns // bucket_ns, to_ns // bucket_ns + 1)) AS bucket FROM native
@@ -30,5 +30,5 @@ WITH native AS MATERIALIZED (
 )
 SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
     rounded_s(user_s / coalesce(served, 1)) AS user_s, rounded_s(system_s / coalesce(served, 1)) AS system_s, class,
-    stack IS NOT NULL AS is_parallel, gc, module, address
+    stack IS NOT NULL AS is_parallel, gc, module, address, native
 FROM helpers LEFT JOIN served USING (tick)

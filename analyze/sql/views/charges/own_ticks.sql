@@ -7,8 +7,8 @@
 --   ticks: 1
 --   user_s, system_s, class
 --   is_parallel: false
---   gc, module, address
+--   gc, module, address, native
 -- Order: none
 SELECT trace, t_ns, process, thread, stack, 1 AS ticks, user_s, system_s, class, false AS is_parallel, gc, module,
-    address
+    address, native
 FROM cpu_ticks ANTI JOIN library_threads USING (trace, thread)

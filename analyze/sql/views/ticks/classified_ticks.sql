@@ -10,7 +10,7 @@
 --   is_extension: its user CPU time was spent in an extension
 --   is_native: its user CPU time was spent in native code: an extension, or a builtin of the interpreter
 --   class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset
---   has_python, gc, torn, system_only, module, address
+--   has_python, gc, torn, system_only, module, address, native
 -- Order: none
 SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     coalesce(NOT has_python OR pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL, false)
@@ -24,7 +24,9 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
     has_python, gc, torn, system_only,
     if(pc_class = 'extension' OR extension_module IS NULL, pc_module, extension_module) AS module,
-    if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - 1) AS address
+    if(pc_class = 'extension' OR extension_module IS NULL, pc_offset, extension_offset - (native IS NULL)::INTEGER)
+        AS address,
+    native
 FROM cpu_rows
 LEFT JOIN (
     SELECT *, opcode_call IN ('none', 'python') AS is_bytecode, opcode_call = 'c' AS is_c,

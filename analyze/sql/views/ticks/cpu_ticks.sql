@@ -8,11 +8,12 @@
 --   module: module id of the native code: of the interrupted instruction if that is an extension's, else of the first
 --     extension on the native stack, else of the interrupted instruction; NULL = it is in no known image
 --   address [bytes]: ELF virtual address in that module (one less than a return address); NULL = in no known image
+--   native
 -- Order: none
 SELECT trace, t_ns, process, thread, stack,
     exact_s(user_ns * coalesce(scale, 1)) AS user_s, exact_s(system_ns * coalesce(scale, 1)) AS system_s,
     CASE WHEN is_extension THEN 'extension' WHEN is_native THEN 'builtin' ELSE 'python' END AS class,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
-    has_python, gc, torn, system_only, module, address
+    has_python, gc, torn, system_only, module, address, native
 FROM classified_ticks
 LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)

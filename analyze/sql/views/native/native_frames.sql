@@ -1,0 +1,36 @@
+-- Answers: which functions are on the native stacks of ticks, and which of them did the Python code call?
+-- The callee of a stack is the outermost function that does not merely pass a call on: not PyObject_Vectorcall,
+-- cfunction_call, type_call or PyNumber_Multiply, but what they call. If only such functions are on the stack, there is
+-- no callee: the interpreter worked for itself.
+-- Reads: libraries, native_functions, symbols
+-- Stored: yes
+-- Columns:
+--   trace
+--   native: id of the function on its stack, as in cpu_rows
+--   parent
+--   module: module id; NULL = in no known image
+--   offset [bytes]: ELF virtual address at which it starts; NULL = unknown
+--   gap: functions between it and its parent, or outer ones, may be missing
+--   library
+--   image
+--   symbol: the function's name, without the suffixes of parts that a compiler made (.isra.0, .cold); NULL = unknown
+--   callee
+-- Order: none
+WITH RECURSIVE named AS (
+    SELECT n.trace, n.id AS native, n.parent, n.module, n.offset, coalesce(n.gap, false) AS gap,
+        b.library, b.class AS image,
+        if(n.offset < s.end_offset, regexp_replace(s.name, '\.(isra|part|constprop|cold|lto_priv)\b.*$', ''), NULL) AS
+            symbol,
+        coalesce(image = 'interpreter' AND is_passing_on(symbol), false) AS is_passing
+    FROM native_functions n
+    ASOF LEFT JOIN symbols s ON n.trace = s.trace AND n.module = s.module AND n.offset >= s.start_offset
+    LEFT JOIN libraries b ON b.trace = n.trace AND b.module = n.module
+    QUALIFY row_number() OVER (PARTITION BY n.trace, n.id) = 1
+), called AS (
+    SELECT trace, native, if(is_passing, NULL, native) AS callee, 0 AS depth FROM named WHERE parent IS NULL
+    UNION ALL
+    SELECT n.trace, n.native, coalesce(c.callee, if(n.is_passing, NULL, n.native)), c.depth + 1
+    FROM called c JOIN named n ON n.trace = c.trace AND n.parent = c.native WHERE c.depth < 256
+)
+SELECT trace, native, parent, module, "offset", gap, library, image, symbol, callee
+FROM named LEFT JOIN called USING (trace, native)

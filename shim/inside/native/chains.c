@@ -1,0 +1,59 @@
+/* Writes native stacks to the spool, and caches which of their functions were written.
+ *
+ * A frame counts by the function that it belongs to, not by the instruction, so the number of records grows with the kinds
+ * of stack and not with the ticks. Hashes depend on the content only: they are equal in all processes. */
+#include "inside/native/chains.h"
+
+#include "formats/spool/spool.h"
+#include "inside/core/thread_state.h"
+#include "inside/native/images.h"
+#include "inside/native/unwind.h"
+#include "shared/base.h"
+#include "shared/spool.h"
+#include "shared/stacks/hash.h"
+
+#define CACHED_CHAINS 8192
+static _Atomic uint64_t written[CACHED_CHAINS];
+
+/* If the function is unknown, a return address still says which call it made. For the interrupted instruction of such a
+ * function there is no address, because each tick would add a record; the tick itself has it. */
+static struct record_native node_of(const struct native_frame *frame, uint64_t parent, bool gap) {
+  struct record_native node = {.parent = parent, .flags = gap ? NATIVE_GAP : 0};
+  struct image image;
+  bool exact = frame->flags & NATIVE_EXACT;
+  if (images_find(frame->pc - !exact, &image)) {
+    node.image = image.id;
+    if (frame->function) {
+      node.address = frame->function - image.bias;
+    } else if (!exact) {
+      node.address = frame->pc - 1 - image.bias;
+    }
+  }
+  uint64_t hash = hash_pair(hash_pair(parent, node.image), node.address);
+  node.hash = hash_not_zero(hash_pair(hash, node.flags));
+  return node;
+}
+
+static bool write_node(const struct record_native *node) {
+  _Atomic uint64_t *known = &written[node->hash % CACHED_CHAINS];
+  if (atomic_load_explicit(known, memory_order_relaxed) == node->hash) return true;
+  struct record_native *record = spool_claim(1);
+  if (!record) return false;
+  memcpy((char *)record + sizeof record->head, (const char *)node + sizeof node->head,
+         sizeof *node - sizeof node->head);
+  record->thread = this_thread.id;
+  spool_publish(record, RECORD_NATIVE, 1);
+  atomic_store_explicit(known, node->hash, memory_order_relaxed);
+  return true;
+}
+
+uint64_t native_chain(const struct native_frame *frame, int count, bool cut) {
+  uint64_t parent = 0;
+  for (int i = count - 1; i >= 0; i--) {
+    bool gap = i == count - 1 ? cut : frame[i + 1].flags & NATIVE_AFTER_GAP;
+    struct record_native node = node_of(&frame[i], parent, gap);
+    if (!write_node(&node)) return 0;
+    parent = node.hash;
+  }
+  return parent;
+}
