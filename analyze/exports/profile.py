@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
+from ..trace.native import NO_FILE, NativeFrames
 from ..trace.selection import Selection
 from ..trace.traces import REPORT_TABLES, open_traces
 from .text import plain
@@ -53,8 +54,6 @@ METRICS = {
     )
 }
 
-#: More native functions than a recorder writes for one stack.
-_MOST_NATIVE = 256
 #: The frame of samples without a Python stack.
 NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
@@ -128,7 +127,7 @@ class TraceStacks:
         }
         rows = queries.run(connection, "stack_list")
         self._whole = {stack: (truncated, locations or []) for stack, truncated, locations in rows}
-        self._native = {row[0]: row[1:] for row in queries.run(connection, "native_frame_list")}
+        self._native = NativeFrames(connection)
         self._known: dict[tuple[object, ...], int] = {}
 
     def index(
@@ -143,22 +142,11 @@ class TraceStacks:
         see :func:`_below`."""
         key = (stack, part, library, symbol, native)
         if key not in self._known:
-            called = self._called(native)
+            called = [_native_frame(name, library) for name, library in self._native.called(native)]
             below = _below(part, library, symbol) if part != "native" or not called else []
             frames = [*self._python(stack), *called, *below]
             self._known[key] = self._stacks.stack(tuple(self._stacks.frame(frame) for frame in frames))
         return self._known[key]
-
-    def _called(self, native: int | None) -> list[Frame]:
-        """The native functions from the callee to ``native``. Of neighbours without a name, one stands for all that are in
-        the same library."""
-        frames: list[Frame] = []
-        while native in self._native and len(frames) < _MOST_NATIVE:
-            parent, callee, library, symbol = self._native[native]
-            if not frames or symbol or frames[-1] != _native_frame(library, symbol):
-                frames.append(_native_frame(library, symbol))
-            native = None if native == callee else parent
-        return frames[::-1]
 
     def _python(self, stack: int | None) -> list[Frame]:
         if stack not in self._whole:
@@ -172,14 +160,14 @@ def _note(text: str) -> Frame:
     return Frame(text, "", 0, 0, "note")
 
 
-def _native_frame(library: str | None, symbol: str | None) -> Frame:
-    name = plain(library) if library else "[code in no known file]"
-    return Frame(plain(symbol) if symbol else name, name, 0, 0, "native")
+def _native_frame(name: str, library: str) -> Frame:
+    return Frame(plain(name), plain(library), 0, 0, "native")
 
 
 def _below(part: str | None, library: str | None, symbol: str | None) -> list[Frame]:
     if part == "native":
-        return [_native_frame(library, symbol)]
+        library = library or NO_FILE
+        return [_native_frame(symbol or library, library)]
     return [_note(_PARTS[part])] if part in _PARTS else []
 
 

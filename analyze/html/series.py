@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..trace import queries
+from ..trace.native import NativeFrames
 from .bins import Bins
 from .encode import Numbers, packed, packed_series
 
@@ -30,11 +31,17 @@ Reals = npt.NDArray[np.float64]
 
 #: The key of samples without a stack or thread.
 NONE = -1
+#: In the key of a stack with native functions below it, the bit from which on the id of the innermost one stands.
+_NATIVE_SHIFT = 32
+_STACK_MASK = (1 << _NATIVE_SHIFT) - 1
+#: The line of a location that is a native function, with its library as the file.
+NATIVE_LINE = -1
 
 
 @dataclass(frozen=True)
 class BinnedFigures:
-    """The figures of one query: columns by name, whose rows belong to ``keys`` (stack or thread ids) and ``bins``."""
+    """The figures of one query: columns by name, whose rows belong to ``keys`` and ``bins``. Keys are ids of threads or of
+    stacks; with native functions below the stack, their id is in the upper 32 bits."""
 
     keys: Numbers
     bins: Numbers
@@ -49,7 +56,7 @@ class BinnedFigures:
 class Calls:
     """Locations, and a call tree: node n has the location ``places[n]`` and the caller ``parents[n]`` < n (NONE = no caller).
 
-    ``nodes``: the node of the innermost frame by stack id. ``short``: the number of stacks that were reduced to one line.
+    ``nodes``: the node of the innermost frame by key of BinnedFigures. ``short``: the number of stacks that were reduced to one line.
     """
 
     locations: list[tuple[Any, ...]]
@@ -65,9 +72,16 @@ def cpu_and_wait_figures(connection: Connection, bins: Bins) -> tuple[list[Binne
     for name, figures in (("binned_ticks", CPU), ("binned_waits", WAITS)):
         columns = _columns(connection, name, **bins.parameters)
         is_thread = columns["is_thread"].astype(bool)
+        if "called_native" in columns:
+            columns["stack"] = _with_native(_whole(columns["stack"]), _whole(columns["called_native"]))
         by_stack.append(_figures(columns, "stack", "bin", figures, ~is_thread))
         by_thread.append(_figures(columns, "thread", "bin", figures, is_thread))
     return by_stack, by_thread
+
+
+def _with_native(stack: Numbers, native: Numbers) -> Numbers:
+    """The keys of stacks with native functions below them; NONE = none."""
+    return np.where(native == NONE, stack, native << _NATIVE_SHIFT | stack & _STACK_MASK)
 
 
 def memory_figures(connection: Connection, bins: Bins) -> BinnedFigures:
@@ -156,16 +170,44 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
     """The call tree of the samples in ``tables``. Node 0 stands for samples without a stack."""
     rows = connection.execute("SELECT id, file, function, first_line, line FROM locations").fetchall()
     known = {row[0]: row[1:] for row in rows}
-    stacks: dict[int, tuple[int, ...]] = {}
     wanted = _by_weight(tables)
-    is_wanted = frozenset(wanted)
-    for stack, locations in connection.execute("SELECT stack, locations FROM stacks").fetchall():
-        if stack in is_wanted:
-            stacks[stack] = tuple(reversed([each for each in locations or () if each in known]))
+    python = _python_stacks(connection, {key & _STACK_MASK for key in wanted}, known)
+    natives = NativeFrames(connection)
+    below = _native_locations(natives, {key >> _NATIVE_SHIFT for key in wanted} - {0}, known)
+    stacks = {
+        key: python.get(key & _STACK_MASK, ()) + below.get(key >> _NATIVE_SHIFT, ())
+        for key in wanted
+        if key & _STACK_MASK in python or key >> _NATIVE_SHIFT
+    }
     rare = set(wanted[MAX_STACKS:]) if len(wanted) > MAX_STACKS else set()
     for stack in rare & stacks.keys():
         stacks[stack] = _owner_only(stacks[stack], known, user_files)
     return _tree(stacks, known, len(rare))
+
+
+def _python_stacks(
+    connection: Connection, wanted: set[int], known: Mapping[int, tuple[Any, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """The locations of stacks by their ids, from the outermost."""
+    rows = connection.execute("SELECT stack, locations FROM stacks").fetchall()
+    return {
+        stack: tuple(reversed([each for each in locations or () if each in known]))
+        for stack, locations in rows
+        if stack in wanted
+    }
+
+
+def _native_locations(
+    natives: NativeFrames, wanted: set[int], known: dict[int, tuple[Any, ...]]
+) -> dict[int, tuple[int, ...]]:
+    """The native functions from the callee to each of ``wanted``, as locations, which are added to ``known``."""
+    first, numbers = max(known, default=0) + 1, dict[tuple[str, str], int]()
+    found = {}
+    for native in wanted:
+        names = natives.called(native)
+        found[native] = tuple(first + numbers.setdefault(each, len(numbers)) for each in names)
+    known.update({first + number: (library, name, 0, NATIVE_LINE) for (name, library), number in numbers.items()})
+    return found
 
 
 def _by_weight(tables: Iterable[BinnedFigures]) -> list[int]:

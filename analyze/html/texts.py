@@ -16,7 +16,7 @@ MAX_LINE = 2_000
 #: The most characters of a name.
 MAX_NAME = 20_000
 
-#: A location in the program: file, function, first line of the function, line.
+#: A location in the program: file, function, first line of the function, line. Of a native function: library, name, 0, -1.
 Location = tuple[str | None, str | None, int | None, int | None]
 
 
@@ -37,7 +37,8 @@ def sampled_lines(locations: Sequence[Location]) -> dict[str, set[int]]:
     """The lines with samples by file."""
     found: dict[str, set[int]] = {}
     for file, _, first_line, line in locations:
-        found.setdefault(file or "", set()).add(line or first_line or 0)
+        if line is None or line >= 0:  # else a native function
+            found.setdefault(file or "", set()).add(line or first_line or 0)
     return found
 
 

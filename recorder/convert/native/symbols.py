@@ -2,9 +2,8 @@
 
 This runs after the program has ended, while the user waits. Only sampled addresses are looked up, and only in files that
 have not changed since they were loaded. A symbol table is read in pieces of bounded size, and only the symbols that hold a
-sampled instruction are kept, so a library of a gigabyte takes no more memory than a small one. Files are read and never
-mapped: a file that shrinks gives short reads, where access to a mapping would end the recorder by SIGBUS. Names are as in
-the file (mangled for C++ and Rust).
+sampled instruction are kept, so a library of a gigabyte takes no more memory than a small one. Names are as in the file
+(mangled for C++ and Rust). Functions without a symbol are named by the method tables of extensions (:mod:`.methods`).
 
 ELF is parsed here, with one numpy dtype for each of its structures, because libraries for it make the end of every
 recording slower. Measured in November 2026, CPU time, against 0.30 s for a whole recording of ``-c pass``:
@@ -26,9 +25,8 @@ each sampled library, and would replace about 40 lines of this module.
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,9 +36,10 @@ import numpy.typing as npt
 
 from ...rights.opening import OpenFile, Withheld, open_regular_file
 from .addresses import Image, Masked
+from .elf import ElfFile, Records, layout
+from .methods import method_names
 
 Offsets = npt.NDArray[np.int64]
-Records = npt.NDArray[np.void]
 
 #: Seconds for all files of a recording together.
 TIME_LIMIT_S = 5.0
@@ -51,21 +50,8 @@ _MOST_SYMBOLS = 100_000
 _LONGEST_NAME = 2_000
 
 
-def _layout(fields: str) -> np.dtype[Any]:
-    """The dtype of a structure that is given as "name:bytes ...": unsigned little-endian integers without padding."""
-    pairs = (each.split(":") for each in fields.split())
-    return np.dtype([(name, f"<u{size}") for name, size in pairs])
-
-
-_HEADER = _layout(
-    "magic:4 class:1 data:1 version:1 abi:1 pad:8 type:2 machine:2 version2:4 entry:8 phoff:8 shoff:8 flags:4"
-    " ehsize:2 phentsize:2 phnum:2 shentsize:2 shnum:2 shstrndx:2"
-)
-_SEGMENT = _layout("type:4 flags:4 offset:8 vaddr:8 paddr:8 filesz:8 memsz:8 align:8")
-_SECTION = _layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
-_SYMBOL = _layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
-_MAGIC = int.from_bytes(b"\x7fELF", "little")
-_CLASS_64, _LITTLE_ENDIAN = 2, 1
+_SECTION = layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
+_SYMBOL = layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
 _PT_LOAD, _PF_X = 1, 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _FUNCTION_TYPES = (0, 2, 10)  # no type (assembly without .type), function, indirect function
@@ -115,7 +101,7 @@ def read_symbols(
         if "/" not in image.path:
             continue  # the kernel's vDSO (linux-vdso.so.1) has no file
         try:
-            with _File(open_file(Path(folder, image.path)), end_s) as file:
+            with ElfFile(open_file(Path(folder, image.path)), end_s) as file:
                 rows = list(_functions(file, image, sampled[module].astype(np.uint64)))
         except FileChanged:
             symbols.changed += 1
@@ -134,75 +120,52 @@ def _append(table: dict[str, list[Any]], module: int, rows: list[tuple[int, int,
             column.append(value)
 
 
-def _functions(file: _File, image: Image, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, str]]:
+def _functions(file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, str]]:
     """For each run of ``addresses`` (sorted) in one function: the first one, one more than the last one, and the name.
 
     Raises FileChanged, OSError, ValueError.
     """
     if file.changed_ns > image.loaded_ns:
         raise FileChanged
-    header = _header(file)
-    _check_segments(file, header, image)
-    tables = _symbol_tables(file, header)
-    if tables is None:
-        return
-    symbols = _covering(file, tables[0], addresses)
-    owner = _innermost(symbols, addresses)
+    _check_segments(file, image)
+    owner, names = _owners(file, addresses)
+    methods = _methods(file, addresses[owner < 0])
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
-        if owner[first] >= 0 and (name := _name(file, tables[1], int(symbols["name"][owner[first]]))):
+        if owner[first] >= 0 and (name := names(int(owner[first]))):
             yield int(addresses[first]), int(addresses[last]) + 1, name
+    yield from ((address, address + 1, name) for address, name in methods.items())
 
 
-class _File:
-    """An open regular file, to be read from until the time ``end_s``; it closes ``descriptor``."""
-
-    def __init__(self, descriptor: int, end_s: float) -> None:
-        self._end_s, self._descriptor = end_s, descriptor
-        status = os.fstat(descriptor)
-        self.size = status.st_size
-        self.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
-
-    def __enter__(self) -> _File:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
-
-    def read(self, offset: int, size: int) -> bytes:
-        """At most ``size`` bytes from ``offset`` on. Raises ValueError when ``offset`` is outside of the file, or when the
-        time is over."""
-        if not 0 <= offset <= self.size or time.monotonic() > self._end_s:
-            raise ValueError("outside of the file, or out of time")
-        return os.pread(self._descriptor, size, offset)
-
-    def records(self, dtype: np.dtype[Any], offset: int, count: int) -> Records:
-        """At most ``count`` records from ``offset`` on."""
-        data = self.read(offset, count * dtype.itemsize)
-        return np.frombuffer(data[: len(data) // dtype.itemsize * dtype.itemsize], dtype)
+def _owners(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], Callable[[int], str]]:
+    """For each address the number of its symbol, -1 = none; and the name of a symbol by its number."""
+    tables = _symbol_tables(file, file.header())
+    if tables is None:
+        return np.full(len(addresses), -1, np.int64), lambda _: ""
+    table, strings = tables
+    symbols = _covering(file, table, addresses)
+    return _innermost(symbols, addresses), lambda number: _name(file, strings, int(symbols["name"][number]))
 
 
-def _header(file: _File) -> np.void:
-    found = file.records(_HEADER, 0, 1)
-    if not len(found) or found[0]["magic"] != _MAGIC:
-        raise ValueError("not an ELF file")
-    header: np.void = found[0]
-    if (header["class"], header["data"]) != (_CLASS_64, _LITTLE_ENDIAN):
-        raise ValueError("not a 64-bit little-endian file")
-    return header
+def _methods(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> dict[int, str]:
+    """Names of functions without a symbol. A file in which they cannot be found has symbols nevertheless."""
+    try:
+        return method_names(file, addresses) if len(addresses) else {}
+    except (OSError, ValueError, OverflowError):
+        return {}
 
 
-def _check_segments(file: _File, header: np.void, image: Image) -> None:
+def _check_segments(file: ElfFile, image: Image) -> None:
     """Raises FileChanged unless the file has the executable segments that were loaded. A different file may have the same
     path in a container, or after an update."""
-    segments = file.records(_SEGMENT, int(header["phoff"]), int(header["phnum"]))
+    segments = file.segments()
     code = segments[(segments["type"] == _PT_LOAD) & (segments["flags"] & _PF_X != 0)]
     ends = code["vaddr"] + code["memsz"]
     if not image.ranges <= set(zip(code["vaddr"].tolist(), ends.tolist(), strict=True)):
         raise FileChanged
 
 
-def _symbol_tables(file: _File, header: np.void) -> tuple[np.void, np.void] | None:
+def _symbol_tables(file: ElfFile, header: np.void) -> tuple[np.void, np.void] | None:
     """The section with symbols (.symtab, else .dynsym) and the section with their names; None in a stripped program."""
     offset, count = int(header["shoff"]), int(header["shnum"])
     if offset and count == 0:  # more than 65,279 sections: the size field of the first one holds their number
@@ -215,7 +178,7 @@ def _symbol_tables(file: _File, header: np.void) -> tuple[np.void, np.void] | No
     return None
 
 
-def _covering(file: _File, table: np.void, addresses: npt.NDArray[np.uint64]) -> Records:
+def _covering(file: ElfFile, table: np.void, addresses: npt.NDArray[np.uint64]) -> Records:
     """The symbols of functions that hold one of the addresses. Raises ValueError when there are too many."""
     kept: list[Records] = [np.empty(0, _SYMBOL)]
     offset, count = int(table["offset"]), int(table["size"]) // _SYMBOL.itemsize
@@ -250,7 +213,7 @@ def _innermost(symbols: Records, addresses: npt.NDArray[np.uint64]) -> npt.NDArr
     return owner
 
 
-def _name(file: _File, strings: np.void, at: int) -> str:
+def _name(file: ElfFile, strings: np.void, at: int) -> str:
     """The name at offset ``at`` of the section ``strings``, without a symbol version; "" = none."""
     size = min(int(strings["size"]) - at, _LONGEST_NAME)
     data = file.read(int(strings["offset"]) + at, size) if size > 0 else b""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from scalene_trace.recorder.convert.native import elf as elf_file
 from scalene_trace.recorder.convert.native import symbols
 from scalene_trace.recorder.convert.native.addresses import Image, ModuleIds, Segment
 from scalene_trace.recorder.convert.native.symbols import Symbols, distinct_offsets, read_symbols
@@ -36,9 +37,9 @@ def elf(path: Path, found: Sequence[tuple[str, int, int, int]], kind: int = 2) -
 
 
 def write_elf(path: Path, table: np.ndarray[Any, Any], names: bytes, kind: int = 2) -> Path:
-    header, segment = np.zeros(1, symbols._HEADER), np.zeros(1, symbols._SEGMENT)
+    header, segment = np.zeros(1, elf_file.HEADER), np.zeros(1, elf_file.SEGMENT)
     sections, start = np.zeros(3, symbols._SECTION), 64 + 56 + 3 * 64
-    fields = {"magic": symbols._MAGIC, "class": 2, "data": 1, "phoff": 64, "phnum": 1, "shoff": 120, "shnum": 3}
+    fields = {"magic": elf_file.MAGIC, "class": 2, "data": 1, "phoff": 64, "phnum": 1, "shoff": 120, "shnum": 3}
     for name, value in fields.items():
         header[name] = value
     for name, value in {"type": 1, "flags": 5, "vaddr": CODE[0], "memsz": CODE[1] - CODE[0]}.items():

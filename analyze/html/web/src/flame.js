@@ -45,10 +45,10 @@ export function titlesOf(kinds) {
   return Object.fromEntries(kinds.map((name) => [name, KINDS[name].title]));
 }
 
-/** A checkbox that hides library code in a graph, and its label. */
-export function libraryBox(graph) {
+/** A checkbox that hides some of the code in a graph, and its label. */
+export function codeBox(graph, title) {
   const box = element("input", { type: "checkbox", checked: true, onchange: () => graph.draw() });
-  return [box, element("label", {}, box, "library code")];
+  return [box, element("label", {}, box, title)];
 }
 
 export class Flame extends Icicle {
@@ -63,9 +63,11 @@ export class Flame extends Icicle {
       this.#kind = name;
       this.draw();
     });
-    const [box, libraries] = libraryBox(this);
-    this.libraries = box;
-    this.furnish(this.buttons, libraries);
+    const [libraries, libraryLabel] = codeBox(this, "library code");
+    const [natives, nativeLabel] = codeBox(this, "native functions");
+    this.libraries = libraries;
+    this.natives = natives;
+    this.furnish(this.buttons, libraryLabel, nativeLabel);
   }
 
   draw() {
@@ -101,13 +103,13 @@ export class Flame extends Icicle {
       if (!totals[node]) continue;
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
-      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked);
+      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked, this.natives.checked);
       made[node] = isVisible ? this.#frame(parent, place) : parent;
       if (isVisible) made[node].value += totals[node];
       if (trace.parents[node] < 0) root.value += totals[node];
       for (const [name] of kind.leaves) {
         const part = now.nodes[name][node];
-        if (part > 0) made[node].parts.set(name, (made[node].parts.get(name) ?? 0) + part);
+        if (part > 0 && !(made[node].isNative && name === "native")) made[node].parts.set(name, (made[node].parts.get(name) ?? 0) + part);
       }
     }
     return pruned(root, kind, root.value * LEAST_SHARE, 0);
@@ -121,12 +123,14 @@ export class Flame extends Icicle {
     if (!frame) {
       const path = trace.files[file[place]];
       const text = clean(trace.function_names[name[place]]);
-      const label = `${text}  ${clean(path)}:${first_line[place]}`;
+      const native = isNative(trace, place);
+      const label = `${text}  ${clean(path)}${native ? "" : `:${first_line[place]}`}`;
       frame = {
         name: `${text}  ${clean(baseName(path))}`,
         label,
         search: label.toLowerCase(),
-        style: trace.ownFunction[place] >= 0 ? "own" : "library",
+        style: native ? "native" : trace.ownFunction[place] >= 0 ? "own" : "library",
+        isNative: native,
         value: 0,
         byKey: new Map(),
         parts: new Map(),
@@ -137,8 +141,12 @@ export class Flame extends Icicle {
   }
 }
 
+/** Is the location a function of a native library? */
+export const isNative = (trace, place) => trace.locations.line[place] < 0;
+
 /** Is a frame shown? Frames of the import system are hidden, as in tracebacks, because they are many and not useful. */
-export function isShown(trace, place, hasLibraries) {
+export function isShown(trace, place, hasLibraries, hasNatives) {
+  if (isNative(trace, place)) return hasNatives;
   if (trace.ownFunction[place] >= 0) return true;
   return hasLibraries && !trace.files[trace.locations.file[place]].startsWith("<frozen importlib");
 }

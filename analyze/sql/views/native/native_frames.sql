@@ -1,7 +1,7 @@
 -- Answers: which functions are on the native stacks of ticks, and which of them did the Python code call?
 -- The callee of a stack is the outermost function that does not merely pass a call on: not PyObject_Vectorcall,
 -- cfunction_call, type_call or PyNumber_Multiply, but what they call. If only such functions are on the stack, there is
--- no callee: the interpreter worked for itself.
+-- no callee: the interpreter worked for itself. Its functions without a name count as such.
 -- Reads: libraries, native_functions, symbols
 -- Stored: yes
 -- Columns:
@@ -21,7 +21,7 @@ WITH RECURSIVE named AS (
         b.library, b.class AS image,
         if(n.offset < s.end_offset, regexp_replace(s.name, '\.(isra|part|constprop|cold|lto_priv)\b.*$', ''), NULL) AS
             symbol,
-        coalesce(image = 'interpreter' AND is_passing_on(symbol), false) AS is_passing
+        coalesce(image = 'interpreter' AND (symbol IS NULL OR is_passing_on(symbol)), false) AS is_passing
     FROM native_functions n
     ASOF LEFT JOIN symbols s ON n.trace = s.trace AND n.module = s.module AND n.offset >= s.start_offset
     LEFT JOIN libraries b ON b.trace = n.trace AND b.module = n.module

@@ -6,12 +6,10 @@
 -- Columns:
 --   trace, t_ns, process, thread, stack
 --   metric: cpu, wait, allocated, live-at-peak or copies
---   part, library, symbol
---   native: as in charged_ticks; NULL also where Python called no function
---   value
+--   part, library, symbol, called_native, value
 -- Order: none
 WITH ticks AS (
-    SELECT charged_ticks.* REPLACE (if(f.callee IS NULL, NULL, native) AS native)
+    SELECT charged_ticks.* EXCLUDE (native), if(f.callee IS NULL, NULL, native) AS called_native
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee FROM native_frames) f USING (trace, native), selection
     WHERE is_selected(selection, t_ns, process, thread)
 ), blocks AS (
@@ -21,17 +19,17 @@ WITH ticks AS (
     WHERE is_selected(selection, a.t_ns, process, thread)
 )
 SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'python' AS part, NULL AS library, NULL AS symbol,
-    native, user_s AS value
+    called_native, user_s AS value
 FROM ticks WHERE class = 'python' AND user_s > 0
 UNION ALL BY NAME
 SELECT t.trace, t_ns, process, thread, stack, 'cpu' AS metric, 'native' AS part, library,
-    if(address < end_offset, name, NULL) AS symbol, native, user_s AS value
+    if(address < end_offset, name, NULL) AS symbol, called_native, user_s AS value
 FROM ticks t
 ASOF LEFT JOIN symbols s ON t.trace = s.trace AND t.module = s.module AND t.address >= s.start_offset
 LEFT JOIN libraries l ON l.trace = t.trace AND l.module = t.module
 WHERE t.class <> 'python' AND user_s > 0
 UNION ALL BY NAME
-SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'system' AS part, native, system_s AS value
+SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'system' AS part, called_native, system_s AS value
 FROM ticks WHERE system_s > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'wait' AS metric, class AS part, wait_s AS value FROM selected_waits

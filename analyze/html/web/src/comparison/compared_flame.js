@@ -3,7 +3,7 @@ import { inclusive, sumUp } from "../figures.js";
 import { baseName, clean, decimal } from "../format.js";
 import { element } from "../dom.js";
 import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "../icicle.js";
-import { KINDS, isShown, kindsOf, libraryBox, titlesOf } from "../flame.js";
+import { KINDS, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };
 const SIDES = Object.keys(WIDTHS);
@@ -31,12 +31,14 @@ export class ComparedFlame extends Icicle {
       this.#width = name;
       this.draw();
     });
-    const [box, libraries] = libraryBox(this);
-    this.libraries = box;
+    const [libraries, libraryLabel] = codeBox(this, "library code");
+    const [natives, nativeLabel] = codeBox(this, "native functions");
+    this.libraries = libraries;
+    this.natives = natives;
     const legend = ["better", "worse"].map((name) =>
       element("span", { class: "share" }, element("i", { class: name }), name === "better" ? "less" : "more"),
     );
-    this.furnish(this.kindButtons, this.widthButtons, libraries, ...legend);
+    this.furnish(this.kindButtons, this.widthButtons, libraryLabel, nativeLabel, ...legend);
   }
 
   draw() {
@@ -85,11 +87,12 @@ export class ComparedFlame extends Icicle {
       if (!totals[node]) continue;
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
-      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked);
+      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked, this.natives.checked);
       made[node] = isVisible ? this.#frame(parent, trace, place, side) : parent;
       if (isVisible) made[node].values[side] += totals[node];
       if (trace.parents[node] < 0) root.values[side] += totals[node];
-      for (const [name] of kind.leaves) addPart(made[node], name, side, nodes[name][node] * part);
+      for (const [name] of kind.leaves)
+        if (!(made[node].isNative && name === "native")) addPart(made[node], name, side, nodes[name][node] * part);
     }
   }
 
@@ -102,6 +105,7 @@ export class ComparedFlame extends Icicle {
     if (!found) {
       const text = clean(name);
       found = frame(`${text}  ${clean(baseName(path))}`, `${text}  ${clean(path)}`, key);
+      found.isNative = isNative(trace, place);
       parent.byKey.set(key, found);
     } else if (side === 1 && found.values[1] === 0) {
       found.label = `${clean(name)}  ${clean(path)}`;

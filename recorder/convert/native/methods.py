@@ -1,0 +1,104 @@
+"""Names functions of C extensions by their method tables, where a file has no symbol for them.
+
+Most interpreters and many extensions are delivered without the names of static functions. But a function that Python code
+can call by name stands in a table of PyMethodDef (name, function, flags, documentation), which is part of the data of its
+file. The pointers in that data are either in the file or, if the file can be loaded anywhere, in its relocations.
+
+Like all of a file, these tables are claims: a name counts only if it looks like one, and each function gets one at most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from .elf import ElfFile, Records, layout
+
+_PT_LOAD, _PT_DYNAMIC, _PF_W = 1, 2, 2
+_DT_RELA, _DT_RELASZ, _DT_NULL = 7, 8, 0
+_DYNAMIC = layout("tag:8 value:8")
+_RELOCATION = layout("place:8 type:4 symbol:4 addend:8")
+_R_RELATIVE = 8
+#: Data of more bytes, or with more relocations, is not searched.
+_MOST_BYTES, _MOST_RELOCATIONS = 32 << 20, 1 << 20
+_MOST_DYNAMIC = 4096
+#: PyMethodDef.ml_flags (METH_VARARGS and so on) are below.
+_MOST_FLAGS = 1 << 12
+_LONGEST_NAME = 100
+
+Addresses = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class _Data:
+    """The words of a writable segment from the ELF virtual address ``start`` on."""
+
+    start: int
+    words: Addresses
+
+
+def method_names(file: ElfFile, wanted: Addresses) -> dict[int, str]:
+    """The names of those functions that start at the addresses ``wanted`` (sorted) and stand in a method table. Raises
+    OSError and ValueError."""
+    segments = file.segments()
+    found: dict[int, str] = {}
+    relocations = _relocations(file, segments)
+    for data in _writable(file, segments, relocations):
+        middle = data.words[1:-2]  # where a function can stand: a name before it, flags and documentation behind it
+        place = np.minimum(np.searchsorted(wanted, middle), len(wanted) - 1)
+        for at in (np.flatnonzero((wanted[place] == middle) & (data.words[2:-1] - 1 < _MOST_FLAGS)) + 1).tolist():
+            if name := _name(file, segments, int(data.words[at - 1])):
+                found.setdefault(int(data.words[at]), name)
+    return found
+
+
+def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterator[_Data]:
+    for segment in segments[(segments["type"] == _PT_LOAD) & (segments["flags"] & _PF_W != 0)]:
+        start, size = -(-int(segment["vaddr"]) // 8) * 8, int(segment["filesz"])
+        skipped = start - int(segment["vaddr"])
+        if size > _MOST_BYTES or size < skipped + 4 * 8:
+            continue
+        data = file.read(int(segment["offset"]) + skipped, size - skipped)
+        words = np.frombuffer(data[: len(data) // 8 * 8], "<u8").copy()
+        at = relocations["place"] - np.uint64(start)
+        inside = (at < 8 * len(words)) & (at % 8 == 0)
+        words[at[inside] // 8] = relocations["addend"][inside]
+        if len(words) >= 4:
+            yield _Data(start, words)
+
+
+def _relocations(file: ElfFile, segments: Records) -> Records:
+    """The places whose contents are an address in the same file, and the addresses."""
+    empty = np.empty(0, _RELOCATION)
+    for segment in segments[segments["type"] == _PT_DYNAMIC]:
+        count = min(int(segment["filesz"]) // _DYNAMIC.itemsize, _MOST_DYNAMIC)
+        entries = file.records(_DYNAMIC, int(segment["offset"]), count)
+        values = {int(entry["tag"]): int(entry["value"]) for entry in entries[::-1]}
+        size, offset = values.get(_DT_RELASZ, 0), _offset_of(segments, values.get(_DT_RELA, 0))
+        if offset is None or size // _RELOCATION.itemsize > _MOST_RELOCATIONS:
+            return empty
+        found = file.records(_RELOCATION, offset, size // _RELOCATION.itemsize)
+        relative: Records = found[found["type"] == _R_RELATIVE]
+        return relative
+    return empty
+
+
+def _offset_of(segments: Records, address: int) -> int | None:
+    """Where in the file the ELF virtual address is; None = nowhere."""
+    for segment in segments[segments["type"] == _PT_LOAD]:
+        inside = address - int(segment["vaddr"])
+        if 0 <= inside < int(segment["filesz"]):
+            return int(segment["offset"]) + inside
+    return None
+
+
+def _name(file: ElfFile, segments: Records, address: int) -> str:
+    """The name at the address; "" = there is none that Python would accept."""
+    offset = _offset_of(segments, address)
+    if offset is None or offset > file.size:
+        return ""
+    text, end, _ = file.read(offset, _LONGEST_NAME).partition(b"\0")
+    return text.decode("ascii") if end and text.isascii() and text.decode("ascii").isidentifier() else ""

@@ -1,0 +1,44 @@
+"""Functions without symbols are named by the method tables of their file, in whatever way it was linked."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scalene_trace.recorder.convert.native.addresses import Image
+from scalene_trace.recorder.convert.native.symbols import read_symbols
+from tests.support import native
+
+KINDS = {
+    "library": ["-shared", "-fPIC"],
+    "library with packed relocations": ["-shared", "-fPIC", "-Wl,-z,pack-relative-relocs"],
+    "program that can be loaded anywhere": ["-pie", "-fPIE"],
+    "program at a fixed address": ["-no-pie"],
+}
+
+
+def built(folder: Path, options: list[str]) -> tuple[Path, dict[str, int]]:
+    """A stripped file, and the addresses of its functions."""
+    whole = native.build(folder, "methods.c", *options)
+    listed = subprocess.run(["nm", whole], check=True, capture_output=True, text=True).stdout
+    functions = {row.split()[2]: int(row.split()[0], 16) for row in listed.splitlines() if len(row.split()) == 3}
+    subprocess.run(["strip", whole], check=True)
+    return whole, functions
+
+
+def names(path: Path, addresses: list[int]) -> dict[int, str]:
+    images = {1: Image(str(path), frozenset(), 2**62)}
+    table = read_symbols(images, {1: np.unique(np.array(addresses, np.int64))}, "/").table
+    assert all(end == start + 1 for start, end in zip(table["start_offset"], table["end_offset"], strict=True))
+    return dict(zip(table["start_offset"], table["name"], strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_functions_of_a_stripped_file_have_the_names_of_their_methods(tmp_path, kind):
+    path, functions = built(tmp_path, KINDS[kind])
+    wanted = [functions[name] for name in ("first", "second", "no_identifier", "no_flags", "no_name")]
+    found = names(path, [*wanted, functions["first"] + 1])
+    assert found == {functions["first"]: "first_method", functions["second"]: "second_method"}
