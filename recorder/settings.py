@@ -17,7 +17,7 @@ class Settings:
     """Options of scalene-record.
 
     ``command``: the words that start the program; ``python``: interpreter for scripts, modules and code, None = that of
-    the active virtual environment or our own; ``memory``, ``copy``, ``wait``, ``children``: what is recorded; ``sources``,
+    the active virtual environment or our own; ``memory``, ``copy``, ``wait``, ``children``: what is recorded; ``native_alloc``: allocation samples have native stacks; ``sources``,
     ``argv``: whether source files and command lines are stored; ``with_sources``: source files and libraries are read with
     the recorder's own rights, whatever those of the program are; ``memory_threshold_bytes``, ``copy_threshold_bytes``: bytes
     between two samples; ``alloc_interval_bytes``: mean bytes between two allocation samples, 1 = every allocation, 0 =
@@ -31,6 +31,7 @@ class Settings:
     python: str | None = None
     memory: bool = True
     copy: bool = True
+    native_alloc: bool = False
     wait: bool = True
     children: bool = True
     cpu_interval_ns: int = DEFAULT_INTERVAL_NS

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ..results.base import Table, sorted_rows
 from ..results.estimates import standard_error, unseen_bytes
+from ..results.libraries import NativeFunction
 from ..results.report import Leak
 from ..results.trend import Point, reduce_points
 from ..trace import queries
 from ..trace.info import trace_info
+from ..trace.native import NativeFrames
 from ..trace.selection import Selection
 from ..trace.sources import Sources, source_line, sources_of
 from ..trace.traces import REPORT_TABLES, open_traces
@@ -37,11 +39,13 @@ class Judged:
 
 @dataclass(frozen=True)
 class Grown:
-    """The suspects of a line in one trace: their cells, the time over which they were judged, live bytes over time."""
+    """The suspects of a line in one trace: their cells, the time over which they were judged, live bytes over time, and the
+    native stack of most of the bytes."""
 
     cells: list[Row]
     judged_s: float
     trend: list[Point]
+    native_stack: list[NativeFunction]
 
 
 def build_leaks(
@@ -84,7 +88,23 @@ def _leaks_of(connection: Connection, trace: int, lines: dict[Key, list[Row]], r
     start_ns = min(each.after(rule.first_place) for each in times.values())
     end_ns = max(each.judged_ns for each in times.values())
     least = rule.least_share_of_growth * _tree_growth(connection, trace, start_ns, end_ns)
-    return {key: _grown(rows, times, rule) for key, rows in lines.items() if kept_bytes(rows) >= least}
+    leaking = {key: rows for key, rows in lines.items() if kept_bytes(rows) >= least}
+    stacks = _native_stacks(connection, trace) if leaking else {}
+    return {key: _grown(rows, times, rule, stacks.get(key, [])) for key, rows in leaking.items()}
+
+
+def _native_stacks(connection: Connection, trace: int) -> dict[Key, list[NativeFunction]]:
+    """The native stack that holds most bytes of each line of a trace that may leak."""
+    largest: dict[Key, int] = {}
+    for each, file, line, native, _ in queries.run(connection, "leak_native_figures"):
+        if each == trace:
+            largest.setdefault((file, line), native)
+    frames = NativeFrames(connection) if largest else None
+    return {
+        key: [NativeFunction(*names) for names in frames.called(native, trace)]
+        for key, native in largest.items()
+        if frames
+    }
 
 
 def _tree_growth(connection: Connection, trace: int, start_ns: int, end_ns: int) -> float:
@@ -97,7 +117,7 @@ def _tree_growth(connection: Connection, trace: int, start_ns: int, end_ns: int)
     return float(growth or max(held, default=0))
 
 
-def _grown(rows: list[Row], times: dict[int, Judged], rule: Rule) -> Grown:
+def _grown(rows: list[Row], times: dict[int, Judged], rule: Rule, native_stack: list[NativeFunction]) -> Grown:
     by_process: dict[int, list[Row]] = {}
     for row in rows:
         by_process.setdefault(row["process"], []).append(row)
@@ -106,7 +126,8 @@ def _grown(rows: list[Row], times: dict[int, Judged], rule: Rule) -> Grown:
     most = max(by_process, key=lambda process: kept_bytes(by_process[process]))
     time = times[most]
     curve = [(time.after(place + 1) / 1e9, round(value)) for place, value in live_curve(by_process[most])]
-    return Grown(rows, (last_ns - first_ns) / 1e9, reduce_points([(time.start_ns / 1e9, 0), *curve]))
+    trend = reduce_points([(time.start_ns / 1e9, 0), *curve])
+    return Grown(rows, (last_ns - first_ns) / 1e9, trend, native_stack)
 
 
 def merged_leaks(reductions: Sequence[dict[Key, Grown]], sources: Sources) -> list[Leak]:
@@ -145,6 +166,7 @@ def _leak(key: Key, parts: list[Grown], sources: Sources) -> Leak:
         allocator=_most(rows, "allocator")[0],
         family=_most(rows, "family")[0],
         trend=largest.trend,
+        native_stack=largest.native_stack,
     )
 
 

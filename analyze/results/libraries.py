@@ -27,6 +27,14 @@ class LibraryTime:
 
 
 @dataclass(frozen=True)
+class NativeFunction:
+    """A native function. ``name``: from the symbol table of its file, or the name of the library."""
+
+    name: str
+    library: str
+
+
+@dataclass(frozen=True)
 class CalleeTime:
     """CPU time in a native function that Python code called, with everything that the function called.
 

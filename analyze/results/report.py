@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .base import to_json
-from .libraries import CalleeTime, LibraryTime
+from .libraries import CalleeTime, LibraryTime, NativeFunction
 from .trace import TraceInfo
 from .trend import Point
 
@@ -131,7 +131,8 @@ class Leak:
 
     ``_error_`` and ``error_`` mark standard errors. ``age_s``: mean age of the blocks that were alive when judged. ``type``
     (None = not a Python object), ``allocator`` and its ``family`` (pools, python, native, mapping, frames) are those of most
-    of the bytes.
+    of the bytes. ``native_stack``: the native functions, from the one that Python called to the one that asked for the
+    memory, of most of the bytes that were alive at the end; empty if allocations were recorded without native stacks.
     """
 
     file: str
@@ -152,6 +153,7 @@ class Leak:
     allocator: str
     family: str
     trend: list[Point]
+    native_stack: list[NativeFunction] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -19,14 +19,14 @@ class NativeFrames:
     """The native functions on stacks by their ids (view native_frames)."""
 
     def __init__(self, connection: Connection) -> None:
-        self._rows = {row[0]: row[1:] for row in queries.run(connection, "native_frame_list")}
+        self._rows = {(row[0], row[1]): row[2:] for row in queries.run(connection, "native_frame_list")}
 
-    def called(self, native: int | None) -> list[tuple[str, str]]:
+    def called(self, native: int | None, trace: int = 1) -> list[tuple[str, str]]:
         """The functions from the one that Python called to ``native``: (name, library) each. A function without a name has
         that of its library; of neighbours without a name in one library, one stands for all."""
         frames: list[tuple[str, str]] = []
-        while native in self._rows and len(frames) < _DEEPEST:
-            parent, callee, library, symbol = self._rows[native]
+        while (trace, native) in self._rows and len(frames) < _DEEPEST:
+            parent, callee, library, symbol = self._rows[trace, native]
             frame = symbol or library or NO_FILE, library or NO_FILE
             if symbol or not frames or frames[-1] != frame:
                 frames.append(frame)

@@ -119,6 +119,11 @@ OPTIONS = (
         "auto",
     ),
     Option(
+        ("--native-alloc",),
+        "Record the native stack of each sampled allocation too, so that a leak in C code names its function.",
+        setting="native_alloc",
+    ),
+    Option(
         ("--copy-threshold",),
         "Number of bytes that a thread copies between two samples. It is rounded up to a prime number of bytes.",
         "SIZE",

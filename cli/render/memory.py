@@ -48,7 +48,8 @@ def leaks_text(table: Table, screen: Screen) -> Iterator[str]:
 
 
 def leak_table(leaks: Sequence[Leak], screen: Screen, has_source: bool = False) -> Iterator[str]:
-    """Title, column names and a line for each leak. ``has_source``: each leak has a second line, with its source."""
+    """Title, column names and a line for each leak; below it its native stack, if that was recorded. ``has_source``: its
+    source too."""
     is_wide = screen.width >= 100
     titles = f"{'rate':>10} {'±':>6} {'sure':>6} {'at end':>8} " + f"{'age':>7} {'trend':12} " * is_wide
     yield screen.paint("Leaks", "bold") + fit(
@@ -69,6 +70,9 @@ def leak_table(leaks: Sequence[Leak], screen: Screen, has_source: bool = False) 
         )
         if has_source and leak.source is not None:
             yield " " * (used + 1) + fit(clean(leak.source.strip()), screen.width - used - 1, screen)
+        if leak.native_stack:
+            calls = " > ".join(clean(f"{each.name} ({each.library})") for each in leak.native_stack)
+            yield " " * (used + 1) + screen.paint(fit(f"by {calls}", screen.width - used - 1, screen), "native")
 
 
 @dataclass(frozen=True)

@@ -49,14 +49,15 @@
 /* header.features: what is recorded. The recorder sets it before the program starts. */
 #define FEATURE_CPU 1
 #define FEATURE_MEMORY 2
-#define FEATURE_CHILDREN 4     /* follow fork, spawn and exec */
-#define FEATURE_ARGV 8         /* command lines may be stored */
-#define FEATURE_POSIX_ONLY 16  /* do not try perf_event_open (for tests and --cpu-engine posix) */
-#define FEATURE_PLAIN_READS 32 /* behave as if process_vm_readv were refused (for tests) */
-#define FEATURE_COPY 64        /* count the bytes that memcpy and memmove copy */
-#define FEATURE_ALLOC_AUTO 128 /* alloc_interval_bytes is the initial interval; each process adapts it */
-#define FEATURE_WAIT 256       /* threads add themselves to the thread table, so that their waits are recorded */
-#define FEATURE_RIGHTS 512     /* processes announce that they become another user (struct rights_row) */
+#define FEATURE_CHILDREN 4        /* follow fork, spawn and exec */
+#define FEATURE_ARGV 8            /* command lines may be stored */
+#define FEATURE_POSIX_ONLY 16     /* do not try perf_event_open (for tests and --cpu-engine posix) */
+#define FEATURE_PLAIN_READS 32    /* behave as if process_vm_readv were refused (for tests) */
+#define FEATURE_COPY 64           /* count the bytes that memcpy and memmove copy */
+#define FEATURE_ALLOC_AUTO 128    /* alloc_interval_bytes is the initial interval; each process adapts it */
+#define FEATURE_WAIT 256          /* threads add themselves to the thread table, so that their waits are recorded */
+#define FEATURE_RIGHTS 512        /* processes announce that they become another user (struct rights_row) */
+#define FEATURE_NATIVE_ALLOC 1024 /* allocation samples have the native stack too */
 
 /* header.alloc_control: a single word, so that a process never reads half of a change. */
 #define CONTROL_ALLOC_SET 0x4000000000000000
@@ -415,6 +416,7 @@ struct record_free {
 
 #define NOTE_TYPE 1    /* `type` is known now */
 #define NOTE_THINNED 2 /* the table was thinned: the sample's lifetime counts with `interval_bytes` from its start on */
+#define NOTE_NATIVE 8  /* `native` is the stack that allocated the block; this note precedes the alloc record */
 #define NOTE_DROPPED 4 /* the thinning dropped this sample: its lifetime is unknown, and no free record will follow */
 
 /* Information about a followed allocation that became known after its alloc record. */
@@ -426,7 +428,8 @@ struct record_note {
   uint64_t interval_bytes;
   uint32_t flags; /* NOTE_* */
   uint32_t pad;
-  uint64_t reserved[3];
+  uint64_t native; /* hash of the innermost native record outside of the shim; 0 = unknown */
+  uint64_t reserved[2];
 };
 
 /* A name of a Python type (tp_name) or of asyncio tasks. Payload: the name in UTF-8. Records may repeat. */

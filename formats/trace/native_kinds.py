@@ -7,10 +7,10 @@ from .kinds import Column, Kind
 NATIVE_KINDS: tuple[Kind, ...] = (
     Kind(
         "native",
-        "a function on the native stack of a tick. Its callers lead to the function that the bytecode loop has called, or to the thread's start",
+        "a function on the native stack of a tick or of an allocation. Its callers lead to the function that the bytecode loop has called, or to the thread's start",
         (),
         (
-            Column("id", "int32", "", "the id that cpu.native refers to; callers have lower ids"),
+            Column("id", "int32", "", "the id that cpu.native and alloc.native refer to; callers have lower ids"),
             Column("parent", "int32", "", "id of the row of its caller", "none, or not known"),
             Column("module", "int32", "", "id of the module row", "in no known image (JIT code)"),
             Column(

@@ -246,6 +246,13 @@ KINDS: tuple[Kind, ...] = (
                 "not a Python object, or unknown",
             ),
             Column("maximum", "bool", "", "the footprint reached a new maximum with this allocation"),
+            Column(
+                "native",
+                "int32",
+                "",
+                "id of the native row of the function that asked for the block",
+                "recorded without --native-alloc, or not known",
+            ),
         ),
     ),
     Kind(

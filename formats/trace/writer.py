@@ -30,7 +30,7 @@ _DICTIONARY_NUMBERS = frozenset(
     {
         *("process", "thread", "cpu.pc_module", "cpu.extension_module", "cpu.native", "cpu.system_ns"),
         *("alloc.size_bytes", "alloc.usable_bytes", "alloc.interval_bytes", "alloc.life_interval_bytes"),
-        *("alloc.free_stack", "alloc.survived"),
+        *("alloc.free_stack", "alloc.survived", "alloc.native"),
     }
 )
 #: Texts and bytes that do not repeat, for which a dictionary would only add a page.

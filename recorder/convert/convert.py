@@ -89,8 +89,8 @@ class Conversion:
         self._nodes = read_nodes(survey.nodes, survey.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
         self._module_ids = ModuleIds()
-        self._native = native_frames(survey.natives, survey.tick_natives, survey.modules, self._module_ids)
-        self._allocations = Allocations(survey, self._stacks)
+        self._native = native_frames(survey.natives, survey.native_stacks, survey.modules, self._module_ids)
+        self._allocations = Allocations(survey, self._stacks, self._native)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self._invalid = 0

@@ -206,6 +206,7 @@ def _features(settings: Settings) -> int:
         "FEATURE_MEMORY": settings.memory,
         "FEATURE_ALLOC_AUTO": settings.memory and settings.alloc_interval_bytes is None,
         "FEATURE_COPY": settings.copy,
+        "FEATURE_NATIVE_ALLOC": settings.native_alloc,
         "FEATURE_WAIT": settings.wait,
         "FEATURE_CHILDREN": settings.children,
         "FEATURE_ARGV": settings.argv,

@@ -43,7 +43,8 @@ static inline void *shim_copy(void *to, const void *from, size_t size) {
 #define unlikely(x) __builtin_expect(!!(x), 0)
 #define SLOW_PATH __attribute__((cold, noinline))
 #define APART __attribute__((noinline)) /* not inlined, so that its caller need not save registers */
-#define HOT __attribute__((hot))        /* code of every allocation and free: the linker places it together */
+#define ALWAYS_INLINE inline __attribute__((always_inline))
+#define HOT __attribute__((hot)) /* code of every allocation and free: the linker places it together */
 #define THREAD_LOCAL __thread
 
 /* Headers put their declarations between `#pragma GCC visibility push(hidden)` and `pop`. Without it, the compiler

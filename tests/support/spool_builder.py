@@ -151,8 +151,9 @@ class SpoolBuilder:
         return self.add("free", process, **({"id": number, "t_ns": START_MONO_NS + at_ns, "thread": 3} | fields))
 
     def note(self, number: int, process: int = 1, **fields: Any) -> SpoolBuilder:
-        """What became known of an allocation: flags by what is given, a type or an interval."""
-        flags = C["NOTE_TYPE"] * ("type" in fields) | C["NOTE_THINNED"] * ("interval_bytes" in fields)
+        """What became known of an allocation: flags by what is given: a type, an interval, a native stack."""
+        names = {"type": "NOTE_TYPE", "interval_bytes": "NOTE_THINNED", "native": "NOTE_NATIVE"}
+        flags = sum(C[flag] for name, flag in names.items() if name in fields)
         return self.add("note", process, **({"id": number, "flags": flags} | fields))
 
     def type(self, number: int, name: bytes, **fields: Any) -> SpoolBuilder:

@@ -19,6 +19,7 @@ from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded
 from ....formats.trace.text import storable
+from ..native.frames import NativeFrames
 from ..survey.columns import Ints, Masked, chosen_of, rows_by_process, thread_ids, valid_sizes
 from ..survey.stacks import Stacks
 from ..survey.survey import Survey
@@ -27,6 +28,8 @@ _C = constants()
 _FLAGS = ("ALLOC_PYTHON", "ALLOC_MAXIMUM", "ALLOC_UNFOLLOWED", "ALLOC_BASE_SHIFT")
 _ALLOCATORS = names_of("ALLOC_", without=_FLAGS)
 _UNKNOWN_ALLOCATOR = 0
+#: What a note may tell of an allocation, by its flag.
+_NOTED = {"NOTE_TYPE": "type", "NOTE_NATIVE": "native"}
 _TYPE_CHARACTERS = 200
 #: A free or note record may be read a few chunks before its allocation. Older ones without an allocation are dropped.
 _MOST_UNMATCHED = 65_536
@@ -39,12 +42,13 @@ Bools = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class _Lives:
     """The life of each allocation. ``followed``: whether its end is observed; ``interval``: sampling interval that holds
-    for its life; ``type``: hash of a type, 0 = unknown; ``end``: row of the free record, -1 = none; ``parts``: rows of the
+    for its life; ``type``: hash of a type, 0 = unknown; ``native``: hash of a native stack, 0 = unknown; ``end``: row of the free record, -1 = none; ``parts``: rows of the
     free records of its parts by its own row, in time order."""
 
     followed: Bools
     interval: Ints
     type: npt.NDArray[np.uint64]
+    native: npt.NDArray[np.uint64]
     end: Ints
     parts: Mapping[int, list[int]]
 
@@ -69,10 +73,11 @@ class Allocations:
     ``damaged``: records that were left out because of impossible sizes.
     """
 
-    def __init__(self, survey: Survey, stacks: Stacks) -> None:
+    def __init__(self, survey: Survey, stacks: Stacks, native: NativeFrames) -> None:
         self.damaged = 0
         self._survey = survey
         self._stacks = stacks
+        self._native = native
         self._held: dict[str, Bulk] = {}
         self._batch = -1
         self._has_python = survey.lineage.has_python
@@ -139,6 +144,7 @@ class Allocations:
             "python": (flags & _C["ALLOC_PYTHON"]) != 0,
             "type": _types(survey.types, _at_end(frees.records["type"], rows.end), lives.type[rows.alloc]),
             "maximum": (flags & _C["ALLOC_MAXIMUM"]) != 0,
+            "native": self._native.id_of(lives.native[rows.alloc]),
         }
 
 
@@ -159,10 +165,16 @@ def _lives(allocs: Bulk, frees: Bulk, notes: Bulk) -> _Lives:
     thinned = (named >= 0) & (flags & _C["NOTE_THINNED"] != 0)
     interval = allocs.records["interval_bytes"].astype(np.int64)
     np.maximum.at(interval, named[thinned], records["interval_bytes"][thinned].astype(np.int64))
-    types = np.zeros(len(allocs), np.uint64)
-    typed = (named >= 0) & (flags & _C["NOTE_TYPE"] != 0)
-    types[named[typed]] = records["type"][typed]
-    return _Lives(followed, interval, types, *_ends(allocs, frees, followed))
+    types, natives = (_noted(allocs, notes, named, flag, name) for flag, name in _NOTED.items())
+    return _Lives(followed, interval, types, natives, *_ends(allocs, frees, followed))
+
+
+def _noted(allocs: Bulk, notes: Bulk, named: Ints, flag: str, name: str) -> npt.NDArray[np.uint64]:
+    """For each allocation the field ``name`` of its last note with ``flag``, 0 = none."""
+    found = np.zeros(len(allocs), np.uint64)
+    rows = (named >= 0) & (notes.records["flags"] & _C[flag] != 0)
+    found[named[rows]] = notes.records[name][rows]
+    return found
 
 
 def _ends(allocs: Bulk, frees: Bulk, followed: Bools) -> tuple[Ints, Mapping[int, list[int]]]:

@@ -37,8 +37,8 @@ class Survey:
     """The survey of the recording in ``spool``.
 
     ``lives``: what is known of each process and thread; ``nodes``, ``natives``: distinct node and native records, by hash;
-    ``stacks``, ``tick_stacks``, ``tick_natives``: distinct hashes of the stacks of all samples, of ticks, and of the
-    native stacks of ticks; ``lineage``: where processes come from;
+    ``stacks``, ``tick_stacks``, ``native_stacks``: distinct hashes of the stacks of all samples, of ticks, and of native
+    stacks; ``lineage``: where processes come from;
     ``modules``: images that they have loaded; ``clocks``: each thread's CPU clock when its recording began;
     ``collections``: last count of garbage collections of each process; ``last_batch``: number of the last batch with
     allocations or collections of a process, from 0; ``gc_history``: counters of collections over time; ``types``: names
@@ -51,7 +51,7 @@ class Survey:
         self.types: dict[int, str] = {}
         self.stacks: Hashes = np.empty(0, np.uint64)
         self.tick_stacks: Hashes = np.empty(0, np.uint64)
-        self.tick_natives: Hashes = np.empty(0, np.uint64)
+        self.native_stacks: Hashes = np.empty(0, np.uint64)
         self.nodes = np.empty(0, struct_dtype("record_node"))
         self.natives = np.empty(0, struct_dtype("record_native"))
         self.last_ns = int(self.header["start_mono_ns"])
@@ -117,7 +117,8 @@ class Survey:
         self.nodes = _distinct(self.nodes, batch.bulk["node"])
         self.natives = _distinct(self.natives, batch.bulk["native"])
         self.tick_stacks = np.union1d(self.tick_stacks, batch.bulk["tick"].records["stack"])
-        self.tick_natives = np.union1d(self.tick_natives, batch.bulk["tick"].records["native"])
+        natives = [batch.bulk[kind].records["native"] for kind in ("tick", "note")]
+        self.native_stacks = np.unique(np.concatenate([self.native_stacks, *map(np.unique, natives)]))
         found = [np.unique(batch.bulk[kind].records["stack"]) for kind in _WITH_STACK]
         stacks = np.unique(np.concatenate([self.stacks, *found]))
         self.stacks = stacks[stacks != 0]

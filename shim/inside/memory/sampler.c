@@ -17,9 +17,12 @@
 #include "inside/accounts/growth.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
+#include "inside/native/evidence.h"
+#include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
 #include "inside/stacks/frames.h"
+#include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
@@ -266,6 +269,20 @@ static void end_stale(uintptr_t address) {
   sampler_ended(&stale, stale.usable, 0, 0);
 }
 
+/* Writes the native stack of a sample, before the sample itself: what follows a sample of a mapping is not read. */
+static void write_native(uint64_t id) {
+  struct scratch *scratch = spool->features & FEATURE_NATIVE_ALLOC ? scratch_take() : NULL;
+  if (!scratch) return;
+  images_refresh();
+  uint64_t native = evidence_of_caller(scratch);
+  scratch_give(scratch);
+  struct record_note *record = native ? spool_claim(1) : NULL;
+  if (!record) return;
+  *record = (struct record_note){
+      .head = record->head, .thread = this_thread.id, .id = id, .native = native, .flags = NOTE_NATIVE};
+  spool_publish(record, RECORD_NOTE, 1);
+}
+
 uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, uint64_t stack, int64_t t_ns) {
   struct memory_state *m = &this_memory;
   uint64_t id = atomic_fetch_add(&last_id, 1) + 1;
@@ -273,6 +290,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   struct live_sample sample = {
       .id = id, .usable = block->usable, .interval = mean, .stack = stack, .python = block->python};
   write_type(m);
+  write_native(id);
   if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();

@@ -144,6 +144,17 @@ void evidence_take(const void *context, struct scratch *scratch, struct native_e
   if (out->flags >> TICK_PC_SHIFT != PC_EVAL) out->chain = scanned_chain(pc, out->extension_pc);
 }
 
+uint64_t evidence_of_caller(struct scratch *scratch) {
+  struct native_stack *stack = (struct native_stack *)scratch->words;
+  struct unwind_registers registers;
+  unwind_registers_here(&registers);
+  unwind(&registers, stack);
+  int first = 0, count = stack->count - (stack->end == UNWIND_EVAL);
+  while (first < count && stack->frame[first].pc_class == PC_SHIM) first++;
+  bool cut = stack->end == UNWIND_FULL || stack->end == UNWIND_LOST;
+  return native_chain(&stack->frame[first], count - first, cut);
+}
+
 /* ---- from a scan ---- */
 
 /* Adds the evidence of one word of the stack that points into an image. True = it is a return address in the bytecode

@@ -17,6 +17,9 @@ struct native_evidence {
  * the way to the spool. Where that does not lead to a loop or to the thread's start, it scans the stack instead.
  * Context: signal. */
 void evidence_take(const void *context, struct scratch *scratch, struct native_evidence *out);
+/* Unwinds the calling thread up to the bytecode loop, and writes the functions on the way to the spool. Returns the hash of
+ * the innermost record that is not the shim's; 0 = unknown. Context: signal. */
+uint64_t evidence_of_caller(struct scratch *scratch);
 /* Scans the words of the stack from `sp` on. Every word that points after a call instruction counts, also one that an
  * earlier call left. `pc` is the interrupted instruction, 0 = none. Context: signal. */
 void evidence_scan(uintptr_t pc, uintptr_t sp, struct scratch *scratch, struct native_evidence *out);

@@ -17,9 +17,12 @@
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
+#include "inside/native/evidence.h"
+#include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
 #include "inside/stacks/frames.h"
+#include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
@@ -42,6 +45,7 @@ static struct record_free frees[MAX_CAUGHT];
 static struct record_note notes[MAX_CAUGHT];
 static THREAD_LOCAL char record_space[SPOOL_SLOT_BYTES];
 static _Atomic int alloc_count, free_count, note_count;
+static int allocs_before_note;
 static int64_t now_ns = 1000000000;
 
 int64_t clock_now_ns(void) { return now_ns; }
@@ -51,10 +55,17 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
   check(record == record_space && slots == 1);
   if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
   if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
+  if (kind == RECORD_NOTE) allocs_before_note = alloc_count;
   if (kind == RECORD_NOTE) __builtin_memcpy(&notes[note_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
 }
 static uint64_t line_now; /* what runs: the line and the stack of an allocation */
 uint64_t frames_current(void) { return line_now; }
+static uint64_t native_now; /* the native stack of an allocation */
+static struct scratch one_scratch;
+uint64_t evidence_of_caller(struct scratch *scratch) { return check(scratch == &one_scratch), native_now; }
+void images_refresh(void) {}
+struct scratch *scratch_take(void) { return &one_scratch; }
+void scratch_give(struct scratch *scratch) { check(scratch == &one_scratch); }
 uint64_t frames_line(void) { return line_now; }
 void *python_thread_state(void) { return NULL; }
 void fork_check(void) {}
@@ -225,6 +236,21 @@ static void test_a_resized_block_is_sampled_when_the_budget_is_zero(void) {
   memory_count_resized(&this_memory, NATIVE, (void *)next_address, bytes, bytes, bytes, ALLOC_REALLOC);
   check(alloc_count == before + 1 && allocs[before].usable_bytes == bytes);
   release(next_address, bytes);
+}
+
+static void test_the_native_stack_precedes_its_sample_if_it_is_asked_for(void) {
+  native_now = 77;
+  begin(1, false);
+  allocate(100);
+  check(alloc_count == 1 && note_count == 0);
+  header.features |= FEATURE_NATIVE_ALLOC;
+  allocate(200);
+  check(alloc_count == 2 && note_count == 1 && allocs_before_note == 1);
+  check(notes[0].flags == NOTE_NATIVE && notes[0].native == 77 && notes[0].id == allocs[1].id);
+  native_now = 0; /* unknown */
+  allocate(300);
+  check(alloc_count == 3 && note_count == 1);
+  header.features &= ~(uint32_t)FEATURE_NATIVE_ALLOC;
 }
 
 static void test_nothing_is_sampled_when_off(void) {
@@ -540,6 +566,7 @@ int main(void) {
   test_a_resized_block_is_sampled_when_it_is_a_threads_first();
   test_a_resized_block_is_sampled_when_the_budget_is_zero();
   test_a_piece_is_quiet_while_nothing_in_it_is_followed();
+  test_the_native_stack_precedes_its_sample_if_it_is_asked_for();
   test_nothing_is_sampled_when_off();
   test_a_pause_samples_nothing_and_sees_frees();
   test_the_interval_is_set_while_it_runs();

@@ -13,7 +13,8 @@ import pytest
 from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.reader import Spool
 from scalene_trace.formats.trace.writer import write_trace
-from tests.support.conversion import event_count, locations, rows, tables_of, with_stack
+from scalene_trace.recorder.convert.convert import Conversion, Outcome
+from tests.support.conversion import event_count, facts, locations, rows, tables_of, with_stack
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
 
 Row = dict[str, Any]
@@ -93,6 +94,19 @@ def test_a_thinned_table_changes_the_interval_of_lives_alone(tmp_path):
     assert [row["life_interval_bytes"] for row in found] == [262_144, None, 65_536, None]
     assert [row["lifetime_ns"] for row in found] == [49, None, None, 48]
     assert [row["survived"] for row in found] == [0, None, 0, 0]
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_the_native_stack_of_an_allocation_comes_from_the_note_before_it(tmp_path, batches):
+    builder = SpoolBuilder().module(0x7000, 0x8000, "/x.so", image=62, bias=0x7000).native(5, 0, 62, 0x10)
+    builder.note(1, native=5).note(2, native=404)
+    if batches == 2:
+        builder.new_chunk()
+    builder.alloc(1, 1).alloc(2, 2, flags=C["ALLOC_UNFOLLOWED"]).alloc(3, 3).note(1, type=9)
+    spool = Spool(builder.write(tmp_path / "recording" / "spool"), batch_chunks=1)
+    conversion = Conversion(spool, facts(tmp_path), Outcome(None, None, True, {}), tmp_path / "recording" / "rss")
+    found = [row for tables in conversion.tables() for row in rows(tables.get("alloc", {"t_ns": []}))]
+    assert [row["native"] for row in found] == [1, None, None]
 
 
 def test_types_come_from_the_free_or_else_from_a_note(tmp_path):

@@ -28,6 +28,7 @@
 --     interpreter's frame stack)
 --   type
 --   maximum: the footprint reached a new maximum with this allocation
+--   native: id of the native function that asked for it (native_frames); NULL = recorded without --native-alloc
 -- Order: none
 WITH chances AS (
     SELECT *, greatest(coalesce(block_bytes, usable_bytes), 1) AS block, block / interval_bytes AS x,
@@ -56,5 +57,5 @@ SELECT trace, t_ns, process, thread, stack, size_bytes, usable_bytes,
         WHEN python THEN 'python'
         ELSE 'native'
     END AS family,
-    "type", maximum
+    "type", maximum, native
 FROM chances

@@ -13,9 +13,10 @@ WITH ticks AS (
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee FROM native_frames) f USING (trace, native), selection
     WHERE is_selected(selection, t_ns, process, thread)
 ), blocks AS (
-    SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes,
+    SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes, if(f.callee IS NULL, NULL, native) AS called_native,
         if(a.t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true), live_bytes, NULL) AS live_bytes
-    FROM allocations a LEFT JOIN process_moments USING (trace, process), selection
+    FROM allocations a LEFT JOIN (SELECT trace, native, callee FROM native_frames) f USING (trace, native)
+    LEFT JOIN process_moments USING (trace, process), selection
     WHERE is_selected(selection, a.t_ns, process, thread)
 )
 SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'python' AS part, NULL AS library, NULL AS symbol,
@@ -35,10 +36,10 @@ UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'wait' AS metric, class AS part, wait_s AS value FROM selected_waits
 WHERE wait_s IS NOT NULL
 UNION ALL BY NAME
-SELECT trace, t_ns, process, thread, stack, 'allocated' AS metric, alloc_bytes AS value FROM blocks
+SELECT trace, t_ns, process, thread, stack, 'allocated' AS metric, called_native, alloc_bytes AS value FROM blocks
 WHERE alloc_bytes > 0
 UNION ALL BY NAME
-SELECT trace, t_ns, process, thread, stack, 'live-at-peak' AS metric, live_bytes AS value FROM blocks
+SELECT trace, t_ns, process, thread, stack, 'live-at-peak' AS metric, called_native, live_bytes AS value FROM blocks
 WHERE live_bytes > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'copies' AS metric, bytes AS value FROM copies, selection
