@@ -17,7 +17,8 @@ from .encode import Numbers, packed, packed_series
 if TYPE_CHECKING:
     from ..trace.connection import Connection
 
-#: The most stacks that keep their callers: those with the most samples. Other stacks are reduced to one line.
+#: The most stacks that keep their native functions, and the most that keep their callers: those with the most samples. Other
+#: stacks are reduced to their Python frames, and to one line.
 MAX_STACKS = 20_000
 #: The most threads that are shown separately.
 MAX_THREADS = 500
@@ -179,9 +180,12 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
         for key in wanted
         if key & _STACK_MASK in python or key >> _NATIVE_SHIFT
     }
-    rare = set(wanted[MAX_STACKS:]) if len(wanted) > MAX_STACKS else set()
-    for stack in rare & stacks.keys():
-        stacks[stack] = _owner_only(stacks[stack], known, user_files)
+    for key in wanted[MAX_STACKS:]:
+        stacks[key] = python.get(key & _STACK_MASK, ())
+    rare = set(list(dict.fromkeys(key & _STACK_MASK for key in wanted))[MAX_STACKS:]) & python.keys()
+    for key in wanted if rare else ():
+        if key & _STACK_MASK in rare:
+            stacks[key] = _owner_only(python[key & _STACK_MASK], known, user_files)
     return _tree(stacks, known, len(rare))
 
 

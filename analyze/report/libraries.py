@@ -18,7 +18,7 @@ Row = dict[str, Any]
 Key = tuple[Any, ...]
 
 #: Name of a function, library and image.
-_Callee = tuple[str, str | None, str | None]
+_Callee = tuple[str | None, str | None, str | None]
 
 #: The number of libraries that a line names, and of functions that each library names.
 MOST_NAMED = 3
@@ -58,17 +58,16 @@ def _symbols(rows: list[Row]) -> list[SymbolTime]:
 
 def callee_times(rows: Sequence[Row], keys: Iterable[Callable[[Row], Key]]) -> dict[Key, list[CalleeTime]]:
     """The native functions that took most CPU time by key, as in :func:`library_times`. ``rows``: rows of
-    line_callee_figures.sql; those without a name are left out."""
+    line_callee_figures.sql."""
     groups: dict[Key, dict[_Callee, float]] = defaultdict(lambda: defaultdict(float))
-    named = [row for row in rows if row["symbol"] is not None]
     for key in keys:
-        for row in named:
+        for row in rows:
             groups[key(row)][row["symbol"], row["library"], row["image"]] += row["cpu_s"]
     return {key: _largest(sums) for key, sums in groups.items()}
 
 
 def _largest(sums: dict[_Callee, float]) -> list[CalleeTime]:
-    order = sorted(sums, key=lambda each: (-round(sums[each], 9), each[0], each[1] or ""))
+    order = sorted(sums, key=lambda each: (-round(sums[each], 9), each[0] or "", each[1] or ""))
     return [CalleeTime(name, library, image, sums[name, library, image]) for name, library, image in order[:MOST_NAMED]]
 
 

@@ -38,10 +38,10 @@ class NativeFunction:
 class CalleeTime:
     """CPU time in a native function that Python code called, with everything that the function called.
 
-    ``name``: from the symbol table of its file; ``library`` and ``image``: as in LibraryTime.
+    ``name``: from the symbol table of its file, None = unknown; ``library`` and ``image``: as in LibraryTime.
     """
 
-    name: str
+    name: str | None
     library: str | None
     image: str | None
     cpu_s: float

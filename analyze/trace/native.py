@@ -25,7 +25,9 @@ class NativeFrames:
         """The functions from the one that Python called to ``native``: (name, library) each. A function without a name has
         that of its library; of neighbours without a name in one library, one stands for all."""
         frames: list[tuple[str, str]] = []
-        while (trace, native) in self._rows and len(frames) < _DEEPEST:
+        for _ in range(_DEEPEST):
+            if native is None or (trace, native) not in self._rows:
+                break
             parent, callee, library, symbol = self._rows[trace, native]
             frame = symbol or library or NO_FILE, library or NO_FILE
             if symbol or not frames or frames[-1] != frame:

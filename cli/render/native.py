@@ -113,7 +113,7 @@ def _main_library(line: Line) -> str:
 
 def _main_callee(line: Line) -> str:
     most = line.callees[0] if line.callees else None
-    if most is None or not line.cpu_s or most.cpu_s < _LEAST_NATIVE * line.cpu_s:
+    if most is None or most.name is None or not line.cpu_s or most.cpu_s < _LEAST_NATIVE * line.cpu_s:
         return ""
     return f"{clean(most.name)}() {percent(most.cpu_s, line.cpu_s):.0f} %"
 

@@ -31,7 +31,7 @@ int64_t clock_now_ns(void) {
 
 /* ---- the two unwindings ---- */
 
-#define MAX_REFERENCE 256
+#define MAX_REFERENCE 1100
 struct reference {
   int count;
   bool begun;
@@ -106,13 +106,17 @@ static bool is_eval(uintptr_t pc, bool exact) {
   return at - eval.start < eval.end - eval.start;
 }
 
+/* Returns where the reference has the frame of that index. */
+static int in_reference_at(int at) { return at < INNER_FRAMES ? at : at + ours.skipped; }
+
 /* Returns the index of the first frame that differs. */
 static int first_difference(void) {
   int at = 0;
-  for (; at < ours.count && at < reference.count; at++) {
+  for (; at < ours.count && in_reference_at(at) < reference.count; at++) {
     const struct native_frame *frame = &ours.frame[at];
-    if (frame->pc != reference.pc[at]) break;
-    if (frame->function && frame->function != reference.start[at]) break;
+    int other = in_reference_at(at);
+    if (frame->pc != reference.pc[other]) break;
+    if (frame->function && frame->function != reference.start[other]) break;
   }
   return at;
 }
@@ -122,9 +126,9 @@ static enum outcome compare(int *at) {
   bool all = *at == ours.count;
   if (all && ours.end == UNWIND_EVAL && is_eval(ours.frame[*at - 1].pc, ours.frame[*at - 1].flags & NATIVE_EXACT))
     return EQUAL;
-  if (all && ours.end == UNWIND_OUTERMOST && reference.count == ours.count) return EQUAL;
+  if (all && ours.end == UNWIND_OUTERMOST && reference.count == in_reference_at(ours.count)) return EQUAL;
   if (all && ours.end == UNWIND_FULL) return EQUAL;
-  if (*at == reference.count) return EQUAL_REFERENCE_SHORT;
+  if (in_reference_at(*at) >= reference.count) return EQUAL_REFERENCE_SHORT;
   if (ours.end == UNWIND_LOST) return INCOMPLETE_LOST;
   return ours.gaps ? INCOMPLETE_GAP : WRONG;
 }

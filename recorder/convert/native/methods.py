@@ -24,7 +24,9 @@ _RELOCATION = layout("place:8 type:4 symbol:4 addend:8")
 _R_RELATIVE = 8
 #: Data of more bytes, or with more relocations, is not searched.
 _MOST_BYTES, _MOST_RELOCATIONS = 32 << 20, 1 << 20
-_MOST_DYNAMIC = 4096
+_MOST_DYNAMIC, _MOST_SEGMENTS = 4096, 64
+#: Places that look like a function in a table. Only a malicious file has more.
+_MOST_PLACES = 20_000
 #: PyMethodDef.ml_flags (METH_VARARGS and so on) are below.
 _MOST_FLAGS = 1 << 12
 _LONGEST_NAME = 100
@@ -43,20 +45,26 @@ class _Data:
 def method_names(file: ElfFile, wanted: Addresses) -> dict[int, str]:
     """The names of those functions that start at the addresses ``wanted`` (sorted) and stand in a method table. Raises
     OSError and ValueError."""
-    segments = file.segments()
+    headers = file.segments()
+    segments = headers[headers["type"] == _PT_LOAD][:_MOST_SEGMENTS]
     found: dict[int, str] = {}
-    relocations = _relocations(file, segments)
+    relocations = _relocations(file, headers, segments)
+    places = 0
     for data in _writable(file, segments, relocations):
         middle = data.words[1:-2]  # where a function can stand: a name before it, flags and documentation behind it
         place = np.minimum(np.searchsorted(wanted, middle), len(wanted) - 1)
-        for at in (np.flatnonzero((wanted[place] == middle) & (data.words[2:-1] - 1 < _MOST_FLAGS)) + 1).tolist():
+        looks_so = np.flatnonzero((wanted[place] == middle) & (data.words[2:-1] - 1 < _MOST_FLAGS)) + 1
+        places += len(looks_so)
+        if places > _MOST_PLACES:
+            raise ValueError("too many places")
+        for at in looks_so.tolist():
             if name := _name(file, segments, int(data.words[at - 1])):
                 found.setdefault(int(data.words[at]), name)
     return found
 
 
 def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterator[_Data]:
-    for segment in segments[(segments["type"] == _PT_LOAD) & (segments["flags"] & _PF_W != 0)]:
+    for segment in segments[segments["flags"] & _PF_W != 0]:
         start, size = -(-int(segment["vaddr"]) // 8) * 8, int(segment["filesz"])
         skipped = start - int(segment["vaddr"])
         if size > _MOST_BYTES or size < skipped + 4 * 8:
@@ -70,10 +78,10 @@ def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterato
             yield _Data(start, words)
 
 
-def _relocations(file: ElfFile, segments: Records) -> Records:
+def _relocations(file: ElfFile, headers: Records, segments: Records) -> Records:
     """The places whose contents are an address in the same file, and the addresses."""
     empty = np.empty(0, _RELOCATION)
-    for segment in segments[segments["type"] == _PT_DYNAMIC]:
+    for segment in headers[headers["type"] == _PT_DYNAMIC][:1]:
         count = min(int(segment["filesz"]) // _DYNAMIC.itemsize, _MOST_DYNAMIC)
         entries = file.records(_DYNAMIC, int(segment["offset"]), count)
         values = {int(entry["tag"]): int(entry["value"]) for entry in entries[::-1]}
@@ -88,7 +96,7 @@ def _relocations(file: ElfFile, segments: Records) -> Records:
 
 def _offset_of(segments: Records, address: int) -> int | None:
     """Where in the file the ELF virtual address is; None = nowhere."""
-    for segment in segments[segments["type"] == _PT_LOAD]:
+    for segment in segments:
         inside = address - int(segment["vaddr"])
         if 0 <= inside < int(segment["filesz"]):
             return int(segment["offset"]) + inside

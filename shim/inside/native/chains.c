@@ -12,7 +12,7 @@
 #include "shared/spool.h"
 #include "shared/stacks/hash.h"
 
-#define CACHED_CHAINS 8192
+#define CACHED_CHAINS 32768
 static _Atomic uint64_t written[CACHED_CHAINS];
 
 /* If the function is unknown, a return address still says which call it made. For the interrupted instruction of such a

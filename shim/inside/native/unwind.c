@@ -22,6 +22,7 @@
 #define HIGHEST_ADDRESS 0x7ffffffff000u
 #define SEARCHED_WORDS 384      /* of the stack, for one gap */
 #define ALL_SEARCHED_WORDS 1024 /* for all gaps of one unwinding */
+#define DEEPEST 1024            /* frames of one unwinding */
 
 void unwind_registers_of(const void *context, struct unwind_registers *out) {
   static const uint8_t place[DWARF_REGISTERS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
@@ -174,8 +175,18 @@ static bool search(struct native_stack *stack, const struct step *from, struct s
 
 /* ---- the whole stack ---- */
 
+/* Returns the place of the next frame. If there is none, the innermost one of the outer frames is left out. */
+static struct native_frame *next_frame(struct native_stack *stack) {
+  struct native_frame *frame = stack->frame;
+  if (stack->count < NATIVE_FRAMES) return &frame[stack->count++];
+  stack->skipped++;
+  for (int i = INNER_FRAMES; i < NATIVE_FRAMES - 1; i++) frame[i] = frame[i + 1];
+  frame[INNER_FRAMES].flags |= NATIVE_AFTER_GAP;
+  return &frame[NATIVE_FRAMES - 1];
+}
+
 static void add_frame(struct native_stack *stack, const struct step *step, uint8_t flags) {
-  struct native_frame *frame = &stack->frame[stack->count++];
+  struct native_frame *frame = next_frame(stack);
   frame->pc = step->registers.value[DWARF_RIP];
   frame->function = step->rule.start;
   frame->pc_class = step->rule.pc_class;
@@ -195,7 +206,7 @@ static bool advance(struct native_stack *stack, const struct step *step, struct 
   bool has_rule = step->found == RULE_FOUND;
   if (in_eval(step)) return stack->end = UNWIND_EVAL, false;
   if (has_rule && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN) return stack->end = UNWIND_OUTERMOST, false;
-  if (stack->count == NATIVE_FRAMES) return stack->end = UNWIND_FULL, false;
+  if (stack->count + stack->skipped == DEEPEST) return stack->end = UNWIND_FULL, false;
   uint8_t flags = 0;
   bool applied = apply(stack, step, caller);
   if (applied) look_up(caller);
@@ -213,7 +224,7 @@ static bool advance(struct native_stack *stack, const struct step *step, struct 
 void unwind(const struct unwind_registers *from, struct native_stack *out) {
   struct step steps[2];
   int now = 0;
-  out->count = out->gaps = out->searched = 0;
+  out->count = out->gaps = out->skipped = out->searched = 0;
   out->window_words = 0;
   out->window_start = 0;
   out->end = UNWIND_LOST;

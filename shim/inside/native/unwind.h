@@ -13,8 +13,10 @@ struct unwind_registers {
   uint32_t known; /* bit n: register n is known */
 };
 
-#define NATIVE_FRAMES 64
-#define NATIVE_AFTER_GAP 1 /* found by a search of the stack: frames between it and the one before may be missing */
+/* Of a deeper stack, the innermost and the outermost frames are kept. */
+#define NATIVE_FRAMES 96
+#define INNER_FRAMES 64
+#define NATIVE_AFTER_GAP 1 /* frames between it and the one before are missing, or may be (found by a search) */
 #define NATIVE_EXACT 2     /* the interrupted instruction of a thread or of a signal frame; else a return address */
 #define NATIVE_NO_RULE 4   /* without unwind tables (JIT code, assembly), or its rule led nowhere */
 struct native_frame {
@@ -27,7 +29,7 @@ struct native_frame {
 enum unwind_end {
   UNWIND_EVAL,      /* the last frame is the bytecode loop's */
   UNWIND_OUTERMOST, /* the last frame has no caller */
-  UNWIND_FULL,      /* NATIVE_FRAMES were found */
+  UNWIND_FULL,      /* the stack is deeper than the limit */
   UNWIND_LOST,      /* the caller of the last frame is unknown: the stack is incomplete */
 };
 
@@ -35,7 +37,8 @@ enum unwind_end {
 #define WINDOW_WORDS 256
 struct native_stack {
   int count;
-  int gaps;     /* number of frames with NATIVE_AFTER_GAP */
+  int gaps;     /* number of frames that were found by a search */
+  int skipped;  /* frames that were left out before frame[INNER_FRAMES], which has NATIVE_AFTER_GAP then */
   int searched; /* words of the stack that were searched for return addresses */
   enum unwind_end end;
   uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */

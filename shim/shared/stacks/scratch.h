@@ -8,7 +8,7 @@
 #include "shared/saferead.h"
 
 #define MAX_FRAMES 512
-#define STACK_WORDS 480    /* for reading the native stack */
+#define STACK_WORDS 560    /* for reading the native stack */
 #define MAX_CODE_BYTES 208 /* of a code object, without its bytecode */
 #define NAME_BYTES 32      /* of a name's str object: its length and hash */
 struct frame_entry {

@@ -103,10 +103,10 @@ static void on_step(int signal, siginfo_t *info, void *context) {
   unwind_registers_of(context, &registers);
   unwind(&registers, &result);
   previous_pc = registers.value[DWARF_RIP];
-  int at = 1;
-  while (at <= depth && at < result.count && result.frame[at].pc == shadow[depth - at]) at++;
-  bool whole = at > depth && result.end == UNWIND_OUTERMOST, cut = at > depth || at == NATIVE_FRAMES;
-  bool right = (whole || (cut && result.end == UNWIND_FULL)) && !result.gaps && result.frame[0].pc == previous_pc;
+  int at = 1, known = result.skipped ? INNER_FRAMES : result.count;
+  while (at <= depth && at < known && result.frame[at].pc == shadow[depth - at]) at++;
+  bool whole = at > depth || (at == INNER_FRAMES && result.skipped);
+  bool right = whole && result.end == UNWIND_OUTERMOST && !result.gaps && result.frame[0].pc == previous_pc;
   if (!right && wrong_steps++ < 20) report_step(at);
   steps++;
 }
@@ -225,10 +225,20 @@ __attribute__((noinline)) static int deep(int level) {
   return deep(level - 1) + 1;
 }
 
-static void test_deep_stacks_are_cut(void) {
+static void test_of_deep_stacks_the_ends_are_kept(void) {
   deep(200);
-  check(result.end == UNWIND_FULL && result.count == NATIVE_FRAMES && !result.gaps);
-  for (int i = 1; i < NATIVE_FRAMES; i++) check(result.frame[i].function == (uintptr_t)&deep);
+  check(result.end == UNWIND_OUTERMOST && result.count == NATIVE_FRAMES && !result.gaps);
+  int outer = frame_of(&result, (void *)&test_of_deep_stacks_the_ends_are_kept);
+  check(outer > INNER_FRAMES && outer + result.skipped == 202);
+  for (int i = 1; i < outer; i++) check(result.frame[i].function == (uintptr_t)&deep);
+  for (int i = 0; i < result.count; i++) { check(!(result.frame[i].flags & NATIVE_AFTER_GAP) == (i != INNER_FRAMES)); }
+  deep(NATIVE_FRAMES - 20);
+  check(result.skipped == 0 || result.skipped < 20);
+}
+
+static void test_very_deep_stacks_are_cut(void) {
+  deep(2000);
+  check(result.end == UNWIND_FULL && result.count == NATIVE_FRAMES && result.count + result.skipped == 1024);
 }
 
 static jmp_buf before_the_call;
@@ -496,7 +506,8 @@ int main(void) {
   test_the_outermost_frame_ends();
   test_a_thread_ends();
   test_the_bytecode_loop_ends();
-  test_deep_stacks_are_cut();
+  test_of_deep_stacks_the_ends_are_kept();
+  test_very_deep_stacks_are_cut();
   test_return_addresses_behind_a_function();
   test_small_stacks_of_coroutines();
   test_signal_frames_on_an_alternate_stack();

@@ -40,7 +40,14 @@ def test_an_allocation_has_its_sizes_its_stacks_and_its_life(tmp_path):
     expected = {"t_ns": 100, "process": 1, "thread": 3, "size_bytes": 1_999_993, "usable_bytes": 2_000_008}
     expected |= {"block_bytes": None, "interval_bytes": 262_144, "life_interval_bytes": 262_144}
     expected |= {"base_interval_bytes": None}
-    expected |= {"lifetime_ns": 100_000_003, "survived": 7, "at_exit": True, "maximum": True, "python": True}
+    expected |= {
+        "lifetime_ns": 100_000_003,
+        "survived": 7,
+        "at_exit": True,
+        "maximum": True,
+        "python": True,
+        "native": None,
+    }
     assert row == expected | {"allocator": "calloc", "type": "numpy.ndarray"}
     assert event_count(builder, tmp_path) == 1
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scalene_trace.recorder.convert.native.addresses import Image
+from scalene_trace.recorder.convert.native.elf import HEADER, MAGIC, SEGMENT
 from scalene_trace.recorder.convert.native.symbols import read_symbols
 from tests.support import native
 
@@ -42,3 +44,21 @@ def test_functions_of_a_stripped_file_have_the_names_of_their_methods(tmp_path, 
     wanted = [functions[name] for name in ("first", "second", "no_identifier", "no_flags", "no_name")]
     found = names(path, [*wanted, functions["first"] + 1])
     assert found == {functions["first"]: "first_method", functions["second"]: "second_method"}
+
+
+def test_a_malicious_table_costs_no_time(tmp_path):
+    """Every word is the function, and its name is nowhere: the search gives up, and the file counts as read."""
+    segments, words = 2_000, 1_000_000
+    header, table = np.zeros(1, HEADER), np.zeros(segments, SEGMENT)
+    for name, value in {"magic": MAGIC, "class": 2, "data": 1, "phoff": 64, "phnum": segments}.items():
+        header[name] = value
+    start = 64 + table.nbytes
+    table["type"], table["flags"], table["vaddr"] = 1, 6, 1 << 40
+    table[0] = (1, 6, start, 0x10000, 0, 8 * words, 8 * words, 8)
+    data = np.tile(np.array([0x2000, 1], "<u8"), words // 2)
+    path = tmp_path / "x.so"
+    path.write_bytes(header.tobytes() + table.tobytes() + data.tobytes())
+    started = time.process_time()
+    table_found = read_symbols({1: Image(str(path), frozenset(), 2**62)}, {1: np.array([0x2000])}, "/")
+    assert table_found.table["name"] == [] and table_found.unread == 0
+    assert time.process_time() - started < 2

@@ -1,7 +1,8 @@
 -- Answers: which functions are on the native stacks of ticks, and which of them did the Python code call?
 -- The callee of a stack is the outermost function that does not merely pass a call on: not PyObject_Vectorcall,
 -- cfunction_call, type_call or PyNumber_Multiply, but what they call. If only such functions are on the stack, there is
--- no callee: the interpreter worked for itself. Its functions without a name count as such.
+-- no callee: the interpreter worked for itself. Its functions without a name count as such. Nor is there one if the
+-- outermost functions are missing.
 -- Reads: libraries, native_functions, symbols
 -- Stored: yes
 -- Columns:
@@ -25,11 +26,13 @@ WITH RECURSIVE named AS (
     FROM native_functions n
     ASOF LEFT JOIN symbols s ON n.trace = s.trace AND n.module = s.module AND n.offset >= s.start_offset
     LEFT JOIN libraries b ON b.trace = n.trace AND b.module = n.module
+    WHERE n.id IS NOT NULL
     QUALIFY row_number() OVER (PARTITION BY n.trace, n.id) = 1
 ), called AS (
-    SELECT trace, native, if(is_passing, NULL, native) AS callee, 0 AS depth FROM named WHERE parent IS NULL
+    SELECT trace, native, gap AS is_cut, if(is_passing OR gap, NULL, native) AS callee, 0 AS depth
+    FROM named WHERE parent IS NULL
     UNION ALL
-    SELECT n.trace, n.native, coalesce(c.callee, if(n.is_passing, NULL, n.native)), c.depth + 1
+    SELECT n.trace, n.native, c.is_cut, coalesce(c.callee, if(n.is_passing OR c.is_cut, NULL, n.native)), c.depth + 1
     FROM called c JOIN named n ON n.trace = c.trace AND n.parent = c.native WHERE c.depth < 256
 )
 SELECT trace, native, parent, module, "offset", gap, library, image, symbol, callee

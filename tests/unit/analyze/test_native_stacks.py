@@ -1,0 +1,180 @@
+"""Native stacks: what Python called, in the report, in exports and in the page, from tiny traces, also hostile ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.analyze.exports.profile import read_profile
+from scalene_trace.analyze.html import series
+from scalene_trace.analyze.html.model import entry
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.libraries import CalleeTime
+from scalene_trace.analyze.trace.native import NativeFrames
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.analyze.trace.traces import REPORT_TABLES, open_traces
+from tests.support.trace_builder import MS, TraceBuilder
+
+APP = "/home/me/app.py"
+PYTHON, EXTENSION, LIBC = 1, 2, 3
+IMAGES = {
+    PYTHON: ("/usr/bin/python3", "interpreter"),
+    EXTENSION: ("/x/fast.so", "extension"),
+    LIBC: ("/libc.so.6", "support"),
+}
+#: Functions by the offset at which they start.
+FUNCTIONS = {
+    PYTHON: {16: "PyObject_Vectorcall", 32: "cfunction_call", 48: "builtin_min", 64: "long_richcompare.isra.0"},
+    EXTENSION: {16: "fast_call", 32: "kernel"},
+    LIBC: {16: "memcpy"},
+}
+CALL = {"pc_class": "interpreter", "opcode": "CALL", "vectorcall": True, "pc_module": PYTHON, "pc_offset": 5}
+
+
+class Program(TraceBuilder):
+    """A process with a line, images with symbols, and native stacks."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one = self.process()
+        self.main = self.thread(self.one, cpu_ns=0, tid=1001)
+        for module, (path, image) in IMAGES.items():
+            self.add("module", id=module, path=path, **{"class": image})
+            for offset, name in FUNCTIONS[module].items():
+                self.add("symbol", module=module, start_offset=offset, end_offset=offset + 1, name=name)
+        self.line5 = self.stack((APP, "leaf", 4, 5), (APP, "main", 1, 2))
+        self.times = 0
+
+    def native(self, *functions: tuple[int | None, int | None], gap: bool = False) -> int:
+        """The id of a native stack, functions (module, offset) from the outermost; ``gap``: outer ones are missing."""
+        parent = None
+        for number, (module, offset) in enumerate(functions):
+            known = len(self.rows.get("native", [])) + 1
+            self.add("native", id=known, parent=parent, module=module, offset=offset, gap=gap and number == 0)
+            parent = known
+        assert parent
+        return parent
+
+    def ticks(self, native: int | None, count: int = 1, **columns: Any) -> None:
+        for _ in range(count):
+            self.times += 10 * MS
+            self.tick(self.times, self.one, self.main, self.line5, native=native, **(CALL | columns))
+
+    def callees(self, folder: Path) -> list[CalleeTime]:
+        (line,) = build_report([self.write(folder / "t.parquet")], Selection()).lines
+        assert line.callees is not None
+        return line.callees
+
+
+def stacks_of(path: Path) -> dict[str, int]:
+    """Collapsed stacks without files, with ms."""
+    profile = read_profile([path], Selection(), ["cpu"])
+    found: dict[str, int] = {}
+    for value in profile.values["cpu"]:
+        names = ";".join(frame.function for frame in profile.stacks.of(value.stack))
+        found[names] = found.get(names, 0) + value.value // 1_000_000
+    return found
+
+
+def test_the_callee_is_the_outermost_function_that_does_not_pass_a_call_on(tmp_path: Path) -> None:
+    program = Program()
+    program.ticks(program.native((PYTHON, 16), (PYTHON, 32), (PYTHON, 48), (PYTHON, 64)), 3)
+    program.ticks(program.native((PYTHON, 16), (EXTENSION, 16), (EXTENSION, 32), (LIBC, 16)), 2)
+    program.ticks(program.native((PYTHON, 16), (PYTHON, 32)))  # only the interpreter's own work
+    program.ticks(None, pc_class="eval")
+    first, second = program.callees(tmp_path)
+    assert (first.name, first.library, first.image, round(first.cpu_s, 6)) == (
+        "builtin_min",
+        "python3",
+        "interpreter",
+        0.03,
+    )
+    assert (second.name, second.library, second.image, round(second.cpu_s, 6)) == (
+        "fast_call",
+        "fast",
+        "extension",
+        0.02,
+    )
+    assert stacks_of(tmp_path / "t.parquet") == {
+        "main;leaf;builtin_min;long_richcompare": 30,
+        "main;leaf;fast_call;kernel;memcpy": 20,
+        "main;leaf;python3": 10,
+        "main;leaf": 10,
+    }
+
+
+def test_a_stack_without_its_outermost_functions_has_no_callee(tmp_path: Path) -> None:
+    program = Program()
+    program.ticks(program.native((PYTHON, 64), (EXTENSION, 32), gap=True))
+    assert program.callees(tmp_path) == []
+    assert stacks_of(tmp_path / "t.parquet") == {"main;leaf;python3": 10}
+
+
+def test_functions_without_a_name_have_that_of_their_library_once(tmp_path: Path) -> None:
+    program = Program()
+    program.ticks(program.native((EXTENSION, 999), (EXTENSION, 888), (None, None), (None, None), (LIBC, 16)))
+    (callee,) = program.callees(tmp_path)
+    assert (callee.name, callee.library) == (None, "fast")
+    assert stacks_of(tmp_path / "t.parquet") == {"main;leaf;fast;[code in no known file];memcpy": 10}
+
+
+def test_operations_of_the_interpreter_are_below_pythons_frames_too(tmp_path: Path) -> None:
+    program = Program()
+    program.ticks(program.native((PYTHON, 64)), opcode="BINARY_OP", vectorcall=False)
+    assert [callee.name for callee in program.callees(tmp_path)] == ["long_richcompare"]
+    assert stacks_of(tmp_path / "t.parquet") == {"main;leaf;long_richcompare": 10}
+
+
+def test_allocations_have_native_stacks_in_exports(tmp_path: Path) -> None:
+    program = Program()
+    native = program.native((PYTHON, 16), (EXTENSION, 16), (LIBC, 16))
+    program.alloc(5 * MS, program.one, program.main, program.line5, 1_000, native=native)
+    program.alloc(6 * MS, program.one, program.main, program.line5, 500)
+    profile = read_profile([program.write(tmp_path / "t.parquet")], Selection(), ["allocated"])
+    names = {tuple(f.function for f in profile.stacks.of(v.stack)): v.value for v in profile.values["allocated"]}
+    assert names == {("main", "leaf", "fast_call", "memcpy"): 1_000, ("main", "leaf"): 500}
+
+
+HOSTILE: dict[str, list[dict[str, Any]]] = {
+    "no id": [{"id": None, "parent": None}],
+    "its own parent": [{"id": 1, "parent": 1}],
+    "a circle": [{"id": 1, "parent": 2}, {"id": 2, "parent": 1}],
+    "one id often": [{"id": 1, "parent": None}] * 500 + [{"id": 1, "parent": 1}] * 500,
+    "negative ids": [{"id": -1, "parent": 0}, {"id": 0, "parent": None}],
+    "a long chain": [{"id": n, "parent": n - 1 or None} for n in range(1, 5_000)],
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE)
+def test_hostile_native_stacks_end(tmp_path: Path, case: str) -> None:
+    program = Program()
+    for row in HOSTILE[case]:
+        program.add("native", module=EXTENSION, offset=16, gap=False, **row)
+    for native in (1, -1, 4_999, None):
+        program.ticks(native)
+    path = program.write(tmp_path / "t.parquet")
+    assert sum(stacks_of(path).values()) == 40
+    with open_traces([path], Selection(), REPORT_TABLES) as traces:
+        assert json.dumps(entry(traces, Selection()))
+        frames = NativeFrames(traces.connection)
+        assert all(len(frames.called(native)) <= 256 for native in (1, -1, 4_999, None))
+    assert round(sum(line.cpu_s or 0 for line in build_report([path], Selection()).lines), 6) == 0.04
+
+
+def test_rare_native_stacks_keep_their_python_frames_in_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = Program()
+    program.ticks(program.native((EXTENSION, 16)), 3)
+    for offset in (32, 100, 200):
+        program.ticks(program.native((EXTENSION, offset), (LIBC, 16)))
+    monkeypatch.setattr(series, "MAX_STACKS", 2)
+    with open_traces([program.write(tmp_path / "t.parquet")], Selection(), REPORT_TABLES) as traces:
+        made = entry(traces, Selection())
+    assert made["short_stacks"] == 0
+    names = [made["function_names"][number] for number in made["locations"]["function"]]
+    assert names.count("main") == 1 and names.count("leaf") == 1 and "fast_call" in names
+    assert sum(line < 0 for line in made["locations"]["line"]) < 5
