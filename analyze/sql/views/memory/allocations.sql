@@ -56,6 +56,5 @@ SELECT trace, t_ns, process, thread, stack, size_bytes, usable_bytes,
         WHEN allocator = 'chunk' THEN 'frames'
         WHEN python THEN 'python'
         ELSE 'native'
-    END AS family,
-    "type", maximum, native
+    END AS family, "type", maximum, native
 FROM chances
