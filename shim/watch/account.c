@@ -280,12 +280,23 @@ void account_begin(struct watched *thread, int64_t since_ns) {
   if (known) thread->base_delay_ns = now.delay_ns;
 }
 
+/* True if the wait has no stack because the thread's state was not found yet: while an interpreter starts, searches are
+ * in vain, and the next one may come only when the thread has begun a long wait. */
+static bool lacks_state(const struct watched *thread) {
+  return !thread->wait.facts.stack && !thread->state && stack_may_find_state(thread, thread->polled_ns);
+}
+
+bool account_rests(const struct watched *thread) {
+  return thread->condition == CONDITION_BLOCKED && !lacks_state(thread);
+}
+
 bool account_observe(struct watched *thread, int64_t period_ns) {
   struct poll poll = {.stack = 0};
   if (!proc_schedule(thread->schedule_fd, &poll.schedule)) return false;
   if (!poll.schedule.count) return refuse(thread); /* this kernel does not count */
   poll.t_ns = clock_now_ns();
-  if (thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen)) {
+  bool same = thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen);
+  if (same && !lacks_state(thread)) {
     thread->wait.facts.looks++;
     charge(thread, owed_ns(thread, &poll.schedule, poll.t_ns), poll.t_ns);
   } else if (!observe_changed(thread, &poll)) {

@@ -24,7 +24,8 @@
 #define CHUNK_BYTES 16384 /* bytes read of the newest chunk of the frame stack, at most */
 #define FRAME_ROOM 128    /* upper limit of frame_bytes */
 #define SEARCH_NS 5000000 /* pause between two searches of one process */
-#define MAX_TRIES 64      /* a search is made at attempts 1, 2, 4, ... 64, then at each 64th */
+#define YOUNG_NS 1000000000
+#define MAX_TRIES 64 /* a search is made at attempts 1, 2, 4, ... 64, then at each 64th */
 
 static struct scratch scratch;
 static struct {
@@ -104,17 +105,25 @@ static void search_states(struct process *process, uintptr_t runtime) {
   }
 }
 
+static bool is_young(const struct watched *thread, int64_t now_ns) {
+  return now_ns - thread->entry.start_ns < YOUNG_NS;
+}
+
 /* Threads of native libraries never get a state, so searches for the state of a thread become less and less
- * frequent. */
+ * frequent, once its interpreter has had time to start. */
 static bool find_state(struct watched *thread, int64_t now_ns) {
   struct process *process = thread->process;
-  uint32_t tries = ++thread->state_tries;
+  uint32_t tries = is_young(thread, now_ns) ? 0 : ++thread->state_tries;
   if ((tries & (tries - 1)) && tries % MAX_TRIES) return false;
   if (now_ns - process->searched_ns >= SEARCH_NS) {
     process->searched_ns = now_ns;
     search_states(process, thread->entry.runtime);
   }
   return thread->state != 0;
+}
+
+bool stack_may_find_state(const struct watched *thread, int64_t now_ns) {
+  return thread->process->layout && (is_young(thread, now_ns) || thread->state_tries < MAX_TRIES);
 }
 
 uintptr_t stack_state(struct watched *thread, int64_t now_ns) {

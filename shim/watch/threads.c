@@ -284,7 +284,7 @@ static void poll_process(struct process *process, int64_t now_ns, bool all) {
   for (struct watched *thread = process->threads, *next; thread; thread = next) {
     next = thread->next;
     if (all || thread->due_ns <= now_ns) poll_thread(thread);
-    resting = resting && thread->condition == CONDITION_BLOCKED;
+    resting = resting && account_rests(thread);
   }
   process->resting = resting;
   plan_refresh(process, now_ns);

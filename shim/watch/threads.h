@@ -99,6 +99,8 @@ int64_t threads_idle_since(int64_t now_ns);
 
 /* Begins the account of a thread. Its time counts from the thread's start, or from `since_ns` if that is later. */
 void account_begin(struct watched *thread, int64_t since_ns);
+/* True if a poll of the thread finds nothing new as long as it does not run. */
+bool account_rests(const struct watched *thread);
 /* Polls the thread once; `period_ns` is the pause between passes. False = the thread does not exist any more. */
 bool account_observe(struct watched *thread, int64_t period_ns);
 /* Extends the wait of a thread that was blocked at the last poll and has not run since then, until `t_ns`. */

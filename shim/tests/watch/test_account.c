@@ -22,6 +22,7 @@ static enum call_state call_state;
 static struct system_call blocked_in = {SYS_read, 0};
 static char state = 'S';
 static uint64_t stack;
+static bool may_find_state; /* its thread state is unknown, and searched for */
 static int64_t clock_ns;
 static bool is_gone, is_given_up, is_replaced;
 static uint64_t chunk = 1; /* number of the current chunk */
@@ -47,6 +48,9 @@ bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
   if (is_given_up) process_give_up(thread);
   *hash = stack;
   return true;
+}
+bool stack_may_find_state(const struct watched *thread, int64_t now_ns) {
+  return check(now_ns == thread->polled_ns), may_find_state;
 }
 int64_t clock_now_ns(void) { return clock_ns; }
 void loss_add(enum loss loss) { (void)loss; }
@@ -102,6 +106,34 @@ static void test_one_long_wait_is_one_record(void) {
   for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 0, 0, 11);
   check(count == 1 && waited_ms(11, WAIT_SLEEP) == 500);
   check(records[0].t_ns == 0 && records[0].looks == 50 && records[0].head == (RECORD_WAIT | 1 << 16));
+}
+
+/* While an interpreter starts, the state of its thread is not found, and the thread may begin a long wait. */
+static void test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_found(void) {
+  begin_at_start();
+  may_find_state = true;
+  stack = 0;
+  poll_at(10, 0, 0, 11);
+  check(account_rests(&thread)); /* it has a stack */
+  begin_at_start();
+  call_state = CALL_BLOCKED;
+  stack = 0;
+  clock_ns = 10 * MS;
+  check(account_observe(&thread, 10 * MS) && !account_rests(&thread));
+  stack = 12;
+  clock_ns = 20 * MS;
+  check(account_observe(&thread, 10 * MS) && account_rests(&thread));
+  poll_at(500, 0, 0, 12);
+  check(waited_ms(0, WAIT_SLEEP) == 15 && waited_ms(12, WAIT_SLEEP) == 485);
+  may_find_state = false; /* a native thread */
+  begin_at_start();
+  call_state = CALL_BLOCKED;
+  stack = 0;
+  clock_ns = 10 * MS;
+  check(account_observe(&thread, 10 * MS) && account_rests(&thread));
+  stack = 12;
+  clock_ns = 20 * MS;
+  check(account_observe(&thread, 10 * MS) && waited_ms(0, WAIT_SLEEP) == 20);
 }
 
 static void test_time_before_the_account_is_not_charged(void) {
@@ -249,6 +281,7 @@ static void test_nothing_is_recorded_of_another_program_under_the_pid(void) {
 
 int main(void) {
   test_one_long_wait_is_one_record();
+  test_the_stack_of_a_wait_is_read_again_until_the_threads_state_is_found();
   test_time_before_the_account_is_not_charged();
   test_time_between_two_waits_is_halved();
   test_a_running_thread_closes_its_wait();
