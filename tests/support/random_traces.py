@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -111,7 +112,25 @@ def _ticks(
         builder.tick(draw(moments), process, thread, draw(some_stack), user_ns=draw(st.integers(0, 15)) * MS, **columns)
 
 
-def oracle_class(tick: Row, version: str | None) -> str:
+def oracle_votes(builder: TraceBuilder) -> dict[tuple[Any, Any], int]:
+    """By stack and opcode: ticks in C functions that were called, minus ticks in work for Python objects."""
+    votes: dict[tuple[Any, Any], int] = defaultdict(int)
+    for tick in builder.rows.get("cpu", []):
+        if tick["frame_setup"] and tick["tp_call"]:
+            votes[tick["stack"], tick["opcode"]] -= 1
+        elif tick["vectorcall"] and not tick["tp_call"] and not tick["frame_setup"]:
+            votes[tick["stack"], tick["opcode"]] += 1
+    return {key: vote for key, vote in votes.items() if vote and None not in key}
+
+
+def oracle_classes(builder: TraceBuilder) -> Callable[[Row], str]:
+    """The class of a tick of the trace."""
+    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    votes = oracle_votes(builder)
+    return lambda tick: _class(tick, versions[tick["process"]], votes)
+
+
+def _class(tick: Row, version: str | None, votes: Mapping[tuple[Any, Any], int]) -> str:
     """The rule, written once more."""
     if not tick["has_python"] or tick["extension_module"] or tick["pc_class"] in ("extension", "unknown"):
         return "native"
@@ -119,6 +138,10 @@ def oracle_class(tick: Row, version: str | None) -> str:
     is_call = opcode is not None and opcode.startswith("CALL")
     if tick["pc_class"] == "eval" or (opcode is not None and not is_call):
         return "python"
+    if SPECIALISED.get(opcode) == "python":
+        return "python"
+    if tick["tp_call"] and not tick["frame_setup"] and (tick["stack"], opcode) in votes:
+        return "native" if votes[tick["stack"], opcode] > 0 else "python"
     if opcode in SPECIALISED:
         is_instance = opcode == "CALL_NON_PY_GENERAL" and tick["tp_call"] and tick["frame_setup"]
         return "python" if SPECIALISED[opcode] == "python" or is_instance else "native"
@@ -187,12 +210,12 @@ def oracle_charges(builder: TraceBuilder) -> list[Charge]:
 def stack_inside_native_code(builder: TraceBuilder, ticks: list[Row], t_ns: int) -> int | None:
     """The stack of a Python thread (its ticks in any order) if it was inside native code at ``t_ns``."""
     interval_ns = int(builder.settings["cpu_interval_ns"])
-    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    class_of = oracle_classes(builder)
     known = [
         (
             tick["t_ns"],
             tick["stack"] or 10**9,
-            tick["stack"] and oracle_class(tick, versions[tick["process"]]) == "native",
+            tick["stack"] and class_of(tick) == "native",
         )
         for tick in ticks
         if tick["has_python"]

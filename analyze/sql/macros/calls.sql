@@ -9,3 +9,13 @@ CREATE OR REPLACE TEMP MACRO is_passing_on(name) AS regexp_matches(name, '^_?(?:
     || '|cfunction_(?:call|vectorcall)\w*|method_vectorcall\w*|(?:class)?methoddescr_call|wrapper(?:descr)?_\w*call'
     || '|vectorcall_\w+|object_(?:vacall|isinstance)|type_(?:call|vectorcall)|slot_(?:tp|nb|sq|mp|am)_\w+|wrap_\w+'
     || '|bounded_\w+|PyFrame_\w+|PyEvalFrameClearAndPop|frame_dealloc)$');
+
+-- Functions of CPython 3.10 to 3.15 that make, fill or clear the frame of a Python function.
+CREATE OR REPLACE TEMP MACRO is_frame_setup(name) AS regexp_matches(name, '^_?(?:'
+    || 'PyEval_(?:Vector|MakeFrameVector)|PyEval_?Frame(?:PushAndInit\w*|ClearAndPop)|PyFrame_\w+'
+    || '|PyFunction_Vectorcall|PyThreadState_(?:Push|Pop)Frame|initialize_locals|clear_(?:thread|gen)_frame|frame_dealloc'
+    || '|function_code_fastcall)$');
+
+-- Functions that the bytecode loop calls to pack and unpack arguments, and to free them.
+CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?(?:'
+    || 'tupledealloc|dict_dealloc|list_dealloc|free_keys_object|PyObject_(?:Free|Malloc)|PyStack_\w+)$');

@@ -20,7 +20,7 @@ from tests.support.random_traces import (
     USER_FILES,
     frames_of,
     oracle_charges,
-    oracle_class,
+    oracle_classes,
     oracle_footprint,
     oracle_owner,
     oracle_scales,
@@ -34,14 +34,14 @@ from tests.support.trace_builder import TraceBuilder
 
 def oracle_lines(builder: TraceBuilder, selection: Selection) -> dict[Any, dict[str, float]]:
     """Figures by (file, line), None for samples without one."""
-    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    class_of = oracle_classes(builder)
     scales = oracle_scales(builder)
     sums: dict[Any, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for charge in within_window(oracle_charges(builder), selection):
         tick = charge.tick
         row, scale = sums[oracle_owner(builder, charge.stack)], charge.part * scales.get(tick["thread"], 1) / 1e9
         row["ticks"] += charge.is_first
-        row[f"{oracle_class(tick, versions[tick['process']])}_s"] += tick["user_ns"] * scale
+        row[f"{class_of(tick)}_s"] += tick["user_ns"] * scale
         row["parallel_native_s"] += tick["user_ns"] * scale * charge.is_parallel
         row["system_s"] += tick["system_ns"] * scale
         row["gc_s"] += (tick["user_ns"] + tick["system_ns"]) * scale * tick["gc"]
@@ -107,11 +107,11 @@ def test_functions_equal_a_second_computation(builder: TraceBuilder, selection: 
 def oracle_libraries(builder: TraceBuilder, selection: Selection) -> dict[Any, float]:
     """Native time by library and function."""
     names = {1: "libone", 3: "three/core"}
-    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    class_of = oracle_classes(builder)
     scales, sums = oracle_scales(builder), defaultdict[Any, float](float)
     for charge in within_window(oracle_charges(builder), selection):
         tick = charge.tick
-        if oracle_class(tick, versions[tick["process"]]) == "native":
+        if class_of(tick) == "native":
             module, address = tick["pc_module"], tick["pc_offset"]
             if tick["pc_class"] != "extension" and tick["extension_module"]:
                 module, address = tick["extension_module"], tick["extension_offset"] - 1

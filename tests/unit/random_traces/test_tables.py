@@ -26,7 +26,7 @@ from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.random_traces import (
     frames_of,
     oracle_charges,
-    oracle_class,
+    oracle_classes,
     oracle_owner,
     oracle_scales,
     selections,
@@ -127,12 +127,12 @@ def test_waits_and_copies_by_line_equal_a_second_computation(builder: TraceBuild
 @given(full_traces(), selections)
 def test_threads_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
     table = with_file(builder, lambda path: build_threads([path], selection, {}))
-    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    class_of = oracle_classes(builder)
     scales, expected = oracle_scales(builder), defaultdict[Any, float](float)
     window = Selection(from_s=selection.from_s, to_s=selection.to_s)
     for tick in within(builder.rows.get("cpu", []), window):
         scale = scales.get(tick["thread"], 1) / 1e9
-        expected[tick["thread"], oracle_class(tick, versions[tick["process"]])] += tick["user_ns"] * scale
+        expected[tick["thread"], class_of(tick)] += tick["user_ns"] * scale
         expected[tick["thread"], "system"] += tick["system_ns"] * scale
     for row, wait_s in oracle_waits(builder, selection):
         expected[row["thread"], row["class"]] += wait_s
@@ -151,7 +151,7 @@ def test_threads_equal_a_second_computation(builder: TraceBuilder, selection: Se
 @given(full_traces())
 def test_processes_equal_a_second_computation(builder: TraceBuilder) -> None:
     table = with_file(builder, lambda path: build_processes([path], (), {}, None, None))
-    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    class_of = oracle_classes(builder)
     scales = oracle_scales(builder)
     assert len(table.rows) == len(builder.rows["process"])
     for row in table.rows:
@@ -159,7 +159,7 @@ def test_processes_equal_a_second_computation(builder: TraceBuilder) -> None:
         times = defaultdict[str, float](float)
         for tick in ticks:
             scale = scales.get(tick["thread"], 1) / 1e9
-            times[oracle_class(tick, versions[row.process])] += tick["user_ns"] * scale
+            times[class_of(tick)] += tick["user_ns"] * scale
             times["system"] += tick["system_ns"] * scale
         threads = [each for each in builder.rows["thread"] if each["process"] == row.process]
         assert (row.ticks, row.threads) == (len(ticks), len(threads))

@@ -1,7 +1,7 @@
 -- Answers: did each CPU tick interrupt Python bytecode, a builtin of the interpreter, or an extension?
 -- The rule uses the interrupted instruction, the functions on the native stack before the bytecode loop, and the opcode
 -- of the innermost frame (docs/design/attribution.md). The first part of it that is true decides.
--- Reads: cpu_rows, opcode_calls, processes
+-- Reads: called_objects, cpu_rows, native_frames, opcode_calls, processes
 -- Stored: no
 -- Columns:
 --   trace, t_ns, process, thread, stack
@@ -16,6 +16,9 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     coalesce(NOT has_python OR pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL, false)
         AS is_extension,
     (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode, false) AND (CASE
+        WHEN is_setup THEN false
+        WHEN is_unpacking AND is_for_arguments THEN false
+        WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR tp_call AND NOT frame_setup) THEN calls_c
         WHEN is_c THEN opcode <> 'CALL_NON_PY_GENERAL' OR NOT coalesce(tp_call AND frame_setup, false)
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support' AND frame_setup IS DISTINCT FROM true
@@ -33,5 +36,8 @@ LEFT JOIN (
         opcode_call = 'generic' AS is_generic, opcode = 'CALL_FUNCTION_EX' AS is_unpacking
     FROM opcode_calls
 ) USING (opcode)
+LEFT JOIN (SELECT trace, native, is_setup, is_for_arguments, callee IS NULL AS is_open FROM native_frames)
+    USING (trace, native)
+LEFT JOIN called_objects USING (trace, stack, opcode)
 LEFT JOIN (SELECT DISTINCT trace, process, true AS is_3_10 FROM processes WHERE starts_with(python_version, '3.10.'))
     USING (trace, process)

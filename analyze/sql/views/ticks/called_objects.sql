@@ -1,0 +1,19 @@
+-- Answers: are the objects that an instruction of a stack calls written in C, or in Python?
+-- Work of _PyObject_MakeTpCall and PyObject_Call themselves looks the same for both, so the other ticks of the same
+-- stack and instruction decide: those in a C function that was called, and those in code that makes or clears a frame,
+-- or that makes or calls an instance for Python code.
+-- Reads: cpu_rows, native_frames
+-- Stored: yes
+-- Columns:
+--   trace, stack, opcode
+--   calls_c: more of these ticks were in C functions; where there are as many of both, or none, there is no row
+-- Order: none
+WITH votes AS (
+    SELECT trace, stack, opcode,
+        CASE WHEN tp_call AND frame_setup OR is_setup AND callee IS NULL THEN -1
+            WHEN vectorcall AND NOT tp_call AND NOT frame_setup AND (f.native IS NULL
+                OR callee IS NOT NULL AND NOT is_setup AND NOT is_for_arguments) THEN 1 END AS vote
+    FROM cpu_rows LEFT JOIN native_frames f USING (trace, native)
+    WHERE vectorcall OR tp_call OR is_setup
+)
+SELECT trace, stack, opcode, sum(vote) > 0 AS calls_c FROM votes GROUP BY trace, stack, opcode HAVING sum(vote) <> 0
