@@ -281,7 +281,8 @@ void account_begin(struct watched *thread, int64_t since_ns) {
 }
 
 /* True if the wait has no stack because the thread's state was not found yet: while an interpreter starts, searches are
- * in vain, and the next one may come only when the thread has begun a long wait. */
+ * in vain, and the next one may come only when the thread has begun a long wait. Native threads never get a state, so
+ * this ends soon. */
 static bool lacks_state(const struct watched *thread) {
   return !thread->wait.facts.stack && !thread->state && stack_may_find_state(thread, thread->polled_ns);
 }

@@ -123,7 +123,7 @@ static bool find_state(struct watched *thread, int64_t now_ns) {
 }
 
 bool stack_may_find_state(const struct watched *thread, int64_t now_ns) {
-  return thread->process->layout && (is_young(thread, now_ns) || thread->state_tries < MAX_TRIES);
+  return thread->process->layout && is_young(thread, now_ns);
 }
 
 uintptr_t stack_state(struct watched *thread, int64_t now_ns) {

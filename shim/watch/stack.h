@@ -14,7 +14,7 @@
 bool stack_read(struct watched *thread, bool moving, uint64_t *hash);
 /* From now on, all reads are of the thread's process. False = its Python cannot be read. */
 bool stack_aim(struct watched *thread);
-/* True if the thread may get a PyThreadState: native threads, for which many searches were in vain, do not. */
+/* True if the thread has begun so recently that its PyThreadState may still be found soon. */
 bool stack_may_find_state(const struct watched *thread, int64_t now_ns);
 /* Returns the address of the thread's PyThreadState, and searches for it if it is unknown; 0 = not found. `now_ns`
  * limits how often it searches. */

@@ -10,11 +10,14 @@ CREATE OR REPLACE TEMP MACRO is_passing_on(name) AS regexp_matches(name, '^_?(?:
     || '|vectorcall_\w+|object_(?:vacall|isinstance)|type_(?:call|vectorcall)|slot_(?:tp|nb|sq|mp|am)_\w+|wrap_\w+'
     || '|bounded_\w+|PyFrame_\w+|PyEvalFrameClearAndPop|frame_dealloc)$');
 
--- Functions of CPython 3.10 to 3.15 that make, fill or clear the frame of a Python function.
+-- Functions of CPython 3.10 to 3.15 that make, fill or clear the frame of a Python function that is called.
 CREATE OR REPLACE TEMP MACRO is_frame_setup(name) AS regexp_matches(name, '^_?(?:'
-    || 'PyEval_(?:Vector|MakeFrameVector)|PyEval_?Frame(?:PushAndInit\w*|ClearAndPop)|PyFrame_\w+'
-    || '|PyFunction_Vectorcall|PyThreadState_(?:Push|Pop)Frame|initialize_locals|clear_(?:thread|gen)_frame|frame_dealloc'
-    || '|function_code_fastcall)$');
+    || 'PyEval_(?:Vector|MakeFrameVector)|PyEval_?Frame(?:PushAndInit\w*|ClearAndPop)|PyFunction_Vectorcall'
+    || '|PyFrame_(?:Initialize|Push\w*|Clear|ClearExceptCode|ClearLocals)|PyThreadState_(?:Push|Pop)Frame'
+    || '|initialize_locals|clear_(?:thread|gen)_frame|frame_dealloc|function_code_fastcall)$');
+
+-- Functions that free an object. Frames below them were kept by that object, such as an exception.
+CREATE OR REPLACE TEMP MACRO is_freeing(name) AS regexp_matches(name, '(?:_dealloc|_clear|_finalize)$');
 
 -- Functions that the bytecode loop calls to pack and unpack arguments, and to free them.
 CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?(?:'

@@ -50,7 +50,8 @@ static bool is_direct(const struct native_frame *caller, uintptr_t function) {
   struct image image;
   int32_t distance;
   uintptr_t after = caller->pc;
-  if ((caller->flags & NATIVE_EXACT) || !images_find(after - 5, &image) || !image.stays) return false;
+  if ((caller->flags & (NATIVE_EXACT | NATIVE_AFTER_GAP)) || !images_find(after - 5, &image) || !image.stays)
+    return false;
   memcpy(&distance, (const void *)(after - sizeof distance), sizeof distance);
   return *(const uint8_t *)(after - 5) == 0xe8 && after + (uintptr_t)(intptr_t)distance == function;
 }

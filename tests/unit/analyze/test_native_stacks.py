@@ -27,7 +27,20 @@ IMAGES = {
 }
 #: Functions by the offset at which they start.
 FUNCTIONS = {
-    PYTHON: {16: "PyObject_Vectorcall", 32: "cfunction_call", 48: "builtin_min", 64: "long_richcompare.isra.0"},
+    PYTHON: {
+        16: "PyObject_Vectorcall",
+        32: "cfunction_call",
+        48: "builtin_min",
+        64: "long_richcompare.isra.0",
+        80: "_PyEval_Vector",
+        96: "initialize_locals",
+        112: "list_dealloc",
+        128: "_PyFrame_ClearExceptCode",
+        144: "_PyFrame_GetLocals",
+        160: "_PyObject_Call",
+        176: "dict_dealloc",
+        192: "_PyObject_MakeTpCall",
+    },
     EXTENSION: {16: "fast_call", 32: "kernel"},
     LIBC: {16: "memcpy"},
 }
@@ -136,6 +149,45 @@ def test_allocations_have_native_stacks_in_exports(tmp_path: Path) -> None:
     profile = read_profile([program.write(tmp_path / "t.parquet")], Selection(), ["allocated"])
     names = {tuple(f.function for f in profile.stacks.of(v.stack)): v.value for v in profile.values["allocated"]}
     assert names == {("main", "leaf", "fast_call", "memcpy"): 1_000, ("main", "leaf"): 500}
+
+
+#: Offsets of the functions on the stack from the outermost, instruction, flags, and whether it is native.
+CLASSES: dict[str, tuple[tuple[int, ...], str, dict[str, bool], bool]] = {
+    "C function": ((16, 32, 48), "CALL_BUILTIN_FAST", {}, True),
+    "frame of a callback": ((16, 32, 48, 80, 96), "CALL_BUILTIN_FAST", {}, False),
+    "freed with a frame": ((16, 32, 48, 128, 112), "CALL_BUILTIN_FAST", {}, False),
+    "frame of an object that is freed": ((16, 32, 48, 112, 128), "CALL_BUILTIN_FAST", {}, True),
+    "locals()": ((16, 32, 144), "CALL", {"vectorcall": True}, True),
+    "arguments": ((160, 176), "CALL_FUNCTION_EX", {"vectorcall": True}, False),
+    "C function with arguments": ((160, 32, 48), "CALL_FUNCTION_EX", {"vectorcall": True}, True),
+}
+
+
+@pytest.mark.parametrize("case", CLASSES)
+def test_the_class_follows_from_the_functions_on_the_stack(tmp_path: Path, case: str) -> None:
+    offsets, opcode, flags, is_native = CLASSES[case]
+    program = Program()
+    program.ticks(
+        program.native(*((PYTHON, offset) for offset in offsets)), opcode=opcode, **({"vectorcall": False} | flags)
+    )
+    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
+    assert (line.native_s, line.python_s) == pytest.approx((0.01, 0) if is_native else (0, 0.01), abs=1e-9)
+
+
+@pytest.mark.parametrize("calls_c", [True, False])
+@pytest.mark.parametrize("opcode", ["CALL", "CALL_NON_PY_GENERAL", "CALL_FUNCTION_EX"])
+def test_the_work_of_calling_an_object_has_the_class_of_what_it_calls(
+    tmp_path: Path, opcode: str, calls_c: bool
+) -> None:
+    """Two ticks tell, three are in the machinery of calls; one of another instruction does not count."""
+    program = Program()
+    machinery = program.native((PYTHON, 192))
+    told = {"vectorcall": True} if calls_c else {"vectorcall": False, "tp_call": True, "frame_setup": True}
+    program.ticks(program.native((PYTHON, 192), (PYTHON, 48 if calls_c else 80)), 2, opcode=opcode, **told)
+    program.ticks(machinery, 3, opcode=opcode, vectorcall=False, tp_call=True)
+    program.ticks(None, opcode="CALL_KW", vectorcall=not calls_c, tp_call=calls_c, frame_setup=calls_c)
+    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
+    assert (line.native_s, line.python_s) == pytest.approx((0.05, 0.01) if calls_c else (0.01, 0.05), abs=1e-9)
 
 
 HOSTILE: dict[str, list[dict[str, Any]]] = {
