@@ -15,6 +15,23 @@ _MOST_WAITING = 65_536
 Ints = npt.NDArray[np.int64]
 
 
+def index_of(sorted_keys: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Ints:
+    """The index of each of ``wanted`` in ``sorted_keys`` (distinct), -1 = it is not there."""
+    if not len(sorted_keys):
+        return np.full(len(wanted), -1, np.int64)
+    at = np.minimum(np.searchsorted(sorted_keys, wanted), len(sorted_keys) - 1)
+    return np.where(sorted_keys[at] == wanted, at, -1)
+
+
+def ids_of(
+    sorted_keys: npt.NDArray[np.integer[Any]], ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]
+) -> np.ma.MaskedArray[Any, Any]:
+    """The id (int32) of each of ``wanted``, masked where it has none or 0. ``ids``: that of each of ``sorted_keys``."""
+    at = index_of(sorted_keys, wanted)
+    found = np.where(at >= 0, ids[at] if len(ids) else 0, 0).astype(np.int32)
+    return np.ma.masked_array(found, mask=found == 0)
+
+
 @dataclass(frozen=True)
 class ByKey:
     """``keys``: sorted and distinct; ``values``: one for each."""

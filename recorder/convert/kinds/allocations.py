@@ -42,8 +42,8 @@ Bools = npt.NDArray[np.bool_]
 @dataclass(frozen=True)
 class _Lives:
     """The life of each allocation. ``followed``: whether its end is observed; ``interval``: sampling interval that holds
-    for its life; ``type``: hash of a type, 0 = unknown; ``native``: hash of a native stack, 0 = unknown; ``end``: row of the free record, -1 = none; ``parts``: rows of the
-    free records of its parts by its own row, in time order."""
+    for its life; ``type``, ``native``: hash of a type and of a native stack, 0 = unknown; ``end``: row of the free record,
+    -1 = none; ``parts``: rows of the free records of its parts by its own row, in time order."""
 
     followed: Bools
     interval: Ints

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.layout import constants
-from ..keyed.by_key import Ints
+from ..keyed.by_key import Ints, ids_of, index_of
 from .addresses import Masked, ModuleIds, Modules, Resolved
 
 _C = constants()
@@ -35,9 +35,7 @@ class NativeFrames:
 
     def id_of(self, hashes: Hashes) -> Masked:
         """The row of each tick's innermost function, masked where there is none."""
-        at = _index_of(self.hashes, hashes)
-        ids = np.where(at >= 0, self.ids[at] if len(self.ids) else 0, 0).astype(np.int32)
-        return np.ma.masked_array(ids, mask=ids == 0)
+        return ids_of(self.hashes, self.ids, hashes)
 
     def extension_of(self, ids: Masked) -> Resolved:
         """The extension for each tick, from its row as :meth:`id_of` gives it."""
@@ -48,23 +46,16 @@ class NativeFrames:
         return Resolved(module, self.extension.offset[row])
 
 
-def _index_of(sorted_hashes: Hashes, wanted: Hashes) -> Ints:
-    if not len(sorted_hashes):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(sorted_hashes, wanted), len(sorted_hashes) - 1)
-    return np.where(sorted_hashes[at] == wanted, at, -1)
-
-
 def native_frames(
     records: npt.NDArray[np.void], wanted: Hashes, modules: Modules, module_ids: ModuleIds
 ) -> NativeFrames:
     """The stacks whose innermost functions have the hashes ``wanted``. ``records``: distinct native records, sorted by
     hash; ``module_ids`` gets the images that they are in."""
     hashes, parents = records["hash"], records["parent"]
-    parent = np.where(parents == 0, -1, _index_of(hashes, parents))
+    parent = np.where(parents == 0, -1, index_of(hashes, parents))
     lost = (parents != 0) & (parent < 0)
     depth = _depths(parent)
-    start = _index_of(hashes, wanted[wanted != 0])
+    start = index_of(hashes, wanted[wanted != 0])
     used = _with_callers(start[start >= 0], parent, depth)
     unresolved = int(np.count_nonzero(start < 0)) + int(np.count_nonzero(depth[start[start >= 0]] < 0))
     used = used[np.lexsort((hashes[used], depth[used]))]

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from ....formats.cpython.linetable import line_table, supported
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.columns import Lists
+from ..keyed.by_key import Ints, ids_of, index_of
 
-Ints = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
 Location = tuple[str, str, int, int]  #: file, function, first line, line
 
@@ -44,7 +44,7 @@ class Nodes:
 
     def index_of(self, hashes: Hashes) -> Ints:
         """Index of the node of each hash, -1 where it is not in the spool."""
-        return _index_of(self.hashes, hashes)
+        return index_of(self.hashes, hashes)
 
 
 @dataclass(frozen=True)
@@ -61,23 +61,14 @@ class Stacks:
 
     def id_of(self, hashes: Hashes) -> np.ma.MaskedArray[Any, Any]:
         """Stack id of each node hash, masked where there is none."""
-        at = _index_of(self.hashes, hashes)
-        ids = np.where(at >= 0, self.ids[at] if len(self.ids) else 0, 0).astype(np.int32)
-        return np.ma.masked_array(ids, mask=ids == 0)
-
-
-def _index_of(sorted_hashes: Hashes, wanted: Hashes) -> Ints:
-    if not len(sorted_hashes):
-        return np.full(len(wanted), -1, np.int64)
-    at = np.minimum(np.searchsorted(sorted_hashes, wanted), len(sorted_hashes) - 1)
-    return np.where(sorted_hashes[at] == wanted, at, -1)
+        return ids_of(self.hashes, self.ids, hashes)
 
 
 def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> Nodes:
     """The nodes with their lines. ``records``: distinct node records, sorted by hash; ``codes``: by hash."""
     hashes = records["hash"]
     parents = records["parent"]
-    parent = np.where(parents == 0, _NO_PARENT, _index_of(hashes, parents))
+    parent = np.where(parents == 0, _NO_PARENT, index_of(hashes, parents))
     parent[(parents != 0) & (parent < 0)] = _LOST_PARENT
     code_hashes, code = np.unique(records["code"], return_inverse=True)
     objects = [codes.get(int(each), UNKNOWN_CODE) for each in code_hashes]
