@@ -169,7 +169,9 @@ def _merged(keys: Numbers, bins: Numbers, values: Reals) -> tuple[Numbers, Numbe
 
 def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files: set[str]) -> Calls:
     """The call tree of the samples in ``tables``. Node 0 stands for samples without a stack."""
-    rows = connection.execute("SELECT id, file, function, first_line, line FROM locations").fetchall()
+    rows = connection.execute(
+        "SELECT id, file, function, first_line, line FROM locations WHERE id IS NOT NULL"
+    ).fetchall()
     known = {row[0]: row[1:] for row in rows}
     wanted = _by_weight(tables)
     python = _python_stacks(connection, {key & _STACK_MASK for key in wanted}, known)
