@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,8 +90,12 @@ class Page:
         return self.tab.evaluate(expression)
 
     def wait(self, expression: str) -> None:
-        """Waits until an expression is true."""
-        self.tab.wait_for_function(expression)
+        """Waits until an expression is true. Playwright's own wait polls inside the page, by `eval`, which the page's policy
+        forbids: it fails if the expression is not true at once."""
+        end_s = time.monotonic() + PATIENCE_S
+        while not self.value(expression):
+            assert time.monotonic() < end_s, f"not true in {PATIENCE_S} s: {expression}"
+            self.tab.wait_for_timeout(10)
 
     def settle(self) -> None:
         """Waits until the page has been drawn as it is now: a click that comes earlier may hit nothing."""
