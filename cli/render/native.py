@@ -23,7 +23,7 @@ _LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
 
 NOTES_LEGEND = (
     "{arrow} library: where most of the line's native time was spent, and its share of it; {arrow} function(): the"
-    " interpreter's function that the line called, and its share of the line's CPU time; {times}3.8: CPU seconds per second of"
+    " native function that the line called, and its share of the line's CPU time; {times}3.8: CPU seconds per second of"
     " the calling thread, where a library used threads of its own."
 )
 

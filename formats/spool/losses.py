@@ -39,7 +39,7 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     Loss(
         "unresolved_native",
         "loss",
-        "native stacks referred to functions that were not recorded; the ticks are kept without a native stack",
+        "native stacks referred to functions that were not recorded; the samples are kept without a native stack",
     ),
     Loss(
         "unknown_lines",

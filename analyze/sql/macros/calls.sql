@@ -1,14 +1,13 @@
 -- Functions of CPython 3.10 to 3.15 that pass a call on to the function that was meant: calls of any object, of C
--- functions and of types, operations of the abstract object layer, and the set-up of frames of Python functions.
+-- functions and of types, and operations of the abstract object layer. (Those of is_frame_setup do so too.)
 CREATE OR REPLACE TEMP MACRO is_passing_on(name) AS regexp_matches(name, '^_?(?:'
-    || 'Py(?:Object|Vectorcall|CFunction|Eval)_(?:Vectorcall|Call|FastCall|MakeTpCall|Vector|EvalFrame)\w*'
+    || 'Py(?:Object|Vectorcall|CFunction|Eval)_(?:Vectorcall|Call|FastCall|MakeTpCall|EvalFrame)\w*'
     || '|PyObject_(?:Get|Set|Del)(?:Item|Attr)\w*|PyObject_Generic(?:Get|Set)Attr\w*|PyObject_GetMethod'
     || '|PyObject_(?:RichCompare|RichCompareBool|GetIter|IsTrue|Str|Repr|Format|Hash|Size)|PyIter_Next|Py_Dealloc'
     || '|PyNumber_\w+|PySequence_(?:Contains|(?:Get|Set)(?:Item|Slice)|Concat|Repeat)|binary_i?op1?|ternary_i?op'
-    || '|PyFunction_(?:Vectorcall|FastCallDict)|call_function|do_call_core|trampoline_call|function_code_fastcall'
+    || '|PyFunction_FastCallDict|PyFrame_New\w*|call_function|do_call_core|trampoline_call'
     || '|cfunction_(?:call|vectorcall)\w*|method_vectorcall\w*|(?:class)?methoddescr_call|wrapper(?:descr)?_\w*call'
-    || '|vectorcall_\w+|object_(?:vacall|isinstance)|type_(?:call|vectorcall)|slot_(?:tp|nb|sq|mp|am)_\w+|wrap_\w+'
-    || '|bounded_\w+|PyFrame_\w+|PyEvalFrameClearAndPop|frame_dealloc)$');
+    || '|vectorcall_\w+|object_vacall|type_(?:call|vectorcall)|slot_(?:tp|nb|sq|mp|am)_\w+|wrap_\w+)$');
 
 -- Functions of CPython 3.10 to 3.15 that make, fill or clear the frame of a Python function that is called.
 CREATE OR REPLACE TEMP MACRO is_frame_setup(name) AS regexp_matches(name, '^_?(?:'

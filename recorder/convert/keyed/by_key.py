@@ -13,6 +13,7 @@ import numpy.typing as npt
 _MOST_WAITING = 65_536
 
 Ints = npt.NDArray[np.int64]
+Masked = np.ma.MaskedArray[Any, Any]
 
 
 def index_of(sorted_keys: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]) -> Ints:
@@ -25,7 +26,7 @@ def index_of(sorted_keys: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.i
 
 def ids_of(
     sorted_keys: npt.NDArray[np.integer[Any]], ids: npt.NDArray[np.integer[Any]], wanted: npt.NDArray[np.integer[Any]]
-) -> np.ma.MaskedArray[Any, Any]:
+) -> Masked:
     """The id (int32) of each of ``wanted``, masked where it has none or 0. ``ids``: that of each of ``sorted_keys``."""
     at = index_of(sorted_keys, wanted)
     found = np.where(at >= 0, ids[at] if len(ids) else 0, 0).astype(np.int32)

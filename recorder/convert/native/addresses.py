@@ -14,8 +14,6 @@ from ....formats.spool.reader import WithPayload
 from ....formats.trace.text import from_bytes
 from ..keyed.by_key import ByKey
 
-Masked = np.ma.MaskedArray[Any, Any]
-
 _CLASSES = names_of("PC_")
 #: A module record. ``path``: number of its path.
 _SEGMENT = np.dtype(

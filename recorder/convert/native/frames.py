@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.layout import constants
-from ..keyed.by_key import Ints, ids_of, index_of
-from .addresses import Masked, ModuleIds, Modules, Resolved
+from ..keyed.by_key import Ints, Masked, ids_of, index_of
+from .addresses import ModuleIds, Modules, Resolved
 
 _C = constants()
 #: More functions than the shim writes for one stack. Only in a damaged spool, stacks are deeper or do not end.

@@ -10,7 +10,6 @@ Like all of a file, these tables are claims: a name counts only if it looks like
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +17,7 @@ import numpy.typing as npt
 from .elf import ElfFile, Records, layout
 
 _PT_LOAD, _PT_DYNAMIC, _PF_W = 1, 2, 2
-_DT_RELA, _DT_RELASZ, _DT_NULL = 7, 8, 0
+_DT_RELA, _DT_RELASZ = 7, 8
 _DYNAMIC = layout("tag:8 value:8")
 _RELOCATION = layout("place:8 type:4 symbol:4 addend:8")
 _R_RELATIVE = 8
@@ -34,14 +33,6 @@ _LONGEST_NAME = 100
 Addresses = npt.NDArray[np.uint64]
 
 
-@dataclass(frozen=True)
-class _Data:
-    """The words of a writable segment from the ELF virtual address ``start`` on."""
-
-    start: int
-    words: Addresses
-
-
 def method_names(file: ElfFile, wanted: Addresses) -> dict[int, str]:
     """The names of those functions that start at the addresses ``wanted`` (sorted) and stand in a method table. Raises
     OSError and ValueError."""
@@ -50,20 +41,21 @@ def method_names(file: ElfFile, wanted: Addresses) -> dict[int, str]:
     found: dict[int, str] = {}
     relocations = _relocations(file, headers, segments)
     places = 0
-    for data in _writable(file, segments, relocations):
-        middle = data.words[1:-2]  # where a function can stand: a name before it, flags and documentation behind it
+    for words in _writable(file, segments, relocations):
+        middle = words[1:-2]  # where a function can stand: a name before it, flags and documentation behind it
         place = np.minimum(np.searchsorted(wanted, middle), len(wanted) - 1)
-        looks_so = np.flatnonzero((wanted[place] == middle) & (data.words[2:-1] - 1 < _MOST_FLAGS)) + 1
+        looks_so = np.flatnonzero((wanted[place] == middle) & (words[2:-1] - 1 < _MOST_FLAGS)) + 1
         places += len(looks_so)
         if places > _MOST_PLACES:
             raise ValueError("too many places")
         for at in looks_so.tolist():
-            if name := _name(file, segments, int(data.words[at - 1])):
-                found.setdefault(int(data.words[at]), name)
+            if name := _name(file, segments, int(words[at - 1])):
+                found.setdefault(int(words[at]), name)
     return found
 
 
-def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterator[_Data]:
+def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterator[Addresses]:
+    """The words of each writable segment, as they are in memory."""
     for segment in segments[segments["flags"] & _PF_W != 0]:
         start, size = -(-int(segment["vaddr"]) // 8) * 8, int(segment["filesz"])
         skipped = start - int(segment["vaddr"])
@@ -75,7 +67,7 @@ def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterato
         inside = (at < 8 * len(words)) & (at % 8 == 0)
         words[at[inside] // 8] = relocations["addend"][inside]
         if len(words) >= 4:
-            yield _Data(start, words)
+            yield words
 
 
 def _relocations(file: ElfFile, headers: Records, segments: Records) -> Records:

@@ -35,7 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ...rights.opening import OpenFile, Withheld, open_regular_file
-from .addresses import Image, Masked
+from ..keyed.by_key import Masked
+from .addresses import Image
 from .elf import ElfFile, Records, layout
 from .methods import method_names
 

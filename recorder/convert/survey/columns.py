@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ....formats.spool.reader import Bulk
+from ..keyed.by_key import Ints as Ints
+from ..keyed.by_key import Masked as Masked
 
 #: The user address space of x86-64 with five-level page tables is 2**56 bytes: a larger size comes from a damaged record.
 _ADDRESS_SPACE_BYTES = 1 << 57
 #: Ids of processes, threads and tasks are int32 in the trace.
 LAST_ID = 2**31 - 1
-
-Ints = npt.NDArray[np.int64]
-Masked = np.ma.MaskedArray[Any, Any]
 
 
 def rows_by_process(process: npt.NDArray[np.int32]) -> Iterator[tuple[int, Ints]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ....formats.cpython.linetable import line_table, supported
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.columns import Lists
-from ..keyed.by_key import Ints, ids_of, index_of
+from ..keyed.by_key import Ints, Masked, ids_of, index_of
 
 Hashes = npt.NDArray[np.uint64]
 Location = tuple[str, str, int, int]  #: file, function, first line, line
@@ -59,7 +59,7 @@ class Stacks:
     innermost: Ints
     unresolved: int
 
-    def id_of(self, hashes: Hashes) -> np.ma.MaskedArray[Any, Any]:
+    def id_of(self, hashes: Hashes) -> Masked:
         """Stack id of each node hash, masked where there is none."""
         return ids_of(self.hashes, self.ids, hashes)
 

@@ -269,7 +269,8 @@ static void end_stale(uintptr_t address) {
   sampler_ended(&stale, stale.usable, 0, 0);
 }
 
-/* Writes the native stack of a sample, before the sample itself: what follows a sample of a mapping is not read. */
+/* Writes the native stack of a sample, before the sample itself: a note that comes first waits for its sample, while one
+ * that follows a sample without a known life would be dropped. */
 static void write_native(uint64_t id) {
   struct scratch *scratch = spool->features & FEATURE_NATIVE_ALLOC ? scratch_take() : NULL;
   if (!scratch) return;

@@ -119,6 +119,14 @@ def test_the_callee_is_the_outermost_function_that_does_not_pass_a_call_on(tmp_p
     }
 
 
+def test_callees_of_several_traces_are_summed(tmp_path: Path) -> None:
+    program = Program()
+    program.ticks(program.native((PYTHON, 16), (PYTHON, 48)), 3)
+    path = program.write(tmp_path / "t.parquet")
+    (line,) = build_report([path, path], Selection()).lines
+    assert line.callees and [(each.name, round(each.cpu_s, 6)) for each in line.callees] == [("builtin_min", 0.06)]
+
+
 def test_a_stack_without_its_outermost_functions_has_no_callee(tmp_path: Path) -> None:
     program = Program()
     program.ticks(program.native((PYTHON, 64), (EXTENSION, 32), gap=True))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from scalene_trace.recorder.convert.native.addresses import Image
-from scalene_trace.recorder.convert.native.elf import HEADER, MAGIC, SEGMENT
+from scalene_trace.recorder.convert.native.elf import HEADER, MAGIC, SEGMENT, ElfFile
+from scalene_trace.recorder.convert.native.methods import method_names
 from scalene_trace.recorder.convert.native.symbols import read_symbols
 from tests.support import native
 
@@ -46,9 +47,9 @@ def test_functions_of_a_stripped_file_have_the_names_of_their_methods(tmp_path, 
     assert found == {functions["first"]: "first_method", functions["second"]: "second_method"}
 
 
-def test_a_malicious_table_costs_no_time(tmp_path):
-    """Every word is the function, and its name is nowhere: the search gives up, and the file counts as read."""
-    segments, words = 2_000, 1_000_000
+def test_a_malicious_table_is_not_searched(tmp_path):
+    """Every word is the function, and its name is nowhere. The file counts as read, without that name."""
+    segments, words = 2_000, 100_000
     header, table = np.zeros(1, HEADER), np.zeros(segments, SEGMENT)
     for name, value in {"magic": MAGIC, "class": 2, "data": 1, "phoff": 64, "phnum": segments}.items():
         header[name] = value
@@ -58,7 +59,7 @@ def test_a_malicious_table_costs_no_time(tmp_path):
     data = np.tile(np.array([0x2000, 1], "<u8"), words // 2)
     path = tmp_path / "x.so"
     path.write_bytes(header.tobytes() + table.tobytes() + data.tobytes())
-    started = time.process_time()
-    table_found = read_symbols({1: Image(str(path), frozenset(), 2**62)}, {1: np.array([0x2000])}, "/")
-    assert table_found.table["name"] == [] and table_found.unread == 0
-    assert time.process_time() - started < 2
+    with ElfFile(os.open(path, os.O_RDONLY), 2**62) as file, pytest.raises(ValueError, match="too many places"):
+        method_names(file, np.array([0x2000], np.uint64))
+    found = read_symbols({1: Image(str(path), frozenset(), 2**62)}, {1: np.array([0x2000])}, "/")
+    assert found.table["name"] == [] and found.unread == 0
