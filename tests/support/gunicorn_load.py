@@ -40,9 +40,9 @@ def free_port() -> int:
         return int(listener.getsockname()[1])
 
 
-def gunicorn(port: int, application: str = "web") -> list[str]:
+def gunicorn(port: int, application: str = "web", log_level: str = "warning") -> list[str]:
     """Arguments of the interpreter that start the server of a module of ``targets``."""
-    where = ["--chdir", str(TARGETS), "-b", f"127.0.0.1:{port}", "-w", str(WORKERS), "--log-level", "warning"]
+    where = ["--chdir", str(TARGETS), "-b", f"127.0.0.1:{port}", "-w", str(WORKERS), "--log-level", log_level]
     return ["-m", "gunicorn", *where, "--graceful-timeout", "20", f"{application}:application"]
 
 

@@ -114,7 +114,7 @@ def test_what_only_one_thread_may_do_works_and_warns_as_bare(python: Interpreter
 @pytest.mark.parametrize("libraries", [SERVERS[0], SERVERS[-1]], indirect=True, ids=lambda each: each.name)
 def test_gunicorn_is_recorded_through_a_reload_and_fails_no_request(libraries: Interpreter, tmp_path: Path) -> None:
     trace, port = tmp_path / "t.parquet", free_port()
-    command = record_command(trace, gunicorn(port), libraries, FAST)
+    command = record_command(trace, gunicorn(port, log_level="info"), libraries, FAST)
     with serving(command, port) as server:
         before = clients(port, 40)
         reload = threading.Timer(0.1, lambda: server.send_signal(signal.SIGHUP))
@@ -133,7 +133,10 @@ def test_gunicorn_is_recorded_through_a_reload_and_fails_no_request(libraries: I
     seen = before.answered.keys() | during.answered.keys() | after[-1].answered.keys()
     processes = {row["pid"]: row for row in rows(trace, "process")}
     assert seen <= processes.keys() and len(processes) >= 1 + 2 * WORKERS
-    assert {processes[pid]["end"] for pid in seen} == {"exit"}
+    # Gunicorn sends SIGTERM again and again until a worker has gone. One that comes while the interpreter finalizes, when
+    # the worker's handlers are gone, kills it; gunicorn logs that, and such a process has no end in the trace.
+    killed = {int(pid) for pid in re.findall(rb"Worker \(pid:(\d+)\) was sent SIGTERM!", server.stderr.read())}
+    assert {processes[pid]["end"] for pid in seen - killed} == {"exit"} and len(seen & killed) < len(seen) / 2
     compute = lines_of(report(trace), target("web"))[line_of("web", "compute")]
     assert compute["cpu_s"] > 0
 
