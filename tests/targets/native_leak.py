@@ -9,8 +9,8 @@ import numpy
 library = ctypes.CDLL(sys.argv[1])
 library.leak_some.argtypes = [ctypes.c_size_t]
 kept = []
-end = time.monotonic() + float(sys.argv[2])
-while time.monotonic() < end:
+start = time.monotonic()
+for step in range(500 * int(sys.argv[2])):
     library.leak_some(30_000)  # LINE: library
     kept.append(numpy.ones(5_000))  # LINE: numpy
-    time.sleep(0.002)
+    time.sleep(max(start + (step + 1) / 500 - time.monotonic(), 0))  # evenly, on a busy machine too
