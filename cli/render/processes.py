@@ -53,7 +53,7 @@ def _columns(rows: Sequence[ProcessInfo], screen: Screen) -> list[tuple[str, lis
         (110, "Python", [clean(row.python or "") for row in rows]),
         (100, "start", [seconds(row.start_s) for row in rows]),
         (100, "end", [seconds(row.end_s) for row in rows]),
-        (0, "status", ["exec" if row.end == "exec" else _number(row.exit_status) for row in rows]),
+        (0, "status", [row.end if row.end in ("exec", "running") else _number(row.exit_status) for row in rows]),
         (120, "threads", [f"{row.threads:,}" for row in rows]),
         (160, "ticks", [f"{row.ticks:,}" for row in rows]),
         (0, "CPU", [seconds(row.cpu_s) for row in rows]),

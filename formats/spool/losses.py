@@ -71,6 +71,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "the folder of the recording was removed while the program ran: processes that started later are missing",
     ),
     Loss(
+        "processes_running",
+        "loss",
+        "processes ran on when the program had ended; what they did from then on is not in the trace",
+    ),
+    Loss(
         "rss_processes",
         "info",
         "the resident set of some processes was not read: too many at once, or in another pid namespace",

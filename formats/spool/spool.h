@@ -168,6 +168,7 @@ struct thread_entry {
 #define RECORD_DEVICE_CALL 20
 #define RECORD_DEVICE_BLOCK 21
 #define RECORD_NATIVE 22
+#define RECORD_REAPED 23
 
 #define CAUSE_ROOT 1  /* the command that scalene-record started */
 #define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
@@ -210,6 +211,19 @@ struct record_process_end {
   uint32_t exit_status; /* argument of _exit, if known; else 0 */
   int64_t footprint_bytes;
   int64_t python_footprint_bytes;
+};
+
+/* A child that the process has waited for. user_ns, system_ns: of the child and of the children that it had waited for. */
+struct record_reaped {
+  uint32_t head;
+  uint32_t thread; /* the one that waited; 0 = it is not recorded */
+  int64_t t_ns;    /* when the wait returned */
+  int32_t pid;     /* 0 = children that libc waits for by itself (system, popen), whatever they use */
+  uint32_t status; /* as waitpid gives it */
+  int64_t user_ns; /* -1 = unknown, as are the other two: waitid does not say */
+  int64_t system_ns;
+  int64_t peak_rss_bytes; /* of the child or of one of those children */
+  uint64_t reserved[2];
 };
 
 #define ENGINE_NONE 0
@@ -569,6 +583,7 @@ _Static_assert(sizeof(struct spool_header) <= SPOOL_HEADER_BYTES, "header fits i
 _Static_assert(sizeof(struct chunk_header) == SPOOL_SLOT_BYTES, "chunk header is one slot");
 _Static_assert(sizeof(struct record_process_start) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_process_end) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_reaped) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_thread_start) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_thread_end) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_tick) == SPOOL_SLOT_BYTES, "one slot");

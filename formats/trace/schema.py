@@ -321,15 +321,22 @@ KINDS: tuple[Kind, ...] = (
             Column("command", "list<string>", "", "command line", "not recorded: --no-argv"),
             Column("python_version", "string", "", "version of the interpreter", "no Python in this image"),
             Column("stacks", "bool", "", "Python stacks could be read"),
-            Column("end_ns", "int64", "ns", "time of its end", "no end was recorded (killed, or still running)"),
+            Column(
+                "end_ns",
+                "int64",
+                "ns",
+                "time of its end; of a killed one, when its parent had waited for it",
+                "no end was seen: it ran on, or was killed and its parent has not waited for it",
+            ),
             Column(
                 "end",
                 "string",
                 "",
-                "exit, quick_exit (_exit), exec or filter (a seccomp filter was set, and the process ran on unrecorded)",
-                "no end was recorded",
+                "exit, quick_exit (_exit), exec, killed (by a signal), running (it ran on when the recording ended) or "
+                "filter (a seccomp filter was set, and the process ran on unrecorded)",
+                "no end was seen",
             ),
-            Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "unknown"),
+            Column("exit_status", "int64", "", "exit status; 128 + n for signal n", "no parent has waited for it"),
             Column("user_ns", "int64", "ns", "exact user CPU time of the image", "no end was recorded"),
             Column("system_ns", "int64", "ns", "exact kernel CPU time of the image", "no end was recorded"),
             Column(

@@ -22,10 +22,11 @@ from ..rights.identity import Rights
 from ..rights.opening import ProgramFiles
 from .kinds.allocations import Allocations
 from .kinds.cuda_calls import CudaCalls
+from .kinds.ends import RootEnd, seen_ends
 from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
-from .kinds.processes import RootEnd, process_table, thread_table
+from .kinds.processes import process_table, thread_table
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
@@ -34,8 +35,10 @@ from .kinds.waits import valid_waits, wait_table
 from .native.addresses import ModuleIds
 from .native.frames import function_offsets, native_frames
 from .native.symbols import Offsets, Symbols, distinct_offsets, read_symbols
+from .running import running_images, still_runs
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
+from .survey.images import Images
 from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .survey.survey import Survey
 
@@ -52,7 +55,7 @@ class Outcome:
     nanoseconds, None = up to the last record; ``recovered``: written by --recover; ``losses``: the recorder's own counts by
     name; ``ended_by``: program, duration, snapshot or recovery; ``rights``: gives the rights with which files
     of the program are read. It is called when their names have been read, since a process may have given up rights before
-    it wrote a name."""
+    it wrote a name; ``still_runs``: tells whether a process runs on."""
 
     root_end: RootEnd | None
     wall_ns: int | None
@@ -60,6 +63,7 @@ class Outcome:
     losses: dict[str, int]
     ended_by: str = "program"
     rights: Callable[[], Rights] = Rights
+    still_runs: Callable[[int, int], bool] = still_runs
 
     @property
     def until_ns(self) -> int | None:
@@ -93,7 +97,7 @@ class Conversion:
         self._allocations = Allocations(survey, self._stacks, self._native)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
-        self._invalid = 0
+        self._invalid = self._running = 0
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 
     def tables(self) -> Iterator[Tables]:
@@ -101,9 +105,17 @@ class Conversion:
         writer works, so that only one is in memory at a time. What only the first tables need is released after them."""
         start_ns, lives = self._survey.start_ns, self._survey.lives
         del self._survey.lives
-        yield {"process": process_table(lives, start_ns, self._outcome.root_end)}
-        yield {"thread": thread_table(lives, start_ns, self._survey.clocks)}
-        del lives
+        images = Images(lives)
+        ends = seen_ends(images, lives, self._outcome.root_end, start_ns + self._wall_ns(), not self._has_paused())
+        running = np.empty(0, np.int64) if self._outcome.recovered else running_images(images, self._outcome.still_runs)
+        self._running = 0 if self._outcome.until_ns else len(running)
+        yield {"process": process_table(lives, start_ns, ends, running)}
+        yield {"thread": thread_table(lives, start_ns, self._survey.clocks, ends)}
+        late = ends.cpu_table(start_ns, lives)
+        self.events += len(late["t_ns"])
+        if len(late["t_ns"]):
+            yield {"cpu": late}
+        del lives, images, ends, running, late
         yield from map(partial(_set_of, "rss"), rss_tables(self._rss_path, self._outcome.until_ns))
         if self._gpu:
             yield from map(partial(_set_of, "gpu"), self._gpu.tables())
@@ -162,13 +174,19 @@ class Conversion:
 
     def _setting_table(self) -> dict[str, Any]:
         survey, outcome = self._survey, self._outcome
-        wall_ns = survey.last_ns - survey.start_ns if outcome.wall_ns is None else outcome.wall_ns
         more = {"recovered": str(outcome.recovered).lower(), "ended_by": outcome.ended_by} | self._facts.host
         if self._gpu and self._gpu.devices is not None:
             more["gpu_devices"] = self._gpu.devices
         if outcome.root_end:
             more["exit_status"] = str(outcome.root_end.exit_status)
-        return setting_table(survey.header, wall_ns, more)
+        return setting_table(survey.header, self._wall_ns(), more)
+
+    def _wall_ns(self) -> int:
+        wall_ns = self._outcome.wall_ns
+        return self._survey.last_ns - self._survey.start_ns if wall_ns is None else wall_ns
+
+    def _has_paused(self) -> bool:
+        return any(mark.what == "pause" for mark in self._marks)
 
     def _symbols(self, files: ProgramFiles) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
@@ -181,6 +199,7 @@ class Conversion:
         return self._outcome.losses | {
             # While processes are still writing, an unfinished record is not damaged.
             "damaged_records": damaged if self._outcome.until_ns is None else 0,
+            "processes_running": self._running,
             "paused": sum(mark.what == "pause" for mark in self._marks),
             "unresolved_stack": self._stacks.unresolved,
             "unresolved_native": self._native.unresolved,

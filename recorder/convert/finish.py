@@ -26,8 +26,8 @@ from ..folder.place import is_gone_from_memory, spool_of
 from ..rights.identity import OWN_RIGHTS, Rights
 from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
+from .kinds.ends import RootEnd
 from .kinds.gpu import GpuRows
-from .kinds.processes import RootEnd
 from .progress import Progress
 
 #: Records are published a few microseconds after their time was read, so wait before reading those of a running program.

@@ -154,9 +154,9 @@ def _supervise(session: Session, pid: int) -> Recorded:
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
     with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
         threading.Thread(target=_load_converter, name="imports", daemon=True).start()
-    status = wait_for(pid, session.turn, session.observe_end)
+    ended = wait_for(pid, session.turn, session.observe_end)
     _load_converter()
-    return session.end(status)
+    return session.end(ended)
 
 
 def _load_converter() -> None:

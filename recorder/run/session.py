@@ -36,6 +36,7 @@ from .snapshots import Snapshots
 
 if TYPE_CHECKING:
     from ..convert.finish import Finished
+    from .supervise import Ended
 
 _NEVER_S = float("inf")
 #: From one turn to the next.
@@ -141,14 +142,14 @@ class Session:
         observer = self._prepared.rights
         return OWN_RIGHTS if self._with_sources or not observer else observer.rights()
 
-    def end(self, status: int) -> Recorded:
-        """Call when the program has ended, with its exit status. Writes the trace, unless --duration has done so."""
+    def end(self, ended: Ended) -> Recorded:
+        """Call when the program has ended. Writes the trace, unless --duration has done so."""
         if self._early_end:
             self._early_end.join()
         else:
             self._header.ended = 1
-            self._write_last(self._now_ns(), status)
-        return Recorded(status, self._written, self._failure)
+            self._write_last(self._now_ns(), ended)
+        return Recorded(ended.status, self._written, self._failure)
 
     def _start_server(self) -> ControlServer | None:
         prepared = self._prepared
@@ -202,12 +203,12 @@ class Session:
             except TraceError as error:
                 raise TraceError(prepared.folder.text(error)) from error
 
-    def _write_last(self, wall_ns: int, status: int | None) -> None:
-        """Writes the trace; ``status`` None = the program runs on. An error of any kind is reported, not raised: the
+    def _write_last(self, wall_ns: int, ended: Ended | None) -> None:
+        """Writes the trace; ``ended`` None = the program runs on. An error of any kind is reported, not raised: the
         program has run, and its recording is kept."""
         try:
             self._stop()
-            self._written = self._finish(wall_ns, status)
+            self._written = self._finish(wall_ns, ended)
         except Exception as error:
             self._failure = _failure_text(self._prepared.folder, error)
         finally:
@@ -216,16 +217,16 @@ class Session:
             self._prepared.folder.remove()
             self._on_trace(self._written)
 
-    def _finish(self, wall_ns: int, status: int | None) -> Finished:
+    def _finish(self, wall_ns: int, ended: Ended | None) -> Finished:
         from ..convert.finish import finish, finish_early  # as in _write_snapshot
-        from ..convert.kinds.processes import RootEnd
+        from ..convert.kinds.ends import RootEnd
 
         prepared = self._prepared
         removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
-        if status is None:
+        if ended is None:
             return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights)
-        end = RootEnd(self._pid, status)
+        end = RootEnd(self._pid, *ended)
         return finish(prepared.folder.path, end, wall_ns, losses, self._rights, prepared.facts)
 
     def _stop(self) -> None:

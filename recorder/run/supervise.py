@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from .orphans import adopts_orphans, reap_orphans
 
@@ -28,13 +29,22 @@ _SI_KERNEL = 0x80
 _JOB_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
+class Ended(NamedTuple):
+    """How the program has ended: its exit status, 128 + n for signal n, and the CPU time (ns) of it and of the children
+    that it had waited for."""
+
+    status: int
+    user_ns: int
+    system_ns: int
+
+
 def hold_signals() -> set[int]:
     """Blocks the signals that :func:`wait_for` handles; returns the mask from before."""
     return set(signal.pthread_sigmask(signal.SIG_BLOCK, _forwarded() | {signal.SIGCHLD}))
 
 
-def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[[], None] = lambda: None) -> int:
-    """Waits for the program ``pid`` and returns its exit status, 128 + n for signal n.
+def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[[], None] = lambda: None) -> Ended:
+    """Waits for the program ``pid`` and returns how it has ended.
 
     ``each_turn`` is called repeatedly and returns the seconds until its next call; ``before_reaping`` is called when the
     program has ended and /proc still knows it. The terminal sends its signals to the program directly, because it is in the
@@ -42,7 +52,7 @@ def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[
     """
     own_pid, forwarded, adopts = os.getpid(), _forwarded(), adopts_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # with SIG_IGN, the kernel would discard the exit status
-    while (status := _ended(pid, before_reaping)) is None:
+    while (ended := _ended(pid, before_reaping)) is None:
         if adopts:
             reap_orphans(pid)
         received = signal.sigtimedwait(forwarded | {signal.SIGCHLD}, each_turn())
@@ -55,7 +65,7 @@ def wait_for(pid: int, each_turn: Callable[[], float], before_reaping: Callable[
         ):
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, received.si_signo)
-    return status
+    return ended
 
 
 def _forwarded() -> frozenset[int]:
@@ -64,18 +74,19 @@ def _forwarded() -> frozenset[int]:
     return frozenset(signal.valid_signals()) - _OWN if os.getpid() == 1 else _FORWARDED
 
 
-def _ended(pid: int, before_reaping: Callable[[], None]) -> int | None:
-    """The exit status, None while the program runs. When the program stops as a job, so does the recorder."""
+def _ended(pid: int, before_reaping: Callable[[], None]) -> Ended | None:
+    """How the program has ended, None while the program runs. When the program stops as a job, so does the recorder."""
     if os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
         before_reaping()
-    found, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+    found, status, usage = os.wait4(pid, os.WNOHANG | os.WUNTRACED)
     if found == 0:
         return None
     if os.WIFSTOPPED(status):
         if os.WSTOPSIG(status) in _JOB_STOPS:
             _stop_with(pid)
         return None
-    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    exit_status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+    return Ended(exit_status, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9))
 
 
 def _stop_with(pid: int) -> None:

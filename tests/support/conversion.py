@@ -37,7 +37,7 @@ def facts(tmp_path, **changes: Any) -> Facts:
 
 def conversion_of(builder: SpoolBuilder, tmp_path, root_end=None, **changes: Any) -> Conversion:
     spool = Spool(builder.write(tmp_path / "recording" / "spool"))
-    outcome = Outcome(root_end, None, root_end is None, {})
+    outcome = Outcome(root_end, None, root_end is None, {}, still_runs=lambda pid, begun_ns: False)
     return Conversion(spool, facts(tmp_path, **changes), outcome, tmp_path / "recording" / "rss")
 
 

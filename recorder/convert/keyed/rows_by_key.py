@@ -28,6 +28,16 @@ class RowsByKey:
             self._columns[name] = np.ma.masked_array(np.zeros(len(self.keys), values.dtype), mask=True)
         self._columns[name][np.searchsorted(self.keys, keys)] = values
 
+    def add(self, name: str, keys: Ints, values: npt.NDArray[Any]) -> None:
+        """Adds to values of a column of numbers that are filled."""
+        self._columns[name][np.searchsorted(self.keys, keys)] += values
+
+    def unfilled(self, name: str, keys: Ints) -> npt.NDArray[np.bool_]:
+        """True for the keys without a value in a column of numbers."""
+        if name not in self._columns:
+            return np.ones(len(keys), bool)
+        return np.ma.getmaskarray(self._columns[name])[np.searchsorted(self.keys, keys)]
+
     def fill_texts(self, name: str, keys: Ints, values: Coded) -> None:
         """Fills a column of texts, with one call."""
         codes = np.full(len(self.keys), -1, np.int32)

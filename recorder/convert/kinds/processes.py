@@ -4,7 +4,6 @@ each, so that everything but the texts works on whole columns."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,10 +17,14 @@ from ..keyed.rows_by_key import RowsByKey
 from ..survey.lives import Lives
 from ..survey.stacks import python_version_text
 from ..survey.starts import Starts
+from .ends import SeenEnds
 
 _C = constants()
 _CAUSES, _ENDS, _ENGINES = names_of("CAUSE_"), names_of("END_"), names_of("ENGINE_")
+#: Ends that are not in the spool.
+_KILLED, _RUNNING = max(_ENDS) + 1, max(_ENDS) + 2
 _END_NAMES = {number: {"quick": "quick_exit"}.get(name, name) for number, name in _ENDS.items()}
+_END_NAMES |= {_KILLED: "killed", _RUNNING: "running"}
 #: Names of columns in the trace, and their fields in the records of ends.
 _PROCESS_END = {name: name for name in ("user_ns", "system_ns", "peak_rss_bytes")} | {
     "end_footprint_bytes": "footprint_bytes"
@@ -31,30 +34,22 @@ _THREAD_END = ("cpu_ns", "user_ns", "system_ns")
 Records = npt.NDArray[np.void]
 
 
-@dataclass(frozen=True)
-class RootEnd:
-    """The program's end as the recorder has seen it: its pid and its exit status (128 + n for signal n)."""
-
-    pid: int
-    exit_status: int
-
-
-def process_table(lives: Lives, start_ns: int, root_end: RootEnd | None) -> dict[str, Any]:
-    """The ``process`` table, by time. ``start_ns``: CLOCK_MONOTONIC at the start of the recording."""
+def process_table(lives: Lives, start_ns: int, seen_ends: SeenEnds, running: Ints) -> dict[str, Any]:
+    """The ``process`` table, by time. ``start_ns``: CLOCK_MONOTONIC at the start of the recording; ``running``: processes that
+    run on."""
     starts, seen, ends = lives.starts, lives.processes_seen, lives.process_ends
     rows = RowsByKey(np.concatenate([starts.process, seen.keys, ends.process.astype(np.int64)]))
     rows.fill("process", rows.keys, rows.keys.astype(np.int32))
     rows.fill("t_ns", seen.keys, seen.values - start_ns)
     _fill_starts(rows, starts, start_ns)
     last = last_by_key(ends.process.astype(np.int64), np.arange(len(ends)))
-    _fill_process_ends(rows, last.keys, ends.records[last.values], start_ns)
-    if root_end:
-        _fill_root_end(rows, starts, root_end)
+    _fill_process_ends(rows, last.keys, ends.records[last.values], start_ns, seen_ends, running)
     return rows.table("process")
 
 
-def thread_table(lives: Lives, start_ns: int, clocks: ByKey) -> dict[str, Any]:
-    """The ``thread`` table, by time. ``clocks``: each thread's CPU clock when its recording began."""
+def thread_table(lives: Lives, start_ns: int, clocks: ByKey, seen_ends: SeenEnds) -> dict[str, Any]:
+    """The ``thread`` table, by time. ``clocks``: each thread's CPU clock when its recording began. The main thread of a
+    process has the CPU time that only its parent has seen."""
     seen, last_clock = lives.threads_seen, lives.last_clock
     latest_first = np.argsort(seen.values, kind="stable")[::-1]  # what is filled last stays: the earliest
     names, first_ns = seen.keys[latest_first], seen.values[latest_first]
@@ -67,6 +62,7 @@ def thread_table(lives: Lives, start_ns: int, clocks: ByKey) -> dict[str, Any]:
     rows.fill("cpu_ns", last_clock.keys, np.maximum(last_clock.values - clocks.of(last_clock.keys), 0))
     _fill_thread_starts(rows, lives.thread_starts, start_ns)
     _fill_thread_ends(rows, _ended(lives), start_ns)
+    _fill_seen_ends(rows, seen_ends, threads, names >> 32, start_ns)
     return rows.table("process", "thread")
 
 
@@ -108,23 +104,29 @@ def _arguments(data: bytes) -> list[str] | None:
     return [from_bytes(each) for each in data.removesuffix(b"\0").split(b"\0")] if data else None
 
 
-def _fill_process_ends(rows: RowsByKey, process: Ints, records: Records, start_ns: int) -> None:
-    """Fills the ends from the last end record of each process. A failed exec cancels those before it."""
+def _fill_process_ends(
+    rows: RowsByKey, process: Ints, records: Records, start_ns: int, seen: SeenEnds, running: Ints
+) -> None:
+    """Fills the ends from the last end record of each process (a failed exec cancels those before it), then from what was
+    seen from outside."""
     ended = records["how"] != _C["END_NONE"]
     process, records = process[ended], records[ended]
     status = (records["exit_status"] & 255).astype(np.int64)
     rows.fill("end_ns", process, records["t_ns"] - start_ns)
     rows.fill("exit_status", process, np.ma.masked_array(status, mask=records["how"] != _C["END_QUICK"]))
-    rows.fill_texts("end", process, _coded(records["how"], _END_NAMES))
     for name, field in _PROCESS_END.items():
         rows.fill(name, process, records[field])
-
-
-def _fill_root_end(rows: RowsByKey, starts: Starts, root_end: RootEnd) -> None:
-    """Adds the exit status that the recorder waited for to the last image of the program's own process."""
-    images = starts.process[starts.records["pid"] == root_end.pid]
-    images = images[[text != "exec" for text in rows.texts("end", images)]]
-    rows.fill("exit_status", images[-1:], np.full(len(images[-1:]), root_end.exit_status))
+    rows.fill("exit_status", seen.process, seen.status)
+    for name in ("user_ns", "system_ns"):
+        rows.fill(name, seen.process[seen.used], getattr(seen, name)[seen.used])
+    silent = np.isin(seen.process, process, invert=True)
+    rows.fill("end_ns", seen.process[silent], seen.t_ns[silent] - start_ns)
+    measured = silent & (seen.peak_rss_bytes > 0)
+    rows.fill("peak_rss_bytes", seen.process[measured], seen.peak_rss_bytes[measured])
+    how = np.where(seen.killed[silent], _KILLED, _C["END_EXIT"])
+    running = running[np.isin(running, seen.process, invert=True)]
+    ends = np.concatenate([records["how"], how, np.full(len(running), _RUNNING)])
+    rows.fill_texts("end", np.concatenate([process, seen.process[silent], running]), _coded(ends, _END_NAMES))
 
 
 def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int) -> None:
@@ -150,6 +152,15 @@ def _fill_thread_ends(rows: RowsByKey, records: Records, start_ns: int) -> None:
     rows.fill_texts("name", threads, Coded(codes.astype(np.int32), [from_bytes(each) for each in names.tolist()]))
     for name in _THREAD_END:
         rows.fill(name, threads, records[name])
+
+
+def _fill_seen_ends(rows: RowsByKey, seen: SeenEnds, threads: Ints, process: Ints, start_ns: int) -> None:
+    """Adds the ends of processes that were seen from outside to their ``threads``; ``process``: that of each thread."""
+    late = seen.late_ns.any(axis=1) & np.isin(seen.thread, rows.keys)
+    rows.add("cpu_ns", seen.thread[late], seen.late_ns[late].sum(axis=1))
+    ends = ByKey(seen.process, seen.t_ns - start_ns)
+    left = rows.unfilled("end_ns", threads) & np.isin(process, seen.process[~seen.told])
+    rows.fill("end_ns", threads[left], ends.of(process[left]))
 
 
 def _coded(numbers: npt.NDArray[Any], names: Mapping[int, str], default: str | None = None) -> Coded:

@@ -18,7 +18,7 @@ from .lives import Lives
 from .starts import StartCollector
 
 #: Kinds with a record for each process or thread, which are kept as a whole.
-_KEPT = ("process_end", "thread_start", "thread_end")
+_KEPT = ("process_end", "reaped", "thread_start", "thread_end")
 #: Kinds whose records have a stack.
 _WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block")
 #: Kinds whose records show that a thread existed at a time, and those of them that may belong to no thread (0).
@@ -87,6 +87,7 @@ class Survey:
         return Lives(
             starts=self._starts.all(),
             process_ends=kept["process_end"],
+            reaped=kept["reaped"],
             thread_starts=kept["thread_start"].records,
             thread_ends=kept["thread_end"].records,
             processes_seen=self._processes.all(),

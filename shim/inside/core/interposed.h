@@ -41,6 +41,9 @@ INTERPOSED(int, thrd_create, (thrd_t *, int (*)(void *), void *))
 INTERPOSED(void, _exit, (int))
 INTERPOSED(void, _Exit, (int))
 INTERPOSED(void, quick_exit, (int))
+/* reaped.c */
+INTERPOSED(pid_t, wait4, (pid_t, int *, int, struct rusage *))
+INTERPOSED(int, waitid, (idtype_t, id_t, siginfo_t *, int))
 /* sigexports.c */
 INTERPOSED(int, sigaction, (int, const struct sigaction *, struct sigaction *))
 INTERPOSED(sighandler_t, signal, (int, sighandler_t))

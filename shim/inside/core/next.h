@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/types.h>
+#include <sys/wait.h>
 #include <threads.h>
 #include <time.h>
 

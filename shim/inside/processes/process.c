@@ -27,6 +27,7 @@
 #include "inside/native/unwind.h"
 #include "inside/processes/environment.h"
 #include "inside/processes/filters.h"
+#include "inside/processes/reaped.h"
 #include "inside/processes/rights.h"
 #include "inside/processes/thread_table.h"
 #include "inside/processes/threads.h"
@@ -121,6 +122,7 @@ static void end_process(uint32_t how, int status) {
     memory_write_heap();
     copies_process_end();
     cuda_calls_flush_all();
+    reaped_check();
     write_end(how, status);
     spool_finish_chunk();
   }
@@ -134,6 +136,7 @@ static void begin_process(uint32_t cause, uint32_t parent) {
   atomic_store(&ended, 0);
   spool_begin_process(spool_new_process());
   safe_read_init();
+  reaped_begin();
   if (cause == CAUSE_FORK) {
     scratch_postfork_child();
     images_postfork_child();
@@ -187,6 +190,7 @@ void process_before_exec(void) {
   cuda_calls_flush_all();
   threads_write_end();
   thread_table_end();
+  reaped_check();
   write_end(END_EXEC, 0);
   spool_finish_chunk();
   spool_leave_handoff(fork_own_pid(), spool_process());

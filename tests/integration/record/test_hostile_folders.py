@@ -282,7 +282,7 @@ def turn():
 
 hold_signals()
 pid = os.posix_spawn("/bin/sleep", ["sleep", "0.3"], {}, setsigmask=[], setsigdef=[signal.SIGINT])
-sys.exit(wait_for(pid, turn))
+sys.exit(wait_for(pid, turn).status)
 """
 
 

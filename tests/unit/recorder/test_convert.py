@@ -18,7 +18,7 @@ from scalene_trace.formats.spool.layout import struct_dtype
 from scalene_trace.formats.spool.losses import shim_losses
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.recorder.convert.finish import finish, recover
-from scalene_trace.recorder.convert.kinds.processes import RootEnd
+from scalene_trace.recorder.convert.kinds.ends import RootEnd
 from scalene_trace.recorder.folder.facts import default_output, write_facts
 from tests.support.conversion import BYTECODE, LINES, NAMES, event_count, facts, locations, rows, tables_of, with_stack
 from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
@@ -249,7 +249,7 @@ def test_the_status_of_the_program_is_that_of_its_last_image(tmp_path):
     builder.start(2, pid=50, cause=C["CAUSE_EXEC"], parent=1, t_ns=START_MONO_NS + 6)
     first, second = rows(tables_of(builder, tmp_path, RootEnd(50, 139))["process"])
     assert (first["end"], first["exit_status"]) == ("exec", None)
-    assert (second.get("end"), second["exit_status"]) == (None, 139)
+    assert (second["end"], second["exit_status"], second["end_ns"]) == ("killed", 139, 5)
 
 
 def test_an_exec_that_fails_does_not_end_the_process(tmp_path):
@@ -262,8 +262,8 @@ def test_an_exec_that_fails_does_not_end_the_process(tmp_path):
     builder.add("tick", **tick(cpu_ns=850))
     killed = tables_of(builder, tmp_path, RootEnd(50, 137))
     (process,), threads = rows(killed["process"]), rows(killed["thread"])
-    assert (process["end"], process["end_ns"], process["user_ns"], process["exit_status"]) == (None, None, None, 137)
-    assert {row["thread"]: (row["cpu_ns"], row.get("end_ns")) for row in threads} == {3: (850, None), 4: (8, 3)}
+    assert (process["end"], process["end_ns"], process["user_ns"], process["exit_status"]) == ("killed", 77, None, 137)
+    assert {row["thread"]: (row["cpu_ns"], row.get("end_ns")) for row in threads} == {3: (850, 77), 4: (8, 3)}
     builder.add("thread_end", thread=3, t_ns=START_MONO_NS + 9, cpu_ns=900)
     builder.add("process_end", 1, thread=3, t_ns=START_MONO_NS + 10, how=C["END_EXIT"], user_ns=7)
     ended = tables_of(builder, tmp_path, RootEnd(50, 0))

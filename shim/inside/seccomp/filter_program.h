@@ -1,6 +1,6 @@
 /* The program of a seccomp filter, in the language of classic BPF. */
-#ifndef SCALENE_TRACE_PROCESSES_FILTER_PROGRAM_H
-#define SCALENE_TRACE_PROCESSES_FILTER_PROGRAM_H
+#ifndef SCALENE_TRACE_SECCOMP_FILTER_PROGRAM_H
+#define SCALENE_TRACE_SECCOMP_FILTER_PROGRAM_H
 
 #include "shared/base.h"
 

@@ -1,6 +1,6 @@
 /* Which filters are certain to allow what the shim does: filters with a known answer, and random ones, whose actions are
  * calculated for random arguments. */
-#include "inside/processes/filter_program.h"
+#include "inside/seccomp/filter_program.h"
 
 #include <linux/audit.h>
 #include <linux/filter.h>

@@ -3,7 +3,7 @@
  * The number of the call and the architecture are known, and the arguments are not: a branch that depends on them is
  * followed in both directions. Jumps only lead forward, so one pass over the program suffices: each instruction gets
  * what the accumulator may hold there, a known value or any. */
-#include "inside/processes/filter_program.h"
+#include "inside/seccomp/filter_program.h"
 
 #include <linux/audit.h>
 #include <linux/filter.h>

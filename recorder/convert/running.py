@@ -1,0 +1,41 @@
+"""Which recorded processes still run: daemons that live on after the program."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from .keyed.by_key import Ints
+from .survey.images import Images
+
+_NS_PER_TICK = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+#: A process begins to be recorded at most so long after its start: the loader runs before the shim, perhaps on a busy
+#: machine.
+_LATEST_NS = 10_000_000_000
+_DEAD = frozenset("ZXx")
+
+
+def running_images(images: Images, still_runs: Callable[[int, int], bool]) -> Ints:
+    """Process ids of the images that run now, among those that have written no end. ``still_runs``: :func:`still_runs`."""
+    rows = images.last()
+    rows = rows[~images.has_end(rows, "END_EXIT", "END_QUICK", "END_EXEC", "END_FILTER")]
+    found = [row for row in rows.tolist() if still_runs(int(images.pid[row]), int(images.t_ns[images.life[row]]))]
+    return images.process[np.array(found, np.int64)]
+
+
+def still_runs(pid: int, begun_ns: int) -> bool:
+    """Does the process still run that began to be recorded at that time (CLOCK_MONOTONIC) under this pid? Another one may
+    have its pid since. Processes of other pid namespaces are not found."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
+        state, *fields = text.rpartition(")")[2].split()
+        started_ns = int(fields[18]) * _NS_PER_TICK
+    except (OSError, ValueError, IndexError):
+        return False
+    to_boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME) - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    recorded_after_ns = begun_ns + to_boot_ns - started_ns
+    return state not in _DEAD and -2 * _NS_PER_TICK <= recorded_after_ns <= _LATEST_NS
