@@ -72,8 +72,8 @@ _SUMS = {
 
 @dataclass
 class Sums:
-    """Sums over traces: rows by key with the columns of lines.sql, functions.sql, library_figures.sql and
-    line_callee_figures.sql.
+    """Sums over traces: rows by key with the columns of lines.sql, functions.sql, library_figures.sql,
+    line_callee_figures.sql and outside_packages.sql.
 
     ``infos``: one for each trace, in their order. ``leaks``: one dict for each trace with leaks. ``growth``: by key, the
     cumulative growth (time in ns, bytes) in the trace where it ends largest. ``window_s``: selected duration of all traces;
@@ -92,6 +92,7 @@ class Sums:
     leaks: list[dict[Key, Grown]]
     libraries: dict[Key, Row]
     callees: dict[Key, Row]
+    packages: dict[Key, Row]
     sources: dict[str, list[str]]
     gpu_peak_bytes: int | None
     device_peak_bytes: int | None
@@ -120,6 +121,7 @@ class Sums:
         _add(self.functions, other.functions, has_gpu)
         _add(self.libraries, other.libraries)
         _add(self.callees, other.callees)
+        _add(self.packages, other.packages)
         _add({(): self.unattributed}, {(): other.unattributed}, has_gpu)
         _add_growth(self.growth, other.growth)
         self.sources = other.sources | self.sources
@@ -202,6 +204,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         leaks=list(find_leaks(connection).values()) if any(info.events["alloc"] for info in infos) else [],
         libraries=_by_key(queries.rows(connection, "library_figures"), _library_key),
         callees=_by_key(queries.rows(connection, "line_callee_figures"), _callee_key),
+        packages=_by_key(queries.rows(connection, "outside_packages"), _package_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak_bytes,
@@ -263,6 +266,10 @@ def line_key(row: Row) -> Key:
 def function_key(row: Row) -> Key:
     """The key of a row by function."""
     return row["file"], row["function"], row["first_line"]
+
+
+def _package_key(row: Row) -> Key:
+    return row["package"], row["is_standard"]
 
 
 def _callee_key(row: Row) -> Key:

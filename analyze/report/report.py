@@ -9,7 +9,7 @@ from typing import Any
 from ..leaks.leaks import merged_leaks
 from ..results.base import sorted_rows
 from ..results.estimates import standard_error, unseen_bytes
-from ..results.report import Function, Leak, Line, Report, Totals
+from ..results.report import Function, Leak, Line, Package, Report, Totals
 from ..results.trend import Point, classify
 from ..trace.selection import Selection
 from ..trace.sources import source_line
@@ -64,6 +64,7 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
         unattributed=maker.unattributed(sums.unattributed),
         leaks=maker.leaks if maker.has_allocations else None,
         functions=_in_order(functions, sort)[:limit],
+        outside=maker.outside() if maker.has_cpu else None,
         sources=sums.sources,
     )
 
@@ -135,6 +136,12 @@ class _Maker:
     def unattributed(self, row: Row) -> Line:
         """The result of the row of unattributed.sql."""
         return Line(None, None, None, None, **self._figures(row, (), []))
+
+    def outside(self) -> list[Package]:
+        """The packages that the unattributed CPU time went to, the most first."""
+        whole_s = self.totals.cpu_s or 1.0
+        rows = sorted(self._sums.packages.values(), key=lambda row: (-row["cpu_s"], row["package"] or ""))
+        return [Package(row["package"], row["is_standard"], row["cpu_s"], 100 * row["cpu_s"] / whole_s) for row in rows]
 
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
         figures: Row = wait_fields([row], self.has_waits)

@@ -157,6 +157,20 @@ class Leak:
 
 
 @dataclass(frozen=True)
+class Package:
+    """CPU time that is charged to no line of the user's, by the package of the innermost Python frame.
+
+    ``name``: the top folder or module in site-packages, a module of the standard library (``is_standard``), or the name of
+    another file; both None = there was no Python stack.
+    """
+
+    name: str | None
+    is_standard: bool | None
+    cpu_s: float
+    cpu_percent: float
+
+
+@dataclass(frozen=True)
 class Report:
     """The report. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
 
@@ -168,6 +182,7 @@ class Report:
     unattributed: Line
     functions: list[Function]
     leaks: list[Leak] | None = None
+    outside: list[Package] | None = None
     sources: Mapping[str, list[str]] = field(default_factory=dict, metadata={"json": False})
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...analyze.report.line_filter import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
-from ...analyze.results.report import Function, Line, Report
+from ...analyze.results.report import Function, Line, Package, Report
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
 from ...formats.units import megabytes, per_second, percent, seconds, size_text
 from .cuda import device_facts, device_table
@@ -19,6 +19,8 @@ from .text import Screen, bar, cells, clean, fit, fit_left, not_shown, sparkline
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
+#: Of the packages outside the program's own code: the least share that is named, and how many.
+_LEAST_PERCENT, _MOST_PACKAGES = 0.5, 6
 #: Trends that are named beside their sparkline. A flat one needs no name.
 _NAMED = (GROWING, SAWTOOTH, SPIKE)
 
@@ -427,6 +429,21 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
     return f"{text}  {name}{screen.paint(place, 'dim')}"
 
 
+def _packages(report: Report) -> str:
+    """Which packages that was, with their shares of all CPU time."""
+    found = [each for each in report.outside or [] if each.cpu_percent >= _LEAST_PERCENT]
+    named = [f"{_package_name(each)} {each.cpu_percent:.1f} %" for each in found[:_MOST_PACKAGES]]
+    if rest := sum(each.cpu_percent for each in found[_MOST_PACKAGES:]):
+        named.append(f"{len(found) - _MOST_PACKAGES} more packages {rest:.1f} %")
+    return f": {', '.join(named)}" if named else ""
+
+
+def _package_name(package: Package) -> str:
+    if package.name is None:
+        return "no Python code"
+    return clean(package.name) + (" (standard library)" if package.is_standard else "")
+
+
 def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
     """What the report does not show, and how to see it."""
     notes = []
@@ -439,7 +456,9 @@ def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Scre
     if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
         hint = "" if report.query["all"] else " --all shows library code too."
         share = percent(outside_s, report.totals.cpu_s)
-        notes.append(f"{share:.1f} % of the CPU time was spent outside the program's own code.{hint}")
+        notes.append(
+            f"{share:.1f} % of the CPU time was spent outside the program's own code{_packages(report)}.{hint}"
+        )
     hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
     if has_samples and hidden > 0 and not all_lines:
         them = "it" if hidden == 1 else "them"

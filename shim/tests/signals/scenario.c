@@ -14,7 +14,6 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/processes/process.h"
-#include "inside/processes/reaped.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
 #include "shared/loss.h"
@@ -56,7 +55,6 @@ void detect_forks(void) {
 
 void process_before_exec(void) {}
 void process_after_failed_exec(void) {}
-void reaped_unseen(void) {}
 void loss_add(enum loss loss) { (void)loss; }
 
 /* ---- ticks ---- */

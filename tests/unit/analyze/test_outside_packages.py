@@ -1,0 +1,73 @@
+"""CPU time outside of the user's code has a name: the package, the module of the standard library, or the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.report import Package, Report
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.report import report_text
+from scalene_trace.cli.render.text import Screen
+from tests.support.trace_builder import MS, TraceBuilder
+
+APP = ("/home/me/app.py", "main", 1, 2)
+SITE = "/venv/lib/python3.11/site-packages"
+PACKAGES = {
+    f"{SITE}/numpy/core/_methods.py": ("numpy", False),
+    f"{SITE}/six.py": ("six", False),
+    f"{SITE}/google/cloud/storage.py": ("google", False),
+    "/usr/lib/python3/dist-packages/yaml/__init__.py": ("yaml", False),
+    "/usr/lib/python3.11/asyncio/base_events.py": ("asyncio", True),
+    "/usr/lib64/python3.13t/threading.py": ("threading", True),
+    "/usr/lib/python311.zip/json/decoder.py": ("json", True),
+    "<frozen importlib._bootstrap_external>": ("importlib", True),
+    "<frozen runpy>": ("runpy", True),
+}
+
+
+def report_of(path: Path, files: list[str | None], **selection: bool) -> Report:
+    """1 ms on the user's line, and 1 ms in each file, called from nobody; None = without a Python stack."""
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=0)
+    stacks = [builder.stack((file, "f", 1, 3)) if file else None for file in files]
+    for number, stack in enumerate([builder.stack((f"{SITE}/six.py", "f", 1, 3), APP), *stacks]):
+        builder.tick(number, process, thread, stack, user_ns=MS)
+    return build_report([builder.write(path)], Selection(**selection))
+
+
+@pytest.mark.parametrize("file", PACKAGES)
+def test_the_package_of_a_file(file: str, tmp_path: Path) -> None:
+    (found,) = report_of(tmp_path / "t.parquet", [file]).outside or []
+    name, is_standard = PACKAGES[file]
+    assert found == Package(name, is_standard, pytest.approx(0.001), pytest.approx(50))
+
+
+def test_the_times_are_those_of_the_unattributed_row(tmp_path: Path) -> None:
+    report = report_of(tmp_path / "t.parquet", [f"{SITE}/six.py", f"{SITE}/numpy/a.py", f"{SITE}/numpy/b.py", None])
+    assert [(each.name, each.is_standard, round(each.cpu_percent)) for each in report.outside or []] == [
+        ("numpy", False, 40),
+        (None, None, 20),
+        ("six", False, 20),
+    ]
+    assert sum(each.cpu_s for each in report.outside or []) == pytest.approx(report.unattributed.cpu_s)
+    assert report_of(tmp_path / "t.parquet", [f"{SITE}/six.py"], all_files=True).outside == []
+
+
+def test_traces_are_added_up_by_package(tmp_path: Path) -> None:
+    paths = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    report_of(paths[0], [f"{SITE}/six.py", None])
+    report_of(paths[1], [f"{SITE}/six.py", f"{SITE}/yaml.py"])
+    found = {each.name: each.cpu_percent for each in build_report(paths, Selection()).outside or []}
+    assert found == {name: pytest.approx(100 * share / 6) for name, share in (("six", 2), ("yaml", 1), (None, 1))}
+
+
+def test_the_report_names_them(tmp_path: Path) -> None:
+    files = [f"{SITE}/p{number}.py" for number in range(9)] + ["/usr/lib/python3.11/json/a.py", None, "<string>"]
+    report = report_of(tmp_path / "t.parquet", [*files, files[8], files[8]])
+    text = " ".join(" ".join(report_text(report, Screen())).split())
+    assert "93.3 % of the CPU time was spent outside the program's own code: p8 20.0 %, no Python code 6.7 %, " in text
+    assert "6 more packages 40.0 %. --all shows library code too." in text
