@@ -184,9 +184,10 @@ struct record_process_start {
   int32_t pid;
   int32_t parent_pid;
   uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = unknown */
-  uint32_t cause;          /* CAUSE_* */
+  uint16_t cause;          /* CAUSE_* */
+  uint16_t stacks;         /* 1 = Python stacks can be read */
   uint32_t python_version; /* PY_VERSION_HEX; 0 = no Python in this image */
-  uint32_t stacks;         /* 1 = Python stacks can be read */
+  uint32_t pid_namespace;  /* number of the namespace of both pids; 0 = unknown */
   uint32_t exe_bytes;
   uint32_t argv_bytes;     /* 0 under --no-argv */
   int64_t footprint_bytes; /* memory at the start: a forked child inherits its parent's footprint */
@@ -213,16 +214,17 @@ struct record_process_end {
   int64_t python_footprint_bytes;
 };
 
-/* A child that the process has waited for. user_ns, system_ns: of the child and of the children that it had waited for. */
+/* A child that the process has waited for; pid 0: the process itself, just before its end record. user_ns, system_ns: what
+ * it had used, and what the children that it had waited for had used; -1 = unknown (waitid does not say). */
 struct record_reaped {
   uint32_t head;
   uint32_t thread; /* the one that waited; 0 = it is not recorded */
   int64_t t_ns;    /* when the wait returned */
-  int32_t pid;     /* 0 = children that libc waits for by itself (system, popen), whatever they use */
+  int32_t pid;
   uint32_t status; /* as waitpid gives it */
-  int64_t user_ns; /* -1 = unknown, as are the other two: waitid does not say */
+  int64_t user_ns;
   int64_t system_ns;
-  int64_t peak_rss_bytes; /* of the child or of one of those children */
+  int64_t peak_rss_bytes; /* the largest of all of them; -1 = unknown */
   uint64_t reserved[2];
 };
 

@@ -20,16 +20,26 @@ _DEAD = frozenset("ZXx")
 
 
 def running_images(images: Images, still_runs: Callable[[int, int], bool]) -> Ints:
-    """Process ids of the images that run now, among those that have written no end. ``still_runs``: :func:`still_runs`."""
+    """Process ids of the images that run now, among those that have written no end. ``still_runs``: :func:`still_runs`.
+    Processes of other pid namespaces than ours are not found."""
     rows = images.last()
+    rows = rows[(images.namespace[rows] == 0) | (images.namespace[rows] == _own_namespace())]
     rows = rows[~images.has_end(rows, "END_EXIT", "END_QUICK", "END_EXEC", "END_FILTER")]
     found = [row for row in rows.tolist() if still_runs(int(images.pid[row]), int(images.t_ns[images.life[row]]))]
     return images.process[np.array(found, np.int64)]
 
 
+def _own_namespace() -> int:
+    """The number of our pid namespace, as start records have it; -1 = unknown."""
+    try:
+        return Path("/proc/self/ns/pid").stat().st_ino & 0xFFFFFFFF
+    except OSError:
+        return -1
+
+
 def still_runs(pid: int, begun_ns: int) -> bool:
     """Does the process still run that began to be recorded at that time (CLOCK_MONOTONIC) under this pid? Another one may
-    have its pid since. Processes of other pid namespaces are not found."""
+    have its pid since."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(errors="replace")
         state, *fields = text.rpartition(")")[2].split()

@@ -30,10 +30,11 @@ _JOB_STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 
 
 class Ended(NamedTuple):
-    """How the program has ended: its exit status, 128 + n for signal n, and the CPU time (ns) of it and of the children
-    that it had waited for."""
+    """How the program has ended: its exit status, 128 + n for signal n, whether a signal has killed it, and the CPU time (ns)
+    of it and of the children that it had waited for."""
 
     status: int
+    killed: bool
     user_ns: int
     system_ns: int
 
@@ -85,8 +86,9 @@ def _ended(pid: int, before_reaping: Callable[[], None]) -> Ended | None:
         if os.WSTOPSIG(status) in _JOB_STOPS:
             _stop_with(pid)
         return None
-    exit_status = 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
-    return Ended(exit_status, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9))
+    killed = os.WIFSIGNALED(status)
+    exit_status = 128 + os.WTERMSIG(status) if killed else os.WEXITSTATUS(status)
+    return Ended(exit_status, killed, round(usage.ru_utime * 1e9), round(usage.ru_stime * 1e9))
 
 
 def _stop_with(pid: int) -> None:

@@ -14,37 +14,39 @@ import numpy.typing as npt
 
 from ....formats.trace.columns import Coded
 from ..keyed.by_key import Ints, last_by_key
-from ..survey.images import RECORDER, Flags, Images, sums
+from ..survey.images import Flags, Images
 from ..survey.lives import Lives
+
+#: Longer times do not occur.
+_LONGEST_NS = 2**60
+Records = npt.NDArray[np.void]
 
 
 @dataclass(frozen=True)
 class RootEnd:
-    """The program's end as the recorder has seen it: its pid, its exit status (128 + n for signal n), and what it and the
-    children that it had waited for have used (ns; None = unknown)."""
+    """The program's end as the recorder has seen it: its pid, its exit status (128 + n for signal n), whether a signal has
+    killed it, and what it and the children that it had waited for have used (ns; -1 = unknown)."""
 
     pid: int
     exit_status: int
-    user_ns: int | None = None
-    system_ns: int | None = None
+    killed: bool = False
+    user_ns: int = -1
+    system_ns: int = -1
 
 
 @dataclass(frozen=True)
 class SeenEnds:
-    """A row for each process whose end was seen from outside. ``process``: its last image, distinct; ``t_ns``: when its
-    parent learned of it (CLOCK_MONOTONIC); ``status``: 128 + n for signal n; ``killed``: by a signal; ``told``: it has
-    written an end itself; ``used``: the next two are known; ``user_ns``, ``system_ns``: CPU time of that image;
-    ``late_ns``: (n, 2), user and kernel time of it after the end that it has written itself; ``peak_rss_bytes``: where it
-    is known, else 0; ``thread``: its main thread."""
+    """A row for each process whose end was seen from outside. ``process``: its last image, distinct; ``t_ns``
+    (CLOCK_MONOTONIC): its own end record's time, or when its parent learned of the end; ``status``: 128 + n for signal n;
+    ``killed``: by a signal; ``told``: it has written an end itself; ``end_ns``, ``late_ns``: (n, 2), user and kernel time in
+    that record, and after it; ``peak_rss_bytes``: where it is known from outside, else 0; ``thread``: its main thread."""
 
     process: Ints
     t_ns: Ints
     status: Ints
     killed: Flags
     told: Flags
-    used: Flags
-    user_ns: Ints
-    system_ns: Ints
+    end_ns: Ints
     late_ns: Ints
     peak_rss_bytes: Ints
     thread: Ints
@@ -74,42 +76,47 @@ class SeenEnds:
 def seen_ends(images: Images, lives: Lives, root_end: RootEnd | None, end_ns: int, counts_late: bool) -> SeenEnds:
     """The ends that were seen. ``end_ns``: the end of the recording (CLOCK_MONOTONIC); ``counts_late``: the CPU time of ends
     counts; it does not where the recording has paused, perhaps until such an end."""
-    reaped, waiter = lives.reaped.records, images.life_of(lives.reaped.process.astype(np.int64))
+    reaped, waiter = lives.reaped.records, images.row_of(lives.reaped.process.astype(np.int64))
+    image = np.where(reaped["pid"] > 0, images.reaped(reaped, waiter), -1)
     if root_end:
         reaped = np.concatenate([reaped, _of_root(root_end, reaped.dtype)])
-        waiter = np.append(waiter, RECORDER)
-    image = images.reaped(reaped, waiter)
-    last = last_by_key(image[image >= 0], np.flatnonzero(image >= 0))
-    at, rows = last.keys, last.values
-    life, status = images.life[at], reaped["status"][rows].astype(np.int64)
-    both = np.stack([reaped["user_ns"], reaped["system_ns"]], axis=1).astype(np.int64)
-    unseen: Flags = np.any(both < 0, axis=1)
-    own = both[rows] - sums(np.maximum(both, 0), waiter, len(images.process))[life] - images.earlier_ns(at)
+        waiter, image = np.append(waiter, -1), np.append(image, images.root(root_end.pid))
+    of_images = np.flatnonzero(image >= 0)
+    at, first = np.unique(image[of_images], return_index=True)  # a later child with the pid may be unrecorded
+    rows = of_images[first]
+    status = reaped["status"][rows].astype(np.int64)
     told, signal = images.has_end(at, "END_EXIT", "END_QUICK"), status & 127
-    possible: Flags = np.all(own >= 0, axis=1) & ~images.has_end(at, "END_FILTER")
-    used = possible & ~unseen[rows] & ~np.isin(life, waiter[unseen])
-    late = np.maximum(own - images.end_ns(at), 0) * (used & told)[:, None] * counts_late
+    is_parent = np.isin(images.life[at], images.life[waiter[(waiter >= 0) & (reaped["pid"] > 0)]])
     return SeenEnds(
         process=images.process[at],
-        t_ns=np.minimum(reaped["t_ns"][rows], end_ns),
+        t_ns=np.where(told, images.ended_at(at), np.minimum(reaped["t_ns"][rows], end_ns)),
         status=np.where(signal != 0, 128 + signal, status >> 8 & 255),
         killed=signal != 0,
         told=told,
-        used=used,
-        user_ns=own[:, 0],
-        system_ns=own[:, 1],
-        late_ns=late,
+        end_ns=images.end_ns(at),
+        late_ns=_late_ns(at, reaped, rows, waiter) * (told & counts_late)[:, None],
         # The parent learns the highest of the process and of the children that it has waited for.
-        peak_rss_bytes=np.where(used & ~np.isin(life, waiter), reaped["peak_rss_bytes"][rows], 0),
+        peak_rss_bytes=np.where(told | is_parent, 0, reaped["peak_rss_bytes"][rows]),
         thread=images.thread[at],
     )
 
 
-def _of_root(root_end: RootEnd, dtype: npt.DTypeLike) -> npt.NDArray[np.void]:
+def _late_ns(at: Ints, reaped: Records, rows: Ints, waiter: Ints) -> Ints:
+    """User and kernel time (n, 2) that the images ``at`` have used after what they have said of themselves, according to the
+    records ``rows`` of their parents; 0 where one of both is unknown."""
+    used = np.stack([reaped["user_ns"], reaped["system_ns"]], axis=1).astype(np.int64)
+    of_self = np.flatnonzero((reaped["pid"] == 0) & (waiter >= 0))
+    said = last_by_key(waiter[of_self], of_self)
+    own = said.of(at, -1)
+    known = (own >= 0) & (used[rows] >= 0).all(axis=1) & (used[rows] < _LONGEST_NS).all(axis=1)
+    late = np.maximum(used[rows] - used[np.maximum(own, 0)], 0) if len(used) else used[rows]
+    found: Ints = np.where(known[:, None], late, 0)
+    return found
+
+
+def _of_root(root_end: RootEnd, dtype: npt.DTypeLike) -> Records:
     row = np.zeros(1, dtype)
-    status = root_end.exit_status
     row["pid"], row["t_ns"] = root_end.pid, np.iinfo(np.int64).max
-    row["status"] = status - 128 if status > 128 else status << 8
-    row["user_ns"] = -1 if root_end.user_ns is None else root_end.user_ns
-    row["system_ns"] = -1 if root_end.system_ns is None else root_end.system_ns
+    row["status"] = root_end.exit_status - 128 if root_end.killed else root_end.exit_status << 8
+    row["user_ns"], row["system_ns"], row["peak_rss_bytes"] = root_end.user_ns, root_end.system_ns, -1
     return row

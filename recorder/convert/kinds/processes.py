@@ -117,8 +117,8 @@ def _fill_process_ends(
     for name, field in _PROCESS_END.items():
         rows.fill(name, process, records[field])
     rows.fill("exit_status", seen.process, seen.status)
-    for name in ("user_ns", "system_ns"):
-        rows.fill(name, seen.process[seen.used], getattr(seen, name)[seen.used])
+    for name, counted, late in zip(("user_ns", "system_ns"), seen.end_ns.T, seen.late_ns.T, strict=True):
+        rows.fill(name, seen.process[seen.told], (counted + late)[seen.told])
     silent = np.isin(seen.process, process, invert=True)
     rows.fill("end_ns", seen.process[silent], seen.t_ns[silent] - start_ns)
     measured = silent & (seen.peak_rss_bytes > 0)

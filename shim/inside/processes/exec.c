@@ -21,7 +21,6 @@
 #include "inside/core/next.h"
 #include "inside/processes/environment.h"
 #include "inside/processes/process.h"
-#include "inside/processes/reaped.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
 #include "shared/executable.h"
@@ -309,7 +308,6 @@ static void before_shell(void) {
 EXPORT int system(const char *command) {
   if (command != NULL) before_shell();
   next_ensure();
-  if (command != NULL) reaped_unseen();
   int result = next.system(command);
   if (command != NULL) signals_after_failed_exec();
   return result;
@@ -317,7 +315,6 @@ EXPORT int system(const char *command) {
 
 EXPORT FILE *popen(const char *command, const char *mode) {
   before_shell();
-  reaped_unseen();
   FILE *result = next.popen(command, mode);
   signals_after_failed_exec();
   return result;

@@ -112,7 +112,9 @@ bool filters_forbid_us(const char *spool_path) {
 /* ---- setting a filter ---- */
 
 #define MOST_TRIES 100000000 /* a thread waits for another one that sets a filter: seconds at most */
-static _Atomic bool busy;
+static _Atomic bool busy, any_set;
+
+bool filters_are_set(void) { return atomic_load_explicit(&any_set, memory_order_relaxed); }
 
 void filters_postfork_child(void) { atomic_store(&busy, false); }
 
@@ -212,6 +214,7 @@ static long set_filter(const struct call *call, const struct request *request) {
   }
   take_turn();
   if (seal_is_in_force()) return forward(call);
+  atomic_store(&any_set, true);
   bool harmless = request->filter && filter_allows_us(request->filter);
   errno = error;
   long result = harmless ? set_harmless(call, request) : set_sealed(call, request);

@@ -47,6 +47,7 @@ static int64_t usage_start_user_ns, usage_start_system_ns;
 #define PATH_LENGTH 4096
 #define MAX_COMMAND 16384
 #define SPOOL_VARIABLE "SCALENE_TRACE_SPOOL"
+#define END_LATER (1u << 31) /* END_QUICK, but functions of the program run before it */
 
 /* ---- records ---- */
 
@@ -86,7 +87,8 @@ static void write_start(uint32_t cause, uint32_t parent) {
   record->pid = fork_own_pid();
   record->parent_pid = (int32_t)getppid();
   record->parent = parent;
-  record->cause = cause;
+  record->cause = (uint16_t)cause;
+  record->pid_namespace = (uint32_t)spool_pid_namespace();
   record->python_version = python_version;
   record->stacks = python_layout != NULL;
   record->exe_bytes = exe;
@@ -122,8 +124,8 @@ static void end_process(uint32_t how, int status) {
     memory_write_heap();
     copies_process_end();
     cuda_calls_flush_all();
-    reaped_check();
-    write_end(how, status);
+    if (how != END_LATER) reaped_write_own();
+    write_end(how == END_LATER ? END_QUICK : how, status);
     spool_finish_chunk();
   }
   errno = saved_errno;
@@ -136,7 +138,6 @@ static void begin_process(uint32_t cause, uint32_t parent) {
   atomic_store(&ended, 0);
   spool_begin_process(spool_new_process());
   safe_read_init();
-  reaped_begin();
   if (cause == CAUSE_FORK) {
     scratch_postfork_child();
     images_postfork_child();
@@ -190,7 +191,6 @@ void process_before_exec(void) {
   cuda_calls_flush_all();
   threads_write_end();
   thread_table_end();
-  reaped_check();
   write_end(END_EXEC, 0);
   spool_finish_chunk();
   spool_leave_handoff(fork_own_pid(), spool_process());
@@ -226,24 +226,24 @@ void process_after_refused_filter(void) {
 
 /* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
  * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
-static void end_quickly(int status) {
+static void end_quickly(uint32_t how, int status) {
   if (sealed()) {
     seal_end_vfork_child();
   } else if (fork_own_pid() != 0 && !fork_shares_memory()) {
-    end_process(END_QUICK, status);
+    end_process(how, status);
   }
 }
 
 EXPORT __attribute__((noreturn)) void _exit(int status) {
   next_ensure();
-  end_quickly(status);
+  end_quickly(END_QUICK, status);
   next._exit(status);
   __builtin_unreachable();
 }
 
 EXPORT __attribute__((noreturn)) void _Exit(int status) {
   next_ensure();
-  end_quickly(status);
+  end_quickly(END_QUICK, status);
   next._Exit(status);
   __builtin_unreachable();
 }
@@ -251,7 +251,7 @@ EXPORT __attribute__((noreturn)) void _Exit(int status) {
 /* Functions registered with at_quick_exit run after the end record is written. */
 EXPORT __attribute__((noreturn)) void quick_exit(int status) {
   next_ensure();
-  end_quickly(status);
+  end_quickly(END_LATER, status);
   next.quick_exit(status);
   __builtin_unreachable();
 }

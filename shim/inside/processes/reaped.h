@@ -6,13 +6,9 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Begins to count what children use: at load, and in a forked child. Context: signal. */
-void reaped_begin(void);
-/* Records that libc will wait for a child by itself, so that nobody learns what that child used. Context: signal. */
-void reaped_unseen(void);
-/* Calls reaped_unseen if the kernel knows of CPU time of children that no recorded wait has returned: of those that were
- * waited for without libc. Context: signal. */
-void reaped_check(void);
+/* Records what the process and the children that it has waited for have used: what its parent learns to be more has been
+ * used by its end. Context: signal. */
+void reaped_write_own(void);
 
 #pragma GCC visibility pop
 

@@ -247,7 +247,7 @@ def test_processes_have_start_command_and_end(tmp_path):
 def test_the_status_of_the_program_is_that_of_its_last_image(tmp_path):
     builder = SpoolBuilder().start(1, pid=50).add("process_end", 1, t_ns=START_MONO_NS + 5, how=C["END_EXEC"])
     builder.start(2, pid=50, cause=C["CAUSE_EXEC"], parent=1, t_ns=START_MONO_NS + 6)
-    first, second = rows(tables_of(builder, tmp_path, RootEnd(50, 139))["process"])
+    first, second = rows(tables_of(builder, tmp_path, RootEnd(50, 139, killed=True))["process"])
     assert (first["end"], first["exit_status"]) == ("exec", None)
     assert (second["end"], second["exit_status"], second["end_ns"]) == ("killed", 139, 5)
 
@@ -260,7 +260,7 @@ def test_an_exec_that_fails_does_not_end_the_process(tmp_path):
     builder.add("process_end", 1, thread=3, t_ns=START_MONO_NS + 5, how=C["END_EXEC"], user_ns=5)
     builder.add("process_end", 1, thread=3, t_ns=START_MONO_NS + 6, how=C["END_NONE"], user_ns=6)
     builder.add("tick", **tick(cpu_ns=850))
-    killed = tables_of(builder, tmp_path, RootEnd(50, 137))
+    killed = tables_of(builder, tmp_path, RootEnd(50, 137, killed=True))
     (process,), threads = rows(killed["process"]), rows(killed["thread"])
     assert (process["end"], process["end_ns"], process["user_ns"], process["exit_status"]) == ("killed", 77, None, 137)
     assert {row["thread"]: (row["cpu_ns"], row.get("end_ns")) for row in threads} == {3: (850, 77), 4: (8, 3)}

@@ -22,19 +22,22 @@ class Tree(SpoolBuilder):
 
     def __init__(self) -> None:
         super().__init__()
-        self.start(1, pid=10, thread=1, t_ns=START_MONO_NS + 1)
+        self.start(1, pid=10, thread=1, t_ns=START_MONO_NS + 1, pid_namespace=7)
 
-    def child(self, process: int, cause: str, pid: int, at: int, parent: int = 1, parent_pid: int = 10) -> Tree:
-        self.start(process, pid=pid, parent_pid=parent_pid, parent=parent, cause=CAUSES[cause], thread=process,
-                   t_ns=START_MONO_NS + at)  # fmt: skip
+    def child(
+        self, process: int, cause: str, pid: int, at: int, parent: int = 1, parent_pid: int = 10, space: int = 7
+    ) -> Tree:
+        places = {"pid": pid, "parent_pid": parent_pid, "parent": parent, "pid_namespace": space}
+        self.start(process, thread=process, cause=CAUSES[cause], t_ns=START_MONO_NS + at, **places)
         return self
 
     def ends(self, process: int, how: str, at: int, user_ns: int = 0, system_ns: int = 0) -> Tree:
-        self.add("process_end", process, thread=process, t_ns=START_MONO_NS + at, how=C[how], user_ns=user_ns,
-                 system_ns=system_ns)  # fmt: skip
+        usage = {"user_ns": user_ns, "system_ns": system_ns}
+        self.add("process_end", process, thread=process, t_ns=START_MONO_NS + at, how=C[how], **usage)
         return self
 
     def reaped(self, process: int, pid: int, at: int, status: int = 0, user_ns: int = -1, system_ns: int = -1) -> Tree:
+        """What ``process`` learns of the child ``pid``; pid 0: what it says of itself."""
         usage = {"user_ns": user_ns, "system_ns": system_ns, "peak_rss_bytes": 5000 if user_ns >= 0 else -1}
         self.add("reaped", process, t_ns=START_MONO_NS + at, pid=pid, status=status, **usage)
         return self
@@ -59,12 +62,31 @@ def test_a_wait_ends_the_latest_process_with_its_pid(tmp_path):
     assert (found[4]["end"], found[4]["exit_status"]) == (None, None)
 
 
+def test_a_later_child_with_the_same_pid_that_was_not_recorded_changes_nothing(tmp_path):
+    tree = Tree().child(2, "fork", 20, 5).ends(2, "END_QUICK", 8).reaped(1, 20, 9, 7 << 8, 61, 44)
+    found = tree.reaped(1, 20, 4, 3 << 8).reaped(1, 20, 30, 0, 500, 500).processes(tmp_path)
+    assert (found[2]["exit_status"], found[2]["user_ns"]) == (7, 0)
+
+
 def test_a_wait_of_another_process_than_the_parent_tells_nothing(tmp_path):
     """Its pid may be one of another pid namespace."""
     tree = Tree().child(2, "fork", 20, 5).child(3, "spawn", 30, 6).child(4, "fork", 40, 7, parent=3, parent_pid=30)
     found = tree.reaped(2, 40, 60, KILLED).reaped(77, 20, 60, KILLED).reaped(1, 99, 60, KILLED).processes(tmp_path)
     assert [found[process]["end"] for process in (2, 3, 4)] == [None] * 3
     assert tree.reaped(3, 40, 70, KILLED).processes(tmp_path / "again")[4]["end"] == "killed"
+
+
+def test_pids_of_other_namespaces_are_other_pids(tmp_path):
+    tree = Tree().child(2, "spawn", 11, 5, space=8).child(3, "fork", 12, 6, parent=2, parent_pid=10, space=8)
+    found = tree.reaped(1, 11, 60, KILLED).reaped(1, 12, 60, KILLED).processes(tmp_path, RootEnd(12, 5))
+    assert [found[process]["end"] for process in (1, 2, 3)] == [None] * 3
+
+
+def test_a_parent_may_have_another_pid_in_its_own_namespace(tmp_path):
+    """The child of ``unshare --pid`` is forked there, and its children have parents there."""
+    tree = Tree().child(2, "fork", 1, 5, parent=1, parent_pid=0, space=8)
+    tree.child(3, "fork", 2, 6, parent=2, parent_pid=1, space=8)
+    assert tree.reaped(2, 2, 60, KILLED).processes(tmp_path)[3]["end"] == "killed"
 
 
 def test_the_status_is_that_of_the_last_image_and_the_waiter_may_have_another(tmp_path):
@@ -83,43 +105,51 @@ def test_the_status_is_that_of_the_last_image_and_the_waiter_may_have_another(tm
 
 def test_the_end_takes_cpu_time_on_no_line(tmp_path):
     tree = Tree().child(2, "fork", 20, 5).add("thread_end", 2, thread=2, t_ns=START_MONO_NS + 8, cpu_ns=90)
-    tree.ends(2, "END_QUICK", 8, 60, 30).reaped(1, 20, 9, 0, 61, 44)
+    tree.reaped(2, 0, 8, 0, 1060, 2030).ends(2, "END_QUICK", 8, 60, 30).reaped(1, 20, 99, 0, 1061, 2044)
     tables = tree.all(tmp_path)
     (end,) = tables["cpu"]
     assert (end["process"], end["thread"], end["stack"], end["user_ns"], end["system_ns"]) == (2, 2, None, 1, 14)
+    assert end["t_ns"] == 8, "within its life, whenever the parent asks"
     assert {row["thread"]: row["cpu_ns"] for row in tables["thread"]}[2] == 105
     found = {row["process"]: row for row in tables["process"]}[2]
     assert (found["user_ns"], found["system_ns"], found["end"], found["exit_status"]) == (61, 44, "quick_exit", 0)
 
 
-def test_what_the_children_of_a_process_used_is_not_its_own(tmp_path):
-    tree = Tree().child(2, "fork", 20, 5).child(3, "fork", 30, 6, parent=2, parent_pid=20)
-    tree.ends(3, "END_QUICK", 8, 5, 5).reaped(2, 30, 9, 0, 1000, 2000).ends(2, "END_QUICK", 10, 60, 30)
-    found = tree.reaped(1, 20, 11, 0, 1062, 2033).processes(tmp_path, RootEnd(10, 0, 1070, 2040))
-    assert (found[2]["user_ns"], found[2]["system_ns"]) == (62, 33)
-    assert (found[3]["user_ns"], found[3]["system_ns"]) == (1000, 2000)
-    assert (found[1]["user_ns"], found[1]["system_ns"], found[1]["end"]) == (8, 7, "exit")
+def test_the_program_is_reaped_by_the_recorder(tmp_path):
+    tree = (
+        Tree().child(2, "fork", 20, 5).ends(2, "END_QUICK", 8).reaped(1, 0, 9, 0, 100, 200).ends(1, "END_EXIT", 9, 5, 6)
+    )
+    found = tree.processes(tmp_path, RootEnd(10, 3, False, 107, 204))
+    assert (found[1]["user_ns"], found[1]["system_ns"], found[1]["exit_status"]) == (12, 10, 3)
+    assert (found[2]["user_ns"], found[2]["system_ns"], found[2]["exit_status"]) == (0, 0, 0)
+    assert tree.processes(tmp_path / "b", RootEnd(10, 200))[1]["end"] == "exit"
 
 
-@pytest.mark.parametrize("unseen", [(0, -1), (31, -1)])
-def test_what_a_process_used_is_not_known_if_a_child_of_it_is_not(unseen, tmp_path):
-    tree = Tree().child(2, "fork", 20, 5).reaped(2, unseen[0], 6, 0, unseen[1]).ends(2, "END_QUICK", 10, 60, 30)
-    found = tree.reaped(1, 20, 11, 7 << 8, 1062, 2033).processes(tmp_path)
-    assert (found[2]["user_ns"], found[2]["system_ns"], found[2]["exit_status"]) == (60, 30, 7)
-    assert tree.all(tmp_path / "again")["cpu"] == []
+@pytest.mark.parametrize("of_child", [(-1, -1), (1062, -1), (50, 20)])
+@pytest.mark.parametrize("of_itself", [True, False])
+def test_without_both_figures_the_end_takes_no_time(of_child, of_itself, tmp_path):
+    tree = Tree().child(2, "fork", 20, 5)
+    if of_itself:
+        tree.reaped(2, 0, 8, 0, 60, 30)
+    found = tree.ends(2, "END_QUICK", 10, 60, 30).reaped(1, 20, 11, 7 << 8, *of_child).all(tmp_path)
+    (child,) = (row for row in found["process"] if row["process"] == 2)
+    assert (child["user_ns"], child["system_ns"], child["exit_status"], found["cpu"]) == (60, 30, 7, [])
 
 
-def test_a_killed_process_has_its_usage_and_its_threads_have_an_end(tmp_path):
+def test_a_killed_process_and_its_threads_have_an_end(tmp_path):
+    """But no CPU time: what its parent learns may be that of children that it had waited for."""
     tree = Tree().child(2, "fork", 20, 5).add("thread_start", 2, thread=2, t_ns=START_MONO_NS + 5, tid=20)
-    tree.reaped(1, 20, 50, KILLED, 300, 200)
-    tables = tree.all(tmp_path)
-    found = {row["process"]: row for row in tables["process"]}[2]
-    assert (found["user_ns"], found["system_ns"], found["peak_rss_bytes"]) == (300, 200, 5000)
+    tree.child(3, "fork", 30, 6).child(4, "fork", 40, 7, parent=3, parent_pid=30).reaped(3, 40, 8, 0, 1, 1)
+    tables = tree.reaped(1, 20, 50, KILLED, 300, 200).reaped(1, 30, 60, KILLED, 300, 200).all(tmp_path)
+    found = {row["process"]: row for row in tables["process"]}
+    assert (found[2]["user_ns"], found[2]["system_ns"], found[2]["peak_rss_bytes"]) == (None, None, 5000)
+    assert (found[3]["end"], found[3]["peak_rss_bytes"]) == ("killed", None), "it may be that of its child"
     assert {row["thread"]: row["end_ns"] for row in tables["thread"]}[2] == 50
 
 
 def test_ends_during_a_pause_add_no_time(tmp_path):
-    tree = Tree().child(2, "fork", 20, 5).ends(2, "END_QUICK", 8, 60, 30).reaped(1, 20, 9, 0, 61, 44)
+    tree = Tree().child(2, "fork", 20, 5).reaped(2, 0, 8, 0, 60, 30).ends(2, "END_QUICK", 8, 60, 30)
+    tree.reaped(1, 20, 9, 0, 61, 44)
     with patch.object(Conversion, "_has_paused", return_value=True):
         assert tree.all(tmp_path)["cpu"] == []
 
@@ -128,6 +158,6 @@ def test_impossible_waits_are_harmless(tmp_path):
     tree, huge = Tree().child(2, "fork", 20, 5), 2**63 - 1
     for values in ((huge, huge), (-huge, 5), (5, -huge), (huge, 0)):
         tree.reaped(1, 20, 9, 2**32 - 1, *values).reaped(2, 20, huge - START_MONO_NS, 77, *values)
-        tree.reaped(2**31 - 1, -5, -START_MONO_NS, 1 << 31, *values)
+        tree.reaped(2**31 - 1, -5, -START_MONO_NS, 1 << 31, *values).reaped(2, 0, 9, 0, *values)
     tree.ends(2, "END_QUICK", 8, huge, huge)
-    assert tree.processes(tmp_path, RootEnd(10, 0, 5, 5))[2]["exit_status"] in range(256)
+    assert tree.processes(tmp_path, RootEnd(10, 0, False, 5, 5))[2]["exit_status"] in range(256)
