@@ -117,6 +117,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.consumers
 	$(BIN)/python -m tests.long.fuzz
 	$(BIN)/python -m tests.long.unwinding
+	$(BIN)/python -m tests.long.calls
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py

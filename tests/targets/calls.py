@@ -4,12 +4,13 @@ The cases are generated: every callable of ``builtins`` and of some modules in C
 each with the first argument with which one call takes a while, called as ``f(x)`` and as ``f(*x)``. Prints, for each case,
 the percentage of its CPU time that the calls took, by the thread's clock; what they made is freed outside of them. For
 classes that are written in Python it prints 0: their calls are Python's work. The case is the name of the function that
-the profile shows. Argument: seconds for each.
+the profile shows. Arguments: seconds for each; names of further modules whose callables are called.
 """
 
 import builtins
 import collections
 import functools
+import importlib
 import itertools
 import json
 import operator
@@ -30,7 +31,7 @@ NEVER = {
 ENDLESS = ("pow", "lshift", "iadd", "iconcat", "imul")
 #: Of types: made at run time, as all classes are; cannot be changed, which classes are not.
 HEAP_TYPE, IMMUTABLE_TYPE = 1 << 9, 1 << 8
-MODULES = (functools, itertools, operator, collections, struct)
+MODULES = [functools, itertools, operator, collections, struct, *map(importlib.import_module, sys.argv[2:])]
 draw = random.Random(7).random
 ARGUMENTS = {
     "floats": [draw() for _ in range(5_000)],

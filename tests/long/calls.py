@@ -1,0 +1,217 @@
+"""Is the work of a call native where its callee is written in C, and Python's where it is not? On each interpreter.
+
+Calls of C code: targets/calls.py calls every callable of ``builtins`` and of some modules in C that takes long enough, each
+in two forms, with a stopwatch around each call; errors are in points (percent of the case's CPU time). Calls of Python code
+that pass through C code are Python's. For C functions that call Python functions back, Linux's perf tells the truth: it
+samples the same program without the recorder, with DWARF call chains and symbols. A dated result is written into ``benchmarks/results/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.support.paths import ROOT, TARGETS
+from tests.support.recording import native_percent, tool
+from tests.support.target_environments import recorded_interpreters
+
+DISTRIBUTION = Path("/usr/bin/python3")
+#: Of the standard library, with functions and types in C; a distribution may build them into the interpreter.
+MODULES = (
+    *("_bisect", "_collections", "_csv", "_datetime", "_heapq", "_json", "_pickle", "_random", "_struct", "array"),
+    *("binascii", "cmath", "math", "unicodedata", "zlib"),
+)
+CALLBACKS = ("maps_lambda", "sorts_with_lambda", "filters_with_lambda")
+IN_PYTHON = ("calls_unpacked", "calls_with_keywords", "calls_decorated", "calls_instance", "indexes_instance")
+LIMIT = 5.0
+#: The bytecode loop; the C functions that the callbacks' cases call; and functions that set up, enter or clear the frame of
+#: a Python function, whose work is Python's, whoever calls them.
+LOOP = "_PyEval_EvalFrameDefault"
+CALLED = (
+    *("builtin_sorted", "list_sort", "list_extend", "list_vectorcall", "list___init__", "map_next", "filter_next"),
+    "PySequence_List",
+)
+FRAMES = (
+    *("_PyEval_Vector", "_PyEval_EvalFrame", "_PyEval_MakeFrameVector", "_PyEvalFramePushAndInit", "initialize_locals"),
+    *("_PyEvalFrameClearAndPop", "clear_thread_frame", "_PyFrame_Clear", "_PyFrame_New", "frame_dealloc"),
+    *("_PyFunction_Vectorcall", "function_code_fastcall", "_PyThreadState_PushFrame", "_PyThreadState_PopFrame"),
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case on one interpreter: native percentages of the truth and of the trace."""
+
+    python: str
+    case: str
+    truth: float
+    answer: float
+    ticks: int
+
+    @property
+    def error(self) -> float:
+        return self.answer - self.truth
+
+
+def recorded(python: str, program: str, arguments: list[str], interval: str) -> tuple[str, dict[str, dict[str, Any]]]:
+    """Output of a target, and its functions by name."""
+    path = TARGETS / program
+    with TemporaryDirectory() as folder:
+        trace = str(Path(folder) / "t.parquet")
+        command = [*tool("scalene-record"), "-o", trace, "--python", python, "--cpu-interval", interval]
+        done = subprocess.run(
+            [*command, "--no-memory", "--no-wait", str(path), *arguments], capture_output=True, text=True, check=True
+        )
+        report = [*tool("scalene-analyze"), "functions", "--json", "--all", trace]
+        rows = json.loads(subprocess.run(report, capture_output=True, text=True, check=True).stdout)["functions"]
+    mine = {row["function"].rpartition(".")[2]: row for row in rows if row["file"] == str(path)}
+    return done.stdout, mine
+
+
+def calls_of_c(python: str, version: str, seconds: float, interval: str) -> list[Case]:
+    """The cases of targets/calls.py."""
+    probe = (
+        f"import sys\nfor name in {MODULES!r}:\n    try: __import__(name); print(name)\n    except ImportError: pass"
+    )
+    modules = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
+    out, rows = recorded(python, "calls.py", [str(seconds), *modules], interval)
+    truth: dict[str, float] = json.loads(out.splitlines()[-1])
+    return [
+        Case(version, name, share, native_percent(rows[name]), rows[name]["ticks"])
+        for name, share in truth.items()
+        if name in rows
+    ]
+
+
+def perf_percent(python: str, case: str, seconds: float) -> float | None:
+    """Native share of a function of targets/python_calls.py that runs without the recorder, by perf; None = the interpreter's
+    file does not name its static functions."""
+    with TemporaryDirectory() as folder:
+        data = str(Path(folder) / "perf.data")
+        perf = ["perf", "record", "-q", "-o", data, "-e", "cpu-clock:u", "-F", "2000", "--call-graph", "dwarf,16384"]
+        program = [python, str(TARGETS / "python_calls.py"), str(seconds), case]
+        subprocess.run([*perf, "--", *program], capture_output=True, check=True)
+        script = ["perf", "script", "-i", data, "-F", "ip,sym", "--no-inline"]
+        text = subprocess.run(script, capture_output=True, text=True, check=True).stdout
+    samples = chains(text)
+    if not any(name.startswith(CALLED) for sample in samples for name in sample):
+        return None
+    counts = Counter(class_of(each) for each in samples)
+    split = counts["python"] + counts["native"]
+    return 100 * counts["native"] / split if split else float("nan")
+
+
+def chains(text: str) -> list[list[str]]:
+    """The functions of each sample, innermost first."""
+    samples = [block.splitlines() for block in text.split("\n\n")]
+    return [[line.split(maxsplit=1)[1].split("+")[0].strip() for line in lines if line.strip()] for lines in samples]
+
+
+def class_of(chain: list[str]) -> str:
+    """Python, native, or outside (no bytecode loop: start and end of the interpreter)."""
+    names = [name.split(".")[0] for name in chain]
+    if LOOP not in names:
+        return "outside"
+    inside = names[: names.index(LOOP)]
+    is_called = any(name.startswith(CALLED) for name in inside)
+    return "native" if is_called and not any(name.startswith(FRAMES) for name in inside) else "python"
+
+
+def calls_of_python(python: str, version: str, seconds: float, interval: str) -> list[Case]:
+    """The cases of targets/python_calls.py, each in a run of its own, because the functions that are called count too. Without
+    perf only those in which nothing is native."""
+    truth: dict[str, float | None] = dict.fromkeys(IN_PYTHON, 0.0)
+    if shutil.which("perf"):
+        truth |= {name: perf_percent(python, name, seconds) for name in CALLBACKS}
+    cases = []
+    for name, share in truth.items():
+        if share is None:
+            continue
+        _, rows = recorded(python, "python_calls.py", [str(seconds), name], interval)
+        total = {key: sum(row[key] for row in rows.values()) for key in ("python_s", "native_s", "ticks")}
+        cases.append(Case(version, name, share, native_percent(total), total["ticks"]))
+    return cases
+
+
+def text_of(cases: list[Case]) -> str:
+    """For each interpreter: how large the errors are, and which are larger than the limit."""
+    lines = []
+    for version in dict.fromkeys(case.python for case in cases):
+        mine = [case for case in cases if case.python == version]
+        for title, chosen in {
+            "calls of C code": [case for case in mine if case.case.startswith("c_")],
+            "calls of Python classes": [case for case in mine if case.case.startswith("py_")],
+            "calls through C code, against perf": [case for case in mine if not case.case.startswith(("c_", "py_"))],
+        }.items():
+            if not chosen:
+                continue
+            errors = [abs(case.error) for case in chosen]
+            within = sum(error <= LIMIT for error in errors)
+            ticks = statistics.median(case.ticks for case in chosen)
+            lines.append(
+                f"{version:8} {title:36} {len(chosen):4} cases, {ticks:.0f} ticks each: mean error "
+                f"{statistics.mean(errors):4.1f}, largest {max(errors):4.1f} points; {within} within {LIMIT:g}"
+            )
+            lines += [
+                f"{'':10}{case.case:44} truth {case.truth:5.1f}  answer {case.answer:5.1f}  error {case.error:+5.1f}"
+                for case in sorted(chosen, key=lambda case: -abs(case.error))
+                if abs(case.error) > LIMIT or title.endswith("perf")
+            ]
+    return "\n".join(lines)
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=0.5, help="CPU time for each case (default: %(default)s)")
+    parser.add_argument("--interval", default="200us", help="interval of the ticks (default: %(default)s)")
+    parser.add_argument("--python", action="append", help="interpreter, once or more (default: those of the tests)")
+    parser.add_argument("--print-only", action="store_true", help="write no result")
+    return parser.parse_args()
+
+
+def interpreters() -> list[str]:
+    """The interpreters of the tests, and the distribution's."""
+    return [str(each.path) for each in recorded_interpreters()] + [str(DISTRIBUTION)] * DISTRIBUTION.exists()
+
+
+def version_of(python: str) -> str:
+    """Its version, as results name an interpreter: "3.12.1"."""
+    code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{version} (distribution)" if python == str(DISTRIBUTION) else version
+
+
+def main() -> int:
+    """Exit status 1 if a case is off by more than the limit."""
+    asked = options()
+    cases: list[Case] = []
+    for python in asked.python or interpreters():
+        version = version_of(python)
+        mine = calls_of_c(python, version, asked.seconds, asked.interval)
+        mine += calls_of_python(python, version, max(asked.seconds, 1.0), asked.interval)
+        print(text_of(mine), flush=True)
+        cases += mine
+    if not asked.print_only:
+        now = datetime.now(UTC)
+        result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "seconds": asked.seconds}
+        path = ROOT / "benchmarks" / "results" / f"calls-{now:%Y-%m-%d}.json"
+        path.write_text(json.dumps(result | {"cases": [asdict(case) for case in cases]}, indent=1) + "\n")
+        path.with_suffix(".txt").write_text(text_of(cases) + "\n")
+        print(f"written: {path}")
+    return int(any(abs(case.error) > LIMIT for case in cases))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
