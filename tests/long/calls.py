@@ -89,12 +89,20 @@ def calls_of_c(python: str, version: str, seconds: float, interval: str) -> list
     modules = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
     out, rows = recorded(python, "calls.py", [str(seconds), *modules], interval)
     truth: dict[str, float] = json.loads(out.splitlines()[-1])
-    return [case_of(version, name, share, rows[name]) for name, share in truth.items() if name in rows]
+    found = {name: rows[name] for name in truth if name in rows}
+    usual = statistics.median(kernel_percent(row) for row in found.values())
+    return [case_of(version, name, truth[name], row, usual) for name, row in found.items()]
 
 
-def case_of(version: str, name: str, stopwatch: float, row: dict[str, Any]) -> Case:
-    """``stopwatch``: the calls' share of all CPU time, in percent."""
-    kernel = 100 * row["system_s"] / row["cpu_s"]
+def kernel_percent(row: dict[str, Any]) -> float:
+    """Kernel time in percent of CPU time."""
+    return float(100 * row["system_s"] / row["cpu_s"])
+
+
+def case_of(version: str, name: str, stopwatch: float, row: dict[str, Any], usual: float) -> Case:
+    """``stopwatch``: the calls' share of all CPU time, in percent; ``usual``: the usual share of kernel time. That is the ticks'
+    own, which fall inside and outside of the calls alike; what is above it is the program's, such as page faults."""
+    kernel = max(kernel_percent(row) - usual, 0.0)
     least, most = (100 * max(share, 0.0) / (100 - kernel) for share in (stopwatch - kernel, stopwatch))
     return Case(version, name, least, min(most, 100.0), native_percent(row), row["ticks"])
 
