@@ -239,7 +239,10 @@ struct record_thread_start {
   int64_t cpu_start_ns; /* the thread's CPU clock when recording began (exec does not reset it) */
   uint32_t engine;      /* ENGINE_* */
   int32_t tid;
-  uint64_t reserved[4];
+  uint64_t stack;   /* Python stack of the thread that started it; 0 = none, or that is not known */
+  uint32_t starter; /* the thread that started it; 0 = unknown */
+  uint32_t pad;
+  uint64_t reserved[2];
 };
 
 struct record_thread_end {

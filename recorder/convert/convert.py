@@ -110,7 +110,7 @@ class Conversion:
         running = np.empty(0, np.int64) if self._outcome.recovered else running_images(images, self._outcome.still_runs)
         self._running = 0 if self._outcome.until_ns else len(running)
         yield {"process": process_table(lives, start_ns, ends, running)}
-        yield {"thread": thread_table(lives, start_ns, self._survey.clocks, ends)}
+        yield {"thread": thread_table(lives, start_ns, self._survey.clocks, ends, self._stacks)}
         late = ends.cpu_table(start_ns, lives)
         self.events += len(late["t_ns"])
         if len(late["t_ns"]):

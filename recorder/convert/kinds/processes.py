@@ -15,7 +15,7 @@ from ....formats.trace.text import from_bytes
 from ..keyed.by_key import ByKey, Ints, last_by_key
 from ..keyed.rows_by_key import RowsByKey
 from ..survey.lives import Lives
-from ..survey.stacks import python_version_text
+from ..survey.stacks import Stacks, python_version_text
 from ..survey.starts import Starts
 from .ends import SeenEnds
 
@@ -47,7 +47,7 @@ def process_table(lives: Lives, start_ns: int, seen_ends: SeenEnds, running: Int
     return rows.table("process")
 
 
-def thread_table(lives: Lives, start_ns: int, clocks: ByKey, seen_ends: SeenEnds) -> dict[str, Any]:
+def thread_table(lives: Lives, start_ns: int, clocks: ByKey, seen_ends: SeenEnds, stacks: Stacks) -> dict[str, Any]:
     """The ``thread`` table, by time. ``clocks``: each thread's CPU clock when its recording began. The main thread of a
     process has the CPU time that only its parent has seen."""
     seen, last_clock = lives.threads_seen, lives.last_clock
@@ -60,7 +60,7 @@ def thread_table(lives: Lives, start_ns: int, clocks: ByKey, seen_ends: SeenEnds
     rows.fill("t_ns", threads, first_ns - start_ns)
     rows.fill("cpu_ns", rows.keys, np.zeros(len(rows.keys), np.int64))
     rows.fill("cpu_ns", last_clock.keys, np.maximum(last_clock.values - clocks.of(last_clock.keys), 0))
-    _fill_thread_starts(rows, lives.thread_starts, start_ns)
+    _fill_thread_starts(rows, lives.thread_starts, start_ns, stacks)
     _fill_thread_ends(rows, _ended(lives), start_ns)
     _fill_seen_ends(rows, seen_ends, threads, names >> 32, start_ns)
     return rows.table("process", "thread")
@@ -129,8 +129,10 @@ def _fill_process_ends(
     rows.fill_texts("end", np.concatenate([process, seen.process[silent], running]), _coded(ends, _END_NAMES))
 
 
-def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int) -> None:
-    threads = records["thread"].astype(np.int64)
+def _fill_thread_starts(rows: RowsByKey, records: Records, start_ns: int, stacks: Stacks) -> None:
+    threads, starter = records["thread"].astype(np.int64), records["starter"].astype(np.int32)
+    rows.fill("starter", threads, np.ma.masked_array(starter, mask=starter == 0))
+    rows.fill("start_stack", threads, stacks.id_of(records["stack"]))
     rows.fill("t_ns", threads, records["t_ns"] - start_ns)
     rows.fill("tid", threads, records["tid"].astype(np.int64))
     rows.fill_texts("engine", threads, _coded(records["engine"], _ENGINES, "none"))

@@ -20,7 +20,9 @@ from .starts import StartCollector
 #: Kinds with a record for each process or thread, which are kept as a whole.
 _KEPT = ("process_end", "reaped", "thread_start", "thread_end")
 #: Kinds whose records have a stack.
-_WITH_STACK = ("tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block")
+_WITH_STACK = (
+    *("thread_start", "tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block"),
+)
 #: Kinds whose records show that a thread existed at a time, and those of them that may belong to no thread (0).
 _SEEN_IN = (
     *("thread_start", "thread_end", "tick", "memory", "alloc", "free", "copy", "gc"),

@@ -21,6 +21,7 @@
 #include "inside/memory/memory.h"
 #include "inside/processes/thread_table.h"
 #include "inside/signals/signals.h"
+#include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/random.h"
@@ -32,9 +33,17 @@ static void give_starts_of_parent(void);
 
 /* ---- begin and end ---- */
 
-static void write_start(void) {
+/* The thread that starts another one, and its Python stack then. */
+struct starter {
+  uint64_t stack;
+  uint32_t thread;
+};
+
+static void write_start(struct starter starter) {
   struct record_thread_start *record = spool_claim(1);
   if (!record) return;
+  record->stack = starter.stack;
+  record->starter = starter.thread;
   record->thread = this_thread.id;
   record->t_ns = clock_now_ns();
   record->cpu_start_ns = this_thread.cpu_start_ns;
@@ -51,7 +60,7 @@ static void begin_paused(struct thread_state *t) {
   t->paused_system_ns = -t->system_start_ns;
 }
 
-void threads_begin(bool from_now) {
+static void begin_thread(bool from_now, struct starter starter) {
   struct thread_state *t = &this_thread;
   if (t->id || t->ended || !recording()) return;
   int saved_errno = errno;
@@ -70,10 +79,12 @@ void threads_begin(bool from_now) {
   pthread_setspecific(end_key, (void *)1); /* one of the first keys, for which libc allocates nothing */
   threads_count(1);
   timers_arm();
-  write_start();
+  write_start(starter);
   thread_table_begin();
   errno = saved_errno;
 }
+
+void threads_begin(bool from_now) { begin_thread(from_now, (struct starter){0, 0}); }
 
 void threads_write_end(void) {
   struct thread_state *t = &this_thread;
@@ -143,6 +154,7 @@ struct start {
   void *(*run)(void *);
   int (*run_c11)(void *);
   void *argument;
+  struct starter starter;
   bool blocked; /* shadow block that the thread inherits from its creator or its attributes */
 };
 
@@ -173,9 +185,20 @@ static void give_starts_of_parent(void) {
   for (int i = 0; i < STARTS; i++) atomic_store(&start_taken[i], false);
 }
 
+static struct starter this_starter(void) {
+  uint32_t section = seal_enter();
+  int saved_errno = errno;
+  fork_check();
+  struct starter starter = {0, this_thread.id};
+  if (!sealed() && recording()) starter.stack = frames_current();
+  errno = saved_errno;
+  seal_leave(section);
+  return starter;
+}
+
 static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {
   struct start *start = recording() ? take_start() : NULL;
-  if (start) *start = (struct start){run, run_c11, argument, blocked};
+  if (start) *start = (struct start){run, run_c11, argument, this_starter(), blocked};
   return start;
 }
 
@@ -186,7 +209,7 @@ static struct start begin_in_thread(void *given) {
   uint32_t section = seal_enter();
   signals_set_shadow_blocked(start.blocked);
   signals_thread_start();
-  threads_begin(false);
+  begin_thread(false, start.starter);
   seal_leave(section);
   return start;
 }

@@ -1,6 +1,6 @@
 -- Answers: which native functions did each line of Python call, and how much CPU time of the selection went to them?
 -- Ticks in the bytecode loop are in none, nor are those of threads that libraries started.
--- Reads: cpu_rows, library_threads, native_frames, selection, stack_owners, thread_scale
+-- Reads: cpu_rows, library_threads, native_frames, selection, stack_owners, started_stacks, thread_scale
 -- Stored: no
 -- Columns:
 --   trace, location
@@ -15,8 +15,9 @@ WITH called AS (
 ), by_thread AS (
     SELECT trace, thread, location, library, image, symbol, count(*) AS ticks,
         sum((user_ns + system_ns)::DOUBLE) AS cpu_ns
-    FROM cpu_rows JOIN called USING (trace, native)
-    LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack), selection
+    FROM cpu_rows c JOIN called USING (trace, native) LEFT JOIN started_stacks USING (trace, thread, stack)
+    LEFT JOIN (SELECT trace, stack, location FROM stack_owners) o
+        ON o.trace = c.trace AND o.stack = coalesce(started_on, c.stack), selection
     WHERE is_selected(selection, t_ns, process, thread)
     GROUP BY ALL
 )

@@ -1,5 +1,5 @@
 -- Answers: what do each thread's CPU ticks of the selection in native code add up to, by line and place, as recorded?
--- Reads: classified_ticks, named_modules, selection, stack_owners
+-- Reads: classified_ticks, named_modules, selection, stack_owners, started_stacks
 -- Stored: yes
 -- Columns:
 --   trace, thread, location, module
@@ -8,7 +8,9 @@
 -- Order: none
 SELECT trace, thread, location, module, if(is_named, address, NULL) AS address, count(*) AS ticks,
     coalesce(sum(user_ns), 0)::DOUBLE AS user_ns
-FROM classified_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
+FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack)
+    FROM classified_ticks LEFT JOIN started_stacks USING (trace, thread, stack))
+LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
 WHERE is_native AND is_selected(selection, t_ns, process, thread)
 GROUP BY ALL

@@ -1,5 +1,5 @@
--- Answers: what do the CPU ticks of each thread add up to, by stack, as recorded? (Exact up to 2 ** 53 ns, 104 days.)
--- Reads: cpu_rows, selection
+-- Answers: what do the CPU ticks of each thread add up to, by the stack they are charged to, as recorded? (Exact up to 2 ** 53 ns, 104 days.)
+-- Reads: cpu_rows, selection, started_stacks
 -- Stored: yes
 -- Columns:
 --   trace, process, thread, stack
@@ -13,12 +13,12 @@
 --   squares_ns2 [ns²]: sum of the squares of the CPU times of the ticks, as recorded, in whole
 --     numbers of 2 ** 18 ns² (0.5 µs squared), so that they add up to the same in any order up to 2,361 s²
 -- Order: none
-SELECT trace, process, thread, stack,
+SELECT trace, process, thread, coalesce(started_on, stack) AS stack,
     is_selected(selection, t_ns, process, thread) AS is_selected,
     count(*) AS ticks, count(*) FILTER (user_ns + system_ns > 0) AS weighed,
     coalesce(sum(user_ns::DOUBLE), 0) AS user_ns, coalesce(sum(system_ns::DOUBLE), 0) AS system_ns,
     coalesce(sum((user_ns + system_ns)::DOUBLE) FILTER (gc), 0) AS gc_ns,
     bool_or(has_python IS DISTINCT FROM false) AS has_python,
     262144 * coalesce(sum(round((user_ns + system_ns)::DOUBLE ** 2 / 262144)), 0) AS squares_ns2
-FROM cpu_rows, selection
+FROM cpu_rows LEFT JOIN started_stacks USING (trace, thread, stack), selection
 GROUP BY ALL
