@@ -83,7 +83,8 @@ def _process(draw: st.DrawFn, builder: TraceBuilder, some_stack: st.SearchStrate
     for _ in range(draw(st.integers(1, 4))):
         engine = draw(st.sampled_from(("perf", "perf", "none")))
         tid = draw(st.sampled_from((1000 + process, 5000, 5000)))
-        thread = builder.thread(process, cpu_ns=draw(st.integers(0, 500)) * MS, engine=engine, tid=tid)
+        start = {"starter": draw(st.none() | st.integers(1, 8)), "start_stack": draw(some_stack)}
+        thread = builder.thread(process, cpu_ns=draw(st.integers(0, 500)) * MS, engine=engine, tid=tid, **start)
         for _ in range(draw(st.integers(0, 4))):
             _ticks(draw, builder, process, thread, some_stack)
     times = sorted(draw(st.lists(st.integers(start_ns, 9 * SECOND), max_size=6, unique=True)))
@@ -197,7 +198,7 @@ def oracle_charges(builder: TraceBuilder) -> list[Charge]:
     helpers = {t for t, ticks in by_thread.items() if t not in mains and not any(row["has_python"] for row in ticks)}
     charges = []
     for tick in builder.rows.get("cpu", []):
-        served = [tick["stack"]]
+        served = [started_on(builder, tick)]
         if is_helper := tick["thread"] in helpers:
             python_threads = [ticks for ticks in by_thread.values() if ticks[0]["process"] == tick["process"]]
             found = [stack_inside_native_code(builder, ticks, tick["t_ns"]) for ticks in python_threads]
@@ -205,6 +206,22 @@ def oracle_charges(builder: TraceBuilder) -> list[Charge]:
         for number, stack in enumerate(served):
             charges.append(Charge(tick, stack, 1 / len(served), number == 0, is_helper and stack is not None))
     return charges
+
+
+def started_on(builder: TraceBuilder, tick: Row) -> int | None:
+    """The stack that a tick is charged to: if its own has no line of the user's, the one on which its thread was started."""
+    stack: int | None = tick["stack"]
+    threads = {row["thread"]: row for row in builder.rows["thread"]}
+    row: Row | None = threads[tick["thread"]]
+    if stack is None or oracle_owner(builder, stack):
+        return stack
+    for _ in range(16):
+        if row is None:
+            break
+        if oracle_owner(builder, row.get("start_stack")):
+            return int(row["start_stack"])
+        row = threads.get(row.get("starter") or 0)
+    return stack
 
 
 def stack_inside_native_code(builder: TraceBuilder, ticks: list[Row], t_ns: int) -> int | None:

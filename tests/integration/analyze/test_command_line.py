@@ -90,6 +90,7 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
         "unattributed",
         "functions",
         "leaks",
+        "outside",
     ]
     assert list(document["traces"][0]) == fields_of(TraceInfo)
     assert list(document["totals"]) == fields_of(Totals)

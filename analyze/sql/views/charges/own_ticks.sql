@@ -9,6 +9,7 @@
 --   is_parallel: false
 --   gc, module, address, native
 -- Order: none
-SELECT trace, t_ns, process, thread, coalesce(started_on, stack) AS stack, 1 AS ticks, user_s, system_s, class, false AS is_parallel, gc, module,
-    address, native
-FROM cpu_ticks LEFT JOIN started_stacks USING (trace, thread, stack) ANTI JOIN library_threads USING (trace, thread)
+SELECT trace, t_ns, process, thread, coalesce(started_on, stack) AS stack, 1 AS ticks, user_s, system_s, class,
+    false AS is_parallel, gc, module, address, native
+FROM cpu_ticks LEFT JOIN started_stacks USING (trace, thread, stack)
+ANTI JOIN library_threads USING (trace, thread)

@@ -9,5 +9,6 @@
 -- Order: none
 WITH own AS (SELECT DISTINCT trace, thread, stack FROM cpu_rows SEMI JOIN thread_stacks USING (trace, thread))
 SELECT trace, thread, o.stack, t.stack AS started_on
-FROM own o JOIN thread_stacks t USING (trace, thread) ANTI JOIN stack_owners s ON s.trace = o.trace AND s.stack = o.stack
+FROM own o JOIN thread_stacks t USING (trace, thread)
+ANTI JOIN stack_owners s ON s.trace = o.trace AND s.stack = o.stack
 WHERE o.stack IS NOT NULL

@@ -1,4 +1,5 @@
--- Answers: what do the CPU ticks of each thread add up to, by the stack they are charged to, as recorded? (Exact up to 2 ** 53 ns, 104 days.)
+-- Answers: what do the CPU ticks of each thread add up to, by the stack that they are charged to, as recorded?
+-- Exact up to 2 ** 53 ns, 104 days.
 -- Reads: cpu_rows, selection, started_stacks
 -- Stored: yes
 -- Columns:
