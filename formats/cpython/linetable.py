@@ -7,8 +7,9 @@ caches finds the right line too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,17 @@ _KIND_NO_COLUMNS = 13
 _KIND_ONE_LINE = 10  # and 11, 12: the line delta is kind - 10
 _VARINT_MORE = 0x40
 _VARINT_BYTES = 6  # of six bits each, enough for a line and its sign; only a damaged table has longer ones
+_MOST_BYTES = 1 << 18  # of the tables that are decoded together: the arrays take some thirty times as much
+
+Ints = npt.NDArray[np.int64]
+
+
+class Encoded(NamedTuple):
+    """``version``: PY_VERSION_HEX; ``first_line``: of the function; ``table``: the bytes of ``co_linetable``."""
+
+    version: int
+    first_line: int
+    table: bytes
 
 
 @dataclass(frozen=True)
@@ -32,13 +44,15 @@ class LineTable:
     instructions before the first run."""
 
     first_line: int
-    starts: list[int]
-    lines: list[int]
+    starts: Ints
+    lines: Ints
 
-    def lines_of(self, units: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    def lines_of(self, units: Ints) -> Ints:
         """The line of each code unit."""
-        known = np.array([self.first_line, *self.lines], np.int64)
-        return known[np.searchsorted(np.array(self.starts, np.int64), units, "right")]
+        if not len(self.starts):
+            return np.full(len(units), self.first_line, np.int64)
+        run = np.searchsorted(self.starts, units, "right") - 1
+        return np.where(run < 0, self.first_line, self.lines[run])
 
 
 def supported(python_version: int) -> bool:
@@ -47,21 +61,47 @@ def supported(python_version: int) -> bool:
 
 
 def line_table(python_version: int, first_line: int, table: bytes) -> LineTable:
-    """Decodes ``table``, the bytes of ``co_linetable``. ``python_version``: PY_VERSION_HEX. A damaged table gives the runs
-    that can be decoded, an unknown format none."""
-    if not supported(python_version) or not table:
-        return LineTable(first_line, [], [])
-    runs = _runs_310(first_line, table) if python_version < 0x030B0000 else _runs_311(first_line, table)
-    pairs = list(runs)
-    lines = [line if 0 <= line <= _LAST_LINE else NO_LINE for _, line in pairs]
-    return LineTable(first_line, [start for start, _ in pairs], lines)
+    """The decoded table, as :func:`line_tables` gives it."""
+    return next(line_tables([Encoded(python_version, first_line, table)]))
 
 
-def _runs_310(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
+def line_tables(encoded: Sequence[Encoded]) -> Iterator[LineTable]:
+    """The decoded tables, in order. A damaged table gives the runs that can be decoded, an unknown format none."""
+    batch: list[Encoded] = []
+    size = 0
+    for each in encoded:
+        batch.append(each)
+        size += len(each.table)
+        if size > _MOST_BYTES:
+            yield from _decoded(batch)
+            batch, size = [], 0
+    yield from _decoded(batch)
+
+
+def _decoded(batch: list[Encoded]) -> Iterator[LineTable]:
+    newer = iter(_decoded_311([each for each in batch if _is_311(each)]))
+    for each in batch:
+        if _is_311(each):
+            yield next(newer)
+            continue
+        runs = list(_runs_310(each)) if supported(each.version) else []
+        starts, lines = np.array(runs, np.int64).reshape(-1, 2).T
+        yield LineTable(each.first_line, starts, _valid(lines))
+
+
+def _is_311(each: Encoded) -> bool:
+    return supported(each.version) and each.version >= 0x030B0000
+
+
+def _valid(lines: Ints) -> Ints:
+    return np.where((lines >= 0) & (lines <= _LAST_LINE), lines, NO_LINE)
+
+
+def _runs_310(each: Encoded) -> Iterator[tuple[int, int]]:
     """(code unit, line) of each run. The table is pairs of bytes: length in bytes, and signed line delta (-128 = no
     line)."""
-    line, at_bytes = first_line, 0
-    for length, delta in zip(table[::2], table[1::2], strict=False):
+    line, at_bytes = each.first_line, 0
+    for length, delta in zip(each.table[::2], each.table[1::2], strict=False):
         delta -= 256 * (delta > 127)
         if delta != _NO_LINE_310:
             line += delta
@@ -70,29 +110,39 @@ def _runs_310(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
         at_bytes += length
 
 
-def _runs_311(first_line: int, table: bytes) -> Iterator[tuple[int, int]]:
-    """(code unit, line) of each run. The table is entries that begin with a byte 1kkkklll: kind, and length - 1 in code
-    units."""
-    line, unit, at = first_line, 0, 0
-    while at < len(table):
-        kind, length = table[at] >> 3 & 15, (table[at] & 7) + 1
-        at += 1
-        if kind in (_KIND_LONG, _KIND_NO_COLUMNS):
-            line += _signed_varint(table, at)
-        elif _KIND_ONE_LINE <= kind < _KIND_NO_COLUMNS:
-            line += kind - _KIND_ONE_LINE
-        yield unit, NO_LINE if kind == _KIND_NONE else line
-        unit += length
-        while at < len(table) and not table[at] & 0x80:  # only the first byte of an entry has the top bit
-            at += 1
+def _decoded_311(batch: list[Encoded]) -> Iterator[LineTable]:
+    """A table is entries that begin with a byte 1kkkklll: kind, and length - 1 in code units. All tables are decoded
+    together: a Python loop over their entries would take most of a conversion's time."""
+    data = np.frombuffer(b"".join(each.table for each in batch) + bytes(_VARINT_BYTES), np.uint8)
+    ends = np.cumsum([len(each.table) for each in batch], dtype=np.int64)
+    begins = np.concatenate([[0], ends])[: len(batch)].astype(np.int64)
+    is_entry = data[: len(data) - _VARINT_BYTES] & 0x80 != 0  # only the first byte of an entry has the top bit
+    is_entry[begins[begins < ends]] = True
+    at = np.flatnonzero(is_entry)
+    table = np.searchsorted(ends, at, "right")
+    kind, length = data[at] >> 3 & 15, (data[at] & 7).astype(np.int64) + 1
+    delta = np.where((kind >= _KIND_ONE_LINE) & (kind < _KIND_NO_COLUMNS), kind.astype(np.int64) - _KIND_ONE_LINE, 0)
+    with_delta = np.flatnonzero((kind == _KIND_LONG) | (kind == _KIND_NO_COLUMNS))
+    delta[with_delta] = _signed_varints(data, at[with_delta] + 1, ends[table[with_delta]])
+    bounds = np.searchsorted(at, np.concatenate([begins, ends[-1:]]))
+    unit, line = np.cumsum(length) - length, np.cumsum(delta)
+    for number, each in enumerate(batch):
+        rows = slice(bounds[number], bounds[number + 1])
+        if rows.start == rows.stop:
+            yield LineTable(each.first_line, unit[:0], line[:0])
+            continue
+        lines = line[rows] - (line[rows.start] - delta[rows.start]) + each.first_line
+        lines = np.where(kind[rows] == _KIND_NONE, NO_LINE, _valid(lines))
+        yield LineTable(each.first_line, unit[rows] - unit[rows.start], lines)
 
 
-def _signed_varint(table: bytes, at: int) -> int:
-    """Decodes a signed varint: six bits in each byte, least significant first, bit 6 = another byte follows; bit 0 of the
-    result is the sign."""
-    value = 0
-    for number, byte in enumerate(table[at : at + _VARINT_BYTES]):
-        value |= (byte & 0x3F) << 6 * number
-        if not byte & _VARINT_MORE:
-            break
-    return -(value >> 1) if value & 1 else value >> 1
+def _signed_varints(data: npt.NDArray[np.uint8], at: Ints, end: Ints) -> Ints:
+    """Decodes signed varints: six bits in each byte, least significant first, bit 6 = another byte follows; bit 0 of the
+    result is the sign. ``end``: where the table of each ends."""
+    value = np.zeros(len(at), np.int64)
+    goes_on = at < end
+    for number in range(_VARINT_BYTES):
+        byte = data[np.minimum(at + number, len(data) - 1)].astype(np.int64)
+        value |= np.where(goes_on, (byte & 0x3F) << 6 * number, 0)
+        goes_on = goes_on & (byte & _VARINT_MORE != 0) & (at + number + 1 < end)
+    return np.where(value & 1, -(value >> 1), value >> 1)

@@ -36,6 +36,9 @@ _DICTIONARY_NUMBERS = frozenset(
 #: Texts and bytes that do not repeat, for which a dictionary would only add a page.
 _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
 
+#: Of zstd, and for source texts: they are most of a trace, and most of the time that its compression takes. Level 5 takes
+#: half of that time, for 8 % more.
+_LEVEL, _TEXT_LEVEL = 9, 5
 #: The common columns ``trace_id`` and ``kind``, and their type in memory.
 _FEW_TEXTS, _FEW = 2, pa.dictionary(pa.int8(), pa.string())
 
@@ -159,7 +162,7 @@ def _writer_options() -> dict[str, Any]:
     encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
     return {
         "compression": "zstd",
-        "compression_level": 9,
+        "compression_level": {leaf: _TEXT_LEVEL if leaf == "source.text" else _LEVEL for leaf in encodings},
         "use_dictionary": [leaf for leaf, encoding in encodings.items() if encoding == "DICTIONARY"],
         "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
         "write_statistics": ["kind", "t_ns"],

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.cpython.linetable import line_table, supported
+from ....formats.cpython.linetable import Encoded, line_tables, supported
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.columns import Lists
 from ..keyed.by_key import Ints, Masked, ids_of, index_of
@@ -80,13 +80,13 @@ def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> N
 
 
 def _lines(objects: list[CodeObject], code: Ints, instruction: Ints) -> Ints:
-    """The line of each node. Each code object's line table is decoded once."""
+    """The line of each node. The line tables of all code objects are decoded once."""
     lines = np.zeros(len(code), np.int64)
     order = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[order], np.arange(len(objects) + 1))
-    for number, each in enumerate(objects):
+    encoded = [Encoded(each.python_version, each.first_line, each.line_table) for each in objects]
+    for number, table in enumerate(line_tables(encoded)):
         rows = order[bounds[number] : bounds[number + 1]]
-        table = line_table(each.python_version, each.first_line, each.line_table)
         lines[rows] = table.lines_of(instruction[rows])
     return lines
 
