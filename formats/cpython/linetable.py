@@ -7,7 +7,7 @@ caches finds the right line too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ _KIND_NO_COLUMNS = 13
 _KIND_ONE_LINE = 10  # and 11, 12: the line delta is kind - 10
 _VARINT_MORE = 0x40
 _VARINT_BYTES = 6  # of six bits each, enough for a line and its sign; only a damaged table has longer ones
-_MOST_BYTES = 1 << 18  # of the tables that are decoded together: the arrays take some thirty times as much
+_MOST_BYTES = 1 << 18  # of what is decoded together: the arrays take some thirty times as much
 
 Ints = npt.NDArray[np.int64]
 
@@ -67,26 +67,80 @@ def line_table(python_version: int, first_line: int, table: bytes) -> LineTable:
 
 def line_tables(encoded: Sequence[Encoded]) -> Iterator[LineTable]:
     """The decoded tables, in order. A damaged table gives the runs that can be decoded, an unknown format none."""
-    batch: list[Encoded] = []
-    size = 0
+    newer = _joined(_decoded_in_batches(_pieces(each for each in encoded if _is_311(each))))
     for each in encoded:
+        if _is_311(each):
+            runs = next(newer)
+            lines = np.where(runs.has_line, _valid(runs.lines + each.first_line), NO_LINE)
+            yield LineTable(each.first_line, runs.starts, lines)
+        else:
+            pairs = list(_runs_310(each)) if supported(each.version) else []
+            starts, lines = np.array(pairs, np.int64).reshape(-1, 2).T
+            yield LineTable(each.first_line, starts, _valid(lines))
+
+
+class _Piece(NamedTuple):
+    """Whole entries of a table; ``is_last``: those at its end."""
+
+    table: bytes
+    is_last: bool
+
+
+class _Runs(NamedTuple):
+    """The runs of a piece, as if the code began there on line 0; ``units``, ``delta``: where the next piece begins, and by how
+    much the line has changed then."""
+
+    starts: Ints
+    lines: Ints
+    has_line: npt.NDArray[np.bool_]
+    units: int
+    delta: int
+    is_last: bool
+
+
+def _pieces(encoded: Iterable[Encoded]) -> Iterator[_Piece]:
+    """The tables; one that is longer than a batch in several pieces."""
+    for each in encoded:
+        left = each.table
+        while len(left) > _MOST_BYTES and (cut := _next_entry(left, _MOST_BYTES // 2)):
+            yield _Piece(left[:cut], False)
+            left = left[cut:]
+        yield _Piece(left, True)
+
+
+def _next_entry(table: bytes, at: int) -> int:
+    """Where the first entry from ``at`` on begins; 0 = there is none nearby."""
+    found = np.flatnonzero(np.frombuffer(table[at:_MOST_BYTES], np.uint8) & 0x80)
+    return at + int(found[0]) if len(found) else 0
+
+
+def _decoded_in_batches(pieces: Iterable[_Piece]) -> Iterator[_Runs]:
+    batch: list[_Piece] = []
+    size = 0
+    for each in pieces:
         batch.append(each)
         size += len(each.table)
-        if size > _MOST_BYTES:
-            yield from _decoded(batch)
+        if size > _MOST_BYTES // 2:
+            yield from _decoded_311(batch)
             batch, size = [], 0
-    yield from _decoded(batch)
+    if batch:
+        yield from _decoded_311(batch)
 
 
-def _decoded(batch: list[Encoded]) -> Iterator[LineTable]:
-    newer = iter(_decoded_311([each for each in batch if _is_311(each)]))
-    for each in batch:
-        if _is_311(each):
-            yield next(newer)
-            continue
-        runs = list(_runs_310(each)) if supported(each.version) else []
-        starts, lines = np.array(runs, np.int64).reshape(-1, 2).T
-        yield LineTable(each.first_line, starts, _valid(lines))
+def _joined(pieces: Iterable[_Runs]) -> Iterator[_Runs]:
+    """The runs of each table, from those of its pieces."""
+    parts: list[_Runs] = []
+    units = delta = 0
+    for each in pieces:
+        parts.append(each._replace(starts=each.starts + units, lines=each.lines + delta) if parts else each)
+        units, delta = units + each.units, delta + each.delta
+        if each.is_last:
+            starts, lines, has_line = (
+                column[0] if len(parts) == 1 else np.concatenate(column)
+                for column in zip(*(part[:3] for part in parts), strict=True)
+            )
+            yield _Runs(starts, lines, has_line, units, delta, True)
+            parts, units, delta = [], 0, 0
 
 
 def _is_311(each: Encoded) -> bool:
@@ -110,30 +164,25 @@ def _runs_310(each: Encoded) -> Iterator[tuple[int, int]]:
         at_bytes += length
 
 
-def _decoded_311(batch: list[Encoded]) -> Iterator[LineTable]:
-    """A table is entries that begin with a byte 1kkkklll: kind, and length - 1 in code units. All tables are decoded
-    together: a Python loop over their entries would take most of a conversion's time."""
+def _decoded_311(batch: list[_Piece]) -> Iterator[_Runs]:
+    """A table is entries that begin with a byte 1kkkklll: kind, and length - 1 in code units. Those of many tables are
+    decoded together: a Python loop over entries would take most of a conversion's time."""
     data = np.frombuffer(b"".join(each.table for each in batch) + bytes(_VARINT_BYTES), np.uint8)
     ends = np.cumsum([len(each.table) for each in batch], dtype=np.int64)
-    begins = np.concatenate([[0], ends])[: len(batch)].astype(np.int64)
+    begins = np.concatenate([[0], ends[:-1]]).astype(np.int64)
     is_entry = data[: len(data) - _VARINT_BYTES] & 0x80 != 0  # only the first byte of an entry has the top bit
     is_entry[begins[begins < ends]] = True
     at = np.flatnonzero(is_entry)
-    table = np.searchsorted(ends, at, "right")
     kind, length = data[at] >> 3 & 15, (data[at] & 7).astype(np.int64) + 1
     delta = np.where((kind >= _KIND_ONE_LINE) & (kind < _KIND_NO_COLUMNS), kind.astype(np.int64) - _KIND_ONE_LINE, 0)
-    with_delta = np.flatnonzero((kind == _KIND_LONG) | (kind == _KIND_NO_COLUMNS))
-    delta[with_delta] = _signed_varints(data, at[with_delta] + 1, ends[table[with_delta]])
-    bounds = np.searchsorted(at, np.concatenate([begins, ends[-1:]]))
-    unit, line = np.cumsum(length) - length, np.cumsum(delta)
-    for number, each in enumerate(batch):
-        rows = slice(bounds[number], bounds[number + 1])
-        if rows.start == rows.stop:
-            yield LineTable(each.first_line, unit[:0], line[:0])
-            continue
-        lines = line[rows] - (line[rows.start] - delta[rows.start]) + each.first_line
-        lines = np.where(kind[rows] == _KIND_NONE, NO_LINE, _valid(lines))
-        yield LineTable(each.first_line, unit[rows] - unit[rows.start], lines)
+    changing = np.flatnonzero((kind == _KIND_LONG) | (kind == _KIND_NO_COLUMNS))
+    delta[changing] = _signed_varints(data, at[changing] + 1, ends[np.searchsorted(ends, at[changing], "right")])
+    bounds = np.searchsorted(at, np.append(begins, ends[-1])).tolist()
+    unit, line = np.append(0, np.cumsum(length)), np.append(0, np.cumsum(delta))
+    for each, first, last in zip(batch, bounds[:-1], bounds[1:], strict=True):
+        starts, lines = unit[first : last + 1] - unit[first], line[first : last + 1] - line[first]
+        has_line = kind[first:last] != _KIND_NONE
+        yield _Runs(starts[:-1], lines[1:], has_line, int(starts[-1]), int(lines[-1]), each.is_last)
 
 
 def _signed_varints(data: npt.NDArray[np.uint8], at: Ints, end: Ints) -> Ints:
