@@ -17,6 +17,7 @@ from ..trace.traces import Traces, open_traces
 
 CLASSES = ("sleep_s", "disk_s", "runnable_s", "gil_s")
 _CPU = ("python_s", "native_s", "system_s")
+_KEPT = ("trace", "process", "thread", "tid", "name", "start_s", "end_s", "started_file", "started_line")
 
 Row = dict[str, Any]
 
@@ -58,5 +59,5 @@ def _thread(row: Row, events: dict[str, int | None]) -> ThreadInfo:
     has_cpu = events["cpu"] is not None
     cpu: Row = {name: row[name] if has_cpu else None for name in _CPU}
     cpu["cpu_s"] = sum(row[name] for name in _CPU) if has_cpu else None
-    kept = {name: row[name] for name in ("trace", "process", "thread", "tid", "name", "start_s", "end_s")}
+    kept = {name: row[name] for name in _KEPT}
     return ThreadInfo(**kept, **cpu, **wait_fields([row], events["wait"] is not None))

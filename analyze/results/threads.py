@@ -11,7 +11,8 @@ from .report import Waits
 class ThreadInfo:
     """A thread. CPU times are the sums of its ticks; waits are None if they were not recorded.
 
-    ``tid`` and ``name`` are those of the operating system.
+    ``tid`` and ``name`` are those of the operating system. ``started_file``, ``started_line``: the line of the user's that
+    has started it, or the thread that has started it; None = there is none, or it is not known.
     """
 
     trace: int
@@ -27,6 +28,8 @@ class ThreadInfo:
     system_s: float | None
     wait_s: float | None
     waits: Waits
+    started_file: str | None = None
+    started_line: int | None = None
 
 
 @dataclass(frozen=True)

@@ -10,33 +10,71 @@ from ...analyze.results.threads import TaskRow, ThreadInfo
 from ...analyze.results.trace import TraceInfo
 from ...formats.units import seconds
 from .recording import trace_lines
-from .table import columns_text
+from .table import columns_text, wrap
 from .text import Screen, clean
 
 _THREAD_TITLES = [
     "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "system",
-    "wait", "asleep", "disk", "CPU wait", "GIL",
+    "wait", "asleep", "disk", "CPU wait", "GIL", "started at",
 ]  # fmt: skip
-_THREAD_NUMBERS = set(range(len(_THREAD_TITLES))) - {3}
+_THREAD_NUMBERS = set(range(len(_THREAD_TITLES) - 1)) - {3}
 _TASK_TITLES = ["suspended", "tasks", "name", "coroutine", "line"]
 _TASK_NUMBERS = {0, 1}
+#: Of more threads than this, those with a smaller share of the CPU time and of the waiting time share rows.
+_MOST_SINGLE, _SMALL_SHARE = 30, 0.01
+_TIMES = ("cpu_s", "python_s", "native_s", "system_s", "wait_s")
 
 
 def threads_text(table: Table, screen: Screen) -> Iterator[str]:
-    """A row for each thread of each trace."""
+    """A row for each thread of each trace. Of many, short ones that the same line has started share a row, unless the rows
+    were sorted or limited."""
     for index, trace in enumerate(table.traces, start=1):
         yield from trace_lines(trace, screen)
         yield ""
-        rows = [_thread_row(row) for row in table.rows if row.trace == index]
-        yield from columns_text(_THREAD_TITLES, rows, screen, _THREAD_NUMBERS)
+        found = [row for row in table.rows if row.trace == index]
+        is_asked = table.query["sort"] is not None or table.query["limit"] is not None
+        groups = [[row] for row in found] if is_asked or len(found) <= _MOST_SINGLE else _grouped(found)
+        times = screen.glyph("×", "x")
+        cells = [_thread_row(rows, times) for rows in groups]
+        yield from columns_text(_THREAD_TITLES, cells, screen, _THREAD_NUMBERS)
+        if len(groups) < len(found):
+            yield ""
+            yield from wrap(
+                f"Rows with {times} stand for several threads with less than 1 % of all CPU and waiting time each: {len(found):,} "
+                "threads in all. --sort FIELD shows each.",
+                screen.width,
+            )
 
 
-def _thread_row(row: ThreadInfo) -> list[str]:
-    waits = (row.wait_s, row.waits.sleep_s, row.waits.disk_s, row.waits.runnable_s, row.waits.gil_s)
-    times = (row.start_s, row.end_s, row.cpu_s, row.python_s, row.native_s, row.system_s, *waits)
-    name = clean(row.name) if row.name is not None else ""
-    tid = "" if row.tid is None else str(row.tid)
-    return [str(row.process), str(row.thread), tid, name, *map(seconds, times)]
+def _grouped(rows: list[ThreadInfo]) -> list[list[ThreadInfo]]:
+    """The threads of each row, in the order of the first ones."""
+    cpu_s, wait_s = (sum(getattr(row, name) or 0.0 for row in rows) for name in ("cpu_s", "wait_s"))
+    groups: dict[tuple[object, ...], list[ThreadInfo]] = {}
+    for row in rows:
+        is_small = (row.cpu_s or 0.0) <= _SMALL_SHARE * cpu_s and (row.wait_s or 0.0) <= _SMALL_SHARE * wait_s
+        what = (row.name, row.started_file, row.started_line) if is_small else (row.thread,)
+        groups.setdefault((row.process, is_small, *what), []).append(row)
+    return list(groups.values())
+
+
+def _thread_row(rows: list[ThreadInfo], times: str) -> list[str]:
+    first = rows[0]
+    starts, ends = ([getattr(row, name) for row in rows] for name in ("start_s", "end_s"))
+    start_s = min((start for start in starts if start is not None), default=None)
+    end_s = None if None in ends else max(ends)
+    sums = [_total([getattr(row, name) for row in rows]) for name in _TIMES]
+    sums += [_total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")]
+    name = clean(first.name) if first.name is not None else ""
+    number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
+    tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
+    place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""
+    return [str(first.process), number, tid, name, *map(seconds, (start_s, end_s, *sums)), place]
+
+
+def _total(values: list[float | None]) -> float | None:
+    """The sum of what is known; None = nothing is."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
 
 
 def tasks_text(table: Table, screen: Screen) -> Iterator[str]:

@@ -1,5 +1,5 @@
 -- Answers: which threads does the selection hold, and what did each spend its time on?
--- Reads: cpu_ticks, selected_waits, selection, threads
+-- Reads: cpu_ticks, selected_waits, selection, stack_owners, thread_stacks, threads
 -- Columns:
 --   trace, process, thread
 --   tid: the system's thread id; NULL = not recorded
@@ -7,6 +7,8 @@
 --   start_s [s]: when it began, from the start of the recording
 --   end_s [s]: when it ended; NULL = it did not end while recorded
 --   python_s, native_s, system_s, sleep_s, disk_s, runnable_s, gil_s
+--   started_file: file of the line of the user's that has started it; NULL = none, or not known
+--   started_line: that line
 -- Order: process, start, thread
 WITH chosen AS (
     SELECT threads.* FROM threads, selection
@@ -26,6 +28,10 @@ WITH chosen AS (
 SELECT trace, process, thread, tid, name, t_ns / 1e9 AS start_s, end_ns / 1e9 AS end_s,
     coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
-    coalesce(gil_s, 0) AS gil_s
+    coalesce(gil_s, 0) AS gil_s, started_file, started_line
 FROM chosen LEFT JOIN ticks USING (trace, thread) LEFT JOIN waiting USING (trace, thread)
+LEFT JOIN (
+    SELECT trace, thread, file AS started_file, line AS started_line
+    FROM thread_stacks JOIN stack_owners USING (trace, stack)
+) USING (trace, thread)
 ORDER BY trace, process, start_s, thread

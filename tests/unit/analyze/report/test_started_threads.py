@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.report.report import build_report, query_of
+from scalene_trace.analyze.report.threads import build_threads
+from scalene_trace.analyze.results.base import Table
 from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.text import Screen
+from scalene_trace.cli.render.threads import threads_text
 from tests.support.trace_builder import MS, TraceBuilder
 
 APP, POOL = "/home/me/app.py", "/usr/lib/python3.12/concurrent/futures/thread.py"
@@ -87,3 +92,37 @@ def test_with_all_files_the_library_keeps_its_lines(tmp_path: Path) -> None:
     worker = builder.started(builder.main, builder.stack(*START))
     builder.tick(1, builder.root, worker, builder.worker_stack, user_ns=4 * MS)
     assert times_of(builder.report(tmp_path, all_files=True)) == {60: (4, 0), 20: (1, 0), None: (0, 0)}
+
+
+def threads_of(builder: Recording, tmp_path: Path) -> Table:
+    return build_threads([builder.write(tmp_path / "t.parquet")], Selection(), query_of(Selection()))
+
+
+def test_a_thread_names_the_line_that_has_started_it(tmp_path: Path) -> None:
+    builder = Recording()
+    worker = builder.started(builder.main, builder.stack(*START))
+    second, unknown = builder.started(worker, builder.worker_stack), builder.started(None, None)
+    found = {row.thread: (row.started_file, row.started_line) for row in threads_of(builder, tmp_path).rows}
+    assert found == {builder.main: (None, None), worker: (APP, 5), second: (APP, 5), unknown: (None, None)}
+
+
+def test_many_short_threads_of_a_line_share_a_row(tmp_path: Path) -> None:
+    builder = Recording()
+    stack = builder.stack(*START)
+    builder.tick(0, builder.root, builder.main, None, user_ns=500 * MS)
+    names = {"name": "pool"}
+    short = [builder.thread(builder.root, cpu_ns=0, starter=1, start_stack=stack, **names) for _ in range(1200)]
+    long = builder.thread(builder.root, cpu_ns=0, starter=1, start_stack=stack, **names)
+    other = builder.thread(builder.root, cpu_ns=0, **names)
+    for thread in short:
+        builder.tick(1, builder.root, thread, builder.worker_stack, user_ns=MS // 10)
+    builder.tick(2, builder.root, long, builder.worker_stack, user_ns=100 * MS)
+    table = threads_of(builder, tmp_path)
+    rows = [line.split() for line in threads_text(table, Screen(width=200))]
+    assert len(table.rows) == 1203
+    assert [row[:2] for row in rows if row[:1] == ["1"]] == [["1", "1"], ["1", "×1,200"], ["1", str(long)], ["1", str(other)]]
+    (group,) = (row for row in rows if "×1,200" in row)
+    assert group[-1] == "app.py:5" and " ".join(group).count("120 ms") == 2  # CPU, Python
+    assert "1,203 threads in all" in " ".join(" ".join(row) for row in rows)
+    limited = list(threads_text(replace(table, query=table.query | {"limit": 2000}), Screen(width=200)))
+    assert len([line for line in limited if line.split()[:1] == ["1"]]) == 1203
