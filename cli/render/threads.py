@@ -63,7 +63,9 @@ def _thread_row(rows: list[ThreadInfo], times: str) -> list[str]:
     start_s = min((start for start in starts if start is not None), default=None)
     end_s = None if None in ends else max(ends)
     sums = [_total([getattr(row, name) for row in rows]) for name in _TIMES]
-    sums += [_total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")]
+    sums += [
+        _total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")
+    ]
     name = clean(first.name) if first.name is not None else ""
     number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)

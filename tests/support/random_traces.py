@@ -34,13 +34,14 @@ SPECIALISED = {"CALL_PY_EXACT_ARGS": "python", "CALL_BUILTIN_FAST": "builtin", "
 
 @dataclass(frozen=True)
 class Charge:
-    """A tick, or a part of it, and the stack it is charged to."""
+    """A tick, or a part of it, the stack it is charged to, and the one that was running then."""
 
     tick: Row
     stack: int | None
     part: float
     is_first: bool
     is_parallel: bool
+    own_stack: int | None
 
 
 frames = st.tuples(st.sampled_from(FILES), st.sampled_from("fgh"), st.sampled_from((1, 20)), st.integers(0, 3))
@@ -198,13 +199,17 @@ def oracle_charges(builder: TraceBuilder) -> list[Charge]:
     helpers = {t for t, ticks in by_thread.items() if t not in mains and not any(row["has_python"] for row in ticks)}
     charges = []
     for tick in builder.rows.get("cpu", []):
-        served = [started_on(builder, tick)]
+        own, served = [tick["stack"]], [started_on(builder, tick)]
         if is_helper := tick["thread"] in helpers:
             python_threads = [ticks for ticks in by_thread.values() if ticks[0]["process"] == tick["process"]]
-            found = [stack_inside_native_code(builder, ticks, tick["t_ns"]) for ticks in python_threads]
-            served = [stack for stack in found if stack is not None] or [None]
-        for number, stack in enumerate(served):
-            charges.append(Charge(tick, stack, 1 / len(served), number == 0, is_helper and stack is not None))
+            found = [
+                (stack_inside_native_code(builder, ticks, tick["t_ns"]), ticks[0]["thread"]) for ticks in python_threads
+            ]
+            own = [stack for stack, _ in found if stack is not None] or [None]
+            served = [started_on(builder, {"stack": s, "thread": t}) for s, t in found if s is not None] or [None]
+        for number, (stack, own_stack) in enumerate(zip(served, own, strict=True)):
+            is_parallel = is_helper and stack is not None
+            charges.append(Charge(tick, stack, 1 / len(served), number == 0, is_parallel, own_stack))
     return charges
 
 

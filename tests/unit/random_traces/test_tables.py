@@ -245,7 +245,7 @@ def oracle_values(builder: TraceBuilder, selection: Selection, metric: str) -> d
         for charge in within_window(oracle_charges(builder), selection):
             tick = charge.tick
             scale = charge.part * scales.get(tick["thread"], 1) / 1e9
-            found[_key(builder, tick, charge.stack)] += (tick["user_ns"] + tick["system_ns"]) * scale
+            found[_key(builder, tick, charge.own_stack)] += (tick["user_ns"] + tick["system_ns"]) * scale
     elif metric == "wait":
         for row, wait_s in oracle_waits(builder, selection):
             found[_key(builder, row, row["stack"])] += wait_s

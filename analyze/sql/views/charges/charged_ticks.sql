@@ -1,12 +1,14 @@
 -- Answers: which stack is each CPU tick charged to?
--- A tick is charged to its own stack (own_ticks). If a library started the thread, it is charged to the stacks that the
--- library worked for (helper_ticks). The column thread is the thread that used the CPU.
+-- A tick is charged to its own stack, or to the one on which its thread was started (own_ticks). If a library started
+-- the thread, it is charged to the stacks that the library worked for (helper_ticks). The column thread is the thread
+-- that used the CPU.
 -- Reads: helper_ticks, own_ticks
 -- Stored: no
 -- If library_threads is empty: own_ticks
 -- Columns:
 --   trace, t_ns, process, thread
 --   stack: stack id; NULL = no Python stack was there or could be read, or it is unknown whom the library worked for
+--   own_stack
 --   ticks: 1; if a tick is charged to several stacks, 1 on the first of its rows and 0 on the others
 --   user_s [s]: user CPU time of the tick, as in cpu_ticks; on several rows, in equal parts
 --   system_s, class

@@ -1,11 +1,12 @@
 -- Answers: which stacks are the CPU ticks of libraries' threads charged to?
 -- To the stacks of those Python threads of the process that were inside native code at that moment (native_spans), in
--- equal parts. If there was none, the tick has no stack.
--- Reads: cpu_ticks, library_threads, native_spans
+-- equal parts, or to those on which these threads were started (started_stacks). If there was none, it has no stack.
+-- Reads: cpu_ticks, library_threads, native_spans, started_stacks
 -- Stored: part
 -- Columns:
 --   trace, t_ns, process, thread
 --   stack: stack id; NULL = no Python thread was inside native code
+--   own_stack
 --   ticks: as in charged_ticks
 --   user_s [s]: as in charged_ticks
 --   system_s, class
@@ -13,7 +14,8 @@
 --   gc, module, address, native
 -- Order: none
 WITH native AS MATERIALIZED (
-    SELECT * FROM native_spans
+    SELECT n.*, coalesce(started_on, n.stack) AS charged
+    FROM native_spans n LEFT JOIN started_stacks USING (trace, thread, stack)
 ), buckets AS (
     SELECT trace, max(bucket_ns) AS bucket_ns FROM native GROUP BY trace
 ), helpers AS MATERIALIZED (
@@ -23,12 +25,12 @@ WITH native AS MATERIALIZED (
 ), spans AS (
     SELECT *, unnest(range(from_ns // bucket_ns, to_ns // bucket_ns + 1)) AS bucket FROM native
 ), served AS (
-    SELECT tick, spans.stack, count(*) OVER (PARTITION BY tick) AS served,
+    SELECT tick, charged, spans.stack, count(*) OVER (PARTITION BY tick) AS served,
         row_number() OVER (PARTITION BY tick ORDER BY spans.thread, spans.stack) AS number
     FROM helpers h JOIN spans ON h.trace = spans.trace AND h.process = spans.process
         AND h.bucket = spans.bucket AND h.t_ns >= from_ns AND h.t_ns < to_ns
 )
-SELECT trace, t_ns, process, thread, stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
+SELECT trace, t_ns, process, thread, charged AS stack, stack AS own_stack, if(coalesce(number, 1) = 1, 1, 0) AS ticks,
     rounded_s(user_s / coalesce(served, 1)) AS user_s, rounded_s(system_s / coalesce(served, 1)) AS system_s, class,
-    stack IS NOT NULL AS is_parallel, gc, module, address, native
+    charged IS NOT NULL AS is_parallel, gc, module, address, native
 FROM helpers LEFT JOIN served USING (tick)

@@ -1,5 +1,6 @@
 -- Answers: which samples of which metric does the selection hold, when and for which stack?
 -- Exports are made of these rows. The sum over a metric is the total in the report. A wait counts from its start.
+-- Ticks have the stack that was running, which may have no line of the user's (own_stack).
 -- Reads: allocations, charged_ticks, copies, libraries, native_frames, process_moments, selected_waits, selection,
 --     symbols
 -- Stored: no
@@ -9,7 +10,8 @@
 --   part, library, symbol, called_native, value
 -- Order: none
 WITH ticks AS (
-    SELECT charged_ticks.* EXCLUDE (native), if(f.callee IS NULL, NULL, native) AS called_native
+    SELECT charged_ticks.* EXCLUDE (native, stack), own_stack AS stack,
+        if(f.callee IS NULL, NULL, native) AS called_native
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee FROM native_frames) f USING (trace, native), selection
     WHERE is_selected(selection, t_ns, process, thread)
 ), blocks AS (

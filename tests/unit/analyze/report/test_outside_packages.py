@@ -23,6 +23,14 @@ PACKAGES = {
     "/usr/lib/python3.11/asyncio/base_events.py": ("asyncio", True),
     "/usr/lib64/python3.13t/threading.py": ("threading", True),
     "/usr/lib/python311.zip/json/decoder.py": ("json", True),
+    "/usr/lib/python3.11/lib-dynload/_csv.cpython-311-x86_64-linux-gnu.so": ("_csv", True),
+    "/usr/local/lib/python3.12/.hidden": (".hidden", True),
+    f"{SITE}//foo/a.py": ("foo", False),
+    f"{SITE}/foo.pyx": ("foo", False),
+    f"{SITE}/a.b/c.py": ("a.b", False),
+    "/home/u/site-packages/venv/lib/python3.12/json/decoder.py": ("json", True),
+    "/home/u/website-packages/app/lib/python3.11/json/x.py": ("json", True),
+    "/usr/lib/python3.11/__init__.py": ("__init__", True),
     "<frozen importlib._bootstrap_external>": ("importlib", True),
     "<frozen runpy>": ("runpy", True),
 }
@@ -44,6 +52,12 @@ def test_the_package_of_a_file(file: str, tmp_path: Path) -> None:
     (found,) = report_of(tmp_path / "t.parquet", [file]).outside or []
     name, is_standard = PACKAGES[file]
     assert found == Package(name, is_standard, pytest.approx(0.001), pytest.approx(50))
+
+
+def test_a_name_in_angle_brackets_is_whole(tmp_path: Path) -> None:
+    """Code that the attrs library generates."""
+    (found,) = report_of(tmp_path / "t.parquet", ["<attrs generated init a/b.C>"]).outside or []
+    assert (found.name, found.is_standard) == ("<attrs generated init a/b.C>", False)
 
 
 def test_the_times_are_those_of_the_unattributed_row(tmp_path: Path) -> None:

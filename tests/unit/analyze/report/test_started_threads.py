@@ -120,7 +120,12 @@ def test_many_short_threads_of_a_line_share_a_row(tmp_path: Path) -> None:
     table = threads_of(builder, tmp_path)
     rows = [line.split() for line in threads_text(table, Screen(width=200))]
     assert len(table.rows) == 1203
-    assert [row[:2] for row in rows if row[:1] == ["1"]] == [["1", "1"], ["1", "×1,200"], ["1", str(long)], ["1", str(other)]]
+    assert [row[:2] for row in rows if row[:1] == ["1"]] == [
+        ["1", "1"],
+        ["1", "×1,200"],
+        ["1", str(long)],
+        ["1", str(other)],
+    ]
     (group,) = (row for row in rows if "×1,200" in row)
     assert group[-1] == "app.py:5" and " ".join(group).count("120 ms") == 2  # CPU, Python
     assert "1,203 threads in all" in " ".join(" ".join(row) for row in rows)
