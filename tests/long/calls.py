@@ -214,7 +214,7 @@ def main() -> int:
     for python in asked.python or interpreters():
         version = version_of(python)
         mine = calls_of_c(python, version, asked.seconds, asked.interval)
-        mine += calls_of_python(python, version, max(asked.seconds, 1.0), asked.interval)
+        mine += calls_of_python(python, version, max(asked.seconds, 2.0), asked.interval)
         print(text_of(mine), flush=True)
         cases += mine
     if not asked.print_only:
