@@ -13,7 +13,7 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.
 #: Of zstd, and for source texts: they are most of a trace, and most of the time that its compression takes. Level 5 takes
 #: half of that time, for 8 % more.
 _LEVEL, _TEXT_LEVEL = 9, 5
+#: A trace with few rows is compressed harder, without dictionaries: 4 % smaller, in 20 ms more.
+_FEW_ROWS, _FEW_BYTES, _LEVEL_OF_FEW = 5_000, 1 << 20, 17
 #: The common columns ``trace_id`` and ``kind``, and their type in memory.
 _FEW_TEXTS, _FEW = 2, pa.dictionary(pa.int8(), pa.string())
 
@@ -121,10 +123,12 @@ def _padded(struct: pa.Array, before: int, nulls: pa.Array) -> pa.Array:
 def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b") as file:
-        wanted = _arrow_schema()
-        with pq.ParquetWriter(file, wanted, **_writer_options()) as writer:
+        wanted, groups = _arrow_schema(), row_groups(parts)
+        first = [group for group in (next(groups, None),) if group is not None]
+        is_small = all(map(_is_small, first))
+        with pq.ParquetWriter(file, wanted, **_writer_options(is_small)) as writer:
             frames = 0
-            for group in row_groups(parts):
+            while group := first.pop() if first else next(groups, None):
                 frames += sum(_frames(block) for block in group)
                 table = _group_table(trace_id, group, wanted)
                 writer.write_table(table, row_group_size=max(len(table), 1))
@@ -135,6 +139,12 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
             writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
+
+
+def _is_small(group: Sequence[Block]) -> bool:
+    """Has the row group few rows, and no long texts but sources?"""
+    arrays = (array for block in group if block.kind.name != "source" for array in block.arrays.values())
+    return sum(block.rows for block in group) < _FEW_ROWS and sum(array.nbytes for array in arrays) < _FEW_BYTES
 
 
 def _frames(block: Block) -> int:
@@ -155,15 +165,17 @@ def _metadata(trace_id: str, frames: int) -> dict[str, str]:
     }
 
 
-def _writer_options() -> dict[str, Any]:
+def _writer_options(is_small: bool) -> dict[str, Any]:
+    """``is_small``: few rows, of which dictionaries are a large part."""
     leaves = [(column.name, column.name, column.type) for column in schema.COMMON]
     for kind in schema.KINDS:
         leaves += [(f"{kind.struct}.{c.name}", _leaf(f"{kind.struct}.{c.name}", c.type), c.type) for c in kind.columns]
     encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
+    level = _LEVEL_OF_FEW if is_small else _LEVEL
     return {
         "compression": "zstd",
-        "compression_level": {leaf: _TEXT_LEVEL if leaf == "source.text" else _LEVEL for leaf in encodings},
-        "use_dictionary": [leaf for leaf, encoding in encodings.items() if encoding == "DICTIONARY"],
+        "compression_level": {leaf: _TEXT_LEVEL if leaf == "source.text" else level for leaf in encodings},
+        "use_dictionary": [] if is_small else [leaf for leaf, name in encodings.items() if name == "DICTIONARY"],
         "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
         "write_statistics": ["kind", "t_ns"],
         "store_schema": False,
