@@ -65,7 +65,7 @@ PROCESS_KINDS: tuple[Kind, ...] = (
                 "cpu_ns",
                 "int64",
                 "ns",
-                "exact CPU time, without the time used while paused; for a thread that did not end, up to its last tick",
+                "exact CPU time, without the time used while paused; for a thread that did not end, up to its last tick; of a main thread, with what the end of its process took, if its parent has waited for it",
             ),
             Column(
                 "user_ns",

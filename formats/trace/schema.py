@@ -32,7 +32,7 @@ METADATA_FRAMES = "scalene_trace.frames"
 KINDS: tuple[Kind, ...] = (
     Kind(
         "cpu",
-        "a CPU tick: the thread was interrupted at this time, while it was using the CPU",
+        "a CPU tick: the thread was interrupted at this time, while it was using the CPU; or, without a stack, the CPU time that the end of its process took",
         ("t_ns", "process", "thread", "stack"),
         (
             Column(

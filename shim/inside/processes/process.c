@@ -47,7 +47,6 @@ static int64_t usage_start_user_ns, usage_start_system_ns;
 #define PATH_LENGTH 4096
 #define MAX_COMMAND 16384
 #define SPOOL_VARIABLE "SCALENE_TRACE_SPOOL"
-#define END_LATER (1u << 31) /* END_QUICK, but functions of the program run before it */
 
 /* ---- records ---- */
 
@@ -114,8 +113,9 @@ static void write_end(uint32_t how, int status) {
   spool_publish(record, RECORD_PROCESS_END, 1);
 }
 
-/* Writes the end of the process, once, at the first exit that is taken. */
-static void end_process(uint32_t how, int status) {
+/* Writes the end of the process, once, at the first exit that is taken. `at_once`: no function of the program runs after
+ * it, so that what the process uses from now on is used by its end. */
+static void end_process(uint32_t how, int status, bool at_once) {
   int saved_errno = errno;
   fork_check();
   if (recording() && fork_is_recorded_process() && !atomic_exchange(&ended, 1)) {
@@ -124,8 +124,8 @@ static void end_process(uint32_t how, int status) {
     memory_write_heap();
     copies_process_end();
     cuda_calls_flush_all();
-    if (how != END_LATER) reaped_write_own();
-    write_end(how == END_LATER ? END_QUICK : how, status);
+    if (at_once) reaped_write_own();
+    write_end(how, status);
     spool_finish_chunk();
   }
   errno = saved_errno;
@@ -226,24 +226,24 @@ void process_after_refused_filter(void) {
 
 /* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
  * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
-static void end_quickly(uint32_t how, int status) {
+static void end_quickly(int status, bool at_once) {
   if (sealed()) {
     seal_end_vfork_child();
   } else if (fork_own_pid() != 0 && !fork_shares_memory()) {
-    end_process(how, status);
+    end_process(END_QUICK, status, at_once);
   }
 }
 
 EXPORT __attribute__((noreturn)) void _exit(int status) {
   next_ensure();
-  end_quickly(END_QUICK, status);
+  end_quickly(status, true);
   next._exit(status);
   __builtin_unreachable();
 }
 
 EXPORT __attribute__((noreturn)) void _Exit(int status) {
   next_ensure();
-  end_quickly(END_QUICK, status);
+  end_quickly(status, true);
   next._Exit(status);
   __builtin_unreachable();
 }
@@ -251,12 +251,12 @@ EXPORT __attribute__((noreturn)) void _Exit(int status) {
 /* Functions registered with at_quick_exit run after the end record is written. */
 EXPORT __attribute__((noreturn)) void quick_exit(int status) {
   next_ensure();
-  end_quickly(END_LATER, status);
+  end_quickly(status, false);
   next.quick_exit(status);
   __builtin_unreachable();
 }
 
-__attribute__((destructor)) static void at_exit(void) { end_process(END_EXIT, 0); }
+__attribute__((destructor)) static void at_exit(void) { end_process(END_EXIT, 0, true); }
 
 /* ---- load ---- */
 
