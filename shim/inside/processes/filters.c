@@ -91,13 +91,24 @@ static size_t read_start(const char *path, char *to, size_t size) {
   return used;
 }
 
-/* Kernels before 5.9 only tell whether there is a filter. */
-static uint32_t count_filters(void) {
-  static char status[16384]; /* one thread at a time sets a filter */
+static char status[16384]; /* one thread at a time sets a filter */
+
+static size_t read_status(void) {
   size_t used = read_start("/proc/self/status", status, sizeof status - 1);
   status[used] = 0;
-  uint32_t unknown = used == sizeof status - 1; /* the process has a thousand groups, which come first */
+  return used;
+}
+
+/* Kernels before 5.9 only tell whether there is a filter. */
+static uint32_t count_filters(void) {
+  uint32_t unknown = read_status() == sizeof status - 1; /* the process has a thousand groups, which come first */
   return number_after(status, "\nSeccomp_filters:", number_after(status, "\nSeccomp:", unknown) != 0);
+}
+
+/* True also where it cannot be known. */
+static bool is_traced(void) {
+  read_status();
+  return number_after(status, "\nTracerPid:", 1) != 0;
 }
 
 /* A file that is no spool is refused later. */
@@ -139,7 +150,7 @@ static void seal(void) {
   seal_process(true);
   let_others_finish();
   timers_stop_all();
-  signals_seal();
+  signals_seal(is_traced());
 }
 
 static void unseal(void) {

@@ -520,15 +520,16 @@ bool signals_owes_block(void) { return number != 0 && sealed() && self.blocked &
 
 void signals_paid_block(void) { self.block_is_real = true; }
 
-/* The kernel discards pending signals of a number that is being ignored, so no tick arrives later. */
-void signals_seal(void) {
+/* The kernel discards pending signals of a number that is being ignored, so no tick arrives later. A tracer may hold one
+ * that has left the queue: the kernel looks at the action again when the thread goes on, and by default would kill. */
+void signals_seal(bool traced) {
   struct sigaction shadow, real, ignored;
   if (number == 0 || !real_action_is_ours(&real)) return;
   memset(&ignored, 0, sizeof ignored);
   ignored.sa_handler = SIG_IGN;
   shadow_action_read(&shadow);
   next.sigaction(number, &ignored, NULL);
-  next.sigaction(number, &shadow, NULL);
+  if (!traced || shadow.sa_handler != SIG_DFL) next.sigaction(number, &shadow, NULL);
   set_block();
   self.block_is_real = true;
 }

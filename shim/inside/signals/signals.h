@@ -26,8 +26,9 @@ void signals_before_exec(void);
 /* Restores the real mask and action after exec has failed, or in the parent after a spawn. Context: signal. */
 void signals_after_failed_exec(void);
 /* Makes the program's own action and mask the real ones, before the process is sealed: calls of the program are only
- * forwarded then. Context: normal. */
-void signals_seal(void);
+ * forwarded then. traced: a tracer may hold ticks, so that our signal is ignored where the program's action is the
+ * default. Context: normal. */
+void signals_seal(bool traced);
 /* Undoes signals_seal. Context: normal. */
 void signals_unseal(void);
 /* True if the program has blocked our signal in the calling thread. Context: signal. */

@@ -62,6 +62,13 @@ def test_a_filter_for_all_threads_waits_for_those_inside_the_shim(tmp_path: Path
     assert losses(report(recorded.trace))["seccomp"] == 15
 
 
+def test_a_tick_that_a_tracer_holds_does_not_kill_after_the_filter(tmp_path: Path) -> None:
+    program = [build(tmp_path, "traced_filter.c")]
+    recorded = record(tmp_path / "t.parquet", program, options=_OFTEN)
+    assert recorded.status == run(program, env=environment(None)).status == 5
+    assert losses(report(recorded.trace))["seccomp"] == 1
+
+
 def test_python_under_a_filter_behaves_as_unrecorded(python: Interpreter, tmp_path: Path) -> None:
     program = [target("filtered")]
     recorded = record(tmp_path / "t.parquet", program, python, _OFTEN)
