@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.interpreters import Interpreter
-from tests.support.recording import figure, record, report, target
+from tests.support.recording import figure, record, report, rows, target
 
 pytestmark = [pytest.mark.samples, pytest.mark.two_interpreters]
 
@@ -27,3 +28,16 @@ def test_the_heap_explains_the_resident_set(python: Interpreter, tmp_path: Path)
     peak, end = found
     assert end["rss_bytes"] == pytest.approx(done.facts["rss_bytes"], rel=0.05)
     assert peak["rss_bytes"] > 1.1 * end["rss_bytes"]
+
+
+@pytest.mark.parametrize("library", ["duckdb", "pyarrow"])
+def test_the_footprint_explains_what_libraries_with_an_allocator_of_their_own_hold(
+    library: str, tmp_path: Path
+) -> None:
+    python = Interpreter(Path(sys.executable), sys.version_info[:3])  # which has both
+    done = record(tmp_path / "t.parquet", [target("reserving"), library], python)
+    assert done.status == 0, done.stderr.decode()
+    touched = max(row["footprint_bytes"] - row["untouched_bytes"] for row in rows(done.trace, "heap"))
+    share = 100 * (touched / done.facts["anonymous_bytes"] - 1)
+    figure(f"touched footprint against anonymous resident memory, {library}", python, share, 10, "percent")
+    assert abs(share) <= 10

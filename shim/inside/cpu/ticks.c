@@ -12,6 +12,7 @@
 #include "inside/core/thread_state.h"
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
+#include "inside/memory/mappings.h"
 #include "inside/native/evidence.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
@@ -141,6 +142,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   note_sub_interpreters();
   objects_collections(state);
   write_tick(&stack, &native, interrupted_register(context, REG_RIP), user_ns, system_ns, flags);
+  mappings_look(stack.hash, false);
 }
 
 /* ---- one handler for each timer ---- */

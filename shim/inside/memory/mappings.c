@@ -2,7 +2,8 @@
  *
  * Not counted are mappings of the allocator itself (recognized by the caller's address; libc's allocator does not call
  * the exported mmap at all), mappings of Python's allocators (pyalloc.c counts them), and files. A mapping without
- * access or without reserve is a reservation, not memory, until mprotect makes it accessible.
+ * access is a reservation, not memory, until mprotect makes it accessible; one without reserve is memory as far as it is
+ * resident (residency.c).
  *
  * The ranges are in a sorted table of disjoint ranges under a lock. The holder blocks all signals, so no handler finds
  * the lock held by its own thread and none leaves by longjmp while holding it. A thread that finds the lock taken for
@@ -23,6 +24,7 @@
 #include "inside/core/next.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/memory.h"
+#include "inside/memory/residency.h"
 #include "inside/memory/sampler.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
@@ -41,7 +43,10 @@ struct range {
   uint64_t id; /* of its sample; 0 = none */
   int64_t interval;
   uint64_t block_bytes; /* bytes of the mapping when it was sampled */
-  bool memory;          /* false = a reservation */
+  struct kind {
+    bool memory;    /* false = a reservation, or in a group */
+    uint16_t group; /* of residency.c; 0 = none */
+  } kind;
 };
 
 static struct range ranges[MAX_RANGES];
@@ -50,8 +55,9 @@ static _Atomic int32_t holder; /* tid; 0 = free */
 static _Atomic int64_t mapped, reserved;
 
 void mappings_sizes(int64_t *mapped_bytes, int64_t *reserved_bytes) {
-  *mapped_bytes = atomic_load(&mapped);
-  *reserved_bytes = atomic_load(&reserved);
+  int64_t resident = residency_bytes(), rest = atomic_load(&reserved) - resident;
+  *mapped_bytes = atomic_load(&mapped) + resident;
+  *reserved_bytes = rest > 0 ? rest : 0;
 }
 
 /* ---- the lock ---- */
@@ -134,8 +140,8 @@ static size_t resized_bytes; /* bytes of memory that mremap has taken out and wi
 /* Counts a range, or a part of one, that was taken out of the table as freed. */
 static void account(const struct range *part, uint32_t flags) {
   int64_t bytes = (int64_t)(part->end - part->start);
-  atomic_fetch_sub(part->memory ? &mapped : &reserved, bytes);
-  if (!part->memory) return;
+  atomic_fetch_sub(part->kind.memory ? &mapped : &reserved, bytes);
+  if (!part->kind.memory) return;
   if (part->id) {
     struct live_sample sample = {.id = part->id, .usable = part->block_bytes, .interval = part->interval};
     bool whole = part->block_bytes == (uint64_t)bytes;
@@ -172,11 +178,13 @@ static int cut(uintptr_t start, uintptr_t end, uint32_t flags, struct range *las
   return parts;
 }
 
+static bool is_same(struct kind a, struct kind b) { return a.memory == b.memory && a.group == b.group; }
+
 /* Joins neighbouring ranges that have no sample. */
 static void join_neighbours(size_t at) {
   for (size_t i = at > 0 ? at - 1 : 0; i < at + 1 && i + 1 < range_count;) {
     struct range *left = &ranges[i], *right = &ranges[i + 1];
-    if (left->end == right->start && !left->id && !right->id && left->memory == right->memory) {
+    if (left->end == right->start && !left->id && !right->id && is_same(left->kind, right->kind)) {
       left->end = right->end;
       erase_at(i + 1);
     } else {
@@ -186,41 +194,68 @@ static void join_neighbours(size_t at) {
 }
 
 /* Adds a range. before: bytes of memory that it had as another mapping. */
-static void enter(uintptr_t start, uintptr_t end, size_t size, bool memory, uint16_t source, size_t before) {
-  struct range range = {.start = start, .end = end, .block_bytes = end - start, .memory = memory};
+static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind, uint16_t source, size_t before) {
+  struct range range = {.start = start, .end = end, .block_bytes = end - start, .kind = kind};
   struct block block = {start, size, end - start, source, false, true};
   size_t at = first_after(start);
   if (!insert_at(at, &range)) {
     if (before) memory_count_freed(&this_memory, NATIVE, before);
     return;
   }
-  atomic_fetch_add(memory ? &mapped : &reserved, (int64_t)(end - start));
-  if (memory) ranges[at].id = memory_mapped(&block, before);
+  atomic_fetch_add(kind.memory ? &mapped : &reserved, (int64_t)(end - start));
+  if (kind.memory) ranges[at].id = memory_mapped(&block, before);
   join_neighbours(at);
 }
 
 /* ---- resident pages ---- */
 
 #define PIECE_PAGES 1024
-#define EXAMINED_PAGES 65536 /* pages in total; of a larger number, only every n-th piece is examined */
+#define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
+#define MOST_RESIDENT ((uintptr_t)64 << 30) /* bytes of a mapping without reserve: some reserve terabytes */
 
-static unsigned untouched_in(uintptr_t start, size_t pages) {
+/* Returns the number of resident pages; `otherwise` if it is unknown. */
+static unsigned resident_in(uintptr_t start, size_t pages, unsigned otherwise) {
   static unsigned char resident[PIECE_PAGES]; /* guarded by the lock */
   unsigned count = 0;
-  if (syscall(SYS_mincore, start, pages * PAGE, resident)) return 0;
-  for (size_t i = 0; i < pages; i++) count += !(resident[i] & 1);
+  if (syscall(SYS_mincore, start, pages * PAGE, resident)) return otherwise;
+  for (size_t i = 0; i < pages; i++) count += resident[i] & 1;
   return count;
+}
+
+static size_t pages_of_piece(uintptr_t start, uintptr_t end) {
+  size_t pages = (end - start) / PAGE;
+  return pages < PIECE_PAGES ? pages : PIECE_PAGES;
 }
 
 static uint64_t count_untouched(void) {
   uint64_t every = (uint64_t)atomic_load(&mapped) / PAGE / EXAMINED_PAGES + 1, piece = 0, count = 0;
   for (size_t at = 0; at < range_count; at++) {
-    for (uintptr_t start = ranges[at].start; ranges[at].memory && start < ranges[at].end; start += PIECE_PAGES * PAGE) {
-      size_t pages = (ranges[at].end - start) / PAGE;
-      if (piece++ % every == 0) count += every * untouched_in(start, pages < PIECE_PAGES ? pages : PIECE_PAGES);
+    uintptr_t start = ranges[at].start, end = ranges[at].end;
+    for (; ranges[at].kind.memory && start < end; start += PIECE_PAGES * PAGE) {
+      unsigned pages = (unsigned)pages_of_piece(start, end);
+      if (piece++ % every == 0) count += every * (pages - resident_in(start, pages, pages));
     }
   }
   return count;
+}
+
+static void count_resident(uint64_t stack) {
+  residency_begin();
+  for (size_t at = 0; at < range_count; at++) {
+    const struct range *range = &ranges[at];
+    if (!range->kind.group) continue;
+    int64_t pages = 0;
+    for (uintptr_t start = range->start; start < range->end; start += PIECE_PAGES * PAGE)
+      pages += resident_in(start, pages_of_piece(start, range->end), 0);
+    residency_add(range->kind.group, pages * PAGE);
+  }
+  residency_settle(stack);
+}
+
+/* If the table is full, groups that were unmapped since the last count leave it. */
+static uint16_t new_group(uint64_t stack) {
+  if (residency_is_full()) count_resident(stack);
+  return residency_new_group(stack);
 }
 
 uint32_t mappings_untouched_pages(void) {
@@ -231,6 +266,31 @@ uint32_t mappings_untouched_pages(void) {
   errno = saved_errno;
   if (!inside) unlock();
   return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+}
+
+/* In a tick, a thread does not wait for another one that has the lock. */
+static bool lock_at_once(void) {
+  uint32_t section = seal_enter();
+  if (!sealed() && !atomic_load(&holder) && try_lock(section)) return true;
+  seal_leave(section);
+  return false;
+}
+
+static void look(uint64_t stack, bool now) {
+  if (now ? lock() : lock_at_once()) {
+    count_resident(stack);
+    unlock();
+  } else {
+    residency_put_off();
+  }
+}
+
+void mappings_look(uint64_t stack, bool now) {
+  if (likely(!residency_has_groups()) || this_memory.busy) return;
+  int saved_errno = errno;
+  residency_note_running(stack);
+  if (residency_is_due() || now) look(stack, now);
+  errno = saved_errno;
 }
 
 /* ---- effects of the calls ---- */
@@ -258,22 +318,25 @@ static int note_unmapped(uintptr_t start, size_t bytes, struct range *last) {
   return parts;
 }
 
-static void note_mapped(uintptr_t start, size_t bytes, bool memory) {
+static void note_mapped(uintptr_t start, size_t bytes, struct kind kind, bool by_residency) {
   int saved_errno = errno;
   fork_check();
+  uint64_t stack = by_residency ? frames_current() : 0;
   if (recording() && lock()) {
     /* Ranges that the mapping replaces, or that a raw system call has unmapped. */
     cut(start, start + round_up(bytes), 0, NULL);
-    enter(start, start + round_up(bytes), bytes, memory, ALLOC_MMAP, 0);
+    if (by_residency) kind.group = new_group(stack);
+    enter(start, start + round_up(bytes), bytes, kind, ALLOC_MMAP, 0);
     unlock();
   }
+  if (by_residency) mappings_look(stack, false);
   errno = saved_errno;
 }
 
-/* Finds the next part of [start, end) that has not the wanted kind. */
-static bool find_other_kind(uintptr_t start, uintptr_t end, bool memory, struct range *part) {
+/* Finds the next part of [start, end) that has not the wanted access. */
+static bool find_other_access(uintptr_t start, uintptr_t end, bool accessible, struct range *part) {
   for (size_t at = first_after(start); at < range_count && ranges[at].start < end; at++) {
-    if (ranges[at].memory == memory) continue;
+    if ((ranges[at].kind.memory || ranges[at].kind.group) == accessible) continue;
     part->start = ranges[at].start > start ? ranges[at].start : start;
     part->end = ranges[at].end < end ? ranges[at].end : end;
     return true;
@@ -287,9 +350,9 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
   int saved_errno = errno;
   fork_check();
   if (recording() && lock()) {
-    while (find_other_kind(start, start + round_up(bytes), accessible, &part)) {
+    while (find_other_access(start, start + round_up(bytes), accessible, &part)) {
       cut(part.start, part.end, 0, NULL);
-      enter(part.start, part.end, part.end - part.start, accessible, ALLOC_MPROTECT, 0);
+      enter(part.start, part.end, part.end - part.start, (struct kind){.memory = accessible}, ALLOC_MPROTECT, 0);
     }
     unlock();
   }
@@ -303,7 +366,9 @@ static void *map(void *address, size_t bytes, int protection, int flags, int fd,
                           : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
   if (start == MAP_FAILED || !memory_counts()) return start;
   if ((flags & MAP_ANONYMOUS) && counting(caller)) {
-    note_mapped((uintptr_t)start, bytes, protection != PROT_NONE && !(flags & MAP_NORESERVE));
+    bool accessible = protection != PROT_NONE, by_residency = accessible && (flags & MAP_NORESERVE);
+    struct kind kind = {.memory = accessible && !by_residency};
+    note_mapped((uintptr_t)start, bytes, kind, by_residency && bytes <= MOST_RESIDENT);
   } else if (flags & MAP_FIXED) {
     note_unmapped((uintptr_t)start, bytes, NULL);
   }
@@ -322,7 +387,7 @@ EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int 
 static void put_back(int parts, const struct range *last) {
   int saved_errno = errno;
   if (parts == 1) {
-    note_mapped(last->start, last->end - last->start, last->memory);
+    note_mapped(last->start, last->end - last->start, last->kind, false);
   } else {
     loss_add(LOSS_mapping_missed);
   }
@@ -349,22 +414,23 @@ static void *remap(void *address, size_t before, size_t bytes, int flags, void *
                      : (void *)syscall(SYS_mremap, address, before, bytes, flags, wanted);
 }
 
-static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, bool memory) {
+static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, struct kind kind) {
   resized_bytes = 0;
   cut(from, from + round_up(before), FREE_RESIZED, NULL);
   cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces them */
-  enter(to, to + round_up(bytes), bytes, memory, ALLOC_MREMAP, resized_bytes);
+  enter(to, to + round_up(bytes), bytes, kind, ALLOC_MREMAP, resized_bytes);
 }
 
 /* Runs under the lock. Otherwise another thread could be given the old addresses and add them to the table before they
  * were taken out. */
 static void *remap_counted(void *address, size_t before, size_t bytes, int flags, void *wanted) {
   size_t at = first_after((uintptr_t)address);
-  bool known = at < range_count && ranges[at].start <= (uintptr_t)address, memory = known && ranges[at].memory;
+  bool known = at < range_count && ranges[at].start <= (uintptr_t)address;
+  struct kind kind = known ? ranges[at].kind : (struct kind){0};
   void *start = remap(address, before, bytes, flags, wanted);
   int saved_errno = errno;
   if (start != MAP_FAILED && known && before) {
-    note_remapped((uintptr_t)address, before, (uintptr_t)start, bytes, memory);
+    note_remapped((uintptr_t)address, before, (uintptr_t)start, bytes, kind);
   } else if (start != MAP_FAILED && (flags & MREMAP_FIXED)) {
     cut((uintptr_t)start, (uintptr_t)start + round_up(bytes), 0, NULL);
   }
@@ -389,9 +455,11 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
 /* The child has the same mappings, but their samples are the parent's. If another thread of the parent was changing the
  * table, it is inconsistent, so it is emptied. */
 void mappings_postfork_child(void) {
-  if (atomic_exchange(&holder, 0)) {
+  bool inconsistent = atomic_exchange(&holder, 0) != 0;
+  if (inconsistent) {
     range_count = 0;
     loss_add(LOSS_mapping_missed);
   }
+  residency_postfork_child(inconsistent);
   for (size_t i = 0; i < range_count; i++) ranges[i].id = 0;
 }

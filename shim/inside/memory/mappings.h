@@ -11,6 +11,9 @@ void mappings_sizes(int64_t *mapped, int64_t *reserved);
 /* Returns how many pages of 4 KiB are mapped and not resident. Above EXAMINED_PAGES pages it is an estimate from a part
  * of them. Returns 0 if the table cannot be locked. Context: malloc. */
 uint32_t mappings_untouched_pages(void);
+/* Counts the resident pages of mappings without reserve if it is time, or `now`. `stack`: the one that runs. Context:
+ * signal. */
+void mappings_look(uint64_t stack, bool now);
 /* Keeps the ranges and forgets their samples, which are the parent's. Context: malloc. */
 void mappings_postfork_child(void);
 

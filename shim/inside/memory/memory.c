@@ -139,7 +139,7 @@ struct pass {
 };
 
 static uint64_t stack_of(struct pass *pass) {
-  if (!pass->walked) pass->stack = frames_current();
+  if (!pass->walked) pass->stack = this_memory.stack_is_known ? this_memory.known_stack : frames_current();
   pass->walked = true;
   return pass->stack;
 }
@@ -264,13 +264,14 @@ static void sample_if_moved(struct pass *pass, int64_t moved) {
   struct memory_state *m = &this_memory;
   int64_t limit = threshold();
   bool by_python = moved > 0 ? allocated_in(&m->stream[PYTHON]) >= moved : freed_in(&m->stream[PYTHON]) >= -moved;
+  by_python = by_python && !m->stack_is_known;
   if (spool->paused) {
     atomic_fetch_add(&moved_in_pause.net, drain(m, &moved_in_pause));
     return;
   }
   emit_moved_in_pause(pass);
   int64_t net = drain(m, &unsampled);
-  bool large = moved >= limit || moved <= -limit;
+  bool large = moved >= limit || moved <= -limit || m->stack_is_known;
   int64_t sum = atomic_fetch_add(&unsampled.net, large ? net - moved : net) + (large ? net - moved : net);
   if (large) emit_block(pass, moved, by_python);
   if (sum >= limit || sum <= -limit) emit_accumulated(pass);
@@ -301,7 +302,7 @@ static int64_t recorded_interval(struct pass *pass, int64_t due, int64_t moved) 
   uint64_t *random = seeded_random(&this_memory);
   if (due && moved < flush_limit()) sampler_note_due();
   if (moved >= threshold() && (size_t)moved == block->usable && sampler_interval() && !spool->paused) return 1;
-  if (!due || !sampler_adapts()) return due;
+  if (!due || !sampler_adapts() || this_memory.stack_is_known) return due;
   due = budget_admit(BUDGET_OF_LINE, frames_line(), block->usable, due, pass->t_ns, random);
   return due ? budget_admit(BUDGET_OF_STACK, stack_of(pass), block->usable, due, pass->t_ns, random) : 0;
 }
@@ -375,7 +376,7 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
   begin_streams(m);
   int64_t interval = block ? recorded_interval(&pass, due_interval(m, block), moved) : 0;
   follow_interval(m);
-  bool flush = flush_is_due(m);
+  bool flush = flush_is_due(m) || m->stack_is_known;
   if (flush) sample_if_moved(&pass, moved);
   if (interval || pass.maximum) id = sampler_write(block, interval, pass.maximum, stack_of(&pass), pass.t_ns);
   if (flush && !spool->paused) note_heap(); /* last: the block that causes a peak was allocated before it */
@@ -455,6 +456,25 @@ uint64_t memory_mapped(const struct block *block, size_t before) {
   struct memory_state *m = &this_memory;
   int64_t grown = memory_resize_stream(&m->stream[NATIVE], before, block->usable);
   return m->stream[NATIVE].left < 0 ? enter_slow_path(block, grown) : 0;
+}
+
+uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
+  struct memory_state *m = &this_memory;
+  m->stack_is_known = true;
+  m->known_stack = stack;
+  m->stream[NATIVE].left -= (int64_t)block->usable;
+  uint64_t id = enter_slow_path(block, (int64_t)block->usable);
+  m->stack_is_known = false;
+  return id;
+}
+
+void memory_left_residence(size_t bytes, uint64_t stack) {
+  struct memory_state *m = &this_memory;
+  m->stack_is_known = true;
+  m->known_stack = stack;
+  m->stream[NATIVE].free_left -= (int64_t)bytes;
+  enter_slow_path(NULL, -(int64_t)bytes);
+  m->stack_is_known = false;
 }
 
 /* ---- fork, end of a thread ---- */

@@ -30,6 +30,10 @@ struct memory_state {
   int64_t now_ns;               /* time at which the slow path began: on some hosts a clock costs a system call */
   int64_t reported_volume;      /* bytes counted in the streams and already reported to the sampler */
   uint64_t random;
+  bool stack_is_known; /* known_stack is the one of this moment; nothing of the interpreter may be read */
+  uint64_t known_stack;
+  int64_t
+      faults_seen;   /* page faults of the thread when it last said which stack runs (residency.c), plus 1; 0 = never */
   uintptr_t untyped; /* the last sampled block of Python's allocators, whose type is not known yet; 0 = none */
   uint64_t untyped_id;
 };
@@ -57,6 +61,11 @@ void memory_stop_at_freed(size_t bytes);
 /* Counts a mapping that had `before` bytes until now (0 = it is new); returns the id of its sample, 0 = not sampled.
  * Context: malloc. */
 uint64_t memory_mapped(const struct block *block, size_t before);
+/* Count pages that have become resident or no longer are, with a footprint sample of their own that belongs to `stack`.
+ * The calling thread may be at any instruction of the interpreter, of which nothing is read. The first returns the id of
+ * the block's sample, 0 = not sampled. Context: signal. */
+uint64_t memory_became_resident(const struct block *block, uint64_t stack);
+void memory_left_residence(size_t bytes, uint64_t stack);
 /* Writes the composition of the heap now. Context: malloc. */
 void memory_write_heap(void);
 /* Flushes the counters of the calling thread, which ends. What its remaining destructors do is counted too.

@@ -290,8 +290,10 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   uint32_t flags = (block->python ? ALLOC_PYTHON : 0) | (maximum ? ALLOC_MAXIMUM : 0);
   struct live_sample sample = {
       .id = id, .usable = block->usable, .interval = mean, .stack = stack, .python = block->python};
-  write_type(m);
-  write_native(id);
+  if (!m->stack_is_known) {
+    write_type(m);
+    write_native(id);
+  }
   if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();

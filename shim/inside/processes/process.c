@@ -21,6 +21,7 @@
 #include "inside/cuda/calls.h"
 #include "inside/cuda/hooks.h"
 #include "inside/memory/copies.h"
+#include "inside/memory/mappings.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/native/images.h"
@@ -121,6 +122,7 @@ static void end_process(uint32_t how, int status, bool at_once) {
   if (recording() && fork_is_recorded_process() && !atomic_exchange(&ended, 1)) {
     if (how == END_EXIT) pyalloc_end();
     threads_end();
+    mappings_look(0, true);
     memory_write_heap();
     copies_process_end();
     cuda_calls_flush_all();

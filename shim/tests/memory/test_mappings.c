@@ -12,9 +12,11 @@
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
+#include "inside/core/thread_state.h"
 #include "inside/accounts/live.h"
 #include "inside/memory/mappings.h"
 #include "inside/memory/memory.h"
+#include "inside/memory/residency.h"
 #include "inside/memory/sampler.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
@@ -33,6 +35,7 @@ struct next_functions next;
 static struct spool_header header;
 struct spool_header *spool = &header;
 THREAD_LOCAL struct memory_state this_memory;
+THREAD_LOCAL struct thread_state this_thread;
 enum memory_mode memory_mode;
 static _Atomic int64_t counted, ended_parts;
 static _Atomic int losses[LOSS_COUNT];
@@ -51,6 +54,17 @@ void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t st
 uint64_t memory_mapped(const struct block *block, size_t before) {
   counted += (int64_t)block->usable - (int64_t)before;
   return block->address / PAGE % 3 == 0 ? 7 : 0;
+}
+
+uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
+  check(stack == 1);
+  counted += (int64_t)block->usable;
+  return block->usable / PAGE % 2 ? 7 : 0;
+}
+
+void memory_left_residence(size_t bytes, uint64_t stack) {
+  check(stack == 1);
+  counted -= (int64_t)bytes;
 }
 
 /* Adds up the bytes that this thread has freed, as memory.c does in its flush. */
@@ -90,6 +104,37 @@ static void resize(void) {
   check(start != MAP_FAILED && munmap(start, 2 * PAGE) == 0);
 }
 
+/* Only resident pages count. */
+static char *map_without_reserve(size_t pages, size_t touched) {
+  char *start = mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  check(start != MAP_FAILED && madvise(start, pages * PAGE, MADV_NOHUGEPAGE) == 0);
+  for (size_t i = 0; i < touched; i++) start[i * PAGE] = 1;
+  return start;
+}
+
+static void touch_and_give_back(void) {
+  char *start = map_without_reserve(400, 99);
+  mappings_look(1, true);
+  check(madvise(start, 80 * PAGE, MADV_DONTNEED) == 0);
+  mappings_look(1, false);
+  check(munmap(start + 100 * PAGE, PAGE) == 0 && munmap(start, 400 * PAGE) == 0);
+}
+
+static void count_resident_pages(void) {
+  char *start = map_without_reserve(1000, 300);
+  mappings_look(1, true);
+  check(counted == 300 * PAGE && residency_bytes() == counted);
+  check(madvise(start, 101 * PAGE, MADV_DONTNEED) == 0 && munmap(start + 900 * PAGE, 100 * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 199 * PAGE && residency_bytes() == counted);
+  check(mprotect(start + 200 * PAGE, 100 * PAGE, PROT_NONE) == 0);
+  mappings_look(1, true);
+  check(counted == 99 * PAGE);
+  check(munmap(start, 1000 * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && residency_bytes() == 0 && !residency_has_groups());
+}
+
 static void *work(void *nothing) {
   this_memory.stream[NATIVE].left = -1; /* every mapping calls memory_mapped */
   this_memory.stream[NATIVE].free_left = INT64_MAX;
@@ -97,6 +142,7 @@ static void *work(void *nothing) {
     unmap_in_parts();
     make_accessible_in_parts();
     resize();
+    touch_and_give_back();
     if (round % 50 == 0) mappings_untouched_pages();
   }
   add_freed();
@@ -108,7 +154,10 @@ static void fork_and_work(void) {
   int status;
   if (child == 0) {
     mappings_postfork_child();
-    for (int round = 0; round < 10; round++) unmap_in_parts();
+    for (int round = 0; round < 10; round++) {
+      unmap_in_parts();
+      touch_and_give_back();
+    }
     _exit(0);
   }
   check(waitpid(child, &status, 0) == child && status == 0);
@@ -116,6 +165,7 @@ static void fork_and_work(void) {
 
 static void everything_was_freed(void) {
   int64_t mapped, reserved;
+  mappings_look(1, true);
   mappings_sizes(&mapped, &reserved);
   check(mapped == 0 && reserved == 0 && counted == 0 && ended_parts > 0);
 }
@@ -127,6 +177,7 @@ int main(void) {
 #undef INTERPOSED
   next.resolved = true;
   memory_mode = MEMORY_COUNT;
+  count_resident_pages();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
   for (int i = 0; i < CHILDREN; i++) fork_and_work();
   for (int i = 0; i < THREADS; i++) check(pthread_join(threads[i], NULL) == 0);

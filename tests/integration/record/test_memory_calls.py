@@ -55,6 +55,21 @@ def test_memory_that_cannot_be_unmapped_is_still_counted(edges: Path, tmp_path: 
     assert max(row["mapped_bytes"] for row in rows(done.trace, "heap")) == done.facts["bytes"]
 
 
+def test_mappings_without_reserve_are_memory_as_far_as_they_are_resident(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    done = record(tmp_path / "t.parquet", [target("reserved")], any_python)
+    assert done.status == 0, done.stderr.decode()
+    rest = done.facts["mapped"]  # the interpreter, and its libraries
+    heap = rows(done.trace, "heap")
+    assert max(row["mapped_bytes"] for row in heap) == pytest.approx(done.facts["touched"] - rest, rel=0.05)
+    assert heap[-1]["mapped_bytes"] + heap[-1]["reserved_bytes"] <= MIB
+    touching = [row for row in report(done.trace)["functions"] if row["function"] == "touch"]
+    assert touching[0]["growth_bytes"] == pytest.approx(done.facts["touched"] - rest, rel=0.15)
+    sampled = [row for row in rows(done.trace, "alloc") if row["allocator"] == "mmap" and row["size_bytes"] >= MIB]
+    assert sampled and all(row["lifetime_ns"] is not None for row in sampled)
+
+
 def test_mappings_that_find_no_room_are_a_loss_and_never_counted_half(edges: Path, tmp_path: Path) -> None:
     done = recorded(tmp_path / "t.parquet", edges, "crowded")
     assert max(row["mapped_bytes"] for row in rows(done.trace, "heap")) <= done.facts["bytes"] + MIB

@@ -1,0 +1,39 @@
+/* Mappings without reserve (MAP_NORESERVE): memory as far as they are resident. */
+#ifndef SCALENE_TRACE_MEMORY_RESIDENCY_H
+#define SCALENE_TRACE_MEMORY_RESIDENCY_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+/* All functions are called with the table of mappings locked (mappings.c), except those that say otherwise. */
+
+/* True if there is no room for a new group. Context: malloc. */
+bool residency_is_full(void);
+/* Returns the number of a new group: the parts of one mapping. `stack`: the one that maps it. 0 = the table is full.
+ * Context: malloc. */
+uint16_t residency_new_group(uint64_t stack);
+/* True if there are groups. Needs no lock. Context: signal. */
+bool residency_has_groups(void);
+/* True if the resident pages should be counted again: the caller does that next. Needs no lock. Context: signal. */
+bool residency_is_due(void);
+/* After residency_is_due: it cannot be done now. Needs no lock. Context: signal. */
+void residency_put_off(void);
+/* Says which stack runs in the calling thread; 0 = none. Needs no lock. Context: signal. */
+void residency_note_running(uint64_t stack);
+/* Begins a count. Context: signal. */
+void residency_begin(void);
+/* Adds a part of a group that has so many resident bytes. Context: signal. */
+void residency_add(uint16_t group, int64_t bytes);
+/* Ends the count: what has changed since the last one is allocated or freed now. `running`: the stack that runs, 0 = none.
+ * Context: signal. */
+void residency_settle(uint64_t running);
+/* Returns the bytes that count as memory. Needs no lock. Context: signal. */
+int64_t residency_bytes(void);
+/* Keeps the groups and forgets their samples, which are the parent's. `forget`: forgets the groups too, which the table
+ * of mappings has lost. Context: malloc. */
+void residency_postfork_child(bool forget);
+
+#pragma GCC visibility pop
+
+#endif
