@@ -329,7 +329,7 @@ static void note_mapped(uintptr_t start, size_t bytes, struct kind kind, bool by
     enter(start, start + round_up(bytes), bytes, kind, ALLOC_MMAP, 0);
     unlock();
   }
-  if (by_residency) mappings_look(stack, false);
+  if (by_residency && !(spool->features & FEATURE_CPU)) mappings_look(stack, false); /* with ticks, these look */
   errno = saved_errno;
 }
 
