@@ -30,6 +30,7 @@ class ShownFile:
     lines: list[ShownLine]
     cpu_s: float | None
     growth_bytes: int | None
+    live_at_end_bytes: int | None
 
 
 def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
@@ -98,4 +99,7 @@ def _shown_file(file: str, numbers: list[int], found: list[Line], source: list[s
     lines = [ShownLine(n, figures.get(n), text) for n, text in zip(numbers, texts, strict=True)]
     cpu = [line.cpu_s for line in figures.values() if line.cpu_s is not None]
     growth = [line.growth_bytes for line in figures.values() if line.growth_bytes is not None]
-    return ShownFile(file, lines, sum(cpu) if cpu else None, sum(growth) if growth else None)
+    held = [line.live_at_end_bytes for line in figures.values() if line.live_at_end_bytes is not None]
+    return ShownFile(
+        file, lines, sum(cpu) if cpu else None, sum(growth) if growth else None, sum(held) if held else None
+    )

@@ -164,7 +164,9 @@ def _volumes(report: Report, screen: Screen) -> Iterator[str]:
     if totals.alloc_bytes is not None:
         parts = (*report.lines, report.unattributed)
         facts.append(f"{megabytes(totals.alloc_bytes)} allocated")
-        facts.append(f"{megabytes(sum(line.live_at_end_bytes or 0 for line in parts))} alive at the end")
+        alive = sum(line.live_at_end_bytes or 0 for line in parts)
+        alive = min(alive, totals.peak_bytes or alive)  # the peak is counted, and this is estimated
+        facts.append(f"{megabytes(alive)} alive at the end")
     if totals.copy_bytes:
         facts.append(f"{megabytes(totals.copy_bytes)} copied")
     if facts:
@@ -216,10 +218,14 @@ def _legend(layout: Layout, has_notes: bool, report: Report, screen: Screen) -> 
     texts += gpu_legend(layout.gpu)
     if layout.growth:
         texts.append(
-            "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
-            + "at peak: memory that it had allocated and that was alive at the peak; " * bool(layout.peak)
+            (
+                "at end, at peak: memory that the line had allocated and that was alive at the end, or at the peak (1 MB ="
+                " 1,000,000 bytes); "
+                if layout.peak
+                else "growth: allocated minus freed by the line (1 MB = 1,000,000 bytes); "
+            )
             + "py: share of its allocations that Python's allocators made; " * bool(layout.python)
-            + "trend: its growth over time."
+            + "trend: allocated minus freed by it, over time."
             + _unseen(report) * bool(layout.peak)
         )
     for line in (line for text in texts for line in wrap(text, screen.width)):
@@ -243,7 +249,9 @@ def _file_title(file: ShownFile, report: Report, screen: Screen) -> str:
     facts = []
     if file.cpu_s is not None:
         facts.append(f"{percent(file.cpu_s, report.totals.cpu_s):.1f} % of CPU time")
-    if file.growth_bytes:
+    if file.live_at_end_bytes:
+        facts.append(f"{megabytes(file.live_at_end_bytes)} alive at the end")
+    elif file.growth_bytes and file.live_at_end_bytes is None:
         facts.append(f"grew {megabytes(file.growth_bytes)}")
     tail = "  " + ", ".join(facts)
     name = clean(file.file)
@@ -258,7 +266,7 @@ def _column_titles(layout: Layout) -> str:
     titles += [f"{'Python':>7}{'native':>7}{'system':>7}"] if layout.split else []
     titles += [f"{'wait':>{layout.wait}}"] if layout.wait else []
     titles += gpu_titles(layout.gpu)
-    names = ("growth", "at peak", "allocated", "copied", "leaks", "py")
+    names = ("at end" if layout.peak else "growth", "at peak", "allocated", "copied", "leaks", "py")
     titles += [f"{name:>{width}}" for name, width in zip(names, layout.memory, strict=False) if width]
     titles += (
         [f"{'trend':{layout.trend + bool(layout.trend_class) * (layout.trend_class + 1)}}"] if layout.trend else []
@@ -319,12 +327,17 @@ def _uncertain(figures: Line) -> str:
     return "~" if 4 * (figures.cpu_error_s or 0.0) > (figures.cpu_s or 0.0) else ""
 
 
+def _held(figures: Line) -> str:
+    """What it had allocated and was alive at the end."""
+    return estimated(figures.live_at_end_bytes or None, figures.live_at_end_error_bytes, figures.live_unseen_bytes)
+
+
 def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen: Screen) -> list[str]:
     if figures is None:
         return [" " * width for width in layout.memory if width]
     fraction = figures.python_alloc_fraction
     texts = (
-        megabytes(figures.growth_bytes) if figures.trend else "",
+        _held(figures) if layout.peak else megabytes(figures.growth_bytes) if figures.trend else "",
         estimated(figures.live_at_peak_bytes or None, figures.live_at_peak_error_bytes, figures.live_unseen_bytes),
         estimated(figures.alloc_bytes or None, figures.alloc_error_bytes, figures.alloc_unseen_bytes),
         per_second(figures.copy_bytes_per_s) if figures.copy_bytes_per_s else "",
@@ -352,14 +365,15 @@ def _file_table(report: Report, files: list[ShownFile], layout: Layout, screen: 
     for file in files[:_MOST_ROWS]:
         own = [line for line in report.lines if line.file == file.file]
         parts = [sum(getattr(line, name) or 0.0 for line in own) for name in ("python_s", "native_s", "system_s")]
-        yield _summary_row(clean(file.file), file.cpu_s, parts, file.growth_bytes, report, longest_s, width, screen)
+        held = file.growth_bytes if file.live_at_end_bytes is None else file.live_at_end_bytes
+        yield _summary_row(clean(file.file), file.cpu_s, parts, held, report, longest_s, width, screen)
 
 
 def _summary_row(
     name: str,
     cpu_s: float | None,
     parts: list[float],
-    growth: int | None,
+    held: int | None,
     report: Report,
     longest_s: float,
     width: int,
@@ -370,8 +384,8 @@ def _summary_row(
         if cpu_s is not None
         else []
     )
-    columns += [f"{megabytes(growth) if growth else '':>10}"] if growth is not None else []
-    plain = (7 + width) * (cpu_s is not None) + 12 * (growth is not None)
+    columns += [f"{megabytes(held) if held else '':>10}"] if held is not None else []
+    plain = (7 + width) * (cpu_s is not None) + 12 * (held is not None)
     return " ".join(columns) + "  " + fit_left(name, screen.width - plain - 2, screen)
 
 
@@ -384,7 +398,7 @@ def function_table(
     if not shown:
         return
     has_cpu, has_memory = report.totals.cpu_s is not None, report.totals.peak_bytes is not None
-    titles = f"{'self %':>6} {'all %':>6} " * has_cpu + f"{'':10}" * has_cpu + f"{'growth':>11}" * has_memory
+    titles = f"{'self %':>6} {'all %':>6} " * has_cpu + f"{'':10}" * has_cpu + f"{_held_title(report):>11}" * has_memory
     titles += f"{'at peak':>10}{'allocated':>11}" * _has_volumes(report, screen)
     gpu = gpu_widths(report, screen.width)
     titles += " " * bool(gpu) + " ".join(gpu_titles(gpu))
@@ -394,6 +408,10 @@ def function_table(
     longest_s = max((each.cpu_s or 0.0 for each in shown), default=0.0)
     for each in shown:
         yield _function_row(each, report, longest_s, screen)
+
+
+def _held_title(report: Report) -> str:
+    return "growth" if report.totals.alloc_bytes is None else "at end"
 
 
 def _has_volumes(report: Report, screen: Screen) -> bool:
@@ -412,7 +430,8 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
         shares = f"{_uncertain(each) if each.cpu_s else ''}{own:.1f}".rjust(6) + f" {cumulative:6.1f}"
         text, width = f"{shares} {bar(screen, parts, longest_s, 10)}", 24
     if report.totals.peak_bytes is not None:
-        text, width = text + f"{megabytes(each.growth_bytes) if each.growth_bytes else '':>11}", width + 11
+        growth = megabytes(each.growth_bytes) if each.growth_bytes else ""
+        text, width = text + f"{growth if report.totals.alloc_bytes is None else _held(each):>11}", width + 11
     if _has_volumes(report, screen):
         live = estimated(each.live_at_peak_bytes or None, each.live_at_peak_error_bytes, each.live_unseen_bytes)
         allocated = estimated(each.alloc_bytes or None, each.alloc_error_bytes, each.alloc_unseen_bytes)
