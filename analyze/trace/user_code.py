@@ -22,7 +22,7 @@ _INSTALLED = re.compile(
     r"|^<(frozen |attrs generated |__array_function__ internals)"
 )
 #: The name that Python gives to the code of ``-c``, but also to code that libraries run with exec: methods of dataclasses
-#: and named tuples, lines of .pth files, the start of workers that multiprocessing spawns.
+#: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
 _IN_BIN = re.compile(r"(^|/)bin/[^/.]+$")
 _INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)?t?)?")
@@ -76,19 +76,25 @@ def _may_run_users_code(connection: Connection) -> bool:
 
 def runs_code(command: Sequence[str | None]) -> bool:
     """Does this command run code that was given with ``-c``, so that the user has written what is in ``<string>``? Commands
-    by which multiprocessing starts its processes do not. The interpreter may come after a program that runs it."""
+    by which libraries start workers do not. The interpreter may come after a program that runs it."""
     given = [word or "" for word in command]
     words = iter(given)
     if not any(_INTERPRETER.fullmatch(PurePosixPath(word).name) for word in words):  # leaves the words after it
         return "-c" in given  # an interpreter of another name
     for word in words:
         if option := _CODE_OPTION.match(word):
-            return not (word[option.end() :] or next(words, "")).startswith("from multiprocessing.")
+            return not _starts_a_worker(word[option.end() :] or next(words, ""))
         if word in ("-X", "-W"):
             next(words, "")
         elif not word.startswith("-") or word.startswith("-m"):
             return False
     return False
+
+
+def _starts_a_worker(code: str) -> bool:
+    """Is this code of ``-c`` one of those by which multiprocessing, or a library that sends its worker's code (execnet of
+    pytest-xdist), starts a process?"""
+    return code.startswith("from multiprocessing.") or ("exec(" in code and "\n" not in code.strip())
 
 
 def launchers(texts: Mapping[str, str]) -> list[str]:

@@ -147,6 +147,8 @@ def test_a_program_in_bin_is_the_users_code(file: str, text: str) -> None:
         (["pypy3", "-Icpass"], True),
         (["/opt/bin/python3.13", "-X", "dev", "-c", "pass"], True),
         (["python", "-c", "from multiprocessing.spawn import spawn_main; spawn_main()"], False),
+        (["python", "-u", "-c", "import sys;exec(eval(sys.stdin.readline()))"], False),  # execnet's
+        (["python", "-c", "code = input()\nexec(code)"], True),
         (["python", "app.py", "-c"], False),
         (["python3", "-m", "pytest", "-c", "conf"], False),
         (["/venv/bin/python", "/venv/bin/gunicorn", "-c", "conf.py"], False),
