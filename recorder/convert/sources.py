@@ -6,7 +6,9 @@ import io
 import os
 import re
 import tokenize
+import zipfile
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ from ...formats.trace.text import storable
 from ..rights.opening import OpenFile, Withheld, open_regular_file
 
 LARGEST_BYTES = 2 * 1024 * 1024
+#: Of a zip archive: its directory is read as a whole.
+LARGEST_ARCHIVE_BYTES = 64 * 1024 * 1024
 #: All texts together: the analysis refuses longer pages of texts, and a page may have a thousand files.
 MOST_BYTES = 48 * 1024 * 1024
 #: File name of the code that ``-c`` runs.
@@ -46,12 +50,13 @@ def read_sources(
     ``started_real_ns``: a file that was modified later counts as changed; ``command_code``: the text of ``-c``;
     ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does.
     """
-    sources = Sources()
+    sources, archives = Sources(), _Archives(open_file)
     for file in sorted(set(files)):
         if file == COMMAND_FILE and command_code is not None:
             _add(sources, file, command_code, False)
         elif not file.startswith("<") and (file in innermost or not is_standard_library(file)):
-            _read(sources, file, Path(folder, file), started_real_ns, open_file)
+            _read(sources, file, Path(folder, file), started_real_ns, open_file, archives)
+    archives.close()
     return sources
 
 
@@ -69,16 +74,68 @@ def _add(sources: Sources, file: str, text: str, changed: bool) -> None:
         sources.table[name].append(value)
 
 
-def _read(sources: Sources, file: str, path: Path, started_real_ns: int, open_file: OpenFile) -> None:
+def _read(
+    sources: Sources, file: str, path: Path, started_real_ns: int, open_file: OpenFile, archives: _Archives
+) -> None:
     try:
-        data, modified_ns = _contents(open_file(path))
+        try:
+            data, modified_ns = _contents(open_file(path))
+        except NotADirectoryError:
+            data, modified_ns = archives.contents(path)
         _add(sources, file, _decoded(data), modified_ns > started_real_ns)
     except (FileNotFoundError, NotADirectoryError):
         return  # deleted, or never a file: generated code may have any name
     except Withheld:
         sources.withheld += 1
-    except (OSError, SyntaxError, ValueError, LookupError):
+    except Exception:  # of a damaged archive, zipfile and the decompressors raise errors of many kinds
         sources.unread += 1
+
+
+class _Archives:
+    """The zip archives (zipapps, eggs) that files were looked for in; each is opened once."""
+
+    def __init__(self, open_file: OpenFile) -> None:
+        self._open_file = open_file
+        self._known: dict[Path, tuple[zipfile.ZipFile, int] | Exception] = {}
+        self._opened = ExitStack()
+
+    def close(self) -> None:
+        """Closes all."""
+        self._opened.close()
+
+    def contents(self, path: Path) -> tuple[bytes, int]:
+        """Bytes of a file in an archive, and the archive's modification time. Raises NotADirectoryError if ``path`` leads
+        through no regular file, FileNotFoundError if the archive has no such file, ValueError if either is too large, and what
+        opening, zipfile and the decompressors raise."""
+        for place in path.parents:
+            if place not in self._known:
+                try:
+                    self._known[place] = self._archive(place)
+                except NotADirectoryError:
+                    continue
+                except Exception as error:  # raised again for every file in it
+                    self._known[place] = error
+            known = self._known[place]
+            if isinstance(known, Exception):
+                raise known
+            return self._member(known[0], path.relative_to(place).as_posix()), known[1]
+        raise NotADirectoryError(path)
+
+    def _archive(self, place: Path) -> tuple[zipfile.ZipFile, int]:
+        file = self._opened.enter_context(os.fdopen(self._open_file(place), "rb"))
+        status = os.fstat(file.fileno())
+        if status.st_size > LARGEST_ARCHIVE_BYTES:
+            raise ValueError("too large for an archive")
+        return zipfile.ZipFile(file), status.st_mtime_ns
+
+    def _member(self, archive: zipfile.ZipFile, name: str) -> bytes:
+        if name not in archive.NameToInfo:
+            raise FileNotFoundError(name)
+        with archive.open(name) as member:
+            data = member.read(LARGEST_BYTES + 1)
+        if len(data) > LARGEST_BYTES:
+            raise ValueError("too large for a source file")
+        return data
 
 
 def _contents(descriptor: int) -> tuple[bytes, int]:
