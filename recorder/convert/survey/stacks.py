@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.cpython.linetable import Encoded, line_tables, supported
+from ....formats.cpython.jumps import backward_target
+from ....formats.cpython.linetable import NO_LINE, Encoded, LineTable, line_tables, supported
+from ....formats.cpython.opcodes import instruction_set
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.columns import Lists
 from ..keyed.by_key import Ints, Masked, ids_of, index_of
@@ -88,7 +90,20 @@ def _lines(objects: list[CodeObject], code: Ints, instruction: Ints) -> Ints:
     for number, table in enumerate(line_tables(encoded)):
         rows = order[bounds[number] : bounds[number + 1]]
         lines[rows] = table.lines_of(instruction[rows])
+        without = rows[lines[rows] == NO_LINE]
+        if len(without):
+            lines[without] = _lines_of_targets(objects[number], table, instruction[without])
     return lines
+
+
+def _lines_of_targets(code: CodeObject, table: LineTable, units: Ints) -> Ints:
+    """Lines of instructions that have none: that of the loop's head for a jump at the end of its body, else NO_LINE."""
+    instructions = instruction_set(code.python_version)
+    if instructions is None:
+        return np.full(len(units), NO_LINE, np.int64)
+    found = {unit: backward_target(instructions, code.bytecode, unit) for unit in set(units.tolist())}
+    targets = np.array([found[unit] if found[unit] is not None else -1 for unit in units.tolist()], np.int64)
+    return np.where(targets >= 0, table.lines_of(targets), NO_LINE)
 
 
 def _locations(objects: list[CodeObject], code: Ints, lines: Ints) -> tuple[Ints, list[Location]]:

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 from scalene_trace.formats.cpython import generate_opcodes, linetable
+from scalene_trace.formats.cpython.jumps import backward_target
 from scalene_trace.formats.cpython.linetable import NO_LINE, Encoded, line_table, line_tables
 from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
 from tests.support.interpreters import interpreters
 
-# Compiles a part of the standard library and prints, per code object: first line, table, lines by code unit, and the
-# starts of instructions that dis counts.
+# Compiles a part of the standard library and prints, per code object: first line, table, lines by code unit, the starts of
+# instructions that dis counts, and its jumps backwards with their targets.
 ORACLE = r"""
 import base64, dis, json, os, sys
 def codes(code):
@@ -35,8 +36,10 @@ for name in ("argparse.py", "typing.py", "asyncio/base_events.py", "decimal.py",
             for unit in range(start // 2, end // 2):
                 lines[unit] = line or 0
         starts = sorted({i.offset // 2 for i in dis.get_instructions(code)})
+        jumps = {i.offset // 2: i.argval // 2 for i in dis.get_instructions(code)
+                 if i.opcode in dis.hasjrel + dis.hasjabs and i.argval <= i.offset}
         print(json.dumps([code.co_firstlineno, base64.b64encode(code.co_linetable).decode(),
-                          base64.b64encode(code.co_code).decode(), lines, starts]))
+                          base64.b64encode(code.co_code).decode(), lines, starts, sorted(jumps.items())]))
 """
 
 PATHS = {each.name: each.path for each in interpreters()}
@@ -58,7 +61,7 @@ def oracle():
         if version not in answers:
             out = subprocess.run([PATHS[version], "-I", "-c", ORACLE], check=True, capture_output=True).stdout
             rows = [json.loads(line) for line in out.splitlines()]
-            answers[version] = [(f, base64.b64decode(t), base64.b64decode(c), lines, s) for f, t, c, lines, s in rows]
+            answers[version] = [(f, base64.b64decode(t), base64.b64decode(c), *rest) for f, t, c, *rest in rows]
         return answers[version]
 
     return ask
@@ -67,7 +70,7 @@ def oracle():
 @EVERY
 def test_every_instruction_of_the_standard_library_finds_its_line(version, oracle):
     compared = 0
-    for first_line, table, _, lines, _ in oracle(version):
+    for first_line, table, _, lines, *_ in oracle(version):
         decoded = line_table(version_hex(version), first_line, table)
         assert decoded.lines_of(np.arange(len(lines))).tolist() == lines
         compared += len(lines)
@@ -93,10 +96,32 @@ def test_a_table_that_is_decoded_in_pieces_is_the_same(monkeypatch):
 @EVERY
 def test_instruction_starts_are_those_that_dis_counts(version, oracle):
     instructions = instruction_set(version_hex(version))
-    for _, _, bytecode, _, expected in oracle(version):
+    for _, _, bytecode, _, expected, _ in oracle(version):
         starts = instruction_starts(instructions, bytecode)
         assert sorted(set(starts.tolist())) == expected
         assert (starts <= range(len(starts))).all()
+
+
+@EVERY
+def test_jumps_backwards_lead_where_dis_says(version, oracle):
+    instructions, compared, without_line = instruction_set(version_hex(version)), 0, 0
+    for _, _, bytecode, lines, starts, jumps in oracle(version):
+        found = [(unit, backward_target(instructions, bytecode, unit)) for unit in starts]
+        names = {unit: instructions.names[bytecode[2 * unit]] for unit in starts}
+        # 3.10: others have a condition, and therefore a line
+        wanted = [[unit, to] for unit, to in jumps if version != "3.10" or names[unit] == "JUMP_ABSOLUTE"]
+        assert [[unit, to] for unit, to in found if to is not None] == wanted
+        compared += len(wanted)
+        without_line += sum(lines[unit] == NO_LINE and lines[to] > 0 for unit, to in wanted)
+    assert compared > 200 and (without_line > 20 or version > "3.11")
+
+
+@pytest.mark.parametrize("unit", [-1, 0, 3, 4, 1 << 40])
+def test_made_up_bytecode_has_no_target(unit):
+    instructions = instruction_set(0x030B00F0)
+    extended = bytes([144, 255] * 3 + [140, 255])  # EXTENDED_ARG three times, JUMP_BACKWARD
+    assert backward_target(instructions, extended, unit) is None
+    assert backward_target(instructions, b"", unit) is None
 
 
 @EVERY
