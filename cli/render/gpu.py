@@ -1,16 +1,20 @@
-"""GPU time and memory in the report; nothing if there was no GPU or it was not used."""
+"""GPU time and memory, and calls of CUDA libraries (copies, memory and waits), in the report; nothing if there were none."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.results.report import Line, Report
+from ...analyze.report.line_filter import reaches
+from ...analyze.results.report import DeviceCopies, Line, Report
 from ...analyze.results.timeline import GpuPoint
 from ...formats.units import megabytes, percent, seconds
+from .table import place
 from .text import Screen, fit, sparkline
 
 _LEGEND = "GPU %: share of all GPU time (~: the line ran for less than the interval over which the driver averages)"
 _MEMORY_LEGEND = "; GPU mem: highest GPU memory while the line ran"
+_MOST_LINES = 10
+_TITLES = ("to device", "from device", "other", "at peak", "waiting")
 
 
 def gpu_widths(report: Report, width: int) -> tuple[int, ...]:
@@ -66,3 +70,66 @@ def gpu_track(points: list[GpuPoint], wall_s: float, screen: Screen) -> Iterator
             yield f"{name:>10} {screen.paint(shown, 'memory')}  {most}"
     if points:
         yield ""
+
+
+# ---- calls of CUDA libraries ----
+
+
+def device_facts(report: Report, screen: Screen) -> Iterator[str]:
+    """One line of sums; nothing if no call of a CUDA library was recorded."""
+    totals = report.totals
+    if totals.device_copy_bytes is None:
+        return
+    copies = totals.device_copies
+    facts = [
+        (copies.h2d_bytes, f"{megabytes(copies.h2d_bytes)} to"),
+        (copies.d2h_bytes, f"{megabytes(copies.d2h_bytes)} from"),
+        (copies.d2d_bytes, f"{megabytes(copies.d2d_bytes)} within"),
+        (_other(copies, within=False), f"{megabytes(_other(copies, within=False))} elsewhere"),
+        (totals.device_sync_s, f"{seconds(totals.device_sync_s)} waiting"),
+    ]
+    text = ", ".join(text for value, text in facts if value)
+    yield fit(
+        f"Devices  {megabytes(totals.device_peak_bytes or 0):>9}  peak; copies and waits: {text}", screen.width, screen
+    )
+
+
+def device_table(report: Report, screen: Screen) -> Iterator[str]:
+    """The lines that copied or held most, after an empty line; nothing if no call was recorded."""
+    totals = report.totals
+    asked = [
+        line
+        for line in report.lines
+        if line.file is not None
+        and (
+            reaches(line.device_copy_bytes, totals.device_copy_bytes)
+            or reaches(line.device_live_at_peak_bytes, totals.device_peak_bytes)
+            or reaches(line.device_sync_s, totals.device_sync_s)
+        )
+    ]
+    if not asked:
+        return
+    yield ""
+    yield screen.paint("Devices", "bold") + fit(
+        "  copies, memory at its peak, waits for a device", screen.width - 7, screen
+    )
+    yield screen.paint(" ".join(f"{title:>11}" for title in _TITLES) + "  where", "dim")
+    for line in sorted(asked, key=_weight)[:_MOST_LINES]:
+        yield _row(line, screen)
+
+
+def _weight(line: Line) -> tuple[float, ...]:
+    return -(line.device_copy_bytes or 0) - (line.device_live_at_peak_bytes or 0), -(line.device_sync_s or 0.0)
+
+
+def _other(copies: DeviceCopies, within: bool = True) -> int:
+    parts = (copies.d2d_bytes if within else 0, copies.h2h_bytes, copies.unified_bytes)
+    return sum(part or 0 for part in parts)
+
+
+def _row(line: Line, screen: Screen) -> str:
+    copies = line.device_copies
+    sizes = (copies.h2d_bytes, copies.d2h_bytes, _other(copies), line.device_live_at_peak_bytes)
+    texts = [*(megabytes(size or None) for size in sizes), seconds(line.device_sync_s or None)]
+    columns = " ".join(f"{text:>11}" for text in texts)
+    return f"{columns}  {place(line.file or '', line.line, (line.source or '').strip(), len(columns) + 1, screen)}"

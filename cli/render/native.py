@@ -23,7 +23,7 @@ _LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
 
 NOTES_LEGEND = (
     "{arrow} library: where most of the line's native time was spent, and its share of it; {arrow} function(): the"
-    " native function that the line called, and its share of the line's CPU time; {times}3.8: CPU seconds per second of"
+    " native function that the line called, and its share of the line's CPU time (that of garbage collection likewise); {times}3.8: CPU seconds per second of"
     " the calling thread, where a library used threads of its own."
 )
 
@@ -90,9 +90,9 @@ def _library_row(
 
 
 def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
-    """The note after ``source`` in ``room`` columns: library or function, and cores; only cores if there is no more room,
+    """The note after ``source`` in ``room`` columns: garbage collection, library or function, and cores; only cores if there is no more room,
     or ""."""
-    library, factor = _main_library(line) or _main_callee(line), _cores(line, screen)
+    library, factor = _collection(line) or _main_library(line) or _main_callee(line), _cores(line, screen)
     arrow = screen.glyph("←", "<-")
     for parts in ((library, factor), (factor,)):
         words = " ".join(part for part in parts if part)
@@ -100,6 +100,12 @@ def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
         if not screen.is_cut or cells(note) <= max(room // 3, room - cells(source)):
             return note
     return ""
+
+
+def _collection(line: Line) -> str:
+    if not line.cpu_s or not line.gc_s or line.gc_s < _LEAST_NATIVE * line.cpu_s:
+        return ""
+    return f"garbage collection {percent(line.gc_s, line.cpu_s):.0f} %"
 
 
 def _main_library(line: Line) -> str:

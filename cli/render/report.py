@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...analyze.report.line_filter import LEAST_SHARE, ShownFile, ShownLine, matters, reaches, shown_files
-from ...analyze.results.report import Function, Line, Package, Report
+from ...analyze.report.line_filter import ShownFile, ShownLine, matters, reaches, shown_files
+from ...analyze.results.report import Function, Line, Report
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
 from ...formats.units import megabytes, per_second, percent, seconds, size_text
-from .cuda import device_facts, device_table
-from .gpu import gpu_columns, gpu_legend, gpu_summary, gpu_titles, gpu_widths
+from .gpu import (
+    device_facts,
+    device_table,
+    gpu_columns,
+    gpu_legend,
+    gpu_summary,
+    gpu_titles,
+    gpu_widths,
+)
 from .memory import leak_table
 from .native import NOTES_LEGEND, line_note
 from .recording import trace_lines
+from .remarks import remarks
 from .table import estimated, wrap
-from .text import Screen, bar, cells, clean, fit, fit_left, not_shown, sparkline
+from .text import Screen, bar, cells, clean, fit, fit_left, sparkline
 
 _MOST_ROWS = 20  #: of the tables by file and by function
 _LINE = 6  #: width of a line number
-#: Of the packages outside the program's own code: the least share that is named, and how many.
-_LEAST_PERCENT, _MOST_PACKAGES = 0.5, 6
 #: Trends that are named beside their sparkline. A flat one needs no name.
 _NAMED = (GROWING, SAWTOOTH, SPIKE)
 
@@ -89,7 +95,7 @@ def report_text(report: Report, screen: Screen, all_lines: bool = False) -> Iter
     yield from device_table(report, screen)
     yield from _file_table(report, files, layout, screen)
     yield from function_table(report.functions, report, screen)
-    yield from _notes(report, files, all_lines, screen)
+    yield from remarks(report, files, all_lines, screen)
 
 
 def functions_text(report: Report, screen: Screen) -> Iterator[str]:
@@ -296,11 +302,11 @@ def _line_row(line: ShownLine, report: Report, layout: Layout, longest_s: float,
 
 
 def _note(figures: Line | None, source: str, room: int, report: Report, screen: Screen) -> str:
-    """The note on native code after the source, for lines that spend 1 % of all CPU time in it."""
+    """The note on native code or garbage collection after the source, for lines that spend 1 % of all CPU time in it."""
     if figures is None:
         return ""
     called_s = figures.callees[0].cpu_s if figures.callees else 0.0
-    if not reaches(max(figures.native_s or 0.0, called_s), report.totals.cpu_s):
+    if not reaches(max(figures.native_s or 0.0, figures.gc_s or 0.0, called_s), report.totals.cpu_s):
         return ""
     return line_note(figures, source, room, screen)
 
@@ -446,42 +452,3 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
         name = fit(name, room, screen)
         place = "  " + fit_left(place.strip(), room - cells(name) - 2, screen) if room - cells(name) >= 12 else ""
     return f"{text}  {name}{screen.paint(place, 'dim')}"
-
-
-def _packages(report: Report) -> str:
-    """Which packages that was, with their shares of all CPU time."""
-    found = [each for each in report.outside or [] if each.cpu_percent >= _LEAST_PERCENT]
-    named = [f"{_package_name(each)} {each.cpu_percent:.1f} %" for each in found[:_MOST_PACKAGES]]
-    if rest := sum(each.cpu_percent for each in found[_MOST_PACKAGES:]):
-        named.append(f"{len(found) - _MOST_PACKAGES} more packages {rest:.1f} %")
-    return f": {', '.join(named)}" if named else ""
-
-
-def _package_name(package: Package) -> str:
-    if package.name is None:
-        return "no Python code"
-    return clean(package.name) + (" (standard library)" if package.is_standard else "")
-
-
-def _notes(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
-    """What the report does not show, and how to see it."""
-    notes = []
-    has_samples = any(
-        trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy")
-    )
-    if not has_samples:
-        notes.append("The trace has no samples: the program was too short, or the samplers were off or paused.")
-    outside_s = report.unattributed.cpu_s or 0.0
-    if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
-        hint = "" if report.query["all"] else " --all shows library code too."
-        share = percent(outside_s, report.totals.cpu_s)
-        notes.append(
-            f"{share:.1f} % of the CPU time was spent outside the program's own code{_packages(report)}.{hint}"
-        )
-    hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
-    if has_samples and hidden > 0 and not all_lines:
-        them = "it" if hidden == 1 else "them"
-        notes.append(f"{not_shown(hidden, 'line under 1 %', 'lines under 1 %')}. --all-lines shows {them}.")
-    yield from ([""] if notes else [])
-    for note in notes:
-        yield from wrap(note, screen.width)

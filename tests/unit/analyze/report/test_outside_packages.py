@@ -85,3 +85,37 @@ def test_the_report_names_them(tmp_path: Path) -> None:
     text = " ".join(" ".join(report_text(report, Screen())).split())
     assert "93.3 % of the CPU time was spent outside the program's own code: p8 20.0 %, no Python code 6.7 %, " in text
     assert "6 more packages 40.0 %. --all shows library code too." in text
+
+
+@pytest.mark.parametrize(
+    ("life", "said"),
+    [
+        (None, "Outside the program's own code, 60.0 MB were allocated and 60.0 MB were alive at the end."),
+        (MS, "Outside the program's own code, 60.0 MB were allocated."),
+    ],
+)
+def test_memory_that_no_line_has_is_said(tmp_path: Path, life: int | None, said: str) -> None:
+    builder = TraceBuilder()
+    process = builder.process(python_version="3.11.7")
+    thread = builder.thread(process, cpu_ns=0)
+    for stack, size, lifetime in ((builder.stack(APP), 40_000_000, None), (None, 60_000_000, life)):
+        builder.alloc(MS, process, thread, stack, size, lifetime)
+        builder.memory(2 * MS, process, thread, stack, size, 100_000_000)
+    report = build_report([builder.write(tmp_path / "t.parquet")], Selection())
+    assert said in " ".join(" ".join(report_text(report, Screen())).split())
+    builder.rows["alloc"][1]["size_bytes"] = builder.rows["alloc"][1]["usable_bytes"] = 1_000_000
+    report = build_report([builder.write(tmp_path / "t.parquet")], Selection())
+    assert "Outside the program's own code" not in " ".join(report_text(report, Screen()))
+
+
+@pytest.mark.parametrize(("collections", "is_named"), [(1, True), (0, False)])
+def test_a_line_says_that_it_collects_garbage(tmp_path: Path, collections: int, is_named: bool) -> None:
+    builder = TraceBuilder()
+    process = builder.process(python_version="3.13.0")
+    thread = builder.thread(process, cpu_ns=30 * MS)
+    builder.source(APP[0], "def f():\n    g()\n")
+    for number in range(3):
+        builder.tick(number * MS, process, thread, builder.stack(APP), gc=number < collections)
+    report = build_report([builder.write(tmp_path / "t.parquet")], Selection())
+    text = "\n".join(report_text(report, Screen(140)))
+    assert ("← garbage collection 33 %" in text) == is_named, text

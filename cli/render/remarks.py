@@ -1,0 +1,67 @@
+"""What the tables of the report do not show, and how to see it: sentences below them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...analyze.report.line_filter import LEAST_SHARE, ShownFile
+from ...analyze.results.report import Package, Report
+from ...formats.units import megabytes, percent
+from .table import wrap
+from .text import Screen, clean, not_shown
+
+#: Of the packages outside the program's own code: the least share that is named, and how many.
+_LEAST_PERCENT, _MOST_PACKAGES = 0.5, 6
+#: The least share of all memory that is worth a sentence if no line has it.
+_LEAST_MEMORY = 0.1
+
+
+def _packages(report: Report) -> str:
+    """Which packages that was, with their shares of all CPU time."""
+    found = [each for each in report.outside or [] if each.cpu_percent >= _LEAST_PERCENT]
+    named = [f"{_package_name(each)} {each.cpu_percent:.1f} %" for each in found[:_MOST_PACKAGES]]
+    if rest := sum(each.cpu_percent for each in found[_MOST_PACKAGES:]):
+        named.append(f"{len(found) - _MOST_PACKAGES} more packages {rest:.1f} %")
+    return f": {', '.join(named)}" if named else ""
+
+
+def _package_name(package: Package) -> str:
+    if package.name is None:
+        return "no Python code"
+    return clean(package.name) + (" (standard library)" if package.is_standard else "")
+
+
+def _memory_outside(report: Report) -> str:
+    """Memory that no line has: that of threads without Python, for example."""
+    totals, outside, facts = report.totals, report.unattributed, []
+    if (outside.alloc_bytes or 0) >= _LEAST_MEMORY * (totals.alloc_bytes or 1):
+        facts.append(f"{megabytes(outside.alloc_bytes)} were allocated")
+    if (outside.live_at_end_bytes or 0) >= _LEAST_MEMORY * (totals.peak_bytes or 1):
+        facts.append(f"{megabytes(outside.live_at_end_bytes)} were alive at the end")
+    return " and ".join(facts)
+
+
+def remarks(report: Report, files: list[ShownFile], all_lines: bool, screen: Screen) -> Iterator[str]:
+    """What the report does not show, and how to see it."""
+    notes = []
+    has_samples = any(
+        trace.events[name] for trace in report.traces for name in ("cpu", "wait", "memory", "alloc", "copy")
+    )
+    if not has_samples:
+        notes.append("The trace has no samples: the program was too short, or the samplers were off or paused.")
+    outside_s = report.unattributed.cpu_s or 0.0
+    if report.totals.cpu_s and outside_s >= LEAST_SHARE * report.totals.cpu_s:
+        hint = "" if report.query["all"] else " --all shows library code too."
+        share = percent(outside_s, report.totals.cpu_s)
+        notes.append(
+            f"{share:.1f} % of the CPU time was spent outside the program's own code{_packages(report)}.{hint}"
+        )
+    if memory := _memory_outside(report):
+        notes.append(f"Outside the program's own code, {memory}.")
+    hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)
+    if has_samples and hidden > 0 and not all_lines:
+        them = "it" if hidden == 1 else "them"
+        notes.append(f"{not_shown(hidden, 'line under 1 %', 'lines under 1 %')}. --all-lines shows {them}.")
+    yield from ([""] if notes else [])
+    for note in notes:
+        yield from wrap(note, screen.width)
