@@ -28,6 +28,7 @@
 #include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
+#define FIRST_KEYS 32 /* libc allocates nothing for these */
 static pthread_key_t end_key;
 static void give_starts_of_parent(void);
 
@@ -142,10 +143,23 @@ static void end_destructor(void *round) {
   threads_end();
 }
 
+/* Takes the last of the first keys. A libc that the program loads into another namespace (dlmopen) has a table of keys of
+ * its own, and begins with the first one, but the values of both are in the same place: it would find ours. */
+static int create_end_key(void) {
+  pthread_key_t lower[FIRST_KEYS];
+  int count = 0, error = pthread_key_create(&end_key, end_destructor);
+  while (!error && end_key < FIRST_KEYS - 1 && count < FIRST_KEYS) {
+    lower[count++] = end_key;
+    error = pthread_key_create(&end_key, end_destructor);
+  }
+  while (count > 0) pthread_key_delete(lower[--count]);
+  return error;
+}
+
 int threads_init(void) {
   thread_set_begin(threads_begin);
   descriptors_init();
-  return pthread_key_create(&end_key, end_destructor);
+  return create_end_key();
 }
 
 /* ---- start ---- */
