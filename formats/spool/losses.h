@@ -45,3 +45,8 @@ LOSS(unrecorded_image, loss, "programs were started that a preloaded library wou
 LOSS(waits_impossible, loss, "entries of the thread table were impossible and were ignored: a program has written into the recording")
 LOSS(rights_unannounced, info, "processes became another user where the folder of the recording is out of reach (chroot): only files that everybody may read were read for the trace")
 LOSS(seccomp, loss, "programs set a seccomp filter that forbids what the recorder does: from then on, they and the programs that they started ran unrecorded")
+LOSS(python_late, loss, "an interpreter was found only after it had started: its memory counts as native, and what ran before has no Python lines")
+LOSS(python_second, error, "programs started a second interpreter library beside the first one: only the first was recorded with Python stacks")
+LOSS(python_namespace, error, "programs loaded an interpreter into a namespace of its own (dlmopen): it was recorded without Python stacks, and its threads and memory were not recorded")
+LOSS(python_direct, loss, "an interpreter was loaded so that it calls libc directly (RTLD_DEEPBIND): the memory that it takes from libc was not recorded, and its threads only from their first samples on")
+LOSS(python_unseen, error, "an interpreter was loaded so that its start could not be noticed (RTLD_DEEPBIND, through a library that is linked to it): it was recorded without Python stacks")

@@ -170,10 +170,11 @@ struct thread_entry {
 #define RECORD_NATIVE 22
 #define RECORD_REAPED 23
 
-#define CAUSE_ROOT 1  /* the command that scalene-record started */
-#define CAUSE_FORK 2  /* fork, _Fork or clone; the parent is recorded too */
-#define CAUSE_EXEC 3  /* a new image in the same process */
-#define CAUSE_SPAWN 4 /* a new process, first seen in this image (vfork + exec, posix_spawn) */
+#define CAUSE_ROOT 1      /* the command that scalene-record started */
+#define CAUSE_FORK 2      /* fork, _Fork or clone; the parent is recorded too */
+#define CAUSE_EXEC 3      /* a new image in the same process */
+#define CAUSE_SPAWN 4     /* a new process, first seen in this image (vfork + exec, posix_spawn) */
+#define START_OF_PYTHON 5 /* no start: the process has loaded an interpreter, and its start record names none */
 
 /* The start of a process. Exec starts a new one: a process here is one image. Payload: path of the executable, then the
  * command line, NUL-separated. */
@@ -186,7 +187,7 @@ struct record_process_start {
   uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = unknown */
   uint16_t cause;          /* CAUSE_* */
   uint16_t stacks;         /* 1 = Python stacks can be read */
-  uint32_t python_version; /* PY_VERSION_HEX; 0 = no Python in this image */
+  uint32_t python_version; /* PY_VERSION_HEX; 0 = no Python in this image, or none yet */
   uint32_t pid_namespace;  /* number of the namespace of both pids; 0 = unknown */
   uint32_t exe_bytes;
   uint32_t argv_bytes;     /* 0 under --no-argv */

@@ -40,7 +40,8 @@ static void choose_layout(struct watched *thread) {
   struct process *process = thread->process;
   const struct thread_entry *entry = &thread->entry;
   char runtime[RUNTIME_BYTES];
-  process->layout_known = true;
+  process->runtime = entry->runtime;
+  process->layout = NULL;
   if (!entry->python_version || !entry->runtime || !entry->code_type) return;
   if (!safe_read(runtime, (void *)(uintptr_t)entry->runtime, sizeof runtime)) {
     if (!threads_left(thread)) process_give_up(thread);
@@ -53,7 +54,7 @@ static void choose_layout(struct watched *thread) {
 bool stack_aim(struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process->pid, process->challenge);
-  if (!process->layout_known) choose_layout(thread);
+  if (process->runtime != thread->entry.runtime) choose_layout(thread);
   target = (struct stack_target){process->layout, thread->entry.code_type, process->id, thread->entry.python_version,
                                  thread->entry.thread};
   return target.layout != NULL;

@@ -194,10 +194,23 @@ static void finish(struct watched *thread, const struct thread_entry *entry) {
   account_ended(thread);
 }
 
+/* A program may load its interpreter late, and unload it. */
+static void follow_python(struct watched *thread, const struct thread_entry *entry) {
+  struct thread_entry *known = &thread->entry;
+  if (known->runtime == entry->runtime || known->process != entry->process || known->thread != entry->thread) return;
+  known->python_version = entry->python_version;
+  known->runtime = entry->runtime;
+  known->runtime_bytes = entry->runtime_bytes;
+  known->code_type = entry->code_type;
+  thread->state = 0;
+  thread->state_tries = 0;
+}
+
 static void update(uint32_t index, int64_t now_ns) {
   struct watched *thread = &watched[index];
   struct thread_entry entry;
   if (!copy_entry(index, &entry)) return;
+  if (thread->entry.state && entry.state == ENTRY_LIVE) follow_python(thread, &entry);
   bool known = thread->entry.state && is_same_thread(&thread->entry, &entry);
   if (known && entry.state == ENTRY_LIVE) return;
   if (known && entry.state == ENTRY_ENDED) finish(thread, &entry);

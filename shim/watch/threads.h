@@ -58,7 +58,7 @@ struct process {
   uint32_t refusals;   /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
   uintptr_t challenge; /* address of spool->challenge in its memory; 0 = reads need no proof */
   const struct python_layout *layout;
-  bool layout_known;
+  uint64_t runtime;    /* thread_entry.runtime that the layout was chosen for; 0 = none was chosen */
   bool resting;        /* every thread was blocked at the last pass */
   int64_t clock_ns;    /* CPU time at the last pass */
   int64_t quiet_ns;    /* none of its threads has run from idle_ns ... */

@@ -16,8 +16,8 @@ _C = constants()
 
 @dataclass(frozen=True)
 class Starts:
-    """The first start record of each process, by process. ``process``: sorted and distinct; ``records``: one for each;
-    ``payloads``: the bytes that follow each record."""
+    """The first start record of each process, by process, with the first interpreter that the process has had.
+    ``process``: sorted and distinct; ``records``: one for each; ``payloads``: the bytes that follow each record."""
 
     process: Ints
     records: npt.NDArray[np.void]
@@ -64,5 +64,20 @@ class StartCollector:
     def all(self) -> Starts:
         """The starts of all batches."""
         records = np.frombuffer(b"".join(self._records), struct_dtype("record_process_start"))
-        process, rows = np.unique(np.array(self._process, np.int64), return_index=True)
-        return Starts(process, records[rows], [self._payloads[row] for row in rows.tolist()])
+        processes, is_late = np.array(self._process, np.int64), records["cause"] == _C["START_OF_PYTHON"]
+        order = np.argsort(is_late, kind="stable")  # a process may have written its chunks in any order
+        process, first = np.unique(processes[order], return_index=True)
+        rows = order[first]
+        starts = records[rows]
+        _add_late(starts, process, processes[is_late], records[is_late])
+        return Starts(process, starts, [self._payloads[row] for row in rows.tolist()])
+
+
+def _add_late(starts: npt.NDArray[np.void], process: Ints, late: Ints, found: npt.NDArray[np.void]) -> None:
+    """Adds to start records without an interpreter the first one that was ``found`` later in the processes ``late``."""
+    order = np.argsort(found["t_ns"], kind="stable")
+    names, first = np.unique(late[order], return_index=True)
+    rows, of = np.searchsorted(process, names), order[first]
+    chosen = starts["python_version"][rows] == 0
+    for field in ("python_version", "stacks"):
+        starts[field][rows[chosen]] = found[field][of[chosen]]

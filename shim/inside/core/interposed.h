@@ -27,6 +27,9 @@ INTERPOSED(void *, __memcpy_chk, (void *, const void *, size_t, size_t))
 INTERPOSED(void *, __memmove_chk, (void *, const void *, size_t, size_t))
 /* images.c */
 INTERPOSED(int, dlclose, (void *))
+/* late.c */
+INTERPOSED(int, pthread_condattr_setclock, (pthread_condattr_t *, clockid_t))
+INTERPOSED(int, pthread_key_create, (pthread_key_t *, void (*)(void *)))
 /* timers.c */
 INTERPOSED(int, sigaltstack, (const stack_t *, stack_t *))
 /* limits.c */

@@ -20,6 +20,7 @@
 #include "inside/cuda/cuda.h"
 #include "inside/cuda/stand_ins.h"
 #include "inside/native/images.h"
+#include "inside/python/late.h"
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
@@ -393,9 +394,15 @@ static void *stand_in_for(void *handle, const char *name) {
   return given == real ? NULL : given;
 }
 
+/* The lookup by the shim gives the same result, unless it depends on the caller. */
+static SLOW_PATH void look_for_python(void *handle, const char *name) {
+  if (handle != RTLD_NEXT) late_looked_up(cuda_real_dlsym(handle, name));
+}
+
 void *cuda_before_dlsym(void *handle, const char *name) {
   if (unlikely(!cuda_real_dlsym)) find_real_dlsym();
   if (!recording()) return NULL;
+  if (late_is_wanted(name)) look_for_python(handle, name);
   cuda_hooks_refresh();
   return stand_in_for(handle, name);
 }

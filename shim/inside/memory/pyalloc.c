@@ -8,7 +8,6 @@
  * the header of its pool. */
 #include "inside/memory/pyalloc.h"
 
-#include <dlfcn.h>
 #include <sys/mman.h>
 
 #include "formats/spool/spool.h"
@@ -39,7 +38,7 @@ static void (*get_allocator)(int domain, struct py_allocator *out);
 static void (*set_allocator)(int domain, struct py_allocator *allocator);
 static struct py_arena_allocator arena_below;
 static _Atomic uint64_t arenas_seen;
-static bool installed;
+static bool installed, any_arena;
 
 /* ---- the ranges of the arenas: a radix tree over the 1 MiB cells of the address space ---- */
 
@@ -345,14 +344,12 @@ static void arena_free(void *context, void *arena, size_t size) {
   this_memory.python_depth--;
 }
 
-void pyalloc_init(void) {
-  void (*get_arena)(struct py_arena_allocator *) = dlsym(RTLD_DEFAULT, "PyObject_GetArenaAllocator");
-  void (*set_arena)(struct py_arena_allocator *) = dlsym(RTLD_DEFAULT, "PyObject_SetArenaAllocator");
-  int (*is_initialized)(void) = dlsym(RTLD_DEFAULT, "Py_IsInitialized");
-  get_allocator = dlsym(RTLD_DEFAULT, "PyMem_GetAllocator");
-  set_allocator = dlsym(RTLD_DEFAULT, "PyMem_SetAllocator");
-  if (!python_layout || !memory_counts() || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
-  if (!is_initialized || is_initialized()) return;
+static void (*get_arena)(struct py_arena_allocator *);
+static void (*set_arena)(struct py_arena_allocator *);
+static int (*is_initialized)(void);
+
+static void install(void) {
+  if (atomic_exchange(&arenas_seen, 0)) any_arena = true; /* of an interpreter before this one */
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
   set_arena(&ours);
@@ -360,6 +357,34 @@ void pyalloc_init(void) {
   installed = true;
 }
 
+void pyalloc_init(void) {
+  get_arena = python_symbol("PyObject_GetArenaAllocator");
+  set_arena = python_symbol("PyObject_SetArenaAllocator");
+  is_initialized = python_symbol("Py_IsInitialized");
+  get_allocator = python_symbol("PyMem_GetAllocator");
+  set_allocator = python_symbol("PyMem_SetAllocator");
+  installed = false;
+  if (!python_layout || !memory_counts() || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
+  if (is_initialized && !is_initialized()) {
+    install();
+  } else {
+    loss_add(LOSS_python_late);
+  }
+}
+
+/* From 3.12 on, an interpreter that starts a second time has its first allocators again. */
+void pyalloc_start_again(void) {
+  struct py_arena_allocator arena;
+  struct py_allocator object;
+  if (!installed || is_initialized()) return;
+  get_arena(&arena);
+  get_allocator(DOMAIN_OBJ, &object);
+  const struct py_allocator *first = &below[0][DOMAIN_OBJ];
+  bool is_reset = arena.alloc == arena_below.alloc && arena.context == arena_below.context &&
+                  object.malloc == first->malloc && object.context == first->context;
+  if (is_reset) install();
+}
+
 void pyalloc_end(void) {
-  if (installed && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
+  if (installed && !any_arena && !atomic_load(&arenas_seen)) loss_add(LOSS_python_malloc);
 }

@@ -6,8 +6,10 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Wraps Python's allocators. Called once, at load, before Py_Initialize. Context: normal. */
+/* Wraps Python's allocators. Called before Py_Initialize, when the interpreter was found. Context: normal. */
 void pyalloc_init(void);
+/* Wraps them again if the interpreter is about to start a second time. Context: normal. */
+void pyalloc_start_again(void);
 /* Counts the loss python_malloc if Python has never asked for an arena. Called at exit. Context: normal. */
 void pyalloc_end(void);
 /* Returns the bytes of the arenas that are mapped now. Context: malloc. */

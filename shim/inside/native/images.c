@@ -16,6 +16,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/python/late.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -62,7 +63,7 @@ static uint32_t classify(uintptr_t start, uintptr_t end, const char *path, bool 
   uintptr_t own_code = (uintptr_t)&images_init;
   if (eval >= start && eval < end) return PC_INTERPRETER;
   if (own_code >= start && own_code < end) return PC_SHIM;
-  if (main_program) return python_version ? PC_INTERPRETER : PC_EXTENSION;
+  if (main_program) return python_at_load ? PC_INTERPRETER : PC_EXTENSION;
   return is_support(path) ? PC_SUPPORT : PC_EXTENSION;
 }
 
@@ -245,6 +246,12 @@ void images_refresh(void) {
   if (!list_is_current()) rebuild();
 }
 
+/* Also if another thread is reading the list: it may have begun before. */
+void images_interpreter_found(void) {
+  atomic_fetch_add(&closed_count, 1);
+  images_refresh();
+}
+
 /* Another thread of the parent may have been inside rebuild or dlclose; it does not exist in the child. */
 void images_postfork_child(void) {
   atomic_store(&refreshing, 0);
@@ -275,7 +282,9 @@ uint32_t images_closed_count(void) { return atomic_load(&closing) ? UINT32_MAX :
 EXPORT int dlclose(void *handle) {
   next_ensure();
   atomic_fetch_add(&closing, 1);
+  bool may_lose_python = late_before_close();
   int result = next.dlclose(handle);
+  if (may_lose_python) late_after_close();
   atomic_fetch_add(&closed_count, 1);
   atomic_fetch_sub(&closing, 1);
   return result;

@@ -20,6 +20,8 @@ void images_init(void);
 /* Reads the list again if libraries were loaded or closed. Costs only a few reads of memory otherwise.
  * Context: signal. */
 void images_refresh(void);
+/* Reads the list again because the interpreter was found: it has a class of its own. Context: normal. */
+void images_interpreter_found(void);
 /* Ends a refresh and calls of dlclose that another thread of the parent had begun. Context: signal. */
 void images_postfork_child(void);
 /* Finds the executable segment that contains `address`; false = none. Context: signal. */

@@ -32,6 +32,7 @@
 #include "inside/processes/rights.h"
 #include "inside/processes/thread_table.h"
 #include "inside/processes/threads.h"
+#include "inside/python/late.h"
 #include "inside/python/python.h"
 #include "inside/signals/signals.h"
 #include "inside/stacks/scratch_pool.h"
@@ -98,6 +99,20 @@ static void write_start(uint32_t cause, uint32_t parent) {
   spool_publish(record, RECORD_PROCESS_START, slots);
 }
 
+/* Tells the interpreter of a process that was found after the start record was written. */
+static void write_python(void) {
+  struct record_process_start *record = spool_claim(1);
+  if (!record) return;
+  *record = (struct record_process_start){.thread = this_thread.id,
+                                          .t_ns = clock_now_ns(),
+                                          .pid = fork_own_pid(),
+                                          .cause = START_OF_PYTHON,
+                                          .pid_namespace = (uint32_t)spool_pid_namespace(),
+                                          .python_version = python_version,
+                                          .stacks = python_layout != NULL};
+  spool_publish(record, RECORD_PROCESS_START, 1);
+}
+
 static void write_end(uint32_t how, int status) {
   struct rusage usage;
   struct record_process_end *record = spool_claim(1);
@@ -120,7 +135,10 @@ static void end_process(uint32_t how, int status, bool at_once) {
   int saved_errno = errno;
   fork_check();
   if (recording() && fork_is_recorded_process() && !atomic_exchange(&ended, 1)) {
-    if (how == END_EXIT) pyalloc_end();
+    if (how == END_EXIT) {
+      pyalloc_end();
+      late_end();
+    }
     threads_end();
     mappings_look(0, true);
     memory_write_heap();
@@ -143,6 +161,7 @@ static void begin_process(uint32_t cause, uint32_t parent) {
   if (cause == CAUSE_FORK) {
     scratch_postfork_child();
     images_postfork_child();
+    late_postfork_child();
     timers_postfork_child();
     usage_start_user_ns = usage_start_system_ns = 0;
     memory_postfork_child();
@@ -274,9 +293,22 @@ static const char *own_path(void) {
 }
 
 static void warn_unknown_python(void) {
-  loss_add(LOSS_unknown_python);
   dprintf(2, "scalene-record: Python %u.%u in pid %d is not known here: recorded without Python stacks\n",
           python_version >> 24, python_version >> 16 & 255, (int)getpid());
+}
+
+static void count_python_losses(void) {
+  if (python_version && !python_layout) loss_add(LOSS_unknown_python);
+  if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
+}
+
+/* Does for an interpreter that was loaded late what start_recording does for others. */
+static void python_found(void) {
+  images_interpreter_found();
+  if (spool->features & FEATURE_WAIT) thread_table_python_found();
+  write_python();
+  pyalloc_init();
+  count_python_losses();
 }
 
 static void start_recording(void) {
@@ -296,8 +328,9 @@ static void start_recording(void) {
   pyalloc_init();
   cuda_hooks_refresh();
   pthread_atfork(NULL, NULL, fork_in_child);
+  count_python_losses();
   if (python_version && !python_layout) warn_unknown_python();
-  if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
+  late_watch(python_found, pyalloc_start_again);
 }
 
 /* Runs before every other constructor, even those of libc, because the linker is told so (-z initfirst). So allocations

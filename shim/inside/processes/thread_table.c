@@ -40,16 +40,20 @@ static void raise_end(uint32_t end) {
   while (known < end && !atomic_compare_exchange_weak(highest, &known, end)) {}
 }
 
+static void fill_python(struct thread_entry *entry) {
+  entry->python_version = python_layout ? python_version : 0;
+  entry->runtime = python_symbols.runtime;
+  entry->runtime_bytes = python_symbols.runtime_bytes;
+  entry->code_type = python_symbols.code_type;
+}
+
 static void fill(struct thread_entry *entry) {
   entry->process = spool_process();
   entry->thread = this_thread.id;
   entry->pid = (int32_t)syscall(SYS_getpid);
   entry->tid = this_thread.tid;
   entry->pid_namespace = spool_pid_namespace();
-  entry->python_version = python_layout ? python_version : 0;
-  entry->runtime = python_symbols.runtime;
-  entry->runtime_bytes = python_symbols.runtime_bytes;
-  entry->code_type = python_symbols.code_type;
+  fill_python(entry);
   entry->pthread = (uint64_t)pthread_self();
   entry->end_ns = entry->cpu_end_ns = 0;
   entry->cpu_start_ns = clock_thread_cpu_ns();
@@ -68,6 +72,7 @@ void thread_table_begin(void) {
   this_thread.table_entry = index + 1;
   raise_end(index + 1);
   atomic_store(state_of(entry_at(index)), ENTRY_LIVE);
+  fill_python(entry_at(index)); /* another thread may have found the interpreter in the meantime */
   count_change();
 }
 
@@ -80,4 +85,13 @@ void thread_table_end(void) {
   entry->cpu_end_ns = clock_thread_cpu_ns();
   entry->end_ns = clock_now_ns();
   if (atomic_compare_exchange_strong(state_of(entry), &live, ENTRY_ENDED)) count_change();
+}
+
+void thread_table_python_found(void) {
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
+    struct thread_entry *entry = entry_at(i);
+    if (atomic_load(state_of(entry)) == ENTRY_LIVE && entry->process == spool_process()) fill_python(entry);
+  }
+  count_change();
 }

@@ -10,6 +10,8 @@
 void thread_table_begin(void);
 /* Marks the entry of the calling thread as ended. Context: malloc. */
 void thread_table_end(void);
+/* Adds an interpreter that was found late to the entries of this process's threads. Context: normal. */
+void thread_table_python_found(void);
 
 #pragma GCC visibility pop
 

@@ -169,3 +169,5 @@ uint32_t objects_collections(const void *thread_state) {
   }
   return (uint32_t)now;
 }
+
+void objects_forget_interpreter(void) { atomic_store(&first_interpreter, 0); }

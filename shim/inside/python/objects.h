@@ -13,6 +13,8 @@ uint64_t objects_type(uintptr_t block, size_t bytes, bool held);
 /* Returns the number of garbage collections so far, of all generations. If it has risen, also writes a record of the
  * counts: after each full collection, else at most every 100 ms. Context: signal. */
 uint32_t objects_collections(const void *thread_state);
+/* Begins anew with the next interpreter, after the library of the last one was unloaded. Context: signal. */
+void objects_forget_interpreter(void);
 
 #pragma GCC visibility pop
 

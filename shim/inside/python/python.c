@@ -1,4 +1,6 @@
-/* Finds the Python interpreter in this process, through the symbols that it exports. */
+/* Finds the Python interpreter in this process, through the symbols that it exports. One that is there at load is found
+ * through the loader, as the program's own references are. One that is loaded later (late.c) is found through the tables
+ * of its image, and may be unloaded again. */
 #include "inside/python/python.h"
 
 #include <dlfcn.h>
@@ -13,6 +15,9 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
+#include "inside/python/elf_image.h"
+#include "inside/python/late.h"
+#include "inside/python/objects.h"
 #include "inside/python/slots.h"
 #include "shared/base.h"
 #include "shared/saferead.h"
@@ -21,8 +26,13 @@
 const struct python_layout *python_layout;
 uint32_t python_version;
 struct python_symbols python_symbols;
+bool python_at_load;
 static void *(*this_thread_state)(void);
 static int (*is_finalizing)(void);
+static _Atomic bool finalizing; /* it has begun */
+
+static struct python_symbols found; /* what is being found, until it is complete */
+static struct elf_image late;       /* the interpreter's image, if it was loaded late; without symbols otherwise */
 
 /* Converts a version text ("3.12.1 (main, …", "3.14.0rc2+ …") to PY_VERSION_HEX. The release level is 0xf for a final
  * release, else 0. */
@@ -41,14 +51,17 @@ static uint32_t parse_version(const char *text) {
   return part[0] << 24 | part[1] << 16 | part[2] << 8 | (*text == ' ' || *text == '+' ? 0xf0 : 0);
 }
 
-static const struct python_layout *choose_layout(void) {
-  const char *runtime = dlsym(RTLD_DEFAULT, "_PyRuntime");
-  return runtime ? pylayout_for(python_version, runtime) : NULL;
+static struct address_range range_in_image(const char *name) {
+  const elf_symbol *symbol = elf_image_symbol(&late, name);
+  if (!symbol) return (struct address_range){0, 0, 0};
+  uintptr_t start = late.bias + symbol->st_value;
+  return (struct address_range){start, start + symbol->st_size, 0};
 }
 
 static struct address_range symbol_range(const char *name) {
   Dl_info info;
   ElfW(Sym) *symbol = NULL;
+  if (late.symbols) return range_in_image(name);
   void *address = dlsym(RTLD_DEFAULT, name);
   if (!address || !dladdr1(address, &info, (void **)&symbol, RTLD_DL_SYMENT) || !symbol) {
     return (struct address_range){0, 0, 0};
@@ -57,25 +70,34 @@ static struct address_range symbol_range(const char *name) {
   return (struct address_range){start, start + symbol->st_size, 0};
 }
 
+void *python_symbol(const char *name) {
+  return late.symbols ? (void *)range_in_image(name).start : dlsym(RTLD_DEFAULT, name);
+}
+
+static const struct python_layout *choose_layout(void) {
+  const char *runtime = python_symbol("_PyRuntime");
+  return runtime ? pylayout_for(python_version, runtime) : NULL;
+}
+
 /* The function in the field of a type that is exported; 0 = none. Types inherit fields only when Python starts. */
 static uintptr_t type_function(const char *type, size_t field) {
-  struct address_range found = symbol_range(type);
+  struct address_range range = symbol_range(type);
   uintptr_t function = 0;
-  if (found.end - found.start < field + sizeof function) return 0;
-  memcpy(&function, (const char *)found.start + field, sizeof function);
+  if (range.end - range.start < field + sizeof function) return 0;
+  memcpy(&function, (const char *)range.start + field, sizeof function);
   return function;
 }
 
 static void add_range(struct address_range range, uint32_t flag) {
-  if (!range.start || python_symbols.calls >= MAX_CALL_RANGES) return;
+  if (!range.start || found.calls >= MAX_CALL_RANGES) return;
   range.flag = flag;
-  python_symbols.call[python_symbols.calls++] = range;
+  found.call[found.calls++] = range;
 }
 
 /* Objects are called with a tuple and a dict of arguments, which are freed after the call. */
 static void find_own_functions(void) {
   struct python_slots slots;
-  python_symbols.slots_known = slots_find(python_symbols.eval.start, &slots);
+  found.slots_known = slots_find(found.eval.start, &slots);
   uintptr_t allocate = symbol_range("PyType_GenericAlloc").start; /* object.__new__ ends by calling it */
   const uintptr_t own[MAX_OWN] = {slots.call,
                                   slots.init,
@@ -85,15 +107,15 @@ static void find_own_functions(void) {
                                   allocate,
                                   type_function("PyTuple_Type", TP_DEALLOC),
                                   type_function("PyDict_Type", TP_DEALLOC)};
-  memcpy(python_symbols.own, own, sizeof own);
+  memcpy(found.own, own, sizeof own);
 }
 
 static void add_builtin(uintptr_t function) {
-  if (!function || function == python_symbols.type_call || python_symbols.builtins >= MAX_BUILTINS) return;
+  if (!function || function == found.type_call || found.builtins >= MAX_BUILTINS) return;
   for (int i = 0; i < MAX_OWN; i++) {
-    if (function == python_symbols.own[i]) return;
+    if (function == found.own[i]) return;
   }
-  python_symbols.builtin[python_symbols.builtins++] = function;
+  found.builtin[found.builtins++] = function;
 }
 
 /* The functions that types call. They are static, so their addresses are read from the types. */
@@ -118,7 +140,7 @@ static void find_type_functions(void) {
                                       "PyUnicode_Type",      "PyZip_Type",
                                       "_PyNamespace_Type",   "_PyWeakref_RefType",
                                       "PyPickleBuffer_Type", "PyCode_Type"};
-  python_symbols.type_call = type_function("PyType_Type", TP_CALL);
+  found.type_call = type_function("PyType_Type", TP_CALL);
   find_own_functions();
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     add_builtin(type_function(names[i], TP_CALL));
@@ -165,13 +187,13 @@ struct elf_file {
 static struct elf_file map_elf(const char *path) {
   struct elf_file file = {NULL, 0};
   struct stat status;
-  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC); /* open() is a cancellation point */
   if (fd < 0) return file;
   if (!fstat(fd, &status) && status.st_size > (off_t)sizeof(ElfW(Ehdr))) {
     void *data = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
     if (data != MAP_FAILED) file = (struct elf_file){data, (size_t)status.st_size};
   }
-  close(fd);
+  syscall(SYS_close, fd);
   return file;
 }
 
@@ -190,7 +212,7 @@ static uint32_t frame_function_flag(const char *name) {
 }
 
 static void scan_symbols(struct elf_file file, const ElfW(Shdr) * table, const ElfW(Shdr) * names, uintptr_t bias) {
-  const ElfW(Sym) *symbol = (const void *)(file.data + table->sh_offset);
+  const elf_symbol *symbol = (const void *)(file.data + table->sh_offset);
   for (size_t n = table->sh_size / sizeof *symbol; n > 0; n--, symbol++) {
     if ((symbol->st_info & 15) != STT_FUNC || symbol->st_name >= names->sh_size || !symbol->st_size) continue;
     uint32_t flag = frame_function_flag(file.data + names->sh_offset + symbol->st_name);
@@ -221,30 +243,69 @@ static void find_static_ranges(const char *path, uintptr_t bias) {
 static void find_symbols(void) {
   Dl_info info;
   struct link_map *map = NULL;
-  python_symbols.eval = symbol_range("_PyEval_EvalFrameDefault");
-  python_symbols.code_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyCode_Type");
-  python_symbols.type_type = (uintptr_t)dlsym(RTLD_DEFAULT, "PyType_Type");
+  found.eval = symbol_range("_PyEval_EvalFrameDefault");
+  found.code_type = (uintptr_t)python_symbol("PyCode_Type");
+  found.type_type = (uintptr_t)python_symbol("PyType_Type");
   struct address_range runtime = symbol_range("_PyRuntime");
-  python_symbols.runtime = runtime.start;
-  python_symbols.runtime_bytes = runtime.end - runtime.start;
+  found.runtime = runtime.start;
+  found.runtime_bytes = runtime.end - runtime.start;
   find_call_ranges();
   find_type_functions();
   if (python_version >> 16 != 0x30a) return;
-  if (dladdr1((void *)python_symbols.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
+  if (dladdr1((void *)found.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
     find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);
   }
 }
 
-void python_init(void) {
-  const char *(*get_version)(void) = (const char *(*)(void))dlsym(RTLD_DEFAULT, "Py_GetVersion");
+/* Ticks of other threads read the symbols at any moment. The range of the bytecode loop is stored last, as most of their
+ * use begins with it; between its two words, a tick may take another address for one of the loop. */
+static void publish_symbols(void) {
+  python_symbols.eval = (struct address_range){0, 0, 0};
+  struct address_range eval = found.eval;
+  found.eval = python_symbols.eval;
+  shim_copy(&python_symbols, &found, sizeof found);
+  atomic_thread_fence(memory_order_release);
+  python_symbols.eval = eval;
+}
+
+/* ---- finding and losing the interpreter ---- */
+
+static void find_interpreter(void) {
+  const char *(*get_version)(void) = (const char *(*)(void))python_symbol("Py_GetVersion");
   if (!get_version) return;
   python_version = parse_version(get_version());
-  this_thread_state = (void *(*)(void))dlsym(RTLD_DEFAULT, "PyGILState_GetThisThreadState");
-  is_finalizing =
-      (int (*)(void))dlsym(RTLD_DEFAULT, python_version >> 16 >= 0x30d ? "Py_IsFinalizing" : "_Py_IsFinalizing");
+  void *(*get_state)(void) = (void *(*)(void))python_symbol("PyGILState_GetThisThreadState");
+  found = (struct python_symbols){.calls = 0};
   find_symbols();
-  if (this_thread_state && python_symbols.eval.start && python_symbols.code_type) python_layout = choose_layout();
+  publish_symbols();
+  atomic_store(&finalizing, false);
+  is_finalizing = (int (*)(void))python_symbol(python_version >> 16 >= 0x30d ? "Py_IsFinalizing" : "_Py_IsFinalizing");
+  const struct python_layout *layout =
+      get_state && found.code_type && python_symbols.eval.start ? choose_layout() : NULL;
+  python_layout = layout;
+  atomic_thread_fence(memory_order_release);
+  this_thread_state = get_state;
 }
+
+void python_init(void) {
+  find_interpreter();
+  python_at_load = python_version != 0;
+}
+
+void python_find_in(const struct elf_image *image) {
+  late = *image;
+  find_interpreter();
+}
+
+void python_forget(void) {
+  found = (struct python_symbols){.calls = 0};
+  publish_symbols();
+  late = (struct elf_image){.start = 0};
+  python_version = 0;
+  objects_forget_interpreter();
+}
+
+/* ---- calls of its functions ---- */
 
 /* True if the calling thread's state may be freed at any moment: a finalizing interpreter frees the states of daemon
  * threads while they run. */
@@ -254,17 +315,28 @@ static bool state_may_be_gone(void) {
 
 /* At the very end of finalization the interpreter resets its flag, so the result is remembered here. */
 bool python_finalizing(void) {
-  static _Atomic bool begun;
-  if (!atomic_load_explicit(&begun, memory_order_relaxed) && is_finalizing && is_finalizing())
-    atomic_store(&begun, true);
-  return atomic_load_explicit(&begun, memory_order_relaxed);
+  if (!atomic_load_explicit(&finalizing, memory_order_relaxed) && late_enter()) {
+    if (is_finalizing && is_finalizing()) atomic_store(&finalizing, true);
+    late_leave();
+  }
+  return atomic_load_explicit(&finalizing, memory_order_relaxed);
 }
 
 void *python_thread_state(void) {
-  return this_thread_state && python_layout && !state_may_be_gone() ? this_thread_state() : NULL;
+  void *state = NULL;
+  if (!this_thread_state || !python_layout || !late_enter()) return NULL;
+  if (!state_may_be_gone()) state = this_thread_state();
+  late_leave();
+  if (state) late_runs();
+  return state;
 }
 
-bool python_thread_known(void) { return this_thread_state && this_thread_state(); }
+bool python_thread_known(void) {
+  if (!this_thread_state || !late_enter()) return false;
+  bool known = this_thread_state() != NULL;
+  late_leave();
+  return known;
+}
 
 bool python_sub_interpreters(void) {
   const struct python_layout *layout = python_layout;

@@ -9,8 +9,16 @@
 
 extern const struct python_layout *python_layout; /* null = no Python, or an unsupported version or build */
 extern uint32_t python_version;                   /* PY_VERSION_HEX; 0 = no Python in this image */
+extern bool python_at_load;                       /* it was found when the shim was loaded, so it is never unloaded */
 /* Finds the interpreter among the loaded images and sets the variables of this header. Context: normal. */
 void python_init(void);
+struct elf_image;
+/* The same for an interpreter that was loaded later, in this image. Context: normal. */
+void python_find_in(const struct elf_image *image);
+/* Forgets that interpreter after it was unloaded. Threads may still use `python_layout`. Context: signal. */
+void python_forget(void);
+/* Returns the address of a symbol of the interpreter; null = there is none. Context: normal. */
+void *python_symbol(const char *name);
 /* Returns the calling thread's PyThreadState; null = it has none, or it may have been freed. Context: signal. */
 void *python_thread_state(void);
 /* True once the interpreter has begun to finalize, and after that. Context: signal. */

@@ -5,6 +5,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/python/late.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
 #include "shared/spool.h"
@@ -13,7 +14,9 @@ struct spool_header *spool;
 struct next_functions next;
 THREAD_LOCAL struct thread_state this_thread;
 struct python_symbols python_symbols;
-uint32_t python_version = 0x030c0000;
+bool python_at_load = true;
+bool late_before_close(void) { return false; }
+void late_after_close(void) {}
 void *spool_claim(unsigned slots) { return (void)slots, NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
 void next_resolve(void) {}

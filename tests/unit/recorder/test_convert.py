@@ -244,6 +244,15 @@ def test_processes_have_start_command_and_end(tmp_path):
     assert (second["end"], second["exit_status"], second["t_ns"]) == ("quick_exit", 3, 3)
 
 
+def test_a_process_has_the_first_interpreter_that_it_loads(tmp_path):
+    found = {"cause": C["START_OF_PYTHON"], "exe_bytes": 0, "argv_bytes": 0}
+    builder = SpoolBuilder().start(1, t_ns=START_MONO_NS + 9, python_version=0x030C01F0, **found)  # in an earlier chunk
+    builder.start(1, python_version=0, stacks=0).start(1, t_ns=START_MONO_NS + 8, **found)
+    (process,) = rows(tables_of(builder, tmp_path)["process"])
+    assert (process["python_version"], process["stacks"], process["t_ns"]) == ("3.11.7", True, 0)
+    assert (process["cause"], process["executable"]) == ("root", "/usr/bin/python3.11")
+
+
 def test_the_status_of_the_program_is_that_of_its_last_image(tmp_path):
     builder = SpoolBuilder().start(1, pid=50).add("process_end", 1, t_ns=START_MONO_NS + 5, how=C["END_EXEC"])
     builder.start(2, pid=50, cause=C["CAUSE_EXEC"], parent=1, t_ns=START_MONO_NS + 6)

@@ -1,0 +1,112 @@
+/* Finds a loaded image by an address, and symbols by the image's hash tables. */
+#include "inside/python/elf_image.h"
+
+#include "shared/base.h"
+
+/* ---- the image ---- */
+
+/* Most loaders have relocated the pointers of the dynamic section in place. */
+static uintptr_t address_in(const struct elf_image *image, uintptr_t pointer) {
+  return pointer < image->bias ? image->bias + pointer : pointer;
+}
+
+static void read_dynamic(struct elf_image *image, const ElfW(Dyn) * entry) {
+  for (; entry->d_tag != DT_NULL; entry++) {
+    const void *address = (const void *)address_in(image, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_SYMTAB) image->symbols = address;
+    if (entry->d_tag == DT_STRTAB) image->names = address;
+    if (entry->d_tag == DT_GNU_HASH) image->gnu_hash = address;
+    if (entry->d_tag == DT_HASH) image->hash = address;
+  }
+  if (!image->names || (!image->gnu_hash && !image->hash)) image->symbols = NULL;
+}
+
+void elf_image_read(const struct dl_phdr_info *info, struct elf_image *out) {
+  const ElfW(Dyn) *dynamic = NULL;
+  *out = (struct elf_image){.bias = info->dlpi_addr, .start = UINTPTR_MAX, .removed = info->dlpi_subs};
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
+    if (segment->p_type == PT_DYNAMIC) dynamic = (const void *)start;
+    if (segment->p_type == PT_LOAD && start < out->start) out->start = start;
+    if (segment->p_type == PT_LOAD && end > out->end) out->end = end;
+  }
+  if (dynamic) read_dynamic(out, dynamic);
+}
+
+struct search {
+  uintptr_t address;
+  struct elf_image *found;
+};
+
+/* The range of an image may have holes in which others lie. */
+static int visit(struct dl_phdr_info *info, size_t size, void *data) {
+  const struct search *search = data;
+  bool is_it = false;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+    is_it |= segment->p_type == PT_LOAD && search->address - start < segment->p_memsz;
+  }
+  if (is_it) elf_image_read(info, search->found);
+  return is_it;
+}
+
+bool elf_image_find(uintptr_t address, struct elf_image *out) {
+  struct search search = {address, out};
+  return dl_iterate_phdr(visit, &search) != 0;
+}
+
+static int count_removed(struct dl_phdr_info *info, size_t size, void *data) {
+  (void)size;
+  *(unsigned long long *)data = info->dlpi_subs;
+  return 1;
+}
+
+unsigned long long elf_images_removed(void) {
+  unsigned long long removed = 0;
+  dl_iterate_phdr(count_removed, &removed);
+  return removed;
+}
+
+/* ---- symbols ---- */
+
+static const elf_symbol *defined_as(const struct elf_image *image, uint32_t index, const char *name) {
+  const elf_symbol *symbol = &image->symbols[index];
+  if (symbol->st_shndx == SHN_UNDEF || strcmp(image->names + symbol->st_name, name) != 0) return NULL;
+  return symbol;
+}
+
+static const elf_symbol *find_by_gnu_hash(const struct elf_image *image, const char *name) {
+  const uint32_t *table = image->gnu_hash;
+  uint32_t buckets = table[0], first = table[1], bloom_words = table[2], hash = 5381;
+  const uint32_t *bucket = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof *table), *chain = bucket + buckets;
+  for (const char *at = name; *at; at++) hash = hash * 33 + (uint8_t)*at;
+  uint32_t index = buckets ? bucket[hash % buckets] : 0;
+  if (!index || index < first) return NULL;
+  for (;; index++) {
+    bool may_be = (chain[index - first] | 1) == (hash | 1);
+    const elf_symbol *symbol = may_be ? defined_as(image, index, name) : NULL;
+    if (symbol || (chain[index - first] & 1)) return symbol;
+  }
+}
+
+static const elf_symbol *find_by_hash(const struct elf_image *image, const char *name) {
+  uint32_t buckets = image->hash[0], hash = 0;
+  const uint32_t *bucket = image->hash + 2, *chain = bucket + buckets;
+  for (const char *at = name; *at; at++) {
+    hash = (hash << 4) + (uint8_t)*at;
+    hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
+  }
+  for (uint32_t index = buckets ? bucket[hash % buckets] : 0; index; index = chain[index]) {
+    const elf_symbol *symbol = defined_as(image, index, name);
+    if (symbol) return symbol;
+  }
+  return NULL;
+}
+
+const elf_symbol *elf_image_symbol(const struct elf_image *image, const char *name) {
+  if (!image->symbols) return NULL;
+  return image->gnu_hash ? find_by_gnu_hash(image, name) : find_by_hash(image, name);
+}

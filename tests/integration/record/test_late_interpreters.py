@@ -1,0 +1,130 @@
+"""Programs that load an interpreter after their start: it is recorded as one that was there from the start."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.support.interpreters import Interpreter, interpreters
+from tests.support.native import build, library
+from tests.support.recording import (
+    Json,
+    Recording,
+    line_of,
+    lines_of,
+    losses,
+    record,
+    report,
+    rows,
+    target,
+    total,
+)
+
+SCRIPT = target("inside")
+FAST = ["--cpu-interval", "2ms", "--alloc-interval", "64KiB"]
+QUESTION = """
+import os, sys, sysconfig
+print(os.path.join(sysconfig.get_config_var('LIBDIR'), sysconfig.get_config_var('INSTSONAME')), sys.base_prefix, sep='\\n')
+"""
+
+
+def library_and_home(python: Interpreter) -> list[str]:
+    """The path of the interpreter's library, and where it finds its modules."""
+    said = subprocess.run([python.path, "-c", QUESTION], capture_output=True, text=True, check=True).stdout.splitlines()
+    if not said[0].split("/")[-1].startswith("libpython") or ".so" not in said[0]:
+        pytest.skip(f"{python.path} has no shared library")
+    return said
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program embeds_late.c."""
+    return build(tmp_path_factory.mktemp("program"), "embeds_late.c", "-ldl")
+
+
+def recorded(folder: Path, program: Path, way: str, *pythons: Interpreter) -> Recording:
+    """A recording of the program, which must end well."""
+    arguments = [argument for python in pythons for argument in library_and_home(python)]
+    done = record(folder / "t.parquet", [program, way, SCRIPT, *arguments], options=FAST)
+    assert (done.status, done.stderr) == (0, b"")
+    return done
+
+
+def checked(found: Json, times: int) -> None:
+    """Holds the report against what the script does, ``times`` times."""
+    lines = lines_of(found, SCRIPT)
+    busy, native, large, small, sleep = (
+        lines[line_of("inside", mark)] for mark in ("busy", "native", "large", "small", "sleep")
+    )
+    ours = total(list(lines.values()), "cpu_s")
+    assert ours > 0.8 * found["totals"]["cpu_s"]
+    assert 0.4 < busy["cpu_s"] / ours < 0.9 and busy["python_s"] > busy["native_s"]
+    assert native["native_s"] > native["python_s"]
+    assert 0.35 * times < sleep["wait_s"] < 2 * times
+    # 401 bytes and a header of 33, in classes of 16; and the list, which grows by an eighth each time.
+    assert 15e6 < small["alloc_bytes"] / times < 42e6
+    assert 0 < large["alloc_bytes"] / times < 3 * 7 * 300_041
+    assert small["python_alloc_fraction"] == 1
+
+
+@pytest.mark.two_interpreters
+@pytest.mark.parametrize("way", ["local", "global", "local+thread", "global+thread"])
+def test_it_is_found_when_it_starts(python: Interpreter, program: Path, way: str, tmp_path: Path) -> None:
+    done = recorded(tmp_path, program, way, python)
+    found = report(done.trace)
+    assert losses(found) == {} and found["traces"][0]["python"] == done.facts["version"]
+    checked(found, 1)
+    (process,) = rows(done.trace, "process")
+    assert process["stacks"] and process["cause"] == "root"
+    starts = [row["start_stack"] is not None for row in rows(done.trace, "thread")]
+    assert starts.count(True) == 1, "one thread is started by Python code"
+
+
+@pytest.mark.two_interpreters
+def test_it_may_come_with_a_library_that_is_linked_to_it(python: Interpreter, program: Path, tmp_path: Path) -> None:
+    path, home = library_and_home(python)
+    folder = Path(path).parent
+    options = (f"-L{folder}", f"-Wl,-rpath,{folder}", f"-lpython{python.name}")
+    plugin = library(tmp_path, "embedded.c", *options)
+    options = ["--alloc-interval", "1"]
+    done = record(tmp_path / "t.parquet", [program, "plugin", SCRIPT, plugin, home], options=options)
+    assert (done.status, done.stdout) == (0, b"5\n5\nended\n"), done.stderr.decode()
+    found = [row for row in rows(done.trace, "alloc") if row["size_bytes"] == 3_000_050]
+    assert len(found) == 10 and all(row["python"] for row in found)
+    assert losses(report(done.trace)) == {}
+
+
+def test_it_may_be_closed_and_another_version_loaded(program: Path, tmp_path: Path) -> None:
+    first, *others = interpreters()
+    if not others:
+        pytest.skip("needs two versions of Python")
+    done = recorded(tmp_path, program, "close", first, others[-1], first)
+    found = report(done.trace)
+    assert losses(found) == {}
+    checked(found, 3)
+
+
+def test_a_second_interpreter_beside_the_first_is_a_loss(program: Path, tmp_path: Path) -> None:
+    first, *others = interpreters()
+    if not others:
+        pytest.skip("needs two versions of Python")
+    done = recorded(tmp_path, program, "local", first, others[0])
+    found = report(done.trace)
+    assert losses(found) == {"python_second": 1} and found["traces"][0]["python"] == first.full_name
+
+
+@pytest.mark.two_interpreters
+def test_a_namespace_of_its_own_is_a_loss(python: Interpreter, program: Path, tmp_path: Path) -> None:
+    done = recorded(tmp_path, program, "namespace", python)
+    assert losses(report(done.trace)) == {"python_namespace": 1}
+
+
+@pytest.mark.two_interpreters
+def test_calls_that_do_not_arrive_are_a_loss(python: Interpreter, program: Path, tmp_path: Path) -> None:
+    done = recorded(tmp_path, program, "deep", python)
+    found = report(done.trace)
+    assert losses(found) == {"python_direct": 1}
+    lines = lines_of(found, SCRIPT)
+    assert total(list(lines.values()), "cpu_s") > 0.8 * found["totals"]["cpu_s"]
