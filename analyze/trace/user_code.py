@@ -9,8 +9,8 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 
+from ...formats.cpython.command_line import given_code, names_interpreter
 from .connection import Connection
 from .selection import Selection
 
@@ -25,9 +25,6 @@ _INSTALLED = re.compile(
 #: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
 _IN_BIN = re.compile(r"(^|/)bin/[^/.]+$")
-_INTERPRETER = re.compile(r"(python|pypy)(\d+(\.\d+)?t?)?")
-#: Options of Python without a value, and then -c, in one word.
-_CODE_OPTION = re.compile(r"-[bBdEhiIOPqRsSuvx]*c")
 _CORRECTS_NAME = re.compile(r"sys\.argv\[0\]\s*=(?!=)")
 #: The longest script that pip, uv or setuptools writes to start an installed program has 33 lines.
 _MOST_LINES_OF_A_LAUNCHER = 40
@@ -76,25 +73,10 @@ def _may_run_users_code(connection: Connection) -> bool:
 
 def runs_code(command: Sequence[str | None]) -> bool:
     """Does this command run code that was given with ``-c``, so that the user has written what is in ``<string>``? Commands
-    by which libraries start workers do not. The interpreter may come after a program that runs it."""
-    given = [word or "" for word in command]
-    words = iter(given)
-    if not any(_INTERPRETER.fullmatch(PurePosixPath(word).name) for word in words):  # leaves the words after it
-        return "-c" in given  # an interpreter of another name
-    for word in words:
-        if option := _CODE_OPTION.match(word):
-            return not _starts_a_worker(word[option.end() :] or next(words, ""))
-        if word in ("-X", "-W"):
-            next(words, "")
-        elif not word.startswith("-") or word.startswith("-m"):
-            return False
-    return False
-
-
-def _starts_a_worker(code: str) -> bool:
-    """Is this code of ``-c`` one of those by which multiprocessing, or a library that sends its worker's code (execnet of
-    pytest-xdist), starts a process?"""
-    return code.startswith("from multiprocessing.") or ("exec(" in code and "\n" not in code.strip())
+    by which libraries start workers do not."""
+    if not names_interpreter(command):
+        return "-c" in command  # an interpreter of another name
+    return given_code(command) is not None
 
 
 def launchers(texts: Mapping[str, str]) -> list[str]:

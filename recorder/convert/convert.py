@@ -26,7 +26,7 @@ from .kinds.ends import RootEnd, seen_ends
 from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
-from .kinds.processes import process_table, thread_table
+from .kinds.processes import given_codes, process_table, thread_table
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
@@ -109,6 +109,7 @@ class Conversion:
         ends = seen_ends(images, lives, self._outcome.root_end, start_ns + self._wall_ns(), not self._has_paused())
         running = np.empty(0, np.int64) if self._outcome.recovered else running_images(images, self._outcome.still_runs)
         self._running = 0 if self._outcome.until_ns else len(running)
+        self._given = given_codes(lives.starts)
         yield {"process": process_table(lives, start_ns, ends, running)}
         yield {"thread": thread_table(lives, start_ns, self._survey.clocks, ends, self._stacks)}
         late = ends.cpu_table(start_ns, lives)
@@ -153,7 +154,7 @@ class Conversion:
     def _other_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
         with ProgramFiles(self._outcome.rights()) as files:
-            sources = _sources(survey, self._facts, nodes, stacks, files)
+            sources = _sources(survey, self._facts, self._given, nodes, stacks, files)
             symbols = self._symbols(files)
         losses = loss_table(survey.header, self._recorder_losses(sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
@@ -232,11 +233,16 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
-def _sources(survey: Survey, facts: Facts, nodes: Nodes, stacks: Stacks, opened: ProgramFiles) -> Sources:
+def _sources(
+    survey: Survey, facts: Facts, given: set[str | None], nodes: Nodes, stacks: Stacks, opened: ProgramFiles
+) -> Sources:
+    """``given``: the texts of ``-c`` in all processes. With several of them, it is not known whose a line is, and in another
+    process, lines of the same file name are generated code."""
     if not facts.sources:
         return Sources()
+    code = next(iter(given)) if facts.command_code is None and len(given) == 1 else facts.command_code
     used = np.unique(stacks.table["locations"].items).tolist()
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
     files = [nodes.locations[each][0] for each in used]
     started_ns = int(survey.header["start_real_ns"])
-    return read_sources(files, innermost, facts.cwd, started_ns, facts.command_code, opened.open)
+    return read_sources(files, innermost, facts.cwd, started_ns, code, opened.open)

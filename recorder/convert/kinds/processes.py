@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.cpython.command_line import given_code
 from ....formats.spool.layout import constants, names_of
 from ....formats.trace.columns import Coded
 from ....formats.trace.text import from_bytes
@@ -82,6 +83,13 @@ def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
     executables, commands = _texts(starts)
     rows.fill_texts("executable", process, executables)
     rows.fill_objects("command", process, commands)
+
+
+def given_codes(starts: Starts) -> set[str | None]:
+    """The different texts that ``-c`` has given to interpreters; None among them if one runs something else."""
+    executed = (starts.records["python_version"] != 0) & (starts.records["cause"] != _C["CAUSE_FORK"])
+    _, commands = _texts(starts)
+    return {given_code(commands[number] or []) for number in np.flatnonzero(executed).tolist()}
 
 
 def _texts(starts: Starts) -> tuple[Coded, list[list[str] | None]]:

@@ -13,6 +13,8 @@ import pytest
 from scalene_trace.recorder.convert import sources
 from scalene_trace.recorder.convert.sources import LARGEST_BYTES, Sources, read_sources
 from scalene_trace.recorder.rights.opening import Withheld, open_regular_file
+from tests.support.conversion import rows, tables_of
+from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
 
 
 def read(*files: Path) -> Sources:
@@ -88,3 +90,25 @@ def damaged(folder: Path, drawn: random.Random) -> str:
     app.write_bytes(data[: len(data) - drawn.choice([0, 0, 0, 1, 30])])
     found = read(app / "a.py")
     return "read" if found.table["file"] else "unread" if found.unread else "gone"
+
+
+@pytest.mark.parametrize(
+    ("commands", "text"),
+    [
+        ([("python", "-c", "x = 1\n")], "x = 1\n"),
+        ([("python", "-c", "x = 1\n")] * 2, "x = 1\n"),
+        ([("python", "-c", "x = 1\n"), ("python", "-c", "y = 2\n")], None),
+        ([("python", "app.py"), ("python", "-c", "x = 1\n")], None),
+        ([("python", "-c", "import sys;exec(eval(sys.stdin.readline()))")], None),
+    ],
+)
+def test_the_code_of_c_is_the_source_if_nothing_else_runs(
+    tmp_path: Path, commands: list[tuple[str, ...]], text: str | None
+) -> None:
+    builder = SpoolBuilder()
+    for process, command in enumerate(commands, 1):
+        builder.start(process, command, cause=C["CAUSE_SPAWN"])
+    builder.code(1, file="<string>").add("node", hash=1, parent=0, code=1)
+    builder.add("wait", thread=3, t_ns=START_MONO_NS, end_ns=START_MONO_NS + 9, waited_ns=9, stack=1, process=1)
+    found = rows(tables_of(builder, tmp_path)["source"])
+    assert [row["text"] for row in found] == [text] * (text is not None)
