@@ -105,7 +105,7 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 
-stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, native stacks against libgcc, exports read by their programs; results into benchmarks/results/
+stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, native stacks against libgcc, native time of calls against perf, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
 	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/recorder/test_convert_cuda_calls.py
 	$(BIN)/python -m tests.long.stress --ticks 2000000
@@ -118,6 +118,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.fuzz
 	$(BIN)/python -m tests.long.unwinding
 	$(BIN)/python -m tests.long.calls
+	$(BIN)/python -m tests.long.old_calls
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py

@@ -10,23 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 from collections import Counter
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.support.paths import ROOT, TARGETS
+from tests.support.dated_results import write_result
+from tests.support.paths import TARGETS
+from tests.support.perf import FRAMES, LOOP, sampled
 from tests.support.recording import native_percent, tool
-from tests.support.target_environments import recorded_interpreters
+from tests.support.target_environments import interpreters_and_distribution, version_of
 
-DISTRIBUTION = Path("/usr/bin/python3")
 #: Of the standard library, with functions and types in C; a distribution may build them into the interpreter.
 MODULES = (
     *("_bisect", "_collections", "_csv", "_datetime", "_heapq", "_json", "_pickle", "_random", "_struct", "array"),
@@ -35,17 +34,10 @@ MODULES = (
 CALLBACKS = ("maps_lambda", "sorts_with_lambda", "filters_with_lambda")
 IN_PYTHON = ("calls_unpacked", "calls_with_keywords", "calls_decorated", "calls_instance", "indexes_instance")
 LIMIT = 5.0
-#: The bytecode loop; the C functions that the callbacks' cases call; and functions that set up, enter or clear the frame of
-#: a Python function, whose work is Python's, whoever calls them.
-LOOP = "_PyEval_EvalFrameDefault"
+#: The C functions that the callbacks' cases call.
 CALLED = (
     *("builtin_sorted", "list_sort", "list_extend", "list_vectorcall", "list___init__", "map_next", "filter_next"),
     "PySequence_List",
-)
-FRAMES = (
-    *("_PyEval_Vector", "_PyEval_EvalFrame", "_PyEval_MakeFrameVector", "_PyEvalFramePushAndInit", "initialize_locals"),
-    *("_PyEvalFrameClearAndPop", "clear_thread_frame", "_PyFrame_Clear", "_PyFrame_New", "frame_dealloc"),
-    *("_PyFunction_Vectorcall", "function_code_fastcall", "_PyThreadState_PushFrame", "_PyThreadState_PopFrame"),
 )
 
 
@@ -110,14 +102,8 @@ def case_of(version: str, name: str, stopwatch: float, row: dict[str, Any], usua
 def perf_percent(python: str, case: str, seconds: float) -> float | None:
     """Native share of a function of targets/python_calls.py that runs without the recorder, by perf; None = the interpreter's
     file does not name its static functions."""
-    with TemporaryDirectory() as folder:
-        data = str(Path(folder) / "perf.data")
-        perf = ["perf", "record", "-q", "-o", data, "-e", "cpu-clock:u", "-F", "2000", "--call-graph", "dwarf,16384"]
-        program = [python, str(TARGETS / "python_calls.py"), str(seconds), case]
-        subprocess.run([*perf, "--", *program], capture_output=True, check=True)
-        script = ["perf", "script", "-i", data, "-F", "ip,sym", "--no-inline"]
-        text = subprocess.run(script, capture_output=True, text=True, check=True).stdout
-    samples = chains(text)
+    run = sampled([python, TARGETS / "python_calls.py", str(seconds), case])
+    samples = [[frame.name for frame in sample.frames] for sample in run.samples]
     if not any(name.startswith(CALLED) for sample in samples for name in sample):
         return None
     counts = Counter(class_of(each) for each in samples)
@@ -125,18 +111,11 @@ def perf_percent(python: str, case: str, seconds: float) -> float | None:
     return 100 * counts["native"] / split if split else float("nan")
 
 
-def chains(text: str) -> list[list[str]]:
-    """The functions of each sample, innermost first."""
-    samples = [block.splitlines() for block in text.split("\n\n")]
-    return [[line.split(maxsplit=1)[1].split("+")[0].strip() for line in lines if line.strip()] for lines in samples]
-
-
 def class_of(chain: list[str]) -> str:
     """Python, native, or outside (no bytecode loop: start and end of the interpreter)."""
-    names = [name.split(".")[0] for name in chain]
-    if LOOP not in names:
+    if LOOP not in chain:
         return "outside"
-    inside = names[: names.index(LOOP)]
+    inside = chain[: chain.index(LOOP)]
     is_called = any(name.startswith(CALLED) for name in inside)
     return "native" if is_called and not any(name.startswith(FRAMES) for name in inside) else "python"
 
@@ -195,35 +174,19 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def interpreters() -> list[str]:
-    """The interpreters of the tests, and the distribution's."""
-    return [str(each.path) for each in recorded_interpreters()] + [str(DISTRIBUTION)] * DISTRIBUTION.exists()
-
-
-def version_of(python: str) -> str:
-    """Its version, as results name an interpreter: "3.12.1"."""
-    code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
-    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
-    return f"{version} (distribution)" if python == str(DISTRIBUTION) else version
-
-
 def main() -> int:
     """Exit status 1 if a case is off by more than the limit."""
     asked = options()
     cases: list[Case] = []
-    for python in asked.python or interpreters():
+    for python in asked.python or interpreters_and_distribution():
         version = version_of(python)
         mine = calls_of_c(python, version, asked.seconds, asked.interval)
         mine += calls_of_python(python, version, max(asked.seconds, 2.0), asked.interval)
         print(text_of(mine), flush=True)
         cases += mine
     if not asked.print_only:
-        now = datetime.now(UTC)
-        result = {"date": now.isoformat(timespec="seconds"), "kernel": platform.release(), "seconds": asked.seconds}
-        path = ROOT / "benchmarks" / "results" / f"calls-{now:%Y-%m-%d}.json"
-        path.write_text(json.dumps(result | {"cases": [asdict(case) for case in cases]}, indent=1) + "\n")
-        path.with_suffix(".txt").write_text(text_of(cases) + "\n")
-        print(f"written: {path}")
+        facts = {"seconds": asked.seconds, "cases": [asdict(case) for case in cases]}
+        write_result("calls", facts, text_of(cases))
     return int(any(abs(case.error) > LIMIT for case in cases))
 
 

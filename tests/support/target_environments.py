@@ -17,6 +17,7 @@ from pathlib import Path
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.paths import ROOT
 
+DISTRIBUTION = Path("/usr/bin/python3")
 #: Kind of environment: packages, which are imported by the same names.
 PACKAGES = {
     "targets": ("numpy", "pandas", "greenlet", "pytest"),
@@ -33,6 +34,18 @@ def recorded_interpreters() -> list[Interpreter]:
     """The interpreters of the target environments where they exist, else the bare ones."""
     made = {each: environment_python(each) for each in interpreters()}
     return [Interpreter(path if path.exists() else each.path, each.version) for each, path in made.items()]
+
+
+def interpreters_and_distribution() -> list[str]:
+    """The interpreters of the tests, and the distribution's."""
+    return [str(each.path) for each in recorded_interpreters()] + [str(DISTRIBUTION)] * DISTRIBUTION.exists()
+
+
+def version_of(python: str) -> str:
+    """Its version, as results name an interpreter: "3.12.1"."""
+    code = "import sys; print('%d.%d.%d' % sys.version_info[:3])"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+    return f"{version} (distribution)" if python == str(DISTRIBUTION) else version
 
 
 def complete(python: Path, kind: str) -> bool:

@@ -1,0 +1,249 @@
+"""Is the work of C functions of the older calling conventions, and of types without ``tp_vectorcall``, native in the trace
+as it is in truth? On each interpreter, for all that targets/old_calls.py finds in it.
+
+CPython calls these through ``_PyObject_MakeTpCall``, which it also calls instances of Python classes through. Linux's perf
+tells the truth: it samples the same calls without the recorder. Errors are in points (percent of the case's CPU time). A
+case in which they are large is run once more with four times the samples, which then count. A dated result is written into
+``benchmarks/results/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import subprocess
+import sys
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.support.called_natively import OUTSIDE, Called, Interpreter, class_of, function_at, native_share
+from tests.support.dated_results import write_result
+from tests.support.paths import TARGETS
+from tests.support.perf import Sample, sampled
+from tests.support.recording import tool
+from tests.support.target_environments import interpreters_and_distribution, version_of
+
+PROGRAM = str(TARGETS / "old_calls.py")
+LIMIT = 5.0
+#: Percent of a case's samples that may have no usable stack.
+MOST_UNUSABLE = 3.0
+CASES_AT_ONCE = 100
+MODULES_CODE = """
+import os, sys
+folders = [path for path in sys.path if path.endswith("lib-dynload")]
+names = {name.partition(".")[0] for folder in folders for name in os.listdir(folder) if name.endswith(".so")}
+print(*sorted(name for name in names if not name.startswith(("_test", "_xx", "xx", "_ctypes_test"))))
+"""
+TICKS = """
+SELECT f.function, t.class, count(*) AS ticks, sum(t.user_s) AS user_s
+FROM cpu_ticks t JOIN stack_frames f USING (trace, stack)
+WHERE starts_with(f.function, 'old_') GROUP BY ALL
+"""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A case on one interpreter: native percentages of user CPU time, by perf and in the trace. ``unusable``: percent of
+    perf's samples that have no bytecode loop. ``first_error``: in the first of two runs."""
+
+    python: str
+    case: str
+    kind: str
+    took_ns: int
+    truth: float
+    samples: int
+    unusable: float
+    answer: float
+    ticks: int
+    classes: dict[str, int]
+    first_error: float | None = None
+
+    @property
+    def error(self) -> float:
+        return self.answer - self.truth
+
+    @property
+    def is_decided(self) -> bool:
+        return self.unusable <= MOST_UNUSABLE and bool(self.samples) and bool(self.ticks)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation of the error, if samples were independent."""
+        share = min(max(self.truth / 100, 0.01), 0.99)
+        return float(100 * (share * (1 - share) * (1 / max(self.samples, 1) + 1 / max(self.ticks, 1))) ** 0.5)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One interpreter: how many callables there are of each kind, its cases, and why the other callables have none."""
+
+    python: str
+    counts: dict[str, int]
+    cases: list[Case]
+    reasons: dict[str, list[str]]
+    driven: int
+
+
+def truth_of(python: str, found: Path, seconds: float, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """Classes of perf's samples for each case."""
+    run = sampled([python, PROGRAM, "run", found, str(seconds), *names], rate_hz=4000, stack_bytes=8192, depth=100)
+    first, *lines = (json.loads(line) for line in run.stdout.splitlines())
+    images = first["images"]
+    own = frozenset(function_at(images, address) for address in first["object"].values())
+    interpreter = Interpreter(images, function_at(images, first["type_call"]), own)
+    return {line["name"]: classes_of(line, interpreter, run.samples) for line in lines}
+
+
+def within(samples: list[Sample], windows: Iterable[tuple[int, int]]) -> Iterator[Sample]:
+    """The samples, which are in the order of time, in the windows."""
+    times = [sample.t_ns for sample in samples]
+    for start, end in windows:
+        yield from samples[bisect_right(times, start) : bisect_right(times, end)]
+
+
+def classes_of(line: dict[str, Any], interpreter: Interpreter, samples: list[Sample]) -> Counter[str]:
+    """Of a case's samples."""
+    entered = frozenset(interpreter.function(address) for address in line["entered"])
+    called = Called(entered - interpreter.of_object, interpreter.function(line["through"]))
+    return Counter(class_of(sample.frames, called, interpreter) for sample in within(samples, line["windows"]))
+
+
+def answer_of(
+    python: str, found: Path, seconds: float, names: Sequence[str], interval: str
+) -> dict[str, dict[str, Any]]:
+    """User CPU time and ticks in the trace, by class, for each case: of all ticks with its function on the stack."""
+    answer: dict[str, dict[str, Any]] = defaultdict(dict)
+    with TemporaryDirectory() as folder:
+        trace = str(Path(folder) / "t.parquet")
+        record = [*tool("scalene-record"), "-o", trace, "--python", python, "--cpu-interval", interval, "--no-memory"]
+        program = ["--no-wait", PROGRAM, "run", str(found), str(seconds), *names]
+        subprocess.run([*record, *program], capture_output=True, check=True)
+        query = [*tool("scalene-analyze"), "sql", "--json", trace, TICKS]
+        text = subprocess.run(query, capture_output=True, text=True, check=True).stdout
+    for row in json.loads(text)["rows"]:
+        answer[row["function"]][row["class"]] = row
+    return answer
+
+
+def measured(
+    python: str, found: Path, seconds: float, names: Sequence[str], interval: str
+) -> dict[str, dict[str, Any]]:
+    """What perf and the trace say about each of the cases."""
+    facts = {}
+    for first in range(0, len(names), CASES_AT_ONCE):
+        some = names[first : first + CASES_AT_ONCE]
+        truth, answer = truth_of(python, found, seconds, some), answer_of(python, found, seconds, some, interval)
+        facts.update({name: facts_of(truth.get(name, Counter()), answer[name]) for name in some})
+    return facts
+
+
+def facts_of(classes: Counter[str], rows: dict[str, Any]) -> dict[str, Any]:
+    """The columns of a case that are measured."""
+    times = {name: row["user_s"] for name, row in rows.items()}
+    spent, samples = sum(times.values()), sum(classes.values())
+    return {
+        "truth": native_share(classes),
+        "samples": samples,
+        "unusable": 100 * classes[OUTSIDE] / samples if samples else 100.0,
+        "answer": 100 * (spent - times.get("python", 0.0)) / spent if spent else float("nan"),
+        "ticks": sum(row["ticks"] for row in rows.values()),
+        "classes": dict(classes),
+    }
+
+
+def result_of(python: str, seconds: float, interval: str, modules: Sequence[str], only: str | None) -> Result:
+    """One interpreter."""
+    version = version_of(python)
+    with TemporaryDirectory() as folder:
+        found = Path(folder) / "cases.json"
+        subprocess.run([python, PROGRAM, "find", found, *modules], check=True, capture_output=True)
+        listed = json.loads(found.read_text())
+        by_name = {case["name"]: case for case in listed["cases"] if not only or only in case["name"]}
+        facts = measured(python, found, seconds, list(by_name), interval)
+        cases = {name: case_of(version, by_name[name], fact) for name, fact in facts.items()}
+        again = [name for name, case in cases.items() if case.is_decided and abs(case.error) > LIMIT]
+        for name, fact in measured(python, found, 4 * seconds, again, interval).items():
+            cases[name] = case_of(version, by_name[name], fact, cases[name].error)
+    reasons = defaultdict(list)
+    for name, (_, reason) in listed["reasons"].items():
+        reasons[reason].append(name)
+    driven = len({case["callable"] for case in by_name.values()})
+    return Result(version, listed["counts"], list(cases.values()), dict(reasons), driven)
+
+
+def case_of(version: str, case: dict[str, Any], facts: dict[str, Any], first_error: float | None = None) -> Case:
+    """A case with what was measured."""
+    return Case(version, case["name"], case["kind"], case["took_ns"], **facts, first_error=first_error)
+
+
+def line_of(case: Case) -> str:
+    """A case in the text."""
+    first = "" if case.first_error is None else f", {case.first_error:+.1f} in a first run"
+    classes = ", ".join(f"{count} {name}" for name, count in sorted(case.classes.items()))
+    return (
+        f"{'':10}{case.case:56} truth {case.truth:5.1f}  answer {case.answer:5.1f}  error {case.error:+5.1f} "
+        f"(deviation {case.deviation:.1f}{first}); {case.ticks} ticks; perf: {classes}; {case.took_ns / 1000:.1f} us"
+    )
+
+
+def text_of(result: Result) -> str:
+    """How many callables there are, how large the errors are, and which are larger than the limit."""
+    there = ", ".join(f"{count} {kind}s" for kind, count in sorted(result.counts.items()))
+    lines = [f"{result.python}: {there}; {result.driven} were driven, in {len(result.cases)} cases"]
+    decided = [case for case in result.cases if case.is_decided]
+    errors = [abs(case.error) for case in decided] or [float("nan")]
+    good = sum(error <= LIMIT for error in errors)
+    lines.append(
+        f"{'':6}{good} of {len(decided)} cases within {LIMIT:g} points of perf; mean error {statistics.mean(errors):.2f}, "
+        f"largest {max(errors):.1f}; median {statistics.median(case.ticks for case in decided):.0f} ticks, "
+        f"{statistics.median(case.samples for case in decided):.0f} samples"
+    )
+    lines += [line_of(case) for case in sorted(decided, key=lambda case: -abs(case.error)) if abs(case.error) > LIMIT]
+    undecided = [case for case in result.cases if not case.is_decided]
+    lines.append(f"{'':6}{len(undecided)} undecided: more than {MOST_UNUSABLE:g} % of perf's stacks have no loop")
+    lines += [f"{'':10}{case.case}: {case.unusable:.0f} % of {case.samples}; {case.ticks} ticks" for case in undecided]
+    for reason, names in sorted(result.reasons.items()):
+        lines.append(f"{'':6}{len(names)} not driven, {reason}: {', '.join(names)}")
+    return "\n".join(lines)
+
+
+def options() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=0.2, help="CPU time for each case (default: %(default)s)")
+    parser.add_argument("--interval", default="200us", help="interval of the ticks (default: %(default)s)")
+    parser.add_argument("--python", action="append", help="interpreter, once or more (default: those of the tests)")
+    parser.add_argument(
+        "--extensions", action="store_true", help="also what is in the standard library's shared libraries"
+    )
+    parser.add_argument("--only", help="cases with this in their name")
+    parser.add_argument("--print-only", action="store_true", help="write no result")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Exit status 1 if a case is off by more than the limit."""
+    asked = options()
+    results = []
+    for python in asked.python or interpreters_and_distribution():
+        modules: list[str] = []
+        if asked.extensions:
+            done = subprocess.run([python, "-c", MODULES_CODE], capture_output=True, text=True, check=True)
+            modules = done.stdout.split()
+        results.append(result_of(python, asked.seconds, asked.interval, modules, asked.only))
+        print(text_of(results[-1]), flush=True)
+    if not asked.print_only:
+        text = "\n".join(text_of(result) for result in results)
+        name = "old-calls-extensions" if asked.extensions else "old-calls"
+        write_result(name, {"seconds": asked.seconds, "results": [asdict(result) for result in results]}, text)
+    return int(any(case.is_decided and abs(case.error) > LIMIT for result in results for case in result.cases))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,112 @@
+"""Whose work a native stack is, while the bytecode loop calls a C function or a type that is known: the rules of
+docs/design/attribution.md, applied to stacks of Linux perf."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tests.support.functions_of_files import native_code
+from tests.support.perf import FRAMES, LOOP, Frame
+
+#: They pass a call on to what was meant: any object, or one without vectorcall, whose work is open until that is known.
+ANY_CALL = re.compile(r"^_?PyObject_(Vectorcall|FastCall|Call)\w*$|^call_function$|^vectorcall_|^method_vectorcall")
+TP_CALL = "_PyObject_MakeTpCall"
+FREEING = ("_dealloc", "_clear", "_finalize")
+PYTHON, NATIVE, OWN, OPEN, OUTSIDE = "python", "native", "own", "open", "outside"
+
+#: A function: its file, and the offset in the file at which it starts.
+Function = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Interpreter:
+    """What is known of an interpreter: where code lies in memory (start, end, offset in the file, file), the function
+    through which types are called, and those that make instances for Python classes."""
+
+    images: Sequence[tuple[int, int, int, str]]
+    type_call: Function
+    of_object: frozenset[Function]
+
+    def function(self, address: int) -> Function:
+        """The function at an address in memory."""
+        return function_at(self.images, address)
+
+
+def function_at(images: Sequence[tuple[int, int, int, str]], address: int) -> Function:
+    """The function at an address in memory."""
+    start, _, offset, file = next(image for image in images if image[0] <= address < image[1])
+    return started((file, address - start + offset))
+
+
+def started(place: tuple[str, int]) -> Function:
+    """The function that contains an instruction."""
+    file, offset = place
+    start = native_code(file).start_of(offset) if file.startswith("/") else None
+    return file, offset if start is None else start
+
+
+def of_frame(frame: Frame) -> Function:
+    return started((frame.file, frame.offset))
+
+
+@dataclass(frozen=True)
+class Called:
+    """What a case calls: the C functions that the call enters, and the one that leads there (``tp_call``, or a descriptor's
+    vectorcall)."""
+
+    entered: frozenset[Function]
+    through: Function
+
+
+def is_direct(caller: Frame) -> bool:
+    """Whether a frame calls the next inner one by name."""
+    return caller.file.startswith("/") and native_code(caller.file).has_direct_call(caller.offset + 1)
+
+
+def sets_up_frame(outer_first: Iterable[Frame]) -> bool:
+    """Whether the frame of a Python function is made, entered or cleared; but not one that dies with an object."""
+    for frame in outer_first:
+        if frame.name.startswith(FRAMES):
+            return True
+        if frame.name.endswith(FREEING):
+            return False
+    return False
+
+
+def of_type(outer_first: Sequence[Frame], python: Interpreter) -> str:
+    """Of a stack whose outermost function calls a type: its own work is Python's, and so is making an instance for it."""
+    if len(outer_first) == 1 or is_direct(outer_first[0]):
+        return OWN
+    return OWN if of_frame(outer_first[1]) in python.of_object else NATIVE
+
+
+def class_of(chain: Sequence[Frame], called: Called, python: Interpreter) -> str:
+    """``own``: Python's, and says that the call is; ``open``: of the function that all such calls pass through."""
+    depth = next((i for i, frame in enumerate(chain) if frame.name == LOOP), None)
+    if depth is None:
+        return OUTSIDE
+    outer_first = list(reversed(chain[:depth]))
+    if not outer_first or sets_up_frame(outer_first):
+        return PYTHON
+    is_open = False
+    for i, frame in enumerate(outer_first):
+        function = of_frame(frame)
+        if function == python.type_call:
+            return of_type(outer_first[i:], python)
+        if function == called.through or function in called.entered:
+            return NATIVE
+        if frame.name == TP_CALL:
+            is_open = True
+        elif not ANY_CALL.match(frame.name):
+            return OPEN if is_open else NATIVE if i else PYTHON
+    return OPEN if is_open else NATIVE
+
+
+def native_share(classes: Counter[str]) -> float:
+    """Percent of the work that is native. What is open is native if more of the rest of the call is."""
+    native = classes[NATIVE] + (classes[OPEN] if classes[NATIVE] > classes[OWN] else 0)
+    split = native + classes[PYTHON] + classes[OWN] + (classes[OPEN] if classes[NATIVE] <= classes[OWN] else 0)
+    return 100 * native / split if split else float("nan")
