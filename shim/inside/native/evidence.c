@@ -45,15 +45,19 @@ enum called {
   CALLED_DECIDED,
 };
 
-/* True if `caller` has called the function by name, not through a pointer: call instructions with a distance. */
-static bool is_direct(const struct native_frame *caller, uintptr_t function) {
-  struct image image;
+/* True if `caller` has called what it calls by name, not through a pointer: call instructions with a distance. The function
+ * on the stack may be another one than the call names, which then jumped to it: a stub of the procedure linkage table, for
+ * functions that a library exports, or a function that ends with a call. Bytes that only look like such an instruction lead
+ * out of the image. */
+static bool is_direct(const struct native_frame *caller) {
+  struct image image, called;
   int32_t distance;
   uintptr_t after = caller->pc;
   if ((caller->flags & (NATIVE_EXACT | NATIVE_AFTER_GAP)) || !images_find(after - 5, &image) || !image.stays)
     return false;
   memcpy(&distance, (const void *)(after - sizeof distance), sizeof distance);
-  return *(const uint8_t *)(after - 5) == 0xe8 && after + (uintptr_t)(intptr_t)distance == function;
+  uintptr_t target = after + (uintptr_t)(intptr_t)distance;
+  return *(const uint8_t *)(after - 5) == 0xe8 && images_find(target, &called) && called.start == image.start;
 }
 
 static bool of_object(enum called so_far) { return so_far == CALLED_TP_CALL || so_far == CALLED_TYPE; }
@@ -72,14 +76,13 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
   if (!function) return of_object(so_far) ? CALLED_DECIDED : so_far;
   bool is_slot = is_among(function, python_symbols.own, OWN_SLOTS);
   if (is_slot && python_symbols.slots_known) *flags |= TICK_TPCALL;
-  bool is_own =
-      of_object(so_far) && (is_among(function, python_symbols.own, MAX_OWN) || is_direct(frame + 1, function));
+  bool is_own = of_object(so_far) && (is_among(function, python_symbols.own, MAX_OWN) || is_direct(frame + 1));
   if (is_slot || is_own) {
     if (is_slot || so_far == CALLED_TYPE) add_own_work(flags);
   } else if (is_among(function, python_symbols.builtin, python_symbols.builtins) ||
              (of_object(so_far) && python_symbols.slots_known)) {
     *flags = (*flags & ~(uint32_t)TICK_TPCALL) | TICK_VECTORCALL;
-  } else if (so_far == CALLED_NOTHING && is_direct(frame + 1, function)) {
+  } else if (so_far == CALLED_NOTHING && is_direct(frame + 1)) {
     return so_far; /* a helper of the loop, which may make the call */
   }
   return CALLED_DECIDED;

@@ -89,6 +89,20 @@ APART static void directly(void) { /* plays type_call that calls a helper direct
   helper();
   sink++;
 }
+
+/* Plays a stub of the procedure linkage table, through which a library calls functions that it exports itself. */
+void exported(void);
+void stub(void);
+APART void exported(void) {
+  leaf();
+  sink++;
+}
+__asm__(".text\n.type stub, @function\nstub: .cfi_startproc\njmp exported\n.cfi_endproc\n.size stub, .-stub");
+APART static void through_stub(void) { /* plays type_call that calls an exported function by name */
+  stub();
+  sink++;
+}
+
 APART static void sort(void) { /* a C function that makes instances */
   make_tp_call();
   sink++;
@@ -134,6 +148,8 @@ static void test_the_work_of_calling_is_not_the_callees(void) {
   check(flags_of_call(make_tp_call, leaf, NULL) == TICK_VECTORCALL); /* `leaf` is called through a pointer */
   python_symbols.type_call = (uintptr_t)&directly;
   check(flags_of_call(make_tp_call, directly, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  python_symbols.type_call = (uintptr_t)&through_stub;
+  check(flags_of_call(make_tp_call, through_stub, NULL) == (TICK_TPCALL | TICK_PYFRAME));
   python_symbols.type_call = (uintptr_t)&leaf;
   check(flags_of_call(make_tp_call, leaf, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* interrupted in type_call itself */
   python_symbols.type_call = (uintptr_t)&type_call;
