@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.support.called_natively import OUTSIDE, Called, Interpreter, class_of, function_at, native_share
+from tests.support.called_natively import OUTSIDE, Called, Interpreter, classes_of, function_at, native_share
 from tests.support.dated_results import write_result
 from tests.support.paths import TARGETS
 from tests.support.perf import Sample, sampled
@@ -41,9 +41,10 @@ names = {name.partition(".")[0] for folder in folders for name in os.listdir(fol
 print(*sorted(name for name in names if not name.startswith(("_test", "_xx", "xx", "_ctypes_test"))))
 """
 TICKS = """
-SELECT f.function, t.class, count(*) AS ticks, sum(t.user_s) AS user_s
+SELECT f.function, t.class, count(*) AS ticks, sum(t.user_s) AS user_s,
+    count(*) FILTER (opcode_call = 'c') AS specialised, count(*) FILTER (opcode_call = 'generic') AS generic
 FROM cpu_ticks t JOIN stack_frames f USING (trace, stack)
-WHERE starts_with(f.function, 'old_') GROUP BY ALL
+WHERE starts_with(f.function, 'old_') AND f.depth = 1 GROUP BY ALL
 """
 
 
@@ -97,7 +98,7 @@ def truth_of(python: str, found: Path, seconds: float, names: Sequence[str]) -> 
     images = first["images"]
     own = frozenset(function_at(images, address) for address in first["object"].values())
     interpreter = Interpreter(images, function_at(images, first["type_call"]), own)
-    return {line["name"]: classes_of(line, interpreter, run.samples) for line in lines}
+    return {line["name"]: classes_in(line, interpreter, run.samples) for line in lines}
 
 
 def within(samples: list[Sample], windows: Iterable[tuple[int, int]]) -> Iterator[Sample]:
@@ -107,17 +108,17 @@ def within(samples: list[Sample], windows: Iterable[tuple[int, int]]) -> Iterato
         yield from samples[bisect_right(times, start) : bisect_right(times, end)]
 
 
-def classes_of(line: dict[str, Any], interpreter: Interpreter, samples: list[Sample]) -> Counter[str]:
+def classes_in(line: dict[str, Any], interpreter: Interpreter, samples: list[Sample]) -> Counter[str]:
     """Of a case's samples."""
     entered = frozenset(interpreter.function(address) for address in line["entered"])
     called = Called(entered - interpreter.of_object, interpreter.function(line["through"]))
-    return Counter(class_of(sample.frames, called, interpreter) for sample in within(samples, line["windows"]))
+    return classes_of([sample.frames for sample in within(samples, line["windows"])], called, interpreter)
 
 
 def answer_of(
     python: str, found: Path, seconds: float, names: Sequence[str], interval: str
 ) -> dict[str, dict[str, Any]]:
-    """User CPU time and ticks in the trace, by class, for each case: of all ticks with its function on the stack."""
+    """User CPU time and ticks in the trace, by class, for each case: of the ticks in its function."""
     answer: dict[str, dict[str, Any]] = defaultdict(dict)
     with TemporaryDirectory() as folder:
         trace = str(Path(folder) / "t.parquet")
@@ -147,8 +148,9 @@ def facts_of(classes: Counter[str], rows: dict[str, Any]) -> dict[str, Any]:
     """The columns of a case that are measured."""
     times = {name: row["user_s"] for name, row in rows.items()}
     spent, samples = sum(times.values()), sum(classes.values())
+    is_specialised = sum(row["specialised"] for row in rows.values()) > sum(row["generic"] for row in rows.values())
     return {
-        "truth": native_share(classes),
+        "truth": native_share(classes, is_specialised),
         "samples": samples,
         "unusable": 100 * classes[OUTSIDE] / samples if samples else 100.0,
         "answer": 100 * (spent - times.get("python", 0.0)) / spent if spent else float("nan"),

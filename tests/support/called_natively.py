@@ -14,8 +14,12 @@ from tests.support.perf import FRAMES, LOOP, Frame
 #: They pass a call on to what was meant: any object, or one without vectorcall, whose work is open until that is known.
 ANY_CALL = re.compile(r"^_?PyObject_(Vectorcall|FastCall|Call)\w*$|^call_function$|^vectorcall_|^method_vectorcall")
 TP_CALL = "_PyObject_MakeTpCall"
+MAIN = "Py_BytesMain"
 FREEING = ("_dealloc", "_clear", "_finalize")
+#: The loop calls them itself, in instructions that call: of a call that is specialised for C functions they are native.
+IN_CALLS = {"PyObject_Str", "PySequence_Tuple", "_Py_CheckFunctionResult"}
 PYTHON, NATIVE, OWN, OPEN, OUTSIDE = "python", "native", "own", "open", "outside"
+INSTRUCTION, DEEPER = "instruction", "deeper"
 
 #: A function: its file, and the offset in the file at which it starts.
 Function = tuple[str, int]
@@ -84,7 +88,8 @@ def of_type(outer_first: Sequence[Frame], python: Interpreter) -> str:
 
 
 def class_of(chain: Sequence[Frame], called: Called, python: Interpreter) -> str:
-    """``own``: Python's, and says that the call is; ``open``: of the function that all such calls pass through."""
+    """``own``: Python's, and says that the call is; ``open``: of the function that all such calls pass through;
+    ``instruction``: of the instruction that calls."""
     depth = next((i for i, frame in enumerate(chain) if frame.name == LOOP), None)
     if depth is None:
         return OUTSIDE
@@ -101,12 +106,25 @@ def class_of(chain: Sequence[Frame], called: Called, python: Interpreter) -> str
         if frame.name == TP_CALL:
             is_open = True
         elif not ANY_CALL.match(frame.name):
-            return OPEN if is_open else NATIVE if i else PYTHON
+            by_loop = INSTRUCTION if frame.name in IN_CALLS else PYTHON
+            return OPEN if is_open else NATIVE if i else by_loop
     return OPEN if is_open else NATIVE
 
 
-def native_share(classes: Counter[str]) -> float:
+def loops(chain: Sequence[Frame]) -> int:
+    """How many bytecode loops are on a stack."""
+    return sum(frame.name == LOOP for frame in chain)
+
+
+def classes_of(chains: Sequence[Sequence[Frame]], called: Called, python: Interpreter) -> Counter[str]:
+    """Of the stacks of a case. ``deeper``: in Python code that the callee runs, which has a bytecode loop of its own."""
+    least = min((loops(chain) for chain in chains if any(each.name == MAIN for each in chain)), default=len(chains))
+    return Counter(DEEPER if loops(chain) > least else class_of(chain, called, python) for chain in chains)
+
+
+def native_share(classes: Counter[str], is_specialised: bool = False) -> float:
     """Percent of the work that is native. What is open is native if more of the rest of the call is."""
-    native = classes[NATIVE] + (classes[OPEN] if classes[NATIVE] > classes[OWN] else 0)
-    split = native + classes[PYTHON] + classes[OWN] + (classes[OPEN] if classes[NATIVE] <= classes[OWN] else 0)
+    native = classes[NATIVE] + classes[INSTRUCTION] * is_specialised
+    native += classes[OPEN] * (classes[NATIVE] > classes[OWN])
+    split = sum(classes[each] for each in (NATIVE, PYTHON, OWN, OPEN, INSTRUCTION))
     return 100 * native / split if split else float("nan")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.support.called_natively import Called, Interpreter, class_of, native_share
+from tests.support.called_natively import Called, Interpreter, class_of, classes_of, native_share
 from tests.support.perf import Frame, Sample, parsed
 
 FUNCTIONS = ("type_call", "object_new", "cfunction_call", "builtin_max", "list_new")
@@ -33,6 +33,7 @@ LOOP, MAKE = "_PyEval_EvalFrameDefault", "_PyObject_MakeTpCall"
     [
         ((LOOP, "main"), FUNCTION, "python"),
         (("helper_of_loop", LOOP), FUNCTION, "python"),
+        (("PyObject_Str", LOOP), FUNCTION, "instruction"),
         (("main",), FUNCTION, "outside"),
         (("malloc", "builtin_max", "cfunction_call", MAKE, LOOP), FUNCTION, "native"),
         (("called_by_a_jump", "cfunction_call", MAKE, LOOP), FUNCTION, "native"),
@@ -54,6 +55,11 @@ def test_a_stack_is_of_the_outermost_call(names: tuple[str, ...], called: Called
 def test_open_work_counts_as_most_of_the_call() -> None:
     assert native_share(Counter(native=30, own=10, open=20, python=40)) == 50
     assert native_share(Counter(native=10, own=30, open=20, python=40)) == 10
+
+
+def test_python_code_of_the_callee_does_not_count() -> None:
+    own, deeper = chain("builtin_max", LOOP, "Py_BytesMain"), chain(LOOP, "builtin_max", LOOP, "Py_BytesMain")
+    assert classes_of([own, deeper, own], FUNCTION, PYTHON) == {"native": 2, "deeper": 1}
 
 
 def test_the_text_of_perf_is_read() -> None:
