@@ -104,6 +104,8 @@ def class_of(chain: Sequence[Frame], called: Called, python: Interpreter) -> str
             return of_type(outer_first[i:], python)
         if function == called.through or function in called.entered:
             return NATIVE
+        if i and outer_first[i - 1].name == TP_CALL and not is_direct(outer_first[i - 1]):
+            return OWN if function in python.of_object else NATIVE  # type_call may be inlined
         if frame.name == TP_CALL:
             is_open = True
         elif not ANY_CALL.match(frame.name):
