@@ -13,6 +13,8 @@
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
 #include "inside/memory/mappings.h"
+#include "inside/memory/memory.h"
+#include "inside/memory/residency.h"
 #include "inside/native/evidence.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
@@ -48,6 +50,7 @@ void ticks_add_paused_usage(int64_t sign) {
 
 static void begin_pause(void) {
   this_thread.paused = true;
+  residency_note_pause();
   ticks_add_paused_usage(-1);
   timers_set_kernel(PAUSED_POLL_NS);
 }
@@ -57,6 +60,7 @@ static void end_pause(void) {
   int64_t user_ns;
   ticks_add_paused_usage(1);
   t->paused = false;
+  this_memory.faults_seen = 0;
   clock_thread_usage(&user_ns, &t->system_seen_ns);
   t->user_system_seen_ns = t->system_seen_ns;
   t->user_carry_ns = 0;

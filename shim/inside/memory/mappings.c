@@ -3,7 +3,7 @@
  * Not counted are mappings of the allocator itself (recognized by the caller's address; libc's allocator does not call
  * the exported mmap at all), mappings of Python's allocators (pyalloc.c counts them), and files. A mapping without
  * access is a reservation, not memory, until mprotect makes it accessible; one without reserve is memory as far as it is
- * resident (residency.c).
+ * resident, accessible or not (residency.c).
  *
  * The ranges are in a sorted table of disjoint ranges under a lock. The holder blocks all signals, so no handler finds
  * the lock held by its own thread and none leaves by longjmp while holding it. A thread that finds the lock taken for
@@ -28,6 +28,7 @@
 #include "inside/memory/sampler.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
+#include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/sealed/sealed.h"
 #include "shared/spool.h"
@@ -196,7 +197,7 @@ static void join_neighbours(size_t at) {
 /* Adds a range. before: bytes of memory that it had as another mapping. */
 static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind, uint16_t source, size_t before) {
   struct range range = {.start = start, .end = end, .block_bytes = end - start, .kind = kind};
-  struct block block = {start, size, end - start, source, false, true};
+  struct block block = {start, size, end - start, source, false, true, false};
   size_t at = first_after(start);
   if (!insert_at(at, &range)) {
     if (before) memory_count_freed(&this_memory, NATIVE, before);
@@ -212,6 +213,8 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
 #define PIECE_PAGES 1024
 #define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
 #define MOST_RESIDENT ((uintptr_t)64 << 30) /* bytes of a mapping without reserve: some reserve terabytes */
+#define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings: a tick takes a millisecond at most */
+#define LAST_STEP_PAGES ((uint64_t)1 << 22)
 
 /* Returns the number of resident pages; `otherwise` if it is unknown. */
 static unsigned resident_in(uintptr_t start, size_t pages, unsigned otherwise) {
@@ -239,22 +242,45 @@ static uint64_t count_untouched(void) {
   return count;
 }
 
-static void count_resident(uint64_t stack) {
-  residency_begin();
-  for (size_t at = 0; at < range_count; at++) {
-    const struct range *range = &ranges[at];
-    if (!range->kind.group) continue;
-    int64_t pages = 0;
-    for (uintptr_t start = range->start; start < range->end; start += PIECE_PAGES * PAGE)
-      pages += resident_in(start, pages_of_piece(start, range->end), 0);
-    residency_add(range->kind.group, pages * PAGE);
+static uintptr_t counted_to; /* where the count of resident pages goes on; 0 = none has begun */
+
+/* Adds the pages of a range from counted_to on, at most `pages`. Returns how many it has looked at. */
+static uint64_t count_range(const struct range *range, uint64_t pages) {
+  uintptr_t start = range->start > counted_to ? range->start : counted_to;
+  uint64_t looked_at = 0, resident = 0;
+  for (; start < range->end && looked_at < pages; looked_at += pages_of_piece(start, range->end)) {
+    resident += resident_in(start, pages_of_piece(start, range->end), 0);
+    start += pages_of_piece(start, range->end) * PAGE;
   }
-  residency_settle(stack);
+  residency_add(range->kind.group, (int64_t)resident * PAGE);
+  counted_to = start;
+  return looked_at;
 }
 
-/* If the table is full, groups that were unmapped since the last count leave it. */
+/* Takes a step of the count. True = it is complete. */
+static bool count_resident(uint64_t stack, uint64_t pages) {
+  if (!counted_to) residency_begin();
+  for (size_t at = first_after(counted_to); at < range_count; at++) {
+    if (!ranges[at].kind.group) continue;
+    uint64_t looked_at = count_range(&ranges[at], pages);
+    pages -= looked_at < pages ? looked_at : pages;
+    if (!pages) return false;
+  }
+  counted_to = 0;
+  residency_settle(stack);
+  return true;
+}
+
+/* If the table is full, groups that were unmapped leave it. */
 static uint16_t new_group(uint64_t stack) {
-  if (residency_is_full()) count_resident(stack);
+  if (residency_is_full()) {
+    counted_to = 0;
+    residency_begin();
+    for (size_t at = 0; at < range_count; at++) {
+      if (ranges[at].kind.group) residency_add(ranges[at].kind.group, 0);
+    }
+    residency_drop_unseen(stack);
+  }
   return residency_new_group(stack);
 }
 
@@ -277,12 +303,14 @@ static bool lock_at_once(void) {
 }
 
 static void look(uint64_t stack, bool now) {
+  int64_t before_ns = clock_thread_cpu_ns();
+  bool ended = true;
   if (now ? lock() : lock_at_once()) {
-    count_resident(stack);
+    if (now) counted_to = 0;
+    ended = count_resident(stack, now ? LAST_STEP_PAGES : STEP_PAGES);
     unlock();
-  } else {
-    residency_put_off();
   }
+  residency_put_off(clock_thread_cpu_ns() - before_ns, ended);
 }
 
 void mappings_look(uint64_t stack, bool now) {
@@ -333,10 +361,10 @@ static void note_mapped(uintptr_t start, size_t bytes, struct kind kind, bool by
   errno = saved_errno;
 }
 
-/* Finds the next part of [start, end) that has not the wanted access. */
+/* Finds the next part of [start, end) that has not the wanted access. In a group, access does not matter. */
 static bool find_other_access(uintptr_t start, uintptr_t end, bool accessible, struct range *part) {
   for (size_t at = first_after(start); at < range_count && ranges[at].start < end; at++) {
-    if ((ranges[at].kind.memory || ranges[at].kind.group) == accessible) continue;
+    if (ranges[at].kind.group || ranges[at].kind.memory == accessible) continue;
     part->start = ranges[at].start > start ? ranges[at].start : start;
     part->end = ranges[at].end < end ? ranges[at].end : end;
     return true;
@@ -366,8 +394,9 @@ static void *map(void *address, size_t bytes, int protection, int flags, int fd,
                           : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
   if (start == MAP_FAILED || !memory_counts()) return start;
   if ((flags & MAP_ANONYMOUS) && counting(caller)) {
-    bool accessible = protection != PROT_NONE, by_residency = accessible && (flags & MAP_NORESERVE);
+    bool accessible = protection != PROT_NONE, by_residency = flags & MAP_NORESERVE;
     struct kind kind = {.memory = accessible && !by_residency};
+    if (by_residency && accessible && bytes > MOST_RESIDENT) loss_add(LOSS_mapping_missed);
     note_mapped((uintptr_t)start, bytes, kind, by_residency && bytes <= MOST_RESIDENT);
   } else if (flags & MAP_FIXED) {
     note_unmapped((uintptr_t)start, bytes, NULL);
@@ -454,12 +483,16 @@ EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) 
 
 /* The child has the same mappings, but their samples are the parent's. If another thread of the parent was changing the
  * table, it is inconsistent, so it is emptied. */
-void mappings_postfork_child(void) {
+int64_t mappings_postfork_child(void) {
   bool inconsistent = atomic_exchange(&holder, 0) != 0;
+  int64_t lost = inconsistent ? atomic_exchange(&mapped, 0) + residency_bytes() : 0;
+  counted_to = 0;
   if (inconsistent) {
     range_count = 0;
+    atomic_store(&reserved, 0);
     loss_add(LOSS_mapping_missed);
   }
   residency_postfork_child(inconsistent);
   for (size_t i = 0; i < range_count; i++) ranges[i].id = 0;
+  return lost;
 }

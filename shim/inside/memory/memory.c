@@ -445,7 +445,7 @@ static bool pass_on(struct memory_state *m) {
 
 SLOW_PATH void memory_stop_at_allocated(int which, const void *address, size_t size, size_t usable, int source,
                                         size_t moved) {
-  struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false};
+  struct block block = {(uintptr_t)address, size, usable, (uint16_t)source, which == PYTHON, false, false};
   if (pass_on(&this_memory)) return;
   enter_slow_path(&block, (int64_t)moved);
 }
@@ -494,13 +494,15 @@ void memory_postfork_child(void) {
   this_memory.busy = 0;
   this_memory.random = 0;
   sampler_postfork_child();
-  mappings_postfork_child();
+  atomic_fetch_sub(&footprint, mappings_postfork_child());
 }
 
 void memory_thread_end(void) {
   struct memory_state *m = &this_memory;
   if (!memory_counts() || !recording()) return;
   struct account *account = spool->paused ? &moved_in_pause : &unsampled;
+  m->busy = (uintptr_t)__builtin_frame_address(0); /* a tick counts nothing meanwhile */
   atomic_fetch_add(&account->net, drain(m, account));
   set_stops(m);
+  m->busy = 0;
 }

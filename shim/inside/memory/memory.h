@@ -48,7 +48,8 @@ struct block {
   size_t usable;   /* bytes that the allocator gave */
   uint16_t source; /* ALLOC_* */
   bool python;
-  bool mapping; /* mappings.c follows it */
+  bool mapping;    /* mappings.c follows it */
+  bool unfollowed; /* nobody does */
 };
 
 /* Starts the counting if memory is recorded. Called once, after the spool is open. Context: normal. */

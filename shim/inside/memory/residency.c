@@ -22,18 +22,18 @@
 #define MOST_GROUPS 2048
 #define MOST_PIECES 8192
 #define YOUNG_NS 1000000000
-#define LEAST_PAUSE_NS 20000000
-#define MOST_PAUSE_NS 1000000000
-#define PAUSE_FACTOR 100    /* a count may take one percent of the time */
-#define LEAST_CHANGE 262144 /* bytes: each change is a sample of the footprint */
+#define LEAST_PAUSE_NS 20000000 /* between two counts; the steps of one have a shorter pause */
+#define PAUSE_FACTOR 100        /* counts may take one percent of one processor */
+#define LEAST_CHANGE 262144     /* bytes: each change is a sample of the footprint */
 
 struct group {
   bool used, seen;
   uint16_t last; /* its last piece; 0 = none */
   int64_t mapped_ns;
   uint64_t stack;
-  int64_t counted; /* bytes that count as memory. Invariant: the sum of the bytes of its pieces */
+  int64_t counted; /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
   int64_t found;   /* bytes that the present count has found */
+  int64_t lost;    /* bytes of `counted` for which there was no piece */
 };
 
 /* Bytes that one count has found in addition. */
@@ -49,8 +49,10 @@ static uint16_t free_pieces;         /* 0 = none */
 static uint16_t used_pieces = 1;     /* those from there on were never used; number 0 is none */
 static _Atomic uint32_t group_count; /* in use */
 static uint16_t groups_end = 1;      /* those from there on were never used; number 0 is none */
+static uint16_t next_free = 1;       /* a hint: where to look for a group */
 static _Atomic int64_t total, due_ns;
-static int64_t began_ns, began_cpu_ns;
+static _Atomic bool paused; /* the recording was paused since the last count */
+static int64_t began_ns;
 
 bool residency_has_groups(void) { return atomic_load_explicit(&group_count, memory_order_relaxed) > 0; }
 
@@ -59,7 +61,9 @@ int64_t residency_bytes(void) { return atomic_load(&total); }
 bool residency_is_full(void) { return atomic_load(&group_count) == MOST_GROUPS - 1; }
 
 uint16_t residency_new_group(uint64_t stack) {
-  for (uint16_t i = 1; i < MOST_GROUPS; i++) {
+  for (uint16_t tries = 1; tries < MOST_GROUPS; tries++) {
+    uint16_t i = next_free;
+    next_free = i + 1 < MOST_GROUPS ? i + 1 : 1;
     if (groups[i].used) continue;
     groups[i] = (struct group){.used = true, .stack = stack, .mapped_ns = clock_now_ns()};
     if (i >= groups_end) groups_end = i + 1;
@@ -75,11 +79,14 @@ bool residency_is_due(void) {
   return clock_now_ns() >= due && atomic_compare_exchange_strong(&due_ns, &due, INT64_MAX);
 }
 
-void residency_put_off(void) { atomic_store(&due_ns, clock_now_ns() + LEAST_PAUSE_NS); }
+void residency_put_off(int64_t used_ns, bool ended) {
+  int64_t pause_ns = used_ns * PAUSE_FACTOR;
+  if (ended && pause_ns < LEAST_PAUSE_NS) pause_ns = LEAST_PAUSE_NS;
+  atomic_store(&due_ns, clock_now_ns() + pause_ns);
+}
 
 void residency_begin(void) {
   began_ns = clock_now_ns();
-  began_cpu_ns = clock_thread_cpu_ns();
   for (size_t i = 1; i < groups_end; i++) {
     groups[i].seen = false;
     groups[i].found = 0;
@@ -139,18 +146,17 @@ static void give_piece(uint16_t piece) {
   free_pieces = piece;
 }
 
-/* Without a free piece, nobody is told when the bytes are freed. */
-static void push_piece(struct group *group, const struct piece *added) {
+static void push_piece(struct group *group, uint16_t piece, int64_t bytes, uint64_t id) {
   struct piece *last = &pieces[group->last];
-  if (group->last && !last->id && !added->id) {
-    last->bytes += added->bytes;
-    return;
+  if (!piece) {
+    group->lost += bytes;
+  } else if (group->last && !last->id && !id) {
+    last->bytes += bytes;
+    give_piece(piece);
+  } else {
+    pieces[piece] = (struct piece){.id = id, .bytes = bytes, .sampled_bytes = bytes, .before = group->last};
+    group->last = piece;
   }
-  uint16_t piece = take_piece();
-  if (!piece) return;
-  pieces[piece] = *added;
-  pieces[piece].before = group->last;
-  group->last = piece;
 }
 
 static void end_piece(struct piece *piece, int64_t bytes, uint64_t stack) {
@@ -160,6 +166,9 @@ static void end_piece(struct piece *piece, int64_t bytes, uint64_t stack) {
 }
 
 static void pop_pieces(struct group *group, int64_t bytes, uint64_t stack) {
+  int64_t untold = bytes < group->lost ? bytes : group->lost;
+  group->lost -= untold;
+  bytes -= untold;
   while (bytes > 0 && group->last) {
     uint16_t number = group->last;
     struct piece *piece = &pieces[number];
@@ -175,13 +184,13 @@ static void pop_pieces(struct group *group, int64_t bytes, uint64_t stack) {
 
 /* ---- changes ---- */
 
+/* A sample for which there is no piece is not followed. */
 static void grow(struct group *group, int64_t bytes, uint64_t running) {
   size_t size = (size_t)bytes;
-  struct block block = {(uintptr_t)group, size, size, ALLOC_MMAP, false, true};
-  struct piece piece = {.bytes = bytes, .sampled_bytes = bytes};
-  bool young = began_ns - group->mapped_ns < YOUNG_NS;
-  piece.id = memory_became_resident(&block, !running && young ? group->stack : running);
-  push_piece(group, &piece);
+  uint16_t piece = take_piece();
+  struct block block = {(uintptr_t)group, size, size, ALLOC_MMAP, false, true, !piece};
+  bool young = began_ns - group->mapped_ns < YOUNG_NS && !atomic_load(&paused);
+  push_piece(group, piece, bytes, memory_became_resident(&block, !running && young ? group->stack : running));
 }
 
 static void shrink(struct group *group, int64_t bytes, uint64_t running) {
@@ -201,20 +210,29 @@ static void settle_group(struct group *group, uint64_t stack) {
   atomic_fetch_sub(&group_count, 1);
 }
 
+/* What changed in a pause belongs to no line. Groups that were mapped during the count wait for the next one. */
 void residency_settle(uint64_t running) {
   uint64_t stack = take_drawn(running);
+  if (atomic_load(&paused)) stack = 0;
   for (size_t i = 1; i < groups_end; i++) {
-    if (groups[i].used) settle_group(&groups[i], stack);
+    if (groups[i].used && groups[i].mapped_ns < began_ns) settle_group(&groups[i], stack);
   }
-  int64_t pause_ns = (clock_thread_cpu_ns() - began_cpu_ns) * PAUSE_FACTOR;
-  pause_ns = pause_ns < LEAST_PAUSE_NS ? LEAST_PAUSE_NS : pause_ns > MOST_PAUSE_NS ? MOST_PAUSE_NS : pause_ns;
-  atomic_store(&due_ns, clock_now_ns() + pause_ns);
+  atomic_store(&paused, false);
 }
 
+void residency_drop_unseen(uint64_t running) {
+  for (size_t i = 1; i < groups_end; i++) {
+    if (groups[i].used && !groups[i].seen) settle_group(&groups[i], running);
+  }
+}
+
+void residency_note_pause(void) { atomic_store(&paused, true); }
+
 void residency_postfork_child(bool forget) {
-  if (!residency_has_groups()) return;
-  for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;
+  atomic_store(&drawing, false);
   atomic_store(&due_ns, 0);
+  faults = 0;
+  for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;
   if (!forget) return;
   for (size_t i = 1; i < groups_end; i++) groups[i].used = false;
   atomic_store(&group_count, 0);

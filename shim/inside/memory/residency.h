@@ -17,8 +17,12 @@ uint16_t residency_new_group(uint64_t stack);
 bool residency_has_groups(void);
 /* True if the resident pages should be counted again: the caller does that next. Needs no lock. Context: signal. */
 bool residency_is_due(void);
-/* After residency_is_due: it cannot be done now. Needs no lock. Context: signal. */
-void residency_put_off(void);
+/* After residency_is_due: sets when to go on, after a step that took so much CPU time. `ended`: the count is complete, or
+ * could not be begun. Needs no lock. Context: signal. */
+void residency_put_off(int64_t used_ns, bool ended);
+/* What has changed since the last count is charged to nobody, because the recording was paused. Needs no lock. Context:
+ * signal. */
+void residency_note_pause(void);
 /* Says which stack runs in the calling thread; 0 = none. Needs no lock. Context: signal. */
 void residency_note_running(uint64_t stack);
 /* Begins a count. Context: signal. */
@@ -28,6 +32,8 @@ void residency_add(uint16_t group, int64_t bytes);
 /* Ends the count: what has changed since the last one is allocated or freed now. `running`: the stack that runs, 0 = none.
  * Context: signal. */
 void residency_settle(uint64_t running);
+/* Frees groups to which nothing was added since residency_begin. Context: signal. */
+void residency_drop_unseen(uint64_t running);
 /* Returns the bytes that count as memory. Needs no lock. Context: signal. */
 int64_t residency_bytes(void);
 /* Keeps the groups and forgets their samples, which are the parent's. `forget`: forgets the groups too, which the table

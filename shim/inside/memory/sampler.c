@@ -294,6 +294,10 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     write_type(m);
     write_native(id);
   }
+  if (block->unfollowed) {
+    flags |= ALLOC_UNFOLLOWED;
+    loss_add(LOSS_alloc_table_full);
+  }
   if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();

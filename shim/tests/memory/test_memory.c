@@ -45,7 +45,7 @@ void thread_ensure(void) {}
 int threads_live(void) { return live; }
 void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
 uint32_t mappings_untouched_pages(void) { return 0; }
-void mappings_postfork_child(void) {}
+int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
 bool python_finalizing(void) { return false; }
 uint64_t objects_type(uintptr_t block, size_t bytes, bool held) { return block && bytes && held; }
