@@ -1,14 +1,18 @@
 /* An executable with an allocator of its own, which hands out parts of one array. It has no reallocarray and no
  * free_sized: those are libc's. Every block that is freed or resized must be one of its own. */
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static _Alignas(16) char area[1 << 22];
 static size_t used;
+
+void free(void *block);
 
 static void check(const void *block) {
   if (block && ((const char *)block < area || (const char *)block >= area + sizeof area)) {
@@ -18,7 +22,18 @@ static void check(const void *block) {
   }
 }
 
+/* As allocators with caches for each thread do, at the first block of all: the loader may ask for that. */
+static void set_up(void) {
+  static int is_set_up;
+  static pthread_key_t key;
+  pthread_condattr_t attributes;
+  if (__atomic_exchange_n(&is_set_up, 1, __ATOMIC_RELAXED)) return;
+  pthread_condattr_init(&attributes);
+  if (pthread_key_create(&key, free) || pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC)) _exit(5);
+}
+
 void *malloc(size_t size) {
+  set_up();
   size_t need = 16 + ((size + 15) & ~(size_t)15);
   size_t at = __atomic_fetch_add(&used, need, __ATOMIC_RELAXED);
   if (at + need > sizeof area) return NULL;

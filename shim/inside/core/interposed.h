@@ -1,5 +1,9 @@
 /* The libc functions that the shim interposes, as INTERPOSED(result, name, arguments), grouped by the file that exports
  * them. The file that includes this list defines INTERPOSED. */
+/* late.c. They come first: the lookup of a function that libc lacks allocates, and an executable's allocator may call
+ * them. */
+INTERPOSED(int, pthread_condattr_setclock, (pthread_condattr_t *, clockid_t))
+INTERPOSED(int, pthread_key_create, (pthread_key_t *, void (*)(void *)))
 /* interpose.c: the malloc family */
 INTERPOSED(void *, malloc, (size_t))
 INTERPOSED(void *, calloc, (size_t, size_t))
@@ -27,9 +31,6 @@ INTERPOSED(void *, __memcpy_chk, (void *, const void *, size_t, size_t))
 INTERPOSED(void *, __memmove_chk, (void *, const void *, size_t, size_t))
 /* images.c */
 INTERPOSED(int, dlclose, (void *))
-/* late.c */
-INTERPOSED(int, pthread_condattr_setclock, (pthread_condattr_t *, clockid_t))
-INTERPOSED(int, pthread_key_create, (pthread_key_t *, void (*)(void *)))
 /* timers.c */
 INTERPOSED(int, sigaltstack, (const stack_t *, stack_t *))
 /* limits.c */

@@ -107,15 +107,17 @@ static void note_caller(uintptr_t caller) {
 EXPORT int pthread_condattr_setclock(pthread_condattr_t *attributes, clockid_t clock) {
   next_ensure();
   note_caller((uintptr_t)__builtin_return_address(0));
-  return next.pthread_condattr_setclock(attributes, clock);
+  return next.pthread_condattr_setclock ? next.pthread_condattr_setclock(attributes, clock) : ENOSYS;
 }
+
+extern int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *)); /* libc's other name */
 
 EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *)) {
   uintptr_t caller = (uintptr_t)__builtin_return_address(0);
   next_ensure();
   note_caller(caller);
   if (found_late && is_known(caller) && recording()) may_start_again();
-  return next.pthread_key_create(key, destructor);
+  return next.pthread_key_create ? next.pthread_key_create(key, destructor) : __pthread_key_create(key, destructor);
 }
 
 /* PyInit_NAME is looked up for each extension module that Python imports. */
