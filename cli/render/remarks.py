@@ -12,8 +12,8 @@ from .text import Screen, clean, not_shown
 
 #: Of the packages outside the program's own code: the least share that is named, and how many.
 _LEAST_PERCENT, _MOST_PACKAGES = 0.5, 6
-#: The least share of all memory that is worth a sentence if no line has it.
-_LEAST_MEMORY = 0.1
+#: The least memory that is worth a sentence if no line has it: a share of all, and bytes.
+_LEAST_MEMORY, _LEAST_BYTES = 0.1, 10_000_000
 
 
 def _packages(report: Report) -> str:
@@ -34,9 +34,9 @@ def _package_name(package: Package) -> str:
 def _memory_outside(report: Report) -> str:
     """Memory that no line has: that of threads without Python, for example."""
     totals, outside, facts = report.totals, report.unattributed, []
-    if (outside.alloc_bytes or 0) >= _LEAST_MEMORY * (totals.alloc_bytes or 1):
+    if (outside.alloc_bytes or 0) >= max(_LEAST_MEMORY * (totals.alloc_bytes or 0), _LEAST_BYTES):
         facts.append(f"{megabytes(outside.alloc_bytes)} were allocated")
-    if (outside.live_at_end_bytes or 0) >= _LEAST_MEMORY * (totals.peak_bytes or 1):
+    if (outside.live_at_end_bytes or 0) >= max(_LEAST_MEMORY * (totals.peak_bytes or 0), _LEAST_BYTES):
         facts.append(f"{megabytes(outside.live_at_end_bytes)} were alive at the end")
     return " and ".join(facts)
 
