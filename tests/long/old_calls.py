@@ -33,7 +33,8 @@ PROGRAM = str(TARGETS / "old_calls.py")
 LIMIT = 5.0
 #: Percent of a case's samples that may have no usable stack.
 MOST_UNUSABLE = 3.0
-CASES_AT_ONCE = 100
+#: CPU time of the cases that are run at once: perf writes up to 100 MB for each second.
+SECONDS_AT_ONCE = 20.0
 MODULES_CODE = """
 import os, sys
 folders = [path for path in sys.path if path.endswith("lib-dynload")]
@@ -136,9 +137,9 @@ def measured(
     python: str, found: Path, seconds: float, names: Sequence[str], interval: str
 ) -> dict[str, dict[str, Any]]:
     """What perf and the trace say about each of the cases."""
-    facts = {}
-    for first in range(0, len(names), CASES_AT_ONCE):
-        some = names[first : first + CASES_AT_ONCE]
+    facts, at_once = {}, max(1, int(SECONDS_AT_ONCE / seconds))
+    for first in range(0, len(names), at_once):
+        some = names[first : first + at_once]
         truth, answer = truth_of(python, found, seconds, some), answer_of(python, found, seconds, some, interval)
         facts.update({name: facts_of(truth.get(name, Counter()), answer[name]) for name in some})
     return facts
