@@ -20,7 +20,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tests.support.dated_results import write_result
+from tests.support.dated_results import parser_of_check, write_result
 from tests.support.paths import TARGETS
 from tests.support.perf import FRAMES, LOOP, sampled
 from tests.support.recording import native_percent, tool
@@ -166,11 +166,7 @@ def text_of(cases: list[Case]) -> str:
 
 def options() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=0.5, help="CPU time for each case (default: %(default)s)")
-    parser.add_argument("--interval", default="200us", help="interval of the ticks (default: %(default)s)")
-    parser.add_argument("--python", action="append", help="interpreter, once or more (default: those of the tests)")
-    parser.add_argument("--print-only", action="store_true", help="write no result")
+    parser = parser_of_check(__doc__, 0.5)
     return parser.parse_args()
 
 

@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from tests.support.called_natively import OUTSIDE, Called, Interpreter, classes_of, function_at, native_share
-from tests.support.dated_results import write_result
+from tests.support.dated_results import parser_of_check, write_result
 from tests.support.paths import TARGETS
 from tests.support.perf import Sample, sampled
 from tests.support.recording import tool
@@ -218,15 +218,11 @@ def text_of(result: Result) -> str:
 
 def options() -> argparse.Namespace:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=0.2, help="CPU time for each case (default: %(default)s)")
-    parser.add_argument("--interval", default="200us", help="interval of the ticks (default: %(default)s)")
-    parser.add_argument("--python", action="append", help="interpreter, once or more (default: those of the tests)")
+    parser = parser_of_check(__doc__, 0.2)
     parser.add_argument(
         "--extensions", action="store_true", help="also what is in the standard library's shared libraries"
     )
     parser.add_argument("--only", help="cases with this in their name")
-    parser.add_argument("--print-only", action="store_true", help="write no result")
     return parser.parse_args()
 
 

@@ -20,6 +20,7 @@
 #include "inside/cuda/cuda.h"
 #include "inside/cuda/stand_ins.h"
 #include "inside/native/images.h"
+#include "inside/python/elf_image.h"
 #include "inside/python/late.h"
 #include "shared/base.h"
 #include "shared/loss.h"
@@ -34,11 +35,8 @@ enum { BY_CALL = R_X86_64_JUMP_SLOT, BY_TABLE = R_X86_64_GLOB_DAT, BY_POINTER = 
 struct library {
   const char *path;
   const ElfW(Dyn) * dynamic;
-  uintptr_t bias, start, end;               /* range of all its segments */
+  struct elf_image image;
   uintptr_t read_only_start, read_only_end; /* PT_GNU_RELRO: the loader makes it read-only after relocation */
-  const ElfW(Sym) * symbols;
-  const char *names;
-  const uint32_t *hash; /* DT_GNU_HASH */
   const ElfW(Rela) * tables[2];
   size_t counts[2];
 };
@@ -67,20 +65,16 @@ static int retries_left = 10000; /* how many more times, in all, a scan is repea
 
 /* ---- reading a library ---- */
 
-/* Returns the address that a pointer of the dynamic section refers to. Most loaders have relocated it in place. */
-static uintptr_t address_in(const struct library *library, uintptr_t pointer) {
-  return pointer < library->bias ? library->bias + pointer : pointer;
+static const ElfW(Rela) * relocations_at(const struct library *library, const ElfW(Dyn) * entry) {
+  return (const void *)elf_image_address(&library->image, entry->d_un.d_ptr);
 }
 
 static void read_dynamic(struct library *library, const ElfW(Dyn) * entry) {
   size_t relative = 0;
   for (; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_SYMTAB) library->symbols = (const void *)address_in(library, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_STRTAB) library->names = (const void *)address_in(library, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_GNU_HASH) library->hash = (const void *)address_in(library, entry->d_un.d_ptr);
-    if (entry->d_tag == DT_JMPREL) library->tables[0] = (const void *)address_in(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_JMPREL) library->tables[0] = relocations_at(library, entry);
     if (entry->d_tag == DT_PLTRELSZ) library->counts[0] = entry->d_un.d_val / sizeof(ElfW(Rela));
-    if (entry->d_tag == DT_RELA) library->tables[1] = (const void *)address_in(library, entry->d_un.d_ptr);
+    if (entry->d_tag == DT_RELA) library->tables[1] = relocations_at(library, entry);
     if (entry->d_tag == DT_RELASZ) library->counts[1] = entry->d_un.d_val / sizeof(ElfW(Rela));
     if (entry->d_tag == DT_RELACOUNT) relative = entry->d_un.d_val;
   }
@@ -91,12 +85,11 @@ static void read_dynamic(struct library *library, const ElfW(Dyn) * entry) {
 
 static bool read_library(const struct dl_phdr_info *info, struct library *out) {
   const ElfW(Dyn) *dynamic = NULL;
-  *out = (struct library){.path = info->dlpi_name, .bias = info->dlpi_addr, .start = UINTPTR_MAX};
+  *out = (struct library){.path = info->dlpi_name};
+  elf_image_read(info, &out->image);
   for (int i = 0; i < info->dlpi_phnum; i++) {
     const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
     uintptr_t start = info->dlpi_addr + segment->p_vaddr, end = start + segment->p_memsz;
-    if (segment->p_type == PT_LOAD && start < out->start) out->start = start;
-    if (segment->p_type == PT_LOAD && end > out->end) out->end = end;
     if (segment->p_type == PT_DYNAMIC) dynamic = (const void *)start;
     if (segment->p_type != PT_GNU_RELRO) continue;
     out->read_only_start = start;
@@ -104,11 +97,11 @@ static bool read_library(const struct dl_phdr_info *info, struct library *out) {
   }
   out->dynamic = dynamic;
   if (dynamic) read_dynamic(out, dynamic);
-  return dynamic && out->symbols && out->names;
+  return dynamic && out->image.symbols && out->image.names;
 }
 
 static bool holds(const struct library *library, uintptr_t address) {
-  return address >= library->start && address < library->end;
+  return address >= library->image.start && address < library->image.end;
 }
 
 /* Returns the CUDA library that contains the address; null = none. */
@@ -133,37 +126,23 @@ static bool is_provider(const char *path) {
 
 /* ---- lookup of a function by its name, for slots that the loader has not filled yet ---- */
 
-static uint32_t hash_of(const char *name) {
-  uint32_t hash = 5381;
-  for (; *name; name++) hash = hash * 33 + (uint8_t)*name;
-  return hash;
-}
-
 static uintptr_t find_in(const struct library *library, const char *name) {
-  if (!library->hash || !library->hash[0]) return 0;
-  uint32_t buckets = library->hash[0], first = library->hash[1], bloom_words = library->hash[2], hash = hash_of(name);
-  const uint32_t *bucket = library->hash + 4 + bloom_words * (sizeof(ElfW(Addr)) / 4), *chain = bucket + buckets;
-  uint32_t index = bucket[hash % buckets];
-  if (index < first) return 0;
-  for (;; index++) {
-    const ElfW(Sym) *symbol = &library->symbols[index];
-    if ((chain[index - first] | 1) == (hash | 1) && strcmp(library->names + symbol->st_name, name) == 0)
-      return symbol->st_shndx != SHN_UNDEF ? library->bias + symbol->st_value : 0;
-    if (chain[index - first] & 1) return 0;
-  }
+  const elf_symbol *symbol = elf_image_symbol(&library->image, name);
+  return symbol ? library->image.bias + symbol->st_value : 0;
 }
 
 /* Returns the name under which other libraries depend on this one. */
 static const char *soname_of(const struct library *library) {
   for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_SONAME) return library->names + entry->d_un.d_val;
+    if (entry->d_tag == DT_SONAME) return library->image.names + entry->d_un.d_val;
   }
   return base_of(library->path);
 }
 
 static bool is_linked_with(const struct library *library, const char *soname) {
   for (const ElfW(Dyn) *entry = library->dynamic; entry->d_tag != DT_NULL; entry++) {
-    if (entry->d_tag == DT_NEEDED && strcmp(base_of(library->names + entry->d_un.d_val), soname) == 0) return true;
+    if (entry->d_tag == DT_NEEDED && strcmp(base_of(library->image.names + entry->d_un.d_val), soname) == 0)
+      return true;
   }
   return false;
 }
@@ -216,24 +195,24 @@ static uintptr_t real_function(const struct library *library, uintptr_t value, u
  * file. */
 static bool is_filled(const struct library *library, const ElfW(Sym) * symbol, uintptr_t value) {
   if (ELF64_ST_BIND(symbol->st_info) == STB_WEAK && !value) return true;
-  return !library->bias || value >= library->end - library->start;
+  return !library->image.bias || value >= library->image.end - library->image.start;
 }
 
 /* Returns the intercepted function that a relocation refers to; null = none. */
 static const struct cuda_call *call_of(const struct library *library, const ElfW(Rela) * relocation) {
   uint32_t type = (uint32_t)ELF64_R_TYPE(relocation->r_info);
   if (type != BY_CALL && type != BY_TABLE && type != BY_POINTER) return NULL;
-  const ElfW(Sym) *symbol = &library->symbols[ELF64_R_SYM(relocation->r_info)];
-  bool aligned = (library->bias + relocation->r_offset) % sizeof(uintptr_t) == 0;
-  return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(library->names + symbol->st_name) : NULL;
+  const ElfW(Sym) *symbol = &library->image.symbols[ELF64_R_SYM(relocation->r_info)];
+  bool aligned = (library->image.bias + relocation->r_offset) % sizeof(uintptr_t) == 0;
+  return symbol->st_shndx == SHN_UNDEF && aligned ? cuda_find(library->image.names + symbol->st_name) : NULL;
 }
 
 /* Hooks a slot; returns false if the loader has not relocated it yet. */
 static bool hook_slot(const struct library *library, const ElfW(Rela) * relocation) {
   const struct cuda_call *call = call_of(library, relocation);
   if (!call) return true;
-  uintptr_t *slot = (uintptr_t *)(library->bias + relocation->r_offset), value = *slot;
-  if (!is_filled(library, &library->symbols[ELF64_R_SYM(relocation->r_info)], value)) return false;
+  uintptr_t *slot = (uintptr_t *)(library->image.bias + relocation->r_offset), value = *slot;
+  if (!is_filled(library, &library->image.symbols[ELF64_R_SYM(relocation->r_info)], value)) return false;
   uintptr_t real = real_function(library, value, (uint32_t)ELF64_R_TYPE(relocation->r_info), call->name);
   uintptr_t stand_in = real ? (uintptr_t)cuda_stand_in((void *)real, call) : real;
   if (stand_in != real && !store(library, slot, stand_in)) loss_add(LOSS_device_unhooked);

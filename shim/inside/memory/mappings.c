@@ -213,7 +213,7 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
 #define PIECE_PAGES 1024
 #define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
 #define MOST_RESIDENT ((uintptr_t)64 << 30) /* bytes of a mapping without reserve: some reserve terabytes */
-#define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings: a tick takes a millisecond at most */
+#define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings, at a tick: 0.2 ms if all are resident */
 #define LAST_STEP_PAGES ((uint64_t)1 << 22)
 
 /* Returns the number of resident pages; `otherwise` if it is unknown. */
@@ -248,9 +248,11 @@ static uintptr_t counted_to; /* where the count of resident pages goes on; 0 = n
 static uint64_t count_range(const struct range *range, uint64_t pages) {
   uintptr_t start = range->start > counted_to ? range->start : counted_to;
   uint64_t looked_at = 0, resident = 0;
-  for (; start < range->end && looked_at < pages; looked_at += pages_of_piece(start, range->end)) {
-    resident += resident_in(start, pages_of_piece(start, range->end), 0);
-    start += pages_of_piece(start, range->end) * PAGE;
+  while (start < range->end && looked_at < pages) {
+    size_t piece = pages_of_piece(start, range->end);
+    resident += resident_in(start, piece, 0);
+    looked_at += piece;
+    start += piece * PAGE;
   }
   residency_add(range->kind.group, (int64_t)resident * PAGE);
   counted_to = start;
@@ -316,8 +318,8 @@ static void look(uint64_t stack, bool now) {
 void mappings_look(uint64_t stack, bool now) {
   if (likely(!residency_has_groups()) || this_memory.busy) return;
   int saved_errno = errno;
-  residency_note_running(stack);
-  if (residency_is_due() || now) look(stack, now);
+  if (!now) residency_note_running(stack);
+  if (now || residency_is_due()) look(stack, now);
   errno = saved_errno;
 }
 

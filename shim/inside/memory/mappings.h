@@ -11,8 +11,8 @@ void mappings_sizes(int64_t *mapped, int64_t *reserved);
 /* Returns how many pages of 4 KiB are mapped and not resident. Above EXAMINED_PAGES pages it is an estimate from a part
  * of them. Returns 0 if the table cannot be locked. Context: malloc. */
 uint32_t mappings_untouched_pages(void);
-/* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the one that runs. Context:
- * signal. */
+/* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the
+ * one that runs; 0 = none. Context: signal. */
 void mappings_look(uint64_t stack, bool now);
 /* Keeps the ranges and forgets their samples, which are the parent's. Returns the bytes of memory that are no longer
  * counted, because the table was inconsistent. Context: malloc. */

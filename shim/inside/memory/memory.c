@@ -458,23 +458,23 @@ uint64_t memory_mapped(const struct block *block, size_t before) {
   return m->stream[NATIVE].left < 0 ? enter_slow_path(block, grown) : 0;
 }
 
-uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
+static uint64_t count_for_stack(uint64_t stack, const struct block *block, int64_t moved) {
   struct memory_state *m = &this_memory;
   m->stack_is_known = true;
   m->known_stack = stack;
-  m->stream[NATIVE].left -= (int64_t)block->usable;
-  uint64_t id = enter_slow_path(block, (int64_t)block->usable);
+  uint64_t id = enter_slow_path(block, moved);
   m->stack_is_known = false;
   return id;
 }
 
+uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
+  this_memory.stream[NATIVE].left -= (int64_t)block->usable;
+  return count_for_stack(stack, block, (int64_t)block->usable);
+}
+
 void memory_left_residence(size_t bytes, uint64_t stack) {
-  struct memory_state *m = &this_memory;
-  m->stack_is_known = true;
-  m->known_stack = stack;
-  m->stream[NATIVE].free_left -= (int64_t)bytes;
-  enter_slow_path(NULL, -(int64_t)bytes);
-  m->stack_is_known = false;
+  this_memory.stream[NATIVE].free_left -= (int64_t)bytes;
+  count_for_stack(stack, NULL, -(int64_t)bytes);
 }
 
 /* ---- fork, end of a thread ---- */

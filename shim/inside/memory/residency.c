@@ -85,14 +85,6 @@ void residency_put_off(int64_t used_ns, bool ended) {
   atomic_store(&due_ns, clock_now_ns() + pause_ns);
 }
 
-void residency_begin(void) {
-  began_ns = clock_now_ns();
-  for (size_t i = 1; i < groups_end; i++) {
-    groups[i].seen = false;
-    groups[i].found = 0;
-  }
-}
-
 void residency_add(uint16_t group, int64_t bytes) {
   groups[group].seen = true;
   groups[group].found += bytes;
@@ -101,17 +93,21 @@ void residency_add(uint16_t group, int64_t bytes) {
 /* ---- whose pages ----
  *
  * A tick or a mapping says which stack runs, and the kernel how many page faults its thread has had since it last said
- * so. Of the stacks since the last count one is drawn, weighted by their faults. */
+ * so. Of these stacks one is drawn, weighted by their faults. A count takes several steps, and does not find what was
+ * touched behind it: so the faults since it began are kept for the next count, too. */
 
+struct drawn {
+  uint64_t faults, stack;
+};
 static _Atomic bool drawing;
-static uint64_t faults, drawn_stack, random_state;
+static struct drawn before, since; /* the present or last count began */
+static uint64_t random_state;
 
-static void draw(uint64_t stack, uint64_t more) {
-  if (atomic_exchange(&drawing, true)) return;
+static void add(struct drawn *to, struct drawn more) {
+  if (!more.faults) return;
   if (!random_state) random_state = random_seed(this_thread.tid);
-  faults += more;
-  if (random_next(&random_state) % faults < more) drawn_stack = stack;
-  atomic_store(&drawing, false);
+  to->faults += more.faults;
+  if (random_next(&random_state) % to->faults < more.faults) to->stack = more.stack;
 }
 
 void residency_note_running(uint64_t stack) {
@@ -119,13 +115,27 @@ void residency_note_running(uint64_t stack) {
   int64_t *seen = &this_memory.faults_seen;
   if (getrusage(RUSAGE_THREAD, &usage)) return;
   int64_t now = usage.ru_minflt + 1, more = now - *seen;
-  if (*seen && more > 0) draw(stack, (uint64_t)more);
+  bool known = *seen && more > 0;
   *seen = now;
+  if (!known || atomic_exchange(&drawing, true)) return;
+  add(&since, (struct drawn){(uint64_t)more, stack});
+  atomic_store(&drawing, false);
 }
 
-static uint64_t take_drawn(uint64_t running) {
-  uint64_t stack = faults ? drawn_stack : running;
-  faults = 0;
+void residency_begin(void) {
+  began_ns = clock_now_ns();
+  add(&before, since);
+  since.faults = 0;
+  for (size_t i = 1; i < groups_end; i++) {
+    groups[i].seen = false;
+    groups[i].found = 0;
+  }
+}
+
+static uint64_t draw(uint64_t running) {
+  add(&before, since);
+  uint64_t stack = before.faults ? before.stack : running;
+  before.faults = 0;
   return stack;
 }
 
@@ -188,7 +198,12 @@ static void pop_pieces(struct group *group, int64_t bytes, uint64_t stack) {
 static void grow(struct group *group, int64_t bytes, uint64_t running) {
   size_t size = (size_t)bytes;
   uint16_t piece = take_piece();
-  struct block block = {(uintptr_t)group, size, size, ALLOC_MMAP, false, true, !piece};
+  struct block block = {.address = (uintptr_t)group,
+                        .size = size,
+                        .usable = size,
+                        .source = ALLOC_MMAP,
+                        .mapping = true,
+                        .unfollowed = !piece};
   bool young = began_ns - group->mapped_ns < YOUNG_NS && !atomic_load(&paused);
   push_piece(group, piece, bytes, memory_became_resident(&block, !running && young ? group->stack : running));
 }
@@ -212,7 +227,7 @@ static void settle_group(struct group *group, uint64_t stack) {
 
 /* What changed in a pause belongs to no line. Groups that were mapped during the count wait for the next one. */
 void residency_settle(uint64_t running) {
-  uint64_t stack = take_drawn(running);
+  uint64_t stack = draw(running);
   if (atomic_load(&paused)) stack = 0;
   for (size_t i = 1; i < groups_end; i++) {
     if (groups[i].used && groups[i].mapped_ns < began_ns) settle_group(&groups[i], stack);
@@ -231,9 +246,11 @@ void residency_note_pause(void) { atomic_store(&paused, true); }
 void residency_postfork_child(bool forget) {
   atomic_store(&drawing, false);
   atomic_store(&due_ns, 0);
-  faults = 0;
+  before.faults = since.faults = 0;
   for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;
   if (!forget) return;
+  free_pieces = 0;
+  used_pieces = 1;
   for (size_t i = 1; i < groups_end; i++) groups[i].used = false;
   atomic_store(&group_count, 0);
   atomic_store(&total, 0);

@@ -5,20 +5,14 @@
 
 /* ---- the image ---- */
 
-/* Most loaders have relocated the pointers of the dynamic section in place. */
-static uintptr_t address_in(const struct elf_image *image, uintptr_t pointer) {
-  return pointer < image->bias ? image->bias + pointer : pointer;
-}
-
 static void read_dynamic(struct elf_image *image, const ElfW(Dyn) * entry) {
   for (; entry->d_tag != DT_NULL; entry++) {
-    const void *address = (const void *)address_in(image, entry->d_un.d_ptr);
+    const void *address = (const void *)elf_image_address(image, entry->d_un.d_ptr);
     if (entry->d_tag == DT_SYMTAB) image->symbols = address;
     if (entry->d_tag == DT_STRTAB) image->names = address;
     if (entry->d_tag == DT_GNU_HASH) image->gnu_hash = address;
     if (entry->d_tag == DT_HASH) image->hash = address;
   }
-  if (!image->names || (!image->gnu_hash && !image->hash)) image->symbols = NULL;
 }
 
 void elf_image_read(const struct dl_phdr_info *info, struct elf_image *out) {
@@ -107,6 +101,6 @@ static const elf_symbol *find_by_hash(const struct elf_image *image, const char 
 }
 
 const elf_symbol *elf_image_symbol(const struct elf_image *image, const char *name) {
-  if (!image->symbols) return NULL;
-  return image->gnu_hash ? find_by_gnu_hash(image, name) : find_by_hash(image, name);
+  if (!image->symbols || !image->names) return NULL;
+  return image->gnu_hash ? find_by_gnu_hash(image, name) : image->hash ? find_by_hash(image, name) : NULL;
 }

@@ -16,9 +16,13 @@ struct elf_image {
   uintptr_t bias, start, end; /* its segments lie in [start, end) */
   const elf_symbol *symbols;  /* null = the image exports none */
   const char *names;
-  const uint32_t *gnu_hash, *hash; /* one of both may be null */
+  const uint32_t *gnu_hash, *hash; /* null = the image has no such table */
   unsigned long long removed;      /* how many images the loader had removed at that time */
 };
+/* Returns the address that a pointer of the dynamic section refers to. Most loaders have relocated it in place. */
+static inline uintptr_t elf_image_address(const struct elf_image *image, uintptr_t pointer) {
+  return pointer < image->bias ? image->bias + pointer : pointer;
+}
 /* Reads what dl_iterate_phdr gives of an image. Context: normal. */
 void elf_image_read(const struct dl_phdr_info *info, struct elf_image *out);
 /* Finds the image of the shim's namespace that contains the address. False = none does. Waits for a thread that adds or

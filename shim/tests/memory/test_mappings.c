@@ -56,8 +56,10 @@ uint64_t memory_mapped(const struct block *block, size_t before) {
   return block->address / PAGE % 3 == 0 ? 7 : 0;
 }
 
+static uint64_t grown_on = 1;
+
 uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
-  check(stack == 1);
+  check(stack == grown_on);
   counted += (int64_t)block->usable;
   return block->usable / PAGE % 2 ? 7 : 0;
 }
@@ -124,6 +126,23 @@ static void count_in_steps(void) {
   }
   check(counted == 1000 * PAGE);
   check(munmap(start, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
+/* What grows in a pause belongs to no stack. */
+static void grow_in_a_pause(void) {
+  char *start = map_without_reserve(400, 0);
+  mappings_look(1, true);
+  residency_note_pause();
+  for (size_t i = 0; i < 100; i++) start[i * PAGE] = 1;
+  grown_on = 0;
+  mappings_look(1, true);
+  check(counted == 100 * PAGE);
+  for (size_t i = 100; i < 200; i++) start[i * PAGE] = 1;
+  grown_on = 1;
+  mappings_look(1, true);
+  check(counted == 200 * PAGE && munmap(start, 400 * PAGE) == 0);
   mappings_look(1, true);
   check(counted == 0 && !residency_has_groups());
 }
@@ -209,6 +228,7 @@ int main(void) {
   memory_mode = MEMORY_COUNT;
   count_resident_pages();
   count_in_steps();
+  grow_in_a_pause();
   make_room();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
   for (int i = 0; i < CHILDREN; i++) fork_and_work();
