@@ -214,7 +214,7 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
 #define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
 #define MOST_RESIDENT ((uintptr_t)64 << 30) /* bytes of a mapping without reserve: some reserve terabytes */
 #define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings, at a tick: 0.2 ms if all are resident */
-#define LAST_STEP_PAGES ((uint64_t)1 << 22)
+#define LAST_STEP_PAGES ((uint64_t)1 << 26) /* at the end of the process: 256 GiB */
 
 /* Returns the number of resident pages; `otherwise` if it is unknown. */
 static unsigned resident_in(uintptr_t start, size_t pages, unsigned otherwise) {
@@ -276,12 +276,11 @@ static bool count_resident(uint64_t stack, uint64_t pages) {
 /* If the table is full, groups that were unmapped leave it. */
 static uint16_t new_group(uint64_t stack) {
   if (residency_is_full()) {
-    counted_to = 0;
-    residency_begin();
+    residency_clear_marks();
     for (size_t at = 0; at < range_count; at++) {
-      if (ranges[at].kind.group) residency_add(ranges[at].kind.group, 0);
+      if (ranges[at].kind.group) residency_mark(ranges[at].kind.group);
     }
-    residency_drop_unseen(stack);
+    residency_drop_unmarked(stack);
   }
   return residency_new_group(stack);
 }
@@ -418,7 +417,8 @@ EXPORT void *mmap64(void *address, size_t bytes, int protection, int flags, int 
 static void put_back(int parts, const struct range *last) {
   int saved_errno = errno;
   if (parts == 1) {
-    note_mapped(last->start, last->end - last->start, last->kind, false);
+    struct kind kind = {.memory = last->kind.memory}; /* another thread may have ended the group */
+    note_mapped(last->start, last->end - last->start, kind, last->kind.group != 0);
   } else {
     loss_add(LOSS_mapping_missed);
   }
@@ -450,6 +450,7 @@ static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t by
   cut(from, from + round_up(before), FREE_RESIZED, NULL);
   cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces them */
   enter(to, to + round_up(bytes), bytes, kind, ALLOC_MREMAP, resized_bytes);
+  if (kind.group) residency_moved(kind.group);
 }
 
 /* Runs under the lock. Otherwise another thread could be given the old addresses and add them to the table before they

@@ -27,9 +27,11 @@
 #define LEAST_CHANGE 262144     /* bytes: each change is a sample of the footprint */
 
 struct group {
-  bool used, seen;
+  bool used, seen; /* seen: by the present count */
+  bool marked;
   uint16_t last; /* its last piece; 0 = none */
   int64_t mapped_ns;
+  int64_t placed_ns; /* when it got its address: a count that began before may not find it */
   uint64_t stack;
   int64_t counted; /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
   int64_t found;   /* bytes that the present count has found */
@@ -51,7 +53,8 @@ static _Atomic uint32_t group_count; /* in use */
 static uint16_t groups_end = 1;      /* those from there on were never used; number 0 is none */
 static uint16_t next_free = 1;       /* a hint: where to look for a group */
 static _Atomic int64_t total, due_ns;
-static _Atomic bool paused; /* the recording was paused since the last count */
+static _Atomic bool paused; /* the recording was paused since the last count began */
+static bool paused_before;  /* or before that, since the last one that ended */
 static int64_t began_ns;
 
 bool residency_has_groups(void) { return atomic_load_explicit(&group_count, memory_order_relaxed) > 0; }
@@ -65,7 +68,8 @@ uint16_t residency_new_group(uint64_t stack) {
     uint16_t i = next_free;
     next_free = i + 1 < MOST_GROUPS ? i + 1 : 1;
     if (groups[i].used) continue;
-    groups[i] = (struct group){.used = true, .stack = stack, .mapped_ns = clock_now_ns()};
+    groups[i] = (struct group){.used = true, .stack = stack};
+    groups[i].mapped_ns = groups[i].placed_ns = clock_now_ns();
     if (i >= groups_end) groups_end = i + 1;
     atomic_fetch_add(&group_count, 1);
     return i;
@@ -73,6 +77,8 @@ uint16_t residency_new_group(uint64_t stack) {
   loss_add(LOSS_mapping_missed);
   return 0;
 }
+
+void residency_moved(uint16_t group) { groups[group].placed_ns = clock_now_ns(); }
 
 bool residency_is_due(void) {
   int64_t due = atomic_load_explicit(&due_ns, memory_order_relaxed);
@@ -104,10 +110,19 @@ static struct drawn before, since; /* the present or last count began */
 static uint64_t random_state;
 
 static void add(struct drawn *to, struct drawn more) {
+  uint64_t sum = to->faults + more.faults;
   if (!more.faults) return;
   if (!random_state) random_state = random_seed(this_thread.tid);
-  to->faults += more.faults;
-  if (random_next(&random_state) % to->faults < more.faults) to->stack = more.stack;
+  to->faults = sum;
+  if (random_next(&random_state) % sum < more.faults) to->stack = more.stack;
+}
+
+/* If a tick of another thread is drawing, its stack and those before it wait for the next count. */
+static void take_since(bool keep) {
+  if (atomic_exchange(&drawing, true)) return;
+  add(&before, since);
+  if (!keep) since.faults = 0;
+  atomic_store(&drawing, false);
 }
 
 void residency_note_running(uint64_t stack) {
@@ -124,8 +139,8 @@ void residency_note_running(uint64_t stack) {
 
 void residency_begin(void) {
   began_ns = clock_now_ns();
-  add(&before, since);
-  since.faults = 0;
+  take_since(false);
+  paused_before |= atomic_exchange(&paused, false);
   for (size_t i = 1; i < groups_end; i++) {
     groups[i].seen = false;
     groups[i].found = 0;
@@ -133,7 +148,7 @@ void residency_begin(void) {
 }
 
 static uint64_t draw(uint64_t running) {
-  add(&before, since);
+  take_since(true);
   uint64_t stack = before.faults ? before.stack : running;
   before.faults = 0;
   return stack;
@@ -194,6 +209,8 @@ static void pop_pieces(struct group *group, int64_t bytes, uint64_t stack) {
 
 /* ---- changes ---- */
 
+static bool was_paused(void) { return paused_before || atomic_load(&paused); }
+
 /* A sample for which there is no piece is not followed. */
 static void grow(struct group *group, int64_t bytes, uint64_t running) {
   size_t size = (size_t)bytes;
@@ -204,7 +221,7 @@ static void grow(struct group *group, int64_t bytes, uint64_t running) {
                         .source = ALLOC_MMAP,
                         .mapping = true,
                         .unfollowed = !piece};
-  bool young = began_ns - group->mapped_ns < YOUNG_NS && !atomic_load(&paused);
+  bool young = began_ns - group->mapped_ns < YOUNG_NS && !was_paused();
   push_piece(group, piece, bytes, memory_became_resident(&block, !running && young ? group->stack : running));
 }
 
@@ -225,19 +242,28 @@ static void settle_group(struct group *group, uint64_t stack) {
   atomic_fetch_sub(&group_count, 1);
 }
 
-/* What changed in a pause belongs to no line. Groups that were mapped during the count wait for the next one. */
+/* What changed in a pause belongs to no line. Groups that got their address during the count wait for the next one. */
 void residency_settle(uint64_t running) {
   uint64_t stack = draw(running);
-  if (atomic_load(&paused)) stack = 0;
+  if (was_paused()) stack = 0;
   for (size_t i = 1; i < groups_end; i++) {
-    if (groups[i].used && groups[i].mapped_ns < began_ns) settle_group(&groups[i], stack);
+    if (groups[i].used && groups[i].placed_ns < began_ns) settle_group(&groups[i], stack);
   }
-  atomic_store(&paused, false);
+  paused_before = false;
 }
 
-void residency_drop_unseen(uint64_t running) {
+void residency_clear_marks(void) {
+  for (size_t i = 1; i < groups_end; i++) groups[i].marked = false;
+}
+
+void residency_mark(uint16_t group) { groups[group].marked = true; }
+
+void residency_drop_unmarked(uint64_t running) {
   for (size_t i = 1; i < groups_end; i++) {
-    if (groups[i].used && !groups[i].seen) settle_group(&groups[i], running);
+    if (!groups[i].used || groups[i].marked) continue;
+    groups[i].seen = false;
+    groups[i].found = 0;
+    settle_group(&groups[i], running);
   }
 }
 
@@ -249,6 +275,8 @@ void residency_postfork_child(bool forget) {
   before.faults = since.faults = 0;
   for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;
   if (!forget) return;
+  paused_before = false;
+  atomic_store(&paused, false);
   free_pieces = 0;
   used_pieces = 1;
   for (size_t i = 1; i < groups_end; i++) groups[i].used = false;

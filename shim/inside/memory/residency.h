@@ -32,8 +32,13 @@ void residency_add(uint16_t group, int64_t bytes);
 /* Ends the count: what has changed since the last one is allocated or freed now. `running`: the stack that runs, 0 = none.
  * Context: signal. */
 void residency_settle(uint64_t running);
-/* Frees groups to which nothing was added since residency_begin. Context: signal. */
-void residency_drop_unseen(uint64_t running);
+/* A part of the group has moved to another address. Context: malloc. */
+void residency_moved(uint16_t group);
+/* Free the groups that are not marked after all marks were cleared: they have no part left. A count goes on beside that.
+ * Context: malloc. */
+void residency_clear_marks(void);
+void residency_mark(uint16_t group);
+void residency_drop_unmarked(uint64_t running);
 /* Returns the bytes that count as memory. Needs no lock. Context: signal. */
 int64_t residency_bytes(void);
 /* Keeps the groups and forgets their samples, which are the parent's. `forget`: forgets the groups too, which the table

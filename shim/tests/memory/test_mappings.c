@@ -147,6 +147,56 @@ static void grow_in_a_pause(void) {
   check(counted == 0 && !residency_has_groups());
 }
 
+/* A count goes on where it was, in a mapping that is larger than a step. */
+static void look_further(int steps) {
+  for (int i = 0; i < steps; i++) {
+    usleep(30000);
+    mappings_look(1, false);
+  }
+}
+
+static char *map_at(uintptr_t address, size_t pages, size_t touched) {
+  char *start = mmap((void *)address, pages * PAGE, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+  check(start == (char *)address && madvise(start, pages * PAGE, MADV_NOHUGEPAGE) == 0);
+  for (size_t i = 0; i < touched; i++) start[i * PAGE] = 1;
+  return start;
+}
+
+/* What moves behind a count, or is touched there in a pause, is found by the next one, as what it is. */
+static void change_behind_a_count(void) {
+  const size_t pages = 3 << 17;
+  char *large = map_at(0x5000000000, pages, 0), *small = map_at(0x7000000000, 1000, 1000);
+  mappings_look(1, true);
+  check(counted == 1000 * PAGE);
+  look_further(1);
+  small = mremap(small, 1000 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)0x4000000000);
+  check(small == (char *)0x4000000000);
+  look_further(12);
+  check(counted == 1000 * PAGE && residency_bytes() == counted);
+  mappings_look(1, true);
+  look_further(1);
+  residency_note_pause();
+  for (size_t i = 0; i < 100; i++) large[i * PAGE] = 1;
+  grown_on = 0;
+  look_further(12);
+  check(counted == 1100 * PAGE);
+  grown_on = 1;
+  check(munmap(small, 1000 * PAGE) == 0 && munmap(large, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
+/* At the end of the process, all of it is counted at once. */
+static void count_much_at_the_end(void) {
+  const size_t pages = (size_t)20 << 18;
+  char *start = map_at(0x5000000000, pages, 100);
+  mappings_look(1, true);
+  check(counted == 100 * PAGE && munmap(start, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
 /* More groups than there is room for: those that were unmapped make room, and nothing else is looked at. */
 static void make_room(void) {
   char *start = map_without_reserve(400, 100), *others[2047];
@@ -229,6 +279,8 @@ int main(void) {
   count_resident_pages();
   count_in_steps();
   grow_in_a_pause();
+  change_behind_a_count();
+  count_much_at_the_end();
   make_room();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
   for (int i = 0; i < CHILDREN; i++) fork_and_work();
