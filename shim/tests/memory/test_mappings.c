@@ -155,10 +155,17 @@ static void look_further(int steps) {
   }
 }
 
-static char *map_at(uintptr_t address, size_t pages, size_t touched) {
-  char *start = mmap((void *)address, pages * PAGE, PROT_READ | PROT_WRITE,
+/* Addresses of a free range: groups are counted in their order. Fixed ones would lie in a sanitizer's shadow. */
+static char *free_range(size_t pages) {
+  char *start = next.mmap(NULL, pages * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  check(start != MAP_FAILED && next.munmap(start, pages * PAGE) == 0);
+  return start;
+}
+
+static char *map_at(char *address, size_t pages, size_t touched) {
+  char *start = mmap(address, pages * PAGE, PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-  check(start == (char *)address && madvise(start, pages * PAGE, MADV_NOHUGEPAGE) == 0);
+  check(start == address && madvise(start, pages * PAGE, MADV_NOHUGEPAGE) == 0);
   for (size_t i = 0; i < touched; i++) start[i * PAGE] = 1;
   return start;
 }
@@ -166,12 +173,13 @@ static char *map_at(uintptr_t address, size_t pages, size_t touched) {
 /* What moves behind a count, or is touched there in a pause, is found by the next one, as what it is. */
 static void change_behind_a_count(void) {
   const size_t pages = 3 << 17;
-  char *large = map_at(0x5000000000, pages, 0), *small = map_at(0x7000000000, 1000, 1000);
+  char *below = free_range(1000 + pages + 1000);
+  char *large = map_at(below + 1000 * PAGE, pages, 0), *small = map_at(large + pages * PAGE, 1000, 1000);
   mappings_look(1, true);
   check(counted == 1000 * PAGE);
   look_further(1);
-  small = mremap(small, 1000 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)0x4000000000);
-  check(small == (char *)0x4000000000);
+  small = mremap(small, 1000 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, below);
+  check(small == below);
   look_further(12);
   check(counted == 1000 * PAGE && residency_bytes() == counted);
   mappings_look(1, true);
@@ -190,7 +198,7 @@ static void change_behind_a_count(void) {
 /* At the end of the process, all of it is counted at once. */
 static void count_much_at_the_end(void) {
   const size_t pages = (size_t)20 << 18;
-  char *start = map_at(0x5000000000, pages, 100);
+  char *start = map_without_reserve(pages, 100);
   mappings_look(1, true);
   check(counted == 100 * PAGE && munmap(start, pages * PAGE) == 0);
   mappings_look(1, true);
