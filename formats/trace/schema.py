@@ -104,6 +104,13 @@ KINDS: tuple[Kind, ...] = (
                 "code that sets up or clears a Python frame was running, or, with tp_call, code that makes an instance "
                 "of a Python class",
             ),
+            Column(
+                "type_call",
+                "bool",
+                "",
+                "the function through which types are called was running itself, or one that it calls by name",
+                "recorded by an older version",
+            ),
             Column("has_python", "bool", "", "the thread has a Python thread state"),
             Column("gc", "bool", "", "a garbage collection was running"),
             Column("torn", "bool", "", "the frames could not be read consistently, so the stack is missing"),

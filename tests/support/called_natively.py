@@ -19,7 +19,7 @@ FEW = 0.05
 FREEING = ("_dealloc", "_clear", "_finalize")
 #: The loop calls them itself, in instructions that call: of a call that is specialised for C functions they are native.
 IN_CALLS = {"PyObject_Str", "PySequence_Tuple", "_Py_CheckFunctionResult"}
-PYTHON, NATIVE, OWN, OPEN, OUTSIDE = "python", "native", "own", "open", "outside"
+PYTHON, NATIVE, OWN, TYPE, OPEN, OUTSIDE = "python", "native", "own", "type", "open", "outside"
 INSTRUCTION, DEEPER = "instruction", "deeper"
 
 #: A function: its file, and the offset in the file at which it starts.
@@ -84,13 +84,13 @@ def sets_up_frame(outer_first: Iterable[Frame]) -> bool:
 def of_type(outer_first: Sequence[Frame], python: Interpreter) -> str:
     """Of a stack whose outermost function calls a type: its own work is Python's, and so is making an instance for it."""
     if len(outer_first) == 1 or is_direct(outer_first[0]):
-        return OWN
+        return TYPE
     return OWN if of_frame(outer_first[1]) in python.of_object else NATIVE
 
 
 def class_of(chain: Sequence[Frame], called: Called, python: Interpreter) -> str:
-    """``own``: Python's, and says that the call is; ``open``: of the function that all such calls pass through;
-    ``instruction``: of the instruction that calls."""
+    """``own``: Python's, and says that the call is; ``type``: of the function that types are called through; ``open``: of
+    the one that all such calls pass through; ``instruction``: of the instruction that calls."""
     depth = next((i for i, frame in enumerate(chain) if frame.name == LOOP), None)
     if depth is None:
         return OUTSIDE
@@ -132,5 +132,5 @@ def native_share(classes: Counter[str], is_specialised: bool = False) -> float:
     """Percent of the work that is native. What is open is native if more of the rest of the call is."""
     native = classes[NATIVE] + classes[INSTRUCTION] * is_specialised
     native += classes[OPEN] * (classes[NATIVE] > classes[OWN])
-    split = sum(classes[each] for each in (NATIVE, PYTHON, OWN, OPEN, INSTRUCTION))
+    split = sum(classes[each] for each in (NATIVE, PYTHON, OWN, TYPE, OPEN, INSTRUCTION))
     return 100 * native / split if split else float("nan")

@@ -46,7 +46,10 @@ class Charge:
 
 frames = st.tuples(st.sampled_from(FILES), st.sampled_from("fgh"), st.sampled_from((1, 20)), st.integers(0, 3))
 flags = st.fixed_dictionaries(
-    {name: st.booleans() for name in ("eval_found", "vectorcall", "tp_call", "frame_setup", "has_python", "gc")}
+    {
+        name: st.booleans()
+        for name in ("eval_found", "vectorcall", "tp_call", "frame_setup", "type_call", "has_python", "gc")
+    }
 )
 classes = st.sampled_from(("eval", "interpreter", "support", "extension", "shim", "unknown"))
 moments = st.integers(0, 9 * SECOND)
@@ -118,6 +121,8 @@ def oracle_votes(builder: TraceBuilder) -> dict[tuple[Any, Any], int]:
     """By stack and opcode: ticks in C functions that were called, minus ticks in work for Python objects."""
     votes: dict[tuple[Any, Any], int] = defaultdict(int)
     for tick in builder.rows.get("cpu", []):
+        if tick["type_call"]:
+            continue
         if tick["frame_setup"] and tick["tp_call"]:
             votes[tick["stack"], tick["opcode"]] -= 1
         elif tick["vectorcall"] and not tick["tp_call"] and not tick["frame_setup"]:

@@ -100,7 +100,7 @@ class TraceBuilder:
         """A CPU tick, by default of pure Python in the bytecode loop."""
         row: Row = {"t_ns": t_ns, "process": process, "thread": thread, "stack": stack, "user_ns": user_ns}
         row |= {"system_ns": 0, "clock_ns": t_ns, "pc_class": "eval", "opcode": "BINARY_OP", "eval_found": True}
-        row |= {"vectorcall": False, "tp_call": False, "frame_setup": False, "has_python": True}
+        row |= {"vectorcall": False, "tp_call": False, "frame_setup": False, "type_call": False, "has_python": True}
         row |= {"gc": False, "torn": False, "system_only": False}
         return self.add("cpu", **(row | columns))
 
@@ -289,6 +289,7 @@ def _large_ticks(
         "vectorcall": random.random(ticks) < 0.2,
         "tp_call": random.random(ticks) < 0.05,
         "frame_setup": np.zeros(ticks, dtype=bool),
+        "type_call": np.zeros(ticks, dtype=bool),
         "has_python": random.random(ticks) < 0.98,
         "gc": random.random(ticks) < 0.02,
         "torn": np.zeros(ticks, dtype=bool),

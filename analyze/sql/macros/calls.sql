@@ -21,3 +21,10 @@ CREATE OR REPLACE TEMP MACRO is_freeing(name) AS regexp_matches(name, '(?:_deall
 -- Functions that the bytecode loop calls to pack and unpack arguments, and to free them.
 CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?(?:'
     || 'tupledealloc|dict_dealloc|list_dealloc|free_keys_object|PyObject_(?:Free|Malloc)|PyStack_\w+)$');
+
+-- Functions that call C functions, and nothing else.
+CREATE OR REPLACE TEMP MACRO is_calling_c(name) AS regexp_matches(name, '^(?:'
+    || 'cfunction_(?:call|vectorcall)\w*|method_vectorcall_[A-Z]\w*|(?:class)?methoddescr_call)$');
+
+-- Functions that CPython 3.10 runs at the end of every call, whatever was called.
+CREATE OR REPLACE TEMP MACRO is_checking(name) AS name IN ('_Py_CheckFunctionResult', 'PyThreadState_Get');

@@ -23,6 +23,7 @@ _FLAG_COLUMNS = {
     "vectorcall": _C["TICK_VECTORCALL"],
     "tp_call": _C["TICK_TPCALL"],
     "frame_setup": _C["TICK_PYFRAME"],
+    "type_call": _C["TICK_TYPE_CALL"],
     "gc": _C["TICK_GC"],
     "torn": _C["TICK_TORN"],
     "system_only": _C["TICK_SYSTEM"],

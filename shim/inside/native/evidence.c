@@ -79,6 +79,7 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
   bool is_own = of_object(so_far) && (is_among(function, python_symbols.own, MAX_OWN) || is_direct(frame + 1));
   if (is_slot || is_own) {
     if (is_slot || so_far == CALLED_TYPE) add_own_work(flags);
+    if (!is_slot && so_far == CALLED_TYPE && !is_among(function, python_symbols.own, MAX_OWN)) *flags |= TICK_TYPE_CALL;
   } else if (is_among(function, python_symbols.builtin, python_symbols.builtins) ||
              (of_object(so_far) && python_symbols.slots_known)) {
     *flags = (*flags & ~(uint32_t)TICK_TPCALL) | TICK_VECTORCALL;
@@ -118,7 +119,9 @@ static void take_frames(const struct native_stack *stack, struct native_evidence
   out->flags |= TICK_EVAL_FOUND;
   enum called called = CALLED_NOTHING;
   for (int i = stack->count - 2; i >= 0; i--) called = enter(called, &stack->frame[i], &out->flags);
-  if (called == CALLED_TYPE) add_own_work(&out->flags);
+  if (called != CALLED_TYPE) return;
+  add_own_work(&out->flags);
+  out->flags |= TICK_TYPE_CALL;
 }
 
 /* The functions that a scan knows: that of the interrupted instruction and the innermost one in an extension. */

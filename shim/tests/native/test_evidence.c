@@ -128,7 +128,7 @@ static uint32_t flags_of_call(function *by_loop, function *by_make_tp_call, func
   loop();
   check(found.flags & TICK_EVAL_FOUND);
   check(found.flags >> TICK_PC_SHIFT == PC_INTERPRETER);
-  return found.flags & (TICK_VECTORCALL | TICK_TPCALL | TICK_PYFRAME);
+  return found.flags & (TICK_VECTORCALL | TICK_TPCALL | TICK_PYFRAME | TICK_TYPE_CALL);
 }
 
 static void test_types_by_their_functions(void) {
@@ -144,14 +144,16 @@ static void test_types_by_their_functions(void) {
   check(flags_of_call(vectorcall, NULL, NULL) == (TICK_VECTORCALL | TICK_TPCALL | TICK_PYFRAME));
 }
 
+#define OF_TYPE_CALL (TICK_TPCALL | TICK_PYFRAME | TICK_TYPE_CALL)
+
 static void test_the_work_of_calling_is_not_the_callees(void) {
   check(flags_of_call(make_tp_call, leaf, NULL) == TICK_VECTORCALL); /* `leaf` is called through a pointer */
   python_symbols.type_call = (uintptr_t)&directly;
-  check(flags_of_call(make_tp_call, directly, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  check(flags_of_call(make_tp_call, directly, NULL) == OF_TYPE_CALL);
   python_symbols.type_call = (uintptr_t)&through_stub;
-  check(flags_of_call(make_tp_call, through_stub, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  check(flags_of_call(make_tp_call, through_stub, NULL) == OF_TYPE_CALL);
   python_symbols.type_call = (uintptr_t)&leaf;
-  check(flags_of_call(make_tp_call, leaf, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* interrupted in type_call itself */
+  check(flags_of_call(make_tp_call, leaf, NULL) == OF_TYPE_CALL); /* interrupted in type_call itself */
   python_symbols.type_call = (uintptr_t)&type_call;
 }
 

@@ -40,6 +40,8 @@ FUNCTIONS = {
         160: "_PyObject_Call",
         176: "dict_dealloc",
         192: "_PyObject_MakeTpCall",
+        208: "_Py_CheckFunctionResult",
+        224: "type_call",
     },
     EXTENSION: {16: "fast_call", 32: "kernel"},
     LIBC: {16: "memcpy"},
@@ -196,6 +198,26 @@ def test_the_work_of_calling_an_object_has_the_class_of_what_it_calls(
     program.ticks(None, opcode="CALL_KW", vectorcall=not calls_c, tp_call=calls_c, frame_setup=calls_c)
     (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
     assert (line.native_s, line.python_s) == pytest.approx((0.05, 0.01) if calls_c else (0.01, 0.05), abs=1e-9)
+
+
+TELLING = {"vectorcall": False, "tp_call": True, "frame_setup": True}
+
+
+@pytest.mark.parametrize(
+    ("functions", "told"),
+    [((192, 208), TELLING), ((192, 224), TELLING | {"type_call": True})],
+    ids=["every call checks its result", "types of either kind are called through type_call"],
+)
+def test_what_any_call_does_says_nothing_of_the_callee(
+    tmp_path: Path, functions: tuple[int, ...], told: dict[str, bool]
+) -> None:
+    """One tick in the function that calls C functions tells, against three that do not."""
+    program = Program()
+    program.ticks(program.native((PYTHON, 192), (PYTHON, 32)), vectorcall=True)
+    program.ticks(program.native(*((PYTHON, function) for function in functions)), 3, **told)
+    program.ticks(program.native((PYTHON, 192)), 2, vectorcall=False, tp_call=True)
+    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
+    assert (line.native_s, line.python_s) == pytest.approx((0.03, 0.03), abs=1e-9)
 
 
 HOSTILE: dict[str, list[dict[str, Any]]] = {

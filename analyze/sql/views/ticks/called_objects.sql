@@ -10,10 +10,14 @@
 -- Order: none
 WITH votes AS (
     SELECT trace, stack, opcode,
-        CASE WHEN tp_call AND frame_setup OR is_setup AND callee IS NULL THEN -1
-            WHEN vectorcall AND NOT tp_call AND NOT frame_setup AND (f.native IS NULL
+        CASE WHEN is_checking OR type_call IS TRUE THEN NULL
+            WHEN tp_call AND frame_setup OR is_setup AND callee IS NULL THEN -1
+            WHEN vectorcall AND NOT tp_call AND NOT frame_setup AND (f.native IS NULL OR is_calling_c
                 OR callee IS NOT NULL AND NOT is_setup AND NOT is_for_arguments) THEN 1 END AS vote
-    FROM cpu_rows LEFT JOIN native_frames f USING (trace, native)
+    FROM cpu_rows LEFT JOIN (
+        SELECT *, is_calling_c(symbol) AS is_calling_c, coalesce(is_checking(symbol), false) AS is_checking
+        FROM native_frames
+    ) f USING (trace, native)
     WHERE vectorcall OR tp_call OR is_setup
 )
 SELECT trace, stack, opcode, sum(vote) > 0 AS calls_c FROM votes GROUP BY trace, stack, opcode HAVING sum(vote) <> 0
