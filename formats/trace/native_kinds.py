@@ -49,6 +49,13 @@ NATIVE_KINDS: tuple[Kind, ...] = (
             Column(
                 "name", "string", "", "from the file's symbol table, without a symbol version; mangled for C++ and Rust"
             ),
+            Column(
+                "demangled",
+                "string",
+                "",
+                "the same for people: a name of C++ or Rust without parameters and return type; where it is long, with <…> for the arguments of its templates",
+                "the name is not mangled, it could not be read, or recorded by an older version",
+            ),
         ),
     ),
 )

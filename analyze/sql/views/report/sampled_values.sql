@@ -26,7 +26,7 @@ SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'python' AS part, N
 FROM ticks WHERE class = 'python' AND user_s > 0
 UNION ALL BY NAME
 SELECT t.trace, t_ns, process, thread, stack, 'cpu' AS metric, 'native' AS part, library,
-    if(address < end_offset, name, NULL) AS symbol, called_native, user_s AS value
+    if(address < end_offset, coalesce(demangled, name), NULL) AS symbol, called_native, user_s AS value
 FROM ticks t
 ASOF LEFT JOIN symbols s ON t.trace = s.trace AND t.module = s.module AND t.address >= s.start_offset
 LEFT JOIN libraries l ON l.trace = t.trace AND l.module = t.module

@@ -1,0 +1,170 @@
+"""Readable names of C++ and Rust functions, for people: without parameters and return types.
+
+The names are hostile: thirty characters of one can stand for a gigabyte, since mangled names refer back to their parts. So
+they are read by another process, whose memory and time are limited, and what it does not give back stays as it is in the
+file. cpp_demangle (Rust) and rust_demangler (Python) read them, where they are installed (extra ``demangle``).
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+_PACKAGES = ("cpp_demangle", "rust_demangler")
+#: CPU time for all names of a recording, and when the process is ended.
+_SECONDS, _TIMEOUT_S = 0.25, 3.0
+_MEMORY_BYTES = 1 << 30
+_LONGEST, _LONG = 400, 160
+_MANGLED = re.compile(r"_Z|_R[A-Z]")
+_OF_RUST = re.compile(r"_R[A-Z]|_ZN.*17h[0-9a-f]{16}E")
+_PART = re.compile(r"\.(?:isra|part|constprop|cold|lto_priv|llvm)\b.*$")
+_RUST_HASH = re.compile(r"::h[0-9a-f]{16}$")
+_OPERATOR = re.compile(r"operator(?:\(\)|\[\]|->\*?|<=>|<<=?|>>=?|<=?|>=?)")
+_AFTER_PARAMETERS = re.compile(r"(?: const| volatile| &&?| noexcept| \[.*)*$")
+_THUNK = re.compile(r"^\{virtual override thunk\(.*?, (.*)\)\}$")
+_OF_OTHER = re.compile(r"^[a-z -]* (?:for|to) ")
+_OF_METHOD = re.compile(r" (?:const|volatile|&&?)(?=::)")
+_BEFORE_SPACE = re.compile(r"operator\W{0,3}$|operator (?:new|.*\b(?:unsigned|long))$")
+_OPENING, _CLOSING = "(<[{", ")>]}"
+
+
+def demangled(names: Sequence[str]) -> list[str | None]:
+    """Readable forms of symbols' names; None = it is no mangled name, or could not be read."""
+    numbers = [number for number, name in enumerate(names) if _MANGLED.match(name)]
+    found: list[str | None] = [None] * len(names)
+    for number, text in zip(numbers, _read_apart([names[number] for number in numbers]), strict=False):
+        found[number] = text or None
+    return found
+
+
+def _read_apart(names: Sequence[str]) -> list[str]:
+    """What the other process gave back until it ended: "" for a name that it could not read."""
+    folders = {str(Path(spec.origin).parent.parent) for each in _PACKAGES if (spec := find_spec(each)) and spec.origin}
+    if not names or not folders:
+        return []
+    command = [sys.executable, "-I", "-S", __file__, *sorted(folders)]
+    text = "\0".join(names).encode("utf-8", "replace")
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    except OSError:
+        return []
+    with process:
+        try:
+            output, _ = process.communicate(text, _TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+    return output.decode("utf-8", "replace").split("\0")[:-1]
+
+
+# ---- in the other process --------------------------------------------------------------------------------------------
+
+
+def _demanglers() -> tuple[Callable[[str], str] | None, Callable[[str], str] | None]:
+    """For C++ and for Rust; None = not installed."""
+    found: list[Callable[[str], str] | None] = []
+    for package in _PACKAGES:
+        try:
+            found.append(__import__(package).demangle)
+        except Exception:
+            found.append(None)
+    return found[0], found[1]
+
+
+def _readable(name: str, cpp: Callable[[str], str] | None, rust: Callable[[str], str] | None) -> str:
+    """The readable form of a name, "" = it cannot be read."""
+    name = _PART.sub("", name)
+    is_rust = bool(_OF_RUST.match(name))
+    read = (rust or cpp) if is_rust else cpp
+    try:
+        text = read(name) if read else ""
+    except Exception:  # of the packages: whatever a hostile name makes them raise
+        return ""
+    text = _RUST_HASH.sub("", text) if is_rust else without_parameters(text)
+    shorter = (without_arguments(text, levels) for levels in (3, 2, 1, 0))
+    text = (
+        text if len(text) <= _LONG else next((each for each in shorter if len(each) <= _LONG), without_arguments(text))
+    )
+    return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
+
+
+def _marks(text: str) -> Iterator[tuple[int, str]]:
+    """Spaces and round brackets of a C++ name that are in no other brackets, with their positions."""
+    depth, at = 0, 0
+    while at < len(text):
+        if (operator := _OPERATOR.match(text, at)) and (at == 0 or not text[at - 1].isalnum()):
+            at = operator.end()
+            continue
+        if depth == 0 and (qualifier := _OF_METHOD.match(text, at)):
+            at = qualifier.end()
+            continue
+        letter = text[at]
+        depth -= letter in _CLOSING and not (letter == ">" and text[at - 1] == "-")
+        if depth == 0 and letter in "( )":
+            yield at, letter
+        depth += letter in _OPENING
+        at += 1
+
+
+def without_parameters(text: str) -> str:
+    """The name of a C++ function, of what ``c++filt`` prints: ``a::f<int>`` of ``void a::f<int>(int) const``."""
+    if thunk := _THUNK.match(text):
+        text = thunk.group(1)
+    if _OF_OTHER.match(text):
+        return text
+    marks = list(_marks(text))
+    closing = max((at for at, letter in marks if letter == ")"), default=-1)
+    if closing >= 0 and _AFTER_PARAMETERS.match(text, closing + 1):
+        opening = max(at for at, letter in marks if letter == "(" and at < closing)
+        if not text.startswith("(anonymous", opening) and opening:
+            text = text[:opening]
+    spaces = [at for at, letter in marks if letter == " " and at < len(text)]
+    while spaces and _BEFORE_SPACE.search(text[: spaces[-1]]):
+        spaces.pop()
+    return text[spaces[-1] + 1 :] if spaces else text
+
+
+def without_arguments(text: str, levels: int = 0) -> str:
+    """A name with ``<…>`` for the arguments of its templates that lie deeper than ``levels``: ``a<…>::f<…>``. Brackets that a
+    name begins with, as those of Rust's implementations, stay."""
+    kept: list[str] = []
+    depth = at = 0
+    operator = None
+    while at < len(text):
+        takes_arguments = operator is not None or (at > 0 and (text[at - 1].isalnum() or text[at - 1] in "_:}"))
+        operator = _OPERATOR.match(text, at) if at == 0 or not text[at - 1].isalnum() else None
+        part = operator.group() if operator else text[at]
+        is_opening = part == "<" and (depth > 0 or takes_arguments)
+        is_closing = part == ">" and depth > 0 and text[at - 1] != "-"
+        depth -= is_closing
+        if depth < levels or (depth == levels and not is_closing):
+            kept.append("<…>" if is_opening and depth == levels else part)
+        depth += is_opening
+        at += len(part)
+    return "".join(kept)
+
+
+def _serve() -> None:
+    """Reads names from stdin, writes their readable forms to stdout, each ended by a NUL."""
+    import resource
+    import time
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
+    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+    sys.path += sys.argv[1:]
+    cpp, rust = _demanglers()
+    end_s = time.process_time() + _SECONDS
+    for name in sys.stdin.buffer.read().decode("utf-8", "replace").split("\0"):
+        if time.process_time() > end_s:
+            break
+        sys.stdout.buffer.write(_readable(name, cpp, rust).encode("utf-8", "replace") + b"\0")
+        sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,113 @@
+"""Readable names of C++ and Rust functions, also of hostile ones, and without the packages that read them."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scalene_trace.recorder.convert.native import demangle
+from scalene_trace.recorder.convert.native.demangle import demangled, without_arguments, without_parameters
+
+#: What c++filt prints: what is shown of it.
+CPP = {
+    "PyObject_Call": "PyObject_Call",
+    "void a::f<int>(int) const": "a::f<int>",
+    "arrow::io::BufferedOutputStream::Tell() const": "arrow::io::BufferedOutputStream::Tell",
+    "at::(anonymous namespace)::(anonymous namespace)::wrapper(at::Tensor const&)": (
+        "at::(anonymous namespace)::(anonymous namespace)::wrapper"
+    ),
+    "(anonymous namespace)::f()": "(anonymous namespace)::f",
+    "f(int)::{lambda(char**, long)#1}::operator()(char**, long) const": "f(int)::{lambda(char**, long)#1}::operator()",
+    "a::f(int) const::{lambda()#2}::operator()() const": "a::f(int) const::{lambda()#2}::operator()",
+    "std::ostream& std::operator<< <char>(std::ostream&, char const*)": "std::operator<< <char>",
+    "bool operator><int>(a<int> const&, a<int> const&)": "operator><int>",
+    "a::operator->() const": "a::operator->",
+    "a::operator bool() const": "a::operator bool",
+    "operator new(unsigned long)": "operator new",
+    "operator delete[](void*)": "operator delete[]",
+    "std::vector<int, std::allocator<int> >::push_back(int const&)": "std::vector<int, std::allocator<int> >::push_back",
+    "std::map<int, std::vector<a> > f<(b)2>(void (*)(int))": "f<(b)2>",
+    "guard variable for f(int)::x": "guard variable for f(int)::x",
+    "{virtual override thunk({offset(-16)}, a::~a())}": "a::~a",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("printed", CPP)
+def test_parameters_and_return_types_are_left_out(printed: str) -> None:
+    assert without_parameters(printed) == CPP[printed]
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("a<b<c>, d>::f<int>", "a<…>::f<…>"),
+        ("std::operator<< <char>", "std::operator<< <char>"),
+        ("a::operator-><b<c> >", "a::operator-><…>"),
+        ("<polars::A<u8>>::f::<B<C>>", "<polars::A<…>>::f::<…>"),
+        ("a<&(b->c)>::f", "a<…>::f"),
+    ],
+)
+def test_arguments_of_templates_are_left_out(name: str, short: str) -> None:
+    assert without_arguments(name) == short
+
+
+def test_of_a_long_name_the_outer_arguments_are_kept() -> None:
+    name = "a<b<c<d<e>>>, f>::g<h(i<j>)>"
+    found = [without_arguments(name, levels) for levels in range(5)]
+    assert found == [
+        "a<…>::g<…>",
+        "a<b<…>, f>::g<h(i<…>)>",
+        "a<b<c<…>>, f>::g<h(i<j>)>",
+        "a<b<c<d<…>>>, f>::g<h(i<j>)>",
+        name,
+    ]
+
+
+def test_names_of_both_languages_are_read_and_others_are_left_alone() -> None:
+    names = [
+        "PyList_New",
+        "_ZNK5arrow2io20BufferedOutputStream4TellEv.cold",
+        "_ZN6polars3run28_$u7b$$u7b$closure$u7d$$u7d$17h00112233aabbccddE",
+        "_RNvCskwGfYPst2Cb_3foo16example_function",
+        "_Z",
+        "_RX",
+        "_ZN1aIXXadL",
+        "_ZN" + "1a" * 90_000 + "Ev",
+    ]
+    assert demangled(names)[:4] == [
+        None,
+        "arrow::io::BufferedOutputStream::Tell",
+        "polars::run::{{closure}}",
+        "foo::example_function",
+    ]
+    assert not any(demangled(names)[4:7])
+    assert demangled([]) == [] and demangled(["main"]) == [None]
+
+
+def base36(number: int) -> str:
+    digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+    return digits[number] if number < 36 else digits[number // 36] + digits[number % 36]
+
+
+BOMB = "_Z1f1aIiiE" + "".join(f"S_IS{base36(number)}_S{base36(number)}_E" for number in range(40))
+
+
+def test_a_name_that_stands_for_more_than_all_memory_costs_seconds_and_later_names() -> None:
+    began_s = time.monotonic()
+    assert demangled(["_Z3onev", BOMB, "_Z3twov"]) == ["one", None, None]
+    assert time.monotonic() - began_s < 30
+
+
+@settings(max_examples=3, deadline=None)
+@given(st.lists(st.sampled_from(["_Z", "_ZN", "_RN"]).flatmap(lambda start: st.text(max_size=80).map(start.__add__))))
+def test_any_names_have_as_many_answers(names: list[str]) -> None:
+    assert len(demangled(names)) == len(names)
+
+
+def test_without_the_packages_names_stay_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demangle, "_PACKAGES", ("no_such_package_1", "no_such_package_2"))
+    assert demangled(["_Z3onev"]) == [None]
