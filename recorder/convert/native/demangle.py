@@ -85,10 +85,7 @@ def _readable(name: str, cpp: Callable[[str], str] | None, rust: Callable[[str],
     except Exception:  # of the packages: whatever a hostile name makes them raise
         return ""
     text = _RUST_HASH.sub("", text) if is_rust else without_parameters(text)
-    shorter = (without_arguments(text, levels) for levels in (3, 2, 1, 0))
-    text = (
-        text if len(text) <= _LONG else next((each for each in shorter if len(each) <= _LONG), without_arguments(text))
-    )
+    text = shortened(text)
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -126,6 +123,22 @@ def without_parameters(text: str) -> str:
     while spaces and _BEFORE_SPACE.search(text[: spaces[-1]]):
         spaces.pop()
     return text[spaces[-1] + 1 :] if spaces else text
+
+
+def shortened(text: str) -> str:
+    """A name that is not long, if leaving out parameters of the functions around it, and inner arguments, makes it so."""
+    if len(text) <= _LONG:
+        return text
+    brackets = [at for at, letter in _marks(text) if letter != " "]
+    kept, start = "", 0
+    for opening, closing in zip(brackets[::2], brackets[1::2], strict=False):
+        if text[opening : closing + 1] != "(anonymous namespace)":
+            kept += text[start:opening]
+            qualifier = _OF_METHOD.match(text, closing + 1)
+            start = qualifier.end() if qualifier else closing + 1
+    text = kept + text[start:]
+    shorter = (without_arguments(text, levels) for levels in (3, 2, 1))
+    return next((each for each in (text, *shorter) if len(each) <= _LONG), without_arguments(text))
 
 
 def without_arguments(text: str, levels: int = 0) -> str:

@@ -9,7 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalene_trace.recorder.convert.native import demangle
-from scalene_trace.recorder.convert.native.demangle import demangled, without_arguments, without_parameters
+from scalene_trace.recorder.convert.native.demangle import (
+    demangled,
+    shortened,
+    without_arguments,
+    without_parameters,
+)
 
 #: What c++filt prints: what is shown of it.
 CPP = {
@@ -65,6 +70,13 @@ def test_of_a_long_name_the_outer_arguments_are_kept() -> None:
         "a<b<c<d<…>>>, f>::g<h(i<j>)>",
         name,
     ]
+
+
+def test_of_a_long_name_parameters_of_functions_around_it_are_left_out() -> None:
+    name = f"a::f({'int, ' * 40}int) const::{{lambda(int)#1}}::operator()"
+    assert shortened(name) == "a::f::{lambda(int)#1}::operator()"
+    assert shortened(f"(anonymous namespace)::f({'int, ' * 40}int)::x") == "(anonymous namespace)::f::x"
+    assert shortened("f(int)::x") == "f(int)::x"
 
 
 def test_names_of_both_languages_are_read_and_others_are_left_alone() -> None:
