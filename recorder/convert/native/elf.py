@@ -35,7 +35,7 @@ class ElfFile:
     """An open regular file, to be read from until the time ``end_s``; it closes ``descriptor``."""
 
     def __init__(self, descriptor: int, end_s: float) -> None:
-        self._end_s, self._descriptor = end_s, descriptor
+        self.end_s, self._descriptor = end_s, descriptor
         status = os.fstat(descriptor)
         self.size = status.st_size
         self.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
@@ -49,7 +49,7 @@ class ElfFile:
     def read(self, offset: int, size: int) -> bytes:
         """At most ``size`` bytes from ``offset`` on. Raises ValueError when ``offset`` is outside of the file, or when the
         time is over."""
-        if not 0 <= offset <= self.size or time.monotonic() > self._end_s:
+        if not 0 <= offset <= self.size or time.monotonic() > self.end_s:
             raise ValueError("outside of the file, or out of time")
         return os.pread(self._descriptor, size, offset)
 

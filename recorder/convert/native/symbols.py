@@ -27,7 +27,7 @@ each sampled library, and would replace about 40 lines of this module.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ import numpy.typing as npt
 from ...rights.opening import OpenFile, Withheld, open_regular_file
 from ..keyed.by_key import Masked
 from .addresses import Image
+from .debugdata import open_debugdata
 from .demangle import demangled
 from .elf import ElfFile, Records, layout
 from .methods import method_names
@@ -136,19 +137,40 @@ def _functions(file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64]) -
     methods = _methods(file, addresses[owner < 0])
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
-        if owner[first] >= 0 and (name := names(int(owner[first]))):
+        if owner[first] >= 0 and (name := names[owner[first]]):
             yield int(addresses[first]), int(addresses[last]) + 1, name
     yield from ((address, address + 1, name) for address, name in methods.items())
 
 
-def _owners(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], Callable[[int], str]]:
-    """For each address the number of its symbol, -1 = none; and the name of a symbol by its number."""
-    tables = _symbol_tables(file, file.header())
+def _owners(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """For each address the number of its symbol, -1 = none; and the names of symbols by number."""
+    sections = _sections(file)
+    owner, names = _owners_in(file, sections, addresses)
+    if (owner >= 0).all():
+        return owner, names
+    try:
+        if (inner := open_debugdata(file, sections)) is not None:
+            with inner:
+                more, more_names = _owners_in(inner, _sections(inner), addresses)
+            owner = np.where((owner < 0) & (more >= 0), more + len(names), owner)
+            names = names + more_names
+    except (OSError, ValueError, OverflowError):
+        pass  # the names outside of it are good
+    return owner, names
+
+
+def _owners_in(
+    file: ElfFile, sections: Records, addresses: npt.NDArray[np.uint64]
+) -> tuple[npt.NDArray[np.int64], list[str]]:
+    """:func:`_owners` by the one symbol table of a file."""
+    tables = _symbol_tables(sections)
     if tables is None:
-        return np.full(len(addresses), -1, np.int64), lambda _: ""
+        return np.full(len(addresses), -1, np.int64), []
     table, strings = tables
     symbols = _covering(file, table, addresses)
-    return _innermost(symbols, addresses), lambda number: _name(file, strings, int(symbols["name"][number]))
+    owner = _innermost(symbols, addresses)
+    taken, owner[owner >= 0] = np.unique(owner[owner >= 0], return_inverse=True)
+    return owner, [_name(file, strings, int(symbols["name"][number])) for number in taken]
 
 
 def _methods(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> dict[int, str]:
@@ -169,12 +191,17 @@ def _check_segments(file: ElfFile, image: Image) -> None:
         raise FileChanged
 
 
-def _symbol_tables(file: ElfFile, header: np.void) -> tuple[np.void, np.void] | None:
-    """The section with symbols (.symtab, else .dynsym) and the section with their names; None in a stripped program."""
+def _sections(file: ElfFile) -> Records:
+    """The section headers."""
+    header = file.header()
     offset, count = int(header["shoff"]), int(header["shnum"])
     if offset and count == 0:  # more than 65,279 sections: the size field of the first one holds their number
         count = int(file.records(_SECTION, offset, 1)["size"].sum())
-    sections = file.records(_SECTION, offset, min(count, _MOST_SECTIONS))
+    return file.records(_SECTION, offset, min(count, _MOST_SECTIONS))
+
+
+def _symbol_tables(sections: Records) -> tuple[np.void, np.void] | None:
+    """The section with symbols (.symtab, else .dynsym) and the section with their names; None in a stripped program."""
     for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
         found = sections[(sections["type"] == kind) & (sections["entsize"] == _SYMBOL.itemsize)]
         if len(found) and found[0]["link"] < len(sections):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import lzma
 import os
 import random
 import shutil
@@ -86,6 +87,40 @@ def test_first_and_last_byte_of_each_function_are_where_nm_has_them(tmp_path: Pa
             assert all(
                 name not in row for row in names(resolved(path, [start - 1, start + size], ranges=code_of(path)))
             )
+
+
+def stripped_with_debugdata(folder: Path) -> tuple[Path, dict[str, tuple[int, int]]]:
+    """A stripped library with .gnu_debugdata, as Fedora's are made, and its functions."""
+    path, symbols, packed = native.library(folder, "pool.c"), folder / "symbols", folder / "symbols.xz"
+    said = subprocess.run(["nm", "-S", path], capture_output=True, text=True, check=True).stdout
+    rows = [line.split() for line in said.splitlines()]
+    functions = {row[3]: (int(row[0], 16), int(row[1], 16)) for row in rows if len(row) == 4 and row[2] in "tT"}
+    subprocess.run(["objcopy", "--only-keep-debug", path, symbols], check=True)
+    packed.write_bytes(lzma.compress(symbols.read_bytes()))
+    subprocess.run(["strip", path], check=True)
+    subprocess.run(["objcopy", "--add-section", f".gnu_debugdata={packed}", path], check=True)
+    return path, functions
+
+
+def test_functions_that_are_not_exported_are_named_by_compressed_symbols(tmp_path: Path) -> None:
+    path, functions = stripped_with_debugdata(tmp_path)
+    said = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True).stdout
+    hidden = {name for name in functions if f" {name}\n" not in said}
+    assert hidden and len(hidden) < len(functions)
+    starts = [start for start, _ in functions.values()]
+    ends = [start + size - 1 for start, size in functions.values()]
+    found = names(resolved(path, [*starts, *ends], ranges=code_of(path)))
+    assert found == sorted((start, start + size, name) for name, (start, size) in functions.items())
+
+
+@pytest.mark.parametrize("packed", [b"", b"no xz", lzma.compress(b"no ELF"), lzma.compress(bytes(65 << 20))[:-1]])
+def test_compressed_symbols_that_cannot_be_read_take_no_names_away(tmp_path: Path, packed: bytes) -> None:
+    path, functions = stripped_with_debugdata(tmp_path)
+    (tmp_path / "bad").write_bytes(packed)
+    section = f".gnu_debugdata={tmp_path / 'bad'}"
+    subprocess.run(["objcopy", "--update-section", section, path], check=True)
+    found = resolved(path, [start for start, _ in functions.values()], ranges=code_of(path))
+    assert "grind" in {name for _, _, name in names(found)} and not found.unread
 
 
 def test_the_innermost_function_and_the_global_name_are_taken(tmp_path: Path) -> None:
