@@ -18,7 +18,7 @@ _PACKAGES = ("cpp_demangle", "rust_demangler")
 #: CPU time for all names of a recording, and when the process is ended.
 _SECONDS, _TIMEOUT_S = 0.25, 3.0
 _MEMORY_BYTES = 1 << 30
-_LONGEST, _LONG = 400, 160
+_LONGEST, _LONG = 400, 100
 _MANGLED = re.compile(r"_Z|_R[A-Z]")
 _OF_RUST = re.compile(r"_R[A-Z]|_ZN.*17h[0-9a-f]{16}E")
 _PART = re.compile(r"\.(?:isra|part|constprop|cold|lto_priv|llvm)\b.*$")
