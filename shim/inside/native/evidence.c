@@ -41,6 +41,7 @@ enum called {
   CALLED_NOTHING, /* no function that makes calls was found yet */
   CALLED_OBJECT,  /* through PyObject_Vectorcall or PyObject_Call* */
   CALLED_TP_CALL, /* through _PyObject_MakeTpCall */
+  CALLED_COPY,    /* through a copy of that which has type_call within it */
   CALLED_TYPE,    /* through type_call */
   CALLED_DECIDED,
 };
@@ -60,7 +61,7 @@ static bool is_direct(const struct native_frame *caller) {
   return *(const uint8_t *)(after - 5) == 0xe8 && images_find(target, &called) && called.start == image.start;
 }
 
-static bool of_object(enum called so_far) { return so_far == CALLED_TP_CALL || so_far == CALLED_TYPE; }
+static bool of_object(enum called so_far) { return so_far >= CALLED_TP_CALL && so_far <= CALLED_TYPE; }
 
 /* The work is that of type_call itself, or is done for a Python class. Without the slots, nothing says so, since what else
  * an object calls may belong to a Python class too. */
@@ -78,7 +79,8 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
   if (is_slot && python_symbols.slots_known) *flags |= TICK_TPCALL;
   bool is_own = of_object(so_far) && (is_among(function, python_symbols.own, MAX_OWN) || is_direct(frame + 1));
   if (is_slot || is_own) {
-    if (is_slot || so_far == CALLED_TYPE) add_own_work(flags);
+    bool is_making = so_far == CALLED_COPY && is_among(function, python_symbols.own, OWN_MAKING);
+    if (is_slot || so_far == CALLED_TYPE || is_making) add_own_work(flags);
     if (!is_slot && so_far == CALLED_TYPE && !is_among(function, python_symbols.own, MAX_OWN)) *flags |= TICK_TYPE_CALL;
   } else if (is_among(function, python_symbols.builtin, python_symbols.builtins) ||
              (of_object(so_far) && python_symbols.slots_known)) {
@@ -98,14 +100,14 @@ static enum called enter(enum called so_far, const struct native_frame *frame, u
     *flags |= TICK_TPCALL;
     return CALLED_TYPE;
   }
-  *flags |= flag;
-  if (flag == TICK_TPCALL) return CALLED_TP_CALL;
+  *flags |= flag & ~(uint32_t)TICK_TYPE_CALL;
+  if (flag & TICK_TPCALL) return flag == TICK_TPCALL ? CALLED_TP_CALL : CALLED_COPY;
   if (flag == TICK_VECTORCALL) return so_far == CALLED_NOTHING ? CALLED_OBJECT : so_far;
   return enter_callee(so_far, frame, flags);
 }
 
 static uint32_t pc_class_of(uintptr_t pc, uint32_t image_class) {
-  return image_class == PC_INTERPRETER && in_range(pc, &python_symbols.eval) ? PC_EVAL : image_class;
+  return image_class == PC_INTERPRETER && python_in_loop(pc) ? PC_EVAL : image_class;
 }
 
 static void take_frames(const struct native_stack *stack, struct native_evidence *out) {
@@ -170,11 +172,11 @@ static bool add_word(uintptr_t word, const struct image *image, struct native_ev
   if (!images_follows_call(word, image)) return false;
   if (image->pc_class == PC_EXTENSION && !out->extension_pc) out->extension_pc = word;
   if (image->pc_class != PC_INTERPRETER) return false;
-  if (in_range(word - 1, &python_symbols.eval)) {
+  if (python_in_loop(word - 1)) {
     out->flags |= TICK_EVAL_FOUND;
     return true;
   }
-  out->flags |= call_flags(word - 1);
+  out->flags |= call_flags(word - 1) & ~(uint32_t)TICK_TYPE_CALL;
   return false;
 }
 
@@ -182,7 +184,7 @@ static uint32_t classify(uintptr_t pc, struct native_evidence *out) {
   struct image image;
   if (!images_find(pc, &image)) return PC_UNKNOWN;
   uint32_t pc_class = pc_class_of(pc, image.pc_class);
-  if (pc_class == PC_INTERPRETER) out->flags |= call_flags(pc);
+  if (pc_class == PC_INTERPRETER) out->flags |= call_flags(pc) & ~(uint32_t)TICK_TYPE_CALL;
   return pc_class;
 }
 

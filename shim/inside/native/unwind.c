@@ -197,8 +197,7 @@ static void add_frame(struct native_stack *stack, const struct step *step, uint8
 }
 
 static bool in_eval(const struct step *step) {
-  uintptr_t pc = step->registers.value[DWARF_RIP] - step->is_return;
-  return pc - python_symbols.eval.start < python_symbols.eval.end - python_symbols.eval.start;
+  return python_in_loop(step->registers.value[DWARF_RIP] - step->is_return);
 }
 
 /* Finds the caller. False = the stack ends here; `end` says why. */

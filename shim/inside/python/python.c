@@ -17,6 +17,7 @@
 #include "inside/core/thread_state.h"
 #include "inside/python/elf_image.h"
 #include "inside/python/late.h"
+#include "inside/python/loop.h"
 #include "inside/python/objects.h"
 #include "inside/python/slots.h"
 #include "shared/base.h"
@@ -149,6 +150,20 @@ static void find_type_functions(void) {
   }
 }
 
+#define MAX_COPIES 8
+
+/* Copies of _PyObject_MakeTpCall for the loop, with type_call within them. */
+static void find_copies(void) {
+  const struct code_range parts[2] = {{found.eval.start, found.eval.end}, {found.eval_part.start, found.eval_part.end}};
+  struct code_range copy[MAX_COPIES];
+  int count = loop_find_callers(parts, found.type_call, copy, MAX_COPIES);
+  for (int i = 0; i < count; i++) {
+    bool is_known = copy[i].start == found.type_call || found.eval_part.start == copy[i].start;
+    for (int k = 0; k < found.calls; k++) is_known |= found.call[k].start == copy[i].start;
+    if (!is_known) add_range((struct address_range){copy[i].start, copy[i].end, 0}, TICK_TPCALL | TICK_TYPE_CALL);
+  }
+}
+
 static void find_call_ranges(void) {
   static const char *const vectorcall[] = {"PyObject_Vectorcall",
                                            "PyObject_VectorcallDict",
@@ -244,6 +259,9 @@ static void find_symbols(void) {
   Dl_info info;
   struct link_map *map = NULL;
   found.eval = symbol_range("_PyEval_EvalFrameDefault");
+  struct code_range part;
+  if (loop_part_find((struct code_range){found.eval.start, found.eval.end}, &part))
+    found.eval_part = (struct address_range){part.start, part.end, 0};
   found.code_type = (uintptr_t)python_symbol("PyCode_Type");
   found.type_type = (uintptr_t)python_symbol("PyType_Type");
   struct address_range runtime = symbol_range("_PyRuntime");
@@ -251,6 +269,7 @@ static void find_symbols(void) {
   found.runtime_bytes = runtime.end - runtime.start;
   find_call_ranges();
   find_type_functions();
+  find_copies();
   if (python_version >> 16 != 0x30a) return;
   if (dladdr1((void *)found.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
     find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);

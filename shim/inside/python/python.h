@@ -26,15 +26,17 @@ bool python_finalizing(void);
 
 struct address_range {
   uintptr_t start, end;
-  uint32_t flag; /* TICK_* flag of a return address in this range */
+  uint32_t flag; /* TICK_* flags of a return address in this range */
 };
 
 #define MAX_CALL_RANGES 32
-#define OWN_SLOTS 3 /* the first of `own` */
+#define OWN_SLOTS 3  /* the first of `own` */
+#define OWN_MAKING 6 /* the first of `own` that make an instance or call one */
 #define MAX_OWN 8
 #define MAX_BUILTINS 128
 struct python_symbols {
-  struct address_range eval; /* _PyEval_EvalFrameDefault */
+  struct address_range eval;      /* _PyEval_EvalFrameDefault */
+  struct address_range eval_part; /* what the compiler has put elsewhere of it */
   struct address_range call[MAX_CALL_RANGES];
   int calls;
   uintptr_t type_call;             /* through which types are called */
@@ -48,6 +50,12 @@ struct python_symbols {
   size_t runtime_bytes;
 };
 extern struct python_symbols python_symbols;
+
+/* True if an address is in the bytecode loop. Context: signal. */
+static inline bool python_in_loop(uintptr_t address) {
+  const struct address_range *eval = &python_symbols.eval, *part = &python_symbols.eval_part;
+  return address - eval->start < eval->end - eval->start || address - part->start < part->end - part->start;
+}
 
 /* True if the calling thread has a Python thread state, even if the version is not supported. Context: signal. */
 bool python_thread_known(void);

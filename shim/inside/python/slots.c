@@ -67,14 +67,21 @@ static bool find_in(const struct search *search, const ElfW(Phdr) * segment, con
   return true;
 }
 
-/* The function of the entry with that name and offset in the image's data; 0 = there is none, or not one alone. */
-static uintptr_t find(const struct search *search, const char *name, uint64_t offset) {
+/* The function of the entry with that name and offset in the segments with these rights; 0 = there is none, or not one
+ * alone. */
+static uintptr_t find_where(const struct search *search, ElfW(Word) rights, const char *name, uint64_t offset) {
   uintptr_t found = 0;
   for (int i = 0; i < search->count; i++) {
     const ElfW(Phdr) *segment = &search->loaded[i];
-    if ((segment->p_flags & PF_W) && !find_in(search, segment, name, offset, &found)) return 0;
+    if ((segment->p_flags & (PF_W | PF_X)) == rights && !find_in(search, segment, name, offset, &found)) return 0;
   }
   return found;
+}
+
+/* From 3.14 on the table is constant, which puts it into read-only data where a program has a fixed address. */
+static uintptr_t find(const struct search *search, const char *name, uint64_t offset) {
+  uintptr_t found = find_where(search, PF_W, name, offset);
+  return found ? found : find_where(search, 0, name, offset);
 }
 
 bool slots_find(uintptr_t code, struct python_slots *out) {

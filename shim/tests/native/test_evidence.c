@@ -165,6 +165,19 @@ static void test_without_slots_unknown_functions_stay_open(void) {
   python_symbols.slots_known = true;
 }
 
+static void test_a_copy_with_type_call_within_it(void) {
+  python_symbols.call[1].flag = TICK_TPCALL | TICK_TYPE_CALL;
+  check(flags_of_call(make_tp_call, other_new, NULL) == TICK_VECTORCALL);
+  check(flags_of_call(make_tp_call, slot_tp_init, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  python_symbols.own[OWN_MAKING - 1] = (uintptr_t)&other_new; /* as object's own function */
+  check(flags_of_call(make_tp_call, other_new, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  python_symbols.own[OWN_MAKING] = (uintptr_t)&other_new; /* as that which frees the arguments */
+  python_symbols.own[OWN_MAKING - 1] = 0;
+  check(flags_of_call(make_tp_call, other_new, NULL) == TICK_TPCALL);
+  python_symbols.own[OWN_MAKING] = 0;
+  python_symbols.call[1].flag = TICK_TPCALL;
+}
+
 static void test_the_outermost_call_decides(void) {
   next_function = sort;
   check(flags_of_call(vectorcall, type_call, slot_tp_init) == TICK_VECTORCALL);
@@ -228,6 +241,7 @@ int main(void) {
   test_types_by_their_functions();
   test_the_work_of_calling_is_not_the_callees();
   test_without_slots_unknown_functions_stay_open();
+  test_a_copy_with_type_call_within_it();
   test_the_outermost_call_decides();
   test_words_that_are_no_frames_do_not_count();
   test_a_thread_without_a_loop();

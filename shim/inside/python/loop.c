@@ -1,0 +1,178 @@
+/* Reads the machine code of _PyEval_EvalFrameDefault, as the optimizing linker has left it.
+ *
+ * The compiler puts the blocks that it takes for cold elsewhere. Of Debian's CPython 3.14, 1 KiB of the loop is where the
+ * symbol says and 82 KiB are elsewhere, without a symbol. The function jumps there, into the middle of what the unwind
+ * tables have as another function. It may jump to the start of other functions too (a call at its end), but without a
+ * condition.
+ *
+ * And the loop may call a copy of _PyObject_MakeTpCall that has type_call within it. Such a copy compares the function
+ * that it is to call with type_call, so it holds that function's address.
+ *
+ * Instructions are looked for at every byte. What only looks like one leads elsewhere in nearly all cases. */
+#include "inside/python/loop.h"
+
+#include <elf.h>
+#include <link.h>
+
+#include "shared/base.h"
+
+#define HEADER_BYTES 12
+#define USUAL_ENCODINGS 0x3b030301 /* version 1; the second byte does not matter here */
+#define CANDIDATES 16
+#define FEWEST_JUMPS 3
+#define MOST_CODE 8192 /* bytes of a function that are searched */
+
+/* An entry of the sorted table: where a function starts, and its FDE, relative to the table's header. */
+struct entry {
+  int32_t start, fde;
+};
+
+struct search {
+  uintptr_t loop; /* an address in the image */
+  uintptr_t code_start, code_end;
+  const char *header; /* .eh_frame_hdr; null = none */
+  const struct entry *entries;
+  uint32_t count;
+};
+
+struct candidate {
+  struct code_range range;
+  int jumps;
+};
+
+/* Takes the code segment and the unwind table of the image with the loop. Returns 1 when it has found it. */
+static int visit(struct dl_phdr_info *info, size_t size, void *data) {
+  struct search *search = data;
+  bool is_it = false;
+  size_t room = 0;
+  (void)size;
+  search->header = NULL;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type == PT_GNU_EH_FRAME) search->header = (const char *)start, room = segment->p_memsz;
+    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || search->loop - start >= segment->p_memsz) continue;
+    search->code_start = start;
+    search->code_end = start + segment->p_memsz;
+    is_it = true;
+  }
+  if (!is_it) return 0;
+  uint32_t encodings = 0;
+  if (search->header && room > HEADER_BYTES) memcpy(&encodings, search->header, sizeof encodings);
+  if ((encodings & 0xffff07ff) != USUAL_ENCODINGS) return 1;
+  memcpy(&search->count, search->header + 8, sizeof search->count);
+  search->entries = (const struct entry *)(search->header + HEADER_BYTES);
+  if (search->count > (room - HEADER_BYTES) / sizeof *search->entries) search->count = 0;
+  return 1;
+}
+
+static uintptr_t start_of(const struct search *search, uint32_t index) {
+  return (uintptr_t)search->header + (uintptr_t)(intptr_t)search->entries[index].start;
+}
+
+/* The function that contains an address, by the table. It ends where the next one begins. */
+static bool function_at(const struct search *search, uintptr_t address, struct code_range *out) {
+  uint32_t low = 0, high = search->count;
+  while (high - low > 1) {
+    uint32_t middle = low + (high - low) / 2;
+    if (start_of(search, middle) <= address) {
+      low = middle;
+    } else {
+      high = middle;
+    }
+  }
+  if (low >= search->count || start_of(search, low) > address) return false;
+  *out = (struct code_range){start_of(search, low), low + 1 < search->count ? start_of(search, low + 1) : address + 1};
+  if (out->end > search->code_end) out->end = search->code_end;
+  return out->end > out->start;
+}
+
+static bool contains(const struct code_range *range, uintptr_t address) {
+  return address - range->start < range->end - range->start;
+}
+
+/* Where the four bytes at `at` lead as the distance of an instruction that ends behind them; 0 = out of the segment. */
+static uintptr_t led_to(const struct search *search, const uint8_t *at) {
+  int32_t distance;
+  memcpy(&distance, at, sizeof distance);
+  uintptr_t target = (uintptr_t)at + sizeof distance + (uintptr_t)(intptr_t)distance;
+  return target >= search->code_start && target < search->code_end ? target : 0;
+}
+
+/* The code of a function that may be searched: the loop's image has been found, and the function lies in it. */
+static bool begin(struct search *search, const struct code_range *loop) {
+  if (!loop->start || loop->end < loop->start + 8) return false;
+  search->loop = loop->start;
+  return dl_iterate_phdr(visit, search) && search->count && loop->end <= search->code_end;
+}
+
+/* ---- the part that is elsewhere ---- */
+
+static void count_jump(struct candidate *candidates, const struct code_range *function) {
+  for (int i = 0; i < CANDIDATES; i++) {
+    if (!candidates[i].jumps) candidates[i].range = *function;
+    if (candidates[i].range.start != function->start) continue;
+    candidates[i].jumps++;
+    return;
+  }
+}
+
+bool loop_part_find(struct code_range loop, struct code_range *part) {
+  struct search search = {.count = 0};
+  struct candidate candidates[CANDIDATES] = {{.jumps = 0}};
+  struct code_range function;
+  if (!begin(&search, &loop)) return false;
+  for (uintptr_t at = loop.start; at < loop.end - 6; at++) {
+    const uint8_t *code = (const uint8_t *)at;
+    bool is_conditional = code[0] == 0x0f && (code[1] & 0xf0) == 0x80;
+    if (!is_conditional && code[0] != 0xe9) continue;
+    uintptr_t target = led_to(&search, code + 1 + is_conditional);
+    if (!target || contains(&loop, target) || !function_at(&search, target, &function)) continue;
+    if (is_conditional || target > function.start) count_jump(candidates, &function);
+  }
+  const struct candidate *most = &candidates[0];
+  for (int i = 1; i < CANDIDATES; i++) {
+    if (candidates[i].jumps > most->jumps) most = &candidates[i];
+  }
+  *part = most->range;
+  return most->jumps >= FEWEST_JUMPS;
+}
+
+/* ---- what it calls ---- */
+
+/* True if the code holds the address of `function`, as a number or as a distance. */
+static bool refers(const struct search *search, const struct code_range *code, uintptr_t function) {
+  uintptr_t end = code->end - code->start > MOST_CODE ? code->start + MOST_CODE : code->end;
+  for (uintptr_t at = code->start; at + sizeof(uint32_t) <= end; at++) {
+    uint32_t number;
+    memcpy(&number, (const void *)at, sizeof number);
+    if (number == function || led_to(search, (const uint8_t *)at) == function) return true;
+  }
+  return false;
+}
+
+static bool is_among(uintptr_t start, const struct code_range *found, int count) {
+  for (int i = 0; i < count; i++) {
+    if (found[i].start == start) return true;
+  }
+  return false;
+}
+
+static int find_in(const struct search *search, const struct code_range *part, uintptr_t function,
+                   struct code_range *out, int count, int room) {
+  for (uintptr_t at = part->start; at + 5 < part->end && count < room; at++) {
+    const uint8_t *code = (const uint8_t *)at;
+    uintptr_t target = code[0] == 0xe8 ? led_to(search, code + 1) : 0;
+    struct code_range called;
+    if (!target || !function_at(search, target, &called) || called.start != target) continue;
+    if (!is_among(target, out, count) && refers(search, &called, function)) out[count++] = called;
+  }
+  return count;
+}
+
+int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room) {
+  struct search search = {.count = 0};
+  if (!function || !begin(&search, &parts[0])) return 0;
+  int count = find_in(&search, &parts[0], function, out, 0, room);
+  return parts[1].end <= search.code_end ? find_in(&search, &parts[1], function, out, count, room) : count;
+}

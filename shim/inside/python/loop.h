@@ -1,0 +1,22 @@
+/* What the machine code of the bytecode loop tells: where its other part is, and what it calls. */
+#ifndef SCALENE_TRACE_PYTHON_LOOP_H
+#define SCALENE_TRACE_PYTHON_LOOP_H
+
+#include "shared/base.h"
+
+#pragma GCC visibility push(hidden)
+
+struct code_range {
+  uintptr_t start, end;
+};
+
+/* Finds the part of the function `loop` that lies outside of it. False = there is none, or it is not known. Context:
+ * normal. */
+bool loop_part_find(struct code_range loop, struct code_range *part);
+/* Finds functions that the code in `parts` (0, 0 = none) calls by name and that refer to `function`: at most `room`.
+ * Returns how many. Context: normal. */
+int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room);
+
+#pragma GCC visibility pop
+
+#endif

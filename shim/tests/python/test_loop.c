@@ -1,0 +1,60 @@
+/* What the machine code of a function tells: functions with code and unwind tables as compilers write them. */
+#include "inside/python/loop.h"
+
+#include "tests/check.h"
+
+#define JUMP_IF(code, to) ".byte 0x0f, " #code "; .long " #to " - . - 4\n"
+#define JUMP(to) ".byte 0xe9; .long " #to " - . - 4\n"
+#define CALL(to) ".byte 0xe8; .long " #to " - . - 4\n"
+#define FUNCTION(name, code) ".balign 16\n" #name ": .cfi_startproc\n" code "ret\n.cfi_endproc\nend_of_" #name ":\n"
+
+/* `loop` jumps into `part`, and to the start of `tail`, which it calls at its end. `copy` and `far` refer to `type_call`;
+ * `other` does not; `apart` does, but is not called. */
+__asm__(".text\n" FUNCTION(loop, JUMP_IF(0x84, part) JUMP_IF(0x85, part + 4) JUMP(part + 4) CALL(copy) CALL(other)
+                                     CALL(copy) JUMP(tail) JUMP(tail) JUMP(tail) JUMP(tail) JUMP(tail))
+            FUNCTION(whole, JUMP_IF(0x84, part) JUMP(tail) JUMP(tail) JUMP(tail) JUMP(tail) CALL(other))
+                FUNCTION(part, "nop; nop; nop; nop; nop\n" CALL(far) JUMP(loop + 6)) FUNCTION(tail, "nop; nop\n")
+                    FUNCTION(type_call, "nop\n") FUNCTION(copy, "lea type_call(%rip), %rax\n" CALL(other))
+                        FUNCTION(far, "nop; lea type_call(%rip), %rcx\n") FUNCTION(other, "nop; nop; nop\n")
+                            FUNCTION(apart, "lea type_call(%rip), %rax\n"));
+extern const char loop[], end_of_loop[], whole[], end_of_whole[], part[], end_of_part[], type_call[], copy[],
+    end_of_copy[], far[], tail[], other[];
+
+#define RANGE(name) ((struct code_range){(uintptr_t)name, (uintptr_t)end_of_##name})
+
+/* A range that is found ends where the next function begins. */
+static bool is_function(const struct code_range *found, const char *start, const char *end) {
+  return found->start == (uintptr_t)start && found->end >= (uintptr_t)end && found->end < (uintptr_t)end + 16;
+}
+
+static void the_part_is_where_the_loop_jumps_into_another_function(void) {
+  struct code_range found;
+  check(loop_part_find(RANGE(loop), &found));
+  check(is_function(&found, part, end_of_part));
+}
+
+static void a_function_that_is_whole_has_no_part(void) {
+  struct code_range found;
+  check(!loop_part_find(RANGE(whole), &found));
+  check(!loop_part_find((struct code_range){0, 0}, &found));
+  check(!loop_part_find((struct code_range){(uintptr_t)loop, (uintptr_t)loop + 4}, &found));
+  check(!loop_part_find((struct code_range){(uintptr_t)&found, (uintptr_t)&found + 64}, &found)); /* no code */
+}
+
+static void callers_are_called_by_name_and_refer_to_the_function(void) {
+  struct code_range found[4];
+  const struct code_range both[2] = {RANGE(loop), RANGE(part)}, one[2] = {RANGE(loop), {0, 0}};
+  check(loop_find_callers(both, (uintptr_t)type_call, found, 4) == 2);
+  check(is_function(&found[0], copy, end_of_copy) && found[1].start == (uintptr_t)far);
+  check(loop_find_callers(one, (uintptr_t)type_call, found, 4) == 1);
+  check(loop_find_callers(both, (uintptr_t)type_call, found, 1) == 1);
+  check(loop_find_callers(both, (uintptr_t)tail, found, 4) == 0);
+  check(loop_find_callers(both, 0, found, 4) == 0);
+}
+
+int main(void) {
+  the_part_is_where_the_loop_jumps_into_another_function();
+  a_function_that_is_whole_has_no_part();
+  callers_are_called_by_name_and_refer_to_the_function();
+  return 0;
+}
