@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -127,12 +130,25 @@ static void resized_first(void) {
   printf("{\"left\": 10}\n");
 }
 
+/* A child that a raw system call forks, so that no fork handler runs in it, maps without reserve. */
+static void forked_raw(void) {
+  int status = 0;
+  pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (child == 0) {
+    char *block = mmap(NULL, MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    _exit(block == MAP_FAILED);
+  }
+  waitpid(child, &status, 0);
+  printf("{\"status\": %d}\n", status);
+}
+
 int main(int count, char **arguments) {
   static const struct {
     const char *name;
     void (*go)(void);
-  } ways[] = {{"grown", grown},       {"refused", refused}, {"crowded", crowded},   {"aligned", aligned},
-              {"floating", floating}, {"jumping", jumping}, {"notified", notified}, {"resized_first", resized_first}};
+  } ways[] = {{"grown", grown},          {"refused", refused}, {"crowded", crowded},   {"aligned", aligned},
+              {"floating", floating},    {"jumping", jumping}, {"notified", notified}, {"resized_first", resized_first},
+              {"forked_raw", forked_raw}};
   for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
     if (count == 2 && strcmp(arguments[1], ways[i].name) == 0) {
       ways[i].go();

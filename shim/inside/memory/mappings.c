@@ -350,15 +350,19 @@ static int note_unmapped(uintptr_t start, size_t bytes, struct range *last) {
 static void note_mapped(uintptr_t start, size_t bytes, struct kind kind, bool by_residency) {
   int saved_errno = errno;
   fork_check();
-  uint64_t stack = by_residency ? frames_current() : 0;
-  if (recording() && lock()) {
+  uint32_t section = seal_enter(); /* reading the stack makes system calls, too */
+  bool counts = recording();
+  uint64_t stack = counts && by_residency ? frames_current() : 0;
+  if (counts && lock()) {
     /* Ranges that the mapping replaces, or that a raw system call has unmapped. */
     cut(start, start + round_up(bytes), 0, NULL);
     if (by_residency) kind.group = new_group(stack);
     enter(start, start + round_up(bytes), bytes, kind, ALLOC_MMAP, 0);
     unlock();
   }
-  if (by_residency && !(spool->features & FEATURE_CPU)) mappings_look(stack, false); /* with ticks, these look */
+  /* With ticks, these look. */
+  if (counts && by_residency && !(spool->features & FEATURE_CPU)) mappings_look(stack, false);
+  seal_leave(section);
   errno = saved_errno;
 }
 

@@ -76,6 +76,12 @@ def test_mappings_that_find_no_room_are_a_loss_and_never_counted_half(edges: Pat
     assert losses(report(done.trace))["mapping_missed"] > 0
 
 
+@pytest.mark.parametrize("children", ["--children", "--no-children"])
+def test_a_child_of_a_raw_system_call_may_map_without_reserve(edges: Path, tmp_path: Path, children: str) -> None:
+    done = recorded(tmp_path / "t.parquet", edges, "forked_raw", children)
+    assert done.facts["status"] == 0
+
+
 def test_frees_are_seen_beside_reallocs_of_nothing(edges: Path, tmp_path: Path) -> None:
     done = recorded(tmp_path / "t.parquet", edges, "aligned", "--alloc-interval", "64KB")
     found = [row for row in rows(done.trace, "alloc") if row["size_bytes"] == 16 * MIB]
