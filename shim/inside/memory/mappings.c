@@ -37,6 +37,9 @@
 #define MOST_YIELDS 10000
 #define PAGE 4096
 #define ADDRESSES ((uintptr_t)1 << 47)
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4 /* the address is a wish */
+#endif
 
 /* A mapped range. Invariant: start < end <= start of the next range. */
 struct range {
@@ -259,6 +262,28 @@ static uint64_t count_range(const struct range *range, uint64_t pages) {
   return looked_at;
 }
 
+static bool has_moved(const struct range *range) { return range->kind.group && residency_has_moved(range->kind.group); }
+
+/* Counts the groups again that have moved since the count began: they may have been missed, or found twice. This takes at
+ * most one more step. */
+static void count_moved(void) {
+  uint64_t pages = 0;
+  for (size_t at = 0; at < range_count; at++) {
+    if (has_moved(&ranges[at])) pages += (ranges[at].end - ranges[at].start) / PAGE;
+  }
+  if (!pages) return;
+  if (pages > STEP_PAGES) {
+    loss_add(LOSS_mapping_missed);
+    return;
+  }
+  residency_begin_again();
+  counted_to = 0;
+  for (size_t at = 0; at < range_count; at++) {
+    if (has_moved(&ranges[at])) count_range(&ranges[at], pages);
+  }
+  residency_end_again();
+}
+
 /* Takes a step of the count. True = it is complete. */
 static bool count_resident(uint64_t stack, uint64_t pages) {
   if (!counted_to) residency_begin();
@@ -268,6 +293,7 @@ static bool count_resident(uint64_t stack, uint64_t pages) {
     pages -= looked_at < pages ? looked_at : pages;
     if (!pages) return false;
   }
+  count_moved();
   counted_to = 0;
   residency_settle(stack);
   return true;
@@ -449,9 +475,10 @@ static void *remap(void *address, size_t before, size_t bytes, int flags, void *
                      : (void *)syscall(SYS_mremap, address, before, bytes, flags, wanted);
 }
 
-static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, struct kind kind) {
+/* With MREMAP_DONTUNMAP, the old range stays mapped, without its pages. */
+static void note_remapped(uintptr_t from, size_t before, uintptr_t to, size_t bytes, int flags, struct kind kind) {
   resized_bytes = 0;
-  cut(from, from + round_up(before), FREE_RESIZED, NULL);
+  if (!(flags & MREMAP_DONTUNMAP)) cut(from, from + round_up(before), FREE_RESIZED, NULL);
   cut(to, to + round_up(bytes), 0, NULL); /* MREMAP_FIXED replaces them */
   enter(to, to + round_up(bytes), bytes, kind, ALLOC_MREMAP, resized_bytes);
   if (kind.group) residency_moved(kind.group);
@@ -466,7 +493,7 @@ static void *remap_counted(void *address, size_t before, size_t bytes, int flags
   void *start = remap(address, before, bytes, flags, wanted);
   int saved_errno = errno;
   if (start != MAP_FAILED && known && before) {
-    note_remapped((uintptr_t)address, before, (uintptr_t)start, bytes, kind);
+    note_remapped((uintptr_t)address, before, (uintptr_t)start, bytes, flags, kind);
   } else if (start != MAP_FAILED && (flags & MREMAP_FIXED)) {
     cut((uintptr_t)start, (uintptr_t)start + round_up(bytes), 0, NULL);
   }
@@ -477,7 +504,7 @@ static void *remap_counted(void *address, size_t before, size_t bytes, int flags
 EXPORT void *mremap(void *address, size_t before, size_t bytes, int flags, ...) {
   va_list more;
   va_start(more, flags);
-  void *wanted = flags & MREMAP_FIXED ? va_arg(more, void *) : NULL;
+  void *wanted = flags & (MREMAP_FIXED | MREMAP_DONTUNMAP) ? va_arg(more, void *) : NULL;
   va_end(more);
   if (memory_counts() && range_count) fork_check();
   if (!memory_counts() || !range_count || !recording() || !lock()) {

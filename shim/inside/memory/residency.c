@@ -25,13 +25,14 @@
 #define LEAST_PAUSE_NS 20000000 /* between two counts; the steps of one have a shorter pause */
 #define PAUSE_FACTOR 100        /* counts may take one percent of one processor */
 #define LEAST_CHANGE 262144     /* bytes: each change is a sample of the footprint */
+#define LEAST_TOGETHER 1048576  /* bytes: smaller changes of many groups are samples, too, if they sum up to this */
 
 struct group {
   bool used, seen; /* seen: by the present count */
+  bool moved;      /* since the present or last count began: it may not find all parts, or find one twice */
   bool marked;
   uint16_t last; /* its last piece; 0 = none */
   int64_t mapped_ns;
-  int64_t placed_ns; /* when it got its address: a count that began before may not find it */
   uint64_t stack;
   int64_t counted; /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
   int64_t found;   /* bytes that the present count has found */
@@ -68,8 +69,7 @@ uint16_t residency_new_group(uint64_t stack) {
     uint16_t i = next_free;
     next_free = i + 1 < MOST_GROUPS ? i + 1 : 1;
     if (groups[i].used) continue;
-    groups[i] = (struct group){.used = true, .stack = stack};
-    groups[i].mapped_ns = groups[i].placed_ns = clock_now_ns();
+    groups[i] = (struct group){.used = true, .stack = stack, .mapped_ns = clock_now_ns()};
     if (i >= groups_end) groups_end = i + 1;
     atomic_fetch_add(&group_count, 1);
     return i;
@@ -78,7 +78,22 @@ uint16_t residency_new_group(uint64_t stack) {
   return 0;
 }
 
-void residency_moved(uint16_t group) { groups[group].placed_ns = clock_now_ns(); }
+void residency_moved(uint16_t group) { groups[group].moved = true; }
+
+/* A group that was mapped during the count waits for the next one. */
+static bool is_new(const struct group *group) { return group->mapped_ns >= began_ns; }
+
+bool residency_has_moved(uint16_t group) { return groups[group].moved && !is_new(&groups[group]); }
+
+void residency_begin_again(void) {
+  for (size_t i = 1; i < groups_end; i++) {
+    if (groups[i].moved) groups[i].found = 0;
+  }
+}
+
+void residency_end_again(void) {
+  for (size_t i = 1; i < groups_end; i++) groups[i].moved = false;
+}
 
 bool residency_is_due(void) {
   int64_t due = atomic_load_explicit(&due_ns, memory_order_relaxed);
@@ -142,7 +157,7 @@ void residency_begin(void) {
   take_since(false);
   paused_before |= atomic_exchange(&paused, false);
   for (size_t i = 1; i < groups_end; i++) {
-    groups[i].seen = false;
+    groups[i].seen = groups[i].moved = false;
     groups[i].found = 0;
   }
 }
@@ -230,9 +245,13 @@ static void shrink(struct group *group, int64_t bytes, uint64_t running) {
   memory_left_residence((size_t)bytes, running);
 }
 
-static void settle_group(struct group *group, uint64_t stack) {
-  int64_t change = group->found - group->counted;
-  if (group->seen && change < LEAST_CHANGE && change > -LEAST_CHANGE) return;
+static int64_t change_of(const struct group *group) { return group->found - group->counted; }
+
+static bool is_small(int64_t change, int64_t least) { return change < least && change > -least; }
+
+static void settle_group(struct group *group, uint64_t stack, int64_t least) {
+  int64_t change = change_of(group);
+  if (group->seen && is_small(change, least)) return;
   group->counted += change;
   atomic_fetch_add(&total, change);
   if (change > 0) grow(group, change, stack);
@@ -242,12 +261,25 @@ static void settle_group(struct group *group, uint64_t stack) {
   atomic_fetch_sub(&group_count, 1);
 }
 
-/* What changed in a pause belongs to no line. Groups that got their address during the count wait for the next one. */
+static bool is_settled_now(const struct group *group) { return group->used && !is_new(group) && !group->moved; }
+
+/* Returns the smallest change that is a sample. */
+static int64_t least_change(void) {
+  int64_t together = 0;
+  for (size_t i = 1; i < groups_end; i++) {
+    bool counts = is_settled_now(&groups[i]) && is_small(change_of(&groups[i]), LEAST_CHANGE);
+    if (counts) together += change_of(&groups[i]);
+  }
+  return is_small(together, LEAST_TOGETHER) ? LEAST_CHANGE : 1;
+}
+
+/* What changed in a pause belongs to no line. */
 void residency_settle(uint64_t running) {
   uint64_t stack = draw(running);
+  int64_t least = least_change();
   if (was_paused()) stack = 0;
   for (size_t i = 1; i < groups_end; i++) {
-    if (groups[i].used && groups[i].placed_ns < began_ns) settle_group(&groups[i], stack);
+    if (is_settled_now(&groups[i])) settle_group(&groups[i], stack, least);
   }
   paused_before = false;
 }
@@ -263,7 +295,7 @@ void residency_drop_unmarked(uint64_t running) {
     if (!groups[i].used || groups[i].marked) continue;
     groups[i].seen = false;
     groups[i].found = 0;
-    settle_group(&groups[i], running);
+    settle_group(&groups[i], running, LEAST_CHANGE);
   }
 }
 

@@ -34,6 +34,10 @@ void residency_add(uint16_t group, int64_t bytes);
 void residency_settle(uint64_t running);
 /* A part of the group has moved to another address. Context: malloc. */
 void residency_moved(uint16_t group);
+/* True if it has since the count began, so that its parts must be counted again: between the other two. Context: signal. */
+bool residency_has_moved(uint16_t group);
+void residency_begin_again(void);
+void residency_end_again(void);
 /* Free the groups that are not marked after all marks were cleared: they have no part left. A count goes on beside that.
  * Context: malloc. */
 void residency_clear_marks(void);

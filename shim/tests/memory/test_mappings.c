@@ -24,6 +24,10 @@
 #include "shared/spool.h"
 #include "tests/check.h"
 
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+
 #define THREADS 6
 #define ROUNDS 400
 #define CHILDREN 20
@@ -195,6 +199,55 @@ static void change_behind_a_count(void) {
   check(counted == 0 && !residency_has_groups());
 }
 
+/* A group that moves in each step of a count is counted all the same. */
+static void move_in_each_step(void) {
+  const size_t pages = 3 << 17, some = 1000;
+  char *below = free_range(2 * some + pages), *large = map_at(below + some * PAGE, pages, 0);
+  char *above = large + pages * PAGE, *small = map_at(above, some, 500);
+  mappings_look(1, true);
+  check(counted == 500 * PAGE);
+  for (size_t i = 500; i < some; i++) small[i * PAGE] = 1;
+  for (int i = 0; i < 24; i++) {
+    look_further(1);
+    char *wanted = small == above ? below : above;
+    small = mremap(small, some * PAGE, some * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, wanted);
+    check(small == wanted);
+  }
+  check(counted == (int64_t)(some * PAGE) && residency_bytes() == counted);
+  check(munmap(small, some * PAGE) == 0 && munmap(large, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && losses[LOSS_mapping_missed] == 0);
+}
+
+/* With MREMAP_DONTUNMAP, the old range may be used again, and the new one is where it was wished. */
+static void move_and_keep(void) {
+  char *free_one = free_range(100), *start = map_without_reserve(100, 100);
+  mappings_look(1, true);
+  char *moved = mremap(start, 100 * PAGE, 100 * PAGE, MREMAP_MAYMOVE | MREMAP_DONTUNMAP, free_one);
+  if (moved == MAP_FAILED) { /* before Linux 5.7 */
+    check(munmap(start, 100 * PAGE) == 0);
+  } else {
+    check(moved == free_one);
+    for (size_t i = 0; i < 80; i++) start[i * PAGE] = 1;
+    mappings_look(1, true);
+    check(counted == 180 * PAGE);
+    check(munmap(start, 100 * PAGE) == 0 && munmap(moved, 100 * PAGE) == 0);
+  }
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
+/* Each of them has fewer bytes than are a sample. */
+static void count_many_small_ones(void) {
+  char *start[200];
+  for (int i = 0; i < 200; i++) start[i] = map_without_reserve(20, 10);
+  mappings_look(1, true);
+  check(counted == 2000 * PAGE);
+  for (int i = 0; i < 200; i++) check(munmap(start[i], 20 * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
 /* At the end of the process, all of it is counted at once. */
 static void count_much_at_the_end(void) {
   const size_t pages = (size_t)20 << 18;
@@ -288,6 +341,9 @@ int main(void) {
   count_in_steps();
   grow_in_a_pause();
   change_behind_a_count();
+  move_in_each_step();
+  move_and_keep();
+  count_many_small_ones();
   count_much_at_the_end();
   make_room();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
