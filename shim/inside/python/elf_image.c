@@ -1,7 +1,14 @@
-/* Finds a loaded image by an address, and symbols by the image's hash tables. */
+/* Finds a loaded image by an address, and symbols by the image's hash tables.
+ *
+ * The loader uses these tables only for names that somebody looks up in the image. Nobody may have done that, so damaged
+ * tables are harmless, and are read here as if they were. */
 #include "inside/python/elf_image.h"
 
 #include "shared/base.h"
+#include "shared/saferead.h"
+
+#define MOST_NAME 128
+#define MOST_IN_CHAIN 4096 /* symbols that share a bucket: damaged tables may have cycles */
 
 /* ---- the image ---- */
 
@@ -66,34 +73,44 @@ unsigned long long elf_images_removed(void) {
 
 /* ---- symbols ---- */
 
+static bool is_named(const char *at, const char *name) {
+  char found[MOST_NAME];
+  size_t size = strlen(name) + 1;
+  return size <= sizeof found && safe_read(found, at, size) && memcmp(found, name, size) == 0;
+}
+
 static const elf_symbol *defined_as(const struct elf_image *image, uint32_t index, const char *name) {
-  const elf_symbol *symbol = &image->symbols[index];
-  if (symbol->st_shndx == SHN_UNDEF || strcmp(image->names + symbol->st_name, name) != 0) return NULL;
-  return symbol;
+  const elf_symbol *at = &image->symbols[index];
+  elf_symbol symbol;
+  if (!safe_read(&symbol, at, sizeof symbol) || symbol.st_shndx == SHN_UNDEF) return NULL;
+  return is_named(image->names + symbol.st_name, name) ? at : NULL;
 }
 
 static const elf_symbol *find_by_gnu_hash(const struct elf_image *image, const char *name) {
-  const uint32_t *table = image->gnu_hash;
-  uint32_t buckets = table[0], first = table[1], bloom_words = table[2], hash = 5381;
-  const uint32_t *bucket = table + 4 + bloom_words * (sizeof(ElfW(Addr)) / sizeof *table), *chain = bucket + buckets;
+  uint32_t head[3], hash = 5381, index, link = 0;
+  if (!safe_read(head, image->gnu_hash, sizeof head) || !head[0]) return NULL;
+  uint32_t buckets = head[0], first = head[1];
+  size_t bloom_words = (size_t)head[2] * (sizeof(ElfW(Addr)) / sizeof hash);
+  const uint32_t *bucket = image->gnu_hash + 4 + bloom_words, *chain = bucket + buckets;
   for (const char *at = name; *at; at++) hash = hash * 33 + (uint8_t)*at;
-  uint32_t index = buckets ? bucket[hash % buckets] : 0;
-  if (!index || index < first) return NULL;
-  for (;; index++) {
-    bool may_be = (chain[index - first] | 1) == (hash | 1);
-    const elf_symbol *symbol = may_be ? defined_as(image, index, name) : NULL;
-    if (symbol || (chain[index - first] & 1)) return symbol;
+  if (!safe_read(&index, bucket + hash % buckets, sizeof index) || !index || index < first) return NULL;
+  for (int i = 0; i < MOST_IN_CHAIN && !(link & 1); i++, index++) {
+    if (!safe_read(&link, chain + (index - first), sizeof link)) return NULL;
+    const elf_symbol *symbol = (link | 1) == (hash | 1) ? defined_as(image, index, name) : NULL;
+    if (symbol) return symbol;
   }
+  return NULL;
 }
 
 static const elf_symbol *find_by_hash(const struct elf_image *image, const char *name) {
-  uint32_t buckets = image->hash[0], hash = 0;
-  const uint32_t *bucket = image->hash + 2, *chain = bucket + buckets;
+  uint32_t buckets, hash = 0, index;
+  if (!safe_read(&buckets, image->hash, sizeof buckets) || !buckets) return NULL;
   for (const char *at = name; *at; at++) {
     hash = (hash << 4) + (uint8_t)*at;
     hash = (hash ^ (hash >> 24 & 0xf0)) & 0x0fffffff;
   }
-  for (uint32_t index = buckets ? bucket[hash % buckets] : 0; index; index = chain[index]) {
+  const uint32_t *link = image->hash + 2 + hash % buckets, *chain = image->hash + 2 + buckets;
+  for (int i = 0; i < MOST_IN_CHAIN && safe_read(&index, link, sizeof index) && index; i++, link = chain + index) {
     const elf_symbol *symbol = defined_as(image, index, name);
     if (symbol) return symbol;
   }

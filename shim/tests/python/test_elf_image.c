@@ -3,8 +3,11 @@
 
 #include <dlfcn.h>
 
+#include "shared/saferead.h"
+#include "shared/spool.h"
 #include "tests/check.h"
 
+struct spool_header *spool; /* null = not recording */
 int elf_image_exported = 7;
 int main(void);
 
@@ -21,11 +24,38 @@ static void check_names(const struct elf_image *image) {
   check(!elf_image_symbol(image, "no_such_name") && !elf_image_symbol(image, ""));
 }
 
+/* A loader that is never asked for a name does not notice these. */
+static void check_damaged(struct elf_image image) {
+  uint32_t wild_bucket[] = {1, 1, 1, 0, 0, 0, 0x10000000}, wild_size[] = {0x7fffffff, 1, 0x7fffffff, 0};
+  uint32_t cycle[] = {1, 2, 1, 1, 1}, no_bucket[] = {0, 0, 0, 0}, wild_link[] = {1, 1, 0x10000000};
+  const uint32_t *gnu[] = {wild_bucket, wild_size, no_bucket, (const uint32_t *)0x700000000};
+  const uint32_t *old[] = {cycle, wild_link, no_bucket, (const uint32_t *)0x700000000};
+  for (int i = 0; i < 4; i++) {
+    image.gnu_hash = gnu[i];
+    check(!elf_image_symbol(&image, "no_such_name"));
+  }
+  image.gnu_hash = NULL;
+  for (int i = 0; i < 4; i++) {
+    image.hash = old[i];
+    check(!elf_image_symbol(&image, "no_such_name"));
+  }
+}
+
+static void check_unreadable(struct elf_image image) {
+  struct elf_image no_names = image, no_symbols = image;
+  no_names.names = (const char *)0x700000000;
+  no_symbols.symbols = (const elf_symbol *)0x700000000;
+  check(!elf_image_symbol(&no_names, "main") && !elf_image_symbol(&no_symbols, "main"));
+}
+
 int main(void) {
   struct elf_image image, libc;
+  safe_read_init();
   check(elf_image_find((uintptr_t)&main, &image) && image.gnu_hash && image.hash);
   check(image.start <= (uintptr_t)&main && image.end > (uintptr_t)&elf_image_exported);
   check_names(&image);
+  check_damaged(image);
+  check_unreadable(image);
   image.gnu_hash = NULL;
   check_names(&image);
   image.symbols = NULL;
