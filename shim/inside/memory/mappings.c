@@ -311,6 +311,14 @@ static uint16_t new_group(uint64_t stack) {
   return residency_new_group(stack);
 }
 
+/* Returns the group that has the whole of [start, end), 0 = none. Allocators give back a part of their mapping, and take it
+ * again, by mapping over it. */
+static uint16_t group_around(uintptr_t start, uintptr_t end) {
+  size_t at = first_after(start);
+  bool inside = at < range_count && ranges[at].start <= start && end <= ranges[at].end;
+  return inside ? ranges[at].kind.group : 0;
+}
+
 uint32_t mappings_untouched_pages(void) {
   bool inside = locked_by_caller();
   if (!range_count || (!inside && !lock())) return 0;
@@ -380,9 +388,10 @@ static void note_mapped(uintptr_t start, size_t bytes, struct kind kind, bool by
   bool counts = recording();
   uint64_t stack = counts && by_residency ? frames_current() : 0;
   if (counts && lock()) {
+    if (by_residency) kind.group = group_around(start, start + round_up(bytes));
     /* Ranges that the mapping replaces, or that a raw system call has unmapped. */
     cut(start, start + round_up(bytes), 0, NULL);
-    if (by_residency) kind.group = new_group(stack);
+    if (by_residency && !kind.group) kind.group = new_group(stack);
     enter(start, start + round_up(bytes), bytes, kind, ALLOC_MMAP, 0);
     unlock();
   }

@@ -248,6 +248,23 @@ static void count_many_small_ones(void) {
   check(counted == 0 && !residency_has_groups());
 }
 
+/* What is mapped over a part of a group belongs to it, however often. */
+static void map_over_parts(void) {
+  const size_t pages = 3000;
+  char *start = map_without_reserve(pages, 0);
+  for (size_t i = 0; i < pages; i++) {
+    char *part = mmap(start + i * PAGE, PAGE, i % 3 ? PROT_READ | PROT_WRITE : PROT_NONE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    check(part == start + i * PAGE);
+    if (i % 3) part[0] = 1;
+  }
+  mappings_look(1, true);
+  check(counted == 2000 * PAGE && losses[LOSS_mapping_missed] == 0);
+  check(munmap(start, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
 /* At the end of the process, all of it is counted at once. */
 static void count_much_at_the_end(void) {
   const size_t pages = (size_t)20 << 18;
@@ -344,6 +361,7 @@ int main(void) {
   move_in_each_step();
   move_and_keep();
   count_many_small_ones();
+  map_over_parts();
   count_much_at_the_end();
   make_room();
   for (int i = 0; i < THREADS; i++) check(pthread_create(&threads[i], NULL, work, NULL) == 0);
