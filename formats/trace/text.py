@@ -5,6 +5,8 @@ from __future__ import annotations
 
 def storable(text: str) -> str:
     """``text`` with lone surrogates written as escapes. They stand for bytes of a file name that are not UTF-8."""
+    if text.isascii():
+        return text
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:

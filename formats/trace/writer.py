@@ -37,8 +37,8 @@ _DICTIONARY_NUMBERS = frozenset(
 _PLAIN_TEXTS = frozenset({"source.text", "code.bytecode", "loss.text", "setting.value", "setting.name"})
 
 #: Of zstd, and for source texts: they are most of a trace, and most of the time that its compression takes. Level 5 takes
-#: half of that time, for 8 % more.
-_LEVEL, _TEXT_LEVEL = 9, 5
+#: half of that time, for 8 % more; and level 3, for long texts, again half of that for 8 % more.
+_LEVEL, _TEXT_LEVEL, _LONG_TEXT_LEVEL, _LONG_TEXT_BYTES = 9, 5, 3, 8 << 20
 #: A trace with few rows is compressed harder, without dictionaries: 4 % smaller, in 20 ms more.
 _FEW_ROWS, _FEW_BYTES, _LEVEL_OF_FEW = 5_000, 1 << 20, 17
 #: The common columns ``trace_id`` and ``kind``, and their type in memory.
@@ -125,8 +125,8 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     with os.fdopen(descriptor, "r+b") as file:
         wanted, groups = _arrow_schema(), row_groups(parts)
         first = [group for group in (next(groups, None),) if group is not None]
-        is_small = all(map(_is_small, first))
-        with pq.ParquetWriter(file, wanted, **_writer_options(is_small)) as writer:
+        options = _writer_options(all(map(_is_small, first)), sum(map(_text_bytes, first)))
+        with pq.ParquetWriter(file, wanted, **options) as writer:
             frames = 0
             while group := first.pop() if first else next(groups, None):
                 frames += sum(_frames(block) for block in group)
@@ -147,6 +147,11 @@ def _is_small(group: Sequence[Block]) -> bool:
     return sum(block.rows for block in group) < _FEW_ROWS and sum(array.nbytes for array in arrays) < _FEW_BYTES
 
 
+def _text_bytes(group: Sequence[Block]) -> int:
+    """The size of the source texts in a row group."""
+    return sum(block.arrays["text"].nbytes for block in group if block.kind.name == "source")
+
+
 def _frames(block: Block) -> int:
     """The number of frames of the stacks in a block."""
     locations = block.arrays.get("locations") if block.kind.name == "stack" else None
@@ -165,16 +170,17 @@ def _metadata(trace_id: str, frames: int) -> dict[str, str]:
     }
 
 
-def _writer_options(is_small: bool) -> dict[str, Any]:
-    """``is_small``: few rows, of which dictionaries are a large part."""
+def _writer_options(is_small: bool, text_bytes: int) -> dict[str, Any]:
+    """``is_small``: few rows, of which dictionaries are a large part; ``text_bytes``: size of the source texts."""
     leaves = [(column.name, column.name, column.type) for column in schema.COMMON]
     for kind in schema.KINDS:
         leaves += [(f"{kind.struct}.{c.name}", _leaf(f"{kind.struct}.{c.name}", c.type), c.type) for c in kind.columns]
     encodings = {leaf: _encoding(name, column_type) for name, leaf, column_type in leaves}
     level = _LEVEL_OF_FEW if is_small else _LEVEL
+    text_level = _LONG_TEXT_LEVEL if text_bytes > _LONG_TEXT_BYTES else _TEXT_LEVEL
     return {
         "compression": "zstd",
-        "compression_level": {leaf: _TEXT_LEVEL if leaf == "source.text" else level for leaf in encodings},
+        "compression_level": {leaf: text_level if leaf == "source.text" else level for leaf in encodings},
         "use_dictionary": [] if is_small else [leaf for leaf, name in encodings.items() if name == "DICTIONARY"],
         "column_encoding": {leaf: encoding for leaf, encoding in encodings.items() if encoding != "DICTIONARY"},
         "write_statistics": ["kind", "t_ns"],

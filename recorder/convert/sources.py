@@ -66,7 +66,7 @@ def is_standard_library(file: str) -> bool:
 
 
 def _add(sources: Sources, file: str, text: str, changed: bool) -> None:
-    sources.text_bytes += len(text.encode(errors="replace"))
+    sources.text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
     if sources.text_bytes > MOST_BYTES:
         sources.unread += 1
         return
@@ -151,4 +151,5 @@ def _decoded(data: bytes) -> str:
     """Source text in its declared encoding (PEP 263), with "\\n" at the end of lines. Raises SyntaxError,
     UnicodeDecodeError, LookupError."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return io.TextIOWrapper(io.BytesIO(data), encoding, newline=None).read()
+    text = data.decode(encoding)
+    return text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text

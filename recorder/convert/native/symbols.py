@@ -217,9 +217,9 @@ def _covering(file: ElfFile, table: np.void, addresses: npt.NDArray[np.uint64]) 
         symbols = file.records(_SYMBOL, offset + first * _SYMBOL.itemsize, min(_CHUNK_ROWS, count - first))
         if not len(symbols):
             break
-        symbols = symbols[np.isin(symbols["info"] & 15, _FUNCTION_TYPES) & (symbols["shndx"] != 0)]
         low, high = _held(symbols, addresses)
-        kept.append(symbols[high > low])
+        symbols = symbols[high > low]  # before the other conditions: few of a large table are left
+        kept.append(symbols[np.isin(symbols["info"] & 15, _FUNCTION_TYPES) & (symbols["shndx"] != 0)])
         if sum(map(len, kept)) > _MOST_SYMBOLS:
             raise ValueError("too many symbols")
     return np.concatenate(kept)

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.formats import errors
-from scalene_trace.formats.trace import integrity, row_groups, schema
+from scalene_trace.formats.trace import integrity, row_groups, schema, writer
 from scalene_trace.formats.trace.columns import Coded, Lists
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.formats.trace.settings import SETTINGS
@@ -265,6 +265,18 @@ def test_columns_that_only_some_parts_fill_are_null_in_the_others(tmp_path):
     write_trace(tmp_path / "t.parquet", TRACE_ID, parts)
     stored = query(tmp_path / "t.parquet", "SELECT kind, t_ns, memory.net_bytes FROM TRACE")
     assert stored == [("memory", 1, 10), ("memory", 2, None), ("rss", 3, None)]
+
+
+def test_long_source_texts_are_compressed_faster(tmp_path, monkeypatch):
+    """The text is our own source, because texts that are made up may be smaller at the lower level."""
+    text, sizes = "".join(path.read_text() for path in sorted((ROOT / "recorder").rglob("*.py"))), []
+    for limit in (len(text) * 2, len(text) // 2):
+        monkeypatch.setattr(writer, "_LONG_TEXT_BYTES", limit)
+        path = tmp_path / f"{limit}.parquet"
+        write_trace(path, TRACE_ID, [{"source": {"file": ["a.py"], "text": [text], "changed": [False]}}])
+        assert duckdb.sql(f"SELECT source.text FROM '{path}'").fetchall() == [(text,)]
+        sizes.append(path.stat().st_size)
+    assert sizes[0] < sizes[1]
 
 
 def test_the_same_parts_give_the_same_file(tmp_path):

@@ -40,6 +40,13 @@ def test_modules_in_an_archive_are_read_by_their_own_encoding(tmp_path: Path) ->
     assert found.table["changed"] == [False, False] and found.unread == 0
 
 
+def test_lines_end_with_a_newline_whatever_ends_them_in_the_file(tmp_path: Path) -> None:
+    for name, data in {"a.py": b"a = 1\r\nb = 2\rc = 3\n\r\n\r", "b.py": b"\xef\xbb\xbfd = '\xc3\xa9'\r\n"}.items():
+        (tmp_path / name).write_bytes(data)
+    found = read(tmp_path / "a.py", tmp_path / "b.py")
+    assert found.table["text"] == ["a = 1\nb = 2\nc = 3\n\n\n", "d = 'é'\n"]
+
+
 def test_a_member_that_unpacks_to_more_than_a_source_file_is_not_read(tmp_path: Path) -> None:
     app = archive(tmp_path, {"a.py": b"#" * (LARGEST_BYTES + 1), "b.py": b"#" * LARGEST_BYTES})
     found = read(app / "a.py", app / "b.py")
