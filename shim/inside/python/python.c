@@ -23,6 +23,7 @@
 #include "shared/base.h"
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
+#include "shared/words.h"
 
 const struct python_layout *python_layout;
 uint32_t python_version;
@@ -357,10 +358,22 @@ bool python_thread_known(void) {
   return known;
 }
 
+/* Reads the head of the list of interpreters: by a system call if their variables may be unmapped. */
+static uintptr_t newest_interpreter(void) {
+  const void *head = (const void *)(python_symbols.runtime + python_layout->runtime_interpreters);
+  uintptr_t found = 0;
+  if (python_at_load) return word_at(head, 0);
+  return safe_read(&found, head, sizeof found) ? found : 0;
+}
+
+/* Interpreters are added at the head of the list. As long as it is the one that was alone there, it still is. */
 bool python_sub_interpreters(void) {
+  static _Atomic uintptr_t alone;
   const struct python_layout *layout = python_layout;
-  uintptr_t head = 0, next_one = 0;
   if (!layout || layout->version > 0x30b || !python_symbols.runtime) return false;
-  return safe_read(&head, (void *)(python_symbols.runtime + layout->runtime_interpreters), sizeof head) && head &&
-         safe_read(&next_one, (void *)(head + layout->interp_next), sizeof next_one) && next_one;
+  uintptr_t head = newest_interpreter(), older;
+  if (!head || head == atomic_load_explicit(&alone, memory_order_relaxed)) return false;
+  if (!safe_read(&older, (void *)(head + layout->interp_next), sizeof older)) return false;
+  if (!older) atomic_store_explicit(&alone, head, memory_order_relaxed);
+  return older != 0;
 }

@@ -60,3 +60,27 @@ def test_stacks_are_read_after_the_first_thread_has_ended(python: Interpreter, t
     assert (done.status, done.stdout) == (0, b"done\n"), done.stderr
     found = report(tmp_path / "t.parquet")
     assert total(found["lines"], "cpu_s") >= 0.4 and "torn_stack" not in losses(found)
+
+
+SUB_INTERPRETER = """
+import time, _xxsubinterpreters as interpreters
+def work(end_s):
+    while time.process_time() < end_s: pass
+work(time.process_time() + 0.2)
+made = interpreters.create() if {made} else None
+work(time.process_time() + 0.2)
+if made is not None: interpreters.destroy(made)
+print('done')
+"""
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_sub_interpreter_that_is_made_after_many_ticks_is_reported(
+    python: Interpreter, tmp_path: Path, made: bool
+) -> None:
+    if python.version[:2] > (3, 11):
+        pytest.skip("from 3.12 on, a thread's state leads to its own interpreter")
+    code = SUB_INTERPRETER.format(made=made)
+    done = record(tmp_path / "t.parquet", ["-c", code], python, ["--cpu-interval", "1ms"])
+    assert (done.status, done.stdout) == (0, b"done\n")
+    assert losses(report(tmp_path / "t.parquet")).get("sub_interpreters", 0) == made
