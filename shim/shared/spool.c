@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
@@ -24,8 +25,8 @@ static uint32_t own_process;
 static int32_t own_pid;
 static uint64_t own_pid_namespace;
 static _Atomic(struct chunk_header *) current;
-/* An offer that was taken but whose chunk could not be mapped, plus 1, and below it the number of the chunk, because the
- * ring forgets it; 0 = none. It is used at the next attempt. */
+/* An offer that was taken but whose chunk could not be mapped, plus 1, and below it the number of the chunk, because
+ * the ring forgets it; 0 = none. It is used at the next attempt. */
 static _Atomic uint64_t kept_offer;
 #define KEPT_NUMBER_BITS 14
 _Static_assert(SPOOL_RING <= 1 << KEPT_NUMBER_BITS, "the number of a chunk fits");
@@ -281,8 +282,8 @@ static SLOW_PATH void *pad(struct chunk_header *chunk, uint32_t at, uint32_t slo
   return NULL;
 }
 
-/* Claims slots of the chunk. Returns NULL if they do not fit, or if the chunk is no longer the current one: its position
- * may hold another chunk by now. */
+/* Claims slots of the chunk. Returns NULL if they do not fit, or if the chunk is no longer the current one: its
+ * position may hold another chunk by now. */
 static void *claim_in(struct chunk_header *chunk, uint32_t slots) {
   _Atomic uint32_t *cursor = (_Atomic uint32_t *)&chunk->cursor;
   if (atomic_load(cursor) >= SPOOL_CHUNK_SLOTS) return NULL;
@@ -304,6 +305,40 @@ void *spool_claim(unsigned slots) {
   }
   loss_add(loss);
   return NULL;
+}
+
+#define FEW_SLOTS (SPOOL_CHUNK_SLOTS / 4)
+#define STEP_NS 200000
+#define MOST_WAITED_NS 1000000000
+
+bool spool_is_short(void) {
+  if (!spool || likely(has_offer())) return false;
+  struct chunk_header *chunk = atomic_load(&current);
+  return !chunk || atomic_load((_Atomic uint32_t *)&chunk->cursor) > SPOOL_CHUNK_SLOTS - FEW_SLOTS;
+}
+
+/* A raw system call: the function of libc is a cancellation point. */
+static void sleep_a_step(void) {
+  struct timespec step = {0, STEP_NS};
+  int saved_errno = errno;
+  uint32_t section = seal_enter();
+  if (!sealed()) syscall(SYS_clock_nanosleep, (long)CLOCK_MONOTONIC, 0L, &step, NULL);
+  seal_leave(section);
+  errno = saved_errno;
+}
+
+/* A recorder that was killed offers nothing any more, and must not keep the program from running. */
+SLOW_PATH void spool_wait_for_room(void) {
+  static _Atomic uint64_t in_vain; /* offers that there were at the end of such a wait, plus 1 */
+  const _Atomic uint64_t *offered = (const _Atomic uint64_t *)&spool->offered;
+  int64_t until_ns = clock_now_ns() + MOST_WAITED_NS;
+  while (recording() && spool_is_short() && atomic_load(&in_vain) != atomic_load(offered) + 1) {
+    if (clock_now_ns() < until_ns) {
+      sleep_a_step();
+    } else {
+      atomic_store(&in_vain, atomic_load(offered) + 1);
+    }
+  }
 }
 
 void spool_publish(void *record, unsigned kind, unsigned slots) {

@@ -12,8 +12,8 @@
 #pragma GCC visibility push(hidden)
 
 extern struct spool_header *spool; /* null = not recording */
-/* Maps the spool at `path`, which must be absolute; 0 = success, -1 = it cannot be opened, is not a spool of this version, or has ended.
- * Context: normal. */
+/* Maps the spool at `path`, which must be absolute; 0 = success, -1 = it cannot be opened, is not a spool of this
+ * version, or has ended. Context: normal. */
 int spool_open(const char *path);
 /* Unmaps the spool, so that this process records nothing from now on. No other thread may be using the spool. */
 void spool_close(void);
@@ -36,6 +36,11 @@ uint32_t spool_take_handoff(pid_t pid);
 /* Claims `slots` slots of 64 bytes; null = no chunk is available (counted as a loss). The caller fills everything
  * except head, then calls spool_publish. Context: signal. */
 void *spool_claim(unsigned slots);
+/* True if few records fit before the recorder offers another chunk. Context: signal. */
+bool spool_is_short(void);
+/* Waits until that has changed, for a second at most, and not again before the recorder has offered a chunk. It
+ * sleeps, so only threads call it that would rather be late than lose a record. Context: malloc. */
+void spool_wait_for_room(void);
 /* Makes a claimed record visible to the recorder. Context: signal. */
 void spool_publish(void *record, unsigned kind, unsigned slots);
 /* Closes the current chunk, so that the recorder can drain it; the next record goes into a new chunk.

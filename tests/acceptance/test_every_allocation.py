@@ -34,7 +34,7 @@ SCENARIOS = (
 )
 QUERY = """
 SELECT a.t_ns, a.process, a.thread, size_bytes, usable_bytes, block_bytes, allocator, python, type, lifetime_ns,
-    interval_bytes,    lifetime_ns IS NULL OR at_exit AS alive, l.line, l.function
+    interval_bytes,    lifetime_ns IS NULL OR at_exit AS alive, l.file, l.line, l.function
 FROM alloc_rows a LEFT JOIN stacks s ON s.trace = a.trace AND s.stack = a.stack
 LEFT JOIN locations l ON l.trace = a.trace AND l.id = s.locations[1]
 WHERE {where}
@@ -184,6 +184,21 @@ def test_children_of_a_fork_do_not_end_what_their_parent_holds(python: Interpret
     assert seen == truth
     wanted = {800_011: line_of("fork_pool", "parent"), 1_200_007: line_of("fork_pool", "child")}
     assert all(row["line"] == wanted[row["size_bytes"]] for row in found)
+
+
+def test_short_lived_code_and_classes_keep_their_own_names(any_python: Interpreter, tmp_path: Path) -> None:
+    """Their addresses are used again and again, and stacks and types are cached by address."""
+    done = record(tmp_path / "t.parquet", [target("short_code"), "300"], any_python, EXACT)
+    rounds, first, step = (done.facts[name] for name in ("rounds", "first", "step"))
+    where = f"size_bytes BETWEEN {first} AND {first + rounds * step} AND (size_bytes - {first}) % {step} = 0"
+    where += " AND l.file LIKE '%made\\_%' ESCAPE '\\'"  # the interpreter may ask for such a size too
+    found = allocations(done.trace, where)
+    assert Counter((row["size_bytes"], Path(row["file"]).name) for row in found) == {
+        (first + step * number, f"made_{number}.py"): done.facts["blocks"] for number in range(rounds)
+    }
+    made = allocations(done.trace, "type LIKE 'Made_%' AND NOT alive")
+    sizes = {int(row["type"].removeprefix("Made_")): row["size_bytes"] for row in made}
+    assert len(made) == rounds and {size - step * number for number, size in sizes.items()} == {sizes[0]}
 
 
 @pytest.mark.parametrize("way", ["linked", "preloaded"])

@@ -59,7 +59,8 @@ static void *map_zeros(size_t bytes) {
   return (void *)memory;
 }
 
-/* True if a level of this many slots takes at most a sixteenth of the limits on memory (ulimit -v), if there are any. */
+/* True if a level of this many slots takes at most a sixteenth of the limits on memory (ulimit -v), if there are
+ * any. */
 static bool is_affordable(size_t slots) {
   struct rlimit space, data;
   if (getrlimit(RLIMIT_AS, &space) || getrlimit(RLIMIT_DATA, &data)) return true;
@@ -256,6 +257,37 @@ bool live_set_type(uintptr_t address, uint64_t id, uint64_t type) {
   struct live_sample *sample = find(address, id);
   if (sample) FIELD_WRITE(sample->type, type);
   return sample != NULL;
+}
+
+static uint64_t python_block_in(struct level *level, uintptr_t address, size_t bytes) {
+  for (int i = 0; i < PLACES; i++) {
+    size_t at = slot_of(level, address, i);
+    const struct live_sample *sample = &level->samples[at];
+    if (atomic_load_explicit(&level->keys[at], memory_order_acquire) != address) continue;
+    bool is_it = FIELD_READ(sample->python) && FIELD_READ(sample->usable) >= bytes;
+    uint64_t id = FIELD_READ(sample->id);
+    atomic_thread_fence(memory_order_acquire); /* the slot may have become another block's */
+    if (is_it && atomic_load_explicit(&level->keys[at], memory_order_relaxed) == address) return id;
+  }
+  return 0;
+}
+
+uint64_t live_python_block(uintptr_t address, size_t bytes) {
+  uint64_t id = 0;
+  for (int number = atomic_load(&level_count); number-- > 0 && !id && address > CLAIMED;) {
+    id = python_block_in(&levels[number], address, bytes);
+  }
+  return id;
+}
+
+void live_watch(uintptr_t address) {
+  filter_add(address);
+  piece_add(address);
+}
+
+void live_unwatch(uintptr_t address) {
+  filter_remove(address);
+  piece_remove(address);
 }
 
 static void thin_level(struct level *level, bool (*keep)(struct live_sample *sample)) {

@@ -38,6 +38,13 @@ bool live_take(uintptr_t address, struct live_sample *out);
 bool live_find(uintptr_t address, uint64_t id, uint64_t *usable);
 /* Stores the type of a followed sample; false = it is no longer followed. Context: malloc. */
 bool live_set_type(uintptr_t address, uint64_t id, uint64_t type);
+/* Returns the id of the followed block of Python's allocators that begins there and has at least so many bytes; 0 =
+ * there is none. No other block of this process ever has this id. Context: malloc. */
+uint64_t live_python_block(uintptr_t address, size_t bytes);
+/* From now on live_maybe is true for this address, until live_unwatch is called for it, or the child of a fork
+ * empties the table. Context: malloc. */
+void live_watch(uintptr_t address);
+void live_unwatch(uintptr_t address);
 /* True if more than half of the slots are taken and the table cannot grow. Context: malloc. */
 bool live_is_crowded(void);
 /* Calls `keep` for each followed sample, which may change its interval, and removes those that `keep` rejects. Only one

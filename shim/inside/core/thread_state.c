@@ -22,3 +22,23 @@ int threads_live(void) {
 void threads_count(int change) { atomic_fetch_add(&live, change); }
 
 void threads_count_none(void) { atomic_store(&live, 0); }
+
+/* ---- the C stack ---- */
+
+THREAD_LOCAL struct thread_stack this_stack;
+
+/* Linux maps nothing else within 128 MiB below the end of the first stack (mmap_base), whatever its limit is. */
+#define FIRST_BYTES ((uintptr_t)8 << 20)
+#define SLACK ((uintptr_t)64 << 10)
+
+void thread_stack_of_first(uintptr_t high) { this_stack = (struct thread_stack){high - FIRST_BYTES, high}; }
+
+/* libc puts what describes the thread, to which the fs register points, at the upper end of the stack, which is one
+ * mapping of at least the requested size. So no other mapping is inside [end - bytes, end). */
+void thread_stack_begin(size_t bytes) {
+  uintptr_t end, here = (uintptr_t)__builtin_frame_address(0);
+  __asm__ volatile("mov %%fs:0, %0" : "=r"(end));
+  this_stack = (struct thread_stack){0, 0};
+  if (bytes < 2 * SLACK || end <= here || end - here >= bytes - SLACK) return;
+  this_stack = (struct thread_stack){end - bytes + SLACK, here};
+}

@@ -36,6 +36,22 @@ struct thread_state {
 };
 extern THREAD_LOCAL struct thread_state this_thread;
 
+/* A part of the thread's C stack that is mapped as far as it is in use: from the stack pointer, if it lies inside,
+ * up to `high`. 0 = unknown, in a thread whose start was not observed. */
+struct thread_stack {
+  uintptr_t low, high;
+};
+extern THREAD_LOCAL struct thread_stack this_stack;
+/* True if the bytes lie in the calling thread's C stack and are mapped. False if the thread runs on another stack
+ * than the one it began with. Context: malloc. */
+static inline bool thread_stack_holds(uintptr_t address, size_t bytes) {
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  return here >= this_stack.low && address > here && address < this_stack.high && bytes <= this_stack.high - address;
+}
+/* The program's first thread calls it with an address at the upper end of its stack. Context: normal. */
+void thread_stack_of_first(uintptr_t high);
+/* A thread that was started with a stack of that size calls it first. Context: normal. */
+void thread_stack_begin(size_t bytes);
 /* Registers the calling thread unless it is registered: a thread whose start was not observed. Context: malloc. */
 void thread_ensure(void);
 /* Sets the function that thread_ensure calls. Called once, at load. Context: normal. */

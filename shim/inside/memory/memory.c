@@ -18,6 +18,7 @@
 #include "inside/memory/mappings.h"
 #include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
+#include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -372,6 +373,7 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
   m->now_ns = pass.t_ns;
   uint64_t id = 0;
   thread_ensure();
+  if (spool->paused) codes_forget();
   note_volume(m, moved);
   begin_streams(m);
   int64_t interval = block ? recorded_interval(&pass, due_interval(m, block), moved) : 0;
@@ -402,6 +404,7 @@ static SLOW_PATH uint64_t enter_slow_path(const struct block *block, int64_t mov
   if (m->busy && here <= m->busy) return 0;
   int saved_errno = errno;
   fork_check();
+  sampler_wait_for_room();
   if (unlikely(seal_may_end())) { /* in a section, a thread that allocates all the time would delay the seal */
     errno = saved_errno;
     return 0;
@@ -430,8 +433,8 @@ static bool is_nothing_due(const struct memory_state *m) {
   return sampler_is_settled(m->stream[0].interval);
 }
 
-/* With an adapting interval most stops only ask whether it is still in force. If it is, and nothing else is due, sets the
- * next stop and returns true. */
+/* With an adapting interval most stops only ask whether it is still in force. If it is, and nothing else is due,
+ * sets the next stop and returns true. */
 static bool pass_on(struct memory_state *m) {
   if (m->busy || seal_may_end()) return false; /* as in enter_slow_path */
   uint32_t section = seal_enter();
@@ -502,6 +505,7 @@ void memory_thread_end(void) {
   if (!memory_counts() || !recording()) return;
   struct account *account = spool->paused ? &moved_in_pause : &unsampled;
   m->busy = (uintptr_t)__builtin_frame_address(0); /* a tick counts nothing meanwhile */
+  sampler_thread_end();
   atomic_fetch_add(&account->net, drain(m, account));
   set_stops(m);
   m->busy = 0;

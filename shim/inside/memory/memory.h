@@ -22,6 +22,7 @@ struct memory_stream {
   int64_t interval;  /* mean interval of the gap to it; 0 = none is due */
 };
 #define NOT_DRAWN (-1) /* value of `interval` in a thread that has not allocated yet */
+#define MOST_UNTYPED 8
 struct memory_state {
   uint32_t python_depth; /* > 0 inside one of Python's allocators */
   struct memory_stream stream[STREAMS];
@@ -33,9 +34,12 @@ struct memory_state {
   bool stack_is_known; /* known_stack is the one of this moment; nothing of the interpreter may be read */
   uint64_t known_stack;
   int64_t
-      faults_seen;   /* page faults of the thread when it last said which stack runs (residency.c), plus 1; 0 = never */
-  uintptr_t untyped; /* the last sampled block of Python's allocators, whose type is not known yet; 0 = none */
-  uint64_t untyped_id;
+      faults_seen; /* page faults of the thread when it last said which stack runs (residency.c), plus 1; 0 = never */
+  struct {
+    uintptr_t block; /* 0 = none */
+    uint64_t id;
+  } untyped[MOST_UNTYPED]; /* the last sampled blocks of Python's allocators, whose types are not known yet */
+  uint32_t oldest_untyped; /* whose type is read next; only the first is used unless every allocation is recorded */
 };
 #define NEW_MEMORY_STATE                                                                                               \
   { .stream = {{.interval = NOT_DRAWN}, {.interval = NOT_DRAWN}} }
@@ -62,9 +66,9 @@ void memory_stop_at_freed(size_t bytes);
 /* Counts a mapping that had `before` bytes until now (0 = it is new); returns the id of its sample, 0 = not sampled.
  * Context: malloc. */
 uint64_t memory_mapped(const struct block *block, size_t before);
-/* Count pages that have become resident or no longer are, with a footprint sample of their own that belongs to `stack`.
- * The calling thread may be at any instruction of the interpreter, of which nothing is read. The first returns the id of
- * the block's sample, 0 = not sampled. Context: signal. */
+/* Count pages that have become resident or no longer are, with a footprint sample of their own that belongs to
+ * `stack`. The calling thread may be at any instruction of the interpreter, of which nothing is read. The first
+ * returns the id of the block's sample, 0 = not sampled. Context: signal. */
 uint64_t memory_became_resident(const struct block *block, uint64_t stack);
 void memory_left_residence(size_t bytes, uint64_t stack);
 /* Writes the composition of the heap now. Context: malloc. */

@@ -16,6 +16,7 @@
 #include "inside/memory/memory.h"
 #include "inside/memory/sampler.h"
 #include "inside/python/python.h"
+#include "inside/stacks/codes.h"
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/sealed/sealed.h"
@@ -293,6 +294,7 @@ static void at_first_arena(void) {
     now.malloc = pymalloc_malloc;
     now.free = pymalloc_free;
     set_allocator(domain, &now);
+    if (domain == DOMAIN_OBJ) codes_addresses_seen(true);
   }
 }
 
@@ -335,6 +337,7 @@ static void arena_free(void *context, void *arena, size_t size) {
   (void)context;
   if (arena && size == ARENA_BYTES) {
     note_arena((uintptr_t)arena, false);
+    codes_forget_range((uintptr_t)arena, (uintptr_t)arena + size); /* of an interpreter that ends, with its blocks */
     atomic_fetch_sub(&arena_bytes, ARENA_BYTES);
   } else if (arena) {
     count_chunk_freed(arena, size);
@@ -349,6 +352,7 @@ static void (*set_arena)(struct py_arena_allocator *);
 static int (*is_initialized)(void);
 
 static void install(void) {
+  codes_addresses_seen(false);
   if (atomic_exchange(&arenas_seen, 0)) any_arena = true; /* of an interpreter before this one */
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};

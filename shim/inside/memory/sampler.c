@@ -21,7 +21,9 @@
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
+#include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
+#include "inside/stacks/recent.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -55,7 +57,19 @@ static int64_t wanted_interval(uint64_t control, bool *adapt) {
   return wanted < (uint64_t)COARSEST ? (int64_t)wanted : COARSEST;
 }
 
+/* While every allocation is recorded, code objects are known: sampler_write sees what is allocated, and watched
+ * frees come to sampler_freed. Other allocators than pymalloc may give the program other addresses than we see
+ * (pyalloc.h). */
+static const struct codes_watch code_watch = {live_watch, live_unwatch, live_python_block};
+
+static void follow_codes(int64_t wanted, bool adapt) {
+  bool exact = wanted == 1 && !adapt;
+  codes_follow(exact ? &code_watch : NULL);
+  objects_follow(exact ? live_python_block : NULL);
+}
+
 static void set_interval(int64_t wanted, bool adapt, int64_t now_ns) {
+  follow_codes(wanted, adapt);
   atomic_store(&adapts, adapt);
   atomic_store(&in_window, 0);
   atomic_store(&volume_so_far, 0);
@@ -115,6 +129,16 @@ int64_t sampler_gap(uint64_t *random, int64_t mean) {
 }
 
 /* ---- the interval ---- */
+
+static bool is_exact(void) {
+  return atomic_load_explicit(&interval, memory_order_relaxed) == 1 &&
+         !atomic_load_explicit(&adapts, memory_order_relaxed);
+}
+
+/* Figures that are exact are worth a wait. */
+void sampler_wait_for_room(void) {
+  if (is_exact() && unlikely(spool_is_short()) && !spool->paused) spool_wait_for_room();
+}
 
 void sampler_note_due(void) { atomic_fetch_add_explicit(&in_window, 1, memory_order_relaxed); }
 
@@ -204,18 +228,39 @@ static void thin_if_crowded(void) {
 /* ---- records ---- */
 
 /* The type of an object is stored in it only some time after the allocation, so it is read at the thread's next
- * sample. */
-static void write_type(struct memory_state *m) {
+ * sample. If every allocation is recorded, it is read some samples later: most temporaries have been freed by then,
+ * and their types are in the records of their frees. `held`: the thread is inside one of Python's allocators, so it
+ * holds the GIL, and if there is only one interpreter, no other thread can free the block while it is read. */
+static void write_type(uintptr_t block, uint64_t id, bool held) {
   uint64_t usable = 0;
-  uintptr_t block = m->untyped;
-  m->untyped = 0;
-  uint64_t type = block && live_find(block, m->untyped_id, &usable) ? objects_type(block, usable, false) : 0;
-  if (!type || !live_set_type(block, m->untyped_id, type)) return; /* the block was freed in the meantime */
+  if (!block || !live_find(block, id, &usable)) return;
+  uint64_t type = objects_type(block, usable, held ? BLOCK_STAYS : BLOCK_MAY_GO);
+  if (!type || !live_set_type(block, id, type)) return; /* the block was freed in the meantime */
   struct record_note *record = spool_claim(1);
   if (!record) return;
-  *record = (struct record_note){
-      .head = record->head, .thread = this_thread.id, .id = m->untyped_id, .type = type, .flags = NOTE_TYPE};
+  *record =
+      (struct record_note){.head = record->head, .thread = this_thread.id, .id = id, .type = type, .flags = NOTE_TYPE};
   spool_publish(record, RECORD_NOTE, 1);
+}
+
+static void write_oldest_type(struct memory_state *m, bool held) {
+  uint32_t oldest = m->oldest_untyped;
+  uintptr_t block = m->untyped[oldest].block;
+  m->untyped[oldest].block = 0;
+  write_type(block, m->untyped[oldest].id, held);
+}
+
+/* Remembers a block in the place that write_oldest_type has emptied. */
+static void remember_untyped(struct memory_state *m, uintptr_t block, uint64_t id) {
+  m->untyped[m->oldest_untyped].block = block;
+  m->untyped[m->oldest_untyped].id = id;
+  m->oldest_untyped = is_exact() ? (m->oldest_untyped + 1) % MOST_UNTYPED : 0;
+}
+
+void sampler_thread_end(void) {
+  struct memory_state *m = &this_memory;
+  for (m->oldest_untyped = 0; m->oldest_untyped < MOST_UNTYPED; m->oldest_untyped++) write_oldest_type(m, false);
+  m->oldest_untyped = 0;
 }
 
 /* Returns the interval of a site that has had few samples. */
@@ -269,8 +314,8 @@ static void end_stale(uintptr_t address) {
   sampler_ended(&stale, stale.usable, 0, 0);
 }
 
-/* Writes the native stack of a sample, before the sample itself: a note that comes first waits for its sample, while one
- * that follows a sample without a known life would be dropped. */
+/* Writes the native stack of a sample, before the sample itself: a note that comes first waits for its sample, while
+ * one that follows a sample without a known life would be dropped. */
 static void write_native(uint64_t id) {
   struct scratch *scratch = spool->features & FEATURE_NATIVE_ALLOC ? scratch_take() : NULL;
   if (!scratch) return;
@@ -291,13 +336,14 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   struct live_sample sample = {
       .id = id, .usable = block->usable, .interval = mean, .stack = stack, .python = block->python};
   if (!m->stack_is_known) {
-    write_type(m);
+    write_oldest_type(m, block->python);
     write_native(id);
   }
   if (block->unfollowed) {
     flags |= ALLOC_UNFOLLOWED;
     loss_add(LOSS_alloc_table_full);
   }
+  codes_changed(block->address);
   if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
   end_stale(block->address);
   thin_if_crowded();
@@ -311,10 +357,7 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
   }
   if (flags & ALLOC_UNFOLLOWED) return id;
   growth_allocated(stack, this_thread.id, stands_for(&sample));
-  if (block->python) {
-    m->untyped = block->address;
-    m->untyped_id = id;
-  }
+  if (block->python) remember_untyped(m, block->address, id);
   return id;
 }
 
@@ -339,17 +382,20 @@ SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
   fork_check();
   bool taken = recording() && live_take(address, out);
   if (taken) growth_freed(out->stack, stands_for(out));
-  if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, true);
+  if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, BLOCK_OWNED);
   errno = saved_errno;
   return taken;
 }
 
 SLOW_PATH void sampler_freed(uintptr_t address) {
   struct live_sample sample;
-  if (!sampler_take(address, &sample)) return;
-  int saved_errno = errno;
-  sampler_ended(&sample, sample.usable, frames_current(), 0);
-  errno = saved_errno;
+  sampler_wait_for_room();
+  if (sampler_take(address, &sample)) {
+    int saved_errno = errno;
+    sampler_ended(&sample, sample.usable, frames_current(), 0);
+    errno = saved_errno;
+  }
+  codes_changed(address); /* last: the walk may have verified the code object that is about to be freed */
 }
 
 void sampler_resized(const struct live_sample *sample, bool lives_on) {
@@ -365,8 +411,10 @@ void sampler_put_back(uintptr_t address, const struct live_sample *sample) {
 
 void sampler_postfork_child(void) {
   live_postfork_child();
+  codes_postfork_child();
+  recent_postfork_child();
   growth_postfork_child();
   budget_postfork_child();
-  this_memory.untyped = 0;
+  for (int i = 0; i < MOST_UNTYPED; i++) this_memory.untyped[i].block = 0;
   atomic_store(&thinning, 0);
 }

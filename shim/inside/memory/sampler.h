@@ -17,6 +17,9 @@ int64_t sampler_interval(void);
 bool sampler_is_settled(int64_t mean);
 /* True if the interval adapts to the rate of allocation. Context: malloc. */
 bool sampler_adapts(void);
+/* If every allocation is recorded and the recorder cannot keep up, waits for it. The thread must not be in the slow
+ * path. Context: malloc. */
+void sampler_wait_for_room(void);
 /* Counts a sample that is due, recorded or not. Context: malloc. */
 void sampler_note_due(void);
 /* Adds to the volume from which the rate is computed. Context: malloc. */
@@ -37,6 +40,8 @@ void sampler_resized(const struct live_sample *sample, bool lives_on);
 void sampler_put_back(uintptr_t address, const struct live_sample *sample);
 /* Writes the end of `bytes` bytes of a sample. Context: malloc. */
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
+/* Writes the types of the thread's last blocks, if they are alive. The thread ends. Context: malloc. */
+void sampler_thread_end(void);
 /* Forgets the samples of the parent. Context: malloc. */
 void sampler_postfork_child(void);
 

@@ -129,8 +129,8 @@ static void write_end(uint32_t how, int status) {
   spool_publish(record, RECORD_PROCESS_END, 1);
 }
 
-/* Writes the end of the process, once, at the first exit that is taken. `at_once`: no function of the program runs after
- * it, so that what the process uses from now on is used by its end. */
+/* Writes the end of the process, once, at the first exit that is taken. `at_once`: no function of the program runs
+ * after it, so that what the process uses from now on is used by its end. */
 static void end_process(uint32_t how, int status, bool at_once) {
   int saved_errno = errno;
   fork_check();
@@ -245,8 +245,8 @@ void process_after_refused_filter(void) {
 
 /* ---- exits ---- */
 
-/* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may have no
- * thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
+/* A child that shares its parent's memory records nothing. It is recognized before anything else, because it may
+ * have no thread-local storage: sandboxes clone one with CLONE_SETTLS and an empty block, and it only calls _exit. */
 static void end_quickly(int status, bool at_once) {
   if (sealed()) {
     seal_end_vfork_child();
@@ -339,6 +339,7 @@ __attribute__((constructor)) static void at_load(int argc, char **argv, char **e
   (void)argc, (void)argv;
   int saved_errno = errno;
   if (!environ) environ = environment;
+  thread_stack_of_first((uintptr_t)environment);
   next_ensure();
   const char *path = getenv(SPOOL_VARIABLE);
   filters_init();

@@ -143,8 +143,8 @@ static void end_destructor(void *round) {
   threads_end();
 }
 
-/* Takes the last of the first keys. A libc that the program loads into another namespace (dlmopen) has a table of keys of
- * its own, and begins with the first one, but the values of both are in the same place: it would find ours. */
+/* Takes the last of the first keys. A libc that the program loads into another namespace (dlmopen) has a table of
+ * keys of its own, and begins with the first one, but the values of both are in the same place: it would find ours. */
 static int create_end_key(void) {
   pthread_key_t lower[FIRST_KEYS];
   int count = 0, error = pthread_key_create(&end_key, end_destructor);
@@ -169,7 +169,8 @@ struct start {
   int (*run_c11)(void *);
   void *argument;
   struct starter starter;
-  bool blocked; /* shadow block that the thread inherits from its creator or its attributes */
+  size_t stack_bytes; /* of the thread's C stack; 0 = unknown */
+  bool blocked;       /* shadow block that the thread inherits from its creator or its attributes */
 };
 
 /* Mostly not from malloc: freeing such a block would be the first use of malloc in the new thread, which gives it an
@@ -210,15 +211,30 @@ static struct starter this_starter(void) {
   return starter;
 }
 
-static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument, bool blocked) {
+/* Returns the size of the C stack that a thread with these attributes will have; 0 = unknown. */
+static size_t stack_bytes_of(const pthread_attr_t *attributes) {
+  pthread_attr_t defaults;
+  size_t bytes = 0;
+  if (attributes) return pthread_attr_getstacksize(attributes, &bytes) ? 0 : bytes;
+  if (pthread_attr_init(&defaults)) return 0;
+  if (pthread_attr_getstacksize(&defaults, &bytes)) bytes = 0;
+  pthread_attr_destroy(&defaults);
+  return bytes;
+}
+
+static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument,
+                               const pthread_attr_t *attributes) {
   struct start *start = recording() ? take_start() : NULL;
-  if (start) *start = (struct start){run, run_c11, argument, this_starter(), blocked};
+  if (!start) return NULL;
+  bool blocked = signals_inherited_blocked(attributes);
+  *start = (struct start){run, run_c11, argument, this_starter(), stack_bytes_of(attributes), blocked};
   return start;
 }
 
 static struct start begin_in_thread(void *given) {
   struct start start = *(struct start *)given;
   give_start(given);
+  thread_stack_begin(start.stack_bytes);
   fork_check();
   uint32_t section = seal_enter();
   signals_set_shadow_blocked(start.blocked);
@@ -240,7 +256,7 @@ static int run_thread_c11(void *given) {
 
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
   next_ensure();
-  struct start *start = new_start(run, NULL, argument, signals_inherited_blocked(attributes));
+  struct start *start = new_start(run, NULL, argument, attributes);
   if (!start) return next.pthread_create(thread, attributes, run, argument);
   int error = next.pthread_create(thread, attributes, run_thread, start);
   if (error) give_start(start);
@@ -249,7 +265,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 EXPORT int thrd_create(thrd_t *thread, int (*run)(void *), void *argument) {
   next_ensure();
-  struct start *start = new_start(NULL, run, argument, signals_inherited_blocked(NULL));
+  struct start *start = new_start(NULL, run, argument, NULL);
   if (!start) return next.thrd_create(thread, run, argument);
   int error = next.thrd_create(thread, run_thread_c11, start);
   if (error != thrd_success) give_start(start);

@@ -14,10 +14,12 @@
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "shared/stacks/hash.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
 
 #define NAME_MAX_BYTES 200
+#define GC_HEADER_BYTES 16
 #define TYPE_NAME 24
 #define TYPE_FLAGS 168
 #define TYPE_BYTES (TYPE_FLAGS + 8)
@@ -83,15 +85,69 @@ static bool is_metatype(uintptr_t metatype) {
          word_at(facts, OBJECT_TYPE) == python_symbols.type_type;
 }
 
-static uint64_t hash_of_type(uintptr_t type, bool has_gc_header) {
+/* The names of types whose memory is certain to be mapped, so that they are read plainly. An entry is valid for an
+ * identity: a hash of the type's address, that of its name, and the id of its block. One thread may write an entry
+ * while another one reads it; then the two words do not fit each other, and the entry is ignored. */
+#define NAMED_TYPES 1024
+static struct {
+  _Atomic uint64_t hash;  /* of the name */
+  _Atomic uint64_t check; /* hash ^ identity */
+} named_types[NAMED_TYPES];
+static uint64_t (*_Atomic living_block)(uintptr_t address, size_t bytes);
+
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { atomic_store(&living_block, living); }
+
+/* True if the type lies in the data of an interpreter that was there at load, so that it is never unloaded. */
+static bool is_static(uintptr_t type) {
+  const struct address_range *data = &python_symbols.data;
+  return type >= data->start && type < data->end && data->end - type >= TYPE_BYTES;
+}
+
+/* Returns the id of the block that holds a class, behind the header of the collector; 0 = none is known. If the
+ * thread is inside one of Python's allocators, it holds the GIL, so with one interpreter no other thread can free
+ * the class. */
+static uint64_t id_of_class(uintptr_t type) {
+  uint64_t (*living)(uintptr_t, size_t) = atomic_load_explicit(&living_block, memory_order_relaxed);
+  uint64_t id = living ? living(type - GC_HEADER_BYTES, GC_HEADER_BYTES + TYPE_BYTES) : 0;
+  return id && python_is_alone(python_thread_state()) ? id : 0;
+}
+
+/* Reads the type plainly. `id`: that of its block. */
+static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_header) {
+  const char *facts = (const char *)type;
+  uint64_t flags = word_at(facts, TYPE_FLAGS), identity = hash_pair(hash_pair(type, word_at(facts, TYPE_NAME)), id);
+  if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != has_gc_header) return 0;
+  size_t at = hash_mixed(type) % NAMED_TYPES;
+  uint64_t hash = atomic_load_explicit(&named_types[at].hash, memory_order_relaxed);
+  if (hash && (atomic_load_explicit(&named_types[at].check, memory_order_relaxed) ^ hash) == identity) return hash;
+  hash = is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
+  atomic_store_explicit(&named_types[at].hash, hash, memory_order_relaxed);
+  atomic_store_explicit(&named_types[at].check, hash ^ identity, memory_order_relaxed);
+  return hash;
+}
+
+/* `held`: the thread is inside one of Python's allocators. */
+static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, bool held) {
   char facts[TYPE_BYTES];
-  if (type < 65536 || (type & 7) || !safe_read(facts, (void *)type, sizeof facts)) return 0;
+  if (type < 65536 || (type & 7)) return 0;
+  if (is_static(type)) return hash_of_mapped_type(type, 0, has_gc_header);
+  uint64_t id = held ? id_of_class(type) : 0;
+  if (id) return hash_of_mapped_type(type, id, has_gc_header);
+  if (!safe_read(facts, (void *)type, sizeof facts)) return 0;
   uint64_t flags = word_at(facts, TYPE_FLAGS);
   if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != has_gc_header) return 0;
   return is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
 }
 
-uint64_t objects_type(uintptr_t block, size_t bytes, bool held) {
+/* Reads the beginning of the block. Returns false if it is not readable. */
+static bool read_start(char *start, uintptr_t block, size_t size, enum block_hold hold) {
+  if (hold == BLOCK_MAY_GO || (hold == BLOCK_STAYS && !python_is_alone(python_thread_state())))
+    return safe_read(start, (void *)block, size);
+  memcpy(start, (void *)block, size);
+  return true;
+}
+
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
   static const int headers[] = {0, 16, 32};
   char start[48];
   if (!python_layout || !python_symbols.type_type || bytes < 16) return 0;
@@ -101,14 +157,10 @@ uint64_t objects_type(uintptr_t block, size_t bytes, bool held) {
   }
   memset(start, 0, sizeof start);
   size_t size = bytes < sizeof start ? bytes & ~(size_t)15 : sizeof start;
-  if (held) {
-    memcpy(start, (void *)block, size);
-  } else if (!safe_read(start, (void *)block, size)) {
-    return 0;
-  }
+  if (!read_start(start, block, size, hold)) return 0;
   for (size_t i = 0; i < sizeof headers / sizeof *headers && (size_t)headers[i] + 16 <= bytes; i++) {
     if (word_at(start, headers[i]) > MOST_REFERENCES) continue;
-    uint64_t hash = hash_of_type(word_at(start, headers[i] + OBJECT_TYPE), headers[i] > 0);
+    uint64_t hash = hash_of_type(word_at(start, headers[i] + OBJECT_TYPE), headers[i] > 0, hold != BLOCK_MAY_GO);
     if (hash) return hash;
   }
   return 0;

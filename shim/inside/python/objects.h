@@ -6,10 +6,19 @@
 
 #pragma GCC visibility push(hidden)
 
+/* What keeps the block from being freed while it is read. The thread is inside one of Python's allocators, except in
+ * the first case. */
+enum block_hold {
+  BLOCK_MAY_GO, /* nothing */
+  BLOCK_STAYS,  /* the GIL, if there is only one interpreter */
+  BLOCK_OWNED   /* the thread is the one that is about to free it */
+};
 /* Returns the hash of the type name of the Python object in the block, and writes the name to the spool if it is new;
- * 0 = the block does not seem to hold an object. held = the caller owns the block, so no other thread can free it.
- * Context: malloc. */
-uint64_t objects_type(uintptr_t block, size_t bytes, bool held);
+ * 0 = the block does not seem to hold an object. Context: malloc. */
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold);
+/* From now on the function returns the id of the block of Python's allocators that begins at an address, has at
+ * least so many bytes and is not freed; 0 = none is known. Null = there is no such function. Context: malloc. */
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes));
 /* Returns the number of garbage collections so far, of all generations. If it has risen, also writes a record of the
  * counts: after each full collection, else at most every 100 ms. Context: signal. */
 uint32_t objects_collections(const void *thread_state);

@@ -1,6 +1,6 @@
-/* Finds the Python interpreter in this process, through the symbols that it exports. One that is there at load is found
- * through the loader, as the program's own references are. One that is loaded later (late.c) is found through the tables
- * of its image, and may be unloaded again. */
+/* Finds the Python interpreter in this process, through the symbols that it exports. One that is there at load is
+ * found through the loader, as the program's own references are. One that is loaded later (late.c) is found through
+ * the tables of its image, and may be unloaded again. */
 #include "inside/python/python.h"
 
 #include <dlfcn.h>
@@ -277,8 +277,8 @@ static void find_symbols(void) {
   }
 }
 
-/* Ticks of other threads read the symbols at any moment. The range of the bytecode loop is stored last, as most of their
- * use begins with it; between its two words, a tick may take another address for one of the loop. */
+/* Ticks of other threads read the symbols at any moment. The range of the bytecode loop is stored last, as most of
+ * their use begins with it; between its two words, a tick may take another address for one of the loop. */
 static void publish_symbols(void) {
   python_symbols.eval = (struct address_range){0, 0, 0};
   struct address_range eval = found.eval;
@@ -307,9 +307,23 @@ static void find_interpreter(void) {
   this_thread_state = get_state;
 }
 
+static int find_data_in(struct dl_phdr_info *info, size_t size, void *data) {
+  struct address_range *out = data;
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    uintptr_t start = info->dlpi_addr + segment->p_vaddr;
+    if (segment->p_type != PT_LOAD || python_symbols.type_type - start >= segment->p_memsz) continue;
+    *out = (struct address_range){start, start + segment->p_memsz, 0};
+    return 1;
+  }
+  return 0;
+}
+
 void python_init(void) {
   find_interpreter();
   python_at_load = python_version != 0;
+  if (python_at_load && python_symbols.type_type) dl_iterate_phdr(find_data_in, &python_symbols.data);
 }
 
 void python_find_in(const struct elf_image *image) {
@@ -376,4 +390,12 @@ bool python_sub_interpreters(void) {
   if (!safe_read(&older, (void *)(head + layout->interp_next), sizeof older)) return false;
   if (!older) atomic_store_explicit(&alone, head, memory_order_relaxed);
   return older != 0;
+}
+
+bool python_is_alone(const char *state) {
+  const struct python_layout *layout = python_layout;
+  if (!state || !layout || !python_symbols.runtime || !python_at_load) return false;
+  uintptr_t own = word_at(state, layout->tstate_interp);
+  uintptr_t head = word_at((const void *)python_symbols.runtime, layout->runtime_interpreters);
+  return own && head == own && !word_at((const void *)own, layout->interp_next);
 }

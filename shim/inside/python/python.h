@@ -44,9 +44,10 @@ struct python_symbols {
   bool slots_known;                /* `own` is complete: what else an object calls through a pointer is written in C */
   uintptr_t builtin[MAX_BUILTINS]; /* through which C functions and types written in C are called */
   int builtins;
-  uintptr_t code_type; /* PyCode_Type */
-  uintptr_t type_type; /* PyType_Type */
-  uintptr_t runtime;   /* _PyRuntime */
+  uintptr_t code_type;       /* PyCode_Type */
+  uintptr_t type_type;       /* PyType_Type */
+  struct address_range data; /* the segment that contains it; empty if the interpreter may be unloaded */
+  uintptr_t runtime;         /* _PyRuntime */
   size_t runtime_bytes;
 };
 extern struct python_symbols python_symbols;
@@ -59,6 +60,9 @@ static inline bool python_in_loop(uintptr_t address) {
 
 /* True if the calling thread has a Python thread state, even if the version is not supported. Context: signal. */
 bool python_thread_known(void);
+/* True if the process has only the interpreter of this thread state, which is the calling thread's. Then a thread
+ * inside one of Python's allocators is the only one that frees objects. Context: malloc. */
+bool python_is_alone(const char *state);
 /* True on 3.10 and 3.11 if there is more than one interpreter: the GIL-state lookup may then return a thread state of
  * the wrong one. Context: signal. */
 bool python_sub_interpreters(void);

@@ -10,6 +10,9 @@
 #include "inside/core/thread_state.h"
 #include "inside/native/evidence.h"
 #include "inside/python/python.h"
+#include "inside/stacks/chunks.h"
+#include "inside/stacks/codes.h"
+#include "inside/stacks/recent.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/loss.h"
@@ -20,7 +23,6 @@
 #include "shared/stacks/target.h"
 #include "shared/words.h"
 
-#define MAX_CHUNKS 16
 #define NO_FRAME 1        /* not an address of a frame, so the walk fails as torn */
 #define MAX_C_FRAMES 1024 /* nested bytecode loops that are followed, at most */
 #define STATE_BYTES 512   /* upper limit of a thread state's size: the outermost _PyCFrame lies inside */
@@ -33,37 +35,11 @@ enum attempt { PUBLISHED, BEFORE, OF_LOOP, OF_SCANNED_LOOP, ATTEMPTS };
 
 /* ---- pass 1: the chain of frames ---- */
 
-/* A chunk of the thread's frame stack. */
-struct chunk {
-  uintptr_t start, bytes;
-};
-
-static struct chunk chunk_at(uintptr_t address) {
-  return address ? (struct chunk){address, word_at((void *)address, 8)} : (struct chunk){0, 0};
-}
-
-static bool in_chunk(const struct chunk *chunk, uintptr_t address) {
-  return address - chunk->start + 128 <= chunk->bytes && address >= chunk->start;
-}
-
-/* Moves the cursor outwards to the chunk that holds the frame. False = no chunk does: it is a generator's frame. */
-static bool find_chunk(struct chunk *cursor, uintptr_t address) {
-  struct chunk chunk = *cursor;
-  for (int i = 0; chunk.start && i < MAX_CHUNKS; i++) {
-    if (in_chunk(&chunk, address)) {
-      *cursor = chunk;
-      return true;
-    }
-    chunk = chunk_at(word_at((void *)chunk.start, 0));
-  }
-  return false;
-}
-
 /* Returns the frame's bytes: in place if they are certain to be mapped, else a safe copy. 3.10 publishes a frame only
  * when it is complete, so there frames are read in place. */
 static const char *frame_bytes(struct chunk *cursor, uintptr_t address, char *copy) {
   if (address < 65536 || (address & 7)) return NULL;
-  if (python_layout->frame_owner < 0 || find_chunk(cursor, address)) return (const char *)address;
+  if (python_layout->frame_owner < 0 || chunk_find(cursor, address)) return (const char *)address;
   return safe_read(copy, (void *)address, (size_t)python_layout->frame_bytes) ? copy : NULL;
 }
 
@@ -165,14 +141,13 @@ static void read_opcodes(const struct frame_entry *innermost, uint8_t opcodes[TI
 
 static bool walk(const struct stack_target *target, const char *state, uintptr_t innermost, struct scratch *scratch,
                  bool *truncated) {
-  struct chunk newest = {0, 0};
-  if (python_layout->tstate_chunk >= 0) newest = chunk_at(word_at(state, python_layout->tstate_chunk));
-  return collect(target, innermost, newest, scratch, truncated) && chain_verify(target, scratch);
+  return collect(target, innermost, chunk_newest(python_layout, state), scratch, truncated) &&
+         chain_verify(target, scratch);
 }
 
-/* Returns the C frame of the first bytecode loop above `sp`. While a greenlet's C stack is being put back, the words of its
- * frames are there, but no rule leads to them. The search is costly, so it is made only if it is needed: greenlets also
- * free the copy of a C stack while the thread state is still that of the other greenlet. */
+/* Returns the C frame of the first bytecode loop above `sp`. While a greenlet's C stack is being put back, the words
+ * of its frames are there, but no rule leads to them. The search is costly, so it is made only if it is needed:
+ * greenlets also free the copy of a C stack while the thread state is still that of the other greenlet. */
 static uintptr_t scanned_eval_frame(uintptr_t sp, struct scratch *scratch) {
   struct native_evidence native;
   evidence_scan(0, sp, scratch, &native);
@@ -189,13 +164,17 @@ static bool walk_with_retries(const struct stack_target *target, const char *sta
   return false;
 }
 
+static struct stack_target own_target(void) {
+  return (struct stack_target){python_layout, python_symbols.code_type, 0, python_version, this_thread.id};
+}
+
 void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struct scratch *scratch,
                    struct python_stack *out) {
   bool truncated = false;
   *out = (struct python_stack){.hash = 0, .flags = 0};
   memset(out->opcodes, 255, sizeof out->opcodes);
   if (!thread_state || !python_layout || !scratch) return;
-  struct stack_target target = {python_layout, python_symbols.code_type, 0, python_version, this_thread.id};
+  struct stack_target target = own_target();
   out->flags = gc_flag(thread_state);
   if (!walk_with_retries(&target, thread_state, eval_frame, sp, scratch, &truncated)) {
     out->flags |= TICK_TORN;
@@ -208,13 +187,28 @@ void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struc
   read_opcodes(&scratch->entry[0], out->opcodes);
 }
 
-uint64_t frames_current(void) {
+/* All frames of the scratch have just been verified, so their code objects are known from now on. */
+static void note_verified(const struct scratch *scratch) {
+  for (uint32_t i = 0; i < scratch->frames; i++) codes_verified(scratch->entry[i].code);
+}
+
+static uint64_t verified_stack(void *state) {
   struct python_stack stack = {.hash = 0};
-  struct scratch *scratch = python_layout ? scratch_take() : NULL;
+  struct scratch *scratch = scratch_take();
   if (!scratch) return 0;
-  frames_sample(python_thread_state(), 0, (uintptr_t)__builtin_frame_address(0), scratch, &stack);
+  scratch->verify_all = codes_followed();
+  frames_sample(state, 0, (uintptr_t)__builtin_frame_address(0), scratch, &stack);
+  if (stack.hash && scratch->verify_all) note_verified(scratch);
   scratch_give(scratch);
   return stack.hash;
+}
+
+uint64_t frames_current(void) {
+  char *state = python_layout ? python_thread_state() : NULL;
+  if (!state) return 0;
+  struct stack_target target = own_target();
+  uint64_t stack = recent_stack(&target, state, innermost_frame(state, PUBLISHED, 0));
+  return stack ? stack : verified_stack(state);
 }
 
 /* Reads only what is certain to be mapped. Of a generator's frame that is its address. */
@@ -223,10 +217,9 @@ uint64_t frames_line(void) {
   const char *state = layout ? python_thread_state() : NULL;
   uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0;
   if (frame < 65536 || (frame & 7)) return 0;
-  struct chunk chunk = {0, 0};
-  if (layout->tstate_chunk >= 0) chunk = chunk_at(word_at(state, layout->tstate_chunk));
+  struct chunk chunk = chunk_newest(layout, state);
   bool has_owner = layout->frame_owner >= 0;
-  if (has_owner && !find_chunk(&chunk, frame)) return frame;
+  if (has_owner && !chunk_find(&chunk, frame)) return frame;
   uint64_t instruction = has_owner ? word_at((void *)frame, layout->frame_instruction)
                                    : (uint32_t)int_at((void *)frame, layout->frame_instruction);
   return word_at((void *)frame, layout->frame_code) * 0x9e3779b97f4a7c15u ^ instruction;

@@ -12,7 +12,9 @@ static struct scratch pool[SCRATCHES];
 struct scratch *scratch_take(void) {
   for (int i = 0; i < SCRATCHES; i++) {
     uint32_t free = 0;
-    if (atomic_compare_exchange_strong(&pool[i].owner, &free, 1)) return &pool[i];
+    if (!atomic_compare_exchange_strong(&pool[i].owner, &free, 1)) continue;
+    pool[i].verify_all = false;
+    return &pool[i];
   }
   loss_add(LOSS_scratch_busy);
   return NULL;

@@ -30,16 +30,22 @@ static int64_t instruction_index(const struct stack_target *target, const char *
   return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned: garbage may make it wrap */
 }
 
-bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {
+enum chain_frame chain_read(const struct stack_target *target, uintptr_t address, const char *frame,
+                            struct frame_entry *out) {
   const struct python_layout *layout = target->layout;
   int owner = layout->frame_owner < 0 ? 0 : (signed char)frame[layout->frame_owner];
-  if (owner >= OWNER_NO_CODE) return true;
+  if (owner >= OWNER_NO_CODE) return CHAIN_NO_CODE;
   uintptr_t code = word_at(frame, layout->frame_code) & layout->code_mask;
   int64_t index = instruction_index(target, frame, code);
-  if (!code || (code & 7) || index < -1 || index > INT32_MAX / 2) return false;
-  scratch->entry[scratch->frames++] =
-      (struct frame_entry){.frame = address, .code = code, .instruction = (int32_t)index, .owner = owner};
-  return true;
+  if (!code || (code & 7) || index < -1 || index > INT32_MAX / 2) return CHAIN_BROKEN;
+  *out = (struct frame_entry){.frame = address, .code = code, .instruction = (int32_t)index, .owner = owner};
+  return CHAIN_FRAME;
+}
+
+bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {
+  enum chain_frame kind = chain_read(target, address, frame, &scratch->entry[scratch->frames]);
+  scratch->frames += kind == CHAIN_FRAME;
+  return kind != CHAIN_BROKEN;
 }
 
 /* ---- every frame has a code object ---- */
@@ -93,7 +99,7 @@ static bool verify_all(const struct stack_target *target, struct scratch *scratc
   int index[SAFE_READ_MANY], count = 0;
   scratch->walks++;
   for (uint32_t i = 0; i < scratch->frames; i++) {
-    bool old = i >= ALWAYS_VERIFIED && (i + scratch->walks) % ROTATION != 0;
+    bool old = !scratch->verify_all && i >= ALWAYS_VERIFIED && (i + scratch->walks) % ROTATION != 0;
     if (old && remembered(target, &scratch->entry[i])) continue;
     index[count++] = (int)i;
     if (count < SAFE_READ_MANY) continue;

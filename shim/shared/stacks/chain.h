@@ -9,6 +9,11 @@
 
 #pragma GCC visibility push(hidden)
 
+enum chain_frame { CHAIN_FRAME, CHAIN_NO_CODE, CHAIN_BROKEN };
+/* Reads the frame at `address`, whose bytes are in `frame`, into `out`. CHAIN_NO_CODE: it has no code object.
+ * CHAIN_BROKEN: the bytes are not a frame. Context: signal. */
+enum chain_frame chain_read(const struct stack_target *target, uintptr_t address, const char *frame,
+                            struct frame_entry *out);
 /* Appends the frame at `address`, whose bytes are in `frame`, to scratch->entry, which must have room. Ignores frames
  * without a code object. False = the bytes are not a frame. Context: signal. */
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame);

@@ -8,9 +8,10 @@
 #include "shared/saferead.h"
 
 #define MAX_FRAMES 512
-#define STACK_WORDS 560    /* for reading the native stack */
-#define MAX_CODE_BYTES 208 /* of a code object, without its bytecode */
-#define NAME_BYTES 32      /* of a name's str object: its length and hash */
+#define STACK_WORDS 560     /* for reading the native stack */
+#define MAX_CODE_BYTES 208  /* of a code object, without its bytecode */
+#define MAX_FRAME_BYTES 128 /* of a frame, at most */
+#define NAME_BYTES 32       /* of a name's str object: its length and hash */
 struct frame_entry {
   uintptr_t frame;
   uintptr_t code;
@@ -22,10 +23,11 @@ struct frame_entry {
 struct scratch {
   _Atomic uint32_t owner; /* 0 = free */
   uint32_t frames;
-  uint32_t walks; /* number of walks with this scratch: decides which outer frames are verified again */
+  uint32_t walks;  /* number of walks with this scratch: decides which outer frames are verified again */
+  bool verify_all; /* all frames are verified in this walk */
   struct frame_entry entry[MAX_FRAMES];
   struct iovec work[SAFE_READ_MANY];
-  char copy[128]; /* bytes of the frame that is being read */
+  char copy[MAX_FRAME_BYTES]; /* bytes of the frame that is being read */
   union {
     uint64_t words[STACK_WORDS];
     struct {

@@ -11,7 +11,9 @@
 #include "inside/memory/pyalloc.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
+#include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
+#include "inside/stacks/recent.h"
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
@@ -48,7 +50,17 @@ uint32_t mappings_untouched_pages(void) { return 0; }
 int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
 bool python_finalizing(void) { return false; }
-uint64_t objects_type(uintptr_t block, size_t bytes, bool held) { return block && bytes && held; }
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }
+void codes_follow(const struct codes_watch *watch) { (void)watch; }
+void codes_changed(uintptr_t address) { (void)address; }
+void codes_forget(void) {}
+void codes_postfork_child(void) {}
+void recent_postfork_child(void) {}
+bool spool_is_short(void) { return false; }
+void spool_wait_for_room(void) {}
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
+  return block && bytes && hold == BLOCK_OWNED;
+}
 uint32_t objects_collections(const void *state) { return state != NULL; }
 
 /* ---- */

@@ -21,7 +21,9 @@
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
 #include "inside/python/python.h"
+#include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
+#include "inside/stacks/recent.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -77,7 +79,18 @@ uint32_t mappings_untouched_pages(void) { return 0; }
 int64_t mappings_postfork_child(void) { return 0; }
 int64_t pyalloc_arena_bytes(void) { return 0; }
 bool python_finalizing(void) { return false; }
-uint64_t objects_type(uintptr_t block, size_t bytes, bool held) { return block && bytes && held ? 7 : 0; }
+void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }
+void codes_follow(const struct codes_watch *watch) { (void)watch; }
+void codes_changed(uintptr_t address) { (void)address; }
+void codes_forget(void) {}
+void codes_postfork_child(void) {}
+void recent_postfork_child(void) {}
+bool spool_is_short(void) { return false; }
+void spool_wait_for_room(void) {}
+static bool types_are_set; /* in blocks that nobody is about to free */
+uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
+  return block && bytes && (hold == BLOCK_OWNED || types_are_set) ? 7 : 0;
+}
 uint32_t objects_collections(const void *state) { return state != NULL; }
 
 /* ---- */
@@ -253,6 +266,64 @@ static void test_the_native_stack_precedes_its_sample_if_it_is_asked_for(void) {
   header.features &= ~(uint32_t)FEATURE_NATIVE_ALLOC;
 }
 
+static uintptr_t allocate_object(size_t bytes) {
+  uintptr_t address = next_address;
+  next_address += (bytes + 63) & ~(size_t)63;
+  memory_count_allocated(&this_memory, PYTHON, (void *)address, bytes, bytes, ALLOC_PYMALLOC);
+  return address;
+}
+
+/* The type of a temporary is in the record of its free only. */
+static void test_the_type_of_a_block_is_written_when_it_has_lived_for_some_samples(void) {
+  types_are_set = true;
+  begin(1, false);
+  uintptr_t kept = allocate_object(100);
+  for (int i = 0; i < 7; i++) release(allocate_object(50), 50);
+  check(note_count == 0 && free_count == 7 && frees[6].type == 7);
+  uintptr_t last = allocate_object(60);
+  check(note_count == 1 && notes[0].flags == NOTE_TYPE && notes[0].type == 7 && notes[0].id == allocs[0].id);
+  for (int i = 0; i < 6; i++) release(allocate_object(50), 50);
+  check(note_count == 1);
+  memory_thread_end();
+  check(note_count == 2 && notes[1].id == allocs[8].id);
+  memory_thread_end();
+  check(note_count == 2);
+  release(last, 60);
+  release(kept, 100);
+  types_are_set = false;
+}
+
+static void test_sampled_blocks_have_their_types_written_at_the_next_sample(void) {
+  types_are_set = true;
+  begin(64, false);
+  for (int i = 0; i < 3; i++) allocate_object(1 << 16);
+  check(alloc_count == 3 && note_count == 2 && notes[1].id == allocs[1].id);
+  types_are_set = false;
+}
+
+static void test_living_blocks_of_python_have_an_id_of_their_own(void) {
+  begin(1, false);
+  uintptr_t object = allocate_object(100), native = allocate(100);
+  uint64_t id = live_python_block(object, 100);
+  check(id && id == allocs[0].id && live_python_block(object, 101) == 0 && live_python_block(object + 16, 1) == 0);
+  check(live_python_block(native, 1) == 0);
+  release(object, 100);
+  check(live_python_block(object, 1) == 0);
+  memory_count_allocated(&this_memory, PYTHON, (void *)object, 100, 100, ALLOC_PYMALLOC);
+  check(live_python_block(object, 100) > id);
+  release(object, 100);
+}
+
+static void test_a_watched_address_may_be_followed_too(void) {
+  begin(1, false);
+  uintptr_t block = allocate(100);
+  live_watch(block);
+  release(block, 100);
+  check(free_count == 1 && live_maybe((void *)block));
+  live_unwatch(block);
+  check(!live_maybe((void *)block));
+}
+
 static void test_nothing_is_sampled_when_off(void) {
   begin(0, false);
   for (int i = 0; i < 1000; i++) allocate(100000);
@@ -323,8 +394,8 @@ static void test_samples_carry_the_base_interval(void) {
   }
 }
 
-/* One line makes temporaries, another keeps what it allocates. Returns the samples of the second, and stores how far the
- * estimates for both are off, in standard errors. */
+/* One line makes temporaries, another keeps what it allocates. Returns the samples of the second, and stores how far
+ * the estimates for both are off, in standard errors. */
 static int leak_beside(size_t temporary, size_t per_ms, size_t piece, double off[2]) {
   double truth[3] = {0}, estimate[3] = {0}, variance[3] = {0}, owed = 0;
   int kept = 0;
@@ -389,8 +460,8 @@ static void test_a_leak_is_sampled_after(uint64_t lines) {
   check(budget_floor() == 0 && first_ms && first_ms < 10000 && alloc_count - before > 200);
 }
 
-/* So many lines allocate alike that the least share of each together exceeds the budget. What all of them are estimated to
- * have allocated is unbiased. */
+/* So many lines allocate alike that the least share of each together exceeds the budget. What all of them are
+ * estimated to have allocated is unbiased. */
 static void test_many_lines_share_the_budget(void) {
   enum { LINES = 1000, PER_MS = 500, BYTES = 2000, SECONDS = 20, BURST = 4 * BUDGET };
   double truth = 0, estimate = 0, variance = 0;
@@ -567,6 +638,10 @@ int main(void) {
   test_a_resized_block_is_sampled_when_the_budget_is_zero();
   test_a_piece_is_quiet_while_nothing_in_it_is_followed();
   test_the_native_stack_precedes_its_sample_if_it_is_asked_for();
+  test_the_type_of_a_block_is_written_when_it_has_lived_for_some_samples();
+  test_sampled_blocks_have_their_types_written_at_the_next_sample();
+  test_living_blocks_of_python_have_an_id_of_their_own();
+  test_a_watched_address_may_be_followed_too();
   test_nothing_is_sampled_when_off();
   test_a_pause_samples_nothing_and_sees_frees();
   test_the_interval_is_set_while_it_runs();

@@ -11,6 +11,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "shared/window/window.h"
@@ -262,6 +263,39 @@ static void test_the_oldest_handoff_of_the_living_makes_room(void) {
   drop_file();
 }
 
+static void *offer_later(void *argument) {
+  usleep(50000);
+  atomic_store((_Atomic uint64_t *)&file->offered, 2);
+  return argument;
+}
+
+/* A thread that would rather be late than lose a record waits for the next offer, but not for a recorder that is
+ * dead. */
+static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
+  pthread_t later;
+  make_file(1);
+  ((uint32_t *)((char *)file + SPOOL_HEADER_BYTES))[1] = 0;
+  check(spool_open(path) == 0 && !spool_is_short());
+  spool_begin_process(spool_new_process());
+  check(write_records(1, 300) == 0 && !spool_is_short());
+  check(write_records(1, 200) == 0 && spool_is_short());
+  errno = 77;
+  int64_t before_ns = clock_now_ns();
+  check(pthread_create(&later, NULL, offer_later, NULL) == 0);
+  spool_wait_for_room();
+  check(errno == 77 && !spool_is_short() && clock_now_ns() - before_ns >= 40000000);
+  pthread_join(later, NULL);
+  check(write_records(1, 450) == 0 && spool_is_short());
+  before_ns = clock_now_ns();
+  spool_wait_for_room();
+  int64_t waited_ns = clock_now_ns() - before_ns;
+  check(spool_is_short() && waited_ns >= 1000000000);
+  before_ns = clock_now_ns();
+  for (int i = 0; i < 1000; i++) spool_wait_for_room(); /* nothing was offered since */
+  check(clock_now_ns() - before_ns < 500000000);
+  drop_file();
+}
+
 int main(void) {
   check(mkstemp(path) >= 0);
   test_losses_before_the_spool_are_kept();
@@ -269,6 +303,7 @@ int main(void) {
   test_drained_chunks_are_used_again(5);
   test_drained_chunks_are_used_again(WINDOW_POSITIONS + 16);
   test_records_that_do_not_fit_are_counted();
+  test_a_wait_for_room_ends_with_an_offer_or_after_a_second();
   test_another_file_is_refused();
   test_an_exec_handoff_is_taken_once();
   test_handoffs_that_nobody_takes_make_room();
