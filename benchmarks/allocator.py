@@ -1,8 +1,10 @@
-"""What recording costs per call: ns for a pair of malloc and free, a pair of pymalloc, and a copy, bare and recorded.
+"""What recording costs per call: ns for a pair of malloc and free, a pair of pymalloc, an addition of integers, and a
+copy, bare, recorded, and with every allocation recorded.
 
-A round is one process for each way (bare, recorded with the default settings) and each allocator (libc, jemalloc), in an
-order that turns from round to round. The table gives medians over the rounds, with ranges, and the median of the
-differences within a round.
+A round is one process for each way (bare, recorded with the default settings, exact: with --alloc-interval 1) and each
+allocator (libc, jemalloc), in an order that turns from round to round. The table gives medians over the rounds, with
+ranges, the median of the differences between recorded and bare within a round, and that of the ratios of exact and
+bare.
 """
 
 from __future__ import annotations
@@ -21,19 +23,21 @@ from support.environments import ROOT, Spread, save, spread, tool, version_of
 
 PROGRAMS = ROOT / "benchmarks" / "programs"
 JEMALLOC = Path("/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")
-WAYS = ("bare", "recorded")
+OPTIONS: dict[str, list[str]] = {"bare": [], "recorded": [], "exact": ["--alloc-interval", "1"]}
 Times = dict[str, float]
 
 
 @dataclass(frozen=True)
 class Row:
-    """One kind of call: ns bare and recorded, and what recording adds."""
+    """One kind of call: ns bare, recorded and exact, what recording adds, and how many times as long exact takes."""
 
     allocator: str
     call: str
     bare_ns: Spread
     recorded_ns: Spread
     added_ns: Spread
+    exact_ns: Spread
+    exact_ratio: Spread
 
 
 def compiled(folder: Path) -> Path:
@@ -49,9 +53,9 @@ def measure(way: str, allocator: str, python: str, library: Path, extra: list[st
     """One process: ns by call."""
     program = [str(PROGRAMS / "pairs.py"), str(library)]
     trace = str(library.with_name("t.parquet"))
-    record = [tool("scalene-record"), "-o", trace, *extra, "--python", python]
+    record = [tool("scalene-record"), "-o", trace, *OPTIONS[way], *extra, "--python", python]
     env = os.environ | ({"LD_PRELOAD": str(JEMALLOC)} if allocator == "jemalloc" else {})
-    command = [*record, *program] if way == "recorded" else [python, *program]
+    command = [*record, *program] if way != "bare" else [python, *program]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=env)
     if done.returncode != 0:
         raise SystemExit(f"{' '.join(command)}\nreturned {done.returncode}\n{done.stderr}")
@@ -69,6 +73,8 @@ def rows_of(allocator: str, rounds: list[dict[str, Times]]) -> list[Row]:
             spread([each["bare"][call] for each in rounds]),
             spread([each["recorded"][call] for each in rounds]),
             spread([each["recorded"][call] - each["bare"][call] for each in rounds]),
+            spread([each["exact"][call] for each in rounds]),
+            spread([each["exact"][call] / each["bare"][call] for each in rounds]),
         )
         for call in calls
     ]
@@ -76,11 +82,14 @@ def rows_of(allocator: str, rounds: list[dict[str, Times]]) -> list[Row]:
 
 def table(rows: list[Row]) -> str:
     """The rows as text."""
-    head = f"{'allocator':10} {'call':16} {'bare ns':>26} {'recorded ns':>26} {'added ns':>26}"
+    head = f"{'allocator':10} {'call':16} {'bare ns':>26} {'recorded ns':>26} {'added ns':>26} {'exact ns':>29} {'exact / bare':>26}"
     lines = [head, "-" * len(head)]
     for row in rows:
         name = row.allocator if row.call.startswith("malloc") else ""
-        lines.append(f"{name:10} {row.call:16} {row.bare_ns!s:>26} {row.recorded_ns!s:>26} {row.added_ns!s:>26}")
+        lines.append(
+            f"{name:10} {row.call:16} {row.bare_ns!s:>26} {row.recorded_ns!s:>26} {row.added_ns!s:>26}"
+            f" {row.exact_ns!s:>29} {row.exact_ratio!s:>26}"
+        )
     return "\n".join(lines)
 
 
@@ -98,7 +107,7 @@ def main() -> int:
         library = compiled(Path(folder))
         for number in range(1 if asked.short else asked.rounds):
             for allocator in allocators:
-                order = WAYS if number % 2 == 0 else WAYS[::-1]
+                order = list(OPTIONS) if number % 2 == 0 else list(OPTIONS)[::-1]
                 each = {way: measure(way, allocator, asked.python, library, asked.record.split()) for way in order}
                 found[allocator].append(each)
     rows = [row for allocator in allocators for row in rows_of(allocator, found[allocator])]

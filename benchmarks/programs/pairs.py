@@ -1,4 +1,5 @@
-"""Prints ns per pair of malloc and free, pair of pymalloc, and copy, as JSON. ``pairs.py LIBRARY``: that of pairs.c.
+"""Prints ns per pair of malloc and free, pair of pymalloc, addition of integers, and copy, as JSON. ``pairs.py
+LIBRARY``: that of pairs.c. An addition makes one integer and frees another one.
 
 Of each, the median of some loops of 10 ms or more; the library's calls go to whatever allocator the process has.
 """
@@ -7,6 +8,8 @@ import ctypes
 import json
 import statistics
 import sys
+import time
+from itertools import repeat
 
 LOOPS = 7
 SIZES = (16, 512, 65_536)
@@ -26,6 +29,13 @@ def object_pair_ns(size, count):
     return holding_gil.object_pair_ns(object_malloc, object_free, size, count)
 
 
+def addition_ns(first, count):
+    value, start_ns = first, time.perf_counter_ns()
+    for _ in repeat(None, count):
+        value = value + 1
+    return (time.perf_counter_ns() - start_ns) / count
+
+
 def median_ns(loop, size):
     """The median of some loops that are each as long as LOOP_NS, as far as a first short one can tell."""
     count = max(1000, int(LOOP_NS / loop(size, 10_000)))
@@ -35,6 +45,7 @@ def median_ns(loop, size):
 def main():
     found = {f"malloc {size}": median_ns(native.malloc_pair_ns, size) for size in SIZES}
     found |= {f"pymalloc {size}": median_ns(object_pair_ns, size) for size in SIZES if size <= 512}
+    found |= {"integer + 1": median_ns(addition_ns, 1_000)}
     found |= {f"memcpy {size}": median_ns(native.memcpy_ns, size) for size in COPIES}
     print(json.dumps(found))
 
