@@ -50,7 +50,9 @@ def _messages(profile: Profile) -> Iterator[bytes]:
     for (trace, process, thread, stack), values in _samples(profile, columns).items():
         locations = [index + 1 for index in reversed(profile.stacks.stacks[stack])]
         labels = {"process": process, "thread": thread} | ({"trace": trace} if len(profile.traces) > 1 else {})
-        yield chunk(_SAMPLE, packed(1, locations) + packed(2, values) + _labels(labels, strings))
+        called = profile.thread_names.get((trace, thread))
+        named = chunk(3, number(1, strings.index("thread_name")) + number(2, strings.index(called))) if called else b""
+        yield chunk(_SAMPLE, packed(1, locations) + packed(2, values) + _labels(labels, strings) + named)
     yield from _places(profile.stacks.frames, strings, title(profile))
     yield from _metadata(profile, strings)
     yield from (chunk(_STRING, text.encode("utf-8", "backslashreplace")) for text in strings.texts)

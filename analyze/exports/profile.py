@@ -187,11 +187,13 @@ class Rounder:
 
 @dataclass(frozen=True)
 class Profile:
-    """The selected samples of all traces. ``values`` by metric: sums by thread and stack, or samples in order of time."""
+    """The selected samples of all traces. ``values`` by metric: sums by thread and stack, or samples in order of time;
+    ``thread_names`` by trace and thread: those that are known."""
 
     traces: list[TraceInfo]
     stacks: Stacks
     values: dict[str, list[Value]]
+    thread_names: dict[tuple[int, int], str] = field(default_factory=dict)
 
 
 def read_profile(
@@ -207,6 +209,8 @@ def read_profile(
         with open_traces([path], selection, TABLES) as traces:
             profile.traces.append(trace_info(traces))
             stacks = TraceStacks(traces.connection, profile.stacks)
+            names = queries.run(traces.connection, "thread_names")
+            profile.thread_names.update({(index, thread): plain(name) for thread, name in names})
             for name in recorded(profile.traces[-1]) if metrics is None else metrics:
                 values = trace_values(traces.connection, name, stacks, index, rounders[name], by_time)
                 profile.values.setdefault(name, []).extend(values)

@@ -173,7 +173,8 @@ def _threads(rows: Sequence[Row], processes: dict[int, ExportedProcess]) -> dict
         described, key=lambda row: (row["process"], row["tid"] != processes[row["process"]].pid, row["thread"])
     ):
         process = processes[row["process"]]
-        name = plain(row["name"]) if row["name"] else f"thread {row['thread']}"
+        given = row["python_name"] or row["name"]
+        name = plain(given) if given else f"thread {row['thread']}"
         end_ns = None if row["end_s"] is None else _ns(row["end_s"])
         is_main, tid = process.id not in known, row["tid"] or row["thread"]
         known.add(process.id)

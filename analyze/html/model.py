@@ -148,7 +148,10 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
     by_time = sorted(infos, key=lambda each: -((each.cpu_s or 0) + (each.wait_s or 0)))
     index = {each.thread: place for place, each in enumerate(by_time[: series.MAX_THREADS])}
     names = ("process", "thread", "tid", "name", "start_s", "end_s")
-    rows: list[Json] = [{name: getattr(each, name) for name in names} for each in by_time[: series.MAX_THREADS]]
+    rows: list[Json] = [
+        {name: getattr(each, name) for name in names} | {"name": each.shown_name}
+        for each in by_time[: series.MAX_THREADS]
+    ]
     if len(by_time) > series.MAX_THREADS:
         rows.append(dict.fromkeys(names) | {"name": f"{len(by_time) - series.MAX_THREADS} others"})
     return rows, index

@@ -11,7 +11,8 @@ from .report import Waits
 class ThreadInfo:
     """A thread. CPU times are the sums of its ticks; waits are None if they were not recorded.
 
-    ``tid`` and ``name`` are those of the operating system. ``started_file``, ``started_line``: the line of the user's that
+    ``tid`` and ``name`` are those of the operating system; ``python_name`` is the last name that Python's threading module
+    had for it, None for main threads and threads that Python has not started. ``started_file``, ``started_line``: the line of the user's that
     has started it, or the thread that has started it; None = there is none, or it is not known.
     """
 
@@ -30,6 +31,12 @@ class ThreadInfo:
     waits: Waits
     started_file: str | None = None
     started_line: int | None = None
+    python_name: str | None = None
+
+    @property
+    def shown_name(self) -> str | None:
+        """Python's name of the thread, else the system's."""
+        return self.python_name or self.name
 
 
 @dataclass(frozen=True)

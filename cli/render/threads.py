@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import PurePath
 
@@ -52,9 +53,14 @@ def _grouped(rows: list[ThreadInfo]) -> list[list[ThreadInfo]]:
     groups: dict[tuple[object, ...], list[ThreadInfo]] = {}
     for row in rows:
         is_small = (row.cpu_s or 0.0) <= _SMALL_SHARE * cpu_s and (row.wait_s or 0.0) <= _SMALL_SHARE * wait_s
-        what = (row.name, row.started_file, row.started_line) if is_small else (row.thread,)
+        what = (_without_numbers(row), row.started_file, row.started_line) if is_small else (row.thread,)
         groups.setdefault((row.process, is_small, *what), []).append(row)
     return list(groups.values())
+
+
+def _without_numbers(row: ThreadInfo) -> str | None:
+    """The thread's name with ``*`` for each number: names of pools and of threads without a name differ in numbers alone."""
+    return row.shown_name and re.sub(r"[0-9]+", "*", row.shown_name)
 
 
 def _thread_row(rows: list[ThreadInfo], times: str) -> list[str]:
@@ -66,7 +72,8 @@ def _thread_row(rows: list[ThreadInfo], times: str) -> list[str]:
     sums += [
         _total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")
     ]
-    name = clean(first.name) if first.name is not None else ""
+    names = {row.shown_name for row in rows}
+    name = clean((first.shown_name if len(names) == 1 else _without_numbers(first)) or "")
     number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
     place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""

@@ -34,7 +34,7 @@ _BATCH_CHUNKS = 1024
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
-    *("process_end", "thread_start", "thread_end", "tick", "memory", "node", "native"),
+    *("process_end", "thread_start", "thread_end", "thread_name", "tick", "memory", "node", "native"),
     *("alloc", "free", "note", "copy", "gc", "heap", "wait", "task", "device_call", "device_block", "reaped"),
 )
 _PAYLOAD_KINDS = ("process_start", "code", "module", "type")

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 4
+#define SPOOL_VERSION 5
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024
@@ -140,7 +140,9 @@ struct thread_entry {
   int64_t end_ns;       /* CLOCK_MONOTONIC and CPU clock when the thread ended */
   int64_t cpu_end_ns;
   uint64_t pid_namespace; /* the namespace of pid and tid, as in chunk_header; 0 = unknown */
-  uint64_t reserved[4];
+  uint64_t python_thread; /* address of the Thread of Python's threading module that began it; 0 = unknown */
+  uint64_t name;          /* the name in its last thread name record, as there; 0 = none */
+  uint64_t reserved[2];
 };
 
 #define PROCESS_WATCHER 2147483647 /* chunk_header.process of the watcher's chunks; no process has this id */
@@ -169,6 +171,7 @@ struct thread_entry {
 #define RECORD_DEVICE_BLOCK 21
 #define RECORD_NATIVE 22
 #define RECORD_REAPED 23
+#define RECORD_THREAD_NAME 24
 
 #define CAUSE_ROOT 1      /* the command that scalene-record started */
 #define CAUSE_FORK 2      /* fork, _Fork or clone; the parent is recorded too */
@@ -255,6 +258,16 @@ struct record_thread_end {
   int64_t system_ns;
   char name[16]; /* the kernel's name of the thread, zero padded */
   uint64_t reserved;
+};
+
+/* The name that Python's threading module gives a thread, which that thread or the watcher has read. The latest record of
+ * a thread counts. */
+struct record_thread_name {
+  uint32_t head;
+  uint32_t thread; /* whose name it is */
+  int64_t t_ns;    /* when the name was read */
+  uint64_t name;   /* hash of the name, which is in a type record */
+  uint64_t reserved[5];
 };
 
 /* tick flags */
@@ -453,7 +466,7 @@ struct record_note {
   uint64_t reserved[2];
 };
 
-/* A name of a Python type (tp_name) or of asyncio tasks. Payload: the name in UTF-8. Records may repeat. */
+/* A name of a Python type (tp_name), of asyncio tasks, or of threads. Payload: the name in UTF-8. Records may repeat. */
 struct record_type {
   uint32_t head;
   uint32_t thread;
@@ -593,6 +606,7 @@ _Static_assert(sizeof(struct record_process_end) == SPOOL_SLOT_BYTES, "one slot"
 _Static_assert(sizeof(struct record_reaped) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_thread_start) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_thread_end) == SPOOL_SLOT_BYTES, "one slot");
+_Static_assert(sizeof(struct record_thread_name) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_tick) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_memory) == SPOOL_SLOT_BYTES, "one slot");
 _Static_assert(sizeof(struct record_node) == SPOOL_SLOT_BYTES, "one slot");

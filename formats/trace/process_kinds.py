@@ -87,6 +87,14 @@ PROCESS_KINDS: tuple[Kind, ...] = (
                 "id of the stack row of the thread that started it, at that moment",
                 "it had none, or recorded by an older version",
             ),
+            Column(
+                "python_name",
+                "string",
+                "",
+                "the last name that Python's threading module had for it",
+                "Thread.start did not start it (a main thread, a thread of native code), its name could not be read, or "
+                "recorded by an older version",
+            ),
         ),
     ),
 )

@@ -111,7 +111,8 @@ class Conversion:
         self._running = 0 if self._outcome.until_ns else len(running)
         self._given = given_codes(lives.starts)
         yield {"process": process_table(lives, start_ns, ends, running)}
-        yield {"thread": thread_table(lives, start_ns, self._survey.clocks, ends, self._stacks)}
+        survey = self._survey
+        yield {"thread": thread_table(lives, start_ns, survey.clocks, ends, self._stacks, survey.types)}
         late = ends.cpu_table(start_ns, lives)
         self.events += len(late["t_ns"])
         if len(late["t_ns"]):

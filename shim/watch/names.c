@@ -4,6 +4,7 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/objects/texts.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/stacks/dictionary.h"
@@ -12,7 +13,6 @@
 #include "watch/reading/remote.h"
 #include "watch/threads.h"
 
-#define MOST_CHARACTERS 200
 #define MOST_DIGITS 18
 #define KNOWN 4096
 #define LONG_TAG 16 /* 3.12 and later: number of digits << 3 | sign */
@@ -30,25 +30,8 @@ static uint64_t hash_bytes(uint64_t hash, const char *bytes, size_t count) {
   return hash;
 }
 
-/* ---- text ---- */
-
-struct text {
-  uint32_t length; /* characters */
-  uint32_t kind;   /* bytes per character; 0 = not a compact str */
-  int data;        /* offset of the characters */
-};
-
-static struct text text_of(const char *object) {
-  uint32_t state = (uint32_t)word_at(object, STR_STATE);
-  uintptr_t length = word_at(object, STR_LENGTH);
-  int data = state & 64 ? target.layout->ascii_data : target.layout->compact_data;
-  bool compact = state & 32;
-  return (struct text){length < MOST_CHARACTERS ? (uint32_t)length : MOST_CHARACTERS, compact ? state >> 2 & 7 : 0,
-                       data};
-}
-
 uint64_t names_check(uintptr_t object, const char *bytes) {
-  struct text text = text_of(bytes);
+  struct text text = text_of(target.layout, bytes);
   size_t size = (size_t)text.length * text.kind, room = NAME_PEEK - (size_t)text.data;
   uint64_t check = dictionary_node_hash(object, word_at(bytes, LONG_TAG), 0);
   if (!object || text.kind > 4) return check;
@@ -56,36 +39,16 @@ uint64_t names_check(uintptr_t object, const char *bytes) {
   return hash_bytes(check, bytes + text.data, size < room ? size : room);
 }
 
-static uint32_t character(const char *data, uint32_t kind, uint32_t index) {
-  uint32_t value = 0;
-  for (uint32_t i = 0; i < kind; i++) value |= (uint32_t)(unsigned char)data[index * kind + i] << 8 * i;
-  return value;
-}
-
-/* Writes the character as UTF-8 and returns its bytes. A code point that UTF-8 cannot represent becomes "?". */
-static size_t put_utf8(char *to, uint32_t c) {
-  if (c > 0x10ffff || (c >= 0xd800 && c < 0xe000)) c = '?';
-  if (c < 0x80) return to[0] = (char)c, 1;
-  if (c < 0x800) return to[0] = (char)(0xc0 | c >> 6), to[1] = (char)(0x80 | (c & 63)), 2;
-  if (c < 0x10000) {
-    to[0] = (char)(0xe0 | c >> 12), to[1] = (char)(0x80 | (c >> 6 & 63)), to[2] = (char)(0x80 | (c & 63));
-    return 3;
-  }
-  to[0] = (char)(0xf0 | c >> 18), to[1] = (char)(0x80 | (c >> 12 & 63));
-  to[2] = (char)(0x80 | (c >> 6 & 63)), to[3] = (char)(0x80 | (c & 63));
-  return 4;
-}
-
 /* Returns the number of digits at the end of the text; 0 if they are not the canonical form of a number ("007") or too
  * many. */
 static uint32_t digits_at_end(const char *data, uint32_t kind, uint32_t length) {
   uint32_t digits = 0;
   while (digits < length) {
-    uint32_t c = character(data, kind, length - digits - 1);
+    uint32_t c = text_character(data, kind, length - digits - 1);
     if (c < '0' || c > '9') break;
     digits++;
   }
-  bool leading = digits > 1 && character(data, kind, length - digits) == '0';
+  bool leading = digits > 1 && text_character(data, kind, length - digits) == '0';
   return leading || digits > MOST_DIGITS ? 0 : digits;
 }
 
@@ -105,14 +68,14 @@ static void write_prefix(uint64_t hash, const char *text, size_t bytes) {
 }
 
 static struct task_name split_name(const char *data, uint32_t kind, uint32_t length) {
-  char text[4 * MOST_CHARACTERS];
+  char text[TEXT_MOST_BYTES];
   size_t bytes = 0;
   struct task_name name = {.number = -1};
   uint32_t digits = digits_at_end(data, kind, length);
-  for (uint32_t i = 0; i < length - digits; i++) bytes += put_utf8(text + bytes, character(data, kind, i));
+  for (uint32_t i = 0; i < length - digits; i++) bytes += text_put_utf8(text + bytes, text_character(data, kind, i));
   if (digits) name.number = 0;
   for (uint32_t i = length - digits; i < length; i++)
-    name.number = 10 * name.number + (int64_t)(character(data, kind, i) - '0');
+    name.number = 10 * name.number + (int64_t)(text_character(data, kind, i) - '0');
   name.prefix = hash_bytes(bytes + 1, text, bytes);
   write_prefix(name.prefix, text, bytes);
   return name;
@@ -129,13 +92,13 @@ static struct task_name automatic_name(const char *object) {
 }
 
 bool names_read(struct process *process, uintptr_t object, struct task_name *out) {
-  char head[NAME_HEAD], data[4 * MOST_CHARACTERS];
+  char head[TEXT_HEAD], data[TEXT_MOST_BYTES];
   *out = (struct task_name){0, -1};
   if (!object || !safe_read(head, (void *)object, sizeof head)) return false;
   enum kind kind = remote_kind(&process->asyncio.kinds, word_at(head, OBJECT_TYPE));
   if (kind == KIND_INT) *out = automatic_name(head);
   if (kind == KIND_INT) return true;
-  struct text text = text_of(head);
+  struct text text = text_of(target.layout, head);
   size_t bytes = (size_t)text.length * text.kind;
   if (kind != KIND_STR || (text.kind != 1 && text.kind != 2 && text.kind != 4)) return false;
   if (!safe_read(data, (void *)(object + (uintptr_t)text.data), bytes ? bytes : 1)) return false;

@@ -33,7 +33,6 @@ void awaits_read(struct process *process, const uintptr_t *references, struct ta
 
 /* ---- names.c: names of tasks ---- */
 
-#define NAME_HEAD 40  /* bytes of the header of a name's object */
 #define NAME_PEEK 104 /* bytes of the object that names_check uses */
 struct task_name {
   uint64_t prefix; /* hash of the text before the number, which is in the spool; 0 = unknown */

@@ -168,7 +168,7 @@ static void begin(uint32_t index, const struct thread_entry *entry, int64_t now_
   }
   bool elsewhere = is_elsewhere(entry);
   int fd = elsewhere || !process ? -1 : proc_open_schedule(entry->pid, entry->tid), error = errno;
-  *thread = (struct watched){.entry = *entry, .schedule_fd = fd};
+  *thread = (struct watched){.entry = *entry, .schedule_fd = fd, .name = entry->name};
   if (fd >= 0 || (process && elsewhere)) {
     watch(thread, process);
     return;
@@ -291,6 +291,7 @@ static void poll_process(struct process *process, int64_t now_ns, bool all) {
   if (rests(process, now_ns) && !all) {
     refresh(process, now_ns);
     tasks_poll(process, now_ns, true, false);
+    thread_names_poll(process, now_ns, true, false);
     return;
   }
   bool resting = true;
@@ -302,6 +303,7 @@ static void poll_process(struct process *process, int64_t now_ns, bool all) {
   process->resting = resting;
   plan_refresh(process, now_ns);
   tasks_poll(process, now_ns, false, all);
+  thread_names_poll(process, now_ns, false, all);
   if (all) tasks_end(process, now_ns);
 }
 

@@ -13,6 +13,7 @@
 #include "shared/stacks/pylayout.h"
 #include "watch/asyncio.h"
 #include "watch/reading/proc.h"
+#include "watch/thread_names.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -45,6 +46,8 @@ struct watched {
   uint64_t stack;       /* hash of the last stack that was read */
   uintptr_t state;      /* address of its PyThreadState; 0 = unknown */
   uint32_t state_tries; /* number of attempts to find the PyThreadState */
+  uint64_t name;        /* hash of its Python name as last written to the spool; 0 = none */
+  uint32_t name_pass;   /* process.thread_names.pass when its name was last read */
 };
 
 /* Number of successive refusals after which a process is not read any more. */
@@ -66,6 +69,7 @@ struct process {
   int64_t refresh_ns;  /* when to extend the waits of its threads although none has run */
   int64_t searched_ns; /* when its thread states were last searched for */
   struct asyncio asyncio;
+  struct thread_names thread_names;
 };
 
 /* Stops reading the process of this thread for good, and counts the loss once. A process that has ended cannot be read

@@ -52,7 +52,10 @@ def rich_builder() -> TraceBuilder:
     builder.add("module", id=1, path="/usr/lib/libz.so.1.2.13", **{"class": "extension"})
     builder.add("symbol", module=1, start_offset=100, end_offset=200, name="crc32_z")
     process, child = builder.process(end_ns=10 * SECOND), builder.process(SECOND, cause="fork", parent=1)
-    first, second = builder.thread(process, cpu_ns=0, tid=1001), builder.thread(process, cpu_ns=0)
+    first, second = (
+        builder.thread(process, cpu_ns=0, tid=1001),
+        builder.thread(process, cpu_ns=0, python_name="fetcher"),
+    )
     third = builder.thread(child, cpu_ns=0, t_ns=SECOND)
     outer = (APP, "<module>", 1, 20)
     main = builder.stack((APP, "main", 10, 12), outer)
@@ -101,7 +104,8 @@ def hostile_builder() -> TraceBuilder:
     builder.add("module", id=1, path=f"/usr/lib/{HOSTILE}.so", **{"class": HOSTILE})
     builder.add("symbol", module=1, start_offset=0, end_offset=200, name=HOSTILE)
     process = builder.process(executable=HOSTILE, command=[HOSTILE], python_version=HOSTILE, cause=HOSTILE, end=HOSTILE)
-    thread = builder.thread(process, cpu_ns=0, name=HOSTILE, engine=HOSTILE)
+    thread = builder.thread(process, cpu_ns=0, name=HOSTILE, engine=HOSTILE, python_name=HOSTILE)
+    builder.thread(process, cpu_ns=0, name=HOSTILE, engine=HOSTILE)
     builder.source(HOSTILE, HOSTILE)
     stack = builder.stack((HOSTILE, HOSTILE, 1, 2), ("", "", 0, 0), (HOSTILE, "\u202e", -5, -7))
     builder.tick(0, process, thread, stack, pc_class="extension", pc_module=1, pc_offset=5)

@@ -48,22 +48,25 @@ def process_table(lives: Lives, start_ns: int, seen_ends: SeenEnds, running: Int
     return rows.table("process")
 
 
-def thread_table(lives: Lives, start_ns: int, clocks: ByKey, seen_ends: SeenEnds, stacks: Stacks) -> dict[str, Any]:
-    """The ``thread`` table, by time. ``clocks``: each thread's CPU clock when its recording began. The main thread of a
-    process has the CPU time that only its parent has seen."""
+def thread_table(
+    lives: Lives, start_ns: int, clocks: ByKey, seen_ends: SeenEnds, stacks: Stacks, names: Mapping[int, str]
+) -> dict[str, Any]:
+    """The ``thread`` table, by time. ``clocks``: each thread's CPU clock when its recording began; ``names``: texts by hash.
+    The main thread of a process has the CPU time that only its parent has seen."""
     seen, last_clock = lives.threads_seen, lives.last_clock
     latest_first = np.argsort(seen.values, kind="stable")[::-1]  # what is filled last stays: the earliest
-    names, first_ns = seen.keys[latest_first], seen.values[latest_first]
-    threads = names & 0xFFFFFFFF
+    keys, first_ns = seen.keys[latest_first], seen.values[latest_first]
+    threads, process = keys & 0xFFFFFFFF, keys >> 32
     rows = RowsByKey(threads)
-    rows.fill("process", threads, (names >> 32).astype(np.int32))
+    rows.fill("process", threads, process.astype(np.int32))
     rows.fill("thread", rows.keys, rows.keys.astype(np.int32))
     rows.fill("t_ns", threads, first_ns - start_ns)
     rows.fill("cpu_ns", rows.keys, np.zeros(len(rows.keys), np.int64))
     rows.fill("cpu_ns", last_clock.keys, np.maximum(last_clock.values - clocks.of(last_clock.keys), 0))
     _fill_thread_starts(rows, lives.thread_starts, start_ns, stacks)
     _fill_thread_ends(rows, _ended(lives), start_ns)
-    _fill_seen_ends(rows, seen_ends, threads, names >> 32, start_ns)
+    _fill_python_names(rows, lives.thread_names, names)
+    _fill_seen_ends(rows, seen_ends, threads, process, start_ns)
     return rows.table("process", "thread")
 
 
@@ -162,6 +165,15 @@ def _fill_thread_ends(rows: RowsByKey, records: Records, start_ns: int) -> None:
     rows.fill_texts("name", threads, Coded(codes.astype(np.int32), [from_bytes(each) for each in names.tolist()]))
     for name in _THREAD_END:
         rows.fill(name, threads, records[name])
+
+
+def _fill_python_names(rows: RowsByKey, records: Records, names: Mapping[int, str]) -> None:
+    """The last name of each thread. Any process of the recording may have written the records, and a text may be lost."""
+    threads = records["thread"].astype(np.int64)
+    known = np.isin(threads, rows.keys) & np.isin(records["name"], np.array([*names], np.uint64))
+    last = last_by_key(threads[known], records["name"][known])
+    hashes, codes = np.unique(last.values, return_inverse=True)
+    rows.fill_texts("python_name", last.keys, Coded(codes.astype(np.int32), [names[each] for each in hashes.tolist()]))
 
 
 def _fill_seen_ends(rows: RowsByKey, seen: SeenEnds, threads: Ints, process: Ints, start_ns: int) -> None:

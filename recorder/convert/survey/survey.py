@@ -18,7 +18,7 @@ from .lives import Lives
 from .starts import StartCollector
 
 #: Kinds with a record for each process or thread, which are kept as a whole.
-_KEPT = ("process_end", "reaped", "thread_start", "thread_end")
+_KEPT = ("process_end", "reaped", "thread_start", "thread_end", "thread_name")
 #: Kinds whose records have a stack.
 _WITH_STACK = (
     *("thread_start", "tick", "wait", "task", "memory", "alloc", "free", "copy", "device_call", "device_block"),
@@ -92,6 +92,7 @@ class Survey:
             reaped=kept["reaped"],
             thread_starts=kept["thread_start"].records,
             thread_ends=kept["thread_end"].records,
+            thread_names=kept["thread_name"].records,
             processes_seen=self._processes.all(),
             threads_seen=self._threads.all(),
             first_clock=self._first_clock.more(),

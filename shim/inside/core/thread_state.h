@@ -33,6 +33,8 @@ struct thread_state {
   int64_t paused_user_ns;
   int64_t paused_system_ns;
   uint64_t random;
+  uintptr_t python_thread; /* address of the Thread object that began it; 0 = unknown, or not begun by Python */
+  uint64_t name;           /* hash of the Thread's name as last written to the spool; 0 = none */
 };
 extern THREAD_LOCAL struct thread_state this_thread;
 

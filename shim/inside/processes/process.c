@@ -135,6 +135,7 @@ static void end_process(uint32_t how, int status, bool at_once) {
   int saved_errno = errno;
   fork_check();
   if (recording() && fork_is_recorded_process() && !atomic_exchange(&ended, 1)) {
+    thread_table_write_names();
     if (how == END_EXIT) {
       pyalloc_end();
       late_end();

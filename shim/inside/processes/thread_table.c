@@ -14,6 +14,8 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/loss.h"
+#include "shared/objects/thread_name.h"
+#include "shared/saferead.h"
 #include "shared/spool.h"
 
 static struct thread_entry *entry_at(uint32_t index) {
@@ -55,6 +57,8 @@ static void fill(struct thread_entry *entry) {
   entry->pid_namespace = spool_pid_namespace();
   fill_python(entry);
   entry->pthread = (uint64_t)pthread_self();
+  entry->python_thread = this_thread.python_thread;
+  entry->name = this_thread.name;
   entry->end_ns = entry->cpu_end_ns = 0;
   entry->cpu_start_ns = clock_thread_cpu_ns();
   entry->start_ns = clock_now_ns();
@@ -94,4 +98,14 @@ void thread_table_python_found(void) {
     if (atomic_load(state_of(entry)) == ENTRY_LIVE && entry->process == spool_process()) fill_python(entry);
   }
   count_change();
+}
+
+void thread_table_write_names(void) {
+  uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
+  if (!python_layout || safe_read_refused()) return;
+  for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
+    struct thread_entry entry = *entry_at(i);
+    if (entry.state != ENTRY_LIVE || entry.process != spool_process()) continue;
+    thread_name_update(python_layout, entry.thread, entry.python_thread, entry.pthread, false, &entry.name);
+  }
 }

@@ -12,6 +12,8 @@ void thread_table_begin(void);
 void thread_table_end(void);
 /* Adds an interpreter that was found late to the entries of this process's threads. Context: normal. */
 void thread_table_python_found(void);
+/* Writes the names of Python's threads of this process that have changed since they began. Context: signal. */
+void thread_table_write_names(void);
 
 #pragma GCC visibility pop
 

@@ -20,11 +20,14 @@
 #include "inside/memory/copies.h"
 #include "inside/memory/memory.h"
 #include "inside/processes/thread_table.h"
+#include "inside/python/python.h"
 #include "inside/signals/signals.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/clock.h"
+#include "shared/objects/thread_name.h"
 #include "shared/random.h"
+#include "shared/saferead.h"
 #include "shared/sealed/sealed.h"
 #include "shared/spool.h"
 
@@ -34,10 +37,11 @@ static void give_starts_of_parent(void);
 
 /* ---- begin and end ---- */
 
-/* The thread that starts another one, and its Python stack then. */
+/* The thread that starts another one, its Python stack then, and the Thread object that it starts (0 = none). */
 struct starter {
   uint64_t stack;
   uint32_t thread;
+  uintptr_t python_thread;
 };
 
 static void write_start(struct starter starter) {
@@ -61,6 +65,13 @@ static void begin_paused(struct thread_state *t) {
   t->paused_system_ns = -t->system_start_ns;
 }
 
+/* Writes the name that Python's threading module has for the thread, unless it was written before. */
+static void write_name(bool may_begin) {
+  struct thread_state *t = &this_thread;
+  if (!t->python_thread || !python_layout || safe_read_refused()) return;
+  thread_name_update(python_layout, t->id, t->python_thread, (uint64_t)pthread_self(), may_begin, &t->name);
+}
+
 static void begin_thread(bool from_now, struct starter starter) {
   struct thread_state *t = &this_thread;
   if (t->id || t->ended || !recording()) return;
@@ -81,11 +92,13 @@ static void begin_thread(bool from_now, struct starter starter) {
   threads_count(1);
   timers_arm();
   write_start(starter);
+  t->python_thread = starter.python_thread;
+  write_name(true);
   thread_table_begin();
   errno = saved_errno;
 }
 
-void threads_begin(bool from_now) { begin_thread(from_now, (struct starter){0, 0}); }
+void threads_begin(bool from_now) { begin_thread(from_now, (struct starter){0, 0, 0}); }
 
 void threads_write_end(void) {
   struct thread_state *t = &this_thread;
@@ -110,6 +123,7 @@ static void record_end(void) {
   copies_thread_end();
   cuda_calls_thread_end();
   timers_disarm();
+  write_name(false);
   threads_write_end();
   thread_table_end();
 }
@@ -204,8 +218,11 @@ static struct starter this_starter(void) {
   uint32_t section = seal_enter();
   int saved_errno = errno;
   fork_check();
-  struct starter starter = {0, this_thread.id};
-  if (!sealed() && recording()) starter.stack = frames_current();
+  struct starter starter = {0, this_thread.id, 0};
+  if (!sealed() && recording()) {
+    starter.stack = frames_current();
+    starter.python_thread = frames_thread_started();
+  }
   errno = saved_errno;
   seal_leave(section);
   return starter;

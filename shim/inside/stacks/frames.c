@@ -211,6 +211,27 @@ uint64_t frames_current(void) {
   return stack ? stack : verified_stack(state);
 }
 
+/* True if the code object is that of threading.Thread.start. 3.10 has no qualified names. */
+static bool is_start(uintptr_t code) {
+  const struct python_layout *layout = python_layout;
+  const char *expected = layout->version == 0x30a ? "start" : "Thread.start";
+  char object[MAX_CODE_BYTES], name[64];
+  size_t length = strlen(expected);
+  if (!safe_read(object, (void *)code, (size_t)layout->code_bytes)) return false;
+  return safe_read(name, (void *)word_at(object, layout->code_name), sizeof name) &&
+         word_at(name, STR_LENGTH) == length && memcmp(name + layout->ascii_data, expected, length) == 0;
+}
+
+uintptr_t frames_thread_started(void) {
+  const struct python_layout *layout = python_layout;
+  if (!layout || layout->frame_locals < 0 || safe_read_refused()) return 0;
+  const char *state = python_thread_state();
+  uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0, code = 0, receiver = 0;
+  if (frame < 65536 || (frame & 7)) return 0;
+  if (!safe_read(&code, (void *)(frame + (uintptr_t)layout->frame_code), sizeof code) || !is_start(code)) return 0;
+  return safe_read(&receiver, (void *)(frame + (uintptr_t)layout->frame_locals), sizeof receiver) ? receiver : 0;
+}
+
 /* Reads only what is certain to be mapped. Of a generator's frame that is its address. */
 uint64_t frames_line(void) {
   const struct python_layout *layout = python_layout;

@@ -21,6 +21,9 @@ void frames_sample(void *thread_state, uintptr_t eval_frame, uintptr_t sp, struc
 /* Returns the hash of the calling thread's stack, and writes its new nodes to the spool; 0 = no stack.
  * Context: malloc. */
 uint64_t frames_current(void);
+/* Returns the address of the Thread object whose method start the calling thread runs; 0 = it runs something else.
+ * Whether the object is a Thread must be checked. Context: normal. */
+uintptr_t frames_thread_started(void);
 /* Returns a hash of the code and the instruction that the calling thread runs, without walking its stack; 0 = no
  * Python. Two instructions hardly ever have the same hash. Context: malloc. */
 uint64_t frames_line(void);

@@ -47,6 +47,8 @@ struct python_layout {
   int generator_state;      /* int8 that says whether the generator is suspended; 3.10: a field of the frame */
   int frame_depth;          /* int32: number of value slots in use from frame_values on */
   int frame_values;         /* the value slots; 3.10: a pointer to them */
+  int frame_locals;         /* the first local variable; -1 = threads have no names */
+  int type_cached_keys;     /* types of classes: the keys of instances that have no dict of their own */
   uintptr_t code_mask;      /* mask for the pointer at frame_code, which 3.14 tags */
 };
 

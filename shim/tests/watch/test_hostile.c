@@ -32,6 +32,8 @@
 #define WORDS (WORLD_BYTES / 8)
 #define TYPES 13
 #define TYPE_BYTES 512
+#define TYPE_FLAGS 168
+#define READY (1ul << 12)
 #define SLOWEST_PASS_NS 5000000000 /* of CPU time, under a sanitizer */
 #define FEW 12                     /* entries of the thread table that are in use */
 #define MANY 64
@@ -73,11 +75,15 @@ static void put_types(void) {
     type[4] = 200;              /* basic size */
     strcpy(world + i * TYPE_BYTES + 400, type_names[i]);
   }
+  *(uint64_t *)(world + 2 * TYPE_BYTES + TYPE_FLAGS) = READY | 1ul << 28;
+  *(uint64_t *)(world + 3 * TYPE_BYTES + TYPE_FLAGS) = READY | 1ul << 24;
+  *(uint64_t *)(world + 12 * TYPE_BYTES + TYPE_FLAGS) = READY | 1ul << 9; /* a class of the program: of Threads */
+  *(uint64_t *)(world + 12 * TYPE_BYTES + 288) = 16;                      /* where instances have their dict */
 }
 
 /* A word that may be a type, an address of the same memory, a length, the state of a str, or anything. */
 static uint64_t word(void) {
-  static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0";
+  static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0_name\0\0\0_ident\0\0_daemonic";
   uint64_t bytes;
   switch (draw(16)) {
   case 0:
@@ -92,7 +98,7 @@ static uint64_t word(void) {
   case 9: return IDENT;
   case 10: return 0x64 | draw(4) << 2; /* a compact ASCII str */
   case 11: return draw(2) ? 0 : UINT64_MAX - draw(256);
-  case 12: return (uint64_t)1 << draw(64);
+  case 12: return draw(4) ? (uint64_t)1 << draw(64) : 5 + draw(5); /* lengths of names of attributes */
   case 13: memcpy(&bytes, text + 8 * draw(sizeof text / 8), 8); return bytes;
   case 14: return WORLD + WORLD_BYTES - draw(512); /* at the end of what is mapped */
   default: return random_next(&random_state);
@@ -104,6 +110,12 @@ static void change_world(size_t count) {
     uint64_t at = TYPES * TYPE_BYTES / 8 + draw(WORDS - TYPES * TYPE_BYTES / 8);
     ((volatile uint64_t *)world)[at] = word();
   }
+}
+
+/* Instances of the class have a dict, or values before or after them. */
+static void change_class(void) {
+  volatile uint64_t *flags = (volatile uint64_t *)(world + 12 * TYPE_BYTES + TYPE_FLAGS);
+  *flags = READY | 1ul << 9 | (draw(3) ? 1ul << 4 : 0) | (draw(3) ? 1ul << 2 : 0);
 }
 
 /* ---- the thread table and the header ---- */
@@ -130,6 +142,7 @@ static struct thread_entry drawn_entry(void) {
   entry.runtime_bytes = draw(4096);
   entry.code_type = CODE_TYPE;
   entry.pthread = IDENT;
+  entry.python_thread = WORLD + TYPES * TYPE_BYTES + 8 * draw(1024);
   entry.start_ns = clock_now_ns() - (int64_t)draw(1000000000);
   entry.end_ns = clock_now_ns();
   entry.cpu_end_ns = (int64_t)draw(1000000);
@@ -223,6 +236,7 @@ static void run(int64_t until_ns) {
   for (uint64_t pass = 0; clock_now_ns() < until_ns; pass++) {
     if (pass % 64 == 0) offer();
     change_world(draw(8) ? 32 : WORDS / 8);
+    change_class();
     if (draw(4)) change_table(1 + draw(4));
     if (!draw(8)) change_header();
     int64_t began_ns = clock_now_ns(), began_cpu_ns = clock_thread_cpu_ns();

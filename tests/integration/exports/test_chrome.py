@@ -45,7 +45,7 @@ def of(events: list[Event], phase: str, name: str = "") -> list[Event]:
 def test_processes_and_threads_have_names(tmp_path: Path) -> None:
     events = exported(rich_trace(tmp_path / "t.parquet"))
     named = {(event["pid"], event["tid"]): event["args"]["name"] for event in of(events, "M", "thread_name")}
-    assert named == {(1001, 1001): "thread-1", (1001, 2002): "thread-2", (1002, 2003): "thread-3"}
+    assert named == {(1001, 1001): "thread-1", (1001, 2002): "fetcher", (1002, 2003): "thread-3"}
     assert [event["pid"] for event in of(events, "M", "process_name")] == [1001, 1002]
 
 

@@ -100,7 +100,7 @@ def test_perfetto_says_what_the_report_says(tmp_path: Path) -> None:
     highest = {name: float(value) for name, _, value in found["counters"]}
     assert highest["allocated minus freed bytes"] == 11_000_003
     assert highest["CPUs in use native"] == 2
-    assert found["threads"] == [["thread-1", "1001"], ["thread-2", "2002"], ["thread-3", "2003"]]
+    assert found["threads"] == [["thread-1", "1001"], ["fetcher", "2002"], ["thread-3", "2003"]]
 
 
 def test_hostile_text_is_shown_as_text_by_all_of_them(tmp_path: Path) -> None:

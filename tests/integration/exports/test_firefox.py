@@ -104,7 +104,7 @@ def test_processes_and_threads_are_there(tmp_path: Path) -> None:
     found = [(each["name"], each["pid"], each["tid"], each["isMainThread"]) for each in document["threads"]]
     assert found == [
         ("python3 app.py, thread-1", "1001", 1001, True),
-        ("thread-2", "1001", 2002, False),
+        ("fetcher", "1001", 2002, False),
         ("python3 app.py, thread-3", "1002", 2003, True),
     ]
     assert document["meta"]["startTime"] == pytest.approx(1_767_323_045_000.006, abs=0.001)

@@ -18,6 +18,7 @@ from scalene_trace.analyze.trace.selection import Selection
 from tests.support.example_traces import APP, TOTALS, hostile_trace, rich_trace
 from tests.support.trace_builder import MS, TraceBuilder
 
+Labels = dict[str, int | str]
 Fields = dict[int, list[Any]]
 ACTIVE = set("\x1b\x07\r\x00\n\u202e\u2028\x9b")
 
@@ -82,11 +83,14 @@ class Decoded:
     def _text(self, message: Fields, number: int) -> str:
         return self.strings[sum(message[number])]
 
-    def _sample(self, message: Fields) -> tuple[list[Any], list[int], dict[str, int]]:
+    def _sample(self, message: Fields) -> tuple[list[Any], list[int], Labels]:
         frames = [self.locations[id_] for id_ in numbers(message[1][0])]
         values = list(numbers(message[2][0]))
         assert len(values) == len(self.columns)
-        labels = {self._text(each, 1): sum(each[3]) for each in map(fields, message[3])}
+        labels: Labels = {
+            self._text(each, 1): sum(each[3]) if each.get(3) else self._text(each, 2)
+            for each in map(fields, message[3])
+        }
         return frames, values, labels
 
     def totals(self) -> dict[str, int]:
@@ -138,8 +142,8 @@ def test_stacks_go_from_what_ran_to_the_outermost_frame(tmp_path: Path) -> None:
         ("<module>", APP, 1, 20, program),
     ]
     labels = {sample[0][0][0]: sample[2] for sample in decoded.samples}
-    assert labels["work"] == {"process": 1, "thread": 1}
-    assert labels["[no Python stack]"] == {"process": 2, "thread": 3}
+    assert labels["work"] == {"process": 1, "thread": 1, "thread_name": "thread-1"}
+    assert labels["[no Python stack]"] == {"process": 2, "thread": 3, "thread_name": "thread-3"}
 
 
 def test_only_native_functions_have_a_linker_name(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ MEMBERS = {
     "tstate_dict": ("PyThreadState", "dict"),
     "tstate_next": ("PyThreadState", "next"),
     "tstate_thread": ("PyThreadState", "thread_id"),
+    "type_cached_keys": ("PyHeapTypeObject", "ht_cached_keys"),
     "code_flags": ("PyCodeObject", "co_flags"),
     "code_first_line": ("PyCodeObject", "co_firstlineno"),
     "code_file": ("PyCodeObject", "co_filename"),
@@ -41,6 +42,7 @@ BY_VERSION = {
         "generator_state": ("PyFrameObject", "f_state"),
         "frame_depth": ("PyFrameObject", "f_stackdepth"),
         "frame_values": ("PyFrameObject", "f_valuestack"),
+        "frame_locals": ("PyFrameObject", "f_localsplus"),
     },
     "3.11": {
         "tstate_cframe": ("PyThreadState", "cframe"),
@@ -76,6 +78,7 @@ FROM_311 = {
     "generator_state": ("PyGenObject", "gi_frame_state"),
     "frame_depth": ("_PyInterpreterFrame", "stacktop"),
     "frame_values": ("_PyInterpreterFrame", "localsplus"),
+    "frame_locals": ("_PyInterpreterFrame", "localsplus"),
 }
 #: What the watcher reads of containers and types (shim/watch/reading/remote.c, shim/watch/tasks.c): the same in every version.
 WATCHED = {
@@ -90,6 +93,15 @@ WATCHED = {
     "SET_MASK": ("PySetObject", "mask"),
     "SET_TABLE": ("PySetObject", "table"),
     "REFERENCE_OBJECT": ("PyWeakReference", "wr_object"),
+}
+#: What attributes of instances and the values of names are read by (shim/shared/objects/).
+INSTANCES = {
+    "TYPE_BASIC_SIZE": ("PyTypeObject", "tp_basicsize"),
+    "TYPE_FLAGS": ("PyTypeObject", "tp_flags"),
+    "TYPE_DICT_OFFSET": ("PyTypeObject", "tp_dictoffset"),
+    "DICT_KEYS": ("PyDictObject", "ma_keys"),
+    "DICT_VALUES": ("PyDictObject", "ma_values"),
+    "INT_SIZE": ("PyVarObject", "ob_size"),
 }
 #: The same for the constants that objects and collections are read by, and where the counts of collections lie.
 CONSTANTS = {
@@ -123,9 +135,9 @@ def our_constants() -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)$", text, re.MULTILINE)}
 
 
-def watched_constants() -> dict[str, int]:
-    """The offsets that the watcher's files define."""
-    text = "".join(path.read_text() for path in sorted((SHIM / "watch").rglob("*.c")))
+def constants_below(folder: Path) -> dict[str, int]:
+    """The offsets that the files of a folder define."""
+    text = "".join(path.read_text() for path in sorted(folder.rglob("*.c")))
     return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)\b", text)}
 
 
@@ -164,8 +176,13 @@ def test_our_offsets_are_those_of_the_headers(with_headers: Interpreter, tmp_pat
 
 
 def test_containers_and_types_lie_where_the_watcher_reads_them(with_headers: Interpreter, tmp_path: Path) -> None:
-    ours = watched_constants()
+    ours = constants_below(SHIM / "watch")
     assert {name: ours[name] for name in WATCHED} == real_offsets(with_headers, tmp_path, WATCHED)
+
+
+def test_attributes_lie_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
+    ours = constants_below(SHIM / "shared" / "objects")
+    assert {name: ours[name] for name in INSTANCES} == real_offsets(with_headers, tmp_path, INSTANCES)
 
 
 def test_objects_types_and_counts_lie_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@
 --   python_s, native_s, system_s, sleep_s, disk_s, runnable_s, gil_s
 --   started_file: file of the line of the user's that has started it; NULL = none, or not known
 --   started_line: that line
+--   python_name: the last name that Python's threading module had for it; NULL = it had none, or is a main thread
 -- Order: process, start, thread
 WITH chosen AS (
     SELECT threads.* FROM threads, selection
@@ -28,7 +29,7 @@ WITH chosen AS (
 SELECT trace, process, thread, tid, name, t_ns / 1e9 AS start_s, end_ns / 1e9 AS end_s,
     coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
-    coalesce(gil_s, 0) AS gil_s, started_file, started_line
+    coalesce(gil_s, 0) AS gil_s, started_file, started_line, python_name
 FROM chosen LEFT JOIN ticks USING (trace, thread) LEFT JOIN waiting USING (trace, thread)
 LEFT JOIN (
     SELECT trace, thread, file AS started_file, line AS started_line

@@ -1,0 +1,117 @@
+/* Reads the names of Thread objects. The object may have been freed, and its memory may hold anything since then. A
+ * Thread knows the ident of its thread, so another object in its place is recognized. */
+#include "shared/objects/thread_name.h"
+
+#include "formats/spool/spool.h"
+#include "shared/base.h"
+#include "shared/clock.h"
+#include "shared/objects/instances.h"
+#include "shared/objects/texts.h"
+#include "shared/saferead.h"
+#include "shared/spool.h"
+#include "shared/stacks/pylayout.h"
+#include "shared/words.h"
+
+#define FLAG_INT (1ul << 24) /* tp_flags of int and str, and of their subclasses */
+#define FLAG_STR (1ul << 28)
+#define INT_SIZE 16 /* number of digits; 3.12 and later: number << 3 | sign */
+#define INT_DIGITS 24
+#define INT_BYTES 36
+#define DIGIT_BITS 30
+#define MOST_DIGITS 3
+
+struct thread_name {
+  uint64_t hash; /* never 0 */
+  uint32_t bytes;
+  char text[TEXT_MOST_BYTES]; /* UTF-8 */
+};
+
+/* ---- values ---- */
+
+/* Returns the value of an int object, which is not negative; 0 = it is not such an int. */
+static uint64_t int_value(const struct python_layout *layout, uintptr_t object) {
+  char bytes[INT_BYTES];
+  uint64_t value = 0;
+  if (!(instance_type_flags(object) & FLAG_INT) || !safe_read(bytes, (void *)object, INT_DIGITS)) return 0;
+  uint64_t size = word_at(bytes, INT_SIZE), digits = layout->version >= 0x30c ? size >> 3 : size;
+  if (!digits || digits > MOST_DIGITS || !safe_read(bytes, (void *)object, INT_DIGITS + 4 * digits)) return 0;
+  for (uint64_t i = 0; i < digits; i++)
+    value |= (uint64_t)(uint32_t)int_at(bytes, INT_DIGITS + 4 * (int)i) << DIGIT_BITS * i;
+  return value;
+}
+
+static uint64_t hash_of(const char *text, size_t bytes) {
+  uint64_t hash = 0xcbf29ce484222325u;
+  for (size_t i = 0; i < bytes; i++) hash = (hash ^ (unsigned char)text[i]) * 0x100000001b3u;
+  return hash ? hash : 1;
+}
+
+static bool read_text(const struct python_layout *layout, uintptr_t object, struct thread_name *out) {
+  char head[TEXT_HEAD], data[TEXT_MOST_BYTES];
+  if (!(instance_type_flags(object) & FLAG_STR) || !safe_read(head, (void *)object, sizeof head)) return false;
+  struct text text = text_of(layout, head);
+  if (!text.length || (text.kind != 1 && text.kind != 2 && text.kind != 4)) return false;
+  if (!safe_read(data, (void *)(object + (uintptr_t)text.data), (size_t)text.length * text.kind)) return false;
+  out->bytes = 0;
+  for (uint32_t i = 0; i < text.length; i++)
+    out->bytes += (uint32_t)text_put_utf8(out->text + out->bytes, text_character(data, text.kind, i));
+  out->hash = hash_of(out->text, out->bytes);
+  return true;
+}
+
+/* ---- a Thread ---- */
+
+enum { NAME, IDENT, DAEMONIC, ATTRIBUTES };
+
+static bool read_attributes(const struct python_layout *layout, uintptr_t thread, uintptr_t values[ATTRIBUTES]) {
+  static const char *const names[ATTRIBUTES] = {"_name", "_ident", "_daemonic"};
+  return instance_attributes(layout, thread, names, ATTRIBUTES, values) && values[NAME] && values[IDENT] &&
+         values[DAEMONIC];
+}
+
+static bool read_name(const struct python_layout *layout, uintptr_t thread, uint64_t ident, bool may_begin,
+                      struct thread_name *out) {
+  uintptr_t values[ATTRIBUTES], after[ATTRIBUTES];
+  for (int attempt = 0; attempt < 2; attempt++) {
+    if (!read_attributes(layout, thread, values)) return false;
+    uint64_t owner = int_value(layout, values[IDENT]);
+    if (owner != ident && !(may_begin && !(instance_type_flags(values[IDENT]) & FLAG_INT))) return false;
+    bool whole = read_text(layout, values[NAME], out);
+    /* The text is that of the name if the name has stayed the same: then its object was not freed. */
+    if (!read_attributes(layout, thread, after)) return false;
+    if (whole && after[NAME] == values[NAME]) return true;
+  }
+  return false;
+}
+
+/* ---- records ---- */
+
+static bool write_name(uint32_t thread, const struct thread_name *name, int64_t read_ns) {
+  unsigned slots = 1 + (unsigned)((name->bytes + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
+  struct record_type *type = spool_claim(slots);
+  if (!type) return false;
+  type->thread = thread;
+  type->type = name->hash;
+  type->name_bytes = name->bytes;
+  type->pad = 0;
+  memcpy(type + 1, name->text, name->bytes);
+  spool_publish(type, RECORD_TYPE, slots);
+  struct record_thread_name *record = spool_claim(1);
+  if (!record) return false;
+  record->thread = thread;
+  record->t_ns = read_ns;
+  record->name = name->hash;
+  memset(record->reserved, 0, sizeof record->reserved);
+  spool_publish(record, RECORD_THREAD_NAME, 1);
+  return true;
+}
+
+bool thread_name_update(const struct python_layout *layout, uint32_t thread, uintptr_t object, uint64_t ident,
+                        bool may_begin, uint64_t *known) {
+  struct thread_name name;
+  int64_t read_ns = clock_now_ns(); /* before the read: a name that is read later is of a later moment */
+  if (!object || !read_name(layout, object, ident, may_begin, &name)) return false;
+  if (name.hash == *known || !write_name(thread, &name, read_ns)) return false;
+  *known = name.hash;
+  return true;
+}

@@ -1,0 +1,46 @@
+"""Tables show the name that Python gives a thread, and the system's where Python gives none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.support.recording import analyze, report
+from tests.support.trace_builder import SECOND, TraceBuilder
+
+
+def two_threads(path: Path, name: str) -> Path:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=9 * SECOND)
+    builder.thread(process, 0, end_ns=9 * SECOND)
+    builder.thread(process, 0, python_name=name)
+    return builder.write(path)
+
+
+def test_json_has_both_names(tmp_path: Path) -> None:
+    found = report(two_threads(tmp_path / "t.parquet", "fetcher"), command="threads")["threads"]
+    assert [(row["name"], row["python_name"]) for row in found] == [("thread-1", None), ("thread-2", "fetcher")]
+
+
+def test_text_has_pythons_name_where_there_is_one(tmp_path: Path) -> None:
+    text = analyze("threads", two_threads(tmp_path / "t.parquet", "fetcher")).stdout.decode()
+    assert "thread-1" in text and "fetcher" in text and "thread-2" not in text
+
+
+@pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\u202eb"])
+def test_a_name_cannot_change_the_terminal(name: str, tmp_path: Path) -> None:
+    text = analyze("threads", two_threads(tmp_path / "t.parquet", name)).stdout.decode()
+    assert name not in text and len([line for line in text.splitlines() if "2002" in line]) == 1
+
+
+def test_short_threads_whose_names_differ_in_numbers_share_a_row(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=9 * SECOND)
+    for number in range(40):
+        builder.thread(process, 0, python_name=f"Thread-{number} (work)")
+    for _ in range(40):
+        builder.thread(process, 0, python_name="beat 7")
+    lines = analyze("threads", builder.write(tmp_path / "t.parquet")).stdout.decode().splitlines()
+    assert len([line for line in lines if "Thread-* (work)" in line]) == 1
+    assert len([line for line in lines if "beat 7" in line]) == 1
