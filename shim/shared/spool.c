@@ -317,26 +317,28 @@ bool spool_is_short(void) {
   return !chunk || atomic_load((_Atomic uint32_t *)&chunk->cursor) > SPOOL_CHUNK_SLOTS - FEW_SLOTS;
 }
 
-/* A raw system call: the function of libc is a cancellation point. */
+/* A raw system call: the function of libc is a cancellation point, and calls another one, which a filter of the program
+ * may kill for (filter_program.c). */
 static void sleep_a_step(void) {
   struct timespec step = {0, STEP_NS};
   int saved_errno = errno;
   uint32_t section = seal_enter();
-  if (!sealed()) syscall(SYS_clock_nanosleep, (long)CLOCK_MONOTONIC, 0L, &step, NULL);
+  if (!sealed()) syscall(SYS_nanosleep, &step, NULL);
   seal_leave(section);
   errno = saved_errno;
 }
 
-/* A recorder that was killed offers nothing any more, and must not keep the program from running. */
+/* A recorder that was killed offers nothing any more, and must not keep the program from running. One wait in vain is
+ * enough for all processes, also for those that start later. */
 SLOW_PATH void spool_wait_for_room(void) {
-  static _Atomic uint64_t in_vain; /* offers that there were at the end of such a wait, plus 1 */
+  _Atomic uint64_t *in_vain = (_Atomic uint64_t *)&spool->waited_in_vain;
   const _Atomic uint64_t *offered = (const _Atomic uint64_t *)&spool->offered;
   int64_t until_ns = clock_now_ns() + MOST_WAITED_NS;
-  while (recording() && spool_is_short() && atomic_load(&in_vain) != atomic_load(offered) + 1) {
+  while (recording() && spool_is_short() && atomic_load(in_vain) != atomic_load(offered) + 1) {
     if (clock_now_ns() < until_ns) {
       sleep_a_step();
     } else {
-      atomic_store(&in_vain, atomic_load(offered) + 1);
+      atomic_store(in_vain, atomic_load(offered) + 1);
     }
   }
 }
