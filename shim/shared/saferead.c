@@ -142,20 +142,31 @@ static long gather(const struct iovec *to, const struct iovec *from, unsigned lo
   return got;
 }
 
-bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
-  struct iovec local = {to, (size_t)count * size};
-  for (int i = 0; i < count; i++) {
-    if (!plausible(from[i], size)) return false;
-    work[i] = (struct iovec){(void *)from[i], size};
-    if (refused) memcpy((char *)to + (size_t)i * size, (void *)from[i], size);
+static bool all_plausible(const struct iovec *from, int count, size_t *bytes) {
+  *bytes = 0;
+  for (int i = 0; i < count; *bytes += from[i++].iov_len)
+    if (!plausible((uintptr_t)from[i].iov_base, from[i].iov_len)) return false;
+  return true;
+}
+
+bool safe_read_all(void *to, const struct iovec *from, int count) {
+  struct iovec local = {to, 0};
+  if (!all_plausible(from, count, &local.iov_len)) return false;
+  if (refused) {
+    for (int i = 0; i < count; to = (char *)to + from[i++].iov_len) memcpy(to, from[i].iov_base, from[i].iov_len);
+    return true;
   }
-  if (refused) return true;
   int saved_errno = errno;
-  long got = gathers ? gather(&local, work, (unsigned long)count) : -1;
+  long got = gathers ? gather(&local, from, (unsigned long)count) : -1;
   if (got < 0 && !(gathers && errno == EFAULT))
-    got = read_pieces(&local, work, (unsigned long)count); /* refused, not unreadable */
+    got = read_pieces(&local, from, (unsigned long)count); /* refused, not unreadable */
   errno = saved_errno;
   return got == (long)local.iov_len;
+}
+
+bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work) {
+  for (int i = 0; i < count; i++) work[i] = (struct iovec){(void *)from[i], size};
+  return safe_read_all(to, work, count);
 }
 
 int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size) {

@@ -30,6 +30,9 @@ size_t safe_read_some(void *to, const void *from, size_t size);
  * one is not readable. `work` has room for `count` entries. Makes two system calls, whatever `count` is, unless
  * process_vm_writev is refused. Context: signal. */
 bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, struct iovec *work);
+/* Copies `count` (at most SAFE_READ_PIECES) pieces, one after the other; false = at least one byte is not readable. Makes
+ * as many system calls as safe_read_many. Context: signal. */
+bool safe_read_all(void *to, const struct iovec *from, int count);
 #define SAFE_READ_PIECES 256
 /* Reads `count` (at most SAFE_READ_PIECES) pieces of `size` bytes and returns how many were read before the first that
  * is not readable. Only the watcher calls it. Context: normal. */

@@ -32,8 +32,8 @@ static int read_some(struct process *process, int most, int *written) {
     }
     count++;
     each->name_pass = names->pass;
-    *written +=
-        thread_name_update(target.layout, entry->thread, entry->python_thread, entry->pthread, false, &each->name);
+    *written += thread_name_update(target.layout, entry->thread, entry->python_thread, entry->pthread, false,
+                                   &each->name, NULL);
   }
   return count;
 }

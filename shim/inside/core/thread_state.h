@@ -3,6 +3,7 @@
 #define SCALENE_TRACE_CORE_THREAD_STATE_H
 
 #include "shared/base.h"
+#include "shared/objects/thread_name.h"
 
 #pragma GCC visibility push(hidden)
 
@@ -35,6 +36,7 @@ struct thread_state {
   uint64_t random;
   uintptr_t python_thread; /* address of the Thread object that began it; 0 = unknown, or not begun by Python */
   uint64_t name;           /* hash of the Thread's name as last written to the spool; 0 = none */
+  struct thread_name_seen name_seen;
 };
 extern THREAD_LOCAL struct thread_state this_thread;
 

@@ -106,6 +106,6 @@ void thread_table_write_names(void) {
   for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
     struct thread_entry entry = *entry_at(i);
     if (entry.state != ENTRY_LIVE || entry.process != spool_process()) continue;
-    thread_name_update(python_layout, entry.thread, entry.python_thread, entry.pthread, false, &entry.name);
+    thread_name_update(python_layout, entry.thread, entry.python_thread, entry.pthread, false, &entry.name, NULL);
   }
 }

@@ -16,6 +16,7 @@
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/loss.h"
+#include "shared/objects/reads.h"
 #include "shared/saferead.h"
 #include "shared/stacks/chain.h"
 #include "shared/stacks/pylayout.h"
@@ -211,25 +212,43 @@ uint64_t frames_current(void) {
   return stack ? stack : verified_stack(state);
 }
 
+/* Where threading.Thread.start was last found, which is fetched together with the frame. It may have been freed. */
+static struct {
+  _Atomic uintptr_t code, name;
+} start_function;
+
 /* True if the code object is that of threading.Thread.start. 3.10 has no qualified names. */
-static bool is_start(uintptr_t code) {
+static bool is_start(struct reads *reads, uintptr_t code) {
   const struct python_layout *layout = python_layout;
   const char *expected = layout->version == 0x30a ? "start" : "Thread.start";
-  char object[MAX_CODE_BYTES], name[64];
+  char text[64];
   size_t length = strlen(expected);
-  if (!safe_read(object, (void *)code, (size_t)layout->code_bytes)) return false;
-  return safe_read(name, (void *)word_at(object, layout->code_name), sizeof name) &&
-         word_at(name, STR_LENGTH) == length && memcmp(name + layout->ascii_data, expected, length) == 0;
+  uintptr_t name = code ? reads_word(reads, code + (uintptr_t)layout->code_name) : 0;
+  if (!reads_get(reads, text, name, (size_t)layout->ascii_data + length)) return false;
+  if (word_at(text, STR_LENGTH) != length || memcmp(text + layout->ascii_data, expected, length) != 0) return false;
+  if (atomic_load(&start_function.code) != code || atomic_load(&start_function.name) != name) {
+    atomic_store(&start_function.code, code);
+    atomic_store(&start_function.name, name);
+  }
+  return true;
 }
 
 uintptr_t frames_thread_started(void) {
   const struct python_layout *layout = python_layout;
+  struct reads reads;
   if (!layout || layout->frame_locals < 0 || safe_read_refused()) return 0;
   const char *state = python_thread_state();
-  uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0, code = 0, receiver = 0;
+  uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0;
   if (frame < 65536 || (frame & 7)) return 0;
-  if (!safe_read(&code, (void *)(frame + (uintptr_t)layout->frame_code), sizeof code) || !is_start(code)) return 0;
-  return safe_read(&receiver, (void *)(frame + (uintptr_t)layout->frame_locals), sizeof receiver) ? receiver : 0;
+  uintptr_t code = atomic_load(&start_function.code);
+  reads_clear(&reads);
+  reads_add(&reads, frame + (uintptr_t)layout->frame_code, sizeof frame);
+  reads_add(&reads, frame + (uintptr_t)layout->frame_locals, sizeof frame);
+  reads_add(&reads, code ? code + (uintptr_t)layout->code_name : 0, sizeof frame);
+  reads_add(&reads, atomic_load(&start_function.name), 64);
+  reads_fetch(&reads);
+  if (!is_start(&reads, reads_word(&reads, frame + (uintptr_t)layout->frame_code))) return 0;
+  return reads_word(&reads, frame + (uintptr_t)layout->frame_locals);
 }
 
 /* Reads only what is certain to be mapped. Of a generator's frame that is its address. */

@@ -6,8 +6,8 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/objects/instances.h"
+#include "shared/objects/reads.h"
 #include "shared/objects/texts.h"
-#include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
@@ -19,6 +19,7 @@
 #define INT_BYTES 36
 #define DIGIT_BITS 30
 #define MOST_DIGITS 3
+#define NAME_PEEK 128 /* bytes of a str that are fetched at once */
 
 struct thread_name {
   uint64_t hash; /* never 0 */
@@ -29,12 +30,12 @@ struct thread_name {
 /* ---- values ---- */
 
 /* Returns the value of an int object, which is not negative; 0 = it is not such an int. */
-static uint64_t int_value(const struct python_layout *layout, uintptr_t object) {
+static uint64_t int_value(const struct python_layout *layout, struct reads *reads, uintptr_t object) {
   char bytes[INT_BYTES];
   uint64_t value = 0;
-  if (!(instance_type_flags(object) & FLAG_INT) || !safe_read(bytes, (void *)object, INT_DIGITS)) return 0;
+  if (!reads_get(reads, bytes, object, INT_DIGITS)) return 0;
   uint64_t size = word_at(bytes, INT_SIZE), digits = layout->version >= 0x30c ? size >> 3 : size;
-  if (!digits || digits > MOST_DIGITS || !safe_read(bytes, (void *)object, INT_DIGITS + 4 * digits)) return 0;
+  if (!digits || digits > MOST_DIGITS || !reads_get(reads, bytes, object, INT_DIGITS + 4 * digits)) return 0;
   for (uint64_t i = 0; i < digits; i++)
     value |= (uint64_t)(uint32_t)int_at(bytes, INT_DIGITS + 4 * (int)i) << DIGIT_BITS * i;
   return value;
@@ -46,12 +47,13 @@ static uint64_t hash_of(const char *text, size_t bytes) {
   return hash ? hash : 1;
 }
 
-static bool read_text(const struct python_layout *layout, uintptr_t object, struct thread_name *out) {
+static bool read_text(const struct python_layout *layout, struct reads *reads, uintptr_t object,
+                      struct thread_name *out) {
   char head[TEXT_HEAD], data[TEXT_MOST_BYTES];
-  if (!(instance_type_flags(object) & FLAG_STR) || !safe_read(head, (void *)object, sizeof head)) return false;
+  if (!reads_get(reads, head, object, sizeof head)) return false;
   struct text text = text_of(layout, head);
   if (!text.length || (text.kind != 1 && text.kind != 2 && text.kind != 4)) return false;
-  if (!safe_read(data, (void *)(object + (uintptr_t)text.data), (size_t)text.length * text.kind)) return false;
+  if (!reads_get(reads, data, object + (uintptr_t)text.data, (size_t)text.length * text.kind)) return false;
   out->bytes = 0;
   for (uint32_t i = 0; i < text.length; i++)
     out->bytes += (uint32_t)text_put_utf8(out->text + out->bytes, text_character(data, text.kind, i));
@@ -63,25 +65,69 @@ static bool read_text(const struct python_layout *layout, uintptr_t object, stru
 
 enum { NAME, IDENT, DAEMONIC, ATTRIBUTES };
 
-static bool read_attributes(const struct python_layout *layout, uintptr_t thread, uintptr_t values[ATTRIBUTES]) {
-  static const char *const names[ATTRIBUTES] = {"_name", "_ident", "_daemonic"};
-  return instance_attributes(layout, thread, names, ATTRIBUTES, values) && values[NAME] && values[IDENT] &&
-         values[DAEMONIC];
+/* Types that values of these attributes had, which are fetched together with the values. They may be wrong. */
+static _Atomic uintptr_t types[ATTRIBUTES];
+
+static uint64_t type_flags(struct reads *reads, uintptr_t value, int attribute) {
+  uintptr_t type;
+  uint64_t flags = instance_type_flags(reads, value, &type);
+  if (flags && type != atomic_load_explicit(&types[attribute], memory_order_relaxed))
+    atomic_store_explicit(&types[attribute], type, memory_order_relaxed);
+  return flags;
+}
+
+/* Fetches the values, and after them the words that lead to them. */
+static void fetch_values(const uintptr_t values[ATTRIBUTES], const struct instance_path *path, struct reads *reads) {
+  reads_clear(reads);
+  instance_type_add(atomic_load_explicit(&types[NAME], memory_order_relaxed), reads);
+  instance_type_add(atomic_load_explicit(&types[IDENT], memory_order_relaxed), reads);
+  reads_add_in_page(reads, values[IDENT], INT_BYTES);
+  reads_add_in_page(reads, values[NAME], NAME_PEEK);
+  instance_path_add(path, reads);
+  reads_fetch(reads);
+}
+
+/* The values are those of the object if the words that lead to them have stayed the same: then none was freed. */
+static bool is_same(const struct instance_path *path, struct reads *reads) {
+  if (reads->missed) {
+    reads_clear(reads);
+    instance_path_add(path, reads);
+    reads_fetch(reads);
+  }
+  return instance_path_same(path, reads);
 }
 
 static bool read_name(const struct python_layout *layout, uintptr_t thread, uint64_t ident, bool may_begin,
-                      struct thread_name *out) {
-  uintptr_t values[ATTRIBUTES], after[ATTRIBUTES];
+                      struct thread_name *out, struct thread_name_seen *seen) {
+  static const char *const names[ATTRIBUTES] = {"_name", "_ident", "_daemonic"};
+  uintptr_t values[ATTRIBUTES];
+  struct reads reads;
   for (int attempt = 0; attempt < 2; attempt++) {
-    if (!read_attributes(layout, thread, values)) return false;
-    uint64_t owner = int_value(layout, values[IDENT]);
-    if (owner != ident && !(may_begin && !(instance_type_flags(values[IDENT]) & FLAG_INT))) return false;
-    bool whole = read_text(layout, values[NAME], out);
-    /* The text is that of the name if the name has stayed the same: then its object was not freed. */
-    if (!read_attributes(layout, thread, after)) return false;
-    if (whole && after[NAME] == values[NAME]) return true;
+    if (!instance_attributes(layout, thread, names, ATTRIBUTES, values, &seen->path, &reads)) return false;
+    if (!values[NAME] || !values[IDENT] || !values[DAEMONIC]) return false;
+    fetch_values(values, &seen->path, &reads);
+    bool is_int = type_flags(&reads, values[IDENT], IDENT) & FLAG_INT;
+    bool is_owner = is_int ? int_value(layout, &reads, values[IDENT]) == ident : may_begin;
+    bool is_whole = type_flags(&reads, values[NAME], NAME) & FLAG_STR && read_text(layout, &reads, values[NAME], out);
+    if (!is_same(&seen->path, &reads)) continue;
+    seen->name = values[NAME];
+    seen->path.count -= ATTRIBUTES - 1 - NAME; /* without the other values, which come last */
+    return is_owner && is_whole;
   }
   return false;
+}
+
+/* True if the name is the one that was read before: it is the same str, whose text is the same, in the same place.
+ * The object may have been freed since then, but not renamed. */
+static bool is_unchanged(const struct python_layout *layout, const struct thread_name_seen *seen, uint64_t known) {
+  struct reads reads;
+  struct thread_name name;
+  reads_clear(&reads);
+  reads_add_in_page(&reads, seen->name, NAME_PEEK);
+  instance_path_add(&seen->path, &reads);
+  reads_fetch(&reads);
+  return reads.count && instance_path_same(&seen->path, &reads) && read_text(layout, &reads, seen->name, &name) &&
+         name.hash == known;
 }
 
 /* ---- records ---- */
@@ -107,10 +153,13 @@ static bool write_name(uint32_t thread, const struct thread_name *name, int64_t 
 }
 
 bool thread_name_update(const struct python_layout *layout, uint32_t thread, uintptr_t object, uint64_t ident,
-                        bool may_begin, uint64_t *known) {
+                        bool may_begin, uint64_t *known, struct thread_name_seen *seen) {
   struct thread_name name;
+  struct thread_name_seen found;
   int64_t read_ns = clock_now_ns(); /* before the read: a name that is read later is of a later moment */
-  if (!object || !read_name(layout, object, ident, may_begin, &name)) return false;
+  if (!object || (*known && seen && seen->name && is_unchanged(layout, seen, *known))) return false;
+  if (!read_name(layout, object, ident, may_begin, &name, &found)) return false;
+  if (seen) *seen = found;
   if (name.hash == *known || !write_name(thread, &name, read_ns)) return false;
   *known = name.hash;
   return true;

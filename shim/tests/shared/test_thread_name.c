@@ -91,6 +91,8 @@ static void put_keys(const size_t values[3], bool general) {
 
 static void put_type(size_t offset, uint64_t flags) { put(offset + 168, READY | flags); }
 
+static size_t values_at(void) { return layout->version == 0x30d ? THREAD + 48 + 8 : THREAD + 64; }
+
 /* A Thread with the name at VALUES and the ident at VALUES + 1024. */
 static void build(uint32_t version, enum shape shape) {
   char runtime[RUNTIME_BYTES] = {0};
@@ -108,7 +110,7 @@ static void build(uint32_t version, enum shape shape) {
   put(THREAD + 8, at(TYPE));
   put_int(VALUES + 1024, IDENT);
   put_keys(shape == OWN_DICT ? values : NULL, shape == OWN_DICT && layout->version != 0x30c);
-  size_t array = is_313 ? THREAD + 48 + 8 : THREAD + 64;
+  size_t array = values_at();
   if (is_313) world[THREAD + 48 + 3] = 1;
   for (size_t i = 0; i < 3 && shape != OWN_DICT; i++) put(array + 8 * i, at(values[i]));
   if (shape == SHARED_VALUES && layout->version == 0x30b) put(THREAD - 32, at(array));
@@ -119,9 +121,24 @@ static void build(uint32_t version, enum shape shape) {
   if (shape == SPLIT_DICT) put(DICT + 40, is_313 ? at(array) - 8 : at(array));
 }
 
+/* Reads of memory. The linker directs all calls to these functions. */
+static int reads_made;
+
+bool __real_safe_read(void *to, const void *from, size_t size);
+bool __wrap_safe_read(void *to, const void *from, size_t size) {
+  reads_made++;
+  return __real_safe_read(to, from, size);
+}
+
+bool __real_safe_read_all(void *to, const struct iovec *from, int count);
+bool __wrap_safe_read_all(void *to, const struct iovec *from, int count) {
+  reads_made++;
+  return __real_safe_read_all(to, from, count);
+}
+
 static bool update(uint64_t ident, bool may_begin, uint64_t *known) {
-  record_end = 0;
-  return thread_name_update(layout, 7, at(THREAD), ident, may_begin, known);
+  record_end = reads_made = 0;
+  return thread_name_update(layout, 7, at(THREAD), ident, may_begin, known, NULL);
 }
 
 /* ---- tests ---- */
@@ -179,8 +196,64 @@ static void test_others(void) {
   check(!update(IDENT, true, &known) && !known);
 }
 
+static bool update_seen(uint64_t *known, struct thread_name_seen *seen) {
+  record_end = reads_made = 0;
+  return thread_name_update(layout, 7, at(THREAD), IDENT, true, known, seen);
+}
+
+/* What was learnt of the last object leads to the next one of its type, and a name that stays is found at once. */
+static void test_few_reads(enum shape shape) {
+  struct thread_name_seen seen = {0};
+  uint64_t known = 0;
+  put_text(VALUES, "fetcher", 7, 1, true);
+  update(IDENT, false, &known);
+  known = 0;
+  check(update_seen(&known, &seen));
+  if (shape != OWN_DICT) check(reads_made <= 4);
+  check(!update_seen(&known, &seen) && reads_made == 1);
+  put_int(VALUES + 1024, IDENT + 1); /* the end of the thread may follow that of its object */
+  check(!update_seen(&known, &seen) && reads_made == 1);
+  put_int(VALUES + 1024, IDENT);
+  put_text(VALUES, "another", 7, 1, true); /* another str at the same address */
+  check(update_seen(&known, &seen));
+  expect("another", 7);
+}
+
+/* The name is another str. */
+static void test_renamed(size_t slot) {
+  struct thread_name_seen seen = {0};
+  uint64_t known = 0;
+  put_text(VALUES, "fetcher", 7, 1, true);
+  check(update_seen(&known, &seen));
+  put_text(VALUES + 2048, "renamed", 7, 1, true);
+  put(slot, at(VALUES + 2048));
+  check(update_seen(&known, &seen));
+  expect("renamed", 7);
+}
+
+/* The type is freed, and another one, whose instances have their attributes in another order, takes its place. */
+static void test_type_replaced(size_t slots) {
+  uint64_t known = 0;
+  uintptr_t keys[3];
+  bool is_310 = layout->version == 0x30a, general = is_310 || world[KEYS + 10] == 0;
+  size_t table = KEYS + (is_310 ? 40 : 32) + 8 + (general ? 8 : 0), stride = general ? 24 : 16;
+  put_text(VALUES, "fetcher", 7, 1, true);
+  check(update(IDENT, false, &known));
+  for (size_t i = 0; i < 3; i++) memcpy(&keys[i], world + table + i * stride, 8);
+  put(table, keys[2]), put(table + 2 * stride, keys[0]);
+  put(slots, at(VALUES + 1088)), put(slots + 16, at(VALUES));
+  put_text(VALUES, "another", 7, 1, true);
+  check(update(IDENT, false, &known));
+  expect("another", 7);
+  put(KEYS + (is_310 ? 32 : 24), 2); /* there is no _name any more */
+  put_text(VALUES, "renamed", 7, 1, true);
+  check(!update(IDENT, false, &known));
+}
+
 static void test_hostile(uint32_t version, enum shape shape, uint64_t *random) {
   int before = published;
+  uint64_t last = 0;
+  struct thread_name_seen seen = {0};
   for (int round = 0; round < ROUNDS / (int)(VERSIONS * SHAPES); round++) {
     uint64_t known = 0;
     if (round % 64 == 0) build(version, shape), put_text(VALUES, "fetcher", 7, 1, true);
@@ -193,6 +266,7 @@ static void test_hostile(uint32_t version, enum shape shape, uint64_t *random) {
                 : kind % 4 == 2 ? (random_next(random) >> 8) % 2000
                                 : at(WORLD_BYTES) - (random_next(random) >> 8) % 600);
     update(IDENT, random_next(random) & 256, &known);
+    update_seen(&last, &seen);
   }
   check(published > before); /* some were still read */
 }
@@ -211,6 +285,14 @@ int main(void) {
       test_others();
       build(versions[i], shape);
       test_end();
+      build(versions[i], shape);
+      test_few_reads(shape);
+      if (shape != OWN_DICT) {
+        build(versions[i], shape);
+        test_renamed(values_at());
+        build(versions[i], shape);
+        test_type_replaced(values_at());
+      }
       test_hostile(versions[i], shape, &random);
     }
   }
