@@ -139,10 +139,14 @@ static uint64_t hash_of_type(uintptr_t type, bool has_gc_header, bool held) {
   return is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
 }
 
+/* True while every allocation is recorded and nothing but the calling thread can free a block. */
+static bool stays(void) {
+  return atomic_load_explicit(&living_block, memory_order_relaxed) && python_is_alone(python_thread_state());
+}
+
 /* Reads the beginning of the block. Returns false if it is not readable. */
 static bool read_start(char *start, uintptr_t block, size_t size, enum block_hold hold) {
-  if (hold == BLOCK_MAY_GO || (hold == BLOCK_STAYS && !python_is_alone(python_thread_state())))
-    return safe_read(start, (void *)block, size);
+  if (hold == BLOCK_MAY_GO || (hold == BLOCK_STAYS && !stays())) return safe_read(start, (void *)block, size);
   memcpy(start, (void *)block, size);
   return true;
 }

@@ -395,7 +395,10 @@ bool python_sub_interpreters(void) {
 bool python_is_alone(const char *state) {
   const struct python_layout *layout = python_layout;
   if (!state || !layout || !python_symbols.runtime || !python_at_load) return false;
+  static _Atomic bool was_not; /* an interpreter that has ended may have unmapped blocks that still count as alive */
   uintptr_t own = word_at(state, layout->tstate_interp);
   uintptr_t head = word_at((const void *)python_symbols.runtime, layout->runtime_interpreters);
-  return own && head == own && !word_at((const void *)own, layout->interp_next);
+  bool is_alone = own && head == own && !word_at((const void *)own, layout->interp_next);
+  if (!is_alone) atomic_store_explicit(&was_not, true, memory_order_relaxed);
+  return is_alone && !atomic_load_explicit(&was_not, memory_order_relaxed);
 }

@@ -60,8 +60,8 @@ static inline bool python_in_loop(uintptr_t address) {
 
 /* True if the calling thread has a Python thread state, even if the version is not supported. Context: signal. */
 bool python_thread_known(void);
-/* True if the process has only the interpreter of this thread state, which is the calling thread's. Then a thread
- * inside one of Python's allocators is the only one that frees objects. Context: malloc. */
+/* True if the process has only the interpreter of this thread state, which is the calling thread's, and no other one was
+ * noticed before. Then a thread inside one of Python's allocators is the only one that frees objects. Context: malloc. */
 bool python_is_alone(const char *state);
 /* True on 3.10 and 3.11 if there is more than one interpreter: the GIL-state lookup may then return a thread state of
  * the wrong one. Context: signal. */
