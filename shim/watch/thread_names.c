@@ -17,6 +17,8 @@
 #define MOST_SHARE 1600
 #define ROW_PAUSE_NS 5000000 /* and one name may be written per 5 ms */
 
+static bool has_ended(const void *thread) { return threads_left(thread); }
+
 /* Reads at most `most` names that this pass has not read yet. Returns their number, and adds up those that were
  * written. */
 static int read_some(struct process *process, int most, int *written) {
@@ -33,7 +35,7 @@ static int read_some(struct process *process, int most, int *written) {
     count++;
     each->name_pass = names->pass;
     *written += thread_name_update(target.layout, entry->thread, entry->python_thread, entry->pthread, false,
-                                   &each->name, NULL);
+                                   &each->name, NULL, has_ended, each);
   }
   return count;
 }

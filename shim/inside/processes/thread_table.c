@@ -100,12 +100,15 @@ void thread_table_python_found(void) {
   count_change();
 }
 
+static bool has_ended(const void *entry) { return atomic_load(state_of((struct thread_entry *)entry)) != ENTRY_LIVE; }
+
 void thread_table_write_names(void) {
   uint32_t end = atomic_load((_Atomic uint32_t *)&spool->table_end);
   if (!python_layout || safe_read_refused()) return;
   for (uint32_t i = 0; i < end && i < SPOOL_THREAD_TABLE; i++) {
     struct thread_entry entry = *entry_at(i);
     if (entry.state != ENTRY_LIVE || entry.process != spool_process()) continue;
-    thread_name_update(python_layout, entry.thread, entry.python_thread, entry.pthread, false, &entry.name, NULL);
+    thread_name_update(python_layout, entry.thread, entry.python_thread, entry.pthread, false, &entry.name, NULL,
+                       has_ended, entry_at(i));
   }
 }

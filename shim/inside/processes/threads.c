@@ -70,7 +70,7 @@ static void write_name(bool may_begin) {
   struct thread_state *t = &this_thread;
   if (!t->python_thread || !python_layout || safe_read_refused()) return;
   thread_name_update(python_layout, t->id, t->python_thread, (uint64_t)pthread_self(), may_begin, &t->name,
-                     &t->name_seen);
+                     &t->name_seen, NULL, NULL);
 }
 
 static void begin_thread(bool from_now, struct starter starter) {

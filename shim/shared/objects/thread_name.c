@@ -153,12 +153,14 @@ static bool write_name(uint32_t thread, const struct thread_name *name, int64_t 
 }
 
 bool thread_name_update(const struct python_layout *layout, uint32_t thread, uintptr_t object, uint64_t ident,
-                        bool may_begin, uint64_t *known, struct thread_name_seen *seen) {
+                        bool may_begin, uint64_t *known, struct thread_name_seen *seen, bool (*ended)(const void *),
+                        const void *whose) {
   struct thread_name name;
   struct thread_name_seen found;
   int64_t read_ns = clock_now_ns(); /* before the read: a name that is read later is of a later moment */
   if (!object || (*known && seen && seen->name && is_unchanged(layout, seen, *known))) return false;
   if (!read_name(layout, object, ident, may_begin, &name, &found)) return false;
+  if (ended && ended(whose)) return false;
   if (seen) *seen = found;
   if (name.hash == *known || !write_name(thread, &name, read_ns)) return false;
   *known = name.hash;

@@ -138,7 +138,7 @@ bool __wrap_safe_read_all(void *to, const struct iovec *from, int count) {
 
 static bool update(uint64_t ident, bool may_begin, uint64_t *known) {
   record_end = reads_made = 0;
-  return thread_name_update(layout, 7, at(THREAD), ident, may_begin, known, NULL);
+  return thread_name_update(layout, 7, at(THREAD), ident, may_begin, known, NULL, NULL, NULL);
 }
 
 /* ---- tests ---- */
@@ -198,7 +198,7 @@ static void test_others(void) {
 
 static bool update_seen(uint64_t *known, struct thread_name_seen *seen) {
   record_end = reads_made = 0;
-  return thread_name_update(layout, 7, at(THREAD), IDENT, true, known, seen);
+  return thread_name_update(layout, 7, at(THREAD), IDENT, true, known, seen, NULL, NULL);
 }
 
 /* What was learnt of the last object leads to the next one of its type, and a name that stays is found at once. */
@@ -229,6 +229,16 @@ static void test_renamed(size_t slot) {
   put(slot, at(VALUES + 2048));
   check(update_seen(&known, &seen));
   expect("renamed", 7);
+}
+
+static bool yes(const void *whose) { return whose != NULL; }
+
+/* Its thread has ended, and the next one has got its ident and its memory. */
+static void test_ended(void) {
+  uint64_t known = 0;
+  record_end = 0;
+  put_text(VALUES, "another", 7, 1, true);
+  check(!thread_name_update(layout, 7, at(THREAD), IDENT, false, &known, NULL, yes, world) && !known && !record_end);
 }
 
 /* The type is freed, and another one, whose instances have their attributes in another order, takes its place. */
@@ -287,6 +297,7 @@ int main(void) {
       test_end();
       build(versions[i], shape);
       test_few_reads(shape);
+      test_ended();
       if (shape != OWN_DICT) {
         build(versions[i], shape);
         test_renamed(values_at());
