@@ -102,7 +102,7 @@ def hostile_builder() -> TraceBuilder:
     builder.settings |= {"features": ALL_FEATURES, "command": json.dumps([HOSTILE, "\udcff"]), "started_at": HOSTILE}
     builder.settings |= {"hostname": HOSTILE, HOSTILE: HOSTILE}
     builder.add("module", id=1, path=f"/usr/lib/{HOSTILE}.so", **{"class": HOSTILE})
-    builder.add("symbol", module=1, start_offset=0, end_offset=200, name=HOSTILE)
+    builder.add("symbol", module=1, start_offset=0, end_offset=200, name=HOSTILE, demangled=HOSTILE)
     process = builder.process(executable=HOSTILE, command=[HOSTILE], python_version=HOSTILE, cause=HOSTILE, end=HOSTILE)
     thread = builder.thread(process, cpu_ns=0, name=HOSTILE, engine=HOSTILE, python_name=HOSTILE)
     builder.thread(process, cpu_ns=0, name=HOSTILE, engine=HOSTILE)

@@ -42,7 +42,7 @@ LOOP, MAKE = "_PyEval_EvalFrameDefault", "_PyObject_MakeTpCall"
         ((MAKE, "PyObject_Vectorcall", LOOP), FUNCTION, "open"),
         (("malloc", "list_new", MAKE, LOOP), TYPE, "native"),
         (("malloc", "object_new", MAKE, LOOP), TYPE, "own"),
-        (("type_call", MAKE, LOOP), TYPE, "own"),
+        (("type_call", MAKE, LOOP), TYPE, "type"),
         (("malloc", "object_new", "type_call", MAKE, LOOP), TYPE, "own"),
         (("object_new", "list_new", "type_call", MAKE, LOOP), TYPE, "native"),
         (("malloc", "_PyFrame_New_NoTrack", "builtin_max", "cfunction_call", MAKE, LOOP), FUNCTION, "python"),

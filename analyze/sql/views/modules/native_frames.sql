@@ -22,8 +22,8 @@
 WITH RECURSIVE named AS (
     SELECT n.trace, n.id AS native, n.parent, n.module, n.offset, coalesce(n.gap, false) AS gap,
         b.library, b.class AS image,
-        if(n.offset < s.end_offset,
-            coalesce(demangled, regexp_replace(s.name, '\.(isra|part|constprop|cold|lto_priv)\b.*$', '')), NULL) AS symbol,
+        coalesce(demangled, regexp_replace(s.name, '\.(isra|part|constprop|cold|lto_priv)\b.*$', '')) AS full_name,
+        if(n.offset < s.end_offset, full_name, NULL) AS symbol,
         coalesce(image = 'interpreter' AND is_frame_setup(symbol), false) AS is_own_setup,
         coalesce(image = 'interpreter' AND (symbol IS NULL OR is_passing_on(symbol)), false) OR is_own_setup
             AS is_passing,
