@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PACKAGES := formats recorder analyze cli
-C_FILES := $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) formats/spool/spool.h
+C_FILES := $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) formats/spool/spool.h formats/spool/records.h
 PY_FILES := $(PACKAGES) tests benchmarks examples docs
 UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree

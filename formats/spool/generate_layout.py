@@ -1,4 +1,4 @@
-"""Writes ``layout_ffi.py``: the parsed declarations of ``spool.h`` in cffi's compact form.
+"""Writes ``layout_ffi.py``: the parsed declarations of ``spool.h`` and ``records.h`` in cffi's compact form.
 
 ``python -m scalene_trace.formats.spool.generate_layout`` replaces the file. It exists because parsing C takes 35 ms, which
 would delay the start of every recorded program.
@@ -14,7 +14,7 @@ from cffi import FFI
 from .layout import declarations
 
 GENERATED_PATH = Path(__file__).with_name("layout_ffi.py")
-_NOTE = "# Generated from spool.h by generate_layout.py. To change it, edit the header and run `make generate`.\n"
+_NOTE = "# Generated from spool.h and records.h by generate_layout.py. To change it, edit a header and run `make generate`.\n"
 
 
 def render() -> str:

@@ -1,4 +1,4 @@
-"""The spool's layout, read from ``spool.h``: constants by name, and one numpy dtype for each struct.
+"""The spool's layout, read from ``spool.h`` and ``records.h``: constants by name, and one numpy dtype for each struct.
 
 cffi has parsed the declarations (generate_layout.py), so offsets and padding follow the ABI of the C compiler.
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import numpy as np
 
-HEADER_PATH = Path(__file__).with_name("spool.h")
+HEADER_PATHS = tuple(Path(__file__).with_name(name) for name in ("spool.h", "records.h"))
 
 _DEFINE = re.compile(r"#\s*define\s+(\w+)\s+(0[xX][0-9a-fA-F]+|\d+)")
 _NUMPY_NAMES = {f"{sign}int{bits}_t": f"{sign[:1] or 'i'}{bits // 8}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
@@ -22,7 +22,7 @@ _NUMPY_NAMES = {f"{sign}int{bits}_t": f"{sign[:1] or 'i'}{bits // 8}" for sign i
 
 @cache
 def constants() -> dict[str, int]:
-    """The value of every ``#define NAME number`` of the header."""
+    """The value of every ``#define NAME number`` of the headers."""
     found = (_DEFINE.match(line) for line in declarations())
     return {match[1]: int(match[2], 0) for match in found if match}
 
@@ -44,8 +44,9 @@ def names_of(prefix: str, without: tuple[str, ...] = ()) -> dict[int, str]:
 
 
 def declarations() -> Iterator[str]:
-    """The lines of the header that cffi gets: conditionals are resolved, comments and includes left out."""
-    text = re.sub(r"/\*.*?\*/", " ", HEADER_PATH.read_text("utf-8"), flags=re.DOTALL)
+    """The lines of the headers that cffi gets: conditionals are resolved, comments and includes left out."""
+    text = "\n".join(path.read_text("utf-8") for path in HEADER_PATHS)
+    text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     defined, active = {"SCALENE_TRACE_CFFI"}, [True]
     for line in map(str.strip, text.splitlines()):
         words = line.split()

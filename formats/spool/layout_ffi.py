@@ -1,4 +1,4 @@
-# Generated from spool.h by generate_layout.py. To change it, edit the header and run `make generate`.
+# Generated from spool.h and records.h by generate_layout.py. To change it, edit a header and run `make generate`.
 # auto-generated file
 import _cffi_backend
 

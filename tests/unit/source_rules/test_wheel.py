@@ -18,6 +18,7 @@ NEEDED = (
     "scalene_trace/shim/libscalene_shim.so",
     "scalene_trace/shim/libscalene_watch.so",
     "scalene_trace/formats/spool/spool.h",
+    "scalene_trace/formats/spool/records.h",
     "scalene_trace/analyze/html/assets/report.js",
     *(f"scalene_trace/{package}/py.typed" for package in ("analyze", "cli", "formats", "recorder")),
 )
