@@ -21,6 +21,7 @@
 #define CANDIDATES 16
 #define FEWEST_JUMPS 3
 #define MOST_CODE 8192 /* bytes of a function that are searched */
+#define TARGETS 512
 
 /* An entry of the sorted table: where a function starts, and its FDE, relative to the table's header. */
 struct entry {
@@ -158,13 +159,16 @@ static bool is_among(uintptr_t start, const struct code_range *found, int count)
   return false;
 }
 
+/* The loop calls a few functions, such as _Py_Dealloc, in hundreds of places. `seen`: targets that were looked at. */
 static int find_in(const struct search *search, const struct code_range *part, uintptr_t function,
-                   struct code_range *out, int count, int room) {
+                   struct code_range *out, int count, int room, uintptr_t seen[TARGETS]) {
   for (uintptr_t at = part->start; at + 5 < part->end && count < room; at++) {
     const uint8_t *code = (const uint8_t *)at;
     uintptr_t target = code[0] == 0xe8 ? led_to(search, code + 1) : 0;
     struct code_range called;
-    if (!target || !function_at(search, target, &called) || called.start != target) continue;
+    if (!target || seen[target / 16 % TARGETS] == target) continue;
+    seen[target / 16 % TARGETS] = target;
+    if (!function_at(search, target, &called) || called.start != target) continue;
     if (!is_among(target, out, count) && refers(search, &called, function)) out[count++] = called;
   }
   return count;
@@ -173,6 +177,7 @@ static int find_in(const struct search *search, const struct code_range *part, u
 int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room) {
   struct search search = {.count = 0};
   if (!function || !begin(&search, &parts[0])) return 0;
-  int count = find_in(&search, &parts[0], function, out, 0, room);
-  return parts[1].end <= search.code_end ? find_in(&search, &parts[1], function, out, count, room) : count;
+  uintptr_t seen[TARGETS] = {0};
+  int count = find_in(&search, &parts[0], function, out, 0, room, seen);
+  return parts[1].end <= search.code_end ? find_in(&search, &parts[1], function, out, count, room, seen) : count;
 }
