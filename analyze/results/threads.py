@@ -12,8 +12,8 @@ class ThreadInfo:
     """A thread. CPU times are the sums of its ticks; waits are None if they were not recorded.
 
     ``tid`` and ``name`` are those of the operating system; ``python_name`` is the last name that Python's threading module
-    had for it, None for main threads and threads that Python has not started. ``started_file``, ``started_line``: the line of the user's that
-    has started it, or the thread that has started it; None = there is none, or it is not known.
+    had for it, None for main threads and threads that Python has not started. ``started_file``, ``started_line``: the line
+    of the user's that has started it, or the thread that has started it; None = there is none, or it is not known.
     """
 
     trace: int

@@ -57,7 +57,8 @@ class SeenEnds:
         user_ns, system_ns = self.late_ns[rows].T
         no = np.zeros(len(rows), bool)
         nothing = np.ma.masked_array(np.zeros(len(rows), np.int32), mask=True)
-        flags = ("eval_found", "vectorcall", "tp_call", "frame_setup", "type_call", "has_python", "gc", "torn")
+        of_stack = ("eval_found", "vectorcall", "tp_call", "frame_setup", "type_call")
+        flags = (*of_stack, "has_python", "gc", "torn", "system_only")
         return {
             "t_ns": self.t_ns[rows] - start_ns,
             "process": self.process[rows].astype(np.int32),
@@ -68,7 +69,7 @@ class SeenEnds:
             "pc_class": Coded(np.zeros(len(rows), np.int32), ["unknown"]),
             **dict.fromkeys(("stack", "native"), nothing),
             "opcode": Coded(np.full(len(rows), -1, np.int32), []),
-            **dict.fromkeys((*flags, "system_only"), no),
+            **dict.fromkeys(flags, no),
             **{f"{which}_{what}": nothing for which in ("pc", "extension") for what in ("module", "offset")},
         }
 

@@ -1,8 +1,9 @@
 """Readable names of C++ and Rust functions, for people: without parameters and return types.
 
-The names are hostile: thirty characters of one can stand for a gigabyte, since mangled names refer back to their parts. So
-they are read by another process, whose memory and time are limited, and what it does not give back stays as it is in the
-file. cpp_demangle (Rust) and rust_demangler (Python) read them, where they are installed (extra ``demangle``).
+The names are hostile: 240 characters of one became 285 MB, since mangled names refer back to their parts. So they are
+read by another process, whose memory and time are limited, and what it does not give back stays as it is in the file.
+The packages cpp_demangle (written in Rust) and rust_demangler (in Python) read them, where they are installed (extra
+``demangle``).
 """
 
 from __future__ import annotations

@@ -15,9 +15,9 @@ from .starts import Starts
 @dataclass(frozen=True)
 class Lives:
     """``starts``: start records of the processes; ``process_ends``, ``reaped``, ``thread_starts``, ``thread_ends``,
-    ``thread_names``: other records, by time; ``processes_seen``, ``threads_seen``: earliest time of each process, and of each process << 32 | thread;
-    ``first_clock``: CPU clock of each thread's earliest tick; ``last_clock``: its highest CPU clock. Times are those of
-    the spool: CLOCK_MONOTONIC in nanoseconds."""
+    ``thread_names``: other records, by time; ``processes_seen``, ``threads_seen``: earliest time of each process, and of
+    each process << 32 | thread; ``first_clock``: CPU clock of each thread's earliest tick; ``last_clock``: its highest CPU
+    clock. Times are those of the spool: CLOCK_MONOTONIC in nanoseconds."""
 
     starts: Starts
     process_ends: Bulk

@@ -3,21 +3,17 @@
 #include <pthread.h>
 
 #include "formats/spool/spool.h"
-#include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/memory/mappings.h"
 #include "inside/memory/memory.h"
-#include "inside/memory/pyalloc.h"
 #include "inside/python/objects.h"
-#include "inside/python/python.h"
-#include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
-#include "inside/stacks/recent.h"
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "tests/check.h"
+#include "tests/memory/stand_ins.h"
 
 /* ---- stand-ins for the other files of the shim, which catch the samples ---- */
 
@@ -37,31 +33,13 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 }
 uint64_t frames_current(void) { return 0; }
 uint64_t evidence_of_caller(struct scratch *scratch) { return (void)scratch, 0; }
-void images_refresh(void) {}
 struct scratch *scratch_take(void) { return NULL; }
 void scratch_give(struct scratch *scratch) { (void)scratch; }
 uint64_t frames_line(void) { return 0; }
-void *python_thread_state(void) { return NULL; }
-void fork_check(void) {}
-void thread_ensure(void) {}
 int threads_live(void) { return live; }
-void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
-uint32_t mappings_untouched_pages(void) { return 0; }
-int64_t mappings_postfork_child(void) { return 0; }
-int64_t pyalloc_arena_bytes(void) { return 0; }
-bool python_finalizing(void) { return false; }
-void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }
-void codes_follow(const struct codes_watch *watch) { (void)watch; }
-void codes_changed(uintptr_t address) { (void)address; }
-void codes_forget(void) {}
-void codes_postfork_child(void) {}
-void recent_postfork_child(void) {}
-bool spool_is_short(void) { return false; }
-void spool_wait_for_room(void) {}
 uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
   return block && bytes && hold == BLOCK_OWNED;
 }
-uint32_t objects_collections(const void *state) { return state != NULL; }
 
 /* ---- */
 

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "formats/spool/spool.h"
-#include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/accounts/budget.h"
@@ -15,15 +14,11 @@
 #include "inside/accounts/live.h"
 #include "inside/memory/mappings.h"
 #include "inside/memory/memory.h"
-#include "inside/memory/pyalloc.h"
 #include "inside/memory/sampler.h"
 #include "inside/native/evidence.h"
 #include "inside/native/images.h"
 #include "inside/python/objects.h"
-#include "inside/python/python.h"
-#include "inside/stacks/codes.h"
 #include "inside/stacks/frames.h"
-#include "inside/stacks/recent.h"
 #include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -31,6 +26,7 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 #include "tests/check.h"
+#include "tests/memory/stand_ins.h"
 
 /* ---- stand-ins for the other files of the shim ---- */
 
@@ -65,33 +61,15 @@ uint64_t frames_current(void) { return line_now; }
 static uint64_t native_now; /* the native stack of an allocation */
 static struct scratch one_scratch;
 uint64_t evidence_of_caller(struct scratch *scratch) { return check(scratch == &one_scratch), native_now; }
-void images_refresh(void) {}
 struct scratch *scratch_take(void) { return &one_scratch; }
 void scratch_give(struct scratch *scratch) { check(scratch == &one_scratch); }
 uint64_t frames_line(void) { return line_now; }
-void *python_thread_state(void) { return NULL; }
-void fork_check(void) {}
-void thread_ensure(void) {}
 bool next_has_libc_headers(void) { return false; }
 int threads_live(void) { return 1; }
-void mappings_sizes(int64_t *mapped, int64_t *reserved) { *mapped = *reserved = 0; }
-uint32_t mappings_untouched_pages(void) { return 0; }
-int64_t mappings_postfork_child(void) { return 0; }
-int64_t pyalloc_arena_bytes(void) { return 0; }
-bool python_finalizing(void) { return false; }
-void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }
-void codes_follow(const struct codes_watch *watch) { (void)watch; }
-void codes_changed(uintptr_t address) { (void)address; }
-void codes_forget(void) {}
-void codes_postfork_child(void) {}
-void recent_postfork_child(void) {}
-bool spool_is_short(void) { return false; }
-void spool_wait_for_room(void) {}
 static bool types_are_set; /* in blocks that nobody is about to free */
 uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
   return block && bytes && (hold == BLOCK_OWNED || types_are_set) ? 7 : 0;
 }
-uint32_t objects_collections(const void *state) { return state != NULL; }
 
 /* ---- */
 
