@@ -47,7 +47,9 @@ def _decompressed(data: bytes) -> bytes:
 
 def _as_file(data: bytes, end_s: float) -> ElfFile:
     """Raises OSError."""
-    descriptor = os.memfd_create("gnu_debugdata")
-    with os.fdopen(os.dup(descriptor), "wb") as written:
+    import tempfile  # few files need it; os.memfd_create is missing from a Python that was built with glibc before 2.27
+
+    with tempfile.TemporaryFile() as written:
         written.write(data)
-    return ElfFile(descriptor, end_s)
+        written.flush()
+        return ElfFile(os.dup(written.fileno()), end_s)

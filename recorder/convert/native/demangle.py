@@ -35,7 +35,7 @@ _OPENING, _CLOSING = "(<[{", ")>]}"
 
 def demangled(names: Sequence[str]) -> list[str | None]:
     """Readable forms of symbols' names; None = it is no mangled name, or could not be read."""
-    numbers = [number for number, name in enumerate(names) if _MANGLED.match(name)]
+    numbers = [number for number, name in enumerate(names) if _MANGLED.match(name) and "\0" not in name]
     found: list[str | None] = [None] * len(names)
     for number, text in zip(numbers, _read_apart([names[number] for number in numbers]), strict=False):
         found[number] = text or None
@@ -45,7 +45,7 @@ def demangled(names: Sequence[str]) -> list[str | None]:
 def _read_apart(names: Sequence[str]) -> list[str]:
     """What the other process gave back until it ended: "" for a name that it could not read."""
     folders = {str(Path(spec.origin).parent.parent) for each in _PACKAGES if (spec := find_spec(each)) and spec.origin}
-    if not names or not folders:
+    if not names or not folders or not sys.executable:
         return []
     command = [sys.executable, "-I", "-S", __file__, *sorted(folders)]
     text = "\0".join(names).encode("utf-8", "replace")
@@ -56,9 +56,9 @@ def _read_apart(names: Sequence[str]) -> list[str]:
     with process:
         try:
             output, _ = process.communicate(text, _TIMEOUT_S)
-        except subprocess.TimeoutExpired:
+        except subprocess.TimeoutExpired as expired:
             process.kill()
-            output, _ = process.communicate()
+            output = expired.output or b""  # do not read on: a child of the process may hold the pipe open
     return output.decode("utf-8", "replace").split("\0")[:-1]
 
 
@@ -87,6 +87,8 @@ def _readable(name: str, cpp: Callable[[str], str] | None, rust: Callable[[str],
         return ""
     text = _RUST_HASH.sub("", text) if is_rust else without_parameters(text)
     text = shortened(text)
+    if not text.isprintable():  # $u0$ stands for NUL, which ends an answer: those after it would move to other names
+        return ""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
@@ -167,9 +169,10 @@ def _serve() -> None:
     import resource
     import time
 
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
-    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))
+    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_CPU, 1)):
+        allowed = resource.getrlimit(kind)[1]  # raising it is an error
+        limit = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
+        resource.setrlimit(kind, (limit, limit))
     sys.path += sys.argv[1:]
     cpp, rust = _demanglers()
     end_s = time.process_time() + _SECONDS

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -112,6 +115,37 @@ def test_a_name_that_stands_for_more_than_all_memory_costs_seconds_and_later_nam
     began_s = time.monotonic()
     assert demangled(["_Z3onev", BOMB, "_Z3twov"]) == ["one", None, None]
     assert time.monotonic() - began_s < 30
+
+
+def test_a_readable_name_with_control_characters_moves_no_other_name() -> None:
+    names = [
+        f"_ZN3foo{len(code)}{code}17h00112233aabbccddE" for code in ("$u0$", "$ua$", "$u1b$", "$ud800$", "$u202e$")
+    ]
+    assert demangled([*names, "_Z3onev", "_Z3two\0_Z5threev", "_Z4fourv"]) == [None] * 5 + ["one", None, "four"]
+
+
+@pytest.mark.parametrize("executable", ["", None, "/no/such/program"])
+def test_without_an_interpreter_names_stay_as_they_are(monkeypatch: pytest.MonkeyPatch, executable: str | None) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    assert demangled(["_Z3onev"]) == [None]
+
+
+def test_a_process_that_leaves_the_pipe_open_is_not_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    wrapper = tmp_path / "python"
+    wrapper.write_text("#!/bin/sh\nprintf 'one\\0tw'; sleep 4; true\n")
+    wrapper.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(wrapper))
+    monkeypatch.setattr(demangle, "_TIMEOUT_S", 1.0)
+    began_s = time.monotonic()
+    assert demangled(["_Z3onev", "_Z3twov"]) == ["one", None]
+    assert time.monotonic() - began_s < 3
+
+
+def test_names_are_read_where_memory_is_limited_further() -> None:
+    program = "from scalene_trace.recorder.convert.native.demangle import demangled; print(demangled(['_Z3onev']))"
+    limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_AS, (800 << 20,) * 2); os.execv(sys.argv[1], sys.argv[1:])"
+    command = [sys.executable, "-c", limit, sys.executable, "-c", program]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "['one']\n"
 
 
 @settings(max_examples=3, deadline=None)

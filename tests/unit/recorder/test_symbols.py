@@ -102,7 +102,10 @@ def stripped_with_debugdata(folder: Path) -> tuple[Path, dict[str, tuple[int, in
     return path, functions
 
 
-def test_functions_that_are_not_exported_are_named_by_compressed_symbols(tmp_path: Path) -> None:
+def test_functions_that_are_not_exported_are_named_by_compressed_symbols(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)  # as in a Python that was built with an old glibc
     path, functions = stripped_with_debugdata(tmp_path)
     said = subprocess.run(["nm", "-D", path], capture_output=True, text=True, check=True).stdout
     hidden = {name for name in functions if f" {name}\n" not in said}
