@@ -41,6 +41,17 @@ struct candidate {
   int jumps;
 };
 
+/* Damaged headers are harmless to a program that never unwinds, so a table that is not in memory is ignored. */
+static bool is_readable(const struct dl_phdr_info *info, uintptr_t at, size_t size) {
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+    size_t offset = at - (info->dlpi_addr + segment->p_vaddr);
+    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_R)) continue;
+    if (offset < segment->p_memsz && size <= segment->p_memsz - offset) return true;
+  }
+  return false;
+}
+
 /* Takes the code segment and the unwind table of the image with the loop. Returns 1 when it has found it. */
 static int visit(struct dl_phdr_info *info, size_t size, void *data) {
   struct search *search = data;
@@ -52,14 +63,16 @@ static int visit(struct dl_phdr_info *info, size_t size, void *data) {
     const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
     uintptr_t start = info->dlpi_addr + segment->p_vaddr;
     if (segment->p_type == PT_GNU_EH_FRAME) search->header = (const char *)start, room = segment->p_memsz;
-    if (segment->p_type != PT_LOAD || !(segment->p_flags & PF_X) || search->loop - start >= segment->p_memsz) continue;
+    if (segment->p_type != PT_LOAD || search->loop - start >= segment->p_memsz) continue;
+    if ((segment->p_flags & (PF_R | PF_X)) != (PF_R | PF_X)) continue;
     search->code_start = start;
     search->code_end = start + segment->p_memsz;
     is_it = true;
   }
   if (!is_it) return 0;
   uint32_t encodings = 0;
-  if (search->header && room > HEADER_BYTES) memcpy(&encodings, search->header, sizeof encodings);
+  if (search->header && room > HEADER_BYTES && is_readable(info, (uintptr_t)search->header, room))
+    memcpy(&encodings, search->header, sizeof encodings);
   if ((encodings & 0xffff07ff) != USUAL_ENCODINGS) return 1;
   memcpy(&search->count, search->header + 8, sizeof search->count);
   search->entries = (const struct entry *)(search->header + HEADER_BYTES);
@@ -71,7 +84,12 @@ static uintptr_t start_of(const struct search *search, uint32_t index) {
   return (uintptr_t)search->header + (uintptr_t)(intptr_t)search->entries[index].start;
 }
 
-/* The function that contains an address, by the table. It ends where the next one begins. */
+static bool contains(const struct code_range *range, uintptr_t address) {
+  return address - range->start < range->end - range->start;
+}
+
+/* The function that contains an address of the code segment, by the table. It ends where the next one begins. A table that
+ * is not sorted may give a range without the address, or one that begins outside of the segment. */
 static bool function_at(const struct search *search, uintptr_t address, struct code_range *out) {
   uint32_t low = 0, high = search->count;
   while (high - low > 1) {
@@ -85,11 +103,7 @@ static bool function_at(const struct search *search, uintptr_t address, struct c
   if (low >= search->count || start_of(search, low) > address) return false;
   *out = (struct code_range){start_of(search, low), low + 1 < search->count ? start_of(search, low + 1) : address + 1};
   if (out->end > search->code_end) out->end = search->code_end;
-  return out->end > out->start;
-}
-
-static bool contains(const struct code_range *range, uintptr_t address) {
-  return address - range->start < range->end - range->start;
+  return out->start >= search->code_start && out->end > address;
 }
 
 /* Where the four bytes at `at` lead as the distance of an instruction that ends behind them; 0 = out of the segment. */
@@ -129,6 +143,7 @@ bool loop_part_find(struct code_range loop, struct code_range *part) {
     if (!is_conditional && code[0] != 0xe9) continue;
     uintptr_t target = led_to(&search, code + 1 + is_conditional);
     if (!target || contains(&loop, target) || !function_at(&search, target, &function)) continue;
+    if (contains(&function, loop.start)) continue; /* the table is not sorted */
     if (is_conditional || target > function.start) count_jump(candidates, &function);
   }
   const struct candidate *most = &candidates[0];

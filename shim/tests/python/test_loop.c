@@ -1,6 +1,9 @@
 /* What the machine code of a function tells: functions with code and unwind tables as compilers write them. */
 #include "inside/python/loop.h"
 
+#include <link.h>
+#include <sys/mman.h>
+
 #include "tests/check.h"
 
 #define JUMP_IF(code, to) ".byte 0x0f, " #code "; .long " #to " - . - 4\n"
@@ -52,9 +55,33 @@ static void callers_are_called_by_name_and_refer_to_the_function(void) {
   check(loop_find_callers(both, 0, found, 4) == 0);
 }
 
+/* Moves the unwind tables of the program by so many bytes, in its program headers. */
+static int move_tables(struct dl_phdr_info *info, size_t size, void *distance) {
+  (void)size;
+  for (int i = 0; i < info->dlpi_phnum; i++) {
+    ElfW(Phdr) *segment = (ElfW(Phdr) *)&info->dlpi_phdr[i];
+    if (segment->p_type != PT_GNU_EH_FRAME) continue;
+    void *page = (void *)((uintptr_t)segment & ~(uintptr_t)4095);
+    check(!mprotect(page, 4096, PROT_READ | PROT_WRITE));
+    segment->p_vaddr += *(ElfW(Addr) *)distance;
+  }
+  return 1;
+}
+
+static void tables_that_are_not_in_memory_are_ignored(void) {
+  struct code_range found;
+  ElfW(Addr) distance = 1ul << 40;
+  check(dl_iterate_phdr(move_tables, &distance));
+  check(!loop_part_find(RANGE(loop), &found));
+  distance = -distance;
+  check(dl_iterate_phdr(move_tables, &distance));
+  check(loop_part_find(RANGE(loop), &found));
+}
+
 int main(void) {
   the_part_is_where_the_loop_jumps_into_another_function();
   a_function_that_is_whole_has_no_part();
   callers_are_called_by_name_and_refer_to_the_function();
+  tables_that_are_not_in_memory_are_ignored();
   return 0;
 }
