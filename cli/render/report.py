@@ -103,7 +103,7 @@ def functions_text(report: Report, screen: Screen) -> Iterator[str]:
     for trace in report.traces:
         yield from trace_lines(trace, screen)
     if not report.functions:
-        yield "No function of the program's own code has a sample. --all shows library code too."
+        yield "No function of the program's own code has a sample. --all shows libraries too."
     yield from function_table(report.functions, report, screen, everything=True)
 
 

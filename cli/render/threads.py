@@ -12,7 +12,7 @@ from ...analyze.results.trace import TraceInfo
 from ...formats.units import seconds
 from .recording import trace_lines
 from .table import columns_text, wrap
-from .text import Screen, clean
+from .text import Screen, clean, fit
 
 _THREAD_TITLES = [
     "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "system",
@@ -23,6 +23,8 @@ _TASK_TITLES = ["suspended", "tasks", "name", "coroutine", "line"]
 _TASK_NUMBERS = {0, 1}
 #: Of more threads than this, those with a smaller share of the CPU time and of the waiting time share rows.
 _MOST_SINGLE, _SMALL_SHARE = 30, 0.01
+#: Columns of a terminal for a name: programs name threads and tasks as they like, and times stand behind the name.
+_NAME_WIDTH = 24
 _TIMES = ("cpu_s", "python_s", "native_s", "system_s", "wait_s")
 
 
@@ -36,7 +38,7 @@ def threads_text(table: Table, screen: Screen) -> Iterator[str]:
         is_asked = table.query["sort"] is not None or table.query["limit"] is not None
         groups = [[row] for row in found] if is_asked or len(found) <= _MOST_SINGLE else _grouped(found)
         times = screen.glyph("×", "x")
-        cells = [_thread_row(rows, times) for rows in groups]
+        cells = [_thread_row(rows, times, screen) for rows in groups]
         yield from columns_text(_THREAD_TITLES, cells, screen, _THREAD_NUMBERS)
         if len(groups) < len(found):
             yield ""
@@ -63,7 +65,7 @@ def _without_numbers(row: ThreadInfo) -> str | None:
     return row.shown_name and re.sub(r"[0-9]+", "*", row.shown_name)
 
 
-def _thread_row(rows: list[ThreadInfo], times: str) -> list[str]:
+def _thread_row(rows: list[ThreadInfo], times: str, screen: Screen) -> list[str]:
     first = rows[0]
     starts, ends = ([getattr(row, name) for row in rows] for name in ("start_s", "end_s"))
     start_s = min((start for start in starts if start is not None), default=None)
@@ -73,7 +75,7 @@ def _thread_row(rows: list[ThreadInfo], times: str) -> list[str]:
         _total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")
     ]
     names = {row.shown_name for row in rows}
-    name = clean((first.shown_name if len(names) == 1 else _without_numbers(first)) or "")
+    name = fit(clean((first.shown_name if len(names) == 1 else _without_numbers(first)) or ""), _NAME_WIDTH, screen)
     number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
     place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""
@@ -91,7 +93,7 @@ def tasks_text(table: Table, screen: Screen) -> Iterator[str]:
     for index, trace in enumerate(table.traces, start=1):
         yield from trace_lines(trace, screen)
         yield ""
-        rows = [_task_row(row) for row in table.rows if row.trace == index]
+        rows = [_task_row(row, screen) for row in table.rows if row.trace == index]
         if rows:
             yield from columns_text(_TASK_TITLES, rows, screen, _TASK_NUMBERS)
         else:
@@ -104,8 +106,8 @@ def _no_tasks(trace: TraceInfo) -> str:
     return "No asyncio task was observed while it was suspended."
 
 
-def _task_row(row: TaskRow) -> list[str]:
+def _task_row(row: TaskRow, screen: Screen) -> list[str]:
     place = "" if row.file is None else f"{clean(PurePath(row.file).name)}:{row.line}"
     source = f"  {clean(row.source.strip())}" if row.source else ""
-    names = ["?" if text is None else clean(text) for text in (row.name, row.coroutine)]
+    names = ["?" if text is None else fit(clean(text), _NAME_WIDTH, screen) for text in (row.name, row.coroutine)]
     return [seconds(row.suspended_s), f"{row.tasks:,}", *names, place + source]

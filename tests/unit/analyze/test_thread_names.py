@@ -6,6 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.analyze.report.report import query_of
+from scalene_trace.analyze.report.threads import build_threads
+from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render.text import Screen
+from scalene_trace.cli.render.threads import threads_text
 from tests.support.recording import analyze, report
 from tests.support.trace_builder import SECOND, TraceBuilder
 
@@ -26,6 +31,15 @@ def test_json_has_both_names(tmp_path: Path) -> None:
 def test_text_has_pythons_name_where_there_is_one(tmp_path: Path) -> None:
     text = analyze("threads", two_threads(tmp_path / "t.parquet", "fetcher")).stdout.decode()
     assert "thread-1" in text and "fetcher" in text and "thread-2" not in text
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_on_a_terminal_a_long_name_leaves_room_for_times(is_cut: bool, tmp_path: Path) -> None:
+    path, screen = two_threads(tmp_path / "t.parquet", "n" * 200), Screen(width=140, is_cut=is_cut)
+    lines = list(threads_text(build_threads([path], Selection(), query_of(Selection())), screen))
+    assert any("n" * 23 + "…" in line for line in lines) == is_cut
+    assert any("n" * 200 in line for line in lines) != is_cut
+    assert any(line.rstrip().endswith("GIL  started at") for line in lines)
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\u202eb"])
