@@ -33,6 +33,8 @@ PROGRAM = str(TARGETS / "old_calls.py")
 LIMIT = 5.0
 #: Percent of a case's samples that may have no usable stack.
 MOST_UNUSABLE = 3.0
+#: Pairs of processes, with perf and with the recorder, for a case with a large error.
+PAIRS = 8
 #: CPU time of the cases that are run at once: perf writes up to 100 MB for each second.
 SECONDS_AT_ONCE = 20.0
 MODULES_CODE = """
@@ -52,7 +54,8 @@ WHERE starts_with(f.function, 'old_') AND f.depth = 1 GROUP BY ALL
 @dataclass(frozen=True)
 class Case:
     """A case on one interpreter: native percentages of user CPU time, by perf and in the trace. ``unusable``: percent of
-    perf's samples that have no bytecode loop. ``first_error``: in the first of two runs."""
+    perf's samples that have no bytecode loop. ``first_error``: in the first pair of processes; ``errors``: in each of
+    those that count, where there are several."""
 
     python: str
     case: str
@@ -65,6 +68,7 @@ class Case:
     ticks: int
     classes: dict[str, int]
     first_error: float | None = None
+    errors: tuple[float, ...] = ()
 
     @property
     def error(self) -> float:
@@ -76,7 +80,9 @@ class Case:
 
     @property
     def deviation(self) -> float:
-        """Standard deviation of the error, if samples were independent."""
+        """Standard deviation of the error: between processes, or if samples were independent."""
+        if self.errors:
+            return statistics.stdev(self.errors) / len(self.errors) ** 0.5
         share = min(max(self.truth / 100, 0.01), 0.99)
         return float(100 * (share * (1 - share) * (1 / max(self.samples, 1) + 1 / max(self.ticks, 1))) ** 0.5)
 
@@ -171,13 +177,28 @@ def result_of(python: str, seconds: float, interval: str, modules: Sequence[str]
         facts = measured(python, found, seconds, list(by_name), interval)
         cases = {name: case_of(version, by_name[name], fact) for name, fact in facts.items()}
         again = [name for name, case in cases.items() if case.is_decided and abs(case.error) > LIMIT]
-        for name, fact in measured(python, found, 4 * seconds, again, interval).items():
+        pairs = [measured(python, found, seconds, again, interval) for _ in range(PAIRS if again else 0)]
+        for name in again:
+            fact = combined([pair[name] for pair in pairs])
             cases[name] = case_of(version, by_name[name], fact, cases[name].error)
     reasons = defaultdict(list)
     for name, (_, reason) in listed["reasons"].items():
         reasons[reason].append(name)
     driven = len({case["callable"] for case in by_name.values()})
     return Result(version, listed["counts"], list(cases.values()), dict(reasons), driven)
+
+
+def combined(pairs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The columns of a case that was measured in several pairs of processes."""
+    means = {name: statistics.mean(pair[name] for pair in pairs) for name in ("truth", "unusable", "answer")}
+    sums = {name: sum(pair[name] for pair in pairs) for name in ("samples", "ticks")}
+    classes: Counter[str] = sum((Counter(pair["classes"]) for pair in pairs), Counter())
+    return {
+        **means,
+        **sums,
+        "classes": dict(classes),
+        "errors": tuple(pair["answer"] - pair["truth"] for pair in pairs),
+    }
 
 
 def case_of(version: str, case: dict[str, Any], facts: dict[str, Any], first_error: float | None = None) -> Case:
@@ -187,7 +208,7 @@ def case_of(version: str, case: dict[str, Any], facts: dict[str, Any], first_err
 
 def line_of(case: Case) -> str:
     """A case in the text."""
-    first = "" if case.first_error is None else f", {case.first_error:+.1f} in a first run"
+    first = "" if case.first_error is None else f", {case.first_error:+.1f} in a first pair"
     classes = ", ".join(f"{count} {name}" for name, count in sorted(case.classes.items()))
     return (
         f"{'':10}{case.case:56} truth {case.truth:5.1f}  answer {case.answer:5.1f}  error {case.error:+5.1f} "
