@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -24,6 +24,7 @@ from tests.support.dated_results import parser_of_check, write_result
 from tests.support.paths import TARGETS
 from tests.support.perf import FRAMES, LOOP, sampled
 from tests.support.recording import native_percent, tool
+from tests.support.stopwatch import Case, cases_of
 from tests.support.target_environments import interpreters_and_distribution, version_of
 
 #: Of the standard library, with functions and types in C; a distribution may build them into the interpreter.
@@ -39,23 +40,6 @@ CALLED = (
     *("builtin_sorted", "list_sort", "list_extend", "list_vectorcall", "list___init__", "map_next", "filter_next"),
     "PySequence_List",
 )
-
-
-@dataclass(frozen=True)
-class Case:
-    """A case on one interpreter: native percentages of user CPU time, in truth and in the trace. A stopwatch counts kernel
-    time too, and it is unknown how much of it was inside the calls: the truth is between ``least`` and ``most``."""
-
-    python: str
-    case: str
-    least: float
-    most: float
-    answer: float
-    ticks: int
-
-    @property
-    def error(self) -> float:
-        return self.answer - min(max(self.answer, self.least), self.most)
 
 
 def recorded(python: str, program: str, arguments: list[str], interval: str) -> tuple[str, dict[str, dict[str, Any]]]:
@@ -81,22 +65,7 @@ def calls_of_c(python: str, version: str, seconds: float, interval: str) -> list
     modules = subprocess.run([python, "-c", probe], capture_output=True, text=True, check=True).stdout.split()
     out, rows = recorded(python, "calls.py", [str(seconds), *modules], interval)
     truth: dict[str, float] = json.loads(out.splitlines()[-1])
-    found = {name: rows[name] for name in truth if name in rows}
-    usual = statistics.median(kernel_percent(row) for row in found.values())
-    return [case_of(version, name, truth[name], row, usual) for name, row in found.items()]
-
-
-def kernel_percent(row: dict[str, Any]) -> float:
-    """Kernel time in percent of CPU time."""
-    return float(100 * row["system_s"] / row["cpu_s"])
-
-
-def case_of(version: str, name: str, stopwatch: float, row: dict[str, Any], usual: float) -> Case:
-    """``stopwatch``: the calls' share of all CPU time, in percent; ``usual``: the usual share of kernel time. That is the ticks'
-    own, which fall inside and outside of the calls alike; what is above it is the program's, such as page faults."""
-    kernel = max(kernel_percent(row) - usual, 0.0)
-    least, most = (100 * max(share, 0.0) / (100 - kernel) for share in (stopwatch - kernel, stopwatch))
-    return Case(version, name, least, min(most, 100.0), native_percent(row), row["ticks"])
+    return cases_of(version, truth, rows)
 
 
 def perf_percent(python: str, case: str, seconds: float) -> float | None:

@@ -22,7 +22,10 @@ DISTRIBUTION = Path("/usr/bin/python3")
 PACKAGES = {
     "targets": ("numpy", "pandas", "greenlet", "pytest"),
     "servers": ("gunicorn", "gevent", "uvloop", "contourpy"),
+    "ways": ("numpy", "pandas", "cffi", "cython", "pybind11"),
 }
+#: Kinds that all tests use; the others are made by the checks that need them.
+MADE_AHEAD = ("targets", "servers")
 
 
 def environment_python(interpreter: Interpreter, kind: str = "targets") -> Path:
@@ -78,7 +81,7 @@ def make(interpreter: Interpreter, kind: str) -> None:
 def main() -> int:
     """Creates the missing environments, two at a time, and prints the interpreters."""
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(make, *zip(*product(interpreters(), PACKAGES), strict=True)))
+        list(pool.map(make, *zip(*product(interpreters(), MADE_AHEAD), strict=True)))
     found = ", ".join(each.full_name for each in interpreters())
     print(f"interpreters that the tests record: {found or 'none'}")
     return 0

@@ -18,6 +18,11 @@ CREATE OR REPLACE TEMP MACRO is_frame_setup(name) AS regexp_matches(name, '^_?(?
 -- Functions that free an object. Frames below them were kept by that object, such as an exception.
 CREATE OR REPLACE TEMP MACRO is_freeing(name) AS regexp_matches(name, '(?:_dealloc|_clear|_finalize)$');
 
+-- Functions that no program can call: where the bytecode loop calls them, it frees an operand or handles an exception.
+CREATE OR REPLACE TEMP MACRO is_for_loop(name) AS regexp_matches(name, '^_?(?:'
+    || '\w*dealloc|Py_Dealloc|PyObject_(?:Free|GC_Del)'
+    || '|PyTraceBack_Here|PyErr_\w+|PyException_\w+|PyFrame_BlockSetup)$');
+
 -- Functions that the bytecode loop calls to pack and unpack arguments, and to free them.
 CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?(?:'
     || 'tupledealloc|dict_dealloc|list_dealloc|free_keys_object|PyObject_(?:Free|Malloc)|PyStack_\w+)$');
@@ -26,5 +31,5 @@ CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?
 CREATE OR REPLACE TEMP MACRO is_calling_c(name) AS regexp_matches(name, '^(?:'
     || 'cfunction_(?:call|vectorcall)\w*|method_vectorcall_[A-Z]\w*|(?:class)?methoddescr_call)$');
 
--- Functions that CPython 3.10 runs at the end of every call, whatever was called.
+-- Functions that CPython runs at the end of a call, whatever was called (3.10: of every call).
 CREATE OR REPLACE TEMP MACRO is_checking(name) AS name IN ('_Py_CheckFunctionResult', 'PyThreadState_Get');

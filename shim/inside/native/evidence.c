@@ -43,6 +43,7 @@ enum called {
   CALLED_TP_CALL, /* through _PyObject_MakeTpCall */
   CALLED_COPY,    /* through a copy of that which has type_call within it */
   CALLED_TYPE,    /* through type_call */
+  CALLED_BOUND,   /* a bound method, which nearly always is a Python function's */
   CALLED_DECIDED,
 };
 
@@ -74,6 +75,11 @@ static void add_own_work(uint32_t *flags) {
  * through a pointer is the callee (3.10, where PyObject_Vectorcall is part of the loop). */
 static enum called enter_callee(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
   uintptr_t function = frame->function;
+  if (so_far == CALLED_BOUND) {
+    if (!is_among(function, python_symbols.builtin, python_symbols.builtins)) return so_far;
+    *flags = (*flags & ~(uint32_t)(TICK_TPCALL | TICK_PYFRAME)) | TICK_VECTORCALL;
+    return CALLED_DECIDED;
+  }
   if (!function) return of_object(so_far) ? CALLED_DECIDED : so_far;
   bool is_slot = is_among(function, python_symbols.own, OWN_SLOTS);
   if (is_slot && python_symbols.slots_known) *flags |= TICK_TPCALL;
@@ -94,11 +100,17 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
 /* Follows the stack inwards by one frame; the frame behind it in the array is its caller's. */
 static enum called enter(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
   uint32_t flag = call_flags(frame->pc - !(frame->flags & NATIVE_EXACT));
-  if (flag == TICK_PYFRAME) *flags |= flag;
-  if (flag == TICK_PYFRAME || so_far == CALLED_DECIDED) return so_far;
-  if (frame->function && frame->function == python_symbols.type_call) {
+  if (flag == TICK_PYFRAME || (flag == CALL_ENDS && so_far != CALLED_DECIDED)) *flags |= TICK_PYFRAME;
+  if ((flag & TICK_PYFRAME) || so_far == CALLED_DECIDED) return so_far;
+  bool is_type_call = frame->function && frame->function == python_symbols.type_call;
+  if (so_far == CALLED_BOUND && (is_type_call || (flag & TICK_TPCALL))) *flags &= ~(uint32_t)TICK_PYFRAME;
+  if (is_type_call) {
     *flags |= TICK_TPCALL;
     return CALLED_TYPE;
+  }
+  if (frame->function && frame->function == python_symbols.bound_call && so_far <= CALLED_OBJECT) {
+    *flags |= TICK_TPCALL | TICK_PYFRAME;
+    return CALLED_BOUND;
   }
   *flags |= flag & ~(uint32_t)TICK_TYPE_CALL;
   if (flag & TICK_TPCALL) return flag == TICK_TPCALL ? CALLED_TP_CALL : CALLED_COPY;

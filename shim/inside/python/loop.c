@@ -1,12 +1,14 @@
-/* Reads the machine code of _PyEval_EvalFrameDefault, as the optimizing linker has left it.
+/* Reads the machine code of _PyEval_EvalFrameDefault and its neighbours, as the optimizing linker has left it.
  *
  * The compiler puts the blocks that it takes for cold elsewhere. Of Debian's CPython 3.14, 1 KiB of the loop is where the
  * symbol says and 82 KiB are elsewhere, without a symbol. The function jumps there, into the middle of what the unwind
  * tables have as another function. It may jump to the start of other functions too (a call at its end), but without a
  * condition.
  *
- * And the loop may call a copy of _PyObject_MakeTpCall that has type_call within it. Such a copy compares the function
+ * _PyObject_MakeTpCall, or a copy of it for the loop, may have type_call within it. Such a function compares the function
  * that it is to call with type_call, so it holds that function's address.
+ *
+ * A function that makes objects may store the address of another function in them, which nothing else names.
  *
  * Instructions are looked for at every byte. What only looks like one leads elsewhere in nearly all cases. */
 #include "inside/python/loop.h"
@@ -195,4 +197,36 @@ int loop_find_callers(const struct code_range parts[2], uintptr_t function, stru
   uintptr_t seen[TARGETS] = {0};
   int count = find_in(&search, &parts[0], function, out, 0, room, seen);
   return parts[1].end <= search.code_end ? find_in(&search, &parts[1], function, out, count, room, seen) : count;
+}
+
+bool loop_refers(struct code_range code, uintptr_t function) {
+  struct search search = {.count = 0};
+  return function && begin(&search, &code) && refers(&search, &code, function);
+}
+
+/* ---- what it stores ---- */
+
+/* True if the four bytes at `at` are the distance of a call or a jump. */
+static bool is_of_jump(uintptr_t at) {
+  const uint8_t *code = (const uint8_t *)at;
+  return code[-1] == 0xe8 || code[-1] == 0xe9 || (code[-2] == 0x0f && (code[-1] & 0xf0) == 0x80);
+}
+
+/* A number counts as well as a distance: programs that are not relocated hold addresses. */
+uintptr_t loop_find_stored(struct code_range code) {
+  struct search search = {.count = 0};
+  uintptr_t found = 0;
+  if (!begin(&search, &code) || code.end - code.start > MOST_CODE) return 0;
+  for (uintptr_t at = code.start + 2; at + sizeof(uint32_t) <= code.end; at++) {
+    uint32_t number;
+    memcpy(&number, (const void *)at, sizeof number);
+    uintptr_t target = number >= search.code_start && number < search.code_end ? number : 0;
+    if (!target && !is_of_jump(at)) target = led_to(&search, (const uint8_t *)at);
+    struct code_range function;
+    if (!target || target == found || contains(&code, target) || !function_at(&search, target, &function)) continue;
+    if (function.start != target) continue;
+    if (found) return 0;
+    found = target;
+  }
+  return found;
 }

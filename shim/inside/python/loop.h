@@ -1,4 +1,5 @@
-/* What the machine code of the bytecode loop tells: where its other part is, and what it calls. */
+/* What the interpreter's machine code tells: where the other part of the bytecode loop is, what that calls, and which
+ * function an object is made with. */
 #ifndef SCALENE_TRACE_PYTHON_LOOP_H
 #define SCALENE_TRACE_PYTHON_LOOP_H
 
@@ -16,6 +17,11 @@ bool loop_part_find(struct code_range loop, struct code_range *part);
 /* Finds functions that the code in `parts` (0, 0 = none) calls by name and that refer to `function`: at most `room`.
  * Returns how many. Context: normal. */
 int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room);
+/* True if the function `code` refers to `function`. Context: normal. */
+bool loop_refers(struct code_range code, uintptr_t function);
+/* Returns the start of the function whose address `code` stores into an object; 0 = none, or it is not known which. Context:
+ * normal. */
+uintptr_t loop_find_stored(struct code_range code);
 
 #pragma GCC visibility pop
 

@@ -142,6 +142,8 @@ static void find_type_functions(void) {
                                       "PyUnicode_Type",      "PyZip_Type",
                                       "_PyNamespace_Type",   "_PyWeakref_RefType",
                                       "PyPickleBuffer_Type", "PyCode_Type"};
+  struct address_range making = symbol_range("PyMethod_New");
+  found.bound_call = loop_find_stored((struct code_range){making.start, making.end});
   found.type_call = type_function("PyType_Type", TP_CALL);
   find_own_functions();
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -153,8 +155,13 @@ static void find_type_functions(void) {
 
 #define MAX_COPIES 8
 
-/* Copies of _PyObject_MakeTpCall for the loop, with type_call within them. */
+/* _PyObject_MakeTpCall and copies of it for the loop, with type_call within them. */
 static void find_copies(void) {
+  for (int i = 0; i < found.calls; i++) {
+    struct address_range *call = &found.call[i];
+    if (call->flag != TICK_TPCALL || call->start == found.type_call) continue;
+    if (loop_refers((struct code_range){call->start, call->end}, found.type_call)) call->flag |= TICK_TYPE_CALL;
+  }
   const struct code_range parts[2] = {{found.eval.start, found.eval.end}, {found.eval_part.start, found.eval_part.end}};
   struct code_range copy[MAX_COPIES];
   int count = loop_find_callers(parts, found.type_call, copy, MAX_COPIES);
@@ -188,8 +195,8 @@ static void find_call_ranges(void) {
   add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
   add_range(symbol_range("_PyFunction_Vectorcall"), TICK_PYFRAME);
   if (python_version >> 16 != 0x30a) return;
-  add_range(symbol_range("_Py_CheckFunctionResult"), TICK_PYFRAME); /* runs at the end of a call, whatever the callee */
-  add_range(symbol_range("PyThreadState_Get"), TICK_PYFRAME);
+  add_range(symbol_range("_Py_CheckFunctionResult"), CALL_ENDS);
+  add_range(symbol_range("PyThreadState_Get"), CALL_ENDS);
 }
 
 /* ---- 3.10: the functions that set up frames are static, so their ranges are in the file's symbol table, if it has one

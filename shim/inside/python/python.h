@@ -29,6 +29,8 @@ struct address_range {
   uint32_t flag; /* TICK_* flags of a return address in this range */
 };
 
+/* The flag of a range that runs at the end of a call, whatever was called (3.10). */
+#define CALL_ENDS (TICK_PYFRAME | TICK_TYPE_CALL)
 #define MAX_CALL_RANGES 32
 #define OWN_SLOTS 3  /* the first of `own` */
 #define OWN_MAKING 6 /* the first of `own` that make an instance or call one */
@@ -40,6 +42,7 @@ struct python_symbols {
   struct address_range call[MAX_CALL_RANGES];
   int calls;
   uintptr_t type_call;             /* through which types are called */
+  uintptr_t bound_call;            /* through which bound methods of Python functions are called; 0 = not found */
   uintptr_t own[MAX_OWN];          /* what the call of an object calls on behalf of Python code; 0 = not found */
   bool slots_known;                /* `own` is complete: what else an object calls through a pointer is written in C */
   uintptr_t builtin[MAX_BUILTINS]; /* through which C functions and types written in C are called */

@@ -178,6 +178,33 @@ static void test_a_copy_with_type_call_within_it(void) {
   python_symbols.call[1].flag = TICK_TPCALL;
 }
 
+static void test_a_bound_method_is_a_python_functions(void) {
+  uint32_t is_python = TICK_TPCALL | TICK_PYFRAME;
+  python_symbols.bound_call = (uintptr_t)&directly;
+  next_function = directly;
+  check(flags_of_call(directly, NULL, NULL) == is_python);
+  check(flags_of_call(vectorcall, NULL, NULL) == (TICK_VECTORCALL | is_python));
+  python_symbols.type_call = (uintptr_t)&make_tp_call;
+  python_symbols.bound_call = (uintptr_t)&type_call; /* which calls another function through a pointer */
+  check(flags_of_call(type_call, NULL, other_new) == is_python);
+  check(flags_of_call(type_call, NULL, builtin_new) == TICK_VECTORCALL);
+  check(flags_of_call(type_call, other_new, make_tp_call) == TICK_VECTORCALL); /* a type: its own rule */
+  python_symbols.type_call = (uintptr_t)&type_call;
+  python_symbols.bound_call = (uintptr_t)&directly;
+  next_function = sort; /* what C code calls is its own affair */
+  check(flags_of_call(vectorcall, directly, NULL) == TICK_VECTORCALL);
+  python_symbols.bound_call = 0;
+}
+
+static void test_the_end_of_a_call_counts_where_the_loop_made_it(void) {
+  python_symbols.call[1].flag = CALL_ENDS;
+  check(flags_of_call(make_tp_call, leaf, NULL) == TICK_PYFRAME);
+  next_function = make_tp_call;
+  check(flags_of_call(vectorcall, leaf, NULL) == (TICK_VECTORCALL | TICK_PYFRAME));
+  check(flags_of_call(sort, leaf, NULL) == 0); /* a call that C code has made */
+  python_symbols.call[1].flag = TICK_TPCALL;
+}
+
 static void test_the_outermost_call_decides(void) {
   next_function = sort;
   check(flags_of_call(vectorcall, type_call, slot_tp_init) == TICK_VECTORCALL);
@@ -242,6 +269,8 @@ int main(void) {
   test_the_work_of_calling_is_not_the_callees();
   test_without_slots_unknown_functions_stay_open();
   test_a_copy_with_type_call_within_it();
+  test_a_bound_method_is_a_python_functions();
+  test_the_end_of_a_call_counts_where_the_loop_made_it();
   test_the_outermost_call_decides();
   test_words_that_are_no_frames_do_not_count();
   test_a_thread_without_a_loop();

@@ -19,9 +19,13 @@ __asm__(".text\n" FUNCTION(loop, JUMP_IF(0x84, part) JUMP_IF(0x85, part + 4) JUM
                 FUNCTION(part, "nop; nop; nop; nop; nop\n" CALL(far) JUMP(loop + 6)) FUNCTION(tail, "nop; nop\n")
                     FUNCTION(type_call, "nop\n") FUNCTION(copy, "lea type_call(%rip), %rax\n" CALL(other))
                         FUNCTION(far, "nop; lea type_call(%rip), %rcx\n") FUNCTION(other, "nop; nop; nop\n")
-                            FUNCTION(apart, "lea type_call(%rip), %rax\n"));
+                            FUNCTION(apart, "lea type_call(%rip), %rax\n")
+                                FUNCTION(making, CALL(other) "lea far(%rip), %rcx\n" JUMP_IF(0x84, tail) CALL(other))
+                                    FUNCTION(making_two, "lea far(%rip), %rcx; lea tail(%rip), %rax\n")
+                                        FUNCTION(making_inside, "lea far + 1(%rip), %rcx\n" JUMP(tail)));
 extern const char loop[], end_of_loop[], whole[], end_of_whole[], part[], end_of_part[], type_call[], copy[],
-    end_of_copy[], far[], tail[], other[];
+    end_of_copy[], far[], tail[], other[], making[], end_of_making[], making_two[], end_of_making_two[],
+    making_inside[], end_of_making_inside[];
 
 #define RANGE(name) ((struct code_range){(uintptr_t)name, (uintptr_t)end_of_##name})
 
@@ -53,6 +57,15 @@ static void callers_are_called_by_name_and_refer_to_the_function(void) {
   check(loop_find_callers(both, (uintptr_t)type_call, found, 1) == 1);
   check(loop_find_callers(both, (uintptr_t)tail, found, 4) == 0);
   check(loop_find_callers(both, 0, found, 4) == 0);
+  check(loop_refers(RANGE(copy), (uintptr_t)type_call) && !loop_refers(RANGE(part), (uintptr_t)type_call));
+  check(!loop_refers(RANGE(copy), 0) && !loop_refers((struct code_range){0, 0}, (uintptr_t)type_call));
+}
+
+static void the_stored_function_is_the_only_one_that_is_named_without_a_jump(void) {
+  check(loop_find_stored(RANGE(making)) == (uintptr_t)far);
+  check(!loop_find_stored(RANGE(making_two)));
+  check(!loop_find_stored(RANGE(making_inside)));
+  check(!loop_find_stored((struct code_range){0, 0}));
 }
 
 /* Moves the unwind tables of the program by so many bytes, in its program headers. */
@@ -82,6 +95,7 @@ int main(void) {
   the_part_is_where_the_loop_jumps_into_another_function();
   a_function_that_is_whole_has_no_part();
   callers_are_called_by_name_and_refer_to_the_function();
+  the_stored_function_is_the_only_one_that_is_named_without_a_jump();
   tables_that_are_not_in_memory_are_ignored();
   return 0;
 }

@@ -42,6 +42,9 @@ FUNCTIONS = {
         192: "_PyObject_MakeTpCall",
         208: "_Py_CheckFunctionResult",
         224: "type_call",
+        240: "_Py_Dealloc",
+        256: "PyTraceBack_Here",
+        272: "__tls_get_addr",
     },
     EXTENSION: {16: "fast_call", 32: "kernel"},
     LIBC: {16: "memcpy"},
@@ -169,6 +172,10 @@ CLASSES: dict[str, tuple[tuple[int, ...], str, dict[str, bool], bool]] = {
     "frame of an object that is freed": ((16, 32, 48, 112, 128), "CALL_BUILTIN_FAST", {}, True),
     "locals()": ((16, 32, 144), "CALL", {"vectorcall": True}, True),
     "arguments": ((160, 176), "CALL_FUNCTION_EX", {"vectorcall": True}, False),
+    "operand that is freed": ((112,), "CALL_BUILTIN_O", {}, False),
+    "operand that is freed by its type": ((240, 112), "CALL", {"vectorcall": True}, False),
+    "freed by a C function": ((16, 32, 48, 112), "CALL_BUILTIN_O", {}, True),
+    "exception that goes through a call": ((256,), "CALL_BUILTIN_O", {}, False),
     "C function with arguments": ((160, 32, 48), "CALL_FUNCTION_EX", {"vectorcall": True}, True),
 }
 
@@ -198,6 +205,23 @@ def test_the_work_of_calling_an_object_has_the_class_of_what_it_calls(
     program.ticks(None, opcode="CALL_KW", vectorcall=not calls_c, tp_call=calls_c, frame_setup=calls_c)
     (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
     assert (line.native_s, line.python_s) == pytest.approx((0.05, 0.01) if calls_c else (0.01, 0.05), abs=1e-9)
+
+
+@pytest.mark.parametrize("calls_c", [True, False])
+@pytest.mark.parametrize("functions", [(16,), (208,), (16, 272)], ids=["its start", "its end", "within"])
+def test_a_call_itself_has_the_class_of_what_it_calls(
+    tmp_path: Path, functions: tuple[int, ...], calls_c: bool
+) -> None:
+    """Two ticks tell, three are in functions that serve any call. Without ticks that tell, the opcode decides."""
+    program, alone = Program(), Program()
+    told = {"vectorcall": True} if calls_c else {"vectorcall": False, "tp_call": True, "frame_setup": True}
+    program.ticks(program.native((PYTHON, 192), (PYTHON, 48 if calls_c else 80)), 2, opcode="CALL", **told)
+    for each in program, alone:
+        each.ticks(each.native(*((PYTHON, function) for function in functions)), 3, opcode="CALL", vectorcall=True)
+    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
+    assert (line.native_s, line.python_s) == pytest.approx((0.05, 0) if calls_c else (0, 0.05), abs=1e-9)
+    (line,) = build_report([alone.write(tmp_path / "alone.parquet")], Selection()).lines
+    assert (line.native_s, line.python_s) == pytest.approx((0.03, 0), abs=1e-9)
 
 
 TELLING = {"vectorcall": False, "tp_call": True, "frame_setup": True}

@@ -18,6 +18,8 @@
 --   callee
 --   is_setup: a function of the stack up to here makes, fills or clears the frame of a Python function that is called
 --   is_for_arguments: its callee packs, unpacks or frees arguments of a call
+--   is_call_itself: all functions of the stack up to here make a call or end it, whatever is called
+--   is_for_loop: the outermost function frees an operand of the instruction, or handles an exception
 -- Order: none
 WITH RECURSIVE named AS (
     SELECT n.trace, n.id AS native, n.parent, n.module, n.offset, coalesce(n.gap, false) AS gap,
@@ -28,7 +30,10 @@ WITH RECURSIVE named AS (
         coalesce(image = 'interpreter' AND (symbol IS NULL OR is_passing_on(symbol)), false) OR is_own_setup
             AS is_passing,
         coalesce(image = 'interpreter' AND is_for_arguments(symbol), false) AS is_helper,
-        coalesce(is_freeing(symbol), false) AND NOT is_own_setup AS frees
+        symbol IS NOT NULL AND (is_passing AND NOT is_own_setup AND NOT is_calling_c(symbol) OR is_checking(symbol)
+            OR symbol = '__tls_get_addr') AS is_call,
+        coalesce(is_freeing(symbol), false) AND NOT is_own_setup AS frees,
+        coalesce(image = 'interpreter' AND is_for_loop(symbol), false) AS is_loops
     FROM native_functions n
     ASOF LEFT JOIN symbols s ON n.trace = s.trace AND n.module = s.module AND n.offset >= s.start_offset
     LEFT JOIN libraries b ON b.trace = n.trace AND b.module = n.module
@@ -36,15 +41,17 @@ WITH RECURSIVE named AS (
     QUALIFY row_number() OVER (PARTITION BY n.trace, n.id) = 1
 ), called AS (
     SELECT trace, native, gap AS is_cut, if(is_passing OR gap, NULL, native) AS callee, is_own_setup AS is_setup,
-        callee IS NOT NULL AND is_helper AS is_for_arguments, frees, 0 AS depth
+        callee IS NOT NULL AND is_helper AS is_for_arguments, is_loops AND NOT gap AS is_for_loop,
+        is_call AND NOT gap AS is_call_itself, frees, 0 AS depth
     FROM named WHERE parent IS NULL
     UNION ALL
     SELECT n.trace, n.native, c.is_cut, coalesce(c.callee, if(n.is_passing OR c.is_cut, NULL, n.native)),
         c.is_setup OR n.is_own_setup AND NOT c.frees,
         if(c.callee IS NULL AND NOT n.is_passing AND NOT c.is_cut, n.is_helper, c.is_for_arguments),
-        c.frees OR n.frees, c.depth + 1
+        c.is_for_loop, c.is_call_itself AND n.is_call, c.frees OR n.frees, c.depth + 1
     FROM called c JOIN named n ON n.trace = c.trace AND n.parent = c.native WHERE c.depth < 256
 )
 SELECT trace, native, parent, module, "offset", gap, library, image, symbol, callee,
-    coalesce(is_setup, false) AS is_setup, coalesce(is_for_arguments, false) AS is_for_arguments
+    coalesce(is_setup, false) AS is_setup, coalesce(is_for_arguments, false) AS is_for_arguments,
+    coalesce(is_for_loop, false) AS is_for_loop, coalesce(is_call_itself, false) AS is_call_itself
 FROM named LEFT JOIN called USING (trace, native)

@@ -10,7 +10,7 @@
 -- Order: none
 WITH votes AS (
     SELECT trace, stack, opcode,
-        CASE WHEN is_checking OR type_call IS TRUE THEN NULL
+        CASE WHEN is_checking OR is_call_itself OR type_call IS TRUE THEN NULL
             WHEN tp_call AND frame_setup OR is_setup AND callee IS NULL THEN -1
             WHEN vectorcall AND NOT tp_call AND NOT frame_setup AND (f.native IS NULL OR is_calling_c
                 OR callee IS NOT NULL AND NOT is_setup AND NOT is_for_arguments) THEN 1 END AS vote

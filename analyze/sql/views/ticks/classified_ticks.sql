@@ -16,9 +16,10 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     coalesce(NOT has_python OR pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL, false)
         AS is_extension,
     (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode, false) AND (CASE
-        WHEN is_setup THEN false
+        WHEN is_setup OR is_for_loop THEN false
         WHEN is_unpacking AND is_for_arguments THEN false
-        WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR tp_call AND NOT frame_setup) THEN calls_c
+        WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR (tp_call OR is_call_itself) AND NOT frame_setup)
+            THEN calls_c
         WHEN is_c THEN opcode <> 'CALL_NON_PY_GENERAL' OR NOT coalesce(tp_call AND frame_setup, false)
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support' AND frame_setup IS DISTINCT FROM true
@@ -36,8 +37,10 @@ LEFT JOIN (
         opcode_call = 'generic' AS is_generic, opcode = 'CALL_FUNCTION_EX' AS is_unpacking
     FROM opcode_calls
 ) USING (opcode)
-LEFT JOIN (SELECT trace, native, is_setup, is_for_arguments, callee IS NULL AS is_open FROM native_frames)
-    USING (trace, native)
+LEFT JOIN (
+    SELECT trace, native, is_setup, is_for_arguments, is_for_loop, is_call_itself, callee IS NULL AS is_open
+    FROM native_frames
+) USING (trace, native)
 LEFT JOIN called_objects USING (trace, stack, opcode)
 LEFT JOIN (SELECT DISTINCT trace, process, true AS is_3_10 FROM processes WHERE starts_with(python_version, '3.10.'))
     USING (trace, process)
