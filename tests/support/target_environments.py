@@ -1,4 +1,4 @@
-"""Environments for each interpreter that the tests record: one with numpy, pandas, greenlet and pytest, and one with
+"""Environments for each interpreter that the tests record: one with numpy, pandas, greenlet, pytest and rpds, and one with
 servers and event loops.
 
 ``python -m tests.support.target_environments`` makes those that are missing, under ``build/targets/`` and ``build/servers/``. Only binary
@@ -18,9 +18,9 @@ from tests.support.interpreters import Interpreter, interpreters
 from tests.support.paths import ROOT
 
 DISTRIBUTION = Path("/usr/bin/python3")
-#: Kind of environment: packages, which are imported by the same names.
+#: Kind of environment: packages, which are imported by the names before any hyphen.
 PACKAGES = {
-    "targets": ("numpy", "pandas", "greenlet", "pytest"),
+    "targets": ("numpy", "pandas", "greenlet", "pytest", "rpds-py"),
     "servers": ("gunicorn", "gevent", "uvloop", "contourpy"),
     "ways": ("numpy", "pandas", "cffi", "cython", "pybind11"),
 }
@@ -53,8 +53,12 @@ def version_of(python: str) -> str:
 
 def complete(python: Path, kind: str) -> bool:
     """Whether the environment exists and its packages can be imported."""
-    needed = f"import {', '.join(PACKAGES[kind])}"
-    return python.exists() and subprocess.run([python, "-c", needed], capture_output=True).returncode == 0
+    return python.exists() and subprocess.run([python, "-c", imports(kind)], capture_output=True).returncode == 0
+
+
+def imports(kind: str) -> str:
+    """Code that imports the packages."""
+    return f"import {', '.join(package.partition('-')[0] for package in PACKAGES[kind])}"
 
 
 def create(interpreter: Interpreter, kind: str) -> None:
@@ -67,7 +71,7 @@ def create(interpreter: Interpreter, kind: str) -> None:
     subprocess.run([interpreter.path, "-m", "venv", "--without-pip", python.parent.parent], check=True)
     pip = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--disable-pip-version-check"]
     subprocess.run([*pip, "--no-compile", "--only-binary", ":all:", *PACKAGES[kind]], check=True)
-    subprocess.run([python, "-c", f"import {', '.join(PACKAGES[kind])}"], check=True)
+    subprocess.run([python, "-c", imports(kind)], check=True)
 
 
 def make(interpreter: Interpreter, kind: str) -> None:

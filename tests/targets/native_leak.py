@@ -1,16 +1,20 @@
-"""``native_leak.py LIBRARY SECONDS``: leaks in a function of a C library, and in numpy."""
+"""``native_leak.py LIBRARY SECONDS``: leaks in a function of a C library, in numpy, and in a library in Rust."""
 
 import ctypes
 import sys
 import time
 
 import numpy
+import rpds
 
 library = ctypes.CDLL(sys.argv[1])
 library.leak_some.argtypes = [ctypes.c_size_t]
 kept = []
+in_rust = rpds.List()
 start = time.monotonic()
 for step in range(500 * int(sys.argv[2])):
     library.leak_some(30_000)  # LINE: library
     kept.append(numpy.ones(5_000))  # LINE: numpy
+    for _ in range(200):
+        in_rust = in_rust.push_front(None)  # LINE: rust
     time.sleep(max(start + (step + 1) / 500 - time.monotonic(), 0))  # evenly, on a busy machine too

@@ -30,11 +30,12 @@ def test_a_leak_in_c_code_names_its_functions(python: Interpreter, tmp_path: Pat
     trace = recorded(tmp_path, python, ["--native-alloc"])
     found = report(trace, command="leaks")
     stacks = native_stacks(found)
-    in_library, in_numpy = (stacks[line_of("native_leak", mark)] for mark in ("library", "numpy"))
+    in_library, in_numpy, in_rust = (stacks[line_of("native_leak", mark)] for mark in ("library", "numpy", "rust"))
     assert in_library[-2:] == ["leak_some", "grow_table"]
     (leak,) = (each for each in found["leaks"] if each["line"] == line_of("native_leak", "library"))
     assert [each["library"] for each in leak["native_stack"]][-2:] == ["native_leak", "native_leak"]
     assert any("array" in name.lower() or "empty" in name for name in in_numpy)
+    assert any("push_front" in name and "List" in name for name in in_rust)
     assert "grow_table" in analyze("leaks", trace).stdout.decode()
     assert not losses(report(trace)).keys() & {"unresolved_native", "damaged_records"}
     stacked = analyze("export", trace, "--format", "collapsed", "--metric", "allocated").stdout.decode()
