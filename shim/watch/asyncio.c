@@ -1,10 +1,12 @@
-/* Finds the asyncio tasks of an observed process: the weak set in the module asyncio.tasks, and which thread runs which
- * event loop. A task is observed only if a thread runs its loop; a forked child, for example, has copies of its
- * parent's tasks that never run. */
+/* Finds the asyncio tasks of an observed process: the weak set in the module asyncio.tasks, from 3.14 on also lists, and
+ * which thread runs which event loop. A task is observed only if a thread runs its loop; a forked child, for example, has
+ * copies of its parent's tasks that never run. */
 #include "watch/asyncio.h"
 
 #include "shared/base.h"
 #include "shared/clock.h"
+#include "shared/objects/instances.h"
+#include "shared/objects/reads.h"
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
@@ -35,11 +37,20 @@ static uintptr_t find_module(struct asyncio *asyncio, int64_t now_ns) {
   return remote_find(&asyncio->kinds, asyncio->modules, "asyncio.tasks");
 }
 
+/* Returns the address of the set that a WeakSet holds; 0 = not found. */
+static uintptr_t set_of(uintptr_t weak) {
+  static const char *const name = "data";
+  uintptr_t set = 0;
+  struct instance_path path;
+  struct reads reads;
+  return instance_attributes(target.layout, weak, &name, 1, &set, &path, &reads) ? set : 0;
+}
+
 static uintptr_t find_set(struct asyncio *asyncio) {
   uintptr_t dict = remote_word(asyncio->module + MODULE_DICT);
   uintptr_t weak = dict ? remote_find(&asyncio->kinds, dict, "_scheduled_tasks") : 0; /* 3.12 on */
   if (dict && !weak) weak = remote_find(&asyncio->kinds, dict, "_all_tasks");
-  return weak ? remote_first_attribute(&asyncio->kinds, weak) : 0;
+  return weak ? set_of(weak) : 0;
 }
 
 static void search(struct process *process, uintptr_t runtime, int64_t now_ns) {
@@ -60,6 +71,22 @@ bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   asyncio->due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
   asyncio->polled_ns = now_ns; /* tasks that the next search finds are newer than this */
   return false;
+}
+
+/* ---- the lists ---- */
+
+/* From 3.14 on, each thread state has a list of the tasks that the thread has created, and the interpreter has one of
+ * those whose thread has ended. Tasks that are not based on the C task are in the set, as before. */
+int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads) {
+  const struct python_layout *layout = process->layout;
+  int count = 0;
+  uintptr_t interpreter = layout->tstate_tasks < 0 ? 0 : remote_main_interpreter(runtime);
+  if (!interpreter) return 0;
+  heads[count++] = interpreter + (uintptr_t)layout->interp_tasks;
+  uintptr_t state = remote_word(interpreter + (uintptr_t)layout->interp_threads);
+  for (; state && count < TASK_LISTS; state = remote_word(state + (uintptr_t)layout->tstate_next))
+    heads[count++] = state + (uintptr_t)layout->tstate_tasks;
+  return count;
 }
 
 /* ---- the loops ---- */
@@ -140,4 +167,22 @@ int asyncio_coroutine_at(struct process *process, uintptr_t task) {
     if (is_coroutine(asyncio, word_at(bytes, at))) asyncio->coroutine_at = at;
   }
   return asyncio->coroutine_at;
+}
+
+static bool is_task(struct asyncio *asyncio, uintptr_t object, int node_at) {
+  uintptr_t type = remote_word(object + OBJECT_TYPE);
+  return type >= 65536 && !(type & 7) && remote_kind(&asyncio->kinds, type) == KIND_TASK &&
+         remote_instance_bytes(type) >= (size_t)node_at + 16;
+}
+
+/* The offset of the node is in no public header, either. It follows the coroutine. */
+uintptr_t asyncio_task_of(struct process *process, uintptr_t node) {
+  struct asyncio *asyncio = &process->asyncio;
+  for (int at = FIRST_COROUTINE + 8; !asyncio->node_at && at < MOST_TASK_BYTES; at += 8) {
+    uintptr_t task = node - (uintptr_t)at;
+    if (!is_task(asyncio, task, at)) continue;
+    int coroutine_at = asyncio_coroutine_at(process, task);
+    if (coroutine_at && coroutine_at < at) asyncio->node_at = at;
+  }
+  return asyncio->node_at ? node - (uintptr_t)asyncio->node_at : 0;
 }

@@ -21,13 +21,15 @@ struct asyncio {
   uintptr_t modules_used;           /* number of modules at the last search */
   int64_t scanned_ns;               /* when the modules were last searched */
   struct event_loop loops[LOOPS];
-  uint32_t loop_turn;                                /* the next entry of loops to replace, modulo LOOPS */
-  int64_t loops_ns;                                  /* when to search again for the thread of an unknown loop */
-  int coroutine_at;                                  /* offset of the coroutine in a task; 0 = unknown yet */
-  uint32_t shift;                                    /* one task in 1 << shift is observed, */
-  double weight;                                     /* and stands for this many */
-  bool sampled, observed;                            /* shift was above 0 at some time; the last poll found tasks */
-  uint32_t pass;                                     /* number of polls so far */
+  uint32_t loop_turn;      /* the next entry of loops to replace, modulo LOOPS */
+  int64_t loops_ns;        /* when to search again for the thread of an unknown loop */
+  int coroutine_at;        /* offset of the coroutine in a task; 0 = unknown yet */
+  int node_at;             /* 3.14: offset of the node that links the tasks; 0 = unknown yet */
+  uint32_t listed, broken; /* tasks in lists at the last poll; polls whose lists were torn */
+  uint32_t shift;          /* one task in 1 << shift is observed, */
+  double weight;           /* and stands for this many */
+  bool sampled, observed;  /* shift was above 0 at some time; the last poll found tasks */
+  uint32_t pass;           /* number of polls so far */
   uint32_t unread, unread_now, crowded, crowded_now; /* losses: the most in one poll so far, and those in this poll */
   int64_t polled_ns, due_ns;                         /* when the tasks were last polled, and when they are due again */
   bool behind;                                       /* the process has run since the last poll */
@@ -40,6 +42,11 @@ struct process; /* threads.h */
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns);
 /* Returns the id of the thread that runs this event loop; 0 = unknown, or no thread runs it. */
 uint32_t asyncio_thread(struct process *process, uintptr_t loop, int64_t now_ns);
+#define TASK_LISTS 1024
+/* From 3.14 on: stores the addresses of the heads of the lists of tasks, at most TASK_LISTS, and returns their number. */
+int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads);
+/* Returns the address of the task with this node in a list; 0 = it is not a task. */
+uintptr_t asyncio_task_of(struct process *process, uintptr_t node);
 /* Returns the offset of the coroutine in task objects; 0 = unknown. `task` is the address of a task, in which it is
  * searched if it is unknown. */
 int asyncio_coroutine_at(struct process *process, uintptr_t task);

@@ -80,6 +80,8 @@ static bool awaits_by_bytecode(const char *frame) {
 
 /* `state` is the state field of the generator. From 3.13 on it also says whether the generator is in `await`. */
 static enum generator state_of(int state, const char *frame, enum kind kind) {
+  if (target.layout->version >= 0x30f)
+    return state == 2 || state == 3 ? SUSPENDED_IN_AWAIT : state == 1 ? SUSPENDED_AT_YIELD : NOT_SUSPENDED;
   if (target.layout->version >= 0x30d) {
     return state == -1 ? SUSPENDED_IN_AWAIT : state == -2 ? SUSPENDED_AT_YIELD : NOT_SUSPENDED;
   }
@@ -88,15 +90,23 @@ static enum generator state_of(int state, const char *frame, enum kind kind) {
   return awaits_by_bytecode(frame) ? SUSPENDED_IN_AWAIT : SUSPENDED_AT_YIELD;
 }
 
-/* Returns the object on top of the frame's value stack, which is what the frame awaits; 0 = none. `frame` holds `size`
- * bytes from `address` on. */
-static uintptr_t top_of(uintptr_t address, const char *frame, size_t size) {
+/* Returns the address of the value slot that holds what the frame awaits: the last one in use, from 3.15 on the one before
+ * it; 0 = none. */
+static uintptr_t awaited_slot(uintptr_t address, const char *frame) {
   const struct python_layout *layout = target.layout;
-  int32_t depth = int_at(frame, layout->frame_depth);
-  if (depth <= 0 || depth > MAX_SLOTS) return 0;
   uintptr_t values = is_310() ? word_at(frame, layout->frame_values) : address + (uintptr_t)layout->frame_values;
-  uintptr_t top = values + 8 * (uintptr_t)(depth - 1);
-  return top >= address && top - address <= size - 8 ? word_at(frame, (int)(top - address)) : remote_word(top);
+  intptr_t depth = layout->frame_depth >= 0 ? int_at(frame, layout->frame_depth)
+                                            : (intptr_t)(word_at(frame, layout->frame_top) - values) / 8;
+  depth -= layout->version >= 0x30f;
+  return depth > 0 && depth <= MAX_SLOTS ? values + 8 * (uintptr_t)(depth - 1) : 0;
+}
+
+/* Returns the object that the frame awaits; 0 = none. `frame` holds `size` bytes from `address` on. */
+static uintptr_t awaited_by(uintptr_t address, const char *frame, size_t size) {
+  uintptr_t slot = awaited_slot(address, frame);
+  if (!slot) return 0;
+  bool is_here = slot >= address && slot - address <= size - 8;
+  return (is_here ? word_at(frame, (int)(slot - address)) : remote_word(slot)) & target.layout->reference_mask;
 }
 
 static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {
@@ -125,7 +135,7 @@ static void step_in(struct task_observation *observation, struct walk *walk, enu
     return;
   }
   observation->state = TASK_SUSPENDED;
-  if (generator == SUSPENDED_IN_AWAIT) walk->at = top_of(address, frame, size);
+  if (generator == SUSPENDED_IN_AWAIT) walk->at = awaited_by(address, frame, size);
   walk->identity = mixed(walk->identity, walk->at);
 }
 
@@ -219,7 +229,7 @@ static void read_references(struct process *process, const uintptr_t *references
   remote_read_each(bytes, references, count, REFERENCE_BYTES);
   for (int i = 0; i < count; i++, bytes += REFERENCE_BYTES) {
     enum kind kind = remote_kind(&process->asyncio.kinds, word_at(bytes, OBJECT_TYPE));
-    uintptr_t task = kind == KIND_REFERENCE ? word_at(bytes, REFERENCE_OBJECT) : 0;
+    uintptr_t task = kind == KIND_REFERENCE ? word_at(bytes, REFERENCE_OBJECT) : kind == KIND_TASK ? references[i] : 0;
     observations[i] = (struct task_observation){.task = task & 7 ? 0 : task, .state = TASK_GONE};
   }
 }

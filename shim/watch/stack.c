@@ -47,8 +47,7 @@ static void choose_layout(struct watched *thread) {
     if (!threads_left(thread)) process_give_up(thread);
     return;
   }
-  process->layout = pylayout_for(entry->python_version, runtime);
-  if (process->layout && process->layout->interp_threads < 0) process->layout = NULL;
+  process->layout = pylayout_for(entry->python_version, runtime, &process->published);
 }
 
 bool stack_aim(struct watched *thread) {

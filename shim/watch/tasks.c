@@ -16,6 +16,7 @@
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
 #include "watch/asyncio.h"
+#include "watch/reading/lists.h"
 #include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
@@ -26,7 +27,9 @@
 #define ROWS_FREE 4096       /* this many records may be written at once, */
 #define ROW_PAUSE_NS 5000000 /* and one per 5 ms in the long run */
 #define MOST_OBSERVED 1024   /* of a process's tasks: if there are more, one stands for several */
+#define MOST_SHIFT 20        /* one stands for 2^20 at most */
 #define MOST_TABLE 4194304   /* slots of the set of tasks */
+#define TORN_POLLS 3         /* successive polls whose lists were torn, until what was found of them counts */
 #define FOLLOWED 32768       /* tasks that can be followed, over all processes */
 #define BUCKETS 16384
 #define PUBLISH_LEAST_NS 100000000 /* a record is updated after this time, and after 1/8 of the suspension's length; */
@@ -259,41 +262,85 @@ static bool is_chosen(uintptr_t reference, uint32_t shift) {
   return (dictionary_node_hash(1, reference, 1) & ((1u << shift) - 1)) == 0;
 }
 
-/* Chooses references of the set's table and returns their number; -1 = it cannot be read, MOST_OBSERVED + 1 = too
- * many. */
-static int choose(uintptr_t table, uint64_t slots, uint32_t shift) {
-  static char block[1024 * SLOT_BYTES];
-  int chosen = 0;
-  for (uint64_t at = 0; at < slots; at += 1024) {
-    uint64_t count = slots - at < 1024 ? slots - at : 1024;
-    if (!safe_read(block, (void *)(table + at * SLOT_BYTES), count * SLOT_BYTES)) return -1;
-    for (uint64_t i = 0; i < count; i++) {
-      uintptr_t reference = word_at(block, (int)(i * SLOT_BYTES));
-      if (reference < 65536 || (reference & 7) || !is_chosen(reference, shift)) continue;
-      if (chosen == MOST_OBSERVED) return MOST_OBSERVED + 1;
-      references[chosen++] = reference;
-    }
+static int chosen; /* number of references */
+
+/* Keeps half of the chosen references. */
+static void thin_out(struct asyncio *asyncio) {
+  int kept = 0;
+  asyncio->shift++;
+  for (int i = 0; i < chosen; i++) {
+    if (is_chosen(references[i], asyncio->shift)) references[kept++] = references[i];
   }
-  return chosen;
+  chosen = kept;
 }
 
-/* Chooses the tasks to observe, and sets the number of tasks that each stands for. Returns how many were chosen;
- * -1 = the object cannot be read or is not a set any more. */
-static int choose_tasks(struct process *process) {
+static void choose(struct asyncio *asyncio, uintptr_t reference) {
+  while (chosen == MOST_OBSERVED && asyncio->shift < MOST_SHIFT && is_chosen(reference, asyncio->shift))
+    thin_out(asyncio);
+  if (chosen < MOST_OBSERVED && is_chosen(reference, asyncio->shift)) references[chosen++] = reference;
+}
+
+/* Chooses references of the set's table. False = it cannot be read. */
+static bool choose_of_set(struct asyncio *asyncio, uintptr_t table, uint64_t slots) {
+  static char block[1024 * SLOT_BYTES];
+  for (uint64_t at = 0; at < slots; at += 1024) {
+    uint64_t count = slots - at < 1024 ? slots - at : 1024;
+    if (!safe_read(block, (void *)(table + at * SLOT_BYTES), count * SLOT_BYTES)) return false;
+    for (uint64_t i = 0; i < count; i++) {
+      uintptr_t reference = word_at(block, (int)(i * SLOT_BYTES));
+      if (reference >= 65536 && !(reference & 7)) choose(asyncio, reference);
+    }
+  }
+  return true;
+}
+
+/* Chooses tasks of one list. False = the walk is broken. */
+static bool choose_of_list(struct process *process, uintptr_t head) {
+  static struct list_walk walk;
+  list_begin(&walk, head);
+  for (uintptr_t node; (node = list_next(&walk));) {
+    uintptr_t task = asyncio_task_of(process, node);
+    process->asyncio.listed++;
+    process->asyncio.unread_now += !task;
+    if (task) choose(&process->asyncio, task);
+  }
+  return !walk.broken;
+}
+
+/* Chooses tasks of the lists of 3.14. False = one of them was torn, so that tasks may be missing. If that does not pass,
+ * they are missing indeed: then the others count, with a loss. */
+static bool choose_of_lists(struct process *process) {
+  static uintptr_t heads[TASK_LISTS];
+  struct asyncio *asyncio = &process->asyncio;
+  uint32_t broken = 0;
+  int count = asyncio_lists(process, process->threads->entry.runtime, heads);
+  asyncio->listed = 0;
+  for (int i = 0; i < count; i++) broken += !choose_of_list(process, heads[i]);
+  asyncio->broken = broken ? asyncio->broken + 1 : 0;
+  if (asyncio->broken >= TORN_POLLS) asyncio->unread_now += broken;
+  return !broken || asyncio->broken >= TORN_POLLS;
+}
+
+enum choice { CHOSEN, NO_SET, TORN };
+
+/* Chooses the tasks to observe, and sets the number of tasks that each stands for. NO_SET = the object cannot be read or
+ * is not a set any more. */
+static enum choice choose_tasks(struct process *process) {
   struct asyncio *asyncio = &process->asyncio;
   char set[SET_BYTES];
-  if (!safe_read(set, (void *)asyncio->tasks, sizeof set)) return -1;
+  chosen = 0;
+  if (!safe_read(set, (void *)asyncio->tasks, sizeof set)) return NO_SET;
   uint64_t used = word_at(set, SET_USED), slots = word_at(set, SET_MASK) + 1;
-  if (remote_kind(&asyncio->kinds, word_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return -1;
+  if (remote_kind(&asyncio->kinds, word_at(set, OBJECT_TYPE)) != KIND_SET || slots > MOST_TABLE) return NO_SET;
   if (used > slots) used = slots; /* only in a set that lies: its number of tasks is a factor of times */
-  if (asyncio->shift && used >> asyncio->shift < MOST_OBSERVED / 4) asyncio->shift--;
-  int chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift);
-  for (; chosen > MOST_OBSERVED && asyncio->shift < 20; asyncio->shift++)
-    chosen = choose(word_at(set, SET_TABLE), slots, asyncio->shift + 1);
+  if (asyncio->shift && (used + asyncio->listed) >> asyncio->shift < MOST_OBSERVED / 4) asyncio->shift--;
+  if (!choose_of_set(asyncio, word_at(set, SET_TABLE), slots)) return NO_SET;
+  if (target.layout->tstate_tasks >= 0 && !choose_of_lists(process)) return TORN;
+  used += asyncio->listed;
   if (asyncio->shift && !asyncio->sampled) loss_add(LOSS_tasks_sampled);
   asyncio->sampled = asyncio->sampled || asyncio->shift;
   asyncio->weight = asyncio->shift && chosen > 0 ? (double)used / chosen : 1;
-  return chosen > MOST_OBSERVED ? -1 : chosen;
+  return CHOSEN;
 }
 
 /* ---- a poll of a process ---- */
@@ -322,17 +369,16 @@ static void rest_all(struct process *process, int64_t now_ns) {
   process->asyncio.polled_ns = now_ns;
 }
 
-static void poll_tasks(struct process *process, int64_t now_ns) {
+/* Polls the tasks. False = some could not be found at the moment: the next poll accounts for the time up to now. */
+static bool poll_tasks(struct process *process, int64_t now_ns) {
   struct asyncio *asyncio = &process->asyncio;
   if (!asyncio->behind && process->quiet_ns > asyncio->polled_ns) rest_all(process, process->quiet_ns);
   int64_t before_ns = asyncio->polled_ns ? asyncio->polled_ns + (now_ns - asyncio->polled_ns) / 2 : now_ns;
-  int chosen = choose_tasks(process);
-  if (chosen < 0) {
-    asyncio->tasks = asyncio->module = 0;
-    chosen = 0;
-  }
-  asyncio->pass++;
   asyncio->unread_now = asyncio->crowded_now = 0;
+  enum choice choice = choose_tasks(process);
+  if (choice == TORN) return false;
+  if (choice == NO_SET) asyncio->tasks = asyncio->module = 0, chosen = 0;
+  asyncio->pass++;
   for (int at = 0; at < chosen; at += AWAITS_BLOCK)
     observe_block(process, at, chosen - at < AWAITS_BLOCK ? chosen - at : AWAITS_BLOCK, before_ns);
   if (chosen || asyncio->observed) sweep(process, now_ns);
@@ -340,6 +386,7 @@ static void poll_tasks(struct process *process, int64_t now_ns) {
   count_most(&asyncio->crowded, asyncio->crowded_now, LOSS_tasks_crowded);
   asyncio->observed = chosen > 0;
   asyncio->polled_ns = now_ns;
+  return true;
 }
 
 static bool may_poll(struct process *process) {
@@ -365,9 +412,8 @@ void tasks_poll(struct process *process, int64_t now_ns, bool still, bool all) {
   } else if (asyncio_find(process, process->threads->entry.runtime, now_ns)) {
     prepare();
     int64_t started_ns = clock_thread_cpu_ns();
-    poll_tasks(process, now_ns);
+    asyncio->behind = !poll_tasks(process, now_ns);
     asyncio->due_ns = now_ns + next_pause(now_ns, clock_thread_cpu_ns() - started_ns);
-    asyncio->behind = false;
   } else {
     asyncio->behind = true;
   }

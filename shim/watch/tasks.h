@@ -27,7 +27,7 @@ struct task_observation {
   enum task_state state;
   bool truncated;
 };
-/* Reads the tasks of `count` (at most AWAITS_BLOCK) weak references, whose addresses are `references`. */
+/* Reads `count` (at most AWAITS_BLOCK) tasks. `references` are their addresses, or those of weak references to them. */
 void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
                  int64_t now_ns);
 

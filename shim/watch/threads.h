@@ -61,13 +61,14 @@ struct process {
   uint32_t refusals;   /* successive polls that the kernel has refused; REFUSED = the process is not polled any more */
   uintptr_t challenge; /* address of spool->challenge in its memory; 0 = reads need no proof */
   const struct python_layout *layout;
-  uint64_t runtime;    /* thread_entry.runtime that the layout was chosen for; 0 = none was chosen */
-  bool resting;        /* every thread was blocked at the last pass */
-  int64_t clock_ns;    /* CPU time at the last pass */
-  int64_t quiet_ns;    /* none of its threads has run from idle_ns ... */
-  int64_t idle_ns;     /* ... until quiet_ns */
-  int64_t refresh_ns;  /* when to extend the waits of its threads although none has run */
-  int64_t searched_ns; /* when its thread states were last searched for */
+  struct python_layout published; /* the layout, if its interpreter publishes one */
+  uint64_t runtime;               /* thread_entry.runtime that the layout was chosen for; 0 = none was chosen */
+  bool resting;                   /* every thread was blocked at the last pass */
+  int64_t clock_ns;               /* CPU time at the last pass */
+  int64_t quiet_ns;               /* none of its threads has run from idle_ns ... */
+  int64_t idle_ns;                /* ... until quiet_ns */
+  int64_t refresh_ns;             /* when to extend the waits of its threads although none has run */
+  int64_t searched_ns;            /* when its thread states were last searched for */
   struct asyncio asyncio;
   struct thread_names thread_names;
 };

@@ -175,7 +175,7 @@ uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
 #define LEAST_PAUSE_NS 100000000
 
 /* struct gc_generation_stats {collections, collected, uncollectable} for each of three generations lies before
- * gc.collecting (CPython, Include/internal/pycore_gc.h, 3.10 to 3.13). */
+ * gc.collecting (CPython, Include/internal/pycore_gc.h, 3.10 to 3.14). */
 struct gc_counts {
   uint64_t generation[3][3];
 };

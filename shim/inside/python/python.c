@@ -77,8 +77,10 @@ void *python_symbol(const char *name) {
 }
 
 static const struct python_layout *choose_layout(void) {
+  static struct python_layout room[2]; /* threads may still use the layout of an interpreter that was unloaded */
+  static unsigned turn;
   const char *runtime = python_symbol("_PyRuntime");
-  return runtime ? pylayout_for(python_version, runtime) : NULL;
+  return runtime ? pylayout_for(python_version, runtime, &room[turn++ % 2]) : NULL;
 }
 
 /* The function in the field of a type that is exported; 0 = none. Types inherit fields only when Python starts. */

@@ -30,7 +30,7 @@
 #define C_STACK_BYTES ((uintptr_t)1 << 30)
 #define EVAL_FRAME_WORDS 64 /* words of the bytecode loop's C frame that are searched */
 
-/* The source of the innermost frame's address. 3.10 and 3.13 publish it in the thread state itself, in one piece, so
+/* The source of the innermost frame's address. 3.10, and 3.13 and later, publish it in the thread state itself, in one piece, so
  * there each attempt just reads it again. */
 enum attempt { PUBLISHED, BEFORE, OF_LOOP, OF_SCANNED_LOOP, ATTEMPTS };
 
@@ -236,7 +236,7 @@ static bool is_start(struct reads *reads, uintptr_t code) {
 uintptr_t frames_thread_started(void) {
   const struct python_layout *layout = python_layout;
   struct reads reads;
-  if (!layout || layout->frame_locals < 0 || safe_read_refused()) return 0;
+  if (!layout || safe_read_refused()) return 0;
   const char *state = python_thread_state();
   uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0;
   if (frame < 65536 || (frame & 7)) return 0;
@@ -247,8 +247,9 @@ uintptr_t frames_thread_started(void) {
   reads_add(&reads, code ? code + (uintptr_t)layout->code_name : 0, sizeof frame);
   reads_add(&reads, atomic_load(&start_function.name), 64);
   reads_fetch(&reads);
-  if (!is_start(&reads, reads_word(&reads, frame + (uintptr_t)layout->frame_code))) return 0;
-  return reads_word(&reads, frame + (uintptr_t)layout->frame_locals);
+  code = reads_word(&reads, frame + (uintptr_t)layout->frame_code) & layout->reference_mask;
+  if (!is_start(&reads, code)) return 0;
+  return reads_word(&reads, frame + (uintptr_t)layout->frame_locals) & layout->reference_mask;
 }
 
 /* Reads only what is certain to be mapped. Of a generator's frame that is its address. */

@@ -35,7 +35,7 @@ enum chain_frame chain_read(const struct stack_target *target, uintptr_t address
   const struct python_layout *layout = target->layout;
   int owner = layout->frame_owner < 0 ? 0 : (signed char)frame[layout->frame_owner];
   if (owner >= OWNER_NO_CODE) return CHAIN_NO_CODE;
-  uintptr_t code = word_at(frame, layout->frame_code) & layout->code_mask;
+  uintptr_t code = word_at(frame, layout->frame_code) & layout->reference_mask;
   int64_t index = instruction_index(target, frame, code);
   if (!code || (code & 7) || index < -1 || index > INT32_MAX / 2) return CHAIN_BROKEN;
   *out = (struct frame_entry){.frame = address, .code = code, .instruction = (int32_t)index, .owner = owner};

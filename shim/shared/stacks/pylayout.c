@@ -40,10 +40,15 @@ static const struct python_layout layouts[] = {
      .generator_frame = 16,
      .generator_state = 108,
      .frame_depth = 80,
+     .frame_top = -1,
      .frame_values = 64,
      .frame_locals = 352,
      .type_cached_keys = 872,
-     .code_mask = ~(uintptr_t)0},
+     .tstate_bytes = -1,
+     .tstate_tasks = -1,
+     .interp_generation = -1,
+     .interp_tasks = -1,
+     .reference_mask = ~(uintptr_t)0},
     {.version = 0x30b,
      .tstate_frame = -1,
      .tstate_cframe = 56,
@@ -78,10 +83,15 @@ static const struct python_layout layouts[] = {
      .generator_frame = 80,
      .generator_state = 75,
      .frame_depth = 64,
+     .frame_top = -1,
      .frame_values = 72,
      .frame_locals = 72,
      .type_cached_keys = 872,
-     .code_mask = ~(uintptr_t)0},
+     .tstate_bytes = -1,
+     .tstate_tasks = -1,
+     .interp_generation = -1,
+     .interp_tasks = -1,
+     .reference_mask = ~(uintptr_t)0},
     {.version = 0x30c,
      .tstate_frame = -1,
      .tstate_cframe = 56,
@@ -116,10 +126,15 @@ static const struct python_layout layouts[] = {
      .generator_frame = 72,
      .generator_state = 67,
      .frame_depth = 64,
+     .frame_top = -1,
      .frame_values = 72,
      .frame_locals = 72,
      .type_cached_keys = 880,
-     .code_mask = ~(uintptr_t)0},
+     .tstate_bytes = -1,
+     .tstate_tasks = -1,
+     .interp_generation = -1,
+     .interp_tasks = -1,
+     .reference_mask = ~(uintptr_t)0},
     {.version = 0x30d,
      .tstate_frame = 72,
      .tstate_cframe = -1,
@@ -154,10 +169,15 @@ static const struct python_layout layouts[] = {
      .generator_frame = 72,
      .generator_state = 67,
      .frame_depth = 64,
+     .frame_top = -1,
      .frame_values = 72,
      .frame_locals = 72,
      .type_cached_keys = 880,
-     .code_mask = ~(uintptr_t)0},
+     .tstate_bytes = -1,
+     .tstate_tasks = -1,
+     .interp_generation = -1,
+     .interp_tasks = -1,
+     .reference_mask = ~(uintptr_t)0},
     {.version = 0x30e,
      .tstate_frame = 72,
      .tstate_cframe = -1,
@@ -165,10 +185,10 @@ static const struct python_layout layouts[] = {
      .tstate_interp = 16,
      .tstate_next = 8,
      .tstate_thread = 152,
-     .interp_threads = -1,
+     .interp_threads = 7344,
      .tstate_chunk = 232,
-     .interp_gc = -1,
-     .interp_next = -1,
+     .interp_gc = 7600,
+     .interp_next = 7272,
      .frame_bytes = 80,
      .frame_code = 0,
      .frame_previous = 8,
@@ -179,76 +199,133 @@ static const struct python_layout layouts[] = {
      .code_first_line = 68,
      .code_file = 112,
      .code_name = 128,
-     .code_version = -1,
+     .code_version = 92,
      .code_line_table = 136,
      .code_bytecode = 208,
      .code_first_traceable = 192,
      .ascii_data = 40,
      .compact_data = 56,
-     .runtime_interpreters = -1,
-     .interp_modules = -1,
-     .tstate_dict = -1,
-     .tstate_loop = -1,
-     .generator_frame = -1,
-     .generator_state = -1,
+     .runtime_interpreters = 808,
+     .interp_modules = 7688,
+     .tstate_dict = 128,
+     .tstate_loop = 864,
+     .generator_frame = 72,
+     .generator_state = 67,
      .frame_depth = -1,
-     .frame_values = -1,
-     .frame_locals = -1,
-     .type_cached_keys = -1,
-     .code_mask = ~(uintptr_t)3},
+     .frame_top = 64,
+     .frame_values = 80,
+     .frame_locals = 80,
+     .type_cached_keys = 880,
+     .tstate_bytes = 832,
+     .tstate_tasks = 880,
+     .interp_generation = 7992,
+     .interp_tasks = 10880,
+     .reference_mask = ~(uintptr_t)3},
 };
 
 #define STATE_BYTES 320 /* bytes that are read of a thread state, at least */
-#define FRAME_BYTES 80  /* frame_bytes of 3.14 */
+#define FRAME_BYTES 80  /* frame_bytes from 3.14 on */
+#define OBJECT_BYTES 128
+#define MOST_BYTES (1 << 24) /* of the runtime, of an interpreter */
 
 /* Offsets in the table that 3.13 and later publish at the start of _PyRuntime. `at` is the position of a uint64 in the
  * table of 3.14, `field` the row's field that it replaces, and `largest` the largest value for which the field lies in
  * the bytes that are read of the structure. A larger value would make a walk read outside of its buffers. */
+#define DEBUG_VERSION 8
 #define DEBUG_FREE_THREADED 16
-static const struct {
+#define DEBUG_RUNTIME_BYTES 24
+#define DEBUG_INTERPRETER_BYTES 48
+#define FIELD(name) offsetof(struct python_layout, name)
+static const struct debug_offset {
   int at;
   size_t field;
   uint64_t largest;
 } debug_314[] = {
-    {208, offsetof(struct python_layout, tstate_frame), STATE_BYTES - 8},
-    {256, offsetof(struct python_layout, frame_previous), FRAME_BYTES - 8},
-    {264, offsetof(struct python_layout, frame_code), FRAME_BYTES - 8},
-    {272, offsetof(struct python_layout, frame_instruction), FRAME_BYTES - 8},
-    {288, offsetof(struct python_layout, frame_owner), FRAME_BYTES - 1},
-    {320, offsetof(struct python_layout, code_file), MAX_CODE_BYTES - 8},
-    {336, offsetof(struct python_layout, code_name), MAX_CODE_BYTES - 8},
-    {344, offsetof(struct python_layout, code_line_table), MAX_CODE_BYTES - 8},
-    {352, offsetof(struct python_layout, code_first_line), MAX_CODE_BYTES - 4},
-    {384, offsetof(struct python_layout, code_bytecode), MAX_CODE_BYTES},
+    {40, FIELD(runtime_interpreters), MOST_BYTES},
+    {64, FIELD(interp_next), MOST_BYTES},
+    {72, FIELD(interp_threads), MOST_BYTES},
+    {88, FIELD(interp_gc), MOST_BYTES},
+    {96, FIELD(interp_modules), MOST_BYTES},
+    {160, FIELD(interp_generation), MOST_BYTES},
+    {176, FIELD(tstate_bytes), 4096},
+    {192, FIELD(tstate_next), STATE_BYTES - 8},
+    {200, FIELD(tstate_interp), STATE_BYTES - 8},
+    {208, FIELD(tstate_frame), STATE_BYTES - 8},
+    {216, FIELD(tstate_thread), STATE_BYTES - 8},
+    {232, FIELD(tstate_chunk), STATE_BYTES - 8},
+    {256, FIELD(frame_previous), FRAME_BYTES - 8},
+    {264, FIELD(frame_code), FRAME_BYTES - 8},
+    {272, FIELD(frame_instruction), FRAME_BYTES - 8},
+    {280, FIELD(frame_values), FRAME_BYTES},
+    {280, FIELD(frame_locals), FRAME_BYTES},
+    {288, FIELD(frame_owner), FRAME_BYTES - 1},
+    {296, FIELD(frame_top), FRAME_BYTES - 8},
+    {320, FIELD(code_file), MAX_CODE_BYTES - 8},
+    {336, FIELD(code_name), MAX_CODE_BYTES - 8},
+    {344, FIELD(code_line_table), MAX_CODE_BYTES - 8},
+    {352, FIELD(code_first_line), MAX_CODE_BYTES - 4},
+    {384, FIELD(code_bytecode), MAX_CODE_BYTES},
+    {640, FIELD(ascii_data), STR_STATE + 8},
+    {680, FIELD(generator_frame), OBJECT_BYTES},
+    {688, FIELD(generator_state), OBJECT_BYTES},
 };
-static struct python_layout published;
+#define COLLECTING_314 656 /* of gc.collecting within gc */
+
+static uint64_t published(const char *runtime, int at) {
+  uint64_t value;
+  memcpy(&value, runtime + at, sizeof value);
+  return value;
+}
+
+static bool has_table(const char *runtime) { return memcmp(runtime, "xdebugpy", 8) == 0; }
 
 static bool free_threaded(const char *runtime) {
-  uint64_t flag;
-  memcpy(&flag, runtime + DEBUG_FREE_THREADED, sizeof flag);
-  return memcmp(runtime, "xdebugpy", 8) == 0 && flag != 0;
+  return has_table(runtime) && published(runtime, DEBUG_FREE_THREADED) != 0;
 }
 
-/* 3.14: the offsets that the interpreter publishes replace those of our table. Null = one of them is out of range. */
-static const struct python_layout *with_debug_offsets(const struct python_layout *base, const char *runtime) {
-  published = *base;
+static bool lie_in(const int *offsets, int count, uint64_t bytes) {
+  bool inside = bytes <= MOST_BYTES;
+  for (int i = 0; i < count; i++) inside = inside && (uint64_t)offsets[i] + 16 <= bytes;
+  return inside;
+}
+
+/* True if the fields that lie in the runtime and in an interpreter do so, and those that follow others have room. */
+static bool is_plausible(const struct python_layout *base, const struct python_layout *out, const char *runtime) {
+  const int of_interpreter[] = {out->interp_next,    out->interp_threads,    out->interp_gc,
+                                out->interp_modules, out->interp_generation, out->interp_tasks};
+  return lie_in(&out->runtime_interpreters, 1, published(runtime, DEBUG_RUNTIME_BYTES)) &&
+         lie_in(of_interpreter, sizeof of_interpreter / sizeof *of_interpreter,
+                published(runtime, DEBUG_INTERPRETER_BYTES)) &&
+         out->code_bytecode >= base->code_first_traceable + (int)sizeof(int32_t);
+}
+
+/* From 3.14 on the offsets that the interpreter publishes replace those of our table. False = there are none of this
+ * version, or one is out of range. Fields behind the last published one keep their distance from it. */
+static bool replace_offsets(struct python_layout *out, const struct python_layout *base, uint32_t version,
+                            const char *runtime) {
+  *out = *base;
+  if (!has_table(runtime) || published(runtime, DEBUG_VERSION) >> 16 != version >> 16) return false;
   for (size_t i = 0; i < sizeof debug_314 / sizeof *debug_314; i++) {
-    uint64_t value;
-    memcpy(&value, runtime + debug_314[i].at, sizeof value);
-    if (value > debug_314[i].largest) return NULL;
-    *(int *)((char *)&published + debug_314[i].field) = (int)value;
+    uint64_t value = published(runtime, debug_314[i].at);
+    if (value > debug_314[i].largest) return false;
+    *(int *)((char *)out + debug_314[i].field) = (int)value;
   }
-  bool has_room = published.code_bytecode >= base->code_first_traceable + (int)sizeof(int32_t);
-  published.code_bytes = published.code_bytecode;
-  return has_room ? &published : NULL;
+  uint64_t collecting = published(runtime, COLLECTING_314);
+  if (collecting > MOST_BYTES) return false;
+  out->interp_gc += (int)collecting;
+  out->tstate_loop += out->tstate_bytes - base->tstate_bytes;
+  out->tstate_tasks += out->tstate_bytes - base->tstate_bytes;
+  out->interp_tasks += out->interp_generation - base->interp_generation;
+  out->code_bytes = out->code_bytecode;
+  return is_plausible(base, out, runtime);
 }
 
-const struct python_layout *pylayout_for(uint32_t version, const char *runtime) {
+const struct python_layout *pylayout_for(uint32_t version, const char *runtime, struct python_layout *room) {
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     if (layouts[i].version != version >> 16) continue;
-    bool has_table = layouts[i].version >= 0x30d;
-    if ((has_table && free_threaded(runtime)) || (version & 0xf0) != 0xf0) return NULL;
-    return layouts[i].version >= 0x30e ? with_debug_offsets(&layouts[i], runtime) : &layouts[i];
+    if ((version & 0xf0) != 0xf0 || (layouts[i].version >= 0x30d && free_threaded(runtime))) return NULL;
+    if (layouts[i].version < 0x30e) return &layouts[i];
+    return replace_offsets(room, &layouts[i], version, runtime) ? room : NULL;
   }
   return NULL;
 }

@@ -3,9 +3,9 @@
  *
  * Walks read these structures from signal handlers and from another process, where Python's API cannot be called.
  * Offsets are in bytes; -1 = the field does not exist. They were measured with offsetof against the headers of 3.10.13,
- * 3.11.7, 3.12.1 and 3.13.0, and tests/unit/formats/test_cpython_layout.py checks them against the headers of the
- * installed interpreters. The offsets of 3.14 come from the debug offsets that it publishes, the others from its
- * headers; they are not tested. */
+ * 3.11.7, 3.12.1, 3.13.0, 3.14.10 and 3.15.2, and tests/unit/formats/test_cpython_layout.py checks them against the
+ * headers of the interpreters that it finds. 3.14 and 3.15 publish most of their offsets, which differ between patch
+ * releases; those replace the ones of our table. */
 #ifndef SCALENE_TRACE_PYLAYOUT_H
 #define SCALENE_TRACE_PYLAYOUT_H
 
@@ -45,18 +45,23 @@ struct python_layout {
   int tstate_loop;          /* PyThreadState: the running event loop; -1 = it is in the dict */
   int generator_frame;      /* generators and coroutines: the frame; 3.10: a pointer to it */
   int generator_state;      /* int8 that says whether the generator is suspended; 3.10: a field of the frame */
-  int frame_depth;          /* int32: number of value slots in use from frame_values on */
+  int frame_depth;          /* int32: number of value slots in use from frame_values on; -1 = see frame_top */
+  int frame_top;            /* from 3.14 on: pointer behind the last value slot in use */
   int frame_values;         /* the value slots; 3.10: a pointer to them */
-  int frame_locals;         /* the first local variable; -1 = threads have no names */
+  int frame_locals;         /* the first local variable */
   int type_cached_keys;     /* types of classes: the keys of instances that have no dict of their own */
-  uintptr_t code_mask;      /* mask for the pointer at frame_code, which 3.14 tags */
+  int tstate_bytes;         /* from 3.14 on: size of PyThreadState. Fields that are not published follow it, */
+  int tstate_tasks;         /* of which this is the head of a list of asyncio tasks; -1 = they are in a set */
+  int interp_generation;    /* the same for PyInterpreterState: the last published field before */
+  int interp_tasks;         /* its list of the tasks of threads that have ended */
+  uintptr_t reference_mask; /* mask for the pointers in frames, which 3.14 tags */
 };
 
-#define RUNTIME_BYTES 512
+#define RUNTIME_BYTES 1024
 #pragma GCC visibility push(hidden)
-/* Returns the row for a PY_VERSION_HEX; null = a version or build that is not supported. `runtime` holds the first
- * RUNTIME_BYTES of _PyRuntime. The row of 3.14 is a static variable that the next call overwrites. */
-const struct python_layout *pylayout_for(uint32_t version, const char *runtime);
+/* Returns the layout for a PY_VERSION_HEX; null = a version or build that is not supported. `runtime` holds the first
+ * RUNTIME_BYTES of _PyRuntime. The layouts from 3.14 on are put into `room`. */
+const struct python_layout *pylayout_for(uint32_t version, const char *runtime, struct python_layout *room);
 #pragma GCC visibility pop
 
 #define OWNER_GENERATOR 1

@@ -5,48 +5,100 @@
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/scratch.h"
 #include "tests/check.h"
+#include "tests/shared/published.h"
 
-#define VERSION_314 0x030e00f0
+#define VERSION_314 PUBLISHED_VERSION
 #define STATE_BYTES 320
 
-/* Positions in the table of debug offsets, and their values on 3.14.0. */
-static const struct {
-  int at, value;
-} known[] = {{208, 72},  {256, 8},   {264, 0},   {272, 56}, {288, 74},
-             {320, 112}, {336, 128}, {344, 136}, {352, 68}, {384, 208}};
+/* The largest offset that is accepted of each that is published. */
+#define LAST_OF_INTERPRETER (PUBLISHED_INTERPRETER_BYTES - 16)
+static const int largest[] = {PUBLISHED_RUNTIME_BYTES - 16,
+                              LAST_OF_INTERPRETER,
+                              LAST_OF_INTERPRETER,
+                              LAST_OF_INTERPRETER - 192,
+                              LAST_OF_INTERPRETER,
+                              LAST_OF_INTERPRETER - 2888,
+                              4096,
+                              312,
+                              312,
+                              312,
+                              312,
+                              312,
+                              72,
+                              72,
+                              72,
+                              80,
+                              79,
+                              72,
+                              200,
+                              200,
+                              200,
+                              204,
+                              208,
+                              40,
+                              LAST_OF_INTERPRETER - 7408,
+                              128,
+                              128};
+_Static_assert(sizeof largest / sizeof *largest == PUBLISHED, "one for each offset");
 
-static void put(char *runtime, int at, uint64_t value) { memcpy(runtime + at, &value, sizeof value); }
-
-static void fill(char runtime[RUNTIME_BYTES]) {
-  memset(runtime, 0, RUNTIME_BYTES);
-  memcpy(runtime, "xdebugpy", 8);
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) put(runtime, known[i].at, (uint64_t)known[i].value);
+static const struct python_layout *layout_of(uint32_t version, const char *runtime) {
+  static struct python_layout room;
+  return pylayout_for(version, runtime, &room);
 }
 
 static void offsets_of_a_release_are_used(void) {
   char runtime[RUNTIME_BYTES];
-  fill(runtime);
-  const struct python_layout *layout = pylayout_for(VERSION_314, runtime);
+  published_fill(runtime);
+  const struct python_layout *layout = layout_of(VERSION_314, runtime);
   check(layout && layout->tstate_frame == 72 && layout->frame_owner == 74 && layout->code_bytes == 208);
-  put(runtime, 208, 80);
-  layout = pylayout_for(VERSION_314, runtime);
-  check(layout && layout->tstate_frame == 80);
+  check(layout->interp_gc == 7600 && layout->tstate_loop == 864 && layout->tstate_tasks == 880);
+  check(layout->interp_tasks == 10880 && layout->interp_modules == 7688 && layout->frame_locals == 80);
+  published_put(runtime, 208, 80);
+  published_put(runtime, 176, 832 + 16);  /* a thread state with two more words */
+  published_put(runtime, 160, 7992 - 24); /* an interpreter with three less */
+  layout = layout_of(VERSION_314, runtime);
+  check(layout && layout->tstate_frame == 80 && layout->tstate_loop == 880 && layout->tstate_tasks == 896);
+  check(layout->interp_tasks == 10880 - 24);
+}
+
+/* The layouts of two interpreters do not overwrite each other. */
+static void each_interpreter_has_its_own_layout(void) {
+  struct python_layout room[2];
+  char runtime[RUNTIME_BYTES];
+  published_fill(runtime);
+  const struct python_layout *first = pylayout_for(VERSION_314, runtime, &room[0]);
+  published_put(runtime, 96, 7712);
+  const struct python_layout *second = pylayout_for(VERSION_314, runtime, &room[1]);
+  check(first && second && first->interp_modules == 7688 && second->interp_modules == 7712);
 }
 
 static void an_offset_out_of_range_is_refused(void) {
   char runtime[RUNTIME_BYTES];
-  for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-    for (int bit = 9; bit < 64; bit++) {
-      fill(runtime);
-      put(runtime, known[i].at, (uint64_t)1 << bit);
-      check(!pylayout_for(VERSION_314, runtime));
+  for (size_t i = 0; i < PUBLISHED; i++) {
+    published_fill(runtime);
+    published_put(runtime, published_314[i][0], (uint64_t)largest[i]);
+    check(layout_of(VERSION_314, runtime));
+    published_put(runtime, published_314[i][0], (uint64_t)largest[i] + 1);
+    check(!layout_of(VERSION_314, runtime));
+    for (int bit = 18; bit < 64; bit++) {
+      published_fill(runtime);
+      published_put(runtime, published_314[i][0], (uint64_t)1 << bit);
+      check(!layout_of(VERSION_314, runtime));
     }
   }
-  fill(runtime);
-  put(runtime, 384, 209);
-  check(!pylayout_for(VERSION_314, runtime));
-  put(runtime, 384, 8); /* no room for the fields before the bytecode */
-  check(!pylayout_for(VERSION_314, runtime));
+  published_fill(runtime);
+  published_put(runtime, 384, 8); /* no room for the fields before the bytecode */
+  check(!layout_of(VERSION_314, runtime));
+}
+
+static void a_table_of_another_version_is_refused(void) {
+  char runtime[RUNTIME_BYTES];
+  published_fill(runtime);
+  published_put(runtime, 8, 0x030f00f0);
+  check(!layout_of(VERSION_314, runtime));
+  published_fill(runtime);
+  runtime[0] = 'y';
+  check(!layout_of(VERSION_314, runtime));
 }
 
 static bool is_in_range(const struct python_layout *layout) {
@@ -64,12 +116,12 @@ static void accepted_layouts_stay_in_range(void) {
   uint64_t random = 20261121;
   int accepted = 0;
   for (int round = 0; round < 200000; round++) {
-    fill(runtime);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    published_fill(runtime);
+    for (size_t i = 0; i < PUBLISHED; i++) {
       uint64_t draw = random_next(&random);
-      if (draw % 4 == 0) put(runtime, known[i].at, draw >> 8 & 255);
+      if (draw % 4 == 0) published_put(runtime, published_314[i][0], draw >> 8 & 255);
     }
-    const struct python_layout *layout = pylayout_for(VERSION_314, runtime);
+    const struct python_layout *layout = layout_of(VERSION_314, runtime);
     if (!layout) continue;
     check(is_in_range(layout));
     accepted++;
@@ -80,16 +132,18 @@ static void accepted_layouts_stay_in_range(void) {
 static void other_versions_use_no_debug_offsets(void) {
   char runtime[RUNTIME_BYTES];
   memset(runtime, 255, sizeof runtime);
-  check(pylayout_for(0x030c01f0, runtime) && pylayout_for(0x030d00f0, runtime));
-  check(!pylayout_for(0x030900f0, runtime) && !pylayout_for(0x030f00f0, runtime));
-  check(!pylayout_for(0x030e00a1, runtime) && !pylayout_for(VERSION_314, runtime));
+  check(layout_of(0x030c01f0, runtime) && layout_of(0x030d00f0, runtime));
+  check(!layout_of(0x030900f0, runtime) && !layout_of(0x031000f0, runtime));
+  check(!layout_of(0x030e00a1, runtime) && !layout_of(VERSION_314, runtime));
   memcpy(runtime, "xdebugpy", 8); /* a free-threaded build */
-  check(!pylayout_for(0x030d00f0, runtime));
+  check(!layout_of(0x030d00f0, runtime));
 }
 
 int main(void) {
   offsets_of_a_release_are_used();
+  each_interpreter_has_its_own_layout();
   an_offset_out_of_range_is_refused();
+  a_table_of_another_version_is_refused();
   accepted_layouts_stay_in_range();
   other_versions_use_no_debug_offsets();
   return 0;

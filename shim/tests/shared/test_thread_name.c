@@ -10,6 +10,7 @@
 #include "shared/spool.h"
 #include "shared/stacks/pylayout.h"
 #include "tests/check.h"
+#include "tests/shared/published.h"
 
 #define WORLD_BYTES 16384
 #define IDENT 0x7f12345678c0u
@@ -91,16 +92,18 @@ static void put_keys(const size_t values[3], bool general) {
 
 static void put_type(size_t offset, uint64_t flags) { put(offset + 168, READY | flags); }
 
-static size_t values_at(void) { return layout->version == 0x30d ? THREAD + 48 + 8 : THREAD + 64; }
+static size_t values_at(void) { return layout->version >= 0x30d ? THREAD + 48 + 8 : THREAD + 64; }
 
 /* A Thread with the name at VALUES and the ident at VALUES + 1024. */
 static void build(uint32_t version, enum shape shape) {
-  char runtime[RUNTIME_BYTES] = {0};
+  static struct python_layout room;
+  char runtime[RUNTIME_BYTES];
   const size_t values[3] = {VALUES, VALUES + 1024, VALUES + 1088};
-  layout = pylayout_for(version, runtime);
+  published_fill(runtime);
+  layout = pylayout_for(version, runtime, &room);
   check(layout);
   memset(world, 0, WORLD_BYTES);
-  bool is_managed = layout->version > 0x30a, is_313 = layout->version == 0x30d;
+  bool is_managed = layout->version > 0x30a, is_313 = layout->version >= 0x30d;
   put_type(STR_TYPE, 1ul << 28);
   put_type(INT_TYPE, 1ul << 24);
   put_type(TYPE, HEAP | (is_managed ? 1ul << 4 : 0) | (is_313 ? 1ul << 2 : 0));
@@ -143,7 +146,7 @@ static bool update(uint64_t ident, bool may_begin, uint64_t *known) {
 
 /* ---- tests ---- */
 
-static const uint32_t versions[] = {0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0};
+static const uint32_t versions[] = {0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0, PUBLISHED_VERSION};
 #define VERSIONS (sizeof versions / sizeof *versions)
 
 static bool exists(uint32_t version, enum shape shape) { return version >> 16 != 0x30a || shape != SHARED_VALUES; }

@@ -63,7 +63,7 @@ static const struct python_layout layout = {.version = 0x30b,
                                             .code_bytes = 32,
                                             .code_bytecode = 64,
                                             .generator_frame = 48,
-                                            .code_mask = ~(uintptr_t)0};
+                                            .reference_mask = ~(uintptr_t)0};
 static const struct stack_target target = {.layout = &layout, .thread = 1};
 struct frame {
   uintptr_t code, previous, instruction;

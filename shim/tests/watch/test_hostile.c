@@ -23,6 +23,7 @@
 #include "shared/spool.h"
 #include "shared/stacks/pylayout.h"
 #include "tests/check.h"
+#include "tests/shared/published.h"
 #include "watch/threads.h"
 
 #define CHUNKS 64
@@ -33,6 +34,7 @@
 #define TYPES 13
 #define TYPE_BYTES 512
 #define TYPE_FLAGS 168
+#define FIXED_BYTES (TYPES * TYPE_BYTES + RUNTIME_BYTES) /* the types, and the beginning of a runtime of 3.14 */
 #define READY (1ul << 12)
 #define SLOWEST_PASS_NS 5000000000 /* of CPU time, under a sanitizer */
 #define FEW 12                     /* entries of the thread table that are in use */
@@ -81,6 +83,15 @@ static void put_types(void) {
   *(uint64_t *)(world + 12 * TYPE_BYTES + 288) = 16;                      /* where instances have their dict */
 }
 
+/* The offsets that 3.14 publishes. Those in an interpreter and in the runtime are small here, so that they lead to memory
+ * that changes. */
+static void put_runtime(void) {
+  static const int small[][2] = {{40, RUNTIME_BYTES}, {64, 8}, {72, 16}, {88, 24}, {96, 32}, {160, 40}, {656, 8}};
+  char *runtime = world + TYPES * TYPE_BYTES;
+  published_fill(runtime);
+  for (size_t i = 0; i < sizeof small / sizeof *small; i++) published_put(runtime, small[i][0], (uint64_t)small[i][1]);
+}
+
 /* A word that may be a type, an address of the same memory, a length, the state of a str, or anything. */
 static uint64_t word(void) {
   static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0_name\0\0\0_ident\0\0_daemonic";
@@ -90,7 +101,7 @@ static uint64_t word(void) {
   case 1:
   case 2:
   case 3:
-  case 4: return WORLD + TYPES * TYPE_BYTES + 8 * draw(WORDS - TYPES * TYPE_BYTES / 8);
+  case 4: return WORLD + FIXED_BYTES + 8 * draw(WORDS - FIXED_BYTES / 8);
   case 5:
   case 6: return type_at(draw(TYPES));
   case 7: return CODE_TYPE;
@@ -107,7 +118,7 @@ static uint64_t word(void) {
 
 static void change_world(size_t count) {
   for (size_t i = 0; i < count; i++) {
-    uint64_t at = TYPES * TYPE_BYTES / 8 + draw(WORDS - TYPES * TYPE_BYTES / 8);
+    uint64_t at = FIXED_BYTES / 8 + draw(WORDS - FIXED_BYTES / 8);
     ((volatile uint64_t *)world)[at] = word();
   }
 }
@@ -120,7 +131,7 @@ static void change_class(void) {
 
 /* ---- the thread table and the header ---- */
 
-static const uint32_t versions[] = {0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0, 0x030e00f0, 0, 0xffffffff};
+static const uint32_t versions[] = {0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0, PUBLISHED_VERSION, 0, 0xffffffff};
 
 static uint64_t odd(void) {
   static const uint64_t values[] = {0,          1,         UINT64_MAX,          INT64_MAX,       (uint64_t)INT64_MIN,
@@ -138,11 +149,12 @@ static struct thread_entry drawn_entry(void) {
   if (draw(2)) entry.state = ENTRY_LIVE;
   entry.pid = entry.tid = children[entry.process % 2];
   entry.python_version = versions[draw(sizeof versions / sizeof *versions)];
-  entry.runtime = WORLD + TYPES * TYPE_BYTES + 8 * draw(1024);
+  entry.runtime = WORLD + FIXED_BYTES + 8 * draw(1024);
+  if (entry.python_version == PUBLISHED_VERSION && draw(8)) entry.runtime = WORLD + TYPES * TYPE_BYTES;
   entry.runtime_bytes = draw(4096);
   entry.code_type = CODE_TYPE;
   entry.pthread = IDENT;
-  entry.python_thread = WORLD + TYPES * TYPE_BYTES + 8 * draw(1024);
+  entry.python_thread = WORLD + FIXED_BYTES + 8 * draw(1024);
   entry.start_ns = clock_now_ns() - (int64_t)draw(1000000000);
   entry.end_ns = clock_now_ns();
   entry.cpu_end_ns = (int64_t)draw(1000000);
@@ -260,6 +272,7 @@ int main(int argc, char **argv) {
       mmap((void *)WORLD, WORLD_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   check((uintptr_t)world == WORLD);
   put_types();
+  put_runtime();
   change_world(4 * WORDS);
   create_spool();
   offer();

@@ -11,6 +11,7 @@
 #include "shared/stacks/target.h"
 #include "tests/check.h"
 #include "watch/asyncio.h"
+#include "watch/reading/lists.h"
 #include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/tasks.h"
@@ -20,7 +21,7 @@
 
 /* ---- stand-ins: the program's memory, its tasks, and a spool of one chunk ---- */
 
-static struct python_layout layout = {.interp_modules = 8};
+static struct python_layout layout = {.interp_modules = 8, .tstate_tasks = -1};
 struct stack_target target = {.layout = &layout};
 #define MOST 4000
 #define SET_ADDRESS 65536
@@ -28,12 +29,15 @@ struct stack_target target = {.layout = &layout};
 static struct task_observation now_there[MOST]; /* what a poll finds at reference 8 * (65536 + index) */
 static int tasks_there;
 static int64_t clock_ns, cpu_ns, cost_ns;
-static bool is_no_set;
+static bool is_no_set, is_broken;
+static int in_lists;
 static uint64_t chunk = 1; /* number of the current chunk */
 static struct record_task records[32768];
 static unsigned count, losses[LOSS_COUNT];
 
 static uintptr_t reference_of(int index) { return 8 * (65536 + (uintptr_t)index); }
+
+static int in_set(void) { return layout.tstate_tasks < 0 ? tasks_there : in_lists; }
 
 bool stack_aim(struct watched *thread) { return thread != NULL; }
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
@@ -45,12 +49,12 @@ bool safe_read(void *to, const void *from, size_t size) {
   uint64_t *words = to;
   memset(to, 0, size);
   if ((uintptr_t)from == SET_ADDRESS) {
-    words[1] = 1, words[3] = (uint64_t)tasks_there, words[4] = 4095, words[5] = TABLE_ADDRESS;
+    words[1] = 1, words[3] = (uint64_t)in_set(), words[4] = 4095, words[5] = TABLE_ADDRESS;
     return true;
   }
   for (size_t i = 0; i < size / 16; i++) {
     int slot = (int)(((uintptr_t)from - TABLE_ADDRESS) / 16 + i);
-    words[2 * i] = slot < tasks_there ? reference_of(slot) : 0;
+    words[2 * i] = slot < in_set() ? reference_of(slot) : 0;
   }
   return true;
 }
@@ -72,6 +76,25 @@ bool names_read(struct process *process, uintptr_t object, struct task_name *out
   (void)process;
   *out = (struct task_name){object, (int64_t)object + 1};
   return true;
+}
+/* The lists of 3.14: the tasks from `in_lists` on are in two lists, whose heads are 8 and 16. */
+int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads) {
+  (void)process, (void)runtime;
+  heads[0] = 8, heads[1] = 16;
+  return 2;
+}
+void list_begin(struct list_walk *walk, uintptr_t head) { *walk = (struct list_walk){.head = head}; }
+uintptr_t list_next(struct list_walk *walk) {
+  for (int index = in_lists + (int)walk->count; index < tasks_there; index = in_lists + (int)walk->count) {
+    walk->count++;
+    if (index % 2 == (walk->head == 16)) return reference_of(index) + 4;
+  }
+  walk->broken = is_broken;
+  return 0;
+}
+uintptr_t asyncio_task_of(struct process *process, uintptr_t node) {
+  (void)process;
+  return node - 4;
 }
 uint64_t dictionary_node_hash(uint64_t parent, uint64_t code, int32_t instruction) {
   uint64_t hash = (parent ^ code * 0x9e3779b97f4a7c15u ^ (uint64_t)instruction) * 0xff51afd7ed558ccdu;
@@ -255,6 +278,61 @@ static void test_a_lost_set_is_searched_for_again(void) {
   check(process.asyncio.tasks == 0 && suspended_ms(11) == 150);
 }
 
+/* ---- the lists of 3.14 ---- */
+
+static void start_lists(int tasks, int of_set) {
+  layout.tstate_tasks = 880;
+  in_lists = of_set;
+  is_broken = false;
+  start(tasks);
+}
+
+static void stop_lists(void) { layout.tstate_tasks = -1; }
+
+static void test_tasks_of_the_set_and_of_all_lists_count(void) {
+  start_lists(10, 3);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  end_at(100);
+  check(count == 10 && suspended_ms(11) == 1000 && !losses[LOSS_tasks_unread]);
+  stop_lists();
+}
+
+static void test_of_very_many_in_lists_some_stand_for_all(void) {
+  start_lists(MOST, 100);
+  poll_at(start_ms), poll_at(start_ms + 1000);
+  end_at(1000);
+  check(count < 1100 && count > 700 && losses[LOSS_tasks_sampled] == 1);
+  check(suspended_ms(11) > 999 * MOST && suspended_ms(11) < 1001 * MOST);
+  stop_lists();
+}
+
+/* Tasks behind the place where a list was torn have not ended: the next poll accounts for the time. */
+static void test_a_torn_list_is_left_to_the_next_poll(void) {
+  start_lists(4, 0);
+  poll_at(start_ms), poll_at(start_ms + 100);
+  is_broken = true;
+  tasks_there = 1;
+  poll_at(start_ms + 120), poll_at(start_ms + 140);
+  check(process.asyncio.behind);
+  is_broken = false;
+  tasks_there = 4;
+  poll_at(start_ms + 200);
+  end_at(200);
+  check(count == 4 && suspended_ms(11) == 800 && !losses[LOSS_tasks_unread] && !process.asyncio.behind);
+  stop_lists();
+}
+
+static void test_a_list_that_stays_torn_is_a_loss(void) {
+  start_lists(4, 0);
+  is_broken = true;
+  for (int64_t at = 0; at <= 400; at += 20) poll_at(start_ms + at);
+  end_at(400);
+  check(losses[LOSS_tasks_unread] == 2 && suspended_ms(11) > 4 * 300);
+  stop_lists();
+}
+
+/* ---- losses and budgets ---- */
+
 static void test_the_loss_is_the_largest_number_in_one_poll(void) {
   start(3);
   now_there[0].state = now_there[1].state = TASK_UNREAD;
@@ -301,6 +379,10 @@ int main(void) {
   test_a_long_suspension_continues_in_a_new_record();
   test_of_very_many_tasks_some_stand_for_all();
   test_a_lost_set_is_searched_for_again();
+  test_tasks_of_the_set_and_of_all_lists_count();
+  test_of_very_many_in_lists_some_stand_for_all();
+  test_a_torn_list_is_left_to_the_next_poll();
+  test_a_list_that_stays_torn_is_a_loss();
   test_the_loss_is_the_largest_number_in_one_poll();
   test_costly_polls_are_rare();
   test_rows_keep_within_their_budget();

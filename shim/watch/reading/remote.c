@@ -1,4 +1,4 @@
-/* Reads Python objects of another process: types, values of dicts, attributes.
+/* Reads Python objects of another process: types, values of dicts.
  *
  * The other process may change its memory at any moment, so nothing is trusted: objects are recognized by their type,
  * types by their name, and loops are bounded. */
@@ -19,14 +19,12 @@
 #define TYPE_BASE 256
 #define HEAP_TYPE ((uintptr_t)1 << 9)
 #define MAX_BASES 8
-#define DICT_BYTES 48
+#define DICT_BYTES 40
 #define DICT_KEYS 32
-#define DICT_VALUES 40
 #define KEYS_BYTES 48
 #define MAX_ENTRIES 65536
 #define KEY_BYTES 80 /* bytes read of a str that is a key: no key that is searched has more than 32 characters */
 #define MAX_INTERPRETERS 64
-#define SPLIT_HEADER_313 8 /* 3.13: bytes before the values of an instance */
 
 struct stack_target target;
 
@@ -170,32 +168,6 @@ uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name) {
     }
   }
   return 0;
-}
-
-/* ---- the first attribute of an instance of a plain class ---- */
-
-static uintptr_t first_in_dict(struct kinds *kinds, uintptr_t dict) {
-  struct entries entries;
-  uintptr_t values = dict ? remote_word(dict + DICT_VALUES) : 0;
-  if (values) return remote_word(values + (target.layout->version >= 0x30d ? SPLIT_HEADER_313 : 0));
-  if (!dict || !find_entries(kinds, dict, &entries) || !entries.count) return 0;
-  return remote_word(entries.start + entries.key + 8);
-}
-
-/* The place of the attributes differs. 3.10: a dict after the object header. 3.11: values or a dict before the object.
- * 3.12: one tagged pointer to either before the object. 3.13: a dict before the object, or values after its fields. */
-uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object) {
-  uintptr_t before = remote_word(object - 24), values = 0;
-  switch (target.layout->version) {
-  case 0x30a: return first_in_dict(kinds, remote_word(object + 16));
-  case 0x30b: values = remote_word(object - 32); break;
-  case 0x30c:
-    if (before & 1) values = before + 1;
-    break;
-  default:
-    if (!before) values = object + remote_instance_bytes(remote_word(object + OBJECT_TYPE)) + SPLIT_HEADER_313;
-  }
-  return values ? remote_word(values) : first_in_dict(kinds, before);
 }
 
 /* ---- the main interpreter ---- */

@@ -47,8 +47,6 @@ enum kind remote_kind(struct kinds *kinds, uintptr_t type);
 size_t remote_instance_bytes(uintptr_t type);
 /* Returns the address of the value under `name`, an ASCII key of at most 32 characters; 0 = none. */
 uintptr_t remote_find(struct kinds *kinds, uintptr_t dict, const char *name);
-/* Returns the address of the first attribute of an instance of a Python class; 0 = none. */
-uintptr_t remote_first_attribute(struct kinds *kinds, uintptr_t object);
 /* Returns the address of the main interpreter's state; 0 = not found. `runtime` is the address of _PyRuntime. */
 uintptr_t remote_main_interpreter(uintptr_t runtime);
 

@@ -65,6 +65,19 @@ BY_VERSION = {
         "interp_modules": ("PyInterpreterState", "imports.modules"),
         "tstate_loop": ("_PyThreadStateImpl", "asyncio_running_loop"),
     },
+    "3.14": {
+        "tstate_frame": ("PyThreadState", "current_frame"),
+        "tstate_tasks": ("_PyThreadStateImpl", "asyncio_tasks_head"),
+        "tstate_bytes": ("_PyThreadStateImpl", "refcount"),  # which follows the PyThreadState
+        "frame_code": ("_PyInterpreterFrame", "f_executable"),
+        "frame_top": ("_PyInterpreterFrame", "stackpointer"),
+        "code_version": ("PyCodeObject", "co_version"),
+        "interp_modules": ("PyInterpreterState", "imports.modules"),
+        "interp_generation": ("PyInterpreterState", "_code_object_generation"),
+        "interp_tasks": ("PyInterpreterState", "asyncio_tasks_head"),
+        "interp_next": ("PyInterpreterState", "next"),
+        "tstate_loop": ("_PyThreadStateImpl", "asyncio_running_loop"),
+    },
 }
 FROM_311 = {
     "interp_threads": ("PyInterpreterState", "threads.head"),
@@ -76,7 +89,6 @@ FROM_311 = {
     "code_first_traceable": ("PyCodeObject", "_co_firsttraceable"),
     "generator_frame": ("PyGenObject", "gi_iframe"),
     "generator_state": ("PyGenObject", "gi_frame_state"),
-    "frame_depth": ("_PyInterpreterFrame", "stacktop"),
     "frame_values": ("_PyInterpreterFrame", "localsplus"),
     "frame_locals": ("_PyInterpreterFrame", "localsplus"),
 }
@@ -87,7 +99,6 @@ WATCHED = {
     "TYPE_FLAGS_AT": ("PyTypeObject", "tp_flags"),
     "TYPE_BASE": ("PyTypeObject", "tp_base"),
     "DICT_KEYS": ("PyDictObject", "ma_keys"),
-    "DICT_VALUES": ("PyDictObject", "ma_values"),
     "DICT_USED": ("PyDictObject", "ma_used"),
     "SET_USED": ("PySetObject", "used"),
     "SET_MASK": ("PySetObject", "mask"),
@@ -110,7 +121,47 @@ CONSTANTS = {
     "TYPE_FLAGS": ("PyTypeObject", "tp_flags"),
 }
 COUNTS = {"collecting": ("PyInterpreterState", "gc.collecting"), "stats": ("PyInterpreterState", "gc.generation_stats")}
-INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr", "3.13": "instr_ptr"}
+INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr"}
+#: What else must be included.
+HEADERS = {
+    "3.13": ("pycore_tstate.h",),
+    "3.14": ("pycore_tstate.h", "pycore_interpframe_structs.h", "pycore_debug_offsets.h"),
+}
+#: Position of the published offsets that pylayout.c reads: of each, the group and the field of _Py_DebugOffsets.
+PUBLISHED = {
+    "DEBUG_VERSION": "version",
+    "DEBUG_FREE_THREADED": "free_threaded",
+    "DEBUG_RUNTIME_BYTES": "runtime_state.size",
+    "DEBUG_INTERPRETER_BYTES": "interpreter_state.size",
+    "runtime_interpreters": "runtime_state.interpreters_head",
+    "interp_next": "interpreter_state.next",
+    "interp_threads": "interpreter_state.threads_head",
+    "interp_gc": "interpreter_state.gc",
+    "interp_modules": "interpreter_state.imports_modules",
+    "interp_generation": "interpreter_state.code_object_generation",
+    "tstate_bytes": "thread_state.size",
+    "tstate_next": "thread_state.next",
+    "tstate_interp": "thread_state.interp",
+    "tstate_frame": "thread_state.current_frame",
+    "tstate_thread": "thread_state.thread_id",
+    "tstate_chunk": "thread_state.datastack_chunk",
+    "frame_previous": "interpreter_frame.previous",
+    "frame_code": "interpreter_frame.executable",
+    "frame_instruction": "interpreter_frame.instr_ptr",
+    "frame_values": "interpreter_frame.localsplus",
+    "frame_locals": "interpreter_frame.localsplus",
+    "frame_owner": "interpreter_frame.owner",
+    "frame_top": "interpreter_frame.stackpointer",
+    "code_file": "code_object.filename",
+    "code_name": "code_object.qualname",
+    "code_line_table": "code_object.linetable",
+    "code_first_line": "code_object.firstlineno",
+    "code_bytecode": "code_object.co_code_adaptive",
+    "ascii_data": "unicode_object.asciiobject_size",
+    "collecting": "gc.collecting",
+    "generator_frame": "gen_object.gi_iframe",
+    "generator_state": "gen_object.gi_frame_state",
+}
 
 
 def our_table(version: str) -> dict[str, int]:
@@ -125,7 +176,9 @@ def members(version: str) -> dict[str, tuple[str, str]]:
     """What to ask the headers of a version."""
     found = MEMBERS | BY_VERSION[version]
     if version != "3.10":
-        found |= FROM_311 | {"frame_instruction": ("_PyInterpreterFrame", INSTRUCTION[version])}
+        found |= FROM_311 | {"frame_instruction": ("_PyInterpreterFrame", INSTRUCTION.get(version, "instr_ptr"))}
+    if version in ("3.11", "3.12", "3.13"):
+        found["frame_depth"] = ("_PyInterpreterFrame", "stacktop")
     return found
 
 
@@ -147,13 +200,22 @@ def real_offsets(python: Interpreter, folder: Path, wanted: dict[str, tuple[str,
     include = subprocess.run([python.path, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
     lines = [f'printf("{ours} %zu\\n", offsetof({struct}, {member}));' for ours, (struct, member) in wanted.items()]
     frame = "#include <internal/pycore_frame.h>\n" if python.name != "3.10" else "#include <frameobject.h>\n"
-    state = "#include <internal/pycore_tstate.h>\n" if python.name == "3.13" else ""
+    state = "".join(f"#include <internal/{name}>\n" for name in HEADERS.get(python.name, ()))
     text = f"#define Py_BUILD_CORE 1\n#include <Python.h>\n#include <internal/pycore_interp.h>\n{frame}{state}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {' '.join(lines)} }}\n"
     (folder / "offsets.c").write_text(text)
     compiler = shutil.which("cc")
     assert compiler, "a C compiler is needed"
     subprocess.run(
-        [compiler, "-w", f"-I{include}", f"-I{include}/internal", "-o", folder / "offsets", folder / "offsets.c"],
+        [
+            compiler,
+            "-w",
+            f"-I{include}",
+            f"-I{include}/internal",
+            f"-I{Path(include).parent}",
+            "-o",
+            folder / "offsets",
+            folder / "offsets.c",
+        ],
         check=True,
     )
     printed = subprocess.run([folder / "offsets"], capture_output=True, text=True, check=True).stdout
@@ -189,3 +251,14 @@ def test_objects_types_and_counts_lie_where_we_read_them(with_headers: Interpret
     ours, real = our_constants(), real_offsets(with_headers, tmp_path, CONSTANTS | COUNTS)
     assert {name: ours[name] for name in CONSTANTS} == {name: real[name] for name in CONSTANTS}
     assert real["collecting"] - real["stats"] == 3 * 3 * 8  # three counts for each of three generations
+
+
+def test_published_offsets_stand_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
+    if with_headers.version < (3, 14):
+        pytest.skip("this version's offsets are those of our table")
+    text = SOURCE.read_text()
+    ours = {name: int(at) for at, name in re.findall(r"{(\d+), FIELD\((\w+)\)", text)}
+    ours |= {name: int(at) for name, at in re.findall(r"#define (DEBUG_\w+) (\d+)$", text, re.MULTILINE)}
+    ours["collecting"] = int(re.findall(r"#define COLLECTING_314 (\d+)", text)[0])
+    wanted = {name: ("_Py_DebugOffsets", member) for name, member in PUBLISHED.items()}
+    assert ours == real_offsets(with_headers, tmp_path, wanted)
