@@ -75,12 +75,13 @@ format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants 
 packages:
 	@tests/support/system_packages.sh
 
-# Environments with numpy, pandas and greenlet, and with servers and event loops, for each interpreter of the tests.
-build/targets/.stamp: tests/support/target_environments.py tests/support/interpreters.py $(VENV)/.stamp-install
+# CPython 3.14 if the machine has none and Debian's packages are in reach (build/pythons). Then environments with numpy,
+# pandas and greenlet, and with servers and event loops, for each interpreter of the tests.
+build/targets/.stamp: tests/support/target_environments.py tests/support/interpreters.py tests/support/unpacked_python.py $(VENV)/.stamp-install
 	$(BIN)/python -m tests.support.target_environments
 	@touch $@
 
-test: packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.13 that is here
+test: packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.14 that is here
 	$(BIN)/pytest -m "not long and not figures" $(PYTEST_ARGS)
 
 measure: packages build/targets/.stamp ## tests that hold figures against clocks and random samples; what misses is measured again

@@ -27,7 +27,7 @@ from tests.support.closing_line import OUTCOMES, write_counts
 from tests.support.command_line import Ran
 from tests.support.interpreters import Interpreter
 from tests.support.packages import advice
-from tests.support.target_environments import recorded_interpreters
+from tests.support.target_environments import newest_recorded, recorded_interpreters
 
 #: Inherited by every process that a test starts, so that one that is left behind is recognised.
 RUN_MARK = "SCALENE_TEST_RUN"
@@ -212,8 +212,8 @@ def python(request: pytest.FixtureRequest) -> Interpreter:
 
 @pytest.fixture(scope="session")
 def any_python() -> Interpreter:
-    """The newest interpreter, for what does not depend on the version."""
-    return recorded_interpreters()[-1]
+    """The newest interpreter of the machine, for what does not depend on the version."""
+    return newest_recorded()
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from tests.support.recording import lines_of, record, report, rows
 
 PROGRAM = """\
 import concurrent.futures, multiprocessing.pool, time, zlib
-blobs = [bytes(1_000_000)] * 700
+blobs = [bytes(1_000_000)] * 1400
 with concurrent.futures.ThreadPoolExecutor(2) as pool:
     list(pool.map(zlib.crc32, blobs))
 pool = multiprocessing.pool.ThreadPool(2)

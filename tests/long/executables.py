@@ -29,7 +29,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from tests.support.interpreters import Interpreter, interpreters
+from tests.support.interpreters import Interpreter, newest
 from tests.support.paths import ROOT
 from tests.support.recording import losses, record_command, report, target
 
@@ -353,7 +353,7 @@ def main() -> int:
     commands = {str(number): each for number, each in enumerate(words + (shell_commands() if asked.work else []))}
     compared = []
     for user in asked.users.split(","):
-        runner = Runner(interpreters()[-1], user, asked.workers)
+        runner = Runner(newest(), user, asked.workers)
         way, record = ("a recorder for each", runner.each_recorded) if asked.each else (CHILDREN, runner.recorded)
         way = f"lines of work.sh, {way}" if asked.work else way
         compared.append(compare(commands, runner, user, way, record))

@@ -11,8 +11,9 @@ from functools import cache
 from pathlib import Path
 
 from tests.support.paths import PATIENCE_S
+from tests.support.unpacked_python import FOLDER, VERSIONS, unpacked
 
-MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13))
+MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14))
 _QUESTION = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)"
 
 
@@ -33,13 +34,18 @@ class Interpreter:
         """Full version, for example "3.12.1"."""
         return ".".join(map(str, self.version))
 
+    @property
+    def can_be_embedded(self) -> bool:
+        """Whether programs that are built on this machine can load its library: not if it needs a newer C library."""
+        return not self.path.resolve().is_relative_to(FOLDER)
+
 
 @cache
 def interpreters() -> tuple[Interpreter, ...]:
     """One interpreter for each of MINOR_VERSIONS that the machine has, oldest first.
 
-    Looks at SCALENE_TEST_PYTHONS (a list of paths, separated by colons) alone where it is set, else on PATH and among
-    the versions that pyenv has installed.
+    Looks at SCALENE_TEST_PYTHONS (a list of paths, separated by colons) alone where it is set, else on PATH, among the
+    versions that pyenv has installed, and at what was unpacked for the tests.
     """
     found: dict[tuple[int, int], Interpreter] = {}
     for path in _candidates():
@@ -47,6 +53,11 @@ def interpreters() -> tuple[Interpreter, ...]:
         if interpreter and interpreter.version[:2] in MINOR_VERSIONS:
             found.setdefault(interpreter.version[:2], interpreter)
     return tuple(found[minor] for minor in sorted(found))
+
+
+def newest() -> Interpreter:
+    """The newest that the machine itself has, or else that was unpacked for the tests."""
+    return max(interpreters(), key=lambda each: (each.can_be_embedded, each.version))
 
 
 def _candidates() -> Iterator[str]:
@@ -60,6 +71,7 @@ def _candidates() -> Iterator[str]:
             yield on_path
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")
     yield from map(str, sorted(root.glob("versions/3.*/bin/python3")))
+    yield from (str(unpacked(version)) for version in VERSIONS)
 
 
 def _asked(path: str) -> Interpreter | None:

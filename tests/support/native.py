@@ -6,6 +6,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from tests.support.interpreters import Interpreter
 from tests.support.paths import TARGETS
 
@@ -32,6 +34,8 @@ def library(folder: Path, source: str, *options: str) -> Path:
 
 def embedding(folder: Path, source: str, python: Interpreter) -> list[str | Path]:
     """The command of a program that is linked with the library of ``python`` and finds its modules."""
+    if not python.can_be_embedded:
+        pytest.skip(f"programs cannot be linked with {python.path}, which has a C library of its own")
     code = "import sys, sysconfig; print(sysconfig.get_config_var('LIBDIR'), sys.base_prefix, sep='\\n')"
     said = subprocess.run([python.path, "-c", code], capture_output=True, text=True, check=True).stdout
     folder_of_library, prefix = said.splitlines()

@@ -7,6 +7,7 @@ packages are taken.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -14,8 +15,9 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from tests.support.interpreters import Interpreter, interpreters
+from tests.support.interpreters import Interpreter, interpreters, newest
 from tests.support.paths import ROOT
+from tests.support.unpacked_python import VERSIONS, unpack
 
 DISTRIBUTION = Path("/usr/bin/python3")
 #: Kind of environment: packages, which are imported by the names before any hyphen.
@@ -33,10 +35,19 @@ def environment_python(interpreter: Interpreter, kind: str = "targets") -> Path:
     return ROOT / "build" / kind / interpreter.full_name / "bin" / "python"
 
 
+def _recorded(interpreter: Interpreter) -> Interpreter:
+    path = environment_python(interpreter)
+    return Interpreter(path if path.exists() else interpreter.path, interpreter.version)
+
+
 def recorded_interpreters() -> list[Interpreter]:
     """The interpreters of the target environments where they exist, else the bare ones."""
-    made = {each: environment_python(each) for each in interpreters()}
-    return [Interpreter(path if path.exists() else each.path, each.version) for each, path in made.items()]
+    return list(map(_recorded, interpreters()))
+
+
+def newest_recorded() -> Interpreter:
+    """The newest interpreter of the machine, in the same way."""
+    return _recorded(newest())
 
 
 def interpreters_and_distribution() -> list[str]:
@@ -82,8 +93,23 @@ def make(interpreter: Interpreter, kind: str) -> None:
         create(interpreter, kind)
 
 
+def unpack_missing() -> None:
+    """Unpacks the versions that this machine lacks, and says why where that is impossible."""
+    if os.environ.get("SCALENE_TEST_PYTHONS"):
+        return
+    for version in VERSIONS:
+        if any(each.name == version for each in interpreters()):
+            continue
+        print(f"unpacking Python {version} for the tests", flush=True)
+        reason = unpack(version)
+        if reason:
+            print(f"no tests on Python {version}: {reason}", flush=True)
+    interpreters.cache_clear()
+
+
 def main() -> int:
     """Creates the missing environments, two at a time, and prints the interpreters."""
+    unpack_missing()
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(make, *zip(*product(interpreters(), MADE_AHEAD), strict=True)))
     found = ", ".join(each.full_name for each in interpreters())

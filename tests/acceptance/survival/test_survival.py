@@ -20,7 +20,7 @@ from tests.long.kills import VICTIMS, kill_often
 from tests.long.regression import compare
 from tests.support import fuzz_targets
 from tests.support.gunicorn_load import WORKERS, clients, free_port, gunicorn, serving
-from tests.support.interpreters import Interpreter, interpreters
+from tests.support.interpreters import Interpreter, interpreters, newest
 from tests.support.memory_group import memory_group
 from tests.support.native import build
 from tests.support.packages import needed
@@ -76,7 +76,7 @@ def libraries(request: pytest.FixtureRequest) -> Interpreter:
 
 @pytest.mark.parametrize("file", ["test_fork1", "test_wait4"])
 def test_files_of_cpythons_own_tests_pass_as_they_do_bare(file: str, any_python: Interpreter) -> None:
-    compared = compare(interpreters()[-1], file, repeats=1, outputs=None)
+    compared = compare(newest(), file, repeats=1, outputs=None)
     assert compared.new == [] and compared.status_recorded == compared.status_bare
     assert compared.passed_recorded == compared.passed_bare > 0
 

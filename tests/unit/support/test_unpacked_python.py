@@ -1,0 +1,78 @@
+"""Where the tests get a CPython from that the machine lacks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support import unpacked_python
+from tests.support.interpreters import Interpreter
+from tests.support.unpacked_python import is_wanted, mirror, unpack, unpacked
+
+DEB822 = """\
+Types: deb
+# URIs: http://unused.example/debian
+URIs: {address}
+Suites: bookworm bookworm-updates
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("debian.sources", DEB822.format(address="http://deb.debian.org/debian"), "http://deb.debian.org/debian"),
+        ("sources.list", "deb https://mirror.example/debian/ sid main\n", "https://mirror.example/debian/"),
+        ("own.list", "deb [arch=amd64 trusted=yes] http://a.example/debian sid main\n", "http://a.example/debian"),
+        ("off.list", "# deb http://a.example/debian sid main\n", None),
+        ("security.list", "deb http://a.example/debian-security bookworm-security main\n", None),
+        ("ubuntu.list", "deb http://archive.ubuntu.com/ubuntu noble main\n", None),
+        ("sources.bak", "deb http://a.example/debian sid main\n", None),
+    ],
+)
+def test_a_debian_package_source_is_found(name: str, text: str, expected: str | None, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text)
+    assert mirror([tmp_path / "missing.list", tmp_path]) == expected
+
+
+def test_without_a_package_source_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacked_python, "mirror", lambda: None)
+    assert unpack("3.14", tmp_path) == "no Debian package source is set up here"
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_download_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(unpacked_python, "mirror", lambda: "http://127.0.0.1:9/debian")
+    monkeypatch.setattr(unpacked_python, "KEYRING", tmp_path)
+    monkeypatch.setattr(unpacked_python.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(unpacked_python.os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
+
+    def run(*command: str | Path, cwd: Path | None = None) -> str:
+        raise subprocess.CalledProcessError(100, ["/usr/bin/apt-get"], stderr="E: reading\nE: The network is down\n")
+
+    monkeypatch.setattr(unpacked_python, "_run", run)
+    assert unpack("3.14", tmp_path) == "apt-get failed: E: The network is down"
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_runs_is_not_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = unpacked("3.14", tmp_path)
+    python.parent.mkdir(parents=True)
+    python.symlink_to(sys.executable)
+    monkeypatch.setattr(unpacked_python, "mirror", lambda: pytest.fail("it is there"))
+    assert unpack("3.14", tmp_path) is None
+
+
+def test_only_what_the_interpreter_needs_is_downloaded() -> None:
+    wanted = ["libc6", "libpython3.14-stdlib", "python3.14", "python3.14-minimal", "zlib1g", "libpython3.14-dev"]
+    assert all(is_wanted(each, "3.14") for each in wanted)
+    assert not any(
+        is_wanted(each, "3.14") for each in ("libc6-dev", "media-types", "tzdata", "python3.13", "zlib1g-dev")
+    )
+
+
+def test_programs_of_this_machine_do_not_load_its_library() -> None:
+    assert not Interpreter(unpacked("3.14"), (3, 14, 10)).can_be_embedded
+    assert Interpreter(Path(sys.executable), (3, 11, 7)).can_be_embedded
