@@ -1,8 +1,9 @@
 -- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
--- Sums over the processes alive, each with the counters that it reported closest to the reading of its resident set.
--- Counters of its last 10 ms, after its interpreter finalized, are used only if there are no others. Pages that
--- processes share count in each of them, in the resident set and in its parts.
--- Reads: heap_samples, processes, rss_events, rss_samples, selection
+-- Sums over the processes alive, each with the counters that it reported before or after the reading of its resident
+-- set: those whose footprint differs by at most the threshold from that at the reading, then those from before its last
+-- 10 ms (after that, its interpreter has finalized), then the closest ones. Pages that processes share count in each of
+-- them, in the resident set and in its parts.
+-- Reads: heap_samples, memory_samples, resident_moments, settings
 -- Columns:
 --   moment: peak (of the resident set) or end (the last reading)
 --   t_s
@@ -13,32 +14,31 @@
 --   native_bytes [bytes]: live blocks of malloc that other code allocated
 --   mapped_bytes [bytes]: touched pages of anonymous mappings that libraries made
 --   unused_bytes [bytes]: the rest of pymalloc's arenas
---   shared_bytes [bytes]: backed by files or shared between processes; NULL = not recorded
+--   shared_bytes
 --   reserved_bytes [bytes]: address space without memory, not a part of the resident set
 -- Order: the peak first
-WITH readings AS (
-    SELECT t_ns, rss_bytes FROM rss_events, selection
-    WHERE is_in_window(selection, t_ns) AND rss_bytes > 0
-), moments AS (
-    SELECT 'peak' AS moment, arg_min(t_ns, {'low': -rss_bytes, 't': t_ns}) AS t_ns FROM readings
-    UNION ALL
-    SELECT 'end', max(t_ns) FROM readings
-), alive AS (
-    SELECT moment, m.t_ns, p.process, end_ns FROM moments m, (
-        SELECT *, max(end_ns) OVER () AS last_ns FROM processes
-    ) p, selection
-    WHERE p.t_ns <= m.t_ns AND coalesce(end_ns > m.t_ns OR end_ns = last_ns, true)
-        AND is_selected(selection, p.process)
-), resident AS (
-    SELECT a.moment, a.t_ns, a.process, end_ns, r.t_ns AS read_ns, rss_bytes, shared_bytes
-    FROM alive a ASOF JOIN (FROM rss_samples WHERE rss_bytes IS NOT NULL) r
-        ON r.process = a.process AND r.t_ns <= a.t_ns
+WITH step AS (
+    SELECT coalesce(max(try_cast(value AS BIGINT)), 10485767) AS step_bytes FROM settings
+    WHERE name = 'memory_threshold_bytes'
 ), told AS (
-    SELECT moment, process, h.* EXCLUDE (trace, t_ns, process)
-    FROM resident r JOIN heap_samples h USING (process)
+    SELECT process, t_ns, footprint_bytes FROM heap_samples
+    UNION ALL
+    SELECT process, t_ns, footprint_bytes FROM memory_samples
+), held AS (
+    SELECT r.*, f.footprint_bytes AS held_bytes
+    FROM resident_moments r ASOF LEFT JOIN told f ON f.process = r.process AND f.t_ns <= r.read_ns
+), beside AS (
+    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns AS heap_ns
+    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns <= r.read_ns
+    UNION ALL
+    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns
+    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns > r.read_ns
+), counted AS (
+    SELECT b.* EXCLUDE (t_ns, rss_bytes, shared_bytes) FROM beside b, step
     QUALIFY row_number() OVER (
         PARTITION BY moment, process
-        ORDER BY coalesce(h.t_ns > end_ns - 10000000, false), abs(h.t_ns - read_ns), h.t_ns
+        ORDER BY coalesce(abs(footprint_bytes - held_bytes) > step_bytes, false),
+            coalesce(heap_ns > process_end_ns - 10000000, false), abs(heap_ns - read_ns), heap_ns
     ) = 1
 )
 SELECT moment, any_value(t_ns) / 1e9 AS t_s, count(*) AS processes, sum(rss_bytes)::BIGINT AS rss_bytes,
@@ -48,5 +48,5 @@ SELECT moment, any_value(t_ns) / 1e9 AS t_s, count(*) AS processes, sum(rss_byte
     coalesce(sum(greatest(mapped_bytes - coalesce(untouched_bytes, 0), 0)), 0)::BIGINT AS mapped_bytes,
     coalesce(sum(greatest(arena_bytes - pool_bytes, 0)), 0)::BIGINT AS unused_bytes,
     sum(shared_bytes)::BIGINT AS shared_bytes, coalesce(sum(reserved_bytes), 0)::BIGINT AS reserved_bytes
-FROM resident LEFT JOIN told USING (moment, process)
+FROM resident_moments LEFT JOIN counted USING (moment, process)
 GROUP BY moment ORDER BY moment DESC
