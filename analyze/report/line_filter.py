@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..results.estimates import at_most
 from ..results.report import Line, Report
 from ..results.trend import SAWTOOTH, SPIKE
 
@@ -54,11 +55,7 @@ def shown_files(report: Report, all_lines: bool = False) -> list[ShownFile]:
     by_file: dict[str, list[Line]] = {}
     for line in report.lines:
         by_file.setdefault(line.file or "", []).append(line)
-    return [
-        _shown_file(file, sorted(found), by_file[file], report.sources.get(file, []))
-        for file, found in numbers.items()
-        if found
-    ]
+    return [_shown_file(file, sorted(found), by_file[file], report) for file, found in numbers.items() if found]
 
 
 def _matters(line: Line, report: Report) -> bool:
@@ -93,13 +90,13 @@ def _with_neighbours(line: Line, report: Report) -> list[int]:
     return [n for n in range(line.line - 1, line.line + 2) if n == line.line or 0 < n <= last]
 
 
-def _shown_file(file: str, numbers: list[int], found: list[Line], source: list[str]) -> ShownFile:
+def _shown_file(file: str, numbers: list[int], found: list[Line], report: Report) -> ShownFile:
+    source, most_held = report.sources.get(file, []), report.totals.live_at_end_bytes
     figures = {line.line: line for line in found}
     texts = (source[n - 1] if 0 < n <= len(source) else None for n in numbers)
     lines = [ShownLine(n, figures.get(n), text) for n, text in zip(numbers, texts, strict=True)]
     cpu = [line.cpu_s for line in figures.values() if line.cpu_s is not None]
     growth = [line.growth_bytes for line in figures.values() if line.growth_bytes is not None]
     held = [line.live_at_end_bytes for line in figures.values() if line.live_at_end_bytes is not None]
-    return ShownFile(
-        file, lines, sum(cpu) if cpu else None, sum(growth) if growth else None, sum(held) if held else None
-    )
+    held_bytes = at_most(sum(held), most_held) if held else None
+    return ShownFile(file, lines, sum(cpu) if cpu else None, sum(growth) if growth else None, held_bytes)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..leaks.leaks import merged_leaks
 from ..results.base import sorted_rows
-from ..results.estimates import standard_error, unseen_bytes
+from ..results.estimates import at_most, most_at_end, standard_error, unseen_bytes
 from ..results.report import Function, Leak, Line, Package, Report, Totals
 from ..results.trend import Point, classify
 from ..trace.selection import Selection
@@ -80,6 +80,8 @@ class _Maker:
         self.has_memory = sums.memory is not None
         self.has_allocations = sums.has("alloc")
         self.has_peak = sums.memory is not None and sums.memory.peak_bytes > 0
+        self._most_at_peak = sums.memory.all_peaks_bytes if sums.memory and self.has_peak else None
+        self._most_at_end = most_at_end(self._most_at_peak, (info.processes for info in sums.infos))
         self.has_copies = sums.has("copy")
         self.has_gpu = sums.has("gpu")
         self._has_calls = have_calls(info.events for info in sums.infos)
@@ -107,6 +109,9 @@ class _Maker:
             python_peak_bytes=memory.python_peak_bytes if memory else None,
             peak_rss_bytes=memory.peak_rss_bytes if memory else None,
             alloc_bytes=round(sum(row["alloc_bytes"] for row in rows)) if self.has_allocations else None,
+            live_at_end_bytes=at_most(sum(row["live_at_end_bytes"] for row in rows), self._most_at_end)
+            if self.has_allocations
+            else None,
             copy_bytes=sum(row["copy_bytes"] for row in rows) if self.has_copies else None,
             gpu_s=sum(row["gpu_s"] for row in rows) if self.has_gpu else None,
             gpu_peak_bytes=self._sums.gpu_peak_bytes,
@@ -186,12 +191,12 @@ class _Maker:
                 standard_error(row["alloc_variance"], unseen_bytes(row["alloc_interval_bytes"]))
             ),
             "alloc_unseen_bytes": unseen_bytes(row["alloc_interval_bytes"]),
-            "live_unseen_bytes": (unseen := unseen_bytes(row["live_interval_bytes"])),
-            "live_at_peak_bytes": round(row["live_at_peak_bytes"]) if self.has_peak else None,
+            "live_unseen_bytes": at_most((unseen := unseen_bytes(row["live_interval_bytes"])), self._most_at_end),
+            "live_at_peak_bytes": at_most(row["live_at_peak_bytes"], self._most_at_peak) if self.has_peak else None,
             "live_at_peak_error_bytes": round(standard_error(row["live_at_peak_variance"], unseen))
             if self.has_peak
             else None,
-            "live_at_end_bytes": round(row["live_at_end_bytes"]),
+            "live_at_end_bytes": at_most(row["live_at_end_bytes"], self._most_at_end),
             "live_at_end_error_bytes": round(standard_error(row["live_at_end_variance"], unseen)),
         }
 

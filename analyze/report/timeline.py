@@ -26,9 +26,11 @@ Event = tuple[int, int]  #: (time in ns, bytes from then on)
 
 @dataclass(frozen=True)
 class Memory:
-    """Memory of the process tree in bytes: its peaks, and its footprint over time."""
+    """Memory of the process tree in bytes: its peaks, and its footprint over time; ``all_peaks_bytes``: the peaks of all traces
+    together."""
 
     peak_bytes: int
+    all_peaks_bytes: int
     python_peak_bytes: int
     peak_rss_bytes: int | None
     footprint: list[Event]
@@ -42,7 +44,8 @@ class Memory:
         higher = self if self.peak_bytes >= other.peak_bytes else other
         resident = [each.peak_rss_bytes for each in (self, other) if each.peak_rss_bytes is not None]
         python = max(self.python_peak_bytes, other.python_peak_bytes)
-        return Memory(higher.peak_bytes, python, max(resident, default=None), higher.footprint)
+        together = self.all_peaks_bytes + other.all_peaks_bytes
+        return Memory(higher.peak_bytes, together, python, max(resident, default=None), higher.footprint)
 
 
 def memory_over_time(connection: Connection, selection: Selection, traces: int = 1) -> list[Memory]:
@@ -54,8 +57,10 @@ def memory_over_time(connection: Connection, selection: Selection, traces: int =
 def _memory(rows: list[tuple[int, int, int]], peak_rss_bytes: int | None, selection: Selection) -> Memory:
     footprint = _window([(t_ns, value) for t_ns, value, _ in rows], selection)
     python = _window([(t_ns, value) for t_ns, _, value in rows], selection)
+    peak_bytes = max((each[1] for each in footprint), default=0)
     return Memory(
-        peak_bytes=max((each[1] for each in footprint), default=0),
+        peak_bytes=peak_bytes,
+        all_peaks_bytes=peak_bytes,
         python_peak_bytes=max((each[1] for each in python), default=0),
         peak_rss_bytes=peak_rss_bytes,
         footprint=footprint,

@@ -58,6 +58,7 @@ class Totals:
     device_sync_s: float | None = None
     device_alloc_bytes: int | None = None
     device_peak_bytes: int | None = None
+    live_at_end_bytes: int | None = None
 
 
 @dataclass(frozen=True)

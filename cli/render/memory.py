@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...analyze.results.base import Table
+from ...analyze.results.estimates import at_most
 from ...analyze.results.memory import MemoryReport, MemoryRow, Reconciliation
 from ...analyze.results.report import Leak
 from ...formats.units import megabytes, per_second, percent, seconds
@@ -77,11 +78,11 @@ def leak_table(leaks: Sequence[Leak], screen: Screen, has_source: bool = False) 
 
 @dataclass(frozen=True)
 class _Column:
-    """A column of numbers, shown on screens from ``least_width`` on."""
+    """A column of numbers, shown on screens from ``least_width`` on. ``text``: of a row, with the peak of the footprint."""
 
     title: str
     width: int
-    text: Callable[[MemoryRow], str]
+    text: Callable[[MemoryRow, int | None], str]
     least_width: int = 0
 
 
@@ -98,21 +99,25 @@ _COLUMNS = (
     _Column(
         "allocated",
         9,
-        lambda row: megabytes(row.alloc_bytes) if row.alloc_bytes else estimated(0, 0, row.alloc_unseen_bytes),
+        lambda row, peak: megabytes(row.alloc_bytes) if row.alloc_bytes else estimated(0, 0, row.alloc_unseen_bytes),
     ),
-    _Column("±", 6, lambda row: _error(row.alloc_error_bytes, row.alloc_bytes)),
-    _Column("count", 13, lambda row: f"{row.allocations:,}", 100),
+    _Column("±", 6, lambda row, peak: _error(row.alloc_error_bytes, row.alloc_bytes)),
+    _Column("count", 13, lambda row, peak: f"{row.allocations:,}", 100),
     _Column(
         "at peak",
         8,
-        lambda row: estimated(row.live_at_peak_bytes, row.live_at_peak_error_bytes, row.live_unseen_bytes),
+        lambda row, peak: estimated(
+            row.live_at_peak_bytes, row.live_at_peak_error_bytes, at_most(row.live_unseen_bytes, peak)
+        ),
     ),
     _Column(
-        "at end", 8, lambda row: estimated(row.live_at_end_bytes, row.live_at_end_error_bytes, row.live_unseen_bytes)
+        "at end",
+        8,
+        lambda row, peak: estimated(row.live_at_end_bytes, row.live_at_end_error_bytes, row.live_unseen_bytes),
     ),
-    _Column("temp.", 6, lambda row: _share(row.temporary_bytes, row.alloc_bytes)),
-    _Column("young", 6, lambda row: _share(row.died_young, row.allocations), 110),
-    _Column("lived", 7, lambda row: seconds(row.mean_lifetime_s), 110),
+    _Column("temp.", 6, lambda row, peak: _share(row.temporary_bytes, row.alloc_bytes)),
+    _Column("young", 6, lambda row, peak: _share(row.died_young, row.allocations), 110),
+    _Column("lived", 7, lambda row, peak: seconds(row.mean_lifetime_s), 110),
 )
 
 
@@ -181,12 +186,12 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     yield screen.paint(f"{titles.replace(' ±', error.rjust(2))}  {by}", "dim")
     shown = _shown(report)
     for row in shown:
-        yield _row(row, _name(row, by, columns, screen), columns, screen)
+        yield _row(row, _name(row, by, columns, screen), columns, report, screen)
     if by in ("line", "function"):
-        yield _row(report.unattributed, "(outside the program's own code)", columns, screen)
+        yield _row(report.unattributed, "(outside the program's own code)", columns, report, screen)
     if report.imports.samples:
-        yield _row(report.imports, "(during imports: part of the rows above)", columns, screen)
-    yield _row(report.totals, "total", columns, screen)
+        yield _row(report.imports, "(during imports: part of the rows above)", columns, report, screen)
+    yield _row(report.totals, "total", columns, report, screen)
     if len(shown) < len(report.memory):
         yield ""
         count = len(report.memory)
@@ -224,7 +229,8 @@ def _name(row: MemoryRow, by: str, columns: Sequence[_Column], screen: Screen) -
     return place(row.file or "", row.line, said or "", used, screen)
 
 
-def _row(row: MemoryRow, name: str, columns: Sequence[_Column], screen: Screen) -> str:
-    texts = " ".join(f"{column.text(row):>{column.width}}" for column in columns)
+def _row(row: MemoryRow, name: str, columns: Sequence[_Column], report: MemoryReport, screen: Screen) -> str:
+    peak = sum(each.footprint_bytes for each in report.peaks) if report.peaks else None
+    texts = " ".join(f"{column.text(row, peak):>{column.width}}" for column in columns)
     name = fit(name, screen.width - len(texts) - 2, screen)
     return f"{texts}  {name}" if name[:1] != "(" else f"{texts}  {screen.paint(name, 'dim')}"

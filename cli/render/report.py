@@ -168,11 +168,10 @@ def _volumes(report: Report, screen: Screen) -> Iterator[str]:
     """All bytes that were allocated and copied."""
     totals, facts = report.totals, []
     if totals.alloc_bytes is not None:
-        parts = (*report.lines, report.unattributed)
         facts.append(f"{megabytes(totals.alloc_bytes)} allocated")
-        alive = sum(line.live_at_end_bytes or 0 for line in parts)
-        alive = min(alive, totals.peak_bytes or alive)  # the peak is counted, and this is estimated
-        facts.append(f"{megabytes(alive)} alive at the end")
+        several = any(trace.processes > 1 for trace in report.traces)
+        end = "the ends of the processes" if several else "the end"
+        facts.append(f"{megabytes(totals.live_at_end_bytes)} alive at {end}")
     if totals.copy_bytes:
         facts.append(f"{megabytes(totals.copy_bytes)} copied")
     if facts:

@@ -11,6 +11,9 @@ from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.cli.render.memory import memory_text
+from scalene_trace.cli.render.report import report_text
+from scalene_trace.cli.render.text import Screen
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 
@@ -133,3 +136,81 @@ def test_small_programs_are_described_before_they_finalize(tmp_path: Path) -> No
     builder.add("rss", t_ns=1_131 * MS, process=process, rss_bytes=20_000_000, shared_bytes=7_000_000)
     builder.heap(1_145 * MS, process, 100_000, python=100_000, arena=4_000_000)
     assert parts_at_the_end(builder, tmp_path)["python_pools"] == 5_000_000
+
+
+# What was alive, beside the footprint
+
+APP = "/home/me/app.py"
+QUERY = {"by": "line", "limit": None, "temporary_s": None, "temporary_allocations": None}
+
+
+def held_at_the_end(builder: TraceBuilder, process: int, size: int, line: int, t_ns: int = SECOND) -> None:
+    """A block of ``size`` bytes that one sample at as coarse an interval stands for: 1.58 of them are estimated."""
+    stack = builder.stack((APP, "main", 1, line))
+    builder.alloc(t_ns, process, 1, stack, size, None, interval_bytes=size, type="bytes")
+
+
+def one_large_block(peak: int) -> TraceBuilder:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    thread = builder.thread(process, cpu_ns=0)
+    held_at_the_end(builder, process, 40_000_000, 3)
+    builder.memory(2 * SECOND, process, thread, None, peak, peak)
+    return builder
+
+
+def text_of(builder: TraceBuilder, tmp_path: Path, width: int = 120) -> str:
+    path = builder.write(tmp_path / "t.parquet")
+    return "\n".join(report_text(build_report([path], Selection()), Screen(width, False, False)))
+
+
+def test_estimates_of_one_process_are_at_most_its_peak(tmp_path: Path) -> None:
+    """63 MB are estimated, and 41 MB were there."""
+    path = one_large_block(41_000_003).write(tmp_path / "t.parquet")
+    report = build_report([path], Selection())
+    assert report.totals.live_at_end_bytes == 41_000_003
+    for row in (*report.lines, *report.functions):
+        assert (row.live_at_peak_bytes, row.live_at_end_bytes, row.live_unseen_bytes) == (41_000_003,) * 3
+    assert report.lines[0].alloc_bytes == 63_279_068
+    (line,), totals = (found := build_memory([path], Selection(), MemoryQuery("line"), {})).memory, found.totals
+    for row in (line, totals):
+        assert (row.live_at_peak_bytes, row.live_at_end_bytes, row.live_unseen_bytes) == (41_000_003,) * 3
+
+
+def test_the_total_is_not_below_one_of_its_files(tmp_path: Path) -> None:
+    """Two lines of a file with estimates of 63 MB each, and a peak of 71 MB."""
+    builder = one_large_block(71_000_003)
+    held_at_the_end(builder, 1, 40_000_000, 5)
+    text = text_of(builder, tmp_path)
+    assert text.count("71.0 MB alive at the end") == 2
+
+
+def test_several_processes_may_end_with_more_than_was_there_at_once(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    for start_ns in (0, 5 * SECOND):
+        process = builder.process(start_ns, end_ns=start_ns + 4 * SECOND)
+        builder.thread(process, cpu_ns=0)
+        builder.alloc(start_ns + SECOND, process, 1, builder.stack((APP, "main", 1, 3)), 40_000_000, None)
+        builder.memory(start_ns + SECOND, process, 1, None, 40_000_000, 40_000_000)
+    report = build_report([builder.write(tmp_path / "t.parquet")], Selection())
+    assert (report.totals.peak_bytes, report.totals.live_at_end_bytes) == (40_000_000, 80_000_000)
+    assert (report.lines[0].live_at_peak_bytes, report.lines[0].live_at_end_bytes) == (40_000_000, 80_000_000)
+    assert "80.0 MB alive at the ends of the processes" in text_of(builder, tmp_path)
+
+
+def test_traces_of_one_process_each_are_limited_by_all_their_peaks(tmp_path: Path) -> None:
+    paths = [one_large_block(peak).write(tmp_path / f"{peak}.parquet") for peak in (41_000_003, 45_000_001)]
+    report = build_report(paths, Selection())
+    assert (report.totals.peak_bytes, report.totals.live_at_end_bytes) == (45_000_001, 86_000_004)
+    assert report.lines[0].live_at_peak_bytes == 86_000_004
+
+
+def test_bounds_of_memory_at_the_peak_are_not_above_it(tmp_path: Path) -> None:
+    """Two processes, since of one, all bounds are limited. A line that holds nothing might hold 120 MB by the interval."""
+    builder = one_large_block(41_000_003)
+    builder.process(1 * SECOND, cause="spawn", end_ns=9 * SECOND)
+    stack = builder.stack((APP, "main", 1, 7))
+    builder.alloc(SECOND, 1, 1, stack, 90_000_000, 1 * MS, interval_bytes=33_000_000)
+    report = build_memory([builder.write(tmp_path / "t.parquet")], Selection(), MemoryQuery("line"), QUERY)
+    (row,) = [line for line in memory_text(report, Screen(120, False, False)) if f"{APP}:7" in line]
+    assert "<41.0 MB  <120 MB" in row
