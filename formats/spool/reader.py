@@ -70,6 +70,10 @@ def joined(*parts: Bulk) -> Bulk:
     return Bulk(np.concatenate([each.records for each in parts]), np.concatenate([each.process for each in parts]))
 
 
+#: Processes that are kept of those that have written a code object.
+_MOST_WRITERS = 256
+
+
 @dataclass(frozen=True)
 class WithPayload:
     """A record and the bytes that follow it: whole slots, so ``payload`` may be longer than the lengths in the record."""
@@ -108,9 +112,12 @@ class Records:
 
 
 class CodeObjects:
-    """Joins the parts of code objects. ``whole``: those that are complete, by hash."""
+    """Joins the parts of code objects. ``whole``: those that are complete, by hash; ``writers``: the processes that have
+    written those of ``watched_file``, at most 256 of each."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched_file: str | None = None) -> None:
+        self.writers: dict[int, set[int]] = defaultdict(set)
+        self._watched_file = watched_file
         self.whole: dict[int, CodeObject] = {}
         self._parts: dict[int, dict[int, list[WithPayload]]] = defaultdict(lambda: defaultdict(list))
 
@@ -123,7 +130,13 @@ class CodeObjects:
             found, complete = _best(self._parts[code])
             if found and complete:
                 self.whole[code] = found
+                if found.file == self._watched_file:
+                    self.writers[code] = set(list(self._parts[code])[:_MOST_WRITERS])
                 del self._parts[code]
+        for part in parts:
+            writers = self.writers.get(int(part.record["code"]))
+            if writers is not None and len(writers) < _MOST_WRITERS:
+                writers.add(part.process)
 
     def all(self) -> tuple[dict[int, CodeObject], int]:
         """Every code object that has at least its names, by hash, and the number of incomplete ones."""

@@ -26,7 +26,7 @@ from .kinds.ends import RootEnd, seen_ends
 from .kinds.gc_rows import Collections
 from .kinds.gpu import GpuRows
 from .kinds.memory import copy_table, heap_table, memory_table
-from .kinds.processes import given_codes, process_table, thread_table
+from .kinds.processes import command_lines, process_table, thread_table
 from .kinds.recording import loss_table, setting_table
 from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
@@ -38,6 +38,7 @@ from .native.symbols import Offsets, Symbols, distinct_offsets, read_symbols
 from .running import running_images, still_runs
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
+from .survey.given_programs import GivenPrograms, name_programs
 from .survey.images import Images
 from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .survey.survey import Survey
@@ -90,7 +91,8 @@ class Conversion:
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
         self._gpu = gpu
         self._survey = survey = Survey(spool)
-        self._nodes = read_nodes(survey.nodes, survey.codes)
+        self._programs = _named_programs(survey, facts)
+        self._nodes = read_nodes(survey.nodes, self._programs.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
         self._module_ids = ModuleIds()
         self._native = native_frames(survey.natives, survey.native_stacks, survey.modules, self._module_ids)
@@ -109,7 +111,6 @@ class Conversion:
         ends = seen_ends(images, lives, self._outcome.root_end, start_ns + self._wall_ns(), not self._has_paused())
         running = np.empty(0, np.int64) if self._outcome.recovered else running_images(images, self._outcome.still_runs)
         self._running = 0 if self._outcome.until_ns else len(running)
-        self._given = given_codes(lives.starts)
         yield {"process": process_table(lives, start_ns, ends, running)}
         survey = self._survey
         yield {"thread": thread_table(lives, start_ns, survey.clocks, ends, self._stacks, survey.types)}
@@ -155,7 +156,7 @@ class Conversion:
     def _other_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
         with ProgramFiles(self._outcome.rights()) as files:
-            sources = _sources(survey, self._facts, self._given, nodes, stacks, files)
+            sources = _sources(survey, self._facts, self._programs.texts, nodes, stacks, files)
             symbols = self._symbols(files)
         losses = loss_table(survey.header, self._recorder_losses(sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
@@ -234,16 +235,19 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
+def _named_programs(survey: Survey, facts: Facts) -> GivenPrograms:
+    commands, forked_from = command_lines(survey.lives.starts), survey.lineage.forked_from
+    return name_programs(survey.codes, survey.command_writers, commands, forked_from, facts.command_code)
+
+
 def _sources(
-    survey: Survey, facts: Facts, given: set[str | None], nodes: Nodes, stacks: Stacks, opened: ProgramFiles
+    survey: Survey, facts: Facts, given: dict[str, str], nodes: Nodes, stacks: Stacks, opened: ProgramFiles
 ) -> Sources:
-    """``given``: the texts of ``-c`` in all processes. With several of them, it is not known whose a line is, and in another
-    process, lines of the same file name are generated code."""
+    """``given``: the texts of ``-c`` by the names of their files."""
     if not facts.sources:
         return Sources()
-    code = next(iter(given)) if facts.command_code is None and len(given) == 1 else facts.command_code
     used = np.unique(stacks.table["locations"].items).tolist()
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
     files = [nodes.locations[each][0] for each in used]
     started_ns = int(survey.header["start_real_ns"])
-    return read_sources(files, innermost, facts.cwd, started_ns, code, opened.open)
+    return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open)

@@ -7,7 +7,7 @@ import os
 import re
 import tokenize
 import zipfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,8 +21,6 @@ LARGEST_BYTES = 2 * 1024 * 1024
 LARGEST_ARCHIVE_BYTES = 64 * 1024 * 1024
 #: All texts together: the analysis refuses longer pages of texts, and a page may have a thousand files.
 MOST_BYTES = 48 * 1024 * 1024
-#: File name of the code that ``-c`` runs.
-COMMAND_FILE = "<string>"
 _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/)")
 
 
@@ -41,19 +39,19 @@ def read_sources(
     innermost: set[str],
     folder: str,
     started_real_ns: int,
-    command_code: str | None,
+    given: Mapping[str, str],
     open_file: OpenFile = open_regular_file,
 ) -> Sources:
     """The texts of ``files`` (names as compiled; relative ones are taken from ``folder``).
 
     A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples.
-    ``started_real_ns``: a file that was modified later counts as changed; ``command_code``: the text of ``-c``;
-    ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does.
+    ``started_real_ns``: a file that was modified later counts as changed; ``given``: the texts of ``-c`` by the
+    names of their files; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does.
     """
     sources, archives = Sources(), _Archives(open_file)
     for file in sorted(set(files)):
-        if file == COMMAND_FILE and command_code is not None:
-            _add(sources, file, command_code, False)
+        if file in given:
+            _add(sources, file, given[file], False)
         elif not file.startswith("<") and (file in innermost or not is_standard_library(file)):
             _read(sources, file, Path(folder, file), started_real_ns, open_file, archives)
     archives.close()

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.cpython.command_line import given_code
 from ....formats.spool.layout import constants, names_of
 from ....formats.trace.columns import Coded
 from ....formats.trace.text import from_bytes
@@ -88,11 +87,11 @@ def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
     rows.fill_objects("command", process, commands)
 
 
-def given_codes(starts: Starts) -> set[str | None]:
-    """The different texts that ``-c`` has given to interpreters; None among them if one runs something else."""
-    executed = (starts.records["python_version"] != 0) & (starts.records["cause"] != _C["CAUSE_FORK"])
+def command_lines(starts: Starts) -> dict[int, list[str] | None]:
+    """The command line of each process that was not forked. (A forked one has that of its parent.)"""
+    rows = np.flatnonzero(starts.records["cause"] != _C["CAUSE_FORK"])
     _, commands = _texts(starts)
-    return {given_code(commands[number] or []) for number in np.flatnonzero(executed).tolist()}
+    return {int(starts.process[row]): commands[row] for row in rows.tolist()}
 
 
 def _texts(starts: Starts) -> tuple[Coded, list[list[str] | None]]:

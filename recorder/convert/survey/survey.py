@@ -14,6 +14,7 @@ from ..keyed.by_key import Extremes
 from ..native.addresses import ModuleCollector
 from .columns import Ints
 from .gc_history import GcHistory
+from .given_programs import COMMAND_FILE
 from .lives import Lives
 from .starts import StartCollector
 
@@ -39,6 +40,7 @@ class Survey:
     """The survey of the recording in ``spool``.
 
     ``lives``: what is known of each process and thread; ``nodes``, ``natives``: distinct node and native records, by hash;
+    ``command_writers``: the processes that have written each code object of ``-c``, by hash;
     ``stacks``, ``tick_stacks``, ``native_stacks``: distinct hashes of the stacks of all samples, of ticks, and of native
     stacks; ``lineage``: where processes come from;
     ``modules``: images that they have loaded; ``clocks``: each thread's CPU clock when its recording began;
@@ -58,7 +60,7 @@ class Survey:
         self.natives = np.empty(0, struct_dtype("record_native"))
         self.last_ns = int(self.header["start_mono_ns"])
         self.damaged = 0
-        self._starts, self._modules, self._codes = StartCollector(), ModuleCollector(), CodeObjects()
+        self._starts, self._modules, self._codes = StartCollector(), ModuleCollector(), CodeObjects(COMMAND_FILE)
         self._processes, self._threads, self._first_clock = Extremes(), Extremes(), Extremes()
         self._last_clock, self._collections = Extremes(highest=True), Extremes(highest=True)
         self._last_batch = Extremes(highest=True)
@@ -70,6 +72,7 @@ class Survey:
         self.codes: dict[int, CodeObject]
         self.codes, incomplete = self._codes.all()
         self.damaged += incomplete
+        self.command_writers = self._codes.writers
         self.lives = self._all_lives()
         self.lineage, self.clocks = self.lives.starts.lineage(), self.lives.clocks()
         self.modules = self._modules.all(self.lineage.forked_from)

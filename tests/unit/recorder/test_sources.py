@@ -18,7 +18,7 @@ from tests.support.spool_builder import START_MONO_NS, C, SpoolBuilder
 
 
 def read(*files: Path) -> Sources:
-    return read_sources([str(file) for file in files], set(), "/", 1 << 62, None)
+    return read_sources([str(file) for file in files], set(), "/", 1 << 62, {})
 
 
 def archive(folder: Path, contents: dict[str, bytes], name: str = "app.pyz") -> Path:
@@ -62,9 +62,9 @@ def test_an_archive_is_opened_once_and_a_large_one_not_read(tmp_path: Path, monk
         return open_regular_file(path)
 
     files = [str(app / f"m{i}.py") for i in range(20)]
-    assert len(read_sources(files, set(), "/", 0, None, counting).table["file"]) == 20 and len(opened) == 1
+    assert len(read_sources(files, set(), "/", 0, {}, counting).table["file"]) == 20 and len(opened) == 1
     monkeypatch.setattr(sources, "LARGEST_ARCHIVE_BYTES", 100)
-    found = read_sources(files, set(), "/", 0, None, counting)
+    found = read_sources(files, set(), "/", 0, {}, counting)
     assert found.unread == 20 and len(opened) == 2
 
 
@@ -76,7 +76,7 @@ def test_an_archive_that_may_not_be_opened_is_withheld(tmp_path: Path) -> None:
             raise Withheld
         return open_regular_file(path)
 
-    assert read_sources([str(app / "a.py")], set(), "/", 0, None, withholding).withheld == 1
+    assert read_sources([str(app / "a.py")], set(), "/", 0, {}, withholding).withheld == 1
 
 
 def test_damaged_archives_are_unread_or_read(tmp_path: Path) -> None:
@@ -99,23 +99,64 @@ def damaged(folder: Path, drawn: random.Random) -> str:
     return "read" if found.table["file"] else "unread" if found.unread else "gone"
 
 
-@pytest.mark.parametrize(
-    ("commands", "text"),
-    [
-        ([("python", "-c", "x = 1\n")], "x = 1\n"),
-        ([("python", "-c", "x = 1\n")] * 2, "x = 1\n"),
-        ([("python", "-c", "x = 1\n"), ("python", "-c", "y = 2\n")], None),
-        ([("python", "app.py"), ("python", "-c", "x = 1\n")], None),
-        ([("python", "-c", "import sys;exec(eval(sys.stdin.readline()))")], None),
-    ],
-)
-def test_the_code_of_c_is_the_source_if_nothing_else_runs(
-    tmp_path: Path, commands: list[tuple[str, ...]], text: str | None
-) -> None:
+def test_the_code_of_c_is_the_source_of_its_file(tmp_path: Path) -> None:
+    """Only the process that runs it has written a code object of that name."""
+    for writer, text in ((1, None), (2, "x = 1\n")):
+        builder = SpoolBuilder().start(1, ("python", "app.py")).start(2, ("python", "-c", "x = 1\n"), cause=SPAWN)
+        with_code(builder, 1, writer)
+        assert texts(builder, tmp_path) == ({"<string>": text} if text else {})
+
+
+def test_workers_of_libraries_have_no_source(tmp_path: Path) -> None:
+    builder = SpoolBuilder().start(1, ("python", "-c", "import sys;exec(eval(sys.stdin.readline()))"))
+    assert texts(with_code(builder, 1, 1), tmp_path) == {}
+
+
+def test_programs_of_several_c_have_files_and_sources_of_their_own(tmp_path: Path) -> None:
     builder = SpoolBuilder()
-    for process, command in enumerate(commands, 1):
-        builder.start(process, command, cause=C["CAUSE_SPAWN"])
-    builder.code(1, file="<string>").add("node", hash=1, parent=0, code=1)
-    builder.add("wait", thread=3, t_ns=START_MONO_NS, end_ns=START_MONO_NS + 9, waited_ns=9, stack=1, process=1)
-    found = rows(tables_of(builder, tmp_path)["source"])
-    assert [row["text"] for row in found] == [text] * (text is not None)
+    programs = ["x = 1\n", "\n  y = 2\nz = 3", "open('/a')", "open('/b')", "w = '" + 50 * "w" + "'"]
+    for process, program in enumerate(programs, 1):
+        builder.start(process, ("python", "-c", program), cause=SPAWN)
+        with_code(builder, process, process)
+    builder.start(6, ("python", "-c", programs[0]), cause=SPAWN)  # runs the same as process 1
+    builder.code(1, process=6, file="<string>")
+    builder.code(3, process=C["PROCESS_WATCHER"], file="<string>", first_line=3)
+    builder.start(7, ("python", "-c", "forgotten"), cause=FORK, parent=2)  # a forked process runs its parent's
+    with_code(builder, 7, 7)
+    assert texts(builder, tmp_path) == {
+        "<string> -c 'x = 1'": programs[0],
+        "<string> -c 'y = 2…'": programs[1],
+        "<string> -c 'open('…'": programs[2],
+        "<string> -c 'open('…' (2)": programs[3],
+        f"<string> -c 'w = '{35 * 'w'}…'": programs[4],
+    }
+    files = {row["id"]: row["file"] for row in rows(tables_of(builder, tmp_path)["location"])}
+    assert sorted(files.values()) == sorted([*texts(builder, tmp_path), "<string> -c 'y = 2…'"])
+
+
+def test_the_recorded_program_keeps_its_name_and_so_does_what_programs_share(tmp_path: Path) -> None:
+    builder = SpoolBuilder().start(1, ("python", "-c", "own = 1")).start(2, ("python", "-c", "x = 1"), cause=SPAWN)
+    builder.start(3, ("python", "app.py"), cause=SPAWN)
+    for number, process in enumerate((1, 2, 3), 1):
+        with_code(builder, number, process)
+    with_code(builder, 4, 1)
+    builder.code(4, process=2, file="<string>")
+    found = rows(tables_of(builder, tmp_path, command_code="own = 1")["location"])
+    assert [row["file"] for row in found] == ["<string>", "<string> -c 'x = 1'", "<string>", "<string>"]
+    expected = {"<string>": "own = 1", "<string> -c 'x = 1'": "x = 1"}
+    assert texts(builder, tmp_path, command_code="own = 1") == expected
+
+
+SPAWN, FORK = C["CAUSE_SPAWN"], C["CAUSE_FORK"]
+
+
+def with_code(builder: SpoolBuilder, number: int, process: int) -> SpoolBuilder:
+    """A sample of the program in a process, whose code object has this number and first line."""
+    builder.code(number, process=process, file="<string>", first_line=number)
+    builder.add("node", process=process, hash=number, parent=0, code=number)
+    begin_ns = START_MONO_NS + number
+    return builder.add("wait", process=process, thread=3, t_ns=begin_ns, end_ns=begin_ns + 9, waited_ns=9, stack=number)
+
+
+def texts(builder: SpoolBuilder, tmp_path: Path, **facts: str) -> dict[str, str]:
+    return {row["file"]: row["text"] for row in rows(tables_of(builder, tmp_path, **facts)["source"])}
