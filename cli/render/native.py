@@ -118,8 +118,12 @@ def _main_library(line: Line) -> str:
 
 
 def _main_callee(line: Line) -> str:
+    """The function of most time, unless the line runs Python code only: then it is one of the interpreter's own, such as that of
+    an addition, which no line calls."""
     most = line.callees[0] if line.callees else None
     if most is None or most.name is None or not line.cpu_s or most.cpu_s < _LEAST_NATIVE * line.cpu_s:
+        return ""
+    if (line.native_s or 0.0) + (line.system_s or 0.0) < _LEAST_NATIVE * line.cpu_s:
         return ""
     return f"{clean(most.name)}() {percent(most.cpu_s, line.cpu_s):.0f} %"
 

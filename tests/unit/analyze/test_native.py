@@ -10,10 +10,13 @@ import pytest
 
 from scalene_trace.analyze.report.libraries import build_libraries
 from scalene_trace.analyze.report.report import build_report
+from scalene_trace.analyze.results.libraries import CalleeTime
 from scalene_trace.analyze.results.report import Line, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from scalene_trace.cli.analyze import command as analyze
+from scalene_trace.cli.render.native import line_note
+from scalene_trace.cli.render.text import Screen
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"
@@ -238,6 +241,14 @@ def test_a_line_says_its_library_and_its_cores(
     assert row.endswith(note)
     assert "×3.8: CPU seconds" in " ".join(text.split())
     assert "← libscipy_openblas 100 % ×4.0" in printed([path], 80, monkeypatch, capsys, is_terminal=False)
+
+
+@pytest.mark.parametrize(("native_s", "system_s", "is_named"), [(0.1, 0.1, False), (0.4, 0.0, True), (0.0, 0.5, True)])
+def test_only_lines_with_native_code_call_native_functions(native_s: float, system_s: float, is_named: bool) -> None:
+    """A line of additions runs functions of the interpreter's own, and its time is Python's."""
+    callees = [CalleeTime("x_add", "python", "python", 0.3)]
+    line = Line("a.py", 1, "f", 1, cpu_s=1.0, native_s=native_s, system_s=system_s, callees=callees)
+    assert line_note(line, "x += 1", 80, Screen()) == "  ← x_add() 30 %" * is_named
 
 
 def test_without_native_code_nothing_is_said_of_it(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
