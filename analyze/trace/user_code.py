@@ -24,6 +24,8 @@ _INSTALLED = re.compile(
 #: The name that Python gives to the code of ``-c``, but also to code that libraries run with exec: methods of dataclasses
 #: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
+#: What runs the module of ``-m``: two frames.
+_RUNPY = r"^<frozen runpy>$|/lib(64)?/python3\.[0-9]+t?/runpy\.py$"
 _IN_BIN = re.compile(r"(^|/)bin/[^/.]+$")
 _CORRECTS_NAME = re.compile(r"sys\.argv\[0\]\s*=(?!=)")
 #: The longest script that pip, uv or setuptools writes to start an installed program has 33 lines.
@@ -34,22 +36,43 @@ def select_user_files(connection: Connection, selection: Selection) -> None:
     """Fills the table ``user_files`` with the files of the opened traces that are the user's code."""
     rows = connection.execute("SELECT DISTINCT file FROM locations WHERE file IS NOT NULL").fetchall()
     files = [file for (file,) in rows]
-    chosen = user_files(files, selection, _written_by_others(connection, files))
+    others = _written_by_others(connection, files)
+    programs = [] if user_files(files, Selection(), others) else _installed_programs(connection)
+    chosen = user_files(files, selection, others, programs)
     connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (chosen,))
 
 
-def user_files(files: Iterable[str], selection: Selection, others: Iterable[str] = ()) -> list[str]:
+def user_files(
+    files: Iterable[str], selection: Selection, others: Iterable[str] = (), programs: Iterable[str] = ()
+) -> list[str]:
     """Those of ``files`` that are the user's code.
 
     By default these are all files outside of the standard library, installed packages and frozen modules, except
-    ``others``. ``all_files`` adds every file, ``include`` adds matching files, and ``exclude`` takes precedence over both.
+    ``others``, and the ``programs``. ``all_files`` adds every file, ``include`` adds matching files, and ``exclude`` takes precedence over both.
     """
     included, excluded, excepted = _matcher(selection.include), _matcher(selection.exclude), frozenset(others)
+    run = frozenset(programs)
 
     def is_user(file: str) -> bool:
-        return file not in excepted and not _INSTALLED.search(file)
+        return file not in excepted and (file in run or not _INSTALLED.search(file))
 
     return [file for file in files if not excluded(file) and (selection.all_files or is_user(file) or included(file))]
+
+
+def _installed_programs(connection: Connection) -> list[str]:
+    """The installed modules that processes run as their programs, such as ``-m json.tool``: where nothing else is the user's,
+    they are. Only a program's code is outermost on a stack, or called by runpy alone, and is called ``<module>``."""
+    sql = """
+        WITH outermost AS (SELECT DISTINCT trace, list_slice(locations, -4, -1) AS locations FROM stacks),
+        frames AS (
+            SELECT trace, locations, unnest(locations) AS id, generate_subscripts(locations, 1) AS depth FROM outermost
+        )
+        SELECT DISTINCT arg_max(file, depth) FILTER (NOT regexp_matches(file, ?)) AS file,
+            arg_max(function, depth) FILTER (NOT regexp_matches(file, ?)) AS function
+        FROM frames JOIN locations USING (trace, id) GROUP BY trace, locations
+    """
+    found = connection.execute(sql, (_RUNPY, _RUNPY)).fetchall()
+    return [file for file, function in found if function == "<module>" and not file.startswith("<")]
 
 
 def _written_by_others(connection: Connection, files: Sequence[str]) -> list[str]:

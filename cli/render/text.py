@@ -66,6 +66,11 @@ def clean(text: str) -> str:
     return "".join(_clean_character(each) for each in text.replace("\t", "    "))
 
 
+def clean_name(text: str) -> str:
+    """``text``, cleaned as a name in a table: a tab would look like a gap between two columns, and a blank like nothing."""
+    return clean(text.replace("\t", "\\t")) if text.strip() or not text else f"'{clean(text)}'"
+
+
 def clean_lines(text: str) -> str:
     """``text``, cleaned except for its line feeds and tabs. For files, where a text may have several lines."""
     return "\n".join("\t".join(map(clean, line.split("\t"))) for line in text.split("\n"))

@@ -12,7 +12,7 @@ from ...analyze.results.trace import TraceInfo
 from ...formats.units import seconds
 from .recording import trace_lines
 from .table import columns_text, wrap
-from .text import Screen, clean, fit
+from .text import Screen, clean, clean_name, fit
 
 _THREAD_TITLES = [
     "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "system",
@@ -75,7 +75,9 @@ def _thread_row(rows: list[ThreadInfo], times: str, screen: Screen) -> list[str]
         _total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")
     ]
     names = {row.shown_name for row in rows}
-    name = fit(clean((first.shown_name if len(names) == 1 else _without_numbers(first)) or ""), _NAME_WIDTH, screen)
+    name = fit(
+        clean_name((first.shown_name if len(names) == 1 else _without_numbers(first)) or ""), _NAME_WIDTH, screen
+    )
     number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
     place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""
@@ -109,5 +111,5 @@ def _no_tasks(trace: TraceInfo) -> str:
 def _task_row(row: TaskRow, screen: Screen) -> list[str]:
     place = "" if row.file is None else f"{clean(PurePath(row.file).name)}:{row.line}"
     source = f"  {clean(row.source.strip())}" if row.source else ""
-    names = ["?" if text is None else fit(clean(text), _NAME_WIDTH, screen) for text in (row.name, row.coroutine)]
+    names = ["?" if text is None else fit(clean_name(text), _NAME_WIDTH, screen) for text in (row.name, row.coroutine)]
     return [seconds(row.suspended_s), f"{row.tasks:,}", *names, place + source]

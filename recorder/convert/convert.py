@@ -247,7 +247,7 @@ def _sources(
     if not facts.sources:
         return Sources()
     used = np.unique(stacks.table["locations"].items).tolist()
-    innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()}
+    innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()} | nodes.program_files()
     files = [nodes.locations[each][0] for each in used]
     started_ns = int(survey.header["start_real_ns"])
     return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -21,6 +22,8 @@ Location = tuple[str, str, int, int]  #: file, function, first line, line
 
 #: Stands for a frame whose code object is not in the spool.
 UNKNOWN_CODE = CodeObject(0, 0, "<not recorded>", "<not recorded>", b"", b"")
+
+_RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
@@ -43,6 +46,13 @@ class Nodes:
     location: Ints
     codes: list[CodeObject]
     locations: list[Location]
+
+    def program_files(self) -> set[str]:
+        """The files that are run as programs: their code is outermost on a stack, or called by runpy."""
+        files = np.array([_RUNPY.search(file) is not None for file, *_ in self.locations] + [False])
+        below = (self.parent == _NO_PARENT) | ((self.parent >= 0) & files[self.location[self.parent]])
+        found = (self.locations[each] for each in np.unique(self.location[below]).tolist())
+        return {file for file, name, *_ in found if name == "<module>"}
 
     def index_of(self, hashes: Hashes) -> Ints:
         """Index of the node of each hash, -1 where it is not in the spool."""

@@ -48,6 +48,13 @@ def test_a_name_cannot_change_the_terminal(name: str, tmp_path: Path) -> None:
     assert name not in text and len([line for line in text.splitlines() if "2002" in line]) == 1
 
 
+@pytest.mark.parametrize(("name", "shown"), [("a\tb", "a\\tb "), ("  ", "'  ' "), ("a b", "a b ")])
+def test_a_name_is_no_gap_between_columns(name: str, shown: str, tmp_path: Path) -> None:
+    text = analyze("threads", two_threads(tmp_path / "t.parquet", name)).stdout.decode()
+    (row,) = [line for line in text.splitlines() if "2002" in line]
+    assert shown in row.split("2002")[1]
+
+
 def test_short_threads_whose_names_differ_in_numbers_share_a_row(tmp_path: Path) -> None:
     builder = TraceBuilder()
     process = builder.process(end_ns=9 * SECOND)

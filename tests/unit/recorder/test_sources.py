@@ -147,6 +147,22 @@ def test_the_recorded_program_keeps_its_name_and_so_does_what_programs_share(tmp
     assert texts(builder, tmp_path, command_code="own = 1") == expected
 
 
+@pytest.mark.parametrize("runner", ["<frozen runpy>", "lib/python3.10/runpy.py"])
+def test_the_source_of_an_installed_program_is_stored(tmp_path: Path, runner: str) -> None:
+    """That of a module which is only on the way to the innermost frame is not."""
+    library = tmp_path / "lib" / "python3.11"
+    (library / "json").mkdir(parents=True)
+    for name in ("tool.py", "outer.py", "inner.py"):
+        (library / "json" / name).write_text(f"# {name}\n")
+    builder = SpoolBuilder()
+    frames = [(runner, "_run_code"), ("tool.py", "<module>"), ("outer.py", "<module>"), ("inner.py", "dump")]
+    for number, (file, name) in enumerate(frames, 1):
+        path = file if file == runner else str(library / "json" / file)
+        builder.code(number, file=path, name=name).add("node", hash=number, parent=number - 1, code=number)
+    builder.add("wait", thread=3, t_ns=START_MONO_NS, end_ns=START_MONO_NS + 9, waited_ns=9, stack=4, process=1)
+    assert sorted(texts(builder, tmp_path).values()) == ["# inner.py\n", "# tool.py\n"]
+
+
 SPAWN, FORK = C["CAUSE_SPAWN"], C["CAUSE_FORK"]
 
 
