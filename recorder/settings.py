@@ -16,13 +16,14 @@ DEFAULT_GPU_INTERVAL_NS = 50_000_000
 class Settings:
     """Options of scalene-record.
 
-    ``command``: the words that start the program; ``python``: interpreter for scripts, modules and code, None = that of
-    the active virtual environment or our own; ``memory``, ``copy``, ``wait``, ``children``: what is recorded; ``native_alloc``: allocation samples have native stacks; ``sources``,
-    ``argv``: whether source files and command lines are stored; ``with_sources``: source files and libraries are read with
-    the recorder's own rights, whatever those of the program are; ``memory_threshold_bytes``, ``copy_threshold_bytes``: bytes
-    between two samples; ``alloc_interval_bytes``: mean bytes between two allocation samples, 1 = every allocation, 0 =
-    none, None = adapts to the program; ``cpu_engine``: auto or posix; ``duration_ns``: how long to record, None = to the
-    program's end; ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
+    ``command``: the words that start the program; ``python``: interpreter for scripts, modules and code, None = the
+    one that a shell would run; ``memory``, ``copy``, ``wait``, ``children``: what is recorded; ``native_alloc``:
+    allocation samples have native stacks; ``sources``, ``argv``: whether source files and command lines are stored;
+    ``with_sources``: source files and libraries are read with the recorder's own rights, whatever those of the
+    program are; ``memory_threshold_bytes``, ``copy_threshold_bytes``: bytes between two samples;
+    ``alloc_interval_bytes``: mean bytes between two allocation samples, 1 = every allocation, 0 = none, None = adapts
+    to the program; ``cpu_engine``: auto or posix; ``duration_ns``: how long to record, None = to the program's end;
+    ``snapshot_every_ns``: None = no snapshots; ``pause_at_start``: start paused, until a resume command;
     ``gpu_interval_ns``: time between two GPU samples, 0 = none.
     """
 

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import signal
+import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -51,6 +52,8 @@ hypothesis.settings.register_profile("long", max_examples=150, deadline=None)
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ[RUN_MARK] = f"{os.getpid()}.{os.environ.get('PYTEST_XDIST_WORKER', 'main')}"
+    # As if the environment of the tests were active: a program without --python runs in it, and not under pyenv's shim.
+    os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
     signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in a shell's background
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored under nohup

@@ -82,7 +82,7 @@ OPTIONS = (
         "Interpreter for scripts, -m and -c.",
         "PATH",
         "python",
-        shown_default=f"that of $VIRTUAL_ENV, else the interpreter of {NAME}",
+        shown_default="python on PATH, else python3, as a shell finds them",
     ),
     Option(
         ("--cpu-interval",),

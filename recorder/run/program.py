@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..errors import NotExecutable, NotFound, UsageError
+from .interpreter import Choice, choose, is_runnable, path_folders
 
 SCRIPT_SUFFIXES = (".py", ".pyw", ".pyc", ".pyz")
 MAIN_MODULES = ("__main__.py", "__main__.pyc")
@@ -18,18 +18,20 @@ MAIN_MODULES = ("__main__.py", "__main__.pyc")
 
 @dataclass(frozen=True)
 class Program:
-    """``executable``: path to run; ``argv``: its argument vector; ``code``: the code of ``-c``, else None."""
+    """``executable``: path to run; ``argv``: its argument vector; ``code``: the code of ``-c``, else None; ``remark``: a
+    sentence for the user about the interpreter, or ""."""
 
     executable: str
     argv: list[str]
     code: str | None = None
+    remark: str = ""
 
 
 def resolve_program(words: list[str], python: str | None) -> Program:
     """The program that ``words`` mean: ``app.py …``, ``-m MODULE …``, ``-c CODE …`` or any command.
 
-    Scripts, modules and code run under ``python``, else under the interpreter of the active virtual environment, else under
-    our own. Raises UsageError, NotFound, NotExecutable.
+    Scripts, modules and code run under ``python``, else under the interpreter that a shell would run
+    (:mod:`.interpreter`). Raises UsageError, NotFound, NotExecutable.
     """
     if words[0] in ("-m", "-c"):
         if len(words) < 2:
@@ -127,28 +129,19 @@ def _is_zip_archive(path: Path) -> bool:
 
 
 def _python_program(words: list[str], python: str | None, code: str | None) -> Program:
-    typed = python or _environment_python() or sys.executable
-    return Program(_find(typed), [typed, *words], code)
-
-
-def _environment_python() -> str | None:
-    folder = os.environ.get("VIRTUAL_ENV")
-    path = Path(folder, "bin", "python") if folder else None
-    return str(path) if path and path.exists() else None
+    what = "the code" if words[0] == "-c" else words[1] if words[0] == "-m" else words[0]
+    chosen = Choice(python) if python else choose(what)
+    return Program(_find(chosen.path), [chosen.path, *words], code, chosen.remark)
 
 
 def _find(word: str) -> str:
     """The path that a shell would run for ``word``. Raises NotFound, NotExecutable."""
     if not word:
         raise NotFound("The command is empty. Name a script, -m MODULE, -c CODE or a command.")
-    if "/" in word:
-        candidates = [Path(word)]
-    else:
-        folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-        candidates = [Path(folder or ".", word) for folder in folders]
+    candidates = [Path(word)] if "/" in word else [Path(folder, word) for folder in path_folders()]
     existing = [path for path in candidates if os.path.lexists(path) and not (path.is_dir() and "/" not in word)]
     for path in existing:
-        if path.is_file() and os.access(path, os.X_OK):
+        if is_runnable(path):
             return word if "/" in word else str(path)
     if existing:
         raise _not_runnable(existing[0])

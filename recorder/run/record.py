@@ -81,9 +81,10 @@ def record(
         except BaseException:
             discard(prepared.folder)
             raise
-        if missed is not None:
+        reason = f"{program.executable} cannot be recorded: {missed.reason}." if missed else ""
+        for remark in filter(None, (program.remark, reason)):
             with suppress(OSError, ValueError):  # stderr may be closed
-                report(f"{program.executable} cannot be recorded: {missed.reason}.")
+                report(remark)
         prepare_converter()
         return _supervise(Session(prepared, rss, drain, watcher, pid, settings, on_trace), pid)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -65,8 +66,10 @@ def _candidates() -> Iterator[str]:
     if named:
         yield from named.split(":")
         return
+    own = str(Path(sys.executable).parent)  # the environment of the tests is not one of the interpreters
+    path = os.pathsep.join(folder for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder != own)
     for major, minor in MINOR_VERSIONS:
-        on_path = shutil.which(f"python{major}.{minor}")
+        on_path = shutil.which(f"python{major}.{minor}", path=path)
         if on_path:
             yield on_path
     root = Path(os.environ.get("PYENV_ROOT") or Path.home() / ".pyenv")

@@ -235,6 +235,18 @@ def test_commands_scripts_without_a_first_line_and_modules_run(tmp_path):
     assert "usage: " in run("-m", "json.tool", "--help", cwd=tmp_path)[1]
 
 
+def test_a_script_runs_under_the_environment_that_is_first_on_path(tmp_path):
+    """As in a container: ``ENV PATH=/venv/bin:$PATH``, no VIRTUAL_ENV, the recorder elsewhere."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    (tmp_path / "app.py").write_text("import sys\nprint(sys.prefix)\n")
+    env = environment(None) | {"PATH": os.pathsep.join([f"{tmp_path}/venv/bin", os.environ["PATH"]])}
+    for words in (["app.py"], ["-c", "import sys; print(sys.prefix)"], ["-m", "app"]):
+        assert run(*words, cwd=tmp_path, env=env) == (0, f"{tmp_path}/venv\n", "")
+    env["PATH"] = str(tmp_path / "nothing")
+    status, printed, said = run("app.py", cwd=tmp_path, env=env)
+    assert (status, printed) == (0, f"{sys.prefix}\n") and "There is no Python 3 on PATH" in said
+
+
 def test_a_second_recording_keeps_the_first_as_old(tmp_path):
     for code in ("1", "2"):
         assert run("-c", f"exit({code})", cwd=tmp_path)[0] == int(code)
