@@ -30,13 +30,16 @@ class Limit:
 
 @dataclass(frozen=True)
 class Rule:
-    """Limits on the whole program (``kind`` total), or on each file, function or line that matches; None = any."""
+    """Limits on the whole program (``kind`` total), or on each file, function or line that matches; None = any.
+
+    ``optional``: the names may be missing from the trace."""
 
     kind: str
     limits: tuple[Limit, ...]
     file: str | None = None
     function: str | None = None
     line: int | None = None
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,13 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
     "alloc": {"bytes": "alloc_bytes"},
     "leak": {"bytes/s": "leak_bytes_per_s"},
     "copy": {"bytes": "copy_bytes", "bytes/s": "copy_bytes_per_s"},
+    "total_cpu": {"percent": "cumulative_cpu_s", "s": "cumulative_cpu_s"},
+    "total_wait": {"s": "cumulative_wait_s"},
+    "total_alloc": {"bytes": "cumulative_alloc_bytes"},
+    "total_peak": {"bytes": "cumulative_live_at_peak_bytes"},
 }
+#: Limits on a function together with all that it calls; the others are on what is charged to its own lines.
+FUNCTION_ONLY = ("total_cpu", "total_wait", "total_alloc", "total_peak")
 #: Figures that can be limited for the whole program only.
 _TOTAL_ONLY = ("wall", "rss")
 _EXAMPLES = {"percent": "20 %", "s": "1.5 s", "bytes": "50 MB", "bytes/s": "1 MB/s"}
@@ -122,9 +131,11 @@ def _known(given: Iterable[str], names: Iterable[str], what: str) -> None:
 
 def _rule(kind: str, table: Mapping[str, Any]) -> Rule:
     names = _NAMES[kind]
-    limits = [name for name in LIMITS if kind == "total" or name not in _TOTAL_ONLY]
-    _known(table, (*names, *limits), f"key of [{kind}]")
-    found = tuple(_limit(name, value) for name, value in table.items() if name not in names)
+    others = _TOTAL_ONLY * (kind != "total") + FUNCTION_ONLY * (kind != "function")
+    limits = [name for name in LIMITS if name not in others]
+    options = ("optional",) if names else ()
+    _known(table, (*names, *options, *limits), f"key of [{kind}]")
+    found = tuple(_limit(name, value) for name, value in table.items() if name not in (*names, *options))
     if not found:
         raise BudgetError(f"A table [{kind}] has no limits. Add at least one of {', '.join(limits)}.")
     places = {name: table[name] for name in names if name in table}
@@ -133,7 +144,10 @@ def _rule(kind: str, table: Mapping[str, Any]) -> Rule:
             raise BudgetError(
                 f"{name} of [{kind}] must be {'an integer' if name == 'line' else 'text'}, not {value!r}."
             )
-    return Rule(kind, found, **places)
+    optional = table.get("optional", False)
+    if not isinstance(optional, bool):
+        raise BudgetError(f"optional of [{kind}] must be true or false, not {optional!r}.")
+    return Rule(kind, found, **places, optional=optional)
 
 
 def _limit(name: str, value: Any) -> Limit:

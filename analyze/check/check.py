@@ -14,10 +14,14 @@ from ..results.base import Table
 from ..results.report import Line, Report
 from ..trace.selection import Selection
 from ..user_sql.run import QueryRefused, run_sql
-from .budget import Budget, BudgetError, Limit, Query, Rule
+from .budget import FUNCTION_ONLY, Budget, BudgetError, Limit, Query, Rule
+from .names import matches_file, names_in, problem
 
 #: Relative tolerance: rounding errors of a sum must not exceed a limit that is just kept.
 _ROUNDING = 1e-9
+
+#: The field of the totals that is None if the figure of a limit of FUNCTION_ONLY was not recorded.
+_TOTAL_FIELDS = {"total_cpu": "cpu_s", "total_wait": "wait_s", "total_alloc": "alloc_bytes", "total_peak": "peak_bytes"}
 
 #: The figure of a place: name of the place, value (None = not recorded).
 Found = tuple[str, float | None]
@@ -28,8 +32,9 @@ class Check:
     """The result of one limit.
 
     ``kind``: total, file, function, line or sql. ``what``: the subject of the limit, for the reader. ``where``: the place with
-    the highest figure; None = no samples. ``value`` and ``limit`` are in ``unit`` (percent, s, bytes, bytes/s or number).
-    ``text``: a phrase for the reader.
+    the highest figure; None = no samples. ``value`` and ``limit`` are in ``unit`` (percent, s, bytes, bytes/s or number);
+    ``value`` None = the place is not in the traces. ``text``: a phrase for the reader. ``scope``: self (charged to the
+    place itself) or total (with all that it calls; the whole program); None for sql.
     """
 
     kind: str
@@ -41,6 +46,7 @@ class Check:
     unit: str
     passed: bool
     text: str
+    scope: str | None = None
 
 
 def build_check(paths: Sequence[Path], budget: Budget, selection: Selection, query: dict[str, Any]) -> Table:
@@ -49,12 +55,25 @@ def build_check(paths: Sequence[Path], budget: Budget, selection: Selection, que
     Raises BudgetError if a limit needs a figure that was not recorded or a query fails, and the errors of ``open_traces``.
     """
     report = build_report(paths, selection)
-    rows = [_checked(rule, limit, report) for rule in budget.rules for limit in rule.limits]
+    unknown = _unknown(budget, report, paths, selection)
+    rows = [_checked(rule, limit, report, unknown.get(rule, "")) for rule in budget.rules for limit in rule.limits]
     rows += [row for each in budget.queries for row in _asked(each, paths, selection)]
     return Table("check", query, report.traces, sorted(rows, key=lambda row: row.passed), "checks")
 
 
-def _checked(rule: Rule, limit: Limit, report: Report) -> Check:
+def _unknown(budget: Budget, report: Report, paths: Sequence[Path], selection: Selection) -> dict[Rule, str]:
+    """The rules whose names are not in the traces, with the reason. A misspelt name would keep every limit."""
+    named = [
+        rule for rule in budget.rules if not rule.optional and (rule.file or rule.function or rule.line is not None)
+    ]
+    missing = [rule for rule in named if not any(_matches(rule, row) for row in _rows(rule, report))]
+    if not missing:
+        return {}
+    names = names_in(paths, selection)
+    return {rule: problem(rule, names) for rule in missing}
+
+
+def _checked(rule: Rule, limit: Limit, report: Report, reason: str) -> Check:
     if _is_missing(rule, limit, report):
         raise BudgetError(f"Cannot check the limit {limit.name} of [{rule.kind}]: the figure was not recorded.")
     found = [(where, value) for where, value in _figures(rule, limit, report) if value is not None]
@@ -62,8 +81,13 @@ def _checked(rule: Rule, limit: Limit, report: Report) -> Check:
     passed = value <= limit.value * (1 + _ROUNDING)
     shown = f"{_shown(value, limit.unit)} of at most {limit.text}"
     about = f"{rule.kind} {where}" if where else _subject(rule)
-    text = f"{about}: {limit.name} {shown}" if found else f"{about}: {limit.name} within {limit.text} (no sample there)"
-    return Check(rule.kind, _subject(rule), limit.name, where, value, limit.value, limit.unit, passed, text)
+    scope = "total" if rule.kind == "total" or limit.name in FUNCTION_ONLY else "self"
+    name = f"{scope} {limit.name.removeprefix('total_')}"
+    text = f"{about}: {name} {shown}" if found else f"{about}: {name} within {limit.text} (no sample there)"
+    what, amount = _subject(rule), (limit.value, limit.unit)
+    if reason:
+        return Check(rule.kind, what, limit.name, None, None, *amount, False, f"{what}: {reason}", scope)
+    return Check(rule.kind, what, limit.name, where, value, *amount, passed, text, scope)
 
 
 def _subject(rule: Rule) -> str:
@@ -79,6 +103,8 @@ def _is_missing(rule: Rule, limit: Limit, report: Report) -> bool:
     if rule.kind == "total":
         return _total(limit, report) is None
     whole = report.unattributed
+    if limit.name in FUNCTION_ONLY:
+        return getattr(report.totals, _TOTAL_FIELDS[limit.name]) is None
     if limit.name == "leak":
         return report.leaks is None
     if limit.name == "peak":
@@ -90,17 +116,19 @@ def _figures(rule: Rule, limit: Limit, report: Report) -> Iterable[Found]:
     """The figure of each place that the rule applies to."""
     if rule.kind == "total":
         return [("", _total(limit, report))]
-    rows: Sequence[Line] = report.functions if rule.kind == "function" else report.lines
-    matching = [row for row in rows if _matches(rule, row)]
+    matching = [row for row in _rows(rule, report) if _matches(rule, row)]
     if rule.kind == "file":
         return [(file, _sum(limit, [row for row in matching if row.file == file], report)) for file in _files(matching)]
     name: Callable[[Line], str] = _function_name if rule.kind == "function" else _line_name
     return [(name(row), _sum(limit, [row], report)) for row in matching]
 
 
+def _rows(rule: Rule, report: Report) -> Sequence[Line]:
+    return report.functions if rule.kind == "function" else report.lines
+
+
 def _matches(rule: Rule, row: Line) -> bool:
-    file, name = row.file or "", (row.file or "").rpartition("/")[2]
-    if rule.file is not None and not fnmatch.fnmatchcase(file if "/" in rule.file else name, rule.file):
+    if rule.file is not None and not matches_file(rule.file, row.file or ""):
         return False
     if rule.function is not None and not fnmatch.fnmatchcase(row.function or "", rule.function):
         return False

@@ -26,7 +26,7 @@ from .batches import batches_of
 from .cuda import SUMMED as _SUMMED_OF_DEVICES
 from .cuda import add_devices, have_calls
 from .gpu import add_gpu, merged_gpu
-from .row_index import Row
+from .row_index import CUMULATIVE, Row
 from .threads import CLASSES
 from .timeline import Event, Memory, memory_over_time
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 
-_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "cumulative_cpu_s")
+_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
 _VARIANCES = ("cpu_variance",)
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _ALLOCATIONS = (
@@ -49,7 +49,9 @@ _ALLOCATIONS = (
     "copy_bytes",
 )
 _HIGHEST = ("alloc_interval_bytes", "live_interval_bytes")
-_SUMMED = frozenset((*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *_SUMMED_OF_DEVICES))
+_SUMMED = frozenset(
+    (*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *CUMULATIVE, *_SUMMED_OF_DEVICES)
+)
 
 #: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.
 _SUMS = {

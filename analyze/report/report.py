@@ -135,8 +135,7 @@ class _Maker:
         source = source_line(self._sums.sources, row["file"], row["first_line"])
         leaks = [leak for leak in self.leaks if (leak.file, leak.function, leak.first_line) == key]
         names = (row["file"], row["first_line"], row["function"], row["first_line"], source)
-        cumulative = row["cumulative_cpu_s"] if self.has_cpu else None
-        return Function(*names, **self._figures(row, key, leaks), cumulative_cpu_s=cumulative)
+        return Function(*names, **(self._figures(row, key, leaks) | self._cumulative(row)))
 
     def unattributed(self, row: Row) -> Line:
         """The result of the row of unattributed.sql."""
@@ -199,6 +198,22 @@ class _Maker:
             "live_at_end_bytes": at_most(row["live_at_end_bytes"], self._most_at_end),
             "live_at_end_error_bytes": round(standard_error(row["live_at_end_variance"], unseen)),
         }
+
+    def _cumulative(self, row: Row) -> Row:
+        """What a function costs with all that it calls. Sums of floats, so that they may be a rounding below its own."""
+        figures: Row = {"cumulative_wait_s": row["cumulative_wait_s"]} if self.has_waits else {}
+        if self.has_cpu:
+            figures["cumulative_cpu_s"] = row["cumulative_cpu_s"]
+            figures["cumulative_cpu_error_s"] = standard_error(row["cumulative_cpu_variance"], self._unseen_s)
+        if self.has_allocations:
+            unseen = unseen_bytes(row["alloc_interval_bytes"]), unseen_bytes(row["live_interval_bytes"])
+            for name, may_lack in (("alloc", unseen[0]), ("live_at_peak", unseen[1]), ("live_at_end", unseen[1])):
+                if name == "live_at_peak" and not self.has_peak:
+                    continue
+                whole = max(row[f"cumulative_{name}_bytes"], row[f"{name}_bytes"])
+                error = standard_error(row[f"cumulative_{name}_variance"], may_lack)
+                figures |= {f"cumulative_{name}_bytes": round(whole), f"cumulative_{name}_error_bytes": round(error)}
+        return figures
 
     def _copied(self, row: Row) -> Row:
         if not self.has_copies:

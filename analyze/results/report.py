@@ -121,9 +121,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Function(Line):
-    """The cost of a function; ``line`` is its first line. Cumulative time includes callees and counts recursion once."""
+    """The cost of a function; ``line`` is its first line. Cumulative figures include callees and count recursion once."""
 
     cumulative_cpu_s: float | None = None
+    cumulative_cpu_error_s: float | None = None
+    cumulative_wait_s: float | None = None
+    cumulative_alloc_bytes: int | None = None
+    cumulative_alloc_error_bytes: int | None = None
+    cumulative_live_at_peak_bytes: int | None = None
+    cumulative_live_at_peak_error_bytes: int | None = None
+    cumulative_live_at_end_bytes: int | None = None
+    cumulative_live_at_end_error_bytes: int | None = None
 
 
 @dataclass(frozen=True)

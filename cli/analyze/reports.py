@@ -61,11 +61,13 @@ def report(request: Request, all_lines: AllLines = False) -> Answer[Any]:
 def functions(request: Request) -> Answer[Any]:
     """Show which functions take time and memory.
 
-    The figures of a function are those of its own lines; cumulative figures include all functions that it calls.
+    The figures of a function are those of its own lines; cumulative ones ("all" in the table) include everything that
+    it calls: CPU time, waiting time, memory. Recursion counts once.
 
     Examples:
       scalene-analyze functions trace.parquet
       scalene-analyze functions --sort cumulative_cpu_s --limit 10 trace.parquet
+      scalene-analyze functions --sort cumulative_alloc_bytes trace.parquet
       scalene-analyze functions --all --json trace.parquet
     """
     from ...analyze.report.report import build_report

@@ -405,6 +405,8 @@ def function_table(
     has_cpu, has_memory = report.totals.cpu_s is not None, report.totals.peak_bytes is not None
     titles = f"{'self %':>6} {'all %':>6} " * has_cpu + f"{'':10}" * has_cpu + f"{_held_title(report):>11}" * has_memory
     titles += f"{'at peak':>10}{'allocated':>11}" * _has_volumes(report, screen)
+    titles += f"{'all alloc':>11}" * _has_all_allocated(report, screen)
+    titles += f"{'all wait':>10}" * (report.totals.wait_s is not None)
     gpu = gpu_widths(report, screen.width)
     titles += " " * bool(gpu) + " ".join(gpu_titles(gpu))
     yield ""
@@ -420,7 +422,12 @@ def _held_title(report: Report) -> str:
 
 
 def _has_volumes(report: Report, screen: Screen) -> bool:
-    return report.totals.alloc_bytes is not None and screen.width >= 100
+    return report.totals.alloc_bytes is not None and screen.width >= 112
+
+
+def _has_all_allocated(report: Report, screen: Screen) -> bool:
+    """There is room for it without the GPU's columns."""
+    return report.totals.alloc_bytes is not None and screen.width >= 80 and not gpu_widths(report, screen.width)
 
 
 def _function_matters(function: Function, report: Report) -> bool:
@@ -442,6 +449,13 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
         allocated = estimated(each.alloc_bytes or None, each.alloc_error_bytes, each.alloc_unseen_bytes)
         text += f"{live:>10}{allocated:>11}"
         width += 21
+    if _has_all_allocated(report, screen):
+        whole = each.cumulative_alloc_bytes or None
+        text += f"{estimated(whole, each.cumulative_alloc_error_bytes, each.alloc_unseen_bytes):>11}"
+        width += 11
+    if report.totals.wait_s is not None:
+        text += f"{seconds(each.cumulative_wait_s) if each.cumulative_wait_s else '':>10}"
+        width += 10
     if gpu := gpu_widths(report, screen.width):
         text += " " + " ".join(gpu_columns(each, gpu))
         width += sum(gpu) + len(gpu)

@@ -277,6 +277,11 @@ def frames_of(builder: TraceBuilder, stack: int | None) -> list[tuple[str, str, 
     return [by_id[each] for each in locations]
 
 
+def functions_on(builder: TraceBuilder, stack: int | None) -> set[tuple[str, str, int]]:
+    """The user's functions on a stack, each once."""
+    return {frame[:3] for frame in frames_of(builder, stack) if frame[0] in USER_FILES}
+
+
 def within_window(charges: list[Charge], selection: Selection) -> list[Charge]:
     """The charges of the ticks of the selection."""
     wanted = {id(tick) for tick in within([charge.tick for charge in charges], selection)}

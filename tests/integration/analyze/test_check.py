@@ -67,6 +67,12 @@ def check(run: Any, trace: Path, tmp_path: Path) -> Any:
         ("[[line]]\nfile = 'app.py'", 'peak = "100 MB"', 'peak = "99 MB"', 100e6),
         ("[[function]]\nfunction = 'Basket.*'", 'cpu = "10 %"', 'cpu = "9 %"', 10.0),
         ("[[function]]\nfile = 'app.py'", 'cpu = "90 %"', 'cpu = "89 %"', 90.0),
+        ("[[function]]\nfunction = 'main'", 'total_cpu = "100 %"', 'total_cpu = "99 %"', 100.0),
+        ("[[function]]\nfunction = 'main'", 'total_cpu = "10 s"', 'total_cpu = "9.9 s"', 10.0),
+        ("[[function]]\nfunction = 'main'", 'total_wait = "1 s"', 'total_wait = "0.9 s"', 1.0),
+        ("[[function]]\nfunction = 'main'", 'wait = "0 s"', 'total_wait = "0 s"', 1.0),
+        ("[[function]]\nfunction = 'main'", 'total_alloc = "100 MB"', 'total_alloc = "99 MB"', 100e6),
+        ("[[function]]\nfunction = 'main'", 'total_peak = "100 MB"', 'total_peak = "99 MB"', 100e6),
         ("[[file]]\nfile = '*/shop/*'", 'wait = "1 s"', 'wait = "0.5 s"', 1.0),
         ("[[file]]", 'cpu = "90 %"', 'cpu = "89 %"', 90.0),
         ("[[sql]]\nquery = 'SELECT count(*) FROM cpu_ticks'", "max = 100", "max = 99", 100.0),
@@ -84,15 +90,73 @@ def test_a_limit_is_kept_or_broken(table: str, kept: str, broken: str, value: fl
 
 
 def test_what_fails_comes_first_and_names_the_place(check: Any) -> None:
-    text = '[total]\npeak = "1 GB"\n[[line]]\ncpu = "25 %"\n[[line]]\nfile = "no.py"\ncpu = "1 %"\n'
+    text = '[total]\npeak = "1 GB"\n[[line]]\ncpu = "25 %"\n[[line]]\nfile = "no.py"\noptional = true\ncpu = "1 %"\n'
     shown = check(text)
     assert shown.code == 1
     assert shown.out.splitlines() == [
-        "FAILED  line /home/me/app.py:4: cpu 60.0 % of at most 25 %",
-        "ok      the program: peak 100.0 MB of at most 1 GB",
-        "ok      line no.py: cpu within 1 % (no sample there)",
+        "FAILED  line /home/me/app.py:4: self cpu 60.0 % of at most 25 %",
+        "ok      the program: total peak 100.0 MB of at most 1 GB",
+        "ok      line no.py: self cpu within 1 % (no sample there)",
         "1 of 3 limits failed.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("[[function]]\nfunction = 'Basket.pya'", "no such function in the trace. Did you mean Basket.pay?"),
+        ("[[function]]\nfunction = 'Shlef.*'", "no such function in the trace"),
+        (
+            "[[function]]\nfile = 'tool.py'\nfunction = 'main'",
+            "function main in tool.py: no such function in the trace",
+        ),
+        ("[[function]]\nfile = 'aap.py'\nfunction = 'main'", "no such file in the trace. Did you mean app.py?"),
+        ("[[line]]\nfile = 'toll.py'", "line toll.py: no such file in the trace. Did you mean tool.py?"),
+        ("[[file]]\nfile = '/home/me/shop/tol.py'", "Did you mean /home/me/shop/tool.py?"),
+        ("[[function]]\nfunction = 'dumps'", "it is not the program's own code; --all or --include counts it"),
+        ("[[line]]\nfile = 'shelf.py'\nline = 8", "no such line in the trace; the file has 7"),
+    ],
+)
+def test_a_name_that_is_not_in_the_trace_fails(rule: str, says: str, run: Any, tmp_path: Path) -> None:
+    path = shop(tmp_path / "t.parquet")
+    (tmp_path / "budget.toml").write_text(f'{rule}\ncpu = "1 h"')
+    failed = run("check", "--budget", tmp_path / "budget.toml", path)
+    assert (failed.code, failed.err) == (1, "")
+    assert says in " ".join(failed.out.split()) and "1 of 1 limit failed." in failed.out
+    (tmp_path / "budget.toml").write_text(f'{rule}\noptional = true\ncpu = "1 h"')
+    assert run("check", "--budget", tmp_path / "budget.toml", path).code == 0
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "[[function]]\nfunction = 'Shelf.find'",  # defined in a source of the trace
+        "[[function]]\nfunction = 'Shelf.find.<locals>.near'",
+        "[[function]]\nfunction = 'find'",  # as traces of 3.10 have it
+        "[[function]]\nfile = 'shelf.py'\nfunction = '<module>'",
+        "[[line]]\nfile = 'shelf.py'\nline = 3",
+        "[[line]]\nfile = 'tool.py'\nline = 700",  # its source is not in the trace
+    ],
+)
+def test_a_place_without_a_sample_that_is_known_keeps_a_limit(rule: str, run: Any, tmp_path: Path) -> None:
+    path = shop(tmp_path / "t.parquet")
+    (tmp_path / "budget.toml").write_text(f'{rule}\ncpu = "0 s"')
+    kept = run("check", "--budget", tmp_path / "budget.toml", path)
+    assert kept.code == 0 and "(no sample there)" in " ".join(kept.out.split())
+
+
+def shop(path: Path) -> Path:
+    """A tick of each of three functions of the user's and one of a library, and the source of one file."""
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=0)
+    shelf = "/home/me/shelf.py"
+    library = ("/usr/lib/python3.12/json/__init__.py", "dumps", 1, 2)
+    for place in ((APP, "main", 3, 4), (TOOL, "Basket.pay", 8, 9), (shelf, "Shelf.fill", 6, 7)):
+        builder.tick(0, process, thread, builder.stack(library, place))
+    text = "class Shelf:\n  def find(self):\n    def near(): pass\n    return near\n\n  def fill(self):\n    return 5\n"
+    builder.add("source", file=shelf, text=text, changed=False)
+    return builder.write(path)
 
 
 def test_the_json_has_every_key_and_the_documents_name_them(check: Any) -> None:
@@ -143,6 +207,9 @@ def test_several_traces_are_added_up(check: Any, trace: Path) -> None:
         ("[[sql]]\nquery = 'SELECT nope'\nmax = 5", "Cannot run the query"),
         ("[[sql]]\nquery = \"COPY (SELECT 1) TO 'x'\"\nmax = 5", "Only SELECT"),
         ("[total]\nrss = '5 MB'", "was not recorded"),
+        ("[[line]]\ntotal_cpu = '5 s'", "There is no key of [line] 'total_cpu'"),
+        ("[[line]]\noptional = 1\ncpu = '5 s'", "optional of [line] must be true or false"),
+        ("[total]\noptional = true\ncpu = '5 s'", "There is no key of [total] 'optional'"),
         ("a = '\\ud800'", "There is no table 'a'"),
     ],
 )

@@ -19,7 +19,7 @@ from scalene_trace.analyze.results.memory import MemoryReport
 from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.random_allocations import ALLOCATORS, described
-from tests.support.random_traces import frames, oracle_footprint, oracle_owner, selections, within
+from tests.support.random_traces import frames, functions_on, oracle_footprint, oracle_owner, selections, within
 from tests.support.trace_builder import SECOND, Row, TraceBuilder
 
 SIZES = (1, 24, 511, 4_096, 65_536, 1_999_993, 70_000_001)
@@ -198,6 +198,26 @@ def test_lines_equal_a_second_computation(builder: TraceBuilder, selection: Sele
         copies = within(builder.rows.get("copy", []), selection)
         assert line.copy_bytes == sum(row["bytes"] for row in copies if oracle_owner(builder, row["stack"]) == key)
     assert set(groups) - {None} <= set(found)
+
+
+@given(traces(), selections)
+def test_functions_with_callees_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
+    builder.settings["features"] = '["memory", "alloc", "copy"]'
+    report = built(builder, selection)
+    peak, groups = oracle_moment(builder, selection), defaultdict[Any, list[Row]](list)
+    for alloc in map(described, within(builder.rows.get("alloc", []), selection)):
+        for key in functions_on(builder, alloc["stack"]):
+            groups[key].append(alloc)
+    found = {(each.file, each.function, each.first_line): each for each in report.functions}
+    assert set(groups) <= set(found)
+    for key, each in found.items():
+        sums = oracle_figures(groups.get(key, []), builder, selection)
+        assert each.cumulative_alloc_bytes == pytest.approx(sums["bytes"], abs=0.51, rel=1e-9), key
+        error = math.hypot(math.sqrt(sums["variance"]), (each.alloc_unseen_bytes or 0) / 2)
+        assert each.cumulative_alloc_error_bytes == pytest.approx(error, abs=0.51, rel=1e-6), key
+        assert each.cumulative_live_at_end_bytes == pytest.approx(sums["end"], abs=0.51, rel=1e-9), key
+        if peak is not None:
+            assert each.cumulative_live_at_peak_bytes == pytest.approx(sums["peak"], abs=0.51, rel=1e-9), key
 
 
 def oracle_is_temporary(alloc: Row, builder: TraceBuilder, asked: MemoryQuery) -> bool:

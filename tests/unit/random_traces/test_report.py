@@ -17,8 +17,7 @@ from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.random_traces import (
     SYMBOLS,
-    USER_FILES,
-    frames_of,
+    functions_on,
     oracle_charges,
     oracle_classes,
     oracle_footprint,
@@ -59,7 +58,7 @@ def oracle_cumulative(builder: TraceBuilder, selection: Selection) -> dict[Any, 
     for charge in within_window(oracle_charges(builder), selection):
         tick = charge.tick
         time_s = charge.part * (tick["user_ns"] + tick["system_ns"]) * scales.get(tick["thread"], 1) / 1e9
-        for key in {frame[:3] for frame in frames_of(builder, charge.stack) if frame[0] in USER_FILES}:
+        for key in functions_on(builder, charge.stack):
             sums[key] += time_s
     return sums
 

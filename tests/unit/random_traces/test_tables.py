@@ -25,6 +25,7 @@ from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.random_traces import (
     frames_of,
+    functions_on,
     oracle_charges,
     oracle_classes,
     oracle_owner,
@@ -122,6 +123,19 @@ def test_waits_and_copies_by_line_equal_a_second_computation(builder: TraceBuild
         assert line.copy_bytes == expected[key]["copy_bytes"]
     whole_s = sum(wait_s for _, wait_s in oracle_waits(builder, selection))
     assert report.totals.wait_s == pytest.approx(whole_s, abs=1e-9)
+
+
+@given(full_traces(), selections)
+def test_waits_with_callees_equal_a_second_computation(builder: TraceBuilder, selection: Selection) -> None:
+    report = with_file(builder, lambda path: build_report([path], selection))
+    expected = defaultdict[Any, float](float)
+    for row, wait_s in oracle_waits(builder, selection):
+        for key in functions_on(builder, row["stack"]):
+            expected[key] += wait_s
+    found = {(each.file, each.function, each.first_line): each.cumulative_wait_s for each in report.functions}
+    assert set(expected) <= set(found)
+    for key, wait_s in found.items():
+        assert wait_s == pytest.approx(expected[key], abs=1e-9), key
 
 
 @given(full_traces(), selections)

@@ -5,7 +5,7 @@
 --   trace, file, line
 --   function: qualified name; if several functions share the line, that with the most CPU time, then memory
 --   first_line, ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance
---   sleep_s, disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes
+--   wait_s, sleep_s, disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes
 --   python_allocated_bytes, alloc_bytes
 --   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
 --   live_at_end_variance, copy_bytes, alloc_interval_bytes, live_interval_bytes
@@ -21,6 +21,7 @@ SELECT trace, file, line,
     coalesce(sum(native_s), 0) AS native_s, coalesce(sum(parallel_native_s), 0) AS parallel_native_s,
     coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(cpu_variance), 0) AS cpu_variance,
+    coalesce(sum(sleep_s + disk_s + runnable_s + gil_s), 0) AS wait_s,
     coalesce(sum(sleep_s), 0) AS sleep_s, coalesce(sum(disk_s), 0) AS disk_s,
     coalesce(sum(runnable_s), 0) AS runnable_s, coalesce(sum(gil_s), 0) AS gil_s,
     coalesce(sum(suspended_s), 0) AS suspended_s, coalesce(sum(memory_samples), 0)::BIGINT AS memory_samples,

@@ -313,6 +313,43 @@ def test_cumulative_time_counts_a_recursive_stack_once(tmp_path: Path) -> None:
     assert [functions["main"].cpu_s, functions["main"].cumulative_cpu_s] == pytest.approx([0.01, 0.02])
 
 
+def test_cumulative_memory_and_waits_count_a_recursive_stack_once(tmp_path: Path) -> None:
+    """fib, twice on the stack, allocates 5 MB of 8 MB and waits 2 s of 3 s; the rest is main's own."""
+    builder, process, thread = one_thread()
+    builder.settings["features"] = '["cpu", "wait", "memory", "alloc"]'
+    fib = (APP, "fib", 5, 6)
+    deep, shallow = builder.stack(fib, fib, MAIN), builder.stack(MAIN)
+    for stack, size, wait_s in ((deep, 5_000_000, 2), (shallow, 3_000_000, 1)):
+        builder.tick(wait_s, process, thread, stack)
+        builder.alloc(0, process, thread, stack, size)
+        builder.wait(wait_s * SECOND, process, thread, stack, wait_s * SECOND)
+    builder.memory(SECOND, process, thread, shallow, 8_000_000, 8_000_000)
+    functions = {each.function: each for each in report_on(builder, tmp_path).functions}
+    for name, self_bytes, all_bytes, self_s, all_s in (("fib", 5, 5, 2, 2), ("main", 3, 8, 1, 3)):
+        each = functions[name]
+        assert (each.alloc_bytes, each.cumulative_alloc_bytes) == (self_bytes * 1_000_000, all_bytes * 1_000_000)
+        assert each.cumulative_live_at_peak_bytes == each.cumulative_live_at_end_bytes == all_bytes * 1_000_000
+        assert (each.wait_s, each.cumulative_wait_s) == (self_s, all_s)
+        assert each.cumulative_alloc_error_bytes == 0, "every allocation was recorded"
+    main, fib_row = functions["main"], functions["fib"]
+    assert main.cumulative_cpu_error_s and fib_row.cumulative_cpu_error_s
+    assert fib_row.cumulative_cpu_error_s == fib_row.cpu_error_s < main.cumulative_cpu_error_s
+
+
+def test_functions_of_several_traces_add_up_with_callees(tmp_path: Path) -> None:
+    paths = []
+    for name in ("a", "b"):
+        builder, process, thread = one_thread()
+        builder.settings["features"] = '["cpu", "wait", "memory", "alloc"]'
+        stack = builder.stack((APP, "fib", 5, 6), MAIN)
+        builder.alloc(0, process, thread, stack, 5_000_000)
+        builder.wait(SECOND, process, thread, stack, SECOND)
+        builder.tick(1, process, thread, stack)
+        paths.append(builder.write(tmp_path / f"{name}.parquet"))
+    main = {each.function: each for each in build_report(paths, Selection()).functions}["main"]
+    assert (main.cumulative_alloc_bytes, main.cumulative_wait_s, main.wait_s) == (10_000_000, 2.0, 0.0)
+
+
 def test_a_line_of_several_functions_is_one_row(tmp_path: Path) -> None:
     builder, process, thread = one_thread()
     builder.tick(0, process, thread, builder.stack((APP, "main.<locals>.<lambda>", 12, 12), MAIN))
