@@ -19,7 +19,8 @@
     │   ├── SpoolMissing          the spool does not exist, or may not be read
     │   ├── NotASpool             the file has no spool header, or impossible sizes
     │   └── SpoolVersion          the spool was written by another version of the shim
-    └── TraceWriteError           a trace could not be written; .path names it
+    ├── TraceWriteError           a trace could not be written; .path names it
+    └── NothingRecorded           the program did not run, so an earlier trace was kept
 
 Libraries raise these; only ``cli`` prints them and chooses the exit code.
 """
@@ -132,6 +133,10 @@ class SpoolVersion(SpoolError):
     sentence = (
         "The spool {path} has layout version {detail}. Convert it with the version of scalene-trace that recorded it."
     )
+
+
+class NothingRecorded(TraceError):
+    """The program did not run, so the trace of an earlier recording was not replaced."""
 
 
 class TraceWriteError(_PathError):

@@ -78,10 +78,10 @@ def answering(
 
     def decorate(command: Callable[..., Answer[Any]]) -> Callable[..., int]:
         @functools.wraps(command)
-        def run(paths: list[str], json_: bool, no_color: bool, **values: Any) -> int:
+        def run(paths: list[str] | None, json_: bool, no_color: bool, **values: Any) -> int:
             selection = selection_of(**{name: values.pop(name) for name in selects})
             sort, limit = values.pop("sort", None), values.pop("limit", None)
-            answer = command(Request(given_paths(paths), selection, sort, limit), **values)
+            answer = command(Request(given_paths(paths or ()), selection, sort, limit), **values)
             if json_:
                 print_json(answer.as_json(answer.result))
             else:
@@ -89,7 +89,7 @@ def answering(
             return answer.exit_code
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
-        parameters = option_parameters([("paths", Paths, inspect.Parameter.empty)])
+        parameters = option_parameters([("paths", Paths, None)])
         parameters += own
         parameters += option_parameters([("json_", Json, False)])
         parameters += option_parameters([("limit", Limit, None)] if has_limit else [])

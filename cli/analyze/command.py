@@ -22,7 +22,7 @@ from .check import check
 from .diff import diff
 from .export import export
 from .html import html
-from .options import UsageError, exists
+from .options import DEFAULT_TRACE, UsageError, exists
 from .output import write
 from .reports import functions, info, leaks, libraries, memory, processes, report, tasks, threads, timeline
 from .sql import sql
@@ -37,10 +37,11 @@ DEBUG_VARIABLE = "SCALENE_TRACE_DEBUG"
 
 HELP = """Answer questions about traces that scalene-record wrote.
 
-`scalene-analyze TRACE...` is short for `scalene-analyze report TRACE...`.
+`scalene-analyze TRACE...` is short for `scalene-analyze report TRACE...`. Without a trace, all commands read
+trace.parquet.
 
 Examples:
-  scalene-analyze trace.parquet
+  scalene-analyze
   scalene-analyze leaks trace.parquet
   scalene-analyze diff before.parquet after.parquet
   scalene-analyze sql trace.parquet "SELECT * FROM lines LIMIT 5"
@@ -111,7 +112,10 @@ def _help(text: str) -> str:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """``arguments``, with ``report`` first if they name no command. Raises UsageError for a mistyped command."""
+    """``arguments``, with ``report`` first if they name no command; alone if there are none, but a trace to report.
+    Raises UsageError for a mistyped command."""
+    if not arguments and exists(DEFAULT_TRACE):
+        return ["report"]
     if not arguments or arguments[0] in (*COMMANDS, *_GLOBAL_OPTIONS):
         return list(arguments)
     first = arguments[0]

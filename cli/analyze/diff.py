@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import EVERYTHING, Json, Limit, NoColor, Sort, UsageError, exists, selecting
+from .options import EVERYTHING, Json, Limit, NoColor, Sort, UsageError, exists, is_old, selecting
 from .output import print_json, print_lines, save, screen, write
 from .pages import check_target, written
 
@@ -156,7 +156,7 @@ def _expanded(words: Sequence[str]) -> list[Path]:
     for word in words:
         is_pattern = any(c in word for c in "*?[") and not exists(word)
         names = sorted(glob.glob(word)) if is_pattern else []  # noqa: PTH207
-        kept = [name for name in names if ".old" in word or not name.endswith(".old.parquet")]
+        kept = [name for name in names if ".old" in word or not is_old(name)]
         if is_pattern and not kept:
             raise UsageError(f"No trace matches {word}.")
         found += map(Path, kept or [word])

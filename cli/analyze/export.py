@@ -45,8 +45,8 @@ Output = Annotated[
 
 @selecting
 def export(
-    paths: Paths,
     format_: FormatName,
+    paths: Paths = None,
     output: Output = "-",
     metric: Metrics = None,
     selection: Selection = EVERYTHING,
@@ -67,7 +67,7 @@ def export(
 
     _check_name("format", format_, FORMATS)
     _check_metrics(format_, FORMATS[format_], metric or ())
-    traces = given_paths(paths)
+    traces = given_paths(paths or ())
     check_output(output, traces, FORMATS[format_].is_binary)
     result = FORMATS[format_].make(Asked(traces, selection, tuple(dict.fromkeys(metric)) if metric else None))
     for name in result.missing:

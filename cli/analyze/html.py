@@ -8,11 +8,11 @@ from typing import Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import EVERYTHING, selecting
+from .options import DEFAULT_TRACE, EVERYTHING, default_trace, selecting
 from .output import check_output, save, write
 from .pages import check_target, written
 
-Trace = Annotated[str, typer.Argument(metavar="TRACE", help="A trace file.", show_default=False)]
+Trace = Annotated[str, typer.Argument(metavar="[TRACE]", help="A trace file.", show_default=DEFAULT_TRACE)]
 Output = Annotated[
     str,
     typer.Option(
@@ -28,7 +28,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file even if i
 
 @selecting
 def html(
-    path: Trace,
+    path: Trace = "",
     output: Output = "",
     force: Force = False,
     selection: Selection = EVERYTHING,
@@ -46,6 +46,7 @@ def html(
     """
     from ...analyze.html.page import build_page
 
+    path = path or str(default_trace())
     target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
         check_output(str(target), [Path(path)], is_binary=False)

@@ -6,6 +6,7 @@ import difflib
 import functools
 import glob
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -16,14 +17,16 @@ import typer
 from ...analyze.trace.selection import Selection
 from ..render.text import counted
 
-_OLD_SUFFIX = ".old.parquet"
+#: Names of replaced recordings.
+_OLD = re.compile(r"\.old(\.[2-9])?\.parquet$")
+DEFAULT_TRACE = "trace.parquet"
 
 Paths = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
-        metavar="TRACE",
+        metavar="[TRACE...]",
         help="Trace files, or quoted patterns. Figures of several traces are summed.",
-        show_default=False,
+        show_default=DEFAULT_TRACE,
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON (docs/json.md) instead of text.")]
@@ -173,17 +176,34 @@ def checked_sort(sort: str | None, row: type) -> str | None:
 
 
 def given_paths(words: Sequence[str]) -> list[Path]:
-    """The traces meant: patterns expanded, and replaced recordings (*.old.parquet) left out if others are given too."""
+    """The traces meant: patterns expanded, and replaced recordings (*.old.parquet) left out if others are given too. Without
+    words it is trace.parquet."""
+    if not words:
+        return [default_trace()]
     paths = [path for word in words for path in _expanded(word)]
-    current = [path for path in paths if not path.name.endswith(_OLD_SUFFIX)]
+    current = [path for path in paths if not is_old(path.name)]
     if current and len(current) < len(paths):
         count = len(paths) - len(current)
         recordings = counted(count, "replaced recording", "replaced recordings")
         print(
-            f"scalene-analyze: left out {recordings} (*{_OLD_SUFFIX}). To read one, name it without others.",
+            f"scalene-analyze: left out {recordings} (*.old.parquet). To read one, name it without others.",
             file=sys.stderr,
         )
     return current or paths
+
+
+def default_trace() -> Path:
+    """The recorder's default output. Raises UsageError if there is none in the current folder."""
+    if not exists(DEFAULT_TRACE):
+        raise UsageError(
+            f"There is no {DEFAULT_TRACE} in this folder. Name a trace, or record one: scalene-record app.py"
+        )
+    return Path(DEFAULT_TRACE)
+
+
+def is_old(name: str) -> bool:
+    """Is this the name of a replaced recording?"""
+    return _OLD.search(name) is not None
 
 
 def exists(word: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import EVERYTHING, Json, Limit, NoColor, UsageError, exists, given_paths, selecting
+from .options import DEFAULT_TRACE, EVERYTHING, Json, Limit, NoColor, UsageError, exists, given_paths, selecting
 from .output import check_output, print_json, print_lines, save, screen, write
 
 FORMS = ("table", "csv", "json", "parquet")
@@ -17,8 +17,8 @@ FORMS = ("table", "csv", "json", "parquet")
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="TRACE... [SQL]",
-        help="Trace files, then a SELECT. Without a SELECT, SQL is read from stdin.",
+        metavar="[TRACE...] [SQL]",
+        help=f"Trace files ({DEFAULT_TRACE} if none is given), then a SELECT. Without a SELECT, SQL is read from stdin.",
         show_default=False,
     ),
 ]
@@ -65,13 +65,11 @@ def sql(
         raise UsageError(f"--format {form} is not known. It can be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
     if schema:
         return _print_schema(form, no_color)
-    if not words:
-        raise UsageError("No trace is given. Name one: scalene-analyze sql TRACE... 'SELECT ...'")
     if init:
         from ...analyze.user_sql.run import init_script
 
-        return write(init_script(given_paths(words), selection))
-    paths, text = _split(words)
+        return write(init_script(given_paths(words or ()), selection))
+    paths, text = _split(words or [])
     check_output(output, paths, form == "parquet")
     if form == "parquet":
         return save(_parquet(paths, text, selection, limit), output)
@@ -79,8 +77,8 @@ def sql(
 
 
 def _split(words: list[str]) -> tuple[list[Path], str]:
-    """Traces and SQL: the last word is SQL, unless it is the only word or names a file."""
-    if len(words) > 1 and not exists(words[-1]):
+    """Traces and SQL: the last word is SQL, unless it names a file. A single word is SQL only if it has a space."""
+    if words and not exists(words[-1]) and (len(words) > 1 or " " in words[0].strip()):
         return given_paths(words[:-1]), words[-1]
     paths = given_paths(words)
     if sys.stdin.isatty():

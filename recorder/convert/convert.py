@@ -72,9 +72,16 @@ class Outcome:
         return self.wall_ns if self.ended_by in ("duration", "snapshot") else None
 
 
+def _has_run(survey: Survey, outcome: Outcome) -> bool:
+    """Could the program run? A static one leaves no process; a shell or env(1) that does not find it returns 126 or 127."""
+    starts = survey.lives.starts.records
+    has_failed = outcome.root_end is not None and outcome.root_end.exit_status in (126, 127)
+    return bool(starts["python_version"].any()) if has_failed else len(starts) > 0
+
+
 class Conversion:
     """One pass from ``spool`` to tables. ``events``: samples of all kinds so far; ``errors``: a sentence for each loss with
-    severity "error", complete when all tables have been made."""
+    severity "error", complete when all tables have been made; ``has_run``: False if the program cannot have run."""
 
     def __init__(
         self,
@@ -99,6 +106,7 @@ class Conversion:
         self._allocations = Allocations(survey, self._stacks, self._native)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
+        self.has_run = _has_run(survey, outcome)
         self._invalid = self._running = 0
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 

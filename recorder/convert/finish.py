@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...formats.errors import TraceError, TraceWriteError
+from ...formats.errors import NothingRecorded, TraceError, TraceWriteError
 from ...formats.spool.chunks import View
 from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
@@ -133,6 +133,9 @@ def _finish(folder: Path, facts: Facts, output: Path, outcome: Outcome) -> Finis
     progress = Progress()
     try:
         finished = write_trace_of(folder, facts, output, outcome, progress.step)
+    except NothingRecorded:
+        remove_recording(folder)
+        raise
     finally:
         progress.end()
     remove_recording(folder)
@@ -159,6 +162,11 @@ def write_trace_of(
     spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
     gpu = GpuRows(folder, outcome.until_ns)
     conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu)
+    if outcome.root_end and not conversion.has_run and os.path.lexists(output):
+        name = output.name
+        raise NothingRecorded(
+            f"The program did not run or cannot be recorded, so {name} of an earlier recording was kept."
+        )
     step("writing the trace")
     written = folder / TRACE_NAME
     write_trace(written, facts.trace_id, conversion.tables())

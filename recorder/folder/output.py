@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 import secrets
 import stat
@@ -29,6 +30,8 @@ from .held import HeldFolder
 from .place import remove_spool, spool_of
 
 _PATTERN = "%p"
+#: How many earlier outputs are kept.
+KEPT = 5
 
 
 def output_template(output: Path) -> str:
@@ -134,17 +137,32 @@ def is_live(folder: Path) -> bool:
     return False
 
 
-def old_name(output: Path) -> Path:
-    """The name that an existing output is moved to: ``trace.parquet`` → ``trace.old.parquet``."""
-    return output.with_name(f"{output.name.removesuffix('.parquet')}.old.parquet")
+def old_names(output: Path) -> list[Path]:
+    """The names that earlier outputs are moved to, the latest first: ``trace.old.parquet``, ``trace.old.2.parquet``, …"""
+    stem = output.name.removesuffix(".parquet")
+    numbers = ["", *(f".{number}" for number in range(2, KEPT + 1))]
+    return [output.with_name(f"{stem}.old{number}.parquet") for number in numbers]
 
 
 def put_in_place(written: Path, output: Path, replaces: bool = False) -> None:
     """Renames the complete trace to its name. An existing file of that name becomes ``*.old.parquet``, unless the new one
     ``replaces`` it. Raises OSError."""
     if not replaces and os.path.lexists(output):
-        output.replace(old_name(output))
+        _make_old(output)
     written.replace(output)
+
+
+def _make_old(output: Path) -> None:
+    """Moves the output and the earlier ones one name on; the last one of KEPT is dropped. Links are moved, not followed."""
+    names = [output]
+    for name in old_names(output):
+        names.append(name)
+        if not os.path.lexists(name):
+            break
+    for newer, older in list(itertools.pairwise(names))[:0:-1]:
+        with suppress(OSError):  # a folder of that name
+            newer.replace(older)
+    output.replace(names[1])
 
 
 def _lock(descriptor: int) -> None:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...formats.errors import TraceError
+from ...formats.errors import NothingRecorded, TraceError
 from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
 from ..folder.held import HeldFolder
@@ -209,6 +209,9 @@ class Session:
         try:
             self._stop()
             self._written = self._finish(wall_ns, ended)
+        except NothingRecorded as error:
+            self._failure = str(error)
+            self._prepared.folder.remove()
         except Exception as error:
             self._failure = _failure_text(self._prepared.folder, error)
         finally:

@@ -12,7 +12,7 @@ import pytest
 
 from scalene_trace.analyze.results.libraries import LibraryRow, LibraryTime
 from scalene_trace.analyze.results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
-from scalene_trace.analyze.results.report import Leak, Line, Totals
+from scalene_trace.analyze.results.report import Function, Leak, Line, Totals
 from scalene_trace.analyze.results.threads import ThreadInfo
 from scalene_trace.analyze.results.timeline import TimelinePoint
 from scalene_trace.analyze.results.trace import MarkInfo, ProcessInfo, TraceInfo
@@ -60,8 +60,8 @@ def test_a_file_called_like_a_command_is_opened_by_its_path(run: Any, tmp_path: 
         (["--sort", "cpu", "t.parquet"], "Did you mean cpu_s?"),
         (["--from", "5", "--to", "3", "t.parquet"], "--to 3 is not after --from 5"),
         (["--from", "nan", "t.parquet"], "--from"),
-        (["report"], "TRACE"),
-        (["sql"], "No trace is given"),
+        (["sql"], "There is no trace.parquet in this folder"),
+        (["functions"], "There is no trace.parquet in this folder. Name a trace, or record one"),
         (["sql", "t.parquet", "SELECT 1", "--format", "xml"], "table, csv, json or parquet"),
         (["memory", "t.parquet", "--by", "file"], "line, function, type or allocator"),
         (["memory", "t.parquet", "--sort", "bytes"], "alloc_bytes"),
@@ -96,7 +96,7 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
     assert list(document["totals"]) == fields_of(Totals)
     assert list(document["unattributed"]) == fields_of(Line)
     assert [list(line) for line in document["lines"]] == [fields_of(Line)] * 2
-    assert list(document["functions"][0]) == [*fields_of(Line), "cumulative_cpu_s"]
+    assert list(document["functions"][0]) == fields_of(Function)
     line = document["lines"][0]
     assert (line["file"], line["line"], line["ticks"], line["source"]) == (APP, 4, 2, "    work()")
     assert (
@@ -115,7 +115,7 @@ MORE_LISTS = {"timeline": ["collections", "marks", "gpu"], "info": ["marks"]}
 @pytest.mark.parametrize(
     ("command", "rows", "fields"),
     [
-        ("functions", "functions", [*fields_of(Line), "cumulative_cpu_s"]),
+        ("functions", "functions", fields_of(Function)),
         ("timeline", "timeline", fields_of(TimelinePoint)),
         ("info", "processes", fields_of(ProcessInfo)),
         ("processes", "processes", fields_of(ProcessInfo)),
@@ -255,6 +255,29 @@ def test_replaced_recordings_are_left_out_unless_they_are_alone(run: Any, trace:
     assert ".old.parquet" in both.err
     assert [each["path"] for each in run("--json", old).json["traces"]] == [str(old)]
     assert [each["path"] for each in run("--json", tmp_path / "*.parquet").json["traces"]] == [str(trace)]
+
+
+def test_the_replaced_recordings_are_known_by_their_names(run: Any, trace: Path, tmp_path: Path) -> None:
+    for name in ("t.old.2.parquet", "t.old.5.parquet", "t.older.parquet"):
+        small_trace(tmp_path / name)
+    paths = [each["path"] for each in run("--json", tmp_path / "*.parquet").json["traces"]]
+    assert sorted(paths) == sorted([str(tmp_path / "t.older.parquet"), str(trace)])
+
+
+def test_every_command_reads_the_recorders_default_output(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    small_trace(tmp_path / "trace.parquet")
+    small_trace(tmp_path / "trace.old.parquet")
+    (tmp_path / "budget.toml").write_text('[total]\ncpu = "1 h"')
+    more = {
+        "check": ["--budget", "budget.toml"], "export": ["--format", "collapsed"], "sql": ["SELECT 5 AS answer"],
+        "html": ["-o", "-"],
+    }  # fmt: skip
+    for name in analyze.COMMANDS:
+        done = run(name, *more.get(name, []))
+        assert (done.code, done.err) == (0, "") and done.out, name
+    assert run().out == run("report").out == run("trace.parquet").out
+    assert "5" in run("sql", "SELECT 5 AS answer").out and "CREATE" in run("sql", "--init").out
 
 
 def test_several_traces_are_added_up(run: Any, trace: Path, tmp_path: Path) -> None:

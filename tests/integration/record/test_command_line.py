@@ -256,6 +256,32 @@ def test_a_second_recording_keeps_the_first_as_old(tmp_path):
     assert settings(tmp_path / "trace.parquet")["exit_status"] == "2"
 
 
+def test_a_program_that_does_not_run_leaves_an_earlier_trace_in_its_place(tmp_path):
+    assert run("-c", "pass", cwd=tmp_path)[0] == 0
+    before = (tmp_path / "trace.parquet").read_bytes()
+    (tmp_path / "plain.txt").touch()
+    (tmp_path / "main.c").write_text("int main(void) { return 3; }")
+    subprocess.run(["cc", "-static", "-o", "static", "main.c"], cwd=tmp_path, check=True)
+    kept = "trace.parquet of an earlier recording was kept"
+    for words, status, sentence in (
+        (["nowhere.py"], 127, "There is no file"),
+        (["./plain.txt"], 126, "is not executable"),
+        (["env", "no-such-command"], 127, kept),
+        (["sh", "-c", "./plain.txt"], 126, kept),
+        (["./static"], 3, kept),
+    ):
+        code, _, said = run(*words, cwd=tmp_path)
+        assert (code, sentence in said) == (status, True), (words, said)
+        assert (tmp_path / "trace.parquet").read_bytes() == before, words
+        assert [path.name for path in tmp_path.glob("trace*")] == ["trace.parquet"], words
+    assert run("-c", "raise SystemExit(127)", cwd=tmp_path)[0] == 127
+    assert (tmp_path / "trace.parquet").read_bytes() != before, "Python has run"
+    (tmp_path / "trace.parquet").unlink()
+    (tmp_path / "trace.old.parquet").unlink()
+    assert run("./static", cwd=tmp_path)[0] == 3
+    assert (tmp_path / "trace.parquet").exists(), "its losses say why nothing was recorded"
+
+
 def test_the_output_may_hold_the_pid_or_be_a_folder(tmp_path):
     (tmp_path / "traces").mkdir()
     _, out, _ = run("-o", "run-%p.parquet", "-c", "import os; print(os.getpid())", cwd=tmp_path)

@@ -238,8 +238,50 @@ def test_impossible_outputs_are_refused_in_a_sentence(tmp_path):
 
 
 def test_old_names():
-    assert output.old_name(Path("/a/trace.parquet")) == Path("/a/trace.old.parquet")
-    assert output.old_name(Path("/a/run.bin")) == Path("/a/run.bin.old.parquet")
+    names = ["trace.old.parquet", *(f"trace.old.{number}.parquet" for number in (2, 3, 4, 5))]
+    assert [path.name for path in output.old_names(Path("/a/trace.parquet"))] == names
+    assert output.old_names(Path("/a/run.bin"))[:2] == [
+        Path("/a/run.bin.old.parquet"),
+        Path("/a/run.bin.old.2.parquet"),
+    ]
+
+
+def put(tmp_path, text):
+    written = tmp_path / "written"
+    written.write_text(text)
+    written.chmod(0o600)
+    output.put_in_place(written, tmp_path / "t.parquet")
+
+
+def test_the_last_five_outputs_are_kept(tmp_path):
+    for number in range(9):
+        put(tmp_path, str(number))
+    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    names = ["t.parquet", *(path.name for path in output.old_names(Path("t.parquet")))]
+    assert kept == dict(zip(names, "876543", strict=True))
+    assert {path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == {0o600}
+
+
+def test_old_outputs_move_no_further_than_to_a_gap(tmp_path):
+    for number in range(5):
+        put(tmp_path, str(number))
+    (tmp_path / "t.old.2.parquet").unlink()
+    put(tmp_path, "5")
+    kept = {path.name: path.read_text() for path in tmp_path.iterdir()}
+    expected = {"t.parquet": "5", "t.old.parquet": "4", "t.old.2.parquet": "3", "t.old.3.parquet": "1"}
+    assert kept == expected | {"t.old.4.parquet": "0"}
+
+
+def test_links_and_folders_with_the_names_of_old_outputs_are_not_followed(tmp_path):
+    (tmp_path / "victim").write_text("victim")
+    for name in ("t.old.parquet", "t.old.2.parquet"):
+        (tmp_path / name).symlink_to("victim")
+    (tmp_path / "t.old.3.parquet").mkdir()
+    for number in range(3):
+        put(tmp_path, str(number))
+    assert (tmp_path / "victim").read_text() == "victim"
+    assert [(tmp_path / name).read_text() for name in ("t.parquet", "t.old.parquet")] == ["2", "1"]
+    assert (tmp_path / "t.old.3.parquet").exists() or (tmp_path / "t.old.4.parquet").is_dir()
 
 
 def make_folder(tmp_path, told):
