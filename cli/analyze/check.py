@@ -18,7 +18,7 @@ EXIT_GATE = 1
 
 BudgetFile = Annotated[
     str | None,
-    typer.Option("--budget", metavar="FILE", help="The budget, a TOML file (docs/check.md).", show_default=False),
+    typer.Option("--budget", metavar="FILE", help="The budget, a TOML file.", show_default=False),
 ]
 
 
@@ -27,11 +27,18 @@ def check(request: Request, budget: BudgetFile = None) -> Answer[Any]:
     """Check a recording against a budget, for CI.
 
     Exits with 1 if a limit is exceeded. A budget limits CPU time, peak memory, leaks, copies and more: of the program,
-    of each file, function or line that matches, and of answers to SQL. docs/check.md describes it. The shortest budget
-    has two lines:
+    of each file, function or line that matches, and of answers to SQL. A limit on a function is on its own lines, one
+    called total_... on all that it calls too. A budget:
 
       [total]
       peak = "500 MB"
+      [[function]]
+      file = "shop.py"
+      function = "Basket.*"
+      total_cpu = "20 %"
+
+    Limits are cpu, python, native, system, gc, wait, peak, growth, alloc, leak and copy; of the program wall and rss too;
+    of a function total_cpu, total_wait, total_alloc and total_peak. An unknown name is answered with the known ones.
 
     Examples:
       scalene-analyze check --budget budget.toml trace.parquet

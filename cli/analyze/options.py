@@ -29,7 +29,7 @@ Paths = Annotated[
         show_default=DEFAULT_TRACE,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON (docs/json.md) instead of text.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Limit = Annotated[
     int | None, typer.Option("--limit", min=0, metavar="N", help="Show at most N rows.", show_default=False)
 ]

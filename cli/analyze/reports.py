@@ -86,7 +86,8 @@ def functions(request: Request) -> Answer[Any]:
 def leaks(request: Request) -> Answer[Any]:
     """Show which lines leak memory, how fast, and how likely.
 
-    A leak is memory that a line allocates again and again and that stays. docs/design/leaks.md has the rule.
+    A leak is memory that a line allocates again and again and that stays: at least 18 of its sampled blocks are not freed,
+    and its live memory keeps growing.
 
     Examples:
       scalene-analyze leaks trace.parquet

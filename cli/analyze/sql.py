@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +13,12 @@ from ...analyze.trace.selection import Selection
 from .options import DEFAULT_TRACE, EVERYTHING, Json, Limit, NoColor, UsageError, exists, given_paths, selecting
 from .output import check_output, print_json, print_lines, save, screen, write
 
+if TYPE_CHECKING:
+    from ...analyze.trace.views import ViewColumn
+
 FORMS = ("table", "csv", "json", "parquet")
+
+_View = tuple[str, str, list["ViewColumn"]]
 
 Words = Annotated[
     list[str] | None,
@@ -26,7 +32,9 @@ Form = Annotated[
     str,
     typer.Option("--format", metavar="|".join(FORMS), help="Format of the rows.", autocompletion=lambda: list(FORMS)),
 ]
-Schema = Annotated[bool, typer.Option("--schema", help="List the views with their columns and units.")]
+Schema = Annotated[
+    bool, typer.Option("--schema", help="List the views with their columns and units; all, or those that are named.")
+]
 Init = Annotated[bool, typer.Option("--init", help="Print the views as SQL statements for the DuckDB shell.")]
 Output = Annotated[
     str,
@@ -56,6 +64,7 @@ def sql(
 
     Examples:
       scalene-analyze sql --schema
+      scalene-analyze sql --schema lines waits
       scalene-analyze sql t.parquet "SELECT file, line, cpu_s FROM lines LIMIT 5"
       scalene-analyze sql a.parquet b.parquet "SELECT trace, pid FROM processes"
       scalene-analyze sql t.parquet --format csv -o rows.csv < question.sql
@@ -64,7 +73,7 @@ def sql(
     if form not in FORMS:
         raise UsageError(f"--format {form} is not known. It can be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
     if schema:
-        return _print_schema(form, no_color)
+        return _print_schema(words or [], form, no_color)
     if init:
         from ...analyze.user_sql.run import init_script
 
@@ -151,12 +160,24 @@ def _json_value(value: Any) -> Any:
     return str(value)
 
 
-def _print_schema(form: str, no_color: bool) -> None:
+def _print_schema(names: list[str], form: str, no_color: bool) -> None:
     from ...analyze.results.base import to_json
     from ...analyze.trace.views import describe
     from ..render.sql import schema_text
 
+    found = _named_views(names, list(describe()))
     if form == "json":
-        views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in describe()]
+        views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in found]
         return print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
-    return print_lines(schema_text(describe(), screen(no_color)))
+    return print_lines(schema_text(found, screen(no_color)))
+
+
+def _named_views(names: list[str], views: list[_View]) -> list[_View]:
+    """The views called ``names``; all if there are none. Raises UsageError for one that does not exist."""
+    known = {name: (name, text, columns) for name, text, columns in views}
+    for name in names:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, 3)
+            hint = f"Did you mean {' or '.join(close)}?" if close else "sql --schema lists all of them."
+            raise UsageError(f"There is no view {name}. {hint}")
+    return [known[name] for name in names] if names else views

@@ -65,7 +65,7 @@ def run(words: Sequence[str]) -> int:
         return carry_out(str(given["control"]), split.program)
     if not split.program:
         raise UsageError(f"There is nothing to record. Name a script, -m MODULE, -c CODE or a command: {NAME} app.py")
-    return _record(settings_of(given, split.program))
+    return _record(settings_of(given, split.program), bool(given.get("verbose")))
 
 
 def print_message(message: str) -> None:
@@ -84,10 +84,10 @@ def _open_closed_streams() -> None:
             setattr(sys, name, Path(os.devnull).open("r" if name == "stdin" else "w"))  # noqa: SIM115
 
 
-def _record(settings: Settings) -> int:
+def _record(settings: Settings, is_verbose: bool) -> int:
     from ...recorder.run.record import record
 
-    recorded = record(settings, print_message, _print_finished if sys.stderr.isatty() else lambda _: None)
+    recorded = record(settings, print_message, _print_finished if is_verbose or sys.stderr.isatty() else lambda _: None)
     if recorded.finished is None:
         print_message(recorded.failure)
     return recorded.exit_status

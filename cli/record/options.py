@@ -112,7 +112,8 @@ OPTIONS = (
     Option(
         ("--alloc-interval",),
         "Mean number of bytes between two sampled allocations. auto starts at 256KiB and adapts to about 200 samples "
-        "per second; 1 records every allocation, at 1 to 2 microseconds for each with its free; 0 records none.",
+        "per second; 1 records every allocation, at 1 to 2 microseconds for each with its free, and writing the trace "
+        "after the end takes 5 to 10 seconds for each million of them; 0 records none.",
         "auto|SIZE|1|0",
         "alloc_interval_bytes",
         alloc_interval_bytes,
@@ -187,6 +188,10 @@ OPTIONS = (
         ("--recover",),
         "Write the trace of a recording whose recorder was killed. DIR is its .spool folder.",
         "DIR",
+    ),
+    Option(
+        ("-v", "--verbose"),
+        "Print the line that names the trace, its size and the next command also where stderr is not a terminal.",
     ),
     Option(
         ("--control",),

@@ -30,7 +30,7 @@ _PART_WIDTH = 32
 
 _NO_LEAK = (
     "No leak was found. (A leak needs at least 18 sampled allocations that were not freed, spread over the recording,"
-    " in a process of at least 4 s; see docs/design/leaks.md.)"
+    " in a process of at least 4 s.)"
 )
 _NOT_RECORDED = "Allocations were not recorded (--alloc-interval 0 or --no-memory)."
 

@@ -60,6 +60,12 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     ),
     Loss("recovered", "info", "the recorder did not finish this recording; the trace was recovered from its spool"),
     Loss("paused", "info", "the recording was paused; the program's work in that time is charged to no line"),
+    Loss(
+        "never_resumed",
+        "loss",
+        "the recording was started with --pause-at-start and never resumed, so nothing was sampled; resume it with "
+        "scalene-record --control TRACE resume, or call resume() in the program",
+    ),
     Loss("marks_left_out", "loss", "user marks were left out: too many, or the disk was full"),
     Loss(
         "snapshots_failed", "info", "snapshots could not be written while the program ran; the trace itself is complete"

@@ -199,6 +199,11 @@ class Conversion:
     def _has_paused(self) -> bool:
         return any(mark.what == "pause" for mark in self._marks)
 
+    def _is_paused_throughout(self) -> bool:
+        """Was it paused from its start (a pause at exactly 0) to its end?"""
+        is_over = self._outcome.ended_by != "snapshot"
+        return is_over and any(mark.what == "pause" and mark.t_ns == 0 and mark.end_ns is None for mark in self._marks)
+
     def _symbols(self, files: ProgramFiles) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
         images = self._module_ids.images(to_real_ns)
@@ -212,6 +217,7 @@ class Conversion:
             "damaged_records": damaged if self._outcome.until_ns is None else 0,
             "processes_running": self._running,
             "paused": sum(mark.what == "pause" for mark in self._marks),
+            "never_resumed": int(self._is_paused_throughout()),
             "unresolved_stack": self._stacks.unresolved,
             "unresolved_native": self._native.unresolved,
             "unknown_lines": unknown_line_tables(self._nodes),

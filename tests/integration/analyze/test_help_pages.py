@@ -35,6 +35,11 @@ def test_every_page_has_examples_and_fits_80_columns(name: str) -> None:
     assert examples(text, command)
 
 
+@pytest.mark.parametrize("name", ["", "scalene-record", *COMMANDS])
+def test_no_page_names_a_file_that_is_not_installed(name: str) -> None:
+    assert "docs/" not in page(name) and ".md" not in page(name)
+
+
 def test_brackets_are_no_markup() -> None:
     assert '    [total]\n    peak = "500 MB"\n' in page("check")
     assert "[ARGS]" in page("scalene-record")

@@ -376,3 +376,15 @@ def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) 
     with duckdb.connect(":memory:") as connection:
         connection.execute(run("sql", "--init", "--from", "0.5", "--to", "2", "--process", "1", path).out)
         assert connection.execute("SELECT line, ticks FROM lines").fetchall() == [(4, 1), (5, 0)]
+
+
+def test_the_schema_of_the_named_views_alone(run: Any) -> None:
+    shown = run("sql", "--schema", "waits", "lines")
+    assert shown.code == 0
+    names = [line for line in shown.out.splitlines() if line and not line.startswith(" ")]
+    assert [name for name in names if name in ("waits", "lines")] == ["waits", "lines"]
+    views = run("sql", "--schema", "lines", "--json").json["views"]
+    assert [view["view"] for view in views] == ["lines"]
+    assert "wait_s" in [column["name"] for column in views[0]["columns"]]
+    wrong = run("sql", "--schema", "linse")
+    assert (wrong.code, wrong.out) == (2, "") and "There is no view linse. Did you mean lines" in wrong.err

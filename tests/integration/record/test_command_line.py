@@ -361,6 +361,22 @@ def test_on_a_terminal_one_line_names_the_trace(tmp_path):
     )
 
 
+def test_the_trace_is_named_in_a_pipe_when_asked(tmp_path):
+    assert run("-c", "pass", cwd=tmp_path) == (0, "", "")
+    status, printed, said = run("--verbose", "-o", "t.parquet", "-c", "pass", cwd=tmp_path)
+    assert (status, printed) == (0, "") and "events in t.parquet (" in said
+    assert "next: scalene-analyze t.parquet" in said
+
+
+def test_a_recording_that_was_never_resumed_says_so(tmp_path):
+    assert run("--pause-at-start", "-c", "pass", cwd=tmp_path)[0] == 0
+    found = duckdb.sql(f"SELECT loss.name FROM '{tmp_path}/trace.parquet' WHERE kind = 'loss'").fetchall()
+    assert ("never_resumed",) in found
+    assert run("-c", "pass", cwd=tmp_path)[0] == 0
+    found = duckdb.sql(f"SELECT loss.name FROM '{tmp_path}/trace.parquet' WHERE kind = 'loss'").fetchall()
+    assert ("never_resumed",) not in found
+
+
 def test_the_keyboard_interrupts_the_program_once(tmp_path):
     code = (
         "import time\ncount, end = 0, time.monotonic() + 60\n"
