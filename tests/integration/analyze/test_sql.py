@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace import views
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_sealed
@@ -19,6 +21,7 @@ from scalene_trace.analyze.user_sql.run import QueryRefused, run_sql
 from scalene_trace.cli.analyze import command as analyze
 from tests.support.command_line import as_process
 from tests.support.example_traces import TOTALS, rich_trace, small_trace
+from tests.support.paths import DOCS
 
 
 @pytest.fixture
@@ -376,6 +379,43 @@ def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) 
     with duckdb.connect(":memory:") as connection:
         connection.execute(run("sql", "--init", "--from", "0.5", "--to", "2", "--process", "1", path).out)
         assert connection.execute("SELECT line, ticks FROM lines").fetchall() == [(4, 1), (5, 0)]
+
+
+RECIPES = re.findall(r"```sql\n(.*?)```", (DOCS / "sql.md").read_text(), re.DOTALL)
+
+
+def test_every_recipe_of_the_documents_has_an_answer(trace: Path) -> None:
+    assert len(RECIPES) == 10
+    empty = [recipe for recipe in RECIPES if not rows(trace, recipe)]
+    assert empty == []
+    named = {recipe: value for recipe in RECIPES for row in rows(trace, recipe) for value in row if value is not None}
+    assert set(named) == set(RECIPES), "each has a row that is not all NULL"
+
+
+def test_the_views_of_the_documents_have_the_columns_that_they_name(run: Any) -> None:
+    table = re.findall(r"^\| `(\w+)` \| [^|]* \| ([^|]*) \|$", (DOCS / "sql.md").read_text(), re.MULTILINE)
+    known = {view["view"]: view for view in run("sql", "--schema", "--json").json["views"]}
+    assert [name for name, _ in table] == ["lines", "functions", "waits", "threads", "allocations"]
+    for name, columns in table:
+        found = {column["name"] for column in known[name]["columns"]}
+        assert set(re.findall(r"`(\w+)`", columns)) <= found, name
+
+
+def test_the_columns_of_lines_are_those_of_the_report(trace: Path) -> None:
+    report = build_report([trace], Selection())
+    found = rows(trace, "SELECT file, line, cpu_s, wait_s, sleep_s, runnable_s, alloc_bytes FROM lines")
+    expected = {
+        (each.file, each.line): (each.cpu_s, each.wait_s, each.waits.sleep_s, each.waits.runnable_s, each.alloc_bytes)
+        for each in report.lines
+    }
+    assert {row[:2] for row in found} == set(expected)
+    for file, line, *figures in found:
+        assert figures == pytest.approx(list(expected[file, line]), abs=1e-6), (file, line)
+
+
+def test_system_calls_have_names(trace: Path) -> None:
+    asked = "SELECT syscall_name(202), syscall_name(230), syscall_name(9999), syscall_name(NULL)"
+    assert rows(trace, asked) == [("futex", "clock_nanosleep", "system call 9999", None)]
 
 
 def test_the_schema_of_the_named_views_alone(run: Any) -> None:
