@@ -50,7 +50,7 @@ _ALLOCATIONS = (
 )
 _HIGHEST = ("alloc_interval_bytes", "live_interval_bytes")
 _SUMMED = frozenset(
-    (*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *CUMULATIVE, *_SUMMED_OF_DEVICES)
+    (*_CPU, *_VARIANCES, *CLASSES, "suspended_s", "wait_s", *_MEMORY, *_ALLOCATIONS, *CUMULATIVE, *_SUMMED_OF_DEVICES)
 )
 
 #: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.

@@ -142,10 +142,22 @@ class _Maker:
         return Line(None, None, None, None, **self._figures(row, (), []))
 
     def outside(self) -> list[Package]:
-        """The packages that the unattributed CPU time went to, the most first."""
+        """The packages that the unattributed CPU time and waiting time went to, those with the most CPU time first."""
         whole_s = self.totals.cpu_s or 1.0
-        rows = sorted(self._sums.packages.values(), key=lambda row: (-row["cpu_s"], row["package"] or ""))
-        return [Package(row["package"], row["is_standard"], row["cpu_s"], 100 * row["cpu_s"] / whole_s) for row in rows]
+        rows = sorted(
+            self._sums.packages.values(), key=lambda row: (-row["cpu_s"], -row["wait_s"], row["package"] or "")
+        )
+        return [
+            Package(
+                row["package"],
+                row["is_standard"],
+                row["cpu_s"],
+                100 * row["cpu_s"] / whole_s,
+                row["wait_s"] if self.has_waits else None,
+            )
+            for row in rows
+            if row["cpu_s"] or (row["wait_s"] and self.has_waits)
+        ]
 
     def _figures(self, row: Row, key: Key, leaks: list[Leak]) -> Row:
         figures: Row = wait_fields([row], self.has_waits)

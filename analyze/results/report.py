@@ -167,7 +167,7 @@ class Leak:
 
 @dataclass(frozen=True)
 class Package:
-    """CPU time that is charged to no line of the user's, by the package of the innermost Python frame.
+    """CPU time and waiting time that are charged to no line of the user's, by the package of the innermost Python frame.
 
     ``name``: the top folder or module in site-packages, a module of the standard library (``is_standard``), or the name of
     another file; both None = there was no Python stack.
@@ -177,6 +177,7 @@ class Package:
     is_standard: bool | None
     cpu_s: float
     cpu_percent: float
+    wait_s: float | None = None
 
 
 @dataclass(frozen=True)

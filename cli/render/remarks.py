@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 from ...analyze.report.line_filter import LEAST_SHARE, ShownFile
 from ...analyze.results.report import Package, Report
-from ...formats.units import megabytes, percent
+from ...formats.units import megabytes, percent, seconds
 from .table import wrap
 from .text import Screen, clean, not_shown
 
 #: Of the packages outside the program's own code: the least share that is named, and how many.
 _LEAST_PERCENT, _MOST_PACKAGES = 0.5, 6
+#: The least share of all waiting time of a package outside that is worth a sentence.
+_LEAST_WAIT = 0.1
 #: The least memory that is worth a sentence if no line has it: a share of all, and bytes.
 _LEAST_MEMORY, _LEAST_BYTES = 0.1, 10_000_000
 
@@ -29,6 +31,24 @@ def _package_name(package: Package) -> str:
     if package.name is None:
         return "no Python code"
     return clean(package.name) + (" (standard library)" if package.is_standard else "")
+
+
+def _waits_outside(report: Report) -> Iterator[str]:
+    """Waiting in packages that no line has. Threads without Python, such as idle workers of libraries, are not named."""
+    whole_s = report.totals.wait_s or 0.0
+    found = [each for each in report.outside or [] if each.name is not None and (each.wait_s or 0.0) > 0]
+    found = [each for each in found if (each.wait_s or 0.0) >= _LEAST_WAIT * whole_s]
+    found.sort(key=lambda each: (-(each.wait_s or 0.0), each.name))
+    if not found:
+        return
+    waits = [f"{_package_name(each)} {seconds(each.wait_s)}" for each in found[:_MOST_PACKAGES]]
+    share = percent(sum(each.wait_s or 0.0 for each in found), whole_s)
+    yield f"{share:.0f} % of the waiting time is on no line of the program's own code: {', '.join(waits)}."
+    if any(each.name == "gevent" for each in found):
+        yield (
+            "gevent's hub waits for all greenlets at once, and those that asked for it are switched out: their lines have"
+            " none of that time."
+        )
 
 
 def _memory_outside(report: Report) -> str:
@@ -56,6 +76,7 @@ def remarks(report: Report, files: list[ShownFile], all_lines: bool, screen: Scr
         notes.append(
             f"{share:.1f} % of the CPU time was spent outside the program's own code{_packages(report)}.{hint}"
         )
+    notes += _waits_outside(report)
     if memory := _memory_outside(report):
         notes.append(f"Outside the program's own code, {memory}.")
     hidden = len(report.lines) - sum(line.figures is not None for file in files for line in file.lines)

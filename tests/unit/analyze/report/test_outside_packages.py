@@ -51,7 +51,7 @@ def report_of(path: Path, files: list[str | None], **selection: bool) -> Report:
 def test_the_package_of_a_file(file: str, tmp_path: Path) -> None:
     (found,) = report_of(tmp_path / "t.parquet", [file]).outside or []
     name, is_standard = PACKAGES[file]
-    assert found == Package(name, is_standard, pytest.approx(0.001), pytest.approx(50))
+    assert found == Package(name, is_standard, pytest.approx(0.001), pytest.approx(50), None)
 
 
 def test_a_name_in_angle_brackets_is_whole(tmp_path: Path) -> None:
@@ -106,6 +106,26 @@ def test_memory_that_no_line_has_is_said(tmp_path: Path, life: int | None, said:
     builder.rows["alloc"][1]["size_bytes"] = builder.rows["alloc"][1]["usable_bytes"] = 1_000_000
     report = build_report([builder.write(tmp_path / "t.parquet")], Selection())
     assert "Outside the program's own code" not in " ".join(report_text(report, Screen()))
+
+
+@pytest.mark.parametrize(("package", "why"), [("gevent", True), ("trio", False)])
+def test_waiting_that_no_line_has_is_said(tmp_path: Path, package: str, why: bool) -> None:
+    builder = TraceBuilder()
+    process = builder.process(python_version="3.11.7")
+    thread = builder.thread(process, cpu_ns=0)
+    hub, idle = builder.stack((f"{SITE}/{package}/hub.py", "run", 1, 2)), builder.stack((f"{SITE}/six.py", "f", 1, 2))
+    for stack, length_ms in ((hub, 800), (builder.stack(APP), 150), (idle, 50), (None, 3_000)):
+        builder.wait(MS, process, thread, stack, length_ms * MS)
+    report = build_report([path := builder.write(tmp_path / "t.parquet")], Selection())
+    waits = {each.name: round(each.wait_s or 0.0, 6) for each in report.outside or []}
+    assert waits == {package: 0.8, "six": 0.05, None: 3.0}
+    assert sum(waits.values()) == pytest.approx(report.unattributed.wait_s)
+    text = " ".join(" ".join(report_text(report, Screen())).split())
+    said = f"20 % of the waiting time is on no line of the program's own code: {package} 800 ms."
+    assert said in text and ("gevent's hub waits for all greenlets at once" in text) == why
+    twice = build_report([path, path], Selection())
+    assert {each.name: round(each.wait_s or 0.0, 6) for each in twice.outside or []}[package] == 1.6
+    assert said.split(":")[0] not in " ".join(report_text(build_report([path], Selection(all_files=True)), Screen()))
 
 
 @pytest.mark.parametrize(("collections", "is_named"), [(1, True), (0, False)])
