@@ -57,7 +57,7 @@ class LineTable:
 
 def supported(python_version: int) -> bool:
     """Is the line table format of this version (PY_VERSION_HEX) known?"""
-    return 0x030A0000 <= python_version < 0x030F0000
+    return 0x030A0000 <= python_version < 0x03100000
 
 
 def line_table(python_version: int, first_line: int, table: bytes) -> LineTable:

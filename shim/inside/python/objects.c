@@ -187,7 +187,7 @@ static _Atomic int64_t seen_ns;
 static _Atomic uintptr_t first_interpreter;
 
 static bool read_counts(const char *state, struct gc_counts *out) {
-  if (!state || !python_layout || python_layout->interp_gc < 0) return false;
+  if (!state || !python_layout || python_layout->version > 0x30e) return false; /* 3.15 keeps them elsewhere */
   uintptr_t interpreter = word_at(state, python_layout->tstate_interp), first = 0;
   if (!interpreter) return false;
   if (!atomic_compare_exchange_strong(&first_interpreter, &first, interpreter) && first != interpreter) return false;

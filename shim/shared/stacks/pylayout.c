@@ -221,6 +221,49 @@ static const struct python_layout layouts[] = {
      .interp_generation = 7992,
      .interp_tasks = 10880,
      .reference_mask = ~(uintptr_t)3},
+    {.version = 0x30f,
+     .tstate_frame = 72,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_next = 8,
+     .tstate_thread = 176,
+     .interp_threads = 7336,
+     .tstate_chunk = 256,
+     .interp_gc = 7512,
+     .interp_next = 7264,
+     .frame_bytes = 80,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 74,
+     .code_bytes = 208,
+     .code_flags = 48,
+     .code_first_line = 68,
+     .code_file = 112,
+     .code_name = 128,
+     .code_version = 92,
+     .code_line_table = 136,
+     .code_bytecode = 208,
+     .code_first_traceable = 192,
+     .ascii_data = 40,
+     .compact_data = 56,
+     .runtime_interpreters = 936,
+     .interp_modules = 7592,
+     .tstate_dict = 152,
+     .tstate_loop = 1024,
+     .generator_frame = 72,
+     .generator_state = 67,
+     .frame_depth = -1,
+     .frame_top = 64,
+     .frame_values = 80,
+     .frame_locals = 80,
+     .type_cached_keys = 888,
+     .tstate_bytes = 888,
+     .tstate_tasks = 1048,
+     .interp_generation = 7944,
+     .interp_tasks = 10856,
+     .reference_mask = ~(uintptr_t)3},
 };
 
 #define STATE_BYTES 320 /* bytes that are read of a thread state, at least */
@@ -228,48 +271,52 @@ static const struct python_layout layouts[] = {
 #define OBJECT_BYTES 128
 #define MOST_BYTES (1 << 24) /* of the runtime, of an interpreter */
 
-/* Offsets in the table that 3.13 and later publish at the start of _PyRuntime. `at` is the position of a uint64 in the
- * table of 3.14, `field` the row's field that it replaces, and `largest` the largest value for which the field lies in
- * the bytes that are read of the structure. A larger value would make a walk read outside of its buffers. */
+/* Offsets in the table that 3.13 and later publish at the start of _PyRuntime. `at_314` and `at_315` are the positions of
+ * a uint64 in the tables of these versions (0 = it is not there), `field` the row's field that it replaces, and `largest`
+ * the largest value for which the field lies in the bytes that are read of the structure. A larger value would make a
+ * walk read outside of its buffers. */
 #define DEBUG_VERSION 8
 #define DEBUG_FREE_THREADED 16
 #define DEBUG_RUNTIME_BYTES 24
 #define DEBUG_INTERPRETER_BYTES 48
 #define FIELD(name) offsetof(struct python_layout, name)
 static const struct debug_offset {
-  int at;
+  int at_314, at_315;
   size_t field;
   uint64_t largest;
-} debug_314[] = {
-    {40, FIELD(runtime_interpreters), MOST_BYTES},
-    {64, FIELD(interp_next), MOST_BYTES},
-    {72, FIELD(interp_threads), MOST_BYTES},
-    {88, FIELD(interp_gc), MOST_BYTES},
-    {96, FIELD(interp_modules), MOST_BYTES},
-    {160, FIELD(interp_generation), MOST_BYTES},
-    {176, FIELD(tstate_bytes), 4096},
-    {192, FIELD(tstate_next), STATE_BYTES - 8},
-    {200, FIELD(tstate_interp), STATE_BYTES - 8},
-    {208, FIELD(tstate_frame), STATE_BYTES - 8},
-    {216, FIELD(tstate_thread), STATE_BYTES - 8},
-    {232, FIELD(tstate_chunk), STATE_BYTES - 8},
-    {256, FIELD(frame_previous), FRAME_BYTES - 8},
-    {264, FIELD(frame_code), FRAME_BYTES - 8},
-    {272, FIELD(frame_instruction), FRAME_BYTES - 8},
-    {280, FIELD(frame_values), FRAME_BYTES},
-    {280, FIELD(frame_locals), FRAME_BYTES},
-    {288, FIELD(frame_owner), FRAME_BYTES - 1},
-    {296, FIELD(frame_top), FRAME_BYTES - 8},
-    {320, FIELD(code_file), MAX_CODE_BYTES - 8},
-    {336, FIELD(code_name), MAX_CODE_BYTES - 8},
-    {344, FIELD(code_line_table), MAX_CODE_BYTES - 8},
-    {352, FIELD(code_first_line), MAX_CODE_BYTES - 4},
-    {384, FIELD(code_bytecode), MAX_CODE_BYTES},
-    {640, FIELD(ascii_data), STR_STATE + 8},
-    {680, FIELD(generator_frame), OBJECT_BYTES},
-    {688, FIELD(generator_state), OBJECT_BYTES},
+} debug_offsets[] = {
+    {40, 40, FIELD(runtime_interpreters), MOST_BYTES},
+    {64, 64, FIELD(interp_next), MOST_BYTES},
+    {72, 72, FIELD(interp_threads), MOST_BYTES},
+    {88, 88, FIELD(interp_gc), MOST_BYTES},
+    {96, 96, FIELD(interp_modules), MOST_BYTES},
+    {160, 160, FIELD(interp_generation), MOST_BYTES},
+    {176, 176, FIELD(tstate_bytes), 4096},
+    {192, 192, FIELD(tstate_next), STATE_BYTES - 8},
+    {200, 200, FIELD(tstate_interp), STATE_BYTES - 8},
+    {208, 208, FIELD(tstate_frame), STATE_BYTES - 8},
+    {216, 240, FIELD(tstate_thread), STATE_BYTES - 8},
+    {232, 256, FIELD(tstate_chunk), STATE_BYTES - 8},
+    {256, 320, FIELD(frame_previous), FRAME_BYTES - 8},
+    {264, 328, FIELD(frame_code), FRAME_BYTES - 8},
+    {272, 336, FIELD(frame_instruction), FRAME_BYTES - 8},
+    {280, 344, FIELD(frame_values), FRAME_BYTES},
+    {280, 344, FIELD(frame_locals), FRAME_BYTES},
+    {288, 352, FIELD(frame_owner), FRAME_BYTES - 1},
+    {296, 360, FIELD(frame_top), FRAME_BYTES - 8},
+    {320, 384, FIELD(code_file), MAX_CODE_BYTES - 8},
+    {336, 400, FIELD(code_name), MAX_CODE_BYTES - 8},
+    {344, 408, FIELD(code_line_table), MAX_CODE_BYTES - 8},
+    {352, 416, FIELD(code_first_line), MAX_CODE_BYTES - 4},
+    {384, 448, FIELD(code_bytecode), MAX_CODE_BYTES},
+    {640, 736, FIELD(ascii_data), STR_STATE + 8},
+    {680, 808, FIELD(generator_frame), OBJECT_BYTES},
+    {688, 816, FIELD(generator_state), OBJECT_BYTES},
+    {0, 536, FIELD(type_cached_keys), MOST_BYTES},
+    {0, 744, FIELD(compact_data), 64},
 };
 #define COLLECTING_314 656 /* of gc.collecting within gc */
+#define COLLECTING_315 760
 
 static uint64_t published(const char *runtime, int at) {
   uint64_t value;
@@ -305,12 +352,15 @@ static bool replace_offsets(struct python_layout *out, const struct python_layou
                             const char *runtime) {
   *out = *base;
   if (!has_table(runtime) || published(runtime, DEBUG_VERSION) >> 16 != version >> 16) return false;
-  for (size_t i = 0; i < sizeof debug_314 / sizeof *debug_314; i++) {
-    uint64_t value = published(runtime, debug_314[i].at);
-    if (value > debug_314[i].largest) return false;
-    *(int *)((char *)out + debug_314[i].field) = (int)value;
+  bool is_314 = base->version == 0x30e;
+  for (size_t i = 0; i < sizeof debug_offsets / sizeof *debug_offsets; i++) {
+    const struct debug_offset *each = &debug_offsets[i];
+    int at = is_314 ? each->at_314 : each->at_315;
+    uint64_t value = at ? published(runtime, at) : 0;
+    if (value > each->largest) return false;
+    if (at) *(int *)((char *)out + each->field) = (int)value;
   }
-  uint64_t collecting = published(runtime, COLLECTING_314);
+  uint64_t collecting = published(runtime, is_314 ? COLLECTING_314 : COLLECTING_315);
   if (collecting > MOST_BYTES) return false;
   out->interp_gc += (int)collecting;
   out->tstate_loop += out->tstate_bytes - base->tstate_bytes;

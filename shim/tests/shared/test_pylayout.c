@@ -61,6 +61,22 @@ static void offsets_of_a_release_are_used(void) {
   check(layout->interp_tasks == 10880 - 24);
 }
 
+/* Its table has other positions. What it publishes alone replaces ours, too. */
+static void offsets_of_3_15_are_used(void) {
+  char runtime[RUNTIME_BYTES];
+  published_fill_315(runtime);
+  const struct python_layout *layout = layout_of(PUBLISHED_VERSION_315, runtime);
+  check(layout && layout->tstate_thread == 176 && layout->tstate_loop == 1024 && layout->tstate_tasks == 1048);
+  check(layout->interp_gc == 7512 && layout->interp_tasks == 10856 && layout->type_cached_keys == 888);
+  check(layout->frame_owner == 74 && layout->code_bytes == 208 && layout->compact_data == 56);
+  published_put(runtime, 536, 904);
+  published_put(runtime, 240, 184);
+  layout = layout_of(PUBLISHED_VERSION_315, runtime);
+  check(layout && layout->tstate_thread == 184 && layout->type_cached_keys == 904);
+  published_put(runtime, 744, 65); /* names_check would read outside of its buffer */
+  check(!layout_of(PUBLISHED_VERSION_315, runtime));
+}
+
 /* The layouts of two interpreters do not overwrite each other. */
 static void each_interpreter_has_its_own_layout(void) {
   struct python_layout room[2];
@@ -141,6 +157,7 @@ static void other_versions_use_no_debug_offsets(void) {
 
 int main(void) {
   offsets_of_a_release_are_used();
+  offsets_of_3_15_are_used();
   each_interpreter_has_its_own_layout();
   an_offset_out_of_range_is_refused();
   a_table_of_another_version_is_refused();

@@ -99,7 +99,11 @@ static void build(uint32_t version, enum shape shape) {
   static struct python_layout room;
   char runtime[RUNTIME_BYTES];
   const size_t values[3] = {VALUES, VALUES + 1024, VALUES + 1088};
-  published_fill(runtime);
+  if (version == PUBLISHED_VERSION_315) {
+    published_fill_315(runtime);
+  } else {
+    published_fill(runtime);
+  }
   layout = pylayout_for(version, runtime, &room);
   check(layout);
   memset(world, 0, WORLD_BYTES);
@@ -146,7 +150,8 @@ static bool update(uint64_t ident, bool may_begin, uint64_t *known) {
 
 /* ---- tests ---- */
 
-static const uint32_t versions[] = {0x030a0df0, 0x030b07f0, 0x030c01f0, 0x030d00f0, PUBLISHED_VERSION};
+static const uint32_t versions[] = {0x030a0df0, 0x030b07f0,        0x030c01f0,
+                                    0x030d00f0, PUBLISHED_VERSION, PUBLISHED_VERSION_315};
 #define VERSIONS (sizeof versions / sizeof *versions)
 
 static bool exists(uint32_t version, enum shape shape) { return version >> 16 != 0x30a || shape != SHARED_VALUES; }
