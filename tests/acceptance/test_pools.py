@@ -37,7 +37,8 @@ def test_the_work_of_a_pool_belongs_to_the_line_that_has_started_it(
     lines = lines_of(found, program)
     submits, creates = lines[SUBMITS + offset], lines[STARTS + offset]
     in_pools = submits["native_s"] + creates["native_s"]
-    assert in_pools > 0.9 * found["totals"]["native_s"] - 0.02, found["outside"]
+    # The rest is the start of the interpreter, which takes longest on 3.14.
+    assert in_pools > 0.9 * found["totals"]["native_s"] - 0.05, found["outside"]
     assert submits["callees"][0]["name"] and creates["callees"][0]["name"]
     assert found["functions"][0]["cumulative_cpu_s"] >= in_pools
     threads = {row["thread"]: row for row in rows(trace, "thread")}
