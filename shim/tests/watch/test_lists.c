@@ -116,6 +116,32 @@ static void test_nodes_that_stay_are_found_while_others_come_and_go(void) {
   check(broken < 3);
 }
 
+/* The current node ends, and its memory becomes the last node of the list: the nodes after its old place are not skipped.
+ * What was remembered of the order must not hide it, so these nodes are new ones. */
+static void test_a_node_that_moves_to_the_end_takes_the_walk_nowhere(void) {
+  static struct list_walk walk;
+  int from = MOST - 100;
+  fill(0);
+  for (int i = from; i < MOST; i++) insert(i);
+  list_begin(&walk, (uintptr_t)&head);
+  memset(was_seen, 0, sizeof was_seen);
+  for (uintptr_t node; (node = list_next(&walk));) {
+    int i = (int)((struct node *)node - nodes);
+    was_seen[i] = true;
+    if (i == from + 50 && walk.count == 51) take_out(i), insert(i);
+  }
+  check(!walk.broken);
+  for (int i = from; i < MOST; i++) check(was_seen[i]);
+}
+
+/* A word that is no node's any more may lead anywhere. */
+static void test_what_does_not_lead_back_is_no_node(void) {
+  static struct node stray = {&head, NULL};
+  fill(100);
+  nodes[49].next = &stray;
+  check(walk_all() < 0);
+}
+
 static void test_a_list_that_leads_nowhere_is_broken(void) {
   fill(100);
   nodes[50].next = NULL;
@@ -140,6 +166,8 @@ static void test_a_walk_in_circles_ends(void) {
 }
 
 int main(void) {
+  test_a_node_that_moves_to_the_end_takes_the_walk_nowhere();
+  test_what_does_not_lead_back_is_no_node();
   test_every_node_is_returned_once();
   test_a_list_that_stays_is_read_ahead();
   test_nodes_that_stay_are_found_while_others_come_and_go();
