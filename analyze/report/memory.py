@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..results.base import sorted_rows
-from ..results.estimates import at_most, most_at_end, standard_error, unseen_bytes
+from ..results.estimates import standard_error, unseen_bytes
 from ..results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
 from ..trace import queries
 from ..trace.info import trace_info
@@ -78,9 +78,7 @@ def build_memory(
             found += _reconciliations(traces.connection, trace)
             base_bytes = max(base_bytes, base_interval(traces.connection))
             sources = sources_of(traces.connection, {row["file"] for row in rows if row["file"]}) | sources
-    most_at_peak = sum(peak.footprint_bytes for peak in peaks) if peaks else None
-    most = {"peak": most_at_peak, "end": most_at_end(most_at_peak, (info.processes for info in infos))}
-    make = _Maker(asked.by, sources, most, base_bytes)
+    make = _Maker(asked.by, sources, has_peak=bool(peaks), base_bytes=base_bytes)
     return MemoryReport(
         query=query,
         traces=infos,
@@ -96,11 +94,11 @@ def build_memory(
 class _Maker:
     """Builds results from rows of memory_figures.sql of one trace or several."""
 
-    def __init__(self, by: str, sources: Sources, most: dict[str, int | None], base_bytes: int) -> None:
+    def __init__(self, by: str, sources: Sources, has_peak: bool, base_bytes: int) -> None:
         self._by = by
         self._base_bytes = base_bytes
         self._sources = sources
-        self._most = most
+        self._has_peak = has_peak
 
     def is_outside(self, row: Row) -> bool:
         """Does the row count as unattributed because it has no line of the user's?"""
@@ -138,8 +136,7 @@ class _Maker:
             error: round(standard_error(sums[variance], unseen[of])) for error, (variance, of) in _ERRORS.items()
         }
         figures |= {f"{name}_unseen_bytes": value for name, value in unseen.items()}
-        figures |= {name: at_most(figures[name], self._most[of]) for name, of in _LIVE.items()}
-        if self._most["peak"] is None:
+        if not self._has_peak:
             figures |= {"live_at_peak_bytes": None, "live_at_peak_error_bytes": None}
         for name in ("died_young", "survived"):
             known = [row[name] for row in rows if row[name] is not None]
@@ -161,8 +158,6 @@ _ESTIMATES = (
     "temporary_bytes",
     "temporary_allocations",
 )
-#: Estimate -> the most that it can be.
-_LIVE = {"live_at_peak_bytes": "peak", "live_at_end_bytes": "end", "live_unseen_bytes": "end"}
 #: Field with the standard error of an estimate -> column with the variance, and whose intervals say what it lacks.
 _ERRORS = {
     "alloc_error_bytes": ("alloc_variance", "alloc"),

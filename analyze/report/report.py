@@ -80,8 +80,8 @@ class _Maker:
         self.has_memory = sums.memory is not None
         self.has_allocations = sums.has("alloc")
         self.has_peak = sums.memory is not None and sums.memory.peak_bytes > 0
-        self._most_at_peak = sums.memory.all_peaks_bytes if sums.memory and self.has_peak else None
-        self._most_at_end = most_at_end(self._most_at_peak, (info.processes for info in sums.infos))
+        peaks_bytes = sums.memory.all_peaks_bytes if sums.memory and self.has_peak else None
+        self._most_at_end = most_at_end(peaks_bytes, (info.processes for info in sums.infos))
         self.has_copies = sums.has("copy")
         self.has_gpu = sums.has("gpu")
         self._has_calls = have_calls(info.events for info in sums.infos)
@@ -202,12 +202,12 @@ class _Maker:
                 standard_error(row["alloc_variance"], unseen_bytes(row["alloc_interval_bytes"]))
             ),
             "alloc_unseen_bytes": unseen_bytes(row["alloc_interval_bytes"]),
-            "live_unseen_bytes": at_most((unseen := unseen_bytes(row["live_interval_bytes"])), self._most_at_end),
-            "live_at_peak_bytes": at_most(row["live_at_peak_bytes"], self._most_at_peak) if self.has_peak else None,
+            "live_unseen_bytes": (unseen := unseen_bytes(row["live_interval_bytes"])),
+            "live_at_peak_bytes": round(row["live_at_peak_bytes"]) if self.has_peak else None,
             "live_at_peak_error_bytes": round(standard_error(row["live_at_peak_variance"], unseen))
             if self.has_peak
             else None,
-            "live_at_end_bytes": at_most(row["live_at_end_bytes"], self._most_at_end),
+            "live_at_end_bytes": round(row["live_at_end_bytes"]),
             "live_at_end_error_bytes": round(standard_error(row["live_at_end_variance"], unseen)),
         }
 

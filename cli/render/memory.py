@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...analyze.results.base import Table
-from ...analyze.results.estimates import at_most
+from ...analyze.results.estimates import at_most, most_at_end
 from ...analyze.results.memory import MemoryReport, MemoryRow, Reconciliation
 from ...analyze.results.report import Leak
 from ...formats.units import megabytes, per_second, percent, seconds
@@ -77,13 +77,26 @@ def leak_table(leaks: Sequence[Leak], screen: Screen, has_source: bool = False) 
 
 
 @dataclass(frozen=True)
+class _Most:
+    """The most that can be alive at the peak of the footprint, and at the end; None = unknown."""
+
+    peak: int | None
+    end: int | None
+
+
+@dataclass(frozen=True)
 class _Column:
-    """A column of numbers, shown on screens from ``least_width`` on. ``text``: of a row, with the peak of the footprint."""
+    """A column of numbers, shown on screens from ``least_width`` on. ``text``: of a row, with the most that can be alive."""
 
     title: str
     width: int
-    text: Callable[[MemoryRow, int | None], str]
+    text: Callable[[MemoryRow, _Most], str]
     least_width: int = 0
+
+
+def _limited(size_bytes: int | None, most_bytes: int | None) -> int | None:
+    """An estimate of what was alive as it is shown: not above the footprint, which is counted."""
+    return None if size_bytes is None else at_most(size_bytes, most_bytes)
 
 
 def _share(part: float | None, whole: float) -> str:
@@ -99,25 +112,31 @@ _COLUMNS = (
     _Column(
         "allocated",
         9,
-        lambda row, peak: megabytes(row.alloc_bytes) if row.alloc_bytes else estimated(0, 0, row.alloc_unseen_bytes),
+        lambda row, most: megabytes(row.alloc_bytes) if row.alloc_bytes else estimated(0, 0, row.alloc_unseen_bytes),
     ),
-    _Column("±", 6, lambda row, peak: _error(row.alloc_error_bytes, row.alloc_bytes)),
-    _Column("count", 13, lambda row, peak: f"{row.allocations:,}", 100),
+    _Column("±", 6, lambda row, most: _error(row.alloc_error_bytes, row.alloc_bytes)),
+    _Column("count", 13, lambda row, most: f"{row.allocations:,}", 100),
     _Column(
         "at peak",
         8,
-        lambda row, peak: estimated(
-            row.live_at_peak_bytes, row.live_at_peak_error_bytes, at_most(row.live_unseen_bytes, peak)
+        lambda row, most: estimated(
+            _limited(row.live_at_peak_bytes, most.peak),
+            row.live_at_peak_error_bytes,
+            _limited(row.live_unseen_bytes, most.peak),
         ),
     ),
     _Column(
         "at end",
         8,
-        lambda row, peak: estimated(row.live_at_end_bytes, row.live_at_end_error_bytes, row.live_unseen_bytes),
+        lambda row, most: estimated(
+            _limited(row.live_at_end_bytes, most.end),
+            row.live_at_end_error_bytes,
+            _limited(row.live_unseen_bytes, most.end),
+        ),
     ),
-    _Column("temp.", 6, lambda row, peak: _share(row.temporary_bytes, row.alloc_bytes)),
-    _Column("young", 6, lambda row, peak: _share(row.died_young, row.allocations), 110),
-    _Column("lived", 7, lambda row, peak: seconds(row.mean_lifetime_s), 110),
+    _Column("temp.", 6, lambda row, most: _share(row.temporary_bytes, row.alloc_bytes)),
+    _Column("young", 6, lambda row, most: _share(row.died_young, row.allocations), 110),
+    _Column("lived", 7, lambda row, most: seconds(row.mean_lifetime_s), 110),
 )
 
 
@@ -231,6 +250,7 @@ def _name(row: MemoryRow, by: str, columns: Sequence[_Column], screen: Screen) -
 
 def _row(row: MemoryRow, name: str, columns: Sequence[_Column], report: MemoryReport, screen: Screen) -> str:
     peak = sum(each.footprint_bytes for each in report.peaks) if report.peaks else None
-    texts = " ".join(f"{column.text(row, peak):>{column.width}}" for column in columns)
+    most = _Most(peak, most_at_end(peak, (trace.processes for trace in report.traces)))
+    texts = " ".join(f"{column.text(row, most):>{column.width}}" for column in columns)
     name = fit(name, screen.width - len(texts) - 2, screen)
     return f"{texts}  {name}" if name[:1] != "(" else f"{texts}  {screen.paint(name, 'dim')}"

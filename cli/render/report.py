@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ...analyze.report.line_filter import ShownFile, ShownLine, matters, reaches, shown_files
+from ...analyze.results.estimates import at_most
 from ...analyze.results.report import Function, Line, Report
 from ...analyze.results.trend import GROWING, SAWTOOTH, SPIKE
 from ...formats.units import megabytes, per_second, percent, seconds, size_text
@@ -332,9 +333,16 @@ def _uncertain(figures: Line) -> str:
     return "~" if 4 * (figures.cpu_error_s or 0.0) > (figures.cpu_s or 0.0) else ""
 
 
-def _held(figures: Line) -> str:
-    """What it had allocated and was alive at the end."""
-    return estimated(figures.live_at_end_bytes or None, figures.live_at_end_error_bytes, figures.live_unseen_bytes)
+def _held(figures: Line, report: Report) -> str:
+    """What it had allocated and was alive at the end: an estimate, not above that of the whole program."""
+    held = at_most(figures.live_at_end_bytes or 0, report.totals.live_at_end_bytes)
+    return estimated(held or None, figures.live_at_end_error_bytes, figures.live_unseen_bytes)
+
+
+def _at_peak(figures: Line, report: Report) -> int | None:
+    """What was alive at the peak: an estimate, not above the peak, which is counted (of several traces: of the highest)."""
+    most = report.totals.peak_bytes if len(report.traces) == 1 else None
+    return at_most(figures.live_at_peak_bytes or 0, most) or None
 
 
 def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen: Screen) -> list[str]:
@@ -342,8 +350,8 @@ def _memory_columns(figures: Line | None, report: Report, layout: Layout, screen
         return [" " * width for width in layout.memory if width]
     fraction = figures.python_alloc_fraction
     texts = (
-        _held(figures) if layout.peak else megabytes(figures.growth_bytes) if figures.trend else "",
-        estimated(figures.live_at_peak_bytes or None, figures.live_at_peak_error_bytes, figures.live_unseen_bytes),
+        _held(figures, report) if layout.peak else megabytes(figures.growth_bytes) if figures.trend else "",
+        estimated(_at_peak(figures, report), figures.live_at_peak_error_bytes, figures.live_unseen_bytes),
         estimated(figures.alloc_bytes or None, figures.alloc_error_bytes, figures.alloc_unseen_bytes),
         per_second(figures.copy_bytes_per_s) if figures.copy_bytes_per_s else "",
         per_second(figures.leak_bytes_per_s) if figures.leak_bytes_per_s else "",
@@ -443,9 +451,9 @@ def _function_row(each: Function, report: Report, longest_s: float, screen: Scre
         text, width = f"{shares} {bar(screen, parts, longest_s, 10)}", 24
     if report.totals.peak_bytes is not None:
         growth = megabytes(each.growth_bytes) if each.growth_bytes else ""
-        text, width = text + f"{growth if report.totals.alloc_bytes is None else _held(each):>11}", width + 11
+        text, width = text + f"{growth if report.totals.alloc_bytes is None else _held(each, report):>11}", width + 11
     if _has_volumes(report, screen):
-        live = estimated(each.live_at_peak_bytes or None, each.live_at_peak_error_bytes, each.live_unseen_bytes)
+        live = estimated(_at_peak(each, report), each.live_at_peak_error_bytes, each.live_unseen_bytes)
         allocated = estimated(each.alloc_bytes or None, each.alloc_error_bytes, each.alloc_unseen_bytes)
         text += f"{live:>10}{allocated:>11}"
         width += 21

@@ -129,16 +129,6 @@ function threads(trace, first, end) {
   }
 }
 
-/** What was alive is estimated, and the footprint is counted: no row has more than its peak. What was alive at the end of
- * several processes was not there at the same time. */
-function limitToPeak(rows, { peak }, trace) {
-  if (!(peak > 0)) return;
-  for (const row of rows) {
-    row.live = Math.min(row.live, peak);
-    if (trace.processes.length === 1) row.kept = Math.min(row.kept, peak);
-  }
-}
-
 /** Sums up the bins from first to end (exclusive) into the rows of the trace. Returns the window with nodes and totals. */
 export function sumUp(trace, first, end) {
   const peakBin = trace.has.memory ? highestBin(trace.memory.footprint, first, end) : -1;
@@ -150,7 +140,6 @@ export function sumUp(trace, first, end) {
   cumulate(trace, nodes);
   threads(trace, first, end);
   const totals = totalsOf(trace, nodes, first, end);
-  limitToPeak([...trace.lines, ...trace.functions, totals], totals, trace);
   const own = trace.lines.reduce((sum, row) => sum + row.cpu, 0);
   return { first, end, peakBin, nodes, totals, foreign: totals.cpu - own };
 }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -23,11 +22,10 @@ from scalene_trace.analyze.results.report import Report
 from scalene_trace.analyze.results.trend import reduce_points, steps
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.memory import leaks_text, memory_text
-from scalene_trace.cli.render.report import functions_text, header, report_text
+from scalene_trace.cli.render.report import functions_text, report_text
 from scalene_trace.cli.render.text import Screen, bar, cells, clean, cut, cut_left, sparkline
 from scalene_trace.cli.render.timeline import timeline_text
 from scalene_trace.formats.units import megabytes, per_second, seconds
-from tests.support.example_traces import rich_trace
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 PLAIN = Screen()
@@ -211,15 +209,6 @@ def test_columns_come_with_the_width(texts_of: Texts) -> None:
     assert titles[100][3:] == ["error", "at", "end", "at", "peak", "allocated", "py", "trend", "source"]
     assert titles[120][3:] == ["error", "at", "end", "at", "peak", "allocated", "copied", "py", "trend", "source"]
     assert titles[140][-5:] == ["copied", "leaks", "py", "trend", "source"]
-
-
-def test_what_is_alive_at_the_end_is_never_more_than_the_peak(tmp_path: Path) -> None:
-    report = build_report([rich_trace(tmp_path / "t.parquet")], Selection())
-    alive = sum(line.live_at_end_bytes or 0 for line in (*report.lines, report.unattributed))
-    for peak in (alive - 100_000, alive + 100_000):
-        shown = replace(report, totals=replace(report.totals, peak_bytes=peak))
-        (line,) = [line for line in header(shown, Screen(140)) if "alive at the end" in line]
-        assert f"{megabytes(min(peak, alive))} alive at the end" in line
 
 
 def test_without_allocations_the_report_looks_as_it_always_did(tmp_path: Path) -> None:
