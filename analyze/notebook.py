@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
+from ..formats.units import counted
 from .trace.selection import Selection
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class Rows(Sequence[Any]):
         return len(self._rows)
 
     def __repr__(self) -> str:
-        return f"<{len(self)} rows of {self._row.__name__}: {', '.join(self.columns)}>"
+        return f"<{counted(len(self), 'row', 'rows')} of {self._row.__name__}: {', '.join(self.columns)}>"
 
     @property
     def columns(self) -> list[str]:

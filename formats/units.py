@@ -85,6 +85,11 @@ def _magnitude(text: str, units: Mapping[str, float], signed: bool = True) -> fl
 # ---- sentences -------------------------------------------------------------------------------------------------------
 
 
+def counted(number: int, one: str, many: str) -> str:
+    """A number of things: ``1 line``, ``1,024 lines``."""
+    return f"{number:,} {one if number == 1 else many}"
+
+
 def size_text(size_bytes: float) -> str:
     """A size with one decimal, and its sign where it is negative: "12 B", "49.8 KB", "1.5 MB", "3.0 GB"."""
     for unit, power in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):

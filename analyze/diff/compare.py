@@ -43,7 +43,7 @@ from .significance import (
     spread_of,
     spread_test,
 )
-from .summary import advice_on, summary_of
+from .summary import advice_on, have_common, summary_of
 
 #: A line is tested if it has this share of its measure, both sides together. More tests would make each less powerful.
 LEAST_SHARE = 0.01
@@ -249,9 +249,11 @@ class _Comparison:
         ratio = None if measure.is_signed or not sides[0].mean > 0 else sides[1].mean / sides[0].mean
         change = replace(change, difference=after - before, ratio=ratio)
         if test is None:
-            return change if measure.part_of else replace(change, verdict=NOISE)
+            return change
         low, high = (value if math.isfinite(value) else None for value in (test.low, test.high))
-        is_noise = p is None or p >= ALPHA or not self._matters(measure, sides)
+        if p is None:  # too small to be tested
+            return replace(change, low=low, high=high)
+        is_noise = p >= ALPHA or not self._matters(measure, sides)
         verdict = NOISE if is_noise else _direction(measure, sides)
         return replace(change, low=low, high=high, p=p, verdict=verdict)
 
@@ -335,11 +337,12 @@ def _diff(
     sigma = {name: spread.sigma for name, spread in work.spreads.items()}
     statistics = Statistics(*work.counts, work.tests, sigma, work.assumed, work.detectable_ratio, work.shared_ratio)
     totals = {measure.name: totals[measure.name] for measure in TOTAL_MEASURES}
+    has_common = have_common(lines)
     return Diff(
         query=_query(runs, asked),
         traces=[run.info for side in runs for run in side],
         summary=summary_of(totals, lines, outside, statistics, work.median_ratio(total), asked.per_second),
-        advice=advice_on(totals, lines, statistics, [side[0].info for side in runs]),
+        advice=advice_on(totals, lines, statistics, [side[0].info for side in runs]) if has_common else [],
         totals=totals,
         lines=_in_order(lines, asked)[: asked.limit],
         unattributed={measure.name: outside[measure.name] for measure in LINE_MEASURES},
@@ -360,7 +363,6 @@ def _in_order(lines: list[LineChange], asked: Asked) -> list[LineChange]:
 
     def key(line: LineChange) -> tuple[Any, ...]:
         sizes = (-round(abs(line.change(name).moved(asked.per_second)), 9) for name in names)  # ignores rounding errors
-        is_judged = any(change and change.verdict in (BETTER, WORSE) for change in line.changes.values())
-        return (not is_judged and asked.sort is None, *sizes, *line.place)
+        return (not line.is_judged and asked.sort is None, *sizes, *line.place)
 
     return sorted(lines, key=key)

@@ -10,6 +10,8 @@ from ..results.base import to_json
 from ..results.trace import TraceInfo
 
 BETTER, WORSE, NOISE = "better", "worse", "noise"
+#: What stands in the place of a verdict.
+NOT_TESTED = "not tested"
 
 
 @dataclass(frozen=True)
@@ -19,7 +21,8 @@ class Change:
     ``ratio``: after / before; None if before is zero or figures may be negative. ``low`` and ``high``: 95 % interval of the
     ratio, or of the difference if figures may be negative (growth_bytes). These three are of the figures per second if those
     were compared. ``p``: probability of a difference at least as large by noise alone, adjusted for the number of tests;
-    None = not tested. ``verdict``: better, worse or noise; None = not judged.
+    None = not tested. ``verdict``: better, worse or noise; None = not tested, or not
+    judged.
     """
 
     before: float | None = None
@@ -37,6 +40,12 @@ class Change:
         """The figures that were compared: before, after. ``per_second`` selects the figures per second if they exist."""
         has_rate = per_second and (self.before_per_s is not None or self.after_per_s is not None)
         return (self.before_per_s, self.after_per_s) if has_rate else (self.before, self.after)
+
+    @property
+    def shown_verdict(self) -> str:
+        """The verdict for people: "not tested" if both sides have the figure and it is too small, or a part of another."""
+        is_untested = self.verdict is None and self.p is None and self.difference is not None
+        return self.verdict or (NOT_TESTED if is_untested else "")
 
     def moved(self, per_second: bool) -> float:
         """The difference of the compared figures; a missing side counts as 0."""
@@ -61,6 +70,11 @@ class LineChange:
     before_function: str | None
     before_source: str | None
     changes: Changes
+
+    @property
+    def is_judged(self) -> bool:
+        """Is a figure of the line better or worse?"""
+        return any(each is not None and each.verdict in (BETTER, WORSE) for each in self.changes.values())
 
     def change(self, name: str) -> Change:
         """The change of a measure; an empty one if it was not recorded."""

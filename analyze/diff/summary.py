@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from ...formats.units import size_text
+from ...formats.units import counted, size_text
 from ..results.trace import TraceInfo
 from .results import BETTER, NOISE, WORSE, Change, Changes, LineChange, Statistics
 from .shared_change import PRIOR_SIGMA_OF_MACHINE
@@ -26,6 +26,7 @@ _ASSUMED_SPREAD = (
     " lines together"
 )
 _RUNS = "1 2 3 4 5"
+_NOTHING_COMMON = "No line with samples is in both versions: they seem to be different programs, of which only the totals can be compared."
 
 
 def summary_of(
@@ -42,12 +43,16 @@ def summary_of(
     time. ``per_second``: figures were compared per second of the runs.
     """
     cpu, sentences = totals.get("cpu_s"), []
+    has_common = have_common(lines)
+    if not has_common:
+        sentences.append(_NOTHING_COMMON)
     if cpu is None or not (cpu.before or cpu.after):
         sentences.append("CPU time was not recorded on both sides." if cpu is None else "No CPU time was sampled.")
     elif cpu.verdict in (BETTER, WORSE):
         several = max(statistics.runs_before, statistics.runs_after) > 1
         sentences.append(
-            _speed(cpu, median_ratio if several else None, per_second) + _where(cpu, lines, outside, per_second)
+            _speed(cpu, median_ratio if several else None, per_second)
+            + (_where(cpu, lines if several else _changed(lines), outside, per_second) if has_common else ".")
         )
     else:
         sentences.append(_no_change(cpu, per_second, statistics.tests) + _but(lines, per_second))
@@ -60,6 +65,17 @@ def summary_of(
     if peak is not None and peak.verdict in (BETTER, WORSE) and peak.difference is not None:
         sentences.append(f"Peak memory {_signed(peak.difference)}{_percent(peak.ratio)}.")
     return " ".join(sentences)
+
+
+def have_common(lines: Sequence[LineChange]) -> bool:
+    """Is a line with samples on both sides the same, or is there nothing on one side to compare with?"""
+    statuses = {line.status for line in lines}
+    return not {"added", "removed"} <= statuses or bool(statuses & {"same", "edited"})
+
+
+def _changed(lines: Sequence[LineChange]) -> list[LineChange]:
+    """The lines that a comparison of two single runs may name: those whose text or figures changed for certain."""
+    return [line for line in lines if line.status != "same" or line.is_judged]
 
 
 def _speed(cpu: Change, median_ratio: float | None, per_second: bool) -> str:
@@ -88,6 +104,8 @@ def _where(cpu: Change, lines: Sequence[LineChange], outside: Changes, per_secon
     if not whole or not parts:
         return "."
     share = parts[0][1] / whole
+    if share <= 0:
+        return "."
     if share >= _ALMOST_ALL:
         return f", almost all from {parts[0][0]}."
     if share >= _MOSTLY:
@@ -136,7 +154,7 @@ def _but(lines: Sequence[LineChange], per_second: bool) -> str:
         return "."
     most = max(changed, key=lambda line: abs(line.change("cpu_s").moved(per_second)))
     place = f"{PurePath(most.place[0]).name}:{most.place[1]}"
-    more = f" and {len(changed) - 1} more lines" if len(changed) > 1 else ""
+    more = f" and {counted(len(changed) - 1, 'more line', 'more lines')}" if len(changed) > 1 else ""
     return (
         f", but {place}{more} changed: {place} is {most.change('cpu_s').verdict}{_percent(most.change('cpu_s').ratio)}."
     )

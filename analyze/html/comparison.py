@@ -95,6 +95,7 @@ def _changes(changes: Changes, per_second: bool) -> Json:
 def _change(change: Change, per_second: bool) -> list[Any]:
     columns = [getattr(change, name) for name in _CHANGE]
     columns[:2] = change.compared(per_second)
+    columns[_CHANGE.index("verdict")] = change.shown_verdict or None
     if change.difference is not None:
         columns[_CHANGE.index("difference")] = change.moved(per_second)
     while columns[-1] is None:

@@ -9,11 +9,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...formats.units import counted
 from ..leaks.leaks import find_leaks, merged_leaks
 from ..report.libraries import library_times
 from ..report.memory import base_interval
 from ..report.reduction import line_key
-from ..report.report import query_of
+from ..report.report import query_of, report_of
 from ..report.threads import thread_infos
 from ..report.timeline import footprint_events
 from ..results.base import to_json
@@ -53,7 +54,8 @@ def build_document(paths: Sequence[Path], selection: Selection) -> Json:
     entries = []
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
-            entries.append(entry(traces, selection))
+            findings = report_of(traces, selection).findings
+            entries.append(entry(traces, selection) | {"findings": to_json(findings)})
     return {"schema": SCHEMA, "made_by": made_by(), "query": query_of(selection), "traces": entries}
 
 
@@ -153,7 +155,7 @@ def _threads(infos: Sequence[ThreadInfo]) -> tuple[list[Json], dict[int, int]]:
         for each in by_time[: series.MAX_THREADS]
     ]
     if len(by_time) > series.MAX_THREADS:
-        rows.append(dict.fromkeys(names) | {"name": f"{len(by_time) - series.MAX_THREADS} others"})
+        rows.append(dict.fromkeys(names) | {"name": counted(len(by_time) - series.MAX_THREADS, "other", "others")})
     return rows, index
 
 

@@ -48,9 +48,13 @@ _ALLOCATIONS = (
     "live_at_end_variance",
     "copy_bytes",
 )
+_WAITING = ("wait_s", "threads")
 _HIGHEST = ("alloc_interval_bytes", "live_interval_bytes")
 _SUMMED = frozenset(
-    (*_CPU, *_VARIANCES, *CLASSES, "suspended_s", "wait_s", *_MEMORY, *_ALLOCATIONS, *CUMULATIVE, *_SUMMED_OF_DEVICES)
+    (
+        *(*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *CUMULATIVE),
+        *(*_SUMMED_OF_DEVICES, *_WAITING),
+    )
 )
 
 #: Sums of the rows of several traces, in the order of the traces. A line's function is that of the first trace.
@@ -75,7 +79,7 @@ _SUMS = {
 @dataclass
 class Sums:
     """Sums over traces: rows by key with the columns of lines.sql, functions.sql, library_figures.sql,
-    line_callee_figures.sql and outside_packages.sql.
+    line_callee_figures.sql, outside_packages.sql and waiting_lines.sql.
 
     ``infos``: one for each trace, in their order. ``leaks``: one dict for each trace with leaks. ``growth``: by key, the
     cumulative growth (time in ns, bytes) in the trace where it ends largest. ``window_s``: selected duration of all traces;
@@ -95,6 +99,7 @@ class Sums:
     libraries: dict[Key, Row]
     callees: dict[Key, Row]
     packages: dict[Key, Row]
+    waiting: dict[Key, Row]
     sources: dict[str, list[str]]
     gpu_peak_bytes: int | None
     device_peak_bytes: int | None
@@ -124,6 +129,7 @@ class Sums:
         _add(self.libraries, other.libraries)
         _add(self.callees, other.callees)
         _add(self.packages, other.packages)
+        _add(self.waiting, other.waiting)
         _add({(): self.unattributed}, {(): other.unattributed}, has_gpu)
         _add_growth(self.growth, other.growth)
         self.sources = other.sources | self.sources
@@ -207,6 +213,7 @@ def reduce_traces(traces: Traces, selection: Selection) -> Sums:
         libraries=_by_key(queries.rows(connection, "library_figures"), _library_key),
         callees=_by_key(queries.rows(connection, "line_callee_figures"), _callee_key),
         packages=_by_key(queries.rows(connection, "outside_packages"), _package_key),
+        waiting=_by_key(queries.rows(connection, "waiting_lines"), _waiting_key),
         sources=sources_of(connection, {row["file"] for row in (*lines, *functions)}),
         gpu_peak_bytes=gpu_peak_bytes,
         device_peak_bytes=device_peak_bytes,
@@ -272,6 +279,10 @@ def function_key(row: Row) -> Key:
 
 def _package_key(row: Row) -> Key:
     return row["package"], row["is_standard"]
+
+
+def _waiting_key(row: Row) -> Key:
+    return *line_key(row), row["cause"]
 
 
 def _callee_key(row: Row) -> Key:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..findings.find import find_findings
 from ..leaks.leaks import merged_leaks
 from ..results.base import sorted_rows
 from ..results.estimates import at_most, most_at_end, standard_error, unseen_bytes
+from ..results.findings import WaitingLine
 from ..results.report import Function, Leak, Line, Package, Report, Totals
 from ..results.trend import Point, classify
 from ..trace.selection import Selection
 from ..trace.sources import source_line
+from ..trace.traces import Traces
 from .cuda import device_fields, have_calls
 from .libraries import callee_times, library_times
-from .reduction import Key, Sums, function_key, line_key, sums_of
+from .reduction import Key, Sums, function_key, line_key, reduce_traces, sums_of
 from .row_index import Row
 from .threads import wait_fields
 
@@ -34,6 +38,11 @@ def build_report(
     ``limit`` cuts lines and functions, not the totals. Raises the errors of :func:`open_traces`.
     """
     return _report(sums_of(paths, selection), query_of(selection, sort, limit), sort, limit)
+
+
+def report_of(traces: Traces, selection: Selection) -> Report:
+    """The same report over opened traces, which have the tables of REPORT_TABLES."""
+    return _report(reduce_traces(traces, selection), query_of(selection), None, None)
 
 
 def query_of(selection: Selection, sort: str | None = None, limit: int | None = None) -> dict[str, Any]:
@@ -55,18 +64,23 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
     maker = _Maker(sums, query["from_s"] or 0.0)
     lines = [maker.line(key, row) for key, row in sums.lines.items()]
     functions = [maker.function(key, row) for key, row in sums.functions.items()]
-    return Report(
+    report = Report(
         query=query,
         traces=sums.infos,
         totals=maker.totals,
         timeline=maker.timeline(),
-        lines=_in_order(lines, sort)[:limit],
+        lines=_in_order(lines, sort),
         unattributed=maker.unattributed(sums.unattributed),
         leaks=maker.leaks if maker.has_allocations else None,
-        functions=_in_order(functions, sort)[:limit],
+        functions=_in_order(functions, sort),
         outside=maker.outside() if maker.has_cpu else None,
         sources=sums.sources,
     )
+    names = ("file", "line", "function", "cause", "threads", "wait_s")
+    waiting = [WaitingLine(*(row[name] for name in names)) for row in sums.waiting.values()]
+    waiting.sort(key=lambda each: (-each.wait_s, each.file, each.line, each.cause))
+    findings = find_findings(report, waiting, sums.window_s)
+    return replace(report, lines=report.lines[:limit], functions=report.functions[:limit], findings=findings)
 
 
 class _Maker:

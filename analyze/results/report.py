@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .base import to_json
+from .findings import Finding
 from .libraries import CalleeTime, LibraryTime, NativeFunction
 from .trace import TraceInfo
 from .trend import Point
@@ -182,7 +183,7 @@ class Package:
 
 @dataclass(frozen=True)
 class Report:
-    """The report. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
+    """The report. ``findings`` are what to read first. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
 
     query: dict[str, Any]
     traces: list[TraceInfo]
@@ -193,6 +194,7 @@ class Report:
     functions: list[Function]
     leaks: list[Leak] | None = None
     outside: list[Package] | None = None
+    findings: list[Finding] = field(default_factory=list)
     sources: Mapping[str, list[str]] = field(default_factory=dict, metadata={"json": False})
 
 

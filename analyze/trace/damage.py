@@ -37,7 +37,7 @@ def damage(error: BaseException, paths: Sequence[Path], read: Callable[[int], No
             raise
     if not _comes_from_values(error):
         return None
-    others = f", or one of the {len(paths) - 1} traces opened with it" if len(paths) > 1 else ""
+    others = ", or one that was opened with it" if len(paths) > 1 else ""
     return TraceDamaged(paths[0], f"DuckDB cannot read it{others} ({_first_line(error)})")
 
 

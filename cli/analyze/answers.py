@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,11 +18,13 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from ...analyze.trace.selection import Selection
 from .options import (
     SELECTS,
+    Color,
     Json,
     Limit,
     NoColor,
     Paths,
     Sort,
+    checked_color,
     checked_sort,
     given_paths,
     option_parameters,
@@ -30,6 +33,7 @@ from .options import (
     set_signature,
 )
 from .output import print_json, print_lines, screen
+from .selected import unmatched
 
 if TYPE_CHECKING:
     from ..render.text import Screen
@@ -78,14 +82,17 @@ def answering(
 
     def decorate(command: Callable[..., Answer[Any]]) -> Callable[..., int]:
         @functools.wraps(command)
-        def run(paths: list[str] | None, json_: bool, no_color: bool, **values: Any) -> int:
+        def run(paths: list[str] | None, json_: bool, color: str, no_color: bool, **values: Any) -> int:
+            color = checked_color(color, no_color)
             selection = selection_of(**{name: values.pop(name) for name in selects})
             sort, limit = values.pop("sort", None), values.pop("limit", None)
             answer = command(Request(given_paths(paths or ()), selection, sort, limit), **values)
+            for line in unmatched(selection, answer.result.traces) if selects else ():
+                print(f"scalene-analyze: {line}", file=sys.stderr)
             if json_:
                 print_json(answer.as_json(answer.result))
             else:
-                print_lines(answer.as_text(answer.result, screen(no_color)))
+                print_lines(answer.as_text(answer.result, screen(color)))
             return answer.exit_code
 
         _, *own = inspect.signature(command, eval_str=True).parameters.values()
@@ -95,7 +102,7 @@ def answering(
         parameters += option_parameters([("limit", Limit, None)] if has_limit else [])
         parameters += option_parameters([("sort", Sort, None)] if has_sort else [])
         parameters += selection_parameters(selects)
-        parameters += option_parameters([("no_color", NoColor, False)])
+        parameters += option_parameters([("color", Color, "auto"), ("no_color", NoColor, False)])
         set_signature(run, parameters)
         return run
 

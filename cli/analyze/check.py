@@ -9,8 +9,9 @@ from typing import Annotated, Any
 import typer
 
 from ...analyze.results.base import Table
+from ...formats.units import counted
 from ..render.table import wrap
-from ..render.text import Screen, clean, counted
+from ..render.text import Screen, clean
 from .answers import Answer, Request, answering
 from .options import UsageError
 

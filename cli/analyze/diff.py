@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import EVERYTHING, Json, Limit, NoColor, Sort, UsageError, exists, is_old, selecting
+from .options import EVERYTHING, Color, Json, Limit, NoColor, Sort, UsageError, checked_color, exists, is_old, selecting
 from .output import print_json, print_lines, save, screen, write
 from .pages import check_target, written
 
@@ -73,6 +73,7 @@ def diff(
     limit: Limit = None,
     sort: Sort = None,
     selection: Selection = EVERYTHING,
+    color: Color = "auto",
     no_color: NoColor = False,
 ) -> int:
     """Show what changed between two versions, line by line.
@@ -96,6 +97,7 @@ def diff(
     from ...analyze.diff.compare import Asked, LengthError, compare, read_sides
     from ...analyze.diff.gates import GateError, parsed
 
+    color = checked_color(color, no_color)
     sides = given_sides(pair or (), before or (), after or ())
     if html and html != "-":
         check_target(Path(html), can_force=False)
@@ -111,7 +113,7 @@ def diff(
 
         _write_page(build_comparison(result, runs, selection), html)
     if html != "-":
-        _print(result, json_, markdown, no_color)
+        _print(result, json_, markdown, color)
     return EXIT_GATE if any(gate.failed for gate in result.gates) else 0
 
 
@@ -124,7 +126,7 @@ def _write_page(page: str, target: str) -> None:
     return None
 
 
-def _print(result: Diff, json_: bool, markdown: bool, no_color: bool) -> None:
+def _print(result: Diff, json_: bool, markdown: bool, color: str) -> None:
     from ...analyze.diff.results import diff_json
     from ..render.diff import diff_text
     from ..render.markdown import diff_markdown
@@ -132,7 +134,7 @@ def _print(result: Diff, json_: bool, markdown: bool, no_color: bool) -> None:
     if json_:
         print_json(diff_json(result))
     else:
-        print_lines(diff_markdown(result) if markdown else diff_text(result, screen(no_color)))
+        print_lines(diff_markdown(result) if markdown else diff_text(result, screen(color)))
 
 
 def given_sides(pair: Sequence[str], before: Sequence[str], after: Sequence[str]) -> tuple[list[Path], list[Path]]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import typer
 
 from ...analyze.trace.selection import Selection
-from ..render.text import counted
+from ...formats.units import counted
 
 #: Names of replaced recordings.
 _OLD = re.compile(r"\.old(\.[2-9])?\.parquet$")
@@ -86,7 +86,18 @@ Exclude = Annotated[
     ),
 ]
 AllFiles = Annotated[bool, typer.Option("--all", help="Treat all files as the program's own code.")]
-NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colours.")]
+#: When to print colours.
+COLORS = ("auto", "always", "never")
+Color = Annotated[
+    str,
+    typer.Option(
+        "--color",
+        metavar="WHEN",
+        help="When to print colours: always, never, or auto (on a terminal; see docs/analysis.md).",
+        autocompletion=lambda: list(COLORS),
+    ),
+]
+NoColor = Annotated[bool, typer.Option("--no-color", help="Print without colours, like --color never.")]
 
 #: Fields of rows that hold several figures, so that rows cannot be sorted by them.
 _UNORDERED = ("waits", "trend", "native_libraries", "device_copies")
@@ -173,6 +184,13 @@ def checked_sort(sort: str | None, row: type) -> str | None:
             + (f"Did you mean {close[0]}?" if close else f"Fields: {', '.join(names)}.")
         )
     return sort
+
+
+def checked_color(color: str, no_color: bool) -> str:
+    """When to print colours: one of COLORS. Raises UsageError for anything else."""
+    if color not in COLORS:
+        raise UsageError(f"--color {color} is not known. It can be {', '.join(COLORS[:-1])} or {COLORS[-1]}.")
+    return "never" if no_color else color
 
 
 def given_paths(words: Sequence[str]) -> list[Path]:

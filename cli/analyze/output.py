@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     from ..render.text import Screen
 
 
-def screen(no_color: bool) -> Screen:
-    """The properties of stdout that matter to text: width, colours, characters."""
+def screen(color: str) -> Screen:
+    """The properties of stdout that matter to text: width, colours (auto, always or never), characters."""
     from ..render.text import screen_for
 
-    return screen_for(sys.stdout, no_color)
+    return screen_for(sys.stdout, color)
 
 
 def print_lines(lines: Iterable[str]) -> None:

@@ -11,6 +11,9 @@ from .answers import Answer, Request, answering
 from .options import UsageError
 
 AllLines = Annotated[bool, typer.Option("--all-lines", help="Show every line that has a sample.")]
+Legend = Annotated[
+    bool, typer.Option("--legend/--no-legend", help="Explain the columns and marks at the end.", show_default=False)
+]
 By = Annotated[
     str, typer.Option("--by", metavar="NAME", help="What a row is: a line, a function, a type or an allocator.")
 ]
@@ -37,10 +40,10 @@ TemporaryAllocations = Annotated[
 
 
 @answering()
-def report(request: Request, all_lines: AllLines = False) -> Answer[Any]:
+def report(request: Request, all_lines: AllLines = False, legend: Legend = True) -> Answer[Any]:
     """Show which lines take time and memory, with their source.
 
-    A line is shown if it has 1 % of the time or of the memory, with the lines before and after it. The lines are those
+    The report begins with findings: three to five sentences on what matters most, where the figures bear it. A line is shown if it has 1 % of the time or of the memory, with the lines before and after it. The lines are those
     of the program's own code; --all adds the lines of libraries.
 
     Examples:
@@ -54,7 +57,7 @@ def report(request: Request, all_lines: AllLines = False) -> Answer[Any]:
     from ..render.report import report_text
 
     result = build_report(request.traces, request.selection, request.order(Line), request.limit)
-    return Answer(result, report_json, partial(report_text, all_lines=all_lines))
+    return Answer(result, report_json, partial(report_text, all_lines=all_lines, has_legend=legend))
 
 
 @answering()
@@ -109,6 +112,7 @@ def memory(
     by: By = "line",
     temporary_s: TemporarySeconds = None,
     temporary_allocations: TemporaryAllocations = None,
+    legend: Legend = True,
 ) -> Answer[Any]:
     """Show what allocates memory, and what is resident.
 
@@ -134,7 +138,7 @@ def memory(
     query = request.query | vars(asked)
     order = request.order(MemoryRow) or "alloc_bytes"
     result = build_memory(request.traces, request.selection, asked, query, order, request.limit)
-    return Answer(result, memory_json, memory_text)
+    return Answer(result, memory_json, partial(memory_text, has_legend=legend))
 
 
 @answering(selects=("from_s", "to_s", "process"), has_sort=False)

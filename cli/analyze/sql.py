@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ...analyze.trace.selection import Selection
-from .options import DEFAULT_TRACE, EVERYTHING, Json, Limit, NoColor, UsageError, exists, given_paths, selecting
+from .options import (
+    DEFAULT_TRACE,
+    EVERYTHING,
+    Color,
+    Json,
+    Limit,
+    NoColor,
+    UsageError,
+    checked_color,
+    exists,
+    given_paths,
+    selecting,
+)
 from .output import check_output, print_json, print_lines, save, screen, write
 
 if TYPE_CHECKING:
@@ -54,6 +66,7 @@ def sql(
     init: Init = False,
     limit: Limit = None,
     selection: Selection = EVERYTHING,
+    color: Color = "auto",
     no_color: NoColor = False,
 ) -> None:
     """Run SQL over the views of the traces.
@@ -69,11 +82,11 @@ def sql(
       scalene-analyze sql a.parquet b.parquet "SELECT trace, pid FROM processes"
       scalene-analyze sql t.parquet --format csv -o rows.csv < question.sql
     """
-    form = "json" if json_ else form
+    form, color = "json" if json_ else form, checked_color(color, no_color)
     if form not in FORMS:
         raise UsageError(f"--format {form} is not known. It can be {', '.join(FORMS[:-1])} or {FORMS[-1]}.")
     if schema:
-        return _print_schema(words or [], form, no_color)
+        return _print_schema(words or [], form, color)
     if init:
         from ...analyze.user_sql.run import init_script
 
@@ -82,7 +95,7 @@ def sql(
     check_output(output, paths, form == "parquet")
     if form == "parquet":
         return save(_parquet(paths, text, selection, limit), output)
-    return _print_rows(paths, text, selection, form, limit, output, no_color)
+    return _print_rows(paths, text, selection, form, limit, output, color)
 
 
 def _split(words: list[str]) -> tuple[list[Path], str]:
@@ -103,7 +116,7 @@ def _parquet(paths: list[Path], text: str, selection: Selection, limit: int | No
 
 
 def _print_rows(
-    paths: list[Path], text: str, selection: Selection, form: str, limit: int | None, output: str, no_color: bool
+    paths: list[Path], text: str, selection: Selection, form: str, limit: int | None, output: str, color: str
 ) -> None:
     from ...analyze.user_sql.run import run_sql
 
@@ -119,7 +132,7 @@ def _print_rows(
     from ..render.sql import sql_text
     from ..render.text import Screen
 
-    lines = sql_text(names, rows, screen(no_color) if is_screen else Screen())
+    lines = sql_text(names, rows, screen(color) if is_screen else Screen())
     return print_lines(lines) if is_screen else _put("".join(line + "\n" for line in lines), output)
 
 
@@ -160,7 +173,7 @@ def _json_value(value: Any) -> Any:
     return str(value)
 
 
-def _print_schema(names: list[str], form: str, no_color: bool) -> None:
+def _print_schema(names: list[str], form: str, color: str) -> None:
     from ...analyze.results.base import to_json
     from ...analyze.trace.views import describe
     from ..render.sql import schema_text
@@ -169,7 +182,7 @@ def _print_schema(names: list[str], form: str, no_color: bool) -> None:
     if form == "json":
         views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in found]
         return print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
-    return print_lines(schema_text(found, screen(no_color)))
+    return print_lines(schema_text(found, screen(color)))
 
 
 def _named_views(names: list[str], views: list[_View]) -> list[_View]:

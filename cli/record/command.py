@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from ...formats.units import file_size_text
+from ...formats.units import counted, file_size_text
 from ...recorder.errors import RecordError, UsageError
 from ...recorder.run.load import hide_pandas
 from ..render.text import clean
@@ -121,7 +121,7 @@ def _print_finished(finished: Finished) -> None:
     for text in finished.errors:
         print_message(f"{text}.")
     size = file_size_text(finished.size_bytes)
-    print_message(f"{finished.events:,} events in {shown} ({size}); next: scalene-analyze {shown}")
+    print_message(f"{counted(finished.events, 'event', 'events')} in {shown} ({size}); next: scalene-analyze {shown}")
 
 
 def _run_typer(words: list[str] | None = None) -> NoReturn:

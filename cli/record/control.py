@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ...formats.units import file_size_text
+from ...formats.units import counted, file_size_text
 from ...recorder.errors import ControlError, UsageError
 from ..render.text import clean
 
@@ -67,7 +67,9 @@ def _pair(word: str) -> tuple[str, str]:
 
 
 def _snapshot(answer: Answer) -> list[str]:
-    return [f"{answer['events']:,} events in {answer['output']} ({file_size_text(answer['size_bytes'])})"]
+    return [
+        f"{counted(answer['events'], 'event', 'events')} in {answer['output']} ({file_size_text(answer['size_bytes'])})"
+    ]
 
 
 def _set(answer: Answer) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from ...analyze.diff.results import BETTER, NOISE, WORSE, Change, Changes, Diff, LineChange
+from ...analyze.diff.results import BETTER, NOT_TESTED, WORSE, Change, Changes, Diff, LineChange
 from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
 from ...analyze.results.trace import TraceInfo
 from ...formats.units import megabytes, seconds
@@ -16,6 +16,8 @@ from .text import Screen, cells, clean, fit, fit_left
 _MOST_ROWS = 12
 #: Least share of a total that a row of these lists has.
 _LEAST_SHARE = 0.01
+#: A range from here, in percent, to more than a factor of ten leaves open what changed.
+_NO_LOWER = -90.0
 _STYLES = {BETTER: "memory", WORSE: "system"}
 
 
@@ -49,7 +51,8 @@ def _side(name: str, traces: Sequence[TraceInfo], screen: Screen) -> Iterator[st
     yield from trace_lines(traces[0], screen)
     others = sum(bool(trace.losses) for trace in traces[1:])
     if others:
-        yield f"  {others} of the other runs have losses too. `scalene-analyze info` lists them."
+        have = "has" if others == 1 else "have"
+        yield f"  {others} of the other runs {have} losses too. `scalene-analyze info` lists them."
 
 
 def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
@@ -61,7 +64,8 @@ def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
     means = "means of the runs; " if max(counts) > 1 else ""
     rates = "figures are per second of the run; " if diff.query["per_second"] else ""
     tests = diff.statistics.tests
-    text = f"{means}{rates}range: 95 % interval of this figure alone; verdict: adjusted for all {tests} tested figures"
+    count = "the tested figure" if tests == 1 else f"all {tests} tested figures"
+    text = f"{means}{rates}range: 95 % interval of this figure alone; verdict: adjusted for {count}"
     yield from (screen.paint(line, "dim") for line in wrap(text, screen.width))
 
 
@@ -75,7 +79,8 @@ def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
     name = f"  {measure.title}" if measure.part_of else measure.title
     moved, interval = shown_change(change, per_second), shown_range(change, screen, per_second)
     text = f"{name:9} {before:>10} {after:>10} {moved:>9} {interval:>18}  "
-    return (text + screen.paint(change.verdict or "", _STYLES.get(change.verdict or "", "dim"))).rstrip()
+    verdict = change.shown_verdict
+    return (text + screen.paint(verdict, _STYLES.get(verdict, "dim"))).rstrip()
 
 
 def shown_figures(measure: Measure, change: Change, per_second: bool) -> tuple[str, str]:
@@ -107,6 +112,8 @@ def shown_range(change: Change, screen: Screen, per_second: bool = False) -> str
         ends = f"{change.low / 1e6:+,.{digits}f} to {change.high / 1e6:+,.{digits}f}"
         return f"{ends} {unit}" if is_bytes and change.before else ""
     low, high = (100 * (end - 1) for end in (change.low, change.high))
+    if high >= 1000 and low <= _NO_LOWER:
+        return "unknown"
     return f"{low:+.0f} to {high:+.0f} %" if high < 1000 else f"from {low:+.0f} %"
 
 
@@ -205,8 +212,9 @@ def _list(title: str, lines: list[LineChange], diff: Diff, screen: Screen) -> It
         change = line.change(measure.name)
         before, after = shown_figures(measure, change, per_second)
         columns = f"  {measure.title:9} {before:>10} {after:>10} "
-        if change.verdict == NOISE:
-            columns += f"{shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  "
+        if change.difference is not None:
+            tested = "" if change.shown_verdict != NOT_TESTED else f"{NOT_TESTED}  "
+            columns += f"{shown_change(change, per_second):>9} {shown_range(change, screen, per_second):>18}  {tested}"
         file, number = line.place
         place = fit_left(f"{clean(file)}:{number}", max((screen.width - cells(columns)) * 3 // 5, 12), screen)
         source = line.source if line.source is not None else line.before_source

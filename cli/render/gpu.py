@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from ...analyze.report.line_filter import reaches
 from ...analyze.results.report import DeviceCopies, Line, Report
@@ -11,8 +11,10 @@ from ...formats.units import megabytes, percent, seconds
 from .table import place
 from .text import Screen, fit, sparkline
 
-_LEGEND = "GPU %: share of all GPU time (~: the line ran for less than the interval over which the driver averages)"
-_MEMORY_LEGEND = "; GPU mem: highest GPU memory while the line ran"
+_MEANINGS = {
+    "GPU %": "GPU %: share of all GPU time (~: the line ran for less than the interval over which the driver averages)",
+    "GPU mem": "GPU mem: highest GPU memory while the line ran",
+}
 _MOST_LINES = 10
 _TITLES = ("to device", "from device", "other", "at peak", "waiting")
 
@@ -23,9 +25,10 @@ def gpu_widths(report: Report, width: int) -> tuple[int, ...]:
     return (6, 8) if has_gpu and width >= 80 else (6,) if has_gpu else ()
 
 
-def gpu_legend(widths: tuple[int, ...]) -> list[str]:
-    """The explanation of the columns."""
-    return [_LEGEND + _MEMORY_LEGEND * (len(widths) > 1) + "."] if widths else []
+def gpu_legend(names: Sequence[str]) -> list[str]:
+    """The explanation of the shown columns, by their titles."""
+    texts = [_MEANINGS[name] for name in names]
+    return [f"{'; '.join(texts)}."] if texts else []
 
 
 def gpu_titles(widths: tuple[int, ...]) -> list[str]:

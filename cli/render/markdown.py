@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from ...analyze.diff.results import BETTER, WORSE, Change, Diff, LineChange
 from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
+from ...formats.units import counted
 from .diff import judged_lines, shown_change, shown_figures, shown_range, worth_showing
 from .text import Screen, clean, cut
 
@@ -49,7 +50,7 @@ def _totals(diff: Diff) -> Iterator[str]:
         if change is not None and (change.before or change.after):
             measure = MEASURES[name]
             words = _shown(measure, change, per_second)
-            yield f"| {words} | {_SIGNS.get(change.verdict or '', change.verdict or '')} |"
+            yield f"| {words} | {_SIGNS.get(change.shown_verdict, change.shown_verdict)} |"
     yield ""
 
 
@@ -77,7 +78,7 @@ def _lines(diff: Diff) -> Iterator[str]:
                 yield f"| {_place(line)} | {words} | {_SIGNS[change.verdict or '']} |"
     if len(lines) > _MOST_ROWS:
         yield ""
-        yield f"{len(lines) - _MOST_ROWS} more lines changed."
+        yield f"{counted(len(lines) - _MOST_ROWS, 'more line', 'more lines')} changed."
     yield ""
 
 

@@ -10,7 +10,7 @@ from ...analyze.results.base import Table
 from ...analyze.results.estimates import at_most, most_at_end
 from ...analyze.results.memory import MemoryReport, MemoryRow, Reconciliation
 from ...analyze.results.report import Leak
-from ...formats.units import megabytes, per_second, percent, seconds
+from ...formats.units import counted, megabytes, per_second, percent, seconds
 from .recording import trace_lines
 from .table import MARKS, estimated, place, wrap
 from .text import Screen, clean, fit, pad, sparkline
@@ -140,8 +140,8 @@ _COLUMNS = (
 )
 
 
-def memory_text(report: MemoryReport, screen: Screen) -> Iterator[str]:
-    """The peak, what the resident set consists of, and a line for each row."""
+def memory_text(report: MemoryReport, screen: Screen, has_legend: bool = True) -> Iterator[str]:
+    """The peak, what the resident set consists of, a line for each row, and what the columns mean."""
     for trace in report.traces:
         yield from trace_lines(trace, screen)
     yield ""
@@ -154,6 +154,7 @@ def memory_text(report: MemoryReport, screen: Screen) -> Iterator[str]:
         yield _NOT_RECORDED
     else:
         yield from _rows(report, screen)
+        yield from _legend(report, screen) if has_legend else ()
 
 
 def _reconciliations(report: MemoryReport, screen: Screen) -> Iterator[str]:
@@ -192,16 +193,10 @@ def _part_line(name: str, cells: list[tuple[str, str]], screen: Screen) -> str:
 
 
 def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
-    columns = [column for column in _COLUMNS if screen.width >= column.least_width]
+    columns = _columns(screen)
     by = report.query["by"]
     error = screen.glyph("±", "+-")
     titles = " ".join(f"{column.title:>{column.width}}" for column in columns)
-    yield from wrap(
-        f"By {by}. {error}: standard error of the allocated bytes; temp.: share that the allocating line freed itself"
-        f"{_limits(report)}; young: share that was freed before a garbage collection; lived: mean lifetime of freed"
-        f" memory.{_marks(report)}",
-        screen.width,
-    )
     yield screen.paint(f"{titles.replace(' ±', error.rjust(2))}  {by}", "dim")
     shown = _shown(report)
     for row in shown:
@@ -214,19 +209,36 @@ def _rows(report: MemoryReport, screen: Screen) -> Iterator[str]:
     if len(shown) < len(report.memory):
         yield ""
         count = len(report.memory)
-        text = f"{len(shown)} of {count:,} rows are shown, those with 1 % or more. --limit {count} shows all of them."
+        are = "row is" if len(shown) == 1 else "rows are"
+        text = f"{len(shown)} of {count:,} {are} shown: those with 1 % or more. --limit {count} shows all of them."
         yield from wrap(text, screen.width)
 
 
-def _marks(report: MemoryReport) -> str:
-    """The marks of estimates, if anything is estimated."""
-    return f" {MARKS}." if report.totals.alloc_unseen_bytes else ""
+def _columns(screen: Screen) -> list[_Column]:
+    return [column for column in _COLUMNS if screen.width >= column.least_width]
+
+
+def _legend(report: MemoryReport, screen: Screen) -> Iterator[str]:
+    """What the columns and marks that are shown mean, after an empty line."""
+    columns = _columns(screen)
+    titles = {column.title for column in columns}
+    texts = [f"{screen.glyph('±', '+-')}: standard error of the allocated bytes"]
+    texts += [f"temp.: share that the allocating line freed itself{_limits(report)}"]
+    texts += ["young: share that was freed before a garbage collection"] if "young" in titles else []
+    texts += ["lived: mean lifetime of freed memory"] if "lived" in titles else []
+    rows = [*_shown(report), report.unattributed, report.imports, report.totals]
+    cells = [column.text(row, _most(report)) for row in rows for column in columns]
+    texts += [text for mark, text in MARKS.items() if any(cell.startswith(mark) for cell in cells)]
+    yield ""
+    yield from wrap(f"{'; '.join(texts)}.", screen.width)
 
 
 def _limits(report: MemoryReport) -> str:
     within_s, within = report.query["temporary_s"], report.query["temporary_allocations"]
     text = f", or that was freed within {within_s:g} s" if within_s is not None else ""
-    return text + (f", or within {within:,} other allocations" if within is not None else "")
+    return text + (
+        f", or within {counted(within, 'other allocation', 'other allocations')}" if within is not None else ""
+    )
 
 
 def _shown(report: MemoryReport) -> list[MemoryRow]:
@@ -248,9 +260,12 @@ def _name(row: MemoryRow, by: str, columns: Sequence[_Column], screen: Screen) -
     return place(row.file or "", row.line, said or "", used, screen)
 
 
-def _row(row: MemoryRow, name: str, columns: Sequence[_Column], report: MemoryReport, screen: Screen) -> str:
+def _most(report: MemoryReport) -> _Most:
     peak = sum(each.footprint_bytes for each in report.peaks) if report.peaks else None
-    most = _Most(peak, most_at_end(peak, (trace.processes for trace in report.traces)))
-    texts = " ".join(f"{column.text(row, most):>{column.width}}" for column in columns)
+    return _Most(peak, most_at_end(peak, (trace.processes for trace in report.traces)))
+
+
+def _row(row: MemoryRow, name: str, columns: Sequence[_Column], report: MemoryReport, screen: Screen) -> str:
+    texts = " ".join(f"{column.text(row, _most(report)):>{column.width}}" for column in columns)
     name = fit(name, screen.width - len(texts) - 2, screen)
     return f"{texts}  {name}" if name[:1] != "(" else f"{texts}  {screen.paint(name, 'dim')}"

@@ -20,12 +20,30 @@ _BAR = 12
 
 #: The note names a library from this share of the line's CPU time on, and cores from this share of its native time on.
 _LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
+_COLLECTION = "garbage collection"
 
-NOTES_LEGEND = (
-    "{arrow} library: where most of the line's native time was spent, and its share of it; {arrow} function(): the"
-    " native function that the line called, and its share of the line's CPU time (that of garbage collection likewise); {times}3.8: CPU seconds per second of"
-    " the calling thread, where a library used threads of its own."
-)
+#: The source keeps this many columns beside a note, if it has them.
+_LEAST_SOURCE = 40
+
+
+def notes_legend(notes: Sequence[str], screen: Screen) -> list[str]:
+    """The explanation of the parts that these notes have; empty without notes."""
+    arrow, times = screen.glyph("←", "<-"), screen.glyph("×", "x")
+    shown = [note for note in notes if note]
+    texts = []
+    if any(note.strip().split(" ")[1][:1] != times and "() " not in note and _COLLECTION not in note for note in shown):
+        texts.append(f"{arrow} library: where most of the line's native time was spent, and its share of it")
+    if any("() " in note for note in shown):
+        texts.append(
+            f"{arrow} function(): the native function that the line called, and its share of the line's CPU time"
+        )
+    if any(_COLLECTION in note for note in shown):
+        texts.append(f"{arrow} {_COLLECTION}: its share of the line's CPU time")
+    if any(f" {times}" in note for note in shown):
+        texts.append(
+            f"{times}3.8: CPU seconds per second of the calling thread, where a library used threads of its own"
+        )
+    return [f"{'; '.join(texts)}."] if texts else []
 
 
 def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
@@ -97,7 +115,7 @@ def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
     for parts in ((library, factor), (factor,)):
         words = " ".join(part for part in parts if part)
         note = f"  {arrow} {words}" if words else ""
-        if not screen.is_cut or cells(note) <= max(room // 3, room - cells(source)):
+        if not screen.is_cut or cells(note) <= room - min(cells(source), max(_LEAST_SOURCE, room * 2 // 3)):
             return note
     return ""
 
@@ -105,7 +123,7 @@ def line_note(line: Line, source: str, room: int, screen: Screen) -> str:
 def _collection(line: Line) -> str:
     if not line.cpu_s or not line.gc_s or line.gc_s < _LEAST_NATIVE * line.cpu_s:
         return ""
-    return f"garbage collection {percent(line.gc_s, line.cpu_s):.0f} %"
+    return f"{_COLLECTION} {percent(line.gc_s, line.cpu_s):.0f} %"
 
 
 def _main_library(line: Line) -> str:

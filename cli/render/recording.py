@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ...analyze.results.trace import Loss, MarkInfo, TraceInfo
-from ...formats.units import file_size_text, seconds
+from ...formats.units import counted, file_size_text, seconds
 from .table import columns_text, wrap
-from .text import Screen, clean, counted, fit, not_shown
+from .text import Screen, clean, fit, not_shown
 
 _MOST_MARKS = 40
 

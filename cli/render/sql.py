@@ -10,8 +10,9 @@ from decimal import Decimal
 from typing import Any
 
 from ...analyze.trace.views import ViewColumn
+from ...formats.units import counted
 from .table import columns_text, wrap
-from .text import Screen, clean, clean_lines, counted
+from .text import Screen, clean, clean_lines
 
 #: What a formula begins with, in the wide forms of East Asian texts too; and what a spreadsheet may drop before that.
 _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")

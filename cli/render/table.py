@@ -48,8 +48,11 @@ def place(file: str, line: int | None, text: str, used: int, screen: Screen) -> 
     return f"{place}  {fit(rest, room - cells(place) - 2, screen)}".rstrip()
 
 
-#: What a table says about these texts.
-MARKS = "<: no sample, so less than this in 95 % of the cases; ~: its standard error is more than a quarter of it"
+#: What the marks of estimates mean.
+MARKS = {
+    "<": "<: no sample, so less than this in 95 % of the cases",
+    "~": "~: its standard error is more than a quarter of it",
+}
 
 
 def estimated(size_bytes: float | None, error_bytes: float | None, unseen_bytes: float | None) -> str:

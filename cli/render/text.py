@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from ...formats.units import counted
+
 _STYLES = {
     "python": "94",
     "native": "93",
@@ -50,13 +52,21 @@ class Screen:
         return fancy if self.has_unicode else plain
 
 
-def screen_for(stream: IO[str], no_color: bool) -> Screen:
-    """The screen of ``stream``. It has colours only on a terminal, and not if NO_COLOR is set or TERM=dumb."""
+def screen_for(stream: IO[str], color: str = "auto") -> Screen:
+    """The screen of ``stream``. ``color``: auto, always or never."""
     is_terminal = stream.isatty()
-    has_color = is_terminal and not no_color and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     has_unicode = (getattr(stream, "encoding", None) or "").lower().replace("-", "").startswith("utf")
     width = shutil.get_terminal_size((_PIPE_WIDTH, 24)).columns
-    return Screen(max(width, 60), has_color, has_unicode, is_terminal)
+    return Screen(max(width, 60), _has_color(color, is_terminal), has_unicode, is_terminal)
+
+
+def _has_color(color: str, is_terminal: bool) -> bool:
+    """With auto, only on a terminal and not if TERM=dumb. NO_COLOR, then FORCE_COLOR, decide if they are not empty."""
+    if color != "auto":
+        return color == "always"
+    if os.environ.get("NO_COLOR"):
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or (is_terminal and os.environ.get("TERM") != "dumb")
 
 
 def clean(text: str) -> str:
@@ -82,11 +92,6 @@ def _clean_character(character: str) -> str:
     if unicodedata.category(character) == "Zs":
         return " "
     return character.encode("unicode_escape").decode("ascii")
-
-
-def counted(number: int, one: str, many: str) -> str:
-    """A number of things: ``1 line``, ``1,024 lines``."""
-    return f"{number:,} {one if number == 1 else many}"
 
 
 def not_shown(number: int, one: str, many: str) -> str:

@@ -35,6 +35,9 @@ def threads_text(table: Table, screen: Screen) -> Iterator[str]:
         yield from trace_lines(trace, screen)
         yield ""
         found = [row for row in table.rows if row.trace == index]
+        if not found:
+            yield "No thread is in the selection."
+            continue
         is_asked = table.query["sort"] is not None or table.query["limit"] is not None
         groups = [[row] for row in found] if is_asked or len(found) <= _MOST_SINGLE else _grouped(found)
         times = screen.glyph("×", "x")

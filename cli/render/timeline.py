@@ -23,6 +23,8 @@ def timeline_text(table: Timeline, screen: Screen) -> Iterator[str]:
         yield ""
         yield from _chart(points, trace.wall_s or 0.0, screen, table.collections[index - 1])
         yield from gpu_track([point for point in table.gpu if point.trace == index], trace.wall_s or 0.0, screen)
+        if not points:
+            continue
         names = ["time", "footprint", "of it Python's", "resident"]
         yield from columns_text(names, [_timeline_row(point) for point in _moments(points)], screen, {0, 1, 2, 3})
         yield from marks_table([mark for mark in table.marks if mark.trace == index], screen)

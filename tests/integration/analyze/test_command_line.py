@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from scalene_trace.analyze.results.findings import Finding
 from scalene_trace.analyze.results.libraries import LibraryRow, LibraryTime
 from scalene_trace.analyze.results.memory import MemoryPart, MemoryPeak, MemoryReport, MemoryRow, Reconciliation
 from scalene_trace.analyze.results.report import Function, Leak, Line, Totals
@@ -91,7 +92,9 @@ def test_the_json_of_the_report_has_every_key(run: Any, trace: Path) -> None:
         "functions",
         "leaks",
         "outside",
+        "findings",
     ]
+    assert document["findings"] and all(list(each) == fields_of(Finding) for each in document["findings"])
     assert list(document["traces"][0]) == fields_of(TraceInfo)
     assert list(document["totals"]) == fields_of(Totals)
     assert list(document["unattributed"]) == fields_of(Line)
@@ -179,7 +182,7 @@ def test_a_large_trace_is_reported_within_a_second_or_two(tmp_path: Path) -> Non
 def test_the_documents_name_every_field_and_view() -> None:
     described = (DOCS / "json.md").read_text()
     rows: tuple[type, ...] = (Line, Totals, TraceInfo, TimelinePoint, ProcessInfo, ThreadInfo, LibraryRow, LibraryTime)
-    rows += (Leak, MarkInfo)
+    rows += (Leak, MarkInfo, Finding)
     assert [name for name in SAMPLERS if f"`{name}`" not in described] == []
     rows += (MemoryReport, MemoryRow, MemoryPeak, MemoryPart, Reconciliation)
     fields = {name for row in rows for name in fields_of(row)}

@@ -344,3 +344,35 @@ def test_the_policy_stops_what_would_reach_out(browser: Browser, report: Path) -
         )
         assert page.value(parsed) == "refused"
         assert any("Content Security Policy" in text for text in page.complaints())
+
+
+def test_the_page_begins_with_the_findings_of_the_report(page: Page, trace: Path) -> None:
+    expected = [each for each in build_report([trace], Selection()).findings if each.kind != "loss"]
+    assert expected
+    shown = page.value("[...document.querySelectorAll('.findings li')].map(e => e.textContent)")
+    assert shown == [each.text for each in expected]
+    place = next(each for each in expected if each.line is not None)
+    page.click(f".findings li:nth-child({expected.index(place) + 1}) button")
+    assert page.value("document.querySelector('[data-tab=source]').getAttribute('aria-selected')") == "true"
+    type_window(page, "1.5", "4")  # they are about the whole recording, whatever the window
+    assert page.value("[...document.querySelectorAll('.findings li')].map(e => e.textContent)") == shown
+
+
+@pytest.mark.parametrize(("width", "is_folded"), [(900, True), (1400, False)])
+def test_the_source_has_forty_columns_and_the_files_make_room(
+    width: int, is_folded: bool, browser: Browser, report: Path
+) -> None:
+    letter = """(() => { const e = document.createElement('span'); e.textContent = 'x'.repeat(100); e.style.position = 'absolute';
+        e.style.font = getComputedStyle(document.querySelector('.cell.code')).font; document.body.append(e);
+        const w = e.getBoundingClientRect().width / 100; e.remove(); return w; })()"""
+    with browser.page(report, width, part="#tab=source") as page:
+        assert page.value("document.querySelector('.pane-split').classList.contains('folded')") is is_folded
+        for tab in ("source", "lines"):
+            page.click(f"[data-tab={tab}]")
+            cell = ".rows .cell.code"
+            assert page.box(cell)[2] >= 40 * page.value(letter), tab
+        page.click("[data-tab=source]")
+        page.click(".fold")
+        assert page.value("document.querySelector('.pane-split').classList.contains('folded')") is not is_folded
+        assert page.value("document.querySelector('.fold').getAttribute('aria-expanded')") == str(is_folded).lower()
+        assert page.complaints() == []

@@ -11,11 +11,11 @@ import pytest
 
 from scalene_trace.analyze.diff.compare import Asked, LengthError, compare
 from scalene_trace.analyze.diff.gates import parsed
-from scalene_trace.analyze.diff.results import Change, Diff, Statistics
+from scalene_trace.analyze.diff.results import Change, Diff, LineChange, Statistics
 from scalene_trace.analyze.diff.runs import Run, RunRow
 from scalene_trace.analyze.diff.significance import Figure
 from scalene_trace.analyze.diff.summary import summary_of
-from scalene_trace.cli.render.diff import shown_change, shown_range
+from scalene_trace.cli.render.diff import diff_text, shown_change, shown_range
 from scalene_trace.cli.render.text import Screen
 from tests.support.simulated_runs import APP, PROGRAM, compared, cpu_figure, simulated_run, trace_info
 from tests.support.trace_builder import MS, TraceBuilder
@@ -171,3 +171,48 @@ def test_invalid_settings_are_taken_for_absent(name: str, value: str, run: Any, 
     path = builder.write(tmp_path / "t.parquet")
     for command in (["diff", path, path], ["report", path], ["info", path]):
         assert run(*command).code == 0, command
+
+
+def test_what_was_not_tested_says_so() -> None:
+    """Lines below 1 % of the total, and the parts of CPU time; not lines of one side."""
+    diff = compared([run_of({10: 5_000, 11: 4_000, 12: 30, 13: 20})], [run_of({10: 5_000, 11: 4_000, 12: 31, 14: 20})])
+    changes = {line.place[1]: line.change("cpu_s") for line in diff.lines}
+    assert [changes[line].shown_verdict for line in (10, 12)] == ["noise", "not tested"]
+    assert changes[12].p is None and changes[12].verdict is None
+    text = list(diff_text(diff, Screen(120)))
+    (row,) = [line for line in text if "app.py:10" in line]
+    assert "not tested" not in row
+    assert (
+        Change(1.0, None).shown_verdict == ""
+        and Change(1.0, 2.0, difference=1.0, verdict="worse").shown_verdict == "worse"
+    )
+
+
+def test_two_single_runs_name_no_unchanged_line() -> None:
+    """The total is slower for certain, and of no line it is certain: most of the difference may be noise of one line."""
+    sides = {10: 150} | dict.fromkeys((11, 12, 13), 150), {10: 240} | dict.fromkeys((11, 12, 13), 180)
+    single = compared([run_of(sides[0])], [run_of(sides[1])])
+    assert cpu_of(single).verdict == "worse" and not any(line.is_judged for line in single.lines)
+    assert single.summary.startswith("1.30× slower.")
+    one_line = compared([run_of({10: 2_000, 11: 2_000})], [run_of({10: 9_000, 11: 2_000})])
+    assert "app.py:10" in one_line.summary
+
+
+def test_different_programs_are_said_to_be_so_first() -> None:
+    line = LineChange("added", "/b.py", 3, "main", "x()", None, None, None, None, {"cpu_s": Change(None, 9.0)})
+    gone = LineChange("removed", None, None, None, None, "/a.py", 3, "main", "y()", {"cpu_s": Change(1.0, None)})
+    same = LineChange("same", "/a.py", 3, "main", "y()", "/a.py", 3, "main", "y()", {})
+    cpu = Change(1.0, 9.0, difference=8.0, ratio=9.0, low=5.0, high=15.0, p=0.0001, verdict="worse")
+    statistics = Statistics(1, 1, 1, {}, [], None, {})
+    said = summary_of({"cpu_s": cpu}, [line, gone], {}, statistics)
+    assert said.startswith("No line with samples is in both versions") and said.endswith(" 9.0× slower.")
+    for lines in ([line, gone, same], [line], [gone], []):
+        assert "No line with samples" not in summary_of({"cpu_s": cpu}, lines, {}, statistics)
+
+
+def test_a_range_that_leaves_everything_open_is_unknown() -> None:
+    change = Change(1.0, 0.0, difference=-1.0, ratio=0.0, low=0.01, high=30.0, p=0.9, verdict="noise")
+    assert shown_range(change, Screen()) == "unknown"
+    assert (
+        shown_range(Change(1.0, 9.0, ratio=9.0, low=2.0, high=30.0, p=0.9, verdict="noise"), Screen()) == "from +100 %"
+    )

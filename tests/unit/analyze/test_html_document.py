@@ -287,7 +287,7 @@ def test_rare_stacks_and_threads_beyond_the_limit_are_put_together(
     fewer = model.build_document([busy], Selection())["traces"][0]
     called, fewer_called = (sum(map(bool, unpacked(each["nodes"]["parents"]))) for each in (entry, fewer))
     assert fewer["short_stacks"] == 4 and fewer_called < called
-    assert [each["name"] for each in fewer["threads"]] == [fewer["threads"][0]["name"], "1 others"]
+    assert [each["name"] for each in fewer["threads"]] == [fewer["threads"][0]["name"], "1 other"]
     for name in ("python_us", "sleep_us"):
         assert sum(sums(fewer, name, 0, 9999).values()) == sum(sums(entry, name, 0, 9999).values())
         by_thread = sums(fewer, name, 0, 9999, "thread_series")

@@ -23,7 +23,7 @@ export function lineTable(state, open) {
   const text = (row) => clean((state.lineText(row.file, row.line) ?? "").trim());
   const columns = [
     placeColumn(state),
-    { key: "source", title: "source", width: "minmax(200px, 1fr)", style: "code", unsorted: true, text },
+    { key: "source", title: "source", width: "minmax(300px, 1fr)", style: "code", unsorted: true, text },
     ...timeColumns(state),
     ...deviceColumns(state),
     ...memoryColumns(state),
@@ -65,7 +65,7 @@ export function functionTable(state, open) {
 export function leakTable(state, open) {
   const columns = [
     placeColumn(state),
-    plain("source", "source", "minmax(160px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
+    plain("source", "source", "minmax(300px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
     plain("function", "function", "minmax(90px, 200px)", (row) => clean(row.function), { style: "mono" }),
     right("bytes_per_s", "rate", "90px", (row) => perSecond(row.bytes_per_s)),
     right("error_bytes_per_s", "± rate", "90px", (row) => perSecond(row.error_bytes_per_s), { hint: "standard error" }),

@@ -9,7 +9,7 @@ import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";
 import { Source } from "./source.js";
 import { Timeline } from "./timeline.js";
-import { figures, heading, warning } from "./summary.js";
+import { figures, findings, heading, warning } from "./summary.js";
 import { functionTable, leakTable, lineTable, recording, threadTables } from "./lists.js";
 
 const TABS = {
@@ -68,7 +68,10 @@ class Page {
     document.title = `${clean(trace.info.command ? trace.info.command.join(" ") : trace.info.path)} – scalene-trace`;
     document.body.append(
       heading(trace),
-      ...[warning(trace, () => this.show("recording"))].filter(Boolean),
+      ...[
+        warning(trace, () => this.show("recording")),
+        findings(trace, (file, line) => this.openSource(file, line)),
+      ].filter(Boolean),
       this.figures,
       this.timeline.element,
       this.#windowBar(),

@@ -4,6 +4,9 @@ import { baseName, clean, decimal, percent } from "./format.js";
 import { Table } from "./table.js";
 import { deviceColumns, timeBar } from "./columns.js";
 
+// Below this width of the window, the source gets the place of the list of files.
+const NARROW = 1100;
+
 export class Source {
   #file = null;
   #rows = new Map();
@@ -20,12 +23,32 @@ export class Source {
     });
     this.table = new Table(sourceColumns(state), { label: "Source", empty: "Choose a file.", decorate: heat(state) });
     this.title = element("div", { class: "details" });
+    this.fold = element("button", { type: "button", class: "fold", onclick: () => this.#fold(this.#isOpen()) });
     this.element = element(
       "div",
       { class: "pane-split" },
       this.files.element,
-      element("div", { class: "pane-column" }, element("div", { class: "tools" }, this.title), this.table.element),
+      element(
+        "div",
+        { class: "pane-column" },
+        element("div", { class: "tools" }, this.fold, this.title),
+        this.table.element,
+      ),
     );
+    this.#fold(window.innerWidth < NARROW);
+  }
+
+  #isOpen() {
+    return !this.element.classList.contains("folded");
+  }
+
+  /** Hides or shows the list of files. */
+  #fold(isFolded) {
+    this.element.classList.toggle("folded", isFolded);
+    this.fold.textContent = isFolded ? "files ▸" : "◂ files";
+    this.fold.setAttribute("aria-expanded", String(!isFolded));
+    this.files.refresh();
+    this.table.refresh();
   }
 
   /** Call this after the window has changed: updates the figures of the files. */

@@ -37,6 +37,21 @@ export function warning(trace, open) {
   });
 }
 
+/** The findings on the whole recording; null = there are none. `open` shows a line of the source. Losses are the warning's. */
+export function findings(trace, open) {
+  const rows = (trace.findings ?? []).filter((each) => each.kind !== "loss");
+  if (!rows.length) return null;
+  const item = ({ text, file, line }) =>
+    element(
+      "li",
+      {},
+      file !== null && trace.sources.has(file)
+        ? element("button", { type: "button", title: "open the source", onclick: () => open(file, line), text: clean(text) })
+        : element("span", { text: clean(text) }),
+    );
+  return element("ul", { class: "findings", "aria-label": "Findings on the whole recording" }, ...rows.map(item));
+}
+
 /** A figure with its title; `value` (seconds or bytes) is stored as data for scripts. */
 function figure(name, title, value, text, ...more) {
   return element(

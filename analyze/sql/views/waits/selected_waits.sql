@@ -8,6 +8,7 @@
 --   t_ns [ns]: when it began, not before the start of the window
 --   end_ns [ns]: when it ended, not after the end of the window
 --   wait_s [s]: how long the thread waited, inside the window
+--   syscall: number of the system call; NULL = in none
 -- Order: none
 WITH clipped AS (
     SELECT waits.*, greatest(t_ns, from_ns) AS first_ns,
@@ -16,5 +17,6 @@ WITH clipped AS (
     WHERE is_selected(selection, t_ns, t_ns + span_ns, process, thread)
 )
 SELECT trace, process, thread, stack, class, first_ns AS t_ns, greatest(first_ns, last_ns) AS end_ns,
-    exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS wait_s
+    exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS wait_s,
+    syscall
 FROM clipped

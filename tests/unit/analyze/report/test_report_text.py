@@ -195,7 +195,7 @@ def test_a_leak_has_its_column_and_its_line_in_the_report(texts_of: Texts) -> No
     (row,) = [line for line in texts["report"] if line.startswith("     2")]
     # 78 blocks of 10,007 bytes in 7.84 s; 1,000,700 bytes in all, of which 98 were there at the peak at 9.85 s
     assert "100 KB/s" in row and "1.0 MB" in row
-    (leak,) = [line for line in texts["report"] if "app.py:2" in line and "%" in line]
+    (leak,) = [line for line in texts["report"] if "app.py:2" in line and "bytearray in main" in line]
     assert leak.split()[:7] == ["100", "KB/s", "0", "%", "98.8", "%", "1.0"] and "bytearray in main" in leak
     (source,) = [line for line in texts["leaks"] if "load_everything" in line]
     assert source.strip().startswith("cache.append(")
@@ -203,17 +203,62 @@ def test_a_leak_has_its_column_and_its_line_in_the_report(texts_of: Texts) -> No
 
 def test_columns_come_with_the_width(texts_of: Texts) -> None:
     titles = {}
-    for width in (80, 100, 120, 140):
+    for width in (60, 80, 120, 160):
         (titles[width],) = (line.split() for line in texts_of(Screen(width))["report"] if "source" in line.split())
-    assert titles[80] == ["line", "CPU", "%", "at", "end", "at", "peak", "trend", "source"]
-    assert titles[100][3:] == ["error", "at", "end", "at", "peak", "allocated", "py", "trend", "source"]
-    assert titles[120][3:] == ["error", "at", "end", "at", "peak", "allocated", "copied", "py", "trend", "source"]
-    assert titles[140][-5:] == ["copied", "leaks", "py", "trend", "source"]
+    assert titles[60] == ["line", "CPU", "%", "source"]
+    assert titles[80] == ["line", "CPU", "%", "at", "end", "source"]
+    assert titles[120][3:] == ["error", "at", "end", "at", "peak", "allocated", "leaks", "trend", "source"]
+    assert titles[160][-5:] == ["copied", "leaks", "py", "trend", "source"]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_source_keeps_40_columns(width: int, texts_of: Texts) -> None:
+    lines = texts_of(Screen(width, is_cut=True))["report"]
+    (row,) = [line for line in lines if line.startswith("     2") and "cache.append" in line]
+    assert cells(row[row.index("cache.append") :]) >= min(40, width)
+
+
+def test_the_source_loses_the_indentation_of_its_block(tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, cpu_ns=0)
+    builder.source(APP, "\n" * 8 + "        for each in all:\n            work(each)\n\n" + "\n" * 8 + "\treturn 1\n")
+    for line in (10, 20):
+        builder.tick(0, process, thread, builder.stack((APP, "main", 1, line)), user_ns=MS)
+    text = list(report_text(build_report([builder.write(tmp_path / "t.parquet")], Selection()), PLAIN))
+    (outer,), (inner,), (alone,) = (
+        [line for line in text if word in line and "•" not in line] for word in ("for each", "work(", "return")
+    )
+    start = outer.index("for each")
+    assert inner.index("work(") == start + 4 and alone.index("return") == start
+
+
+@pytest.mark.parametrize("width", [60, 80, 120, 200])
+def test_the_legend_explains_what_is_shown_and_nothing_else(width: int, texts_of: Texts, tmp_path: Path) -> None:
+    lines = texts_of(Screen(width, is_cut=True))["report"]
+    titles = " ".join(line for line in lines if " source" in line or line.endswith("  function"))
+    legend = " ".join(lines[len(lines) - lines[::-1].index("") :])
+    for name in ("error", "at end", "at peak", "allocated", "copied", "leaks", "py", "trend", "wait"):
+        assert (f"{name}: " in legend or f"{name}, " in legend) == (f" {name} " in titles), name
+    short = list(report_text(report_of({1: 512}, tmp_path), Screen(width, is_cut=True)))
+    assert not [line for line in short if "Memory is sampled" in line or "wait:" in line or "trend" in line]
+    without = list(report_text(report_of({1: 512}, tmp_path), Screen(width, is_cut=True), has_legend=False))
+    assert without == short[: len(without)] and len(without) < len(short)
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+def test_the_legend_of_memory_explains_what_is_shown(width: int, texts_of: Texts) -> None:
+    lines = texts_of(Screen(width, is_cut=True))["line"]
+    (titles,) = [line for line in lines if "temp." in line.split()]
+    legend = " ".join(lines[len(lines) - lines[::-1].index("") :])
+    for name in ("young", "lived"):
+        assert (f"{name}:" in legend) == (name in titles.split())
+    assert "<: " not in legend  # every allocation is recorded, so nothing is estimated
 
 
 def test_without_allocations_the_report_looks_as_it_always_did(tmp_path: Path) -> None:
     (title,) = [line for line in report_text(report_of({1: 500}, tmp_path), Screen(80)) if "source" in line.split()]
-    assert title == "  line  CPU %               growth trend    source"
+    assert title == "  line  CPU % error             source"
 
 
 def test_the_resident_set_is_shown_part_by_part(texts_of: Texts) -> None:

@@ -76,12 +76,13 @@ export function rangeText({ before, ratio, low, high, isRate }) {
     return before && (low < 0 || high > 1e4) ? `${ends} MB${isRate ? "/s" : ""}` : "";
   }
   const [from, to] = [low, high].map((end) => 100 * (end - 1));
+  if (to >= 1000 && from <= -90) return "unknown";
   return to < 1000 ? `${signed(from, 0)} to ${signed(to, 0)} %` : `from ${signed(from, 0)} %`;
 }
 
 /** A verdict as a coloured label. */
 export function chip(verdict) {
-  return element("span", { class: `chip ${verdict ?? ""}`, text: verdict ?? "" });
+  return element("span", { class: `chip ${(verdict ?? "").replace(" ", "-")}`, text: verdict ?? "" });
 }
 
 /** Both figures as bars, before above after. */
@@ -150,7 +151,7 @@ export function changedLines(compared, state, open) {
       key: "verdict",
       title: "verdict",
       hint: "the chosen measure is better, worse, or within noise; empty if there is nothing to compare it with",
-      width: "62px",
+      width: "72px",
       value: (row) => ({ worse: 0, better: 1, noise: 2 })[change(row).verdict] ?? 3,
       fill: (cell, row) => cell.append(chip(change(row).verdict)),
     },

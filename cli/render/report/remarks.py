@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...analyze.report.line_filter import LEAST_SHARE, ShownFile
-from ...analyze.results.report import Package, Report
-from ...formats.units import megabytes, percent, seconds
-from .table import wrap
-from .text import Screen, clean, not_shown
+from ....analyze.report.line_filter import LEAST_SHARE, ShownFile
+from ....analyze.results.report import Package, Report
+from ....formats.units import counted, megabytes, percent, seconds
+from ..table import wrap
+from ..text import Screen, clean, not_shown
 
 #: Of the packages outside the program's own code: the least share that is named, and how many.
 _LEAST_PERCENT, _MOST_PACKAGES = 0.5, 6
@@ -23,7 +23,8 @@ def _packages(report: Report) -> str:
     found = [each for each in report.outside or [] if each.cpu_percent >= _LEAST_PERCENT]
     named = [f"{_package_name(each)} {each.cpu_percent:.1f} %" for each in found[:_MOST_PACKAGES]]
     if rest := sum(each.cpu_percent for each in found[_MOST_PACKAGES:]):
-        named.append(f"{len(found) - _MOST_PACKAGES} more packages {rest:.1f} %")
+        more = counted(len(found) - _MOST_PACKAGES, "more package", "more packages")
+        named.append(f"{more} {rest:.1f} %")
     return f": {', '.join(named)}" if named else ""
 
 

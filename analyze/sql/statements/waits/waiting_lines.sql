@@ -1,0 +1,40 @@
+-- Answers: at which lines of the user's were threads held up, and by what?
+-- A thread that waits for work or for other threads (a queue, a pool, an event loop, a condition, join) is idle, which
+-- holds nothing up: such waits do not count. They are known by the modules of the standard library that the line called.
+-- Waits for the CPU and for the interpreter's lock are left out too: where a thread waits for these is chance.
+-- Reads: locations, selected_waits, stack_owners, stacks, user_frames
+-- Columns:
+--   file, line, function, first_line
+--   cause: lock, sleep, events, child, input, output, connection, disk or other
+--   threads: how many waited there
+--   wait_s [s]: how long they waited, inside the window
+-- Order: wait_s, descending; then file, line, cause
+WITH held_up AS (
+    SELECT trace, thread, stack, wait_s, CASE
+        WHEN class = 'disk' THEN 'disk'
+        WHEN syscall = 202 THEN 'lock'
+        WHEN syscall IN (35, 230) THEN 'sleep'
+        WHEN syscall IN (7, 23, 232, 270, 271, 281, 441) THEN 'events'
+        WHEN syscall IN (61, 247) THEN 'child'
+        WHEN syscall IN (0, 17, 19, 45, 47, 295, 299) THEN 'input'
+        WHEN syscall IN (1, 18, 20, 44, 46, 296) THEN 'output'
+        WHEN syscall IN (42, 43, 288) THEN 'connection'
+        ELSE 'other' END AS cause
+    FROM selected_waits WHERE class IN ('sleep', 'disk')
+), owned AS (
+    SELECT trace, stack, min(depth) AS depth FROM user_frames
+    SEMI JOIN held_up USING (trace, stack) GROUP BY trace, stack
+), called AS (
+    SELECT trace, stack, unnest(locations[:depth - 1]) AS id FROM stacks JOIN owned USING (trace, stack)
+), idle AS (
+    SELECT DISTINCT c.trace, c.stack FROM called c JOIN locations l ON l.trace = c.trace AND l.id = c.id
+    WHERE is_of_standard_library(file) AND (
+        package_of(file) IN ('queue', 'concurrent', 'multiprocessing', 'selectors', 'asyncio')
+        OR package_of(file) = 'threading'
+            AND function IN ('Condition.wait', 'Event.wait', 'Thread.join', 'wait', 'join'))
+)
+SELECT file, line, min(function) AS function, min(first_line) AS first_line, cause,
+    count(DISTINCT (trace, thread)) AS threads, sum(wait_s) AS wait_s
+FROM held_up ANTI JOIN idle USING (trace, stack) JOIN stack_owners USING (trace, stack)
+GROUP BY file, line, cause
+ORDER BY wait_s DESC, file, line, cause

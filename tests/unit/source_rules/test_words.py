@@ -1,0 +1,133 @@
+"""What users read: numbers with the right form of a word, and help whose sentences are whole at every width."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.cli.analyze import command as analyze
+from scalene_trace.cli.record import help as record_help
+from scalene_trace.cli.record.options import OPTIONS
+from tests.support.paths import ROOT
+
+PACKAGES = ("analyze", "cli", "formats", "recorder")
+#: A word after a number that ends like a plural.
+_AFTER_NUMBER = re.compile(r"^ (?:more |other |further |CPU |single )*([a-z]+s)\b")
+#: Words that end in s and are no plurals, or units.
+_OTHER = frozenset(
+    [
+        "is",
+        "was",
+        "has",
+        "as",
+        "s",
+        "ms",
+        "this",
+        "seconds",
+        "bytes",
+        "takes",
+        "waits",
+        "contains",
+        "belongs",
+        "accepts",
+        "points",
+        "describes",
+        "unfolds",
+        "needs",
+        "less",
+        "does",
+        "selects",
+        "shows",
+    ]
+)
+#: Places that have made sure that the number is not one; every other one uses formats.units.counted.
+GUARDED = {
+    ("cli/render/diff.py", "len(traces)", "runs"),
+    ("cli/render/diff.py", "have", "losses"),
+    ("cli/render/threads.py", "len(found)", "threads"),
+    ("analyze/diff/summary.py", "tests", "tests"),
+    ("analyze/findings/waits.py", "row.threads", "threads"),
+    ("analyze/trace/contents.py", "records", "rows"),  # more than the limit, 10,000
+    ("formats/trace/bounds/thrift.py", "size", "elements"),  # so many that they do not fit
+}
+
+
+def plurals(source: str) -> Iterator[tuple[str, str]]:
+    """The expressions that stand before a plural in the f-strings of a file, and the plural."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.JoinedStr):
+            for number, text in zip(node.values, node.values[1:], strict=False):
+                if isinstance(number, ast.FormattedValue) and isinstance(text, ast.Constant):
+                    found = _AFTER_NUMBER.match(str(text.value))
+                    if found and found[1] not in _OTHER:
+                        yield ast.unparse(number.value), found[1]
+
+
+def test_no_message_puts_one_before_a_plural() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), number, word)
+        for package in PACKAGES
+        for path in sorted((ROOT / package).rglob("*.py"))
+        for number, word in plurals(path.read_text())
+    }
+    assert found - GUARDED == set()
+
+
+def test_the_rule_finds_a_violation() -> None:
+    assert list(plurals('print(f"{len(x):,} more lines are here")')) == [("len(x)", "lines")]
+    assert list(plurals('print(f"{counted(n, one, many)} is here, {name} is")')) == []
+
+
+def words(text: str) -> str:
+    """Text without layout, so that it does not matter where it was wrapped (a long name also at its hyphens)."""
+    return "".join(text.replace("\b", " ").split())
+
+
+def said_by(arguments: list[str], width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))
+    monkeypatch.setenv("TERMINAL_WIDTH", str(width))
+    assert analyze.run(arguments) == 0
+    text: str = capsys.readouterr().out
+    assert max(map(len, text.splitlines())) <= 80
+    return text
+
+
+def option_helps(command: str) -> list[str]:
+    """The help of every option of a command."""
+    parameters = inspect.signature(analyze.COMMANDS[command], eval_str=True).parameters.values()
+    return [each.annotation.__metadata__[0].help for each in parameters]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("command", sorted(analyze.COMMANDS))
+def test_help_is_whole_at_every_width(command: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    shown = words(said_by([command, "--help"], width, monkeypatch, capsys))
+    for paragraph in inspect.cleandoc(analyze.COMMANDS[command].__doc__ or "").split("\n\n"):
+        assert words(paragraph) in shown
+    for text in option_helps(command):
+        assert words(text) in shown
+        assert text[-1] == "." and text[0].isupper(), "a sentence"
+
+
+def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    assert '    [total]\n    peak = "500 MB"\n' in said_by(["check", "--help"], 80, monkeypatch, capsys)
+
+
+def test_help_of_the_recorder_has_whole_sentences() -> None:
+    for option in OPTIONS:
+        assert option.help[-1] in ".)" and option.help[0].isupper(), option.name
+    assert "\n\n\n" not in record_help.HELP
+
+
+@pytest.mark.parametrize("path", ["analyze", "cli", "recorder"])
+def test_no_message_has_markup(path: str) -> None:
+    """Tags of rich or HTML in a text that a terminal shows as it is."""
+    tag = re.compile(r"\[/?(bold|dim|red|green|yellow|italic|link)[^\]]*\]|</?(b|i|em|strong)>")
+    files = [each for each in sorted(Path(ROOT / path).rglob("*.py")) if "html" not in each.parts]
+    assert [str(each) for each in files if tag.search(each.read_text())] == []
