@@ -233,15 +233,12 @@ class _Maker:
             figures["cumulative_cpu_error_s"] = standard_error(row["cumulative_cpu_variance"], self._unseen_s)
         if self.has_allocations:
             unseen = unseen_bytes(row["alloc_interval_bytes"]), unseen_bytes(row["live_interval_bytes"])
-            at_peak, at_end = (unseen[1], self._most_at_peak), (unseen[1], self._most_at_end)
-            bounds = {"alloc": (unseen[0], None), "live_at_peak": at_peak, "live_at_end": at_end}
-            for name, (may_lack, most) in bounds.items():
+            for name, may_lack in (("alloc", unseen[0]), ("live_at_peak", unseen[1]), ("live_at_end", unseen[1])):
                 if name == "live_at_peak" and not self.has_peak:
                     continue
                 whole = max(row[f"cumulative_{name}_bytes"], row[f"{name}_bytes"])
                 error = standard_error(row[f"cumulative_{name}_variance"], may_lack)
-                figures[f"cumulative_{name}_bytes"] = at_most(whole, most)
-                figures[f"cumulative_{name}_error_bytes"] = round(error)
+                figures |= {f"cumulative_{name}_bytes": round(whole), f"cumulative_{name}_error_bytes": round(error)}
         return figures
 
     def _copied(self, row: Row) -> Row:

@@ -336,19 +336,6 @@ def test_cumulative_memory_and_waits_count_a_recursive_stack_once(tmp_path: Path
     assert fib_row.cumulative_cpu_error_s == fib_row.cpu_error_s < main.cumulative_cpu_error_s
 
 
-def test_what_a_function_holds_with_callees_is_at_most_the_footprint(tmp_path: Path) -> None:
-    """The samples say 8 MB, the counted footprint 6 MB."""
-    builder, process, thread = one_thread()
-    builder.settings["features"] = '["cpu", "memory", "alloc"]'
-    stack = builder.stack((APP, "fib", 5, 6), MAIN)
-    builder.tick(1, process, thread, stack)
-    builder.alloc(0, process, thread, stack, 8_000_000, interval_bytes=1_000)
-    builder.memory(SECOND, process, thread, stack, 6_000_000, 6_000_000)
-    for each in report_on(builder, tmp_path).functions:
-        assert each.cumulative_live_at_peak_bytes == each.cumulative_live_at_end_bytes == 6_000_000, each.function
-        assert each.cumulative_alloc_bytes == 8_000_000
-
-
 def test_functions_of_several_traces_add_up_with_callees(tmp_path: Path) -> None:
     paths = []
     for name in ("a", "b"):
