@@ -40,6 +40,7 @@ _OTHER = frozenset(
         "describes",
         "unfolds",
         "needs",
+        "runs",
         "less",
         "does",
         "selects",
