@@ -41,8 +41,8 @@ def choose(what: str) -> Choice:
 
 
 def is_runnable(path: Path) -> bool:
-    """Would a shell run this file?"""
-    return path.is_file() and os.access(path, os.X_OK)
+    """Would a shell run this file? Before Python 3.14, Path.is_file() fails in a folder that may not be searched."""
+    return os.path.isfile(path) and os.access(path, os.X_OK)  # noqa: PTH113
 
 
 def path_folders() -> list[str]:

@@ -2,6 +2,8 @@
 
 The shim runs about eighty processes of bash before it, which would all be in the trace. What cannot be decided by the two
 plainest rules of pyenv (a version that is named in full by ``PYENV_VERSION`` or a file) is left to the shim.
+
+Files are looked for with os.path: before Python 3.14, the methods of Path fail in a folder that may not be searched.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _MOST_BYTES = 4096
 def behind_shim(path: Path) -> Path:
     """``path`` itself unless it is a shim of pyenv whose interpreter is known."""
     root = path.parent.parent
-    if path.parent.name != "shims" or not (root / "versions").is_dir():
+    if path.parent.name != "shims" or not os.path.isdir(root / "versions"):  # noqa: PTH112
         return path
     text = _text(path)
     if not text.startswith("#!") or "pyenv" not in text:
@@ -28,14 +30,14 @@ def behind_shim(path: Path) -> Path:
         return path
     binary = root / "versions" / versions[0] / "bin" / path.name
     is_inside = ".." not in Path(versions[0]).parts and not versions[0].startswith("/") and "\0" not in versions[0]
-    return binary if is_inside and binary.is_file() and os.access(binary, os.X_OK) else path
+    return binary if is_inside and os.path.isfile(binary) and os.access(binary, os.X_OK) else path  # noqa: PTH113
 
 
 def _versions(root: Path) -> list[str]:
     named = os.environ.get("PYENV_VERSION")
     if named:
         return named.split(":")
-    file = next((each for each in _local_files() if each.is_file()), root / "version")
+    file = next(filter(os.path.isfile, _local_files()), root / "version")
     lines = (line.split() for line in _text(file).splitlines() if not line.lstrip().startswith("#"))
     return [word for words in lines for word in words]
 

@@ -70,6 +70,17 @@ def test_the_first_runnable_python_of_path_is_taken_then_python3(folder, monkeyp
     assert interpreter.choose("x").path == str(three)
 
 
+def test_folders_that_cannot_be_searched_are_ignored(pyenv, folder, monkeypatch):
+    """/root/bin on the PATH of another user, for example; here with an error that root gets too."""
+    closed = folder / ("x" * 300)
+    for name in ("VIRTUAL_ENV", "PYENV_DIR"):
+        monkeypatch.setenv(name, str(closed))
+    set_path(monkeypatch, closed, pyenv / "shims")
+    assert interpreter.choose("x").path == str(pyenv / "versions" / "3.11.7" / "bin" / "python")
+    (pyenv / "version").write_text(closed.name)
+    assert interpreter.choose("x").path == str(pyenv / "shims" / "python")
+
+
 def test_a_script_called_python_is_run_as_by_a_shell(folder, monkeypatch):
     """Whatever it starts is recorded."""
     shim = folder / "shims" / "python"
