@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 import difflib
 import fnmatch
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -40,20 +41,25 @@ def names_in(paths: Sequence[Path], selection: Selection) -> Names:
             every = run("SELECT DISTINCT file, function FROM locations WHERE file IS NOT NULL").fetchall()
             files = {file for file, _ in own}
             texts = run("SELECT file, text FROM sources WHERE text IS NOT NULL").fetchall()
+            versions = run("SELECT DISTINCT python_version FROM processes WHERE python_version IS NOT NULL").fetchall()
+        are_plain = {version.startswith("3.10.") for (version,) in versions} or {False}
         names.own.update(own)
         names.foreign.update({(file, name or "") for file, name in every} - own)
         for file, text in texts:
             names.lines[file] = max(names.lines.get(file, 0), len(text.splitlines()))
             if file in files:
-                names.own.update((file, name) for name in defined_functions(text))
+                names.own.update((file, name) for plain in are_plain for name in defined_functions(text, plain))
     names.foreign.difference_update(names.own)
     return names
 
 
-def defined_functions(text: str) -> set[str]:
-    """The qualified names of the functions and classes that a source defines; none if this Python cannot parse it."""
+def defined_functions(text: str, plain: bool = False) -> set[str]:
+    """The names of the functions and classes that a source defines; none if this Python cannot parse it. They are qualified
+    unless ``plain``, which traces of 3.10 have: a name of the other kind would keep every limit."""
     try:
-        todo: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those about the program's source; they may be errors here
+            todo: list[tuple[ast.AST, str]] = [(ast.parse(text), "")]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set()
     found = {"<module>"}
@@ -62,7 +68,7 @@ def defined_functions(text: str) -> set[str]:
         for child in ast.iter_child_nodes(node):
             inner = prefix
             if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-                found |= {prefix + child.name, child.name}  # traces of 3.10 have plain names
+                found.add(child.name if plain else prefix + child.name)
                 inner = prefix + child.name + ("." if isinstance(child, ast.ClassDef) else ".<locals>.")
             todo.append((child, inner))
     return found
@@ -77,14 +83,21 @@ def problem(rule: Rule, names: Names) -> str:
     files = {file for file, _ in names.own}
     if rule.file is not None and not any(matches_file(rule.file, file) for file in files):
         shown = {_last_part(file): file if "/" in rule.file else _last_part(file) for file in sorted(files)}
-        return f"no such file in the trace{_hint(_last_part(rule.file), shown)}"
+        return f"no such file in the trace{_hint(shown[each] for each in _close(_last_part(rule.file), shown))}"
     functions = {name for file, name in names.own if rule.file is None or matches_file(rule.file, file)}
-    return f"no such function in the trace{_hint(rule.function or '', {name: name for name in functions})}"
+    pattern = rule.function or ""
+    same = sorted(name for name in functions if _own_name(name) == _own_name(pattern))
+    return f"no such function in the trace{_hint(same[:_MOST_HINTS] or _close(pattern, functions))}"
 
 
 def matches_file(pattern: str, file: str) -> bool:
     """Does the pattern match the path, or without a slash its last part?"""
     return fnmatch.fnmatchcase(file if "/" in pattern else _last_part(file), pattern)
+
+
+def _own_name(function: str) -> str:
+    """Without the names of the classes and functions around it."""
+    return function.rpartition(".")[2]
 
 
 def _last_part(file: str) -> str:
@@ -107,7 +120,10 @@ def _line_problem(rule: Rule, names: Names) -> str:
     return "" if 0 < rule.line <= most else f"no such line in the trace; the file has {most:,}"
 
 
-def _hint(name: str, known: Mapping[str, str]) -> str:
-    """The names that are like ``name``, as ``known`` shows them."""
-    close = difflib.get_close_matches(name, sorted(known), _MOST_HINTS)
-    return f". Did you mean {' or '.join(known[each] for each in close)}?" if close else ""
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    return difflib.get_close_matches(name, sorted(known), _MOST_HINTS)
+
+
+def _hint(names: Iterable[str]) -> str:
+    text = " or ".join(names)
+    return f". Did you mean {text}?" if text else ""

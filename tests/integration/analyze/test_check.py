@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,8 @@ def test_what_fails_comes_first_and_names_the_place(check: Any) -> None:
     [
         ("[[function]]\nfunction = 'Basket.pya'", "no such function in the trace. Did you mean Basket.pay?"),
         ("[[function]]\nfunction = 'Shlef.*'", "no such function in the trace"),
+        ("[[function]]\nfunction = 'pay'", "no such function in the trace. Did you mean Basket.pay?"),
+        ("[[function]]\nfunction = 'find'", "no such function in the trace. Did you mean Shelf.find?"),
         (
             "[[function]]\nfile = 'tool.py'\nfunction = 'main'",
             "function main in tool.py: no such function in the trace",
@@ -132,7 +136,6 @@ def test_a_name_that_is_not_in_the_trace_fails(rule: str, says: str, run: Any, t
     [
         "[[function]]\nfunction = 'Shelf.find'",  # defined in a source of the trace
         "[[function]]\nfunction = 'Shelf.find.<locals>.near'",
-        "[[function]]\nfunction = 'find'",  # as traces of 3.10 have it
         "[[function]]\nfile = 'shelf.py'\nfunction = '<module>'",
         "[[line]]\nfile = 'shelf.py'\nline = 3",
         "[[line]]\nfile = 'tool.py'\nline = 700",  # its source is not in the trace
@@ -145,10 +148,30 @@ def test_a_place_without_a_sample_that_is_known_keeps_a_limit(rule: str, run: An
     assert kept.code == 0 and "(no sample there)" in " ".join(kept.out.split())
 
 
-def shop(path: Path) -> Path:
+def test_names_are_those_of_the_recorded_version(run: Any, tmp_path: Path) -> None:
+    """Traces of 3.10 have plain names of functions."""
+    (tmp_path / "budget.toml").write_text("[[function]]\nfunction = 'find'\ncpu = '0 s'")
+    (tmp_path / "other.toml").write_text("[[function]]\nfunction = 'Shelf.find'\ncpu = '0 s'")
+    old, new = shop(tmp_path / "old.parquet", "3.10.13"), shop(tmp_path / "new.parquet")
+    assert run("check", "--budget", tmp_path / "budget.toml", old).code == 0
+    failed = run("check", "--budget", tmp_path / "other.toml", old)
+    assert failed.code == 1 and "no such function in the trace. Did you mean find?" in " ".join(failed.out.split())
+    assert run("check", "--budget", tmp_path / "other.toml", old, new).code == 0
+
+
+@pytest.mark.parametrize("options", [(), ("-W", "error")])
+def test_warnings_about_the_programs_source_are_not_shown(options: tuple[str, ...]) -> None:
+    """In a process of its own, because pytest catches warnings."""
+    text = 'def f():\n    return "\\d"\n'
+    code = f"from scalene_trace.analyze.check.names import defined_functions as d; print('f' in d({text!r}))"
+    ran = subprocess.run([sys.executable, "-W", "always", *options, "-c", code], capture_output=True, text=True)
+    assert (ran.stdout, ran.stderr) == ("True\n", "")
+
+
+def shop(path: Path, version: str = "3.12.4") -> Path:
     """A tick of each of three functions of the user's and one of a library, and the source of one file."""
     builder = TraceBuilder()
-    process = builder.process()
+    process = builder.process(python_version=version)
     thread = builder.thread(process, cpu_ns=0)
     shelf = "/home/me/shelf.py"
     library = ("/usr/lib/python3.12/json/__init__.py", "dumps", 1, 2)
