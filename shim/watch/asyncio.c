@@ -10,6 +10,7 @@
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
+#include "watch/reading/lists.h"
 #include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
@@ -75,18 +76,29 @@ bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
 
 /* ---- the lists ---- */
 
+/* Keeps those that do not lead to themselves: of a thousand threads, one or two have tasks. */
+static int without_empty(uintptr_t *heads, int count) {
+  static uintptr_t words[2 * TASK_LISTS];
+  int kept = 0;
+  remote_read_each((char *)words, heads, count, 2 * sizeof *words);
+  for (int i = 0; i < count; i++) {
+    if (words[2 * (size_t)i] != heads[i]) heads[kept++] = heads[i];
+  }
+  return kept;
+}
+
 /* From 3.14 on, each thread state has a list of the tasks that the thread has created, and the interpreter has one of
  * those whose thread has ended. Tasks that are not based on the C task are in the set, as before. */
 int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads) {
   const struct python_layout *layout = process->layout;
-  int count = 0;
   uintptr_t interpreter = layout->tstate_tasks < 0 ? 0 : remote_main_interpreter(runtime);
   if (!interpreter) return 0;
-  heads[count++] = interpreter + (uintptr_t)layout->interp_tasks;
-  uintptr_t state = remote_word(interpreter + (uintptr_t)layout->interp_threads);
-  for (; state && count < TASK_LISTS; state = remote_word(state + (uintptr_t)layout->tstate_next))
-    heads[count++] = state + (uintptr_t)layout->tstate_tasks;
-  return count;
+  uintptr_t newest = remote_word(interpreter + (uintptr_t)layout->interp_threads);
+  int states = list_chain(newest, layout->tstate_next, heads + 1, TASK_LISTS - 1);
+  process->asyncio.unread_now += states == TASK_LISTS - 1;
+  heads[0] = interpreter + (uintptr_t)layout->interp_tasks;
+  for (int i = 1; i <= states; i++) heads[i] += (uintptr_t)layout->tstate_tasks;
+  return without_empty(heads, states + 1);
 }
 
 /* ---- the loops ---- */

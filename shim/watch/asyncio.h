@@ -42,8 +42,9 @@ struct process; /* threads.h */
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns);
 /* Returns the id of the thread that runs this event loop; 0 = unknown, or no thread runs it. */
 uint32_t asyncio_thread(struct process *process, uintptr_t loop, int64_t now_ns);
-#define TASK_LISTS 1024
-/* From 3.14 on: stores the addresses of the heads of the lists of tasks, at most TASK_LISTS, and returns their number. */
+#define TASK_LISTS 16384
+/* From 3.14 on: stores the addresses of the heads of the lists of tasks that are not empty, and returns their number. If
+ * there are more than TASK_LISTS, the others are counted in unread_now. */
 int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads);
 /* Returns the address of the task with this node in a list; 0 = it is not a task. */
 uintptr_t asyncio_task_of(struct process *process, uintptr_t node);

@@ -166,6 +166,27 @@ def test_uvloop_runs_the_same_tasks(server_python: Interpreter, tmp_path: Path) 
     hold_median(measure, tmp_path, 5)
 
 
+def test_tasks_are_found_behind_very_many_threads(any_python: Interpreter, tmp_path: Path) -> None:
+    """From 3.14 on each thread state has a list of tasks, and that of the main thread comes last."""
+    code = """
+import asyncio, threading
+threading.stack_size(65536)
+end = threading.Event()
+for _ in range(1100):
+    threading.Thread(target=end.wait).start()
+async def sleeper():
+    await asyncio.sleep(4)
+async def main():
+    await asyncio.gather(*[sleeper() for _ in range(5)])
+asyncio.run(main())
+end.set()
+"""
+    record(tmp_path / "t.parquet", ["-c", code], any_python)
+    found = rows(tmp_path / "t.parquet", "task")
+    assert len({row["task"] for row in found}) == 6 and sum(row["duration_ns"] for row in found) > 6 * 1e9
+    assert "tasks_unread" not in losses(report(tmp_path / "t.parquet"))
+
+
 def test_without_the_watcher_tasks_are_not_known(any_python: Interpreter, tmp_path: Path) -> None:
     record(tmp_path / "t.parquet", [target("tasks"), "kinds", "0.3"], any_python, ["--no-wait"])
     found = report(tmp_path / "t.parquet")

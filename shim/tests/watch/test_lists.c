@@ -165,6 +165,29 @@ static void test_a_walk_in_circles_ends(void) {
   check(walk_all() < 0);
 }
 
+/* ---- chains that end with 0 ---- */
+
+static void test_a_chain_is_read_ahead_and_ends(void) {
+  static struct {
+    uintptr_t before, next;
+  } chain[MOST];
+  static uintptr_t out[MOST + 1];
+  for (int i = 0; i < MOST; i++) chain[i].next = i + 1 < MOST ? (uintptr_t)&chain[i + 1] : 0;
+  uintptr_t first = (uintptr_t)&chain[0];
+  check(list_chain(first, 8, out, MOST + 1) == MOST && out[MOST - 1] == (uintptr_t)&chain[MOST - 1]);
+  system_calls = 0;
+  check(list_chain(first, 8, out, MOST + 1) == MOST && system_calls < MOST / 64);
+  chain[1000].next = (uintptr_t)&chain[1002]; /* one has ended, and another one has become the first */
+  chain[1001].next = first;
+  system_calls = 0;
+  check(list_chain((uintptr_t)&chain[1001], 8, out, MOST + 1) == MOST && system_calls < MOST / 64);
+  check(out[0] == (uintptr_t)&chain[1001] && out[1001] == (uintptr_t)&chain[1000] &&
+        out[1002] == (uintptr_t)&chain[1002]);
+  check(list_chain(first, 8, out, 7) == 7 && list_chain(0, 8, out, 7) == 0 && list_chain(8, 8, out, 7) == 1);
+  chain[MOST - 1].next = first;
+  check(list_chain(first, 8, out, MOST + 1) == MOST + 1);
+}
+
 int main(void) {
   test_a_node_that_moves_to_the_end_takes_the_walk_nowhere();
   test_what_does_not_lead_back_is_no_node();
@@ -173,5 +196,6 @@ int main(void) {
   test_nodes_that_stay_are_found_while_others_come_and_go();
   test_a_list_that_leads_nowhere_is_broken();
   test_a_walk_in_circles_ends();
+  test_a_chain_is_read_ahead_and_ends();
   return 0;
 }

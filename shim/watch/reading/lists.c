@@ -1,4 +1,4 @@
-/* Walks linked lists of another process.
+/* Walks linked lists of another process: circular ones, and chains that end with 0.
  *
  * Each node leads to the next one, so a walk would need one system call per node. But a list stays mostly the same from
  * one walk to the next: the order of the nodes is remembered, and many are read ahead in that order. What is remembered
@@ -118,4 +118,23 @@ uintptr_t list_next(struct list_walk *walk) {
   if (walk->count > walk->furthest) walk->furthest = walk->count, walk->stalls = 0;
   if ((walk->count & (walk->count - 1)) == 0) walk->mark = next;
   return next;
+}
+
+int list_chain(uintptr_t first, int next_at, uintptr_t *out, int most) {
+  static uintptr_t node[LIST_AHEAD], from[LIST_AHEAD], next[LIST_AHEAD];
+  int count = 0, at = 0, ahead = 0;
+  while (first && count < most) {
+    if (at >= ahead || node[at] != first) {
+      at = ahead = 0;
+      for (uintptr_t each = first; each && ahead < LIST_AHEAD; each = expected_after(each)) {
+        from[ahead] = each + (uintptr_t)next_at;
+        node[ahead++] = each;
+      }
+      remote_read_each((char *)next, from, ahead, sizeof *next);
+    }
+    remember(first, next[at]);
+    out[count++] = first;
+    first = next[at++];
+  }
+  return count;
 }

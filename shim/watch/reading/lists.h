@@ -1,5 +1,5 @@
-/* Circular lists of another process: struct llist_node of CPython, which lies within the objects that it links. Only the
- * watcher's thread calls these functions. */
+/* Linked lists of another process. Circular ones are those of struct llist_node of CPython, which lies within the objects
+ * that it links. Only the watcher's thread calls these functions. */
 #ifndef SCALENE_TRACE_WATCH_READING_LISTS_H
 #define SCALENE_TRACE_WATCH_READING_LISTS_H
 
@@ -27,6 +27,9 @@ void list_begin(struct list_walk *walk, uintptr_t head);
 /* Returns the address of the next node; 0 = there is none, or the walk is broken. The program may change the list in
  * the meantime: a node that was there all the time is returned. */
 uintptr_t list_next(struct list_walk *walk);
+/* Stores the addresses of the nodes of a chain that ends with 0, at most `most`, and returns their number. `next_at`: offset
+ * of the address of the next node. */
+int list_chain(uintptr_t first, int next_at, uintptr_t *out, int most);
 
 #pragma GCC visibility pop
 
