@@ -63,14 +63,19 @@ def unpack(version: str, folder: Path = FOLDER) -> str | None:
     shutil.rmtree(root, ignore_errors=True)
     try:
         _download_and_unpack(version, source, root)
-    except subprocess.CalledProcessError as error:
+    except (subprocess.SubprocessError, OSError) as error:
         shutil.rmtree(root, ignore_errors=True)
+        return _reason(error)
+    return None if runs(python) else f"{python} does not run"
+
+
+def _reason(error: subprocess.SubprocessError | OSError) -> str:
+    if isinstance(error, subprocess.TimeoutExpired):
+        return f"{Path(str(error.cmd[0])).name} took more than {PATIENCE_S} s"
+    if isinstance(error, subprocess.CalledProcessError):
         lines = str(error.stderr or error.stdout or error).strip().splitlines()
         return f"{Path(str(error.cmd[0])).name} failed: {lines[-1] if lines else 'without a message'}"
-    except subprocess.TimeoutExpired as error:
-        shutil.rmtree(root, ignore_errors=True)
-        return f"{Path(str(error.cmd[0])).name} took more than {PATIENCE_S} s"
-    return None if runs(python) else f"{python} does not run"
+    return f"it cannot be unpacked: {error}"
 
 
 def runs(python: Path) -> bool:

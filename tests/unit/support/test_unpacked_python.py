@@ -43,17 +43,30 @@ def test_without_a_package_source_the_reason_is_said(tmp_path: Path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
-def test_a_download_that_fails_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (
+            subprocess.CalledProcessError(100, ["/usr/bin/apt-get"], stderr="E: reading\nE: The network is down\n"),
+            "apt-get failed: E: The network is down",
+        ),
+        (subprocess.TimeoutExpired(["/usr/bin/apt-get"], 300), "apt-get took more than 300 s"),
+        (OSError(28, "No space left on device"), "it cannot be unpacked: [Errno 28] No space left on device"),
+    ],
+)
+def test_a_download_that_fails_leaves_nothing_behind(
+    error: Exception, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(unpacked_python, "mirror", lambda: "http://127.0.0.1:9/debian")
     monkeypatch.setattr(unpacked_python, "KEYRING", tmp_path)
     monkeypatch.setattr(unpacked_python.shutil, "which", lambda name: f"/usr/bin/{name}")
     monkeypatch.setattr(unpacked_python.os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
 
     def run(*command: str | Path, cwd: Path | None = None) -> str:
-        raise subprocess.CalledProcessError(100, ["/usr/bin/apt-get"], stderr="E: reading\nE: The network is down\n")
+        raise error
 
     monkeypatch.setattr(unpacked_python, "_run", run)
-    assert unpack("3.14", tmp_path) == "apt-get failed: E: The network is down"
+    assert unpack("3.14", tmp_path) == reason
     assert not list(tmp_path.iterdir())
 
 
