@@ -93,7 +93,7 @@ Color = Annotated[
     typer.Option(
         "--color",
         metavar="WHEN",
-        help="When to print colours: always, never, or auto (on a terminal; see docs/analysis.md).",
+        help="When to print colours: always, never, or auto (on a terminal).",
         autocompletion=lambda: list(COLORS),
     ),
 ]

@@ -1,6 +1,6 @@
 -- Answers: at which lines of the user's were threads held up, and by what?
 -- A thread that waits for work or for other threads (a queue, a pool, an event loop, a condition, join) is idle, which
--- holds nothing up: such waits do not count. They are known by the modules of the standard library that the line called.
+-- holds nothing up: such waits do not count. They are known by the modules of the standard library that the line calls.
 -- Waits for the CPU and for the interpreter's lock are left out too: where a thread waits for these is chance.
 -- Reads: locations, selected_waits, stack_owners, stacks, user_frames
 -- Columns:

@@ -53,5 +53,5 @@ WITH RECURSIVE named AS (
 )
 SELECT trace, native, parent, module, "offset", gap, library, image, symbol, callee,
     coalesce(is_setup, false) AS is_setup, coalesce(is_for_arguments, false) AS is_for_arguments,
-    coalesce(is_for_loop, false) AS is_for_loop, coalesce(is_call_itself, false) AS is_call_itself
+    coalesce(is_call_itself, false) AS is_call_itself, coalesce(is_for_loop, false) AS is_for_loop
 FROM named LEFT JOIN called USING (trace, native)
