@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, hold, native_percent, record, report, target
-from tests.support.target_environments import recorded_interpreters
+from tests.support.target_environments import interpreters_and_distribution, recorded_interpreters
 
 pytestmark = [pytest.mark.measures_busy]
 
@@ -68,3 +68,39 @@ def test_callbacks_count_alike_on_all_interpreters(python_calls: dict[str, dict[
         percents = [each[case] for each in python_calls.values()]
         assert min(percents) > CALLBACKS[0] and max(percents) < CALLBACKS[1], (case, percents)
         assert max(percents) - min(percents) < WIDEST, (case, percents)
+
+
+BOUND = """
+import time, types
+class Own:
+    def __enter__(self): return self
+    def __exit__(self, *exc): pass
+ints, zeros, own = tuple(range(20000)), (0,) * 100000, Own()
+largest, sum_of, any_of = (types.MethodType(*each) for each in ((max, ints), (sum, ints), (any, zeros)))
+def until(): return time.monotonic() + 0.3
+def bound_max():
+    end = until()
+    while time.monotonic() < end: largest(*())
+def bound_sum():
+    end = until()
+    while time.monotonic() < end: sum_of(*())
+def bound_any():
+    end = until()
+    while time.monotonic() < end: any_of(*())
+def with_own():
+    end = until()
+    while time.monotonic() < end:
+        for _ in range(1000):
+            with own: pass
+for each in (bound_max, bound_sum, bound_any, with_own): each()
+"""
+
+
+@pytest.mark.parametrize("python", interpreters_and_distribution())
+def test_bound_methods_are_native_if_their_functions_are(python: str, tmp_path: Path) -> None:
+    """A method that is bound by hand may have a function written in C: ``types.MethodType(max, ints)``."""
+    options = ["--python", python, "--cpu-interval", "500us", "--no-memory", "--no-wait"]
+    record(tmp_path / "t.parquet", ["-c", BOUND], options=options)
+    found = {row["function"]: native_percent(row) for row in report(tmp_path / "t.parquet")["functions"]}
+    assert min(found[name] for name in ("bound_max", "bound_sum", "bound_any")) > 80, found
+    assert found["with_own"] < MOST_NATIVE, found

@@ -213,9 +213,9 @@ static bool is_of_jump(uintptr_t at) {
 }
 
 /* A number counts as well as a distance: programs that are not relocated hold addresses. */
-uintptr_t loop_find_stored(struct code_range code) {
+int loop_find_stored(struct code_range code, uintptr_t *out, int room) {
   struct search search = {.count = 0};
-  uintptr_t found = 0;
+  int count = 0;
   if (!begin(&search, &code) || code.end - code.start > MOST_CODE) return 0;
   for (uintptr_t at = code.start + 2; at + sizeof(uint32_t) <= code.end; at++) {
     uint32_t number;
@@ -223,10 +223,12 @@ uintptr_t loop_find_stored(struct code_range code) {
     uintptr_t target = number >= search.code_start && number < search.code_end ? number : 0;
     if (!target && !is_of_jump(at)) target = led_to(&search, (const uint8_t *)at);
     struct code_range function;
-    if (!target || target == found || contains(&code, target) || !function_at(&search, target, &function)) continue;
-    if (function.start != target) continue;
-    if (found) return 0;
-    found = target;
+    if (!target || contains(&code, target) || !function_at(&search, target, &function)) continue;
+    bool is_known = function.start != target;
+    for (int i = 0; i < count; i++) is_known |= out[i] == target;
+    if (is_known) continue;
+    if (count == room) return 0;
+    out[count++] = target;
   }
-  return found;
+  return count;
 }

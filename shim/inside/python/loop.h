@@ -19,9 +19,9 @@ bool loop_part_find(struct code_range loop, struct code_range *part);
 int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room);
 /* True if the function `code` refers to `function`. Context: normal. */
 bool loop_refers(struct code_range code, uintptr_t function);
-/* Returns the start of the function whose address `code` stores into an object; 0 = none, or it is not known which. Context:
- * normal. */
-uintptr_t loop_find_stored(struct code_range code);
+/* Finds the functions whose addresses `code` stores into an object. Returns how many; 0 = none, or more than `room`.
+ * Context: normal. */
+int loop_find_stored(struct code_range code, uintptr_t *out, int room);
 
 #pragma GCC visibility pop
 

@@ -114,6 +114,13 @@ static void find_own_functions(void) {
   memcpy(found.own, own, sizeof own);
 }
 
+#define MAX_CONVENTIONS 8
+
+static int find_stored(const char *name, uintptr_t *out, int room) {
+  struct address_range making = symbol_range(name);
+  return loop_find_stored((struct code_range){making.start, making.end}, out, room);
+}
+
 static void add_builtin(uintptr_t function) {
   if (!function || function == found.type_call || found.builtins >= MAX_BUILTINS) return;
   for (int i = 0; i < MAX_OWN; i++) {
@@ -144,10 +151,13 @@ static void find_type_functions(void) {
                                       "PyUnicode_Type",      "PyZip_Type",
                                       "_PyNamespace_Type",   "_PyWeakref_RefType",
                                       "PyPickleBuffer_Type", "PyCode_Type"};
-  struct address_range making = symbol_range("PyMethod_New");
-  found.bound_call = loop_find_stored((struct code_range){making.start, making.end});
+  found.bound_call = 0;
+  if (find_stored("PyMethod_New", &found.bound_call, 1) != 1) found.bound_call = 0;
   found.type_call = type_function("PyType_Type", TP_CALL);
   find_own_functions();
+  uintptr_t of_functions[MAX_CONVENTIONS]; /* those that call C functions, one for each kind of arguments */
+  int count = find_stored("PyCMethod_New", of_functions, MAX_CONVENTIONS);
+  for (int i = 0; i < count; i++) add_builtin(of_functions[i]);
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     add_builtin(type_function(names[i], TP_CALL));
     add_builtin(type_function(names[i], TP_INIT));

@@ -61,11 +61,13 @@ static void callers_are_called_by_name_and_refer_to_the_function(void) {
   check(!loop_refers(RANGE(copy), 0) && !loop_refers((struct code_range){0, 0}, (uintptr_t)type_call));
 }
 
-static void the_stored_function_is_the_only_one_that_is_named_without_a_jump(void) {
-  check(loop_find_stored(RANGE(making)) == (uintptr_t)far);
-  check(!loop_find_stored(RANGE(making_two)));
-  check(!loop_find_stored(RANGE(making_inside)));
-  check(!loop_find_stored((struct code_range){0, 0}));
+static void stored_functions_are_those_that_are_named_without_a_jump(void) {
+  uintptr_t out[2] = {0, 0};
+  check(loop_find_stored(RANGE(making), out, 2) == 1 && out[0] == (uintptr_t)far);
+  check(loop_find_stored(RANGE(making_two), out, 2) == 2 && out[0] == (uintptr_t)far && out[1] == (uintptr_t)tail);
+  check(loop_find_stored(RANGE(making_two), out, 1) == 0);
+  check(loop_find_stored(RANGE(making_inside), out, 2) == 0);
+  check(loop_find_stored((struct code_range){0, 0}, out, 2) == 0);
 }
 
 /* Moves the unwind tables of the program by so many bytes, in its program headers. */
@@ -95,7 +97,7 @@ int main(void) {
   the_part_is_where_the_loop_jumps_into_another_function();
   a_function_that_is_whole_has_no_part();
   callers_are_called_by_name_and_refer_to_the_function();
-  the_stored_function_is_the_only_one_that_is_named_without_a_jump();
+  stored_functions_are_those_that_are_named_without_a_jump();
   tables_that_are_not_in_memory_are_ignored();
   return 0;
 }
