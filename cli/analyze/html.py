@@ -12,7 +12,7 @@ from .options import DEFAULT_TRACE, EVERYTHING, default_trace, selecting
 from .output import check_output, save, write
 from .pages import check_target, written
 
-Trace = Annotated[str, typer.Argument(metavar="[TRACE]", help="A trace file.", show_default=DEFAULT_TRACE)]
+Trace = Annotated[str | None, typer.Argument(metavar="[TRACE]", help="A trace file.", show_default=DEFAULT_TRACE)]
 Output = Annotated[
     str,
     typer.Option(
@@ -28,7 +28,7 @@ Force = Annotated[bool, typer.Option("--force", help="Replace the file even if i
 
 @selecting
 def html(
-    path: Trace = "",
+    trace: Trace = None,
     output: Output = "",
     force: Force = False,
     selection: Selection = EVERYTHING,
@@ -46,7 +46,7 @@ def html(
     """
     from ...analyze.html.page import build_page
 
-    path = path or str(default_trace())
+    path = str(default_trace()) if trace is None else trace
     target = Path(output or f"{Path(path).stem or 'report'}.html")
     if output != "-":
         check_output(str(target), [Path(path)], is_binary=False)
