@@ -25,6 +25,7 @@
 #include "inside/processes/process.h"
 #include "inside/python/python.h"
 #include "inside/seccomp/filter_program.h"
+#include "inside/seccomp/tick_handlers.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -145,12 +146,20 @@ static void let_others_finish(void) {
   while (atomic_load(&seal_sections) > 0 && clock_now_ns() < until_ns) syscall(SYS_nanosleep, &pause, NULL);
 }
 
-static void seal(void) {
+/* A handler that a thread has begun before the timers stopped ends with a system call. If the process has a filter already,
+ * looking for such threads may be forbidden. */
+static void let_handlers_finish(void) {
+  if (!signals_number() || count_filters() > 0) return;
+  tick_handlers_finish(signals_number(), MOST_WAIT_NS);
+}
+
+static void seal(bool for_all_threads) {
   process_before_filter();
   seal_process(true);
   let_others_finish();
   timers_stop_all();
   signals_seal(is_traced());
+  if (for_all_threads) let_handlers_finish();
 }
 
 static void unseal(void) {
@@ -177,6 +186,7 @@ static void note_harmless(void) {
 struct request {
   const void *filter;
   bool listener; /* success is the number of a descriptor */
+  bool for_all_threads;
 };
 
 /* seccomp() reports a thread that cannot get the filter by returning its id. */
@@ -201,7 +211,7 @@ static long set_harmless(const struct call *call, const struct request *request)
 
 static long set_sealed(const struct call *call, const struct request *request) {
   int error = errno;
-  seal();
+  seal(request->for_all_threads);
   errno = error;
   long result = forward(call);
   error = errno;
@@ -242,6 +252,9 @@ static bool is_request_by_prctl(const struct call *call, struct request *request
   return call->b == SECCOMP_MODE_STRICT || request->filter;
 }
 
+#ifndef SECCOMP_FILTER_FLAG_TSYNC
+#define SECCOMP_FILTER_FLAG_TSYNC 1
+#endif
 #ifndef SECCOMP_FILTER_FLAG_NEW_LISTENER
 #define SECCOMP_FILTER_FLAG_NEW_LISTENER 8
 #endif
@@ -252,7 +265,8 @@ static bool is_request_by_seccomp(const struct call *call, struct request *reque
   if (strict && (call->b || call->c))
     return false; /* fails with EINVAL; libseccomp asks so whether there is seccomp() */
   *request = (struct request){.filter = filter ? (const void *)call->c : NULL,
-                              .listener = (call->b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0};
+                              .listener = (call->b & SECCOMP_FILTER_FLAG_NEW_LISTENER) != 0,
+                              .for_all_threads = (call->b & SECCOMP_FILTER_FLAG_TSYNC) != 0};
   return strict || request->filter;
 }
 
