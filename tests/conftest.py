@@ -40,6 +40,8 @@ FIGURES = (*SEATS_TAKEN, "samples")
 #: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
+#: On how many interpreters `make test` and `make measure` run a test; each runs on others.
+MOST_INTERPRETERS = 4
 #: The parameters of tests that are interpreters.
 INTERPRETER_PARAMETERS = ("python", "server_python", "libraries")
 STARTED_S = time.monotonic()
@@ -69,16 +71,16 @@ def seats_of(item: pytest.Item) -> int:
 def pytest_itemcollected(item: pytest.Item) -> None:
     if any(each.name in FIGURES for each in item.iter_markers()):
         item.add_marker("figures")
-    if item.get_closest_marker("two_interpreters") and not is_drawn(item):
+    if not is_drawn(item):
         item.add_marker("long")
 
 
 def is_drawn(item: pytest.Item) -> bool:
-    """Whether `make test` and `make measure` run a test of ``two_interpreters``.
+    """Whether `make test` and `make measure` run a test on its interpreter.
 
-    Each such test runs on two of the interpreters that are here, drawn by its name, so that all get about as many. A test
-    of behaviour that has other parameters runs each combination of those on one, so that the combinations share the
-    interpreters. `make stress` runs the rest.
+    Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many; a test of
+    ``two_interpreters`` on two of them. One of these that has other parameters and measures nothing runs each combination
+    of those on one, so that the combinations share the interpreters. `make stress` runs the rest.
     """
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
     python = next((params.pop(name) for name in INTERPRETER_PARAMETERS if name in params), None)
@@ -86,7 +88,9 @@ def is_drawn(item: pytest.Item) -> bool:
     if not isinstance(python, Interpreter) or python.version not in versions:
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-    runs_on = 1 if params and not item.get_closest_marker("figures") else 2
+    runs_on = MOST_INTERPRETERS
+    if item.get_closest_marker("two_interpreters"):
+        runs_on = 1 if params and not item.get_closest_marker("figures") else 2
     return (turn + versions.index(python.version)) % len(versions) < runs_on
 
 
