@@ -16,6 +16,9 @@ pytestmark = [pytest.mark.measures_busy]
 SECONDS, ENOUGH_TICKS = 0.15, 100
 #: Points between the split and the stopwatch. With 500 ticks, five standard errors are at most 11.
 MOST_OFF = 12
+#: What is known to be wrong on an interpreter whose file does not name its functions (docs/design/attribution.md): a case
+#: that is off, and how native callbacks may be there.
+UNNAMED, KNOWN_OFF, MOST_UNNAMED = "3.14", "c_tuple__repr___unpacked", 80
 #: Native percentage of calls of Python classes and functions.
 MOST_NATIVE = 15
 #: Native percentages of C functions that call Python functions. Linux's profiler finds 26 to 43 in the C function itself;
@@ -33,6 +36,8 @@ def test_calls_are_native_if_what_they_call_is(each: Interpreter, tmp_path: Path
     assert {"c_int_plain", "c_min_plain", "c_collections_deque_plain", "c_partial_min_unpacked"} <= done.facts.keys()
     assert all(rows[name]["ticks"] >= ENOUGH_TICKS for name in done.facts)
     off = {name: native_percent(rows[name]) - share for name, share in done.facts.items()}
+    known = off.pop(KNOWN_OFF, None) if each.name == UNNAMED else None
+    assert known is None or known < -MOST_OFF, f"{KNOWN_OFF} is right now, so it is no exception any more"
     of_c = {name: error for name, error in off.items() if name.startswith("c_")}
     of_python = {name: error for name, error in off.items() if name.startswith("py_")}
     figure("split error, calls of C code, largest", each, max(of_c.values(), key=abs), MOST_OFF, "points")
@@ -65,9 +70,11 @@ def test_calls_of_python_functions_are_pythons(python_calls: dict[str, dict[str,
 
 def test_callbacks_count_alike_on_all_interpreters(python_calls: dict[str, dict[str, float]]) -> None:
     for case in ("maps_lambda", "sorts_with_lambda", "filters_with_lambda"):
-        percents = [each[case] for each in python_calls.values()]
+        percents = [each[case] for name, each in python_calls.items() if name != UNNAMED]
         assert min(percents) > CALLBACKS[0] and max(percents) < CALLBACKS[1], (case, percents)
         assert max(percents) - min(percents) < WIDEST, (case, percents)
+        unnamed = python_calls.get(UNNAMED, {}).get(case)
+        assert unnamed is None or CALLBACKS[0] < unnamed < MOST_UNNAMED, (case, unnamed)
 
 
 BOUND = """
@@ -101,6 +108,7 @@ def test_bound_methods_are_native_if_their_functions_are(python: str, tmp_path: 
     """A method that is bound by hand may have a function written in C: ``types.MethodType(max, ints)``."""
     options = ["--python", python, "--cpu-interval", "500us", "--no-memory", "--no-wait"]
     record(tmp_path / "t.parquet", ["-c", BOUND], options=options)
-    found = {row["function"]: native_percent(row) for row in report(tmp_path / "t.parquet")["functions"]}
+    functions = {row["function"]: row for row in report(tmp_path / "t.parquet")["functions"]}
+    found = {name: native_percent(functions[name]) for name in ("bound_max", "bound_sum", "bound_any", "with_own")}
     assert min(found[name] for name in ("bound_max", "bound_sum", "bound_any")) > 80, found
     assert found["with_own"] < MOST_NATIVE, found

@@ -16,6 +16,7 @@ from scalene_trace.analyze.results.trace import TraceInfo
 APP = "/home/me/app.py"
 TICK_S = 0.01
 #: Expected ticks by line: a busy one, some of middling size, many small ones.
+JUDGED = ("better", "worse")
 PROGRAM = {10: 1_800, 11: 900, 12: 600, 13: 300} | dict.fromkeys(range(20, 40), 60)
 
 
@@ -52,7 +53,5 @@ def compared(before: Sequence[Run], after: Sequence[Run]) -> Diff:
 
 def flagged(diff: Diff) -> list[int]:
     """Lines that were judged better or worse; 0 = a total."""
-    found = [line.line or 0 for line in diff.lines for change in [line.change("cpu_s")] if change.verdict != "noise"]
-    return found + [
-        0 for change in diff.totals.values() if change is not None and change.verdict in ("better", "worse")
-    ]
+    found = [line.line or 0 for line in diff.lines for change in [line.change("cpu_s")] if change.verdict in JUDGED]
+    return found + [0 for change in diff.totals.values() if change is not None and change.verdict in JUDGED]
