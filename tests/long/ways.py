@@ -39,7 +39,8 @@ WHERE regexp_matches(f.function, '^(c|py)_') GROUP BY ALL
 COMPILED = """
 import pathlib, pybind11, subprocess, sys, sysconfig
 source, folder, flags = pathlib.Path(sys.argv[1]), pathlib.Path(sysconfig.get_path("platlib")), ["-O2", "-shared", "-fPIC"]
-headers, suffix = ["-I", sysconfig.get_path("include")], sysconfig.get_config_var("EXT_SUFFIX")
+include, suffix = pathlib.Path(sysconfig.get_path("include")), sysconfig.get_config_var("EXT_SUFFIX")
+headers = ["-I", include, "-I", include.parent]  # Debian's headers name one beside the folder
 out = folder / "cython_ways.c"
 subprocess.run([sys.executable, "-m", "cython", source / "cython_ways.pyx", "-o", out], check=True)
 subprocess.run(["gcc", *flags, *headers, out, "-o", folder / f"cython_ways{suffix}"], check=True)
