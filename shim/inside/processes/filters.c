@@ -146,11 +146,9 @@ static void let_others_finish(void) {
   while (atomic_load(&seal_sections) > 0 && clock_now_ns() < until_ns) syscall(SYS_nanosleep, &pause, NULL);
 }
 
-/* A handler that a thread has begun before the timers stopped ends with a system call. If the process has a filter already,
- * looking for such threads may be forbidden. */
+/* A handler that a thread has begun before the timers stopped ends with a system call. */
 static void let_handlers_finish(void) {
-  if (!signals_number() || count_filters() > 0) return;
-  tick_handlers_finish(signals_number(), MOST_WAIT_NS);
+  if (signals_number()) tick_handlers_finish(signals_number(), MOST_WAIT_NS);
 }
 
 static void seal(bool for_all_threads) {

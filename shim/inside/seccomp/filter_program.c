@@ -62,7 +62,7 @@ static const uint16_t needed[] = {
 static const uint16_t may_fail[] = {
     SYS_perf_event_open, SYS_process_vm_readv, SYS_process_vm_writev, SYS_mincore,    SYS_kill,
     SYS_fgetxattr,       SYS_statfs,           SYS_fstatfs,           SYS_faccessat2, SYS_remap_file_pages,
-    SYS_setrlimit,       SYS_getrlimit,        SYS_munlock,
+    SYS_setrlimit,       SYS_getrlimit,        SYS_munlock,           SYS_getdents64,
 };
 
 /* What the accumulator may hold before an instruction. */

@@ -23,8 +23,8 @@ struct entry {
 
 static char entries[16384], status[16384];
 
-/* True if the thread has blocked the signal; false also if it has ended. `tasks`: descriptor of the folder of threads. */
-static bool is_blocked(int tasks, const char *thread, int signal) {
+/* Reads the status of a thread; false = it has ended. `tasks`: descriptor of the folder of threads. */
+static bool read_status(int tasks, const char *thread) {
   char path[32];
   size_t length = strlen(thread);
   if (length > sizeof path - sizeof "/status") return false;
@@ -38,14 +38,25 @@ static bool is_blocked(int tasks, const char *thread, int signal) {
     used += got;
   syscall(SYS_close, file);
   status[used] = 0;
-  static const char title[] = "\nSigBlk:";
-  const char *mask = strstr(status, title);
-  return mask && (strtoull(mask + sizeof title - 1, NULL, 16) >> (signal - 1) & 1);
+  return true;
+}
+
+/* Returns what follows a name in the status. */
+static const char *after(const char *name) {
+  const char *at = strstr(status, name);
+  return at ? at + strlen(name) : "";
+}
+
+/* Our handler does not sleep. Threads that have blocked the signal for good nearly always do: helper threads of libc, which
+ * it starts with all signals blocked, and threads of io_uring. */
+static bool may_be_inside(int tasks, const char *thread, int signal) {
+  if (!read_status(tasks, thread) || *after("\nState:\t") == 'S') return false;
+  return strtoull(after("\nSigBlk:"), NULL, 16) >> (signal - 1) & 1;
 }
 
 static void wait_for(int tasks, const char *thread, int signal, int64_t until_ns) {
   struct timespec pause = {.tv_nsec = 200000};
-  while (is_blocked(tasks, thread, signal) && clock_now_ns() < until_ns) syscall(SYS_nanosleep, &pause, NULL);
+  while (may_be_inside(tasks, thread, signal) && clock_now_ns() < until_ns) syscall(SYS_nanosleep, &pause, NULL);
 }
 
 void tick_handlers_finish(int signal, int64_t most_ns) {

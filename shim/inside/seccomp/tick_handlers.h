@@ -6,8 +6,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Waits until no other thread has blocked `signal`, as each does inside the handler up to the return from it, for at most
- * that time. Makes system calls that a filter may forbid. Context: normal, one thread at a time. */
+/* Waits until no other thread that is awake has blocked `signal`, as each does inside the handler up to the return from
+ * it, for at most that time. Context: normal, one thread at a time. */
 void tick_handlers_finish(int signal, int64_t most_ns);
 
 #pragma GCC visibility pop

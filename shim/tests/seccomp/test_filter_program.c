@@ -47,6 +47,7 @@ static void test_known_answers(void) {
   check(allowed_with(SYS_perf_event_open, refuse, allow));
   check(allowed_with(SYS_process_vm_readv, refuse, allow));
   check(!allowed_with(SYS_perf_event_open, kill, allow));
+  check(allowed_with(SYS_getdents64, refuse, allow) && !allowed_with(SYS_getdents64, kill, allow));
   check(!allowed_with(SYS_getpid, refuse, allow));
   check(!allowed_with(SYS_timer_settime, SECCOMP_RET_TRAP, allow));
   check(!allowed_with(SYS_read, allow, kill));

@@ -15,11 +15,20 @@ static volatile int inside, leave;
 static void handler(int number) {
   (void)number;
   inside = 1;
-  while (!leave) usleep(1000);
+  while (!leave) {}
 }
 
 static void *wait_for_a_signal(void *unused) {
   while (!leave) usleep(1000);
+  return unused;
+}
+
+static void *block_and_sleep(void *unused) {
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, NULL);
+  inside = 1;
+  pause();
   return unused;
 }
 
@@ -55,6 +64,11 @@ int main(void) {
   finish(60000 * (int64_t)MS);
   check(leave);
   check(!pthread_join(thread, NULL) && !pthread_join(releasing, NULL));
+  inside = 0;
+  check(!pthread_create(&thread, NULL, block_and_sleep, NULL));
+  while (!inside) usleep(1000);
+  usleep(100000);
+  check(finish(10000 * (int64_t)MS) < 5000 * (int64_t)MS); /* it is not inside, although it has blocked the signal */
   sigset_t own;
   sigemptyset(&own);
   sigaddset(&own, SIGUSR1);

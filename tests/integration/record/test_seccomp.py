@@ -62,6 +62,19 @@ def test_a_filter_for_all_threads_waits_for_those_inside_the_shim(tmp_path: Path
     assert losses(report(recorded.trace))["seccomp"] == 15
 
 
+def test_handlers_are_waited_for_under_a_harmless_filter_too(
+    any_python: Interpreter, tmp_path: Path, filtered: Path
+) -> None:
+    """Containers have such a filter. The threads of the process are read before the one that kills is set."""
+    log = tmp_path / "log"
+    program = [any_python.path, target("refuse_readv"), "process_vm_readv", filtered, "tsync", "threads", "exit"]
+    trace = [needed("strace"), "-f", "-y", "-e", "trace=openat,getdents64,seccomp", "-o", log]
+    recorded = record(tmp_path / "t.parquet", [*trace, *program], options=_OFTEN)
+    assert recorded.status == 5, recorded.stderr.decode()
+    before, set_it, _ = log.read_text().partition("SECCOMP_FILTER_FLAG_TSYNC")
+    assert set_it and "/task>" in before.splitlines()[-2]
+
+
 def test_a_tick_that_a_tracer_holds_does_not_kill_after_the_filter(tmp_path: Path) -> None:
     program = [build(tmp_path, "traced_filter.c")]
     recorded = record(tmp_path / "t.parquet", program, options=_OFTEN)
