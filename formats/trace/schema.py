@@ -108,7 +108,8 @@ KINDS: tuple[Kind, ...] = (
                 "type_call",
                 "bool",
                 "",
-                "the function through which types are called was running itself, or one that it calls by name",
+                "the function through which types or bound methods are called was running itself, or one that it calls by "
+                "name",
                 "recorded by an older version",
             ),
             Column("has_python", "bool", "", "the thread has a Python thread state"),

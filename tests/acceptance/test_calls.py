@@ -83,7 +83,8 @@ class Own:
     def __enter__(self): return self
     def __exit__(self, *exc): pass
 ints, zeros, own = tuple(range(20000)), (0,) * 100000, Own()
-largest, sum_of, any_of = (types.MethodType(*each) for each in ((max, ints), (sum, ints), (any, zeros)))
+largest, sum_of, any_of, length_of = (
+    types.MethodType(*each) for each in ((max, ints), (sum, ints), (any, zeros), (len, ints)))
 def until(): return time.monotonic() + 0.3
 def bound_max():
     end = until()
@@ -94,12 +95,16 @@ def bound_sum():
 def bound_any():
     end = until()
     while time.monotonic() < end: any_of(*())
+def bound_len():
+    end = until()
+    while time.monotonic() < end:
+        for _ in range(1000): length_of(*())
 def with_own():
     end = until()
     while time.monotonic() < end:
         for _ in range(1000):
             with own: pass
-for each in (bound_max, bound_sum, bound_any, with_own): each()
+for each in (bound_max, bound_sum, bound_any, bound_len, with_own): each()
 """
 
 
@@ -109,6 +114,8 @@ def test_bound_methods_are_native_if_their_functions_are(python: str, tmp_path: 
     options = ["--python", python, "--cpu-interval", "500us", "--no-memory", "--no-wait"]
     record(tmp_path / "t.parquet", ["-c", BOUND], options=options)
     functions = {row["function"]: row for row in report(tmp_path / "t.parquet")["functions"]}
-    found = {name: native_percent(functions[name]) for name in ("bound_max", "bound_sum", "bound_any", "with_own")}
+    names = ("bound_max", "bound_sum", "bound_any", "bound_len", "with_own")
+    found = {name: native_percent(functions[name]) for name in names}
     assert min(found[name] for name in ("bound_max", "bound_sum", "bound_any")) > 80, found
+    assert found["bound_len"] > 20, found  # the loop, and the work of making the call, is about a half of it
     assert found["with_own"] < MOST_NATIVE, found

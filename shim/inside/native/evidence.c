@@ -36,6 +36,10 @@ static bool is_among(uintptr_t function, const uintptr_t *functions, int count) 
   return false;
 }
 
+/* The work of the function that calls bound methods, also in what it calls by name. It is Python's, but does not tell what
+ * the method's function is. */
+#define OF_BOUND (TICK_TPCALL | TICK_PYFRAME | TICK_TYPE_CALL)
+
 /* How far it is known what the bytecode loop has called. */
 enum called {
   CALLED_NOTHING, /* no function that makes calls was found yet */
@@ -76,8 +80,10 @@ static void add_own_work(uint32_t *flags) {
 static enum called enter_callee(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
   uintptr_t function = frame->function;
   if (so_far == CALLED_BOUND) {
+    bool is_helper = frame[1].function == python_symbols.bound_call && is_direct(frame + 1);
+    if (!is_helper) *flags &= ~(uint32_t)TICK_TYPE_CALL;
     if (!is_among(function, python_symbols.builtin, python_symbols.builtins)) return so_far;
-    *flags = (*flags & ~(uint32_t)(TICK_TPCALL | TICK_PYFRAME)) | TICK_VECTORCALL;
+    *flags = (*flags & ~(uint32_t)OF_BOUND) | TICK_VECTORCALL;
     return CALLED_DECIDED;
   }
   if (!function) return of_object(so_far) ? CALLED_DECIDED : so_far;
@@ -101,15 +107,16 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
 static enum called enter(enum called so_far, const struct native_frame *frame, uint32_t *flags) {
   uint32_t flag = call_flags(frame->pc - !(frame->flags & NATIVE_EXACT));
   if (flag == TICK_PYFRAME || (flag == CALL_ENDS && so_far != CALLED_DECIDED)) *flags |= TICK_PYFRAME;
+  if (flag == TICK_PYFRAME && so_far == CALLED_BOUND) *flags &= ~(uint32_t)TICK_TYPE_CALL;
   if ((flag & TICK_PYFRAME) || so_far == CALLED_DECIDED) return so_far;
   bool is_type_call = frame->function && frame->function == python_symbols.type_call;
-  if (so_far == CALLED_BOUND && (is_type_call || (flag & TICK_TPCALL))) *flags &= ~(uint32_t)TICK_PYFRAME;
+  if (so_far == CALLED_BOUND && (is_type_call || (flag & TICK_TPCALL))) *flags &= ~(uint32_t)OF_BOUND;
   if (is_type_call) {
     *flags |= TICK_TPCALL;
     return CALLED_TYPE;
   }
   if (frame->function && frame->function == python_symbols.bound_call && so_far <= CALLED_OBJECT) {
-    *flags |= TICK_TPCALL | TICK_PYFRAME;
+    *flags |= OF_BOUND;
     return CALLED_BOUND;
   }
   *flags |= flag & ~(uint32_t)TICK_TYPE_CALL;

@@ -179,11 +179,15 @@ static void test_a_copy_with_type_call_within_it(void) {
 }
 
 static void test_a_bound_method_is_a_python_functions(void) {
-  uint32_t is_python = TICK_TPCALL | TICK_PYFRAME;
+  uint32_t is_python = TICK_TPCALL | TICK_PYFRAME, tells_nothing = is_python | TICK_TYPE_CALL;
+  python_symbols.bound_call = (uintptr_t)&leaf;
+  check(flags_of_call(leaf, NULL, NULL) == tells_nothing); /* its own work */
+  python_symbols.bound_call = (uintptr_t)&helper;
+  next_function = helper;
+  check(flags_of_call(helper, NULL, NULL) == tells_nothing); /* and what it calls by name */
+  check(flags_of_call(vectorcall, NULL, NULL) == (TICK_VECTORCALL | tells_nothing));
   python_symbols.bound_call = (uintptr_t)&directly;
-  next_function = directly;
-  check(flags_of_call(directly, NULL, NULL) == is_python);
-  check(flags_of_call(vectorcall, NULL, NULL) == (TICK_VECTORCALL | is_python));
+  check(flags_of_call(directly, NULL, NULL) == is_python); /* what that calls */
   python_symbols.type_call = (uintptr_t)&make_tp_call;
   python_symbols.bound_call = (uintptr_t)&type_call; /* which calls another function through a pointer */
   check(flags_of_call(type_call, NULL, other_new) == is_python);
