@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from ..results.findings import Finding
 from ..results.report import Function, Line, Package, Report
-from .words import Places, fraction, places_of, share
+from .words import Places, fraction, located, share
 
 #: With fewer samples, nothing is said about lines: a share of a half has a standard error of more than ten points.
 LEAST_TICKS = 20
@@ -83,7 +83,7 @@ def _of_line(row: Line, places: Places, is_next: bool) -> Finding:
     name, part, text = _most_of(row)
     start = f"{share(percent, error)} of the CPU time is in" if not is_next else f"{share(percent, error)} is in"
     flat = ", which no single line explains" if is_function and not is_next else ""
-    return Finding(
+    found = Finding(
         kind="function" if is_function else "line",
         text=f"{start} {where}{flat}{text}.",
         value=percent,
@@ -91,8 +91,8 @@ def _of_line(row: Line, places: Places, is_next: bool) -> Finding:
         error=error,
         name=name,
         part=part,
-        **places_of(row),  # type: ignore[arg-type]
     )
+    return located(found, row)
 
 
 def _most_of(row: Line) -> tuple[str | None, float | None, str]:
@@ -159,7 +159,7 @@ def _rest(report: Report, places: Places, ticks: int, said: Sequence[Finding]) -
         part = (getattr(top, field) or 0.0) / whole_s if top else 0.0
         most = f", {fraction(part)} of that at {places.said(top)}" if top is not None and part >= 0.29 else ""
         of_what = "" if said else " of the CPU time"
-        yield Finding(
+        found = Finding(
             kind="part",
             text=f"{share(percent, error)}{of_what} is spent {where}{most}.",
             value=percent,
@@ -167,6 +167,6 @@ def _rest(report: Report, places: Places, ticks: int, said: Sequence[Finding]) -
             error=error,
             name=name,
             part=part if most else None,
-            **(places_of(top) if top is not None and most else {}),  # type: ignore[arg-type]
         )
+        yield located(found, top if most else None)
         return

@@ -6,7 +6,7 @@ from ...formats.units import megabytes, per_second
 from ..results.findings import Finding
 from ..results.report import Leak, Line, Report
 from ..results.trend import GROWING
-from .words import Places, fraction, places_of
+from .words import Places, fraction, located
 
 _CERTAIN = 0.25  #: the largest standard error that a size may have, as a part of it
 #: The least peak, and the least share of it, that is worth a sentence.
@@ -43,17 +43,15 @@ def _leaks(report: Report, places: Places) -> list[Finding]:
         rate = per_second(sum(leak.bytes_per_s for leak in others))
         more = f"; {len(others)} more {'line leaks' if len(others) == 1 else 'lines leak'} {rate}"
     sure = min(int(100 * first.probability), 99)
-    return [
-        Finding(
-            kind="leak",
-            text=f"Memory grows by {about}{per_second(first.bytes_per_s)} at {places.said(first)}, {sure} % sure{more}.",
-            value=first.bytes_per_s,
-            unit="bytes/s",
-            error=first.error_bytes_per_s,
-            probability=first.probability,
-            **places_of(first),  # type: ignore[arg-type]
-        )
-    ]
+    found = Finding(
+        kind="leak",
+        text=f"Memory grows by {about}{per_second(first.bytes_per_s)} at {places.said(first)}, {sure} % sure{more}.",
+        value=first.bytes_per_s,
+        unit="bytes/s",
+        error=first.error_bytes_per_s,
+        probability=first.probability,
+    )
+    return [located(found, first)]
 
 
 def _growing(report: Report) -> Line | None:
@@ -73,14 +71,8 @@ def _growing(report: Report) -> Line | None:
 
 def _growth(line: Line, places: Places) -> Finding:
     growth = line.growth_bytes or 0
-    return Finding(
-        kind="growth",
-        text=f"Memory grew by {megabytes(growth)} at {places.said(line)} until the end; whether it leaks is not certain.",
-        value=growth,
-        unit="bytes",
-        error=line.growth_error_bytes,
-        **places_of(line),  # type: ignore[arg-type]
-    )
+    text = f"Memory grew by {megabytes(growth)} at {places.said(line)} until the end; whether it leaks is not certain."
+    return located(Finding("growth", text, growth, "bytes", line.growth_error_bytes), line)
 
 
 def _at_peak(report: Report) -> Line | None:
@@ -97,14 +89,8 @@ def _at_peak(report: Report) -> Line | None:
 def _peak(report: Report, line: Line, places: Places) -> Finding:
     peak, held = report.totals.peak_bytes or 1, line.live_at_peak_bytes or 0
     part = min(held / peak, 1.0)
-    return Finding(
-        kind="peak",
-        text=f"Memory peaks at {megabytes(peak)}, {fraction(part)} of it from {places.said(line)}.",
-        value=peak,
-        unit="bytes",
-        part=part,
-        **places_of(line),  # type: ignore[arg-type]
-    )
+    text = f"Memory peaks at {megabytes(peak)}, {fraction(part)} of it from {places.said(line)}."
+    return located(Finding("peak", text, peak, "bytes", part=part), line)
 
 
 def copy_findings(report: Report, places: Places) -> list[Finding]:
@@ -116,13 +102,5 @@ def copy_findings(report: Report, places: Places) -> list[Finding]:
     part = (top.copy_bytes or 0) / whole
     if part < _LEAST_COPY_SHARE:
         return []
-    return [
-        Finding(
-            kind="copy",
-            text=f"{megabytes(whole)} were copied in memory, {fraction(part)} of it at {places.said(top)}.",
-            value=whole,
-            unit="bytes",
-            part=part,
-            **places_of(top),  # type: ignore[arg-type]
-        )
-    ]
+    text = f"{megabytes(whole)} were copied in memory, {fraction(part)} of it at {places.said(top)}."
+    return [located(Finding("copy", text, whole, "bytes", part=part), top)]

@@ -8,7 +8,7 @@ from ...formats.units import percent, seconds
 from ..results.findings import Finding, WaitingLine
 from ..results.report import Line, Report
 from .cpu import LEAST_TICKS, ticks_of
-from .words import Places, fraction, places_of, quoted
+from .words import Places, fraction, located, quoted
 
 #: The least wait that is worth a sentence: a share of the recorded time, and seconds.
 _LEAST_SHARE, _LEAST_S = 0.1, 0.1
@@ -108,5 +108,4 @@ def _device_waits(report: Report, window_s: float, places: Places) -> Iterator[F
 
 
 def _gpu(text: str, value: float, name: str, part: float | None, line: Line | None) -> Finding:
-    where = places_of(line) if line is not None else {}
-    return Finding(kind="gpu", text=text, value=value, unit="s", name=name, part=part, **where)  # type: ignore[arg-type]
+    return located(Finding("gpu", text, value, "s", name=name, part=part), line)

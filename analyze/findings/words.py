@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 
 from ..results.findings import Finding
@@ -61,9 +62,11 @@ def share(percent: float, error: float | None = None) -> str:
     return f"{percent:.0f} %" + (f" (±{error:.0f})" if error is not None and error >= 0.5 else "")
 
 
-def places_of(row: Line | Leak) -> dict[str, str | int | None]:
-    """The fields of a finding that say where it is."""
-    return {"file": row.file, "line": row.line, "function": row.function, "source": row.source}
+def located(finding: Finding, row: Line | Leak | None) -> Finding:
+    """The finding with the place of the row, if there is one."""
+    if row is None:
+        return finding
+    return replace(finding, file=row.file, line=row.line, function=row.function, source=row.source)
 
 
 def chosen(groups: Iterable[Sequence[Finding]], most: int) -> list[Finding]:
