@@ -29,18 +29,18 @@ _OF_SAMPLES = {
 _LEAST_LOST = 0.01
 
 
-def find_findings(report: Report, waiting: Iterable[WaitingLine], window_s: float) -> list[Finding]:
+def find_findings(report: Report, waiting: Iterable[WaitingLine], window_s: float, peaks_bytes: int) -> list[Finding]:
     """The findings, in the order in which they are said.
 
     ``report`` has all lines and functions; ``waiting``: the longest waits first; ``window_s``: the recorded time of all
-    traces. A finding is left out if its figure is uncertain: where no sample fell, or where the standard error is more than
-    a quarter of the figure.
+    traces; ``peaks_bytes``: their peaks together. A finding is left out if its figure is uncertain: where no sample fell,
+    or where the standard error is more than a quarter of the figure.
     """
     places = Places(report)
     groups = (
         [*_few_samples(report, window_s), *cpu_findings(report, places)],
         wait_findings(report, waiting, window_s, places),
-        memory_findings(report, places),
+        memory_findings(report, peaks_bytes, places),
         gpu_findings(report, window_s, places),
         copy_findings(report, places),
     )

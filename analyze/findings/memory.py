@@ -16,15 +16,18 @@ _LEAST_PEAK, _LEAST_SHARE = 20_000_000, 0.2
 _LEAST_COPIES, _LEAST_RATE, _LEAST_COPY_SHARE = 200_000_000, 100_000_000, 0.3
 
 
-def memory_findings(report: Report, places: Places) -> list[Finding]:
-    """The leak that grows fastest, then lines that grow without being a certain leak, then the peak."""
+def memory_findings(report: Report, peaks_bytes: int, places: Places) -> list[Finding]:
+    """The leak that grows fastest, then lines that grow without being a certain leak, then the peak.
+
+    ``peaks_bytes``: the peaks of all traces together, of which a line's memory is a part: it is added up over the traces.
+    """
     found = _leaks(report, places)
-    grown = _growing(report)
+    grown = _growing(report, peaks_bytes)
     if grown is not None:
         found.append(_growth(grown, places))
-    peak = _at_peak(report)
+    peak = _at_peak(report, peaks_bytes)
     if peak is not None and peak is not grown and not any(_is_at(leak, peak) for leak in report.leaks or []):
-        found.append(_peak(report, peak, places))
+        found.append(_peak(report, peak, peaks_bytes, places))
     return found
 
 
@@ -54,16 +57,15 @@ def _leaks(report: Report, places: Places) -> list[Finding]:
     return [located(found, first)]
 
 
-def _growing(report: Report) -> Line | None:
+def _growing(report: Report, peaks_bytes: int) -> Line | None:
     """The line that grew most until the end, if that is a good part of the peak and no leak is found there."""
-    peak = report.totals.peak_bytes or 0
     leaking = [line for line in report.lines if line.leak_bytes_per_s]
     rows = [line for line in report.lines if line.trend_class == GROWING and line not in leaking]
     top = max(rows, key=lambda line: line.growth_bytes or 0, default=None)
-    if top is None or peak < _LEAST_PEAK:
+    if top is None or (report.totals.peak_bytes or 0) < _LEAST_PEAK:
         return None
     growth = top.growth_bytes or 0
-    is_much = growth >= _LEAST_SHARE * peak and (top.growth_error_bytes or 0) <= _CERTAIN * growth
+    is_much = growth >= _LEAST_SHARE * peaks_bytes and (top.growth_error_bytes or 0) <= _CERTAIN * growth
     # What the line still held at the end must bear it: other lines may have freed what it allocated.
     is_held = top.live_at_end_bytes is None or top.live_at_end_bytes >= growth / 2
     return top if is_much and is_held else None
@@ -75,20 +77,18 @@ def _growth(line: Line, places: Places) -> Finding:
     return located(Finding("growth", text, growth, "bytes", line.growth_error_bytes), line)
 
 
-def _at_peak(report: Report) -> Line | None:
+def _at_peak(report: Report, peaks_bytes: int) -> Line | None:
     """The line that held most at the peak, if that is a good part of it."""
-    peak = report.totals.peak_bytes or 0
     top = max(report.lines, key=lambda line: line.live_at_peak_bytes or 0, default=None)
-    if top is None or peak < _LEAST_PEAK:
+    if top is None or (report.totals.peak_bytes or 0) < _LEAST_PEAK:
         return None
     held = top.live_at_peak_bytes or 0
     is_certain = (top.live_at_peak_error_bytes or 0) <= _CERTAIN * held
-    return top if held >= _LEAST_SHARE * peak and is_certain else None
+    return top if held >= _LEAST_SHARE * peaks_bytes and is_certain else None
 
 
-def _peak(report: Report, line: Line, places: Places) -> Finding:
-    peak, held = report.totals.peak_bytes or 1, line.live_at_peak_bytes or 0
-    part = min(held / peak, 1.0)
+def _peak(report: Report, line: Line, peaks_bytes: int, places: Places) -> Finding:
+    peak, part = report.totals.peak_bytes or 0, min((line.live_at_peak_bytes or 0) / peaks_bytes, 1.0)
     text = f"Memory peaks at {megabytes(peak)}, {fraction(part)} of it from {places.said(line)}."
     return located(Finding("peak", text, peak, "bytes", part=part), line)
 

@@ -96,7 +96,7 @@ def _gpu_time(report: Report, window_s: float, places: Places) -> Iterator[Findi
     top = max(report.lines, key=lambda line: line.gpu_s or 0.0, default=None)
     part = percent(top.gpu_s, gpu_s) / 100 if top is not None else 0.0
     most = f", {fraction(part)} of it for {places.said(top)}" if top is not None and part >= 0.29 else ""
-    text = f"GPUs worked for {seconds(gpu_s)} of {seconds(window_s)}{most}."
+    text = f"GPUs worked for {seconds(gpu_s)} in {seconds(window_s)}{most}."
     yield _gpu(text, gpu_s, "gpu", part if most else None, top if most else None)
 
 

@@ -79,7 +79,8 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
     names = ("file", "line", "function", "cause", "threads", "wait_s")
     waiting = [WaitingLine(*(row[name] for name in names)) for row in sums.waiting.values()]
     waiting.sort(key=lambda each: (-each.wait_s, each.file, each.line, each.cause))
-    findings = find_findings(report, waiting, sums.window_s)
+    peaks_bytes = sums.memory.all_peaks_bytes if sums.memory else 0
+    findings = find_findings(report, waiting, sums.window_s, peaks_bytes)
     return replace(report, lines=report.lines[:limit], functions=report.functions[:limit], findings=findings)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Kinds of findings, in the order in which they are said.
+#: Kinds of findings, in the order in which they are said (line, function and package: the largest share first).
 KINDS = (
     "loss",
     "samples",
@@ -17,8 +17,8 @@ KINDS = (
     "leak",
     "growth",
     "peak",
-    "copy",
     "gpu",
+    "copy",
 )
 
 

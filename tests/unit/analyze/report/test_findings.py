@@ -16,6 +16,7 @@ from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.report import report_text
 from scalene_trace.cli.render.text import Screen, cells
 from tests.support.example_traces import rich_trace
+from tests.support.gpu_traces import gpu_trace, used
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 APP = "/home/me/app.py"
@@ -215,6 +216,49 @@ def test_the_line_that_held_most_at_the_peak_is_said(tmp_path: Path) -> None:
     program.alloc(SECOND, program.main, program.first, program.at(6), 100_000_007)
     (text,) = said(program.report(tmp_path), "peak")
     assert text == "Memory peaks at 400 MB, three quarters of it from app.py:5 `statement_5()`."
+
+
+def test_the_part_of_the_peak_is_the_same_in_several_traces(tmp_path: Path) -> None:
+    program = Program()
+    program.settings["features"] = '["memory", "alloc"]'
+    program.alloc(SECOND, program.main, program.first, program.at(5), 130_000_007)
+    program.alloc(SECOND, program.main, program.first, program.at(6), 270_000_007)
+    path = program.write(tmp_path / "t.parquet")
+    one, three = (build_report([path] * count, Selection()) for count in (1, 3))
+    assert said(one, "peak") == ["Memory peaks at 400 MB, two thirds of it from app.py:6 `statement_6()`."]
+    assert said(three, "peak") == said(one, "peak")
+
+
+def gpu_findings_of(builder: TraceBuilder, tmp_path: Path, copies: int = 1) -> list[Finding]:
+    report = build_report([builder.write(tmp_path / "t.parquet")] * copies, Selection())
+    return [each for each in report.findings if each.kind == "gpu"]
+
+
+def test_the_time_of_gpus_is_said_with_its_line(tmp_path: Path) -> None:
+    (found,) = gpu_findings_of(gpu_trace(), tmp_path)
+    assert found.text == "GPUs worked for 1.00 s in 10.00 s, all of it for app.py:10."
+    assert (found.value, found.unit, found.name) == (pytest.approx(1), "s", "gpu")
+    assert (found.part, found.file, found.line) == (pytest.approx(1), APP, 10)
+    (twice,) = gpu_findings_of(gpu_trace(), tmp_path, copies=2)
+    assert twice.text == "GPUs worked for 2.00 s in 20.00 s, all of it for app.py:10."
+    assert not gpu_findings_of(gpu_trace(busy_ms=400), tmp_path)  # less than a twentieth of the time
+
+
+def test_several_gpus_work_for_more_than_the_recorded_time(tmp_path: Path) -> None:
+    builder = gpu_trace()
+    for device in (1, 2):
+        used(builder, 0, 10 * SECOND, 10 * SECOND, device=device)
+    (found,) = gpu_findings_of(builder, tmp_path)
+    assert found.text.startswith("GPUs worked for 21.00 s in 10.00 s")
+
+
+def test_a_line_that_waits_for_a_gpu_is_said(tmp_path: Path) -> None:
+    program = Program()
+    where = {"process": program.main, "thread": program.first, "stack": program.at(7)}
+    program.add("device_sync", t_ns=SECOND, **where, calls=1, duration_ns=2 * SECOND, span_ns=2 * SECOND)
+    (found,) = gpu_findings_of(program, tmp_path)
+    assert found.text == "2.00 s waiting for a GPU at app.py:7 `statement_7()`."
+    assert (found.value, found.name, found.line, found.part) == (pytest.approx(2), "sync", 7, None)
 
 
 def test_losses_that_spoil_figures_come_first(tmp_path: Path) -> None:
