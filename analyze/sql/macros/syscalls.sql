@@ -8,7 +8,7 @@ CREATE OR REPLACE TEMP MACRO syscall_name(number) AS coalesce(MAP {
     128: 'rt_sigtimedwait', 130: 'rt_sigsuspend', 149: 'mlock', 162: 'sync', 196: 'flistxattr', 202: 'futex',
     208: 'io_getevents', 217: 'getdents64', 219: 'restart_syscall', 220: 'semtimedop', 230: 'clock_nanosleep',
     231: 'exit_group', 232: 'epoll_wait', 243: 'mq_timedreceive', 247: 'waitid', 257: 'openat', 262: 'newfstatat',
-    270: 'pselect6', 271: 'ppoll', 275: 'splice', 281: 'epoll_pwait', 288: 'accept4', 295: 'preadv', 299: 'recvmmsg',
-    310: 'process_vm_readv', 318: 'getrandom', 323: 'userfaultfd', 326: 'copy_file_range', 426: 'io_uring_enter',
-    441: 'epoll_pwait2', 449: 'futex_waitv'
+    270: 'pselect6', 271: 'ppoll', 275: 'splice', 281: 'epoll_pwait', 288: 'accept4', 295: 'preadv', 296: 'pwritev',
+    299: 'recvmmsg', 310: 'process_vm_readv', 318: 'getrandom', 323: 'userfaultfd', 326: 'copy_file_range',
+    426: 'io_uring_enter', 441: 'epoll_pwait2', 449: 'futex_waitv'
 }[number], 'system call ' || number);

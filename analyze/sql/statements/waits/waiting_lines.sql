@@ -12,15 +12,15 @@
 WITH held_up AS (
     SELECT trace, thread, stack, wait_s, CASE
         WHEN class = 'disk' THEN 'disk'
-        WHEN syscall = 202 THEN 'lock'
-        WHEN syscall IN (35, 230) THEN 'sleep'
-        WHEN syscall IN (7, 23, 232, 270, 271, 281, 441) THEN 'events'
-        WHEN syscall IN (61, 247) THEN 'child'
-        WHEN syscall IN (0, 17, 19, 45, 47, 295, 299) THEN 'input'
-        WHEN syscall IN (1, 18, 20, 44, 46, 296) THEN 'output'
-        WHEN syscall IN (42, 43, 288) THEN 'connection'
+        WHEN call = 'futex' THEN 'lock'
+        WHEN call IN ('nanosleep', 'clock_nanosleep') THEN 'sleep'
+        WHEN call IN ('poll', 'select', 'epoll_wait', 'pselect6', 'ppoll', 'epoll_pwait', 'epoll_pwait2') THEN 'events'
+        WHEN call IN ('wait4', 'waitid') THEN 'child'
+        WHEN call IN ('read', 'pread64', 'readv', 'preadv', 'recvfrom', 'recvmsg', 'recvmmsg') THEN 'input'
+        WHEN call IN ('write', 'pwrite64', 'writev', 'pwritev', 'sendto', 'sendmsg') THEN 'output'
+        WHEN call IN ('connect', 'accept', 'accept4') THEN 'connection'
         ELSE 'other' END AS cause
-    FROM selected_waits WHERE class IN ('sleep', 'disk')
+    FROM (SELECT *, syscall_name(syscall) AS call FROM selected_waits WHERE class IN ('sleep', 'disk'))
 ), owned AS (
     SELECT trace, stack, min(depth) AS depth FROM user_frames
     SEMI JOIN held_up USING (trace, stack) GROUP BY trace, stack
