@@ -173,8 +173,8 @@ def held(figures: Line, report: Report) -> str:
 
 
 def at_peak(figures: Line, report: Report) -> str:
-    """What it had allocated and was alive at the peak: an estimate, not above the peak, which is counted (of several traces:
-    of the highest)."""
+    """What it had allocated and was alive at the peak: an estimate, not above the peak, which is counted. Of several traces,
+    only the highest peak is known, which says nothing about a sum over all of them."""
     most = report.totals.peak_bytes if len(report.traces) == 1 else None
     size = at_most(figures.live_at_peak_bytes or 0, most) or None
     return estimated(size, figures.live_at_peak_error_bytes, figures.live_unseen_bytes)

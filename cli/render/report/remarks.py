@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ....analyze.report.line_filter import LEAST_SHARE, ShownFile
+from ....analyze.results.estimates import at_most
 from ....analyze.results.report import Package, Report
 from ....formats.units import counted, megabytes, percent, seconds
 from ..table import wrap
@@ -55,10 +56,11 @@ def _waits_outside(report: Report) -> Iterator[str]:
 def _memory_outside(report: Report) -> str:
     """Memory that no line has: that of threads without Python, for example."""
     totals, outside, facts = report.totals, report.unattributed, []
+    held_bytes = at_most(outside.live_at_end_bytes or 0, totals.live_at_end_bytes)
     if (outside.alloc_bytes or 0) >= max(_LEAST_MEMORY * (totals.alloc_bytes or 0), _LEAST_BYTES):
         facts.append(f"{megabytes(outside.alloc_bytes)} were allocated")
-    if (outside.live_at_end_bytes or 0) >= max(_LEAST_MEMORY * (totals.peak_bytes or 0), _LEAST_BYTES):
-        facts.append(f"{megabytes(outside.live_at_end_bytes)} were alive at the end")
+    if held_bytes >= max(_LEAST_MEMORY * (totals.peak_bytes or 0), _LEAST_BYTES):
+        facts.append(f"{megabytes(held_bytes)} were alive at the end")
     return " and ".join(facts)
 
 

@@ -178,6 +178,14 @@ def test_estimates_of_one_process_are_at_most_its_peak(tmp_path: Path) -> None:
     assert [line.count("41.0 MB") for line in rows] == [1, 2, 2, 2, 2]
 
 
+def test_memory_outside_the_users_code_is_limited_too(tmp_path: Path) -> None:
+    """Memory that no line has: 63 MB are estimated, and 41 MB were there."""
+    builder = one_large_block(41_000_003)
+    builder.rows["alloc"][0]["stack"] = None
+    text = " ".join(text_of(builder, tmp_path).split())
+    assert "Outside the program's own code, 63.3 MB were allocated and 41.0 MB were alive at the end." in text
+
+
 def test_the_total_is_not_below_one_of_its_files(tmp_path: Path) -> None:
     """Two lines of a file with estimates of 63 MB each, and a peak of 71 MB."""
     builder = one_large_block(71_000_003)
