@@ -21,8 +21,7 @@ class Change:
     ``ratio``: after / before; None if before is zero or figures may be negative. ``low`` and ``high``: 95 % interval of the
     ratio, or of the difference if figures may be negative (growth_bytes). These three are of the figures per second if those
     were compared. ``p``: probability of a difference at least as large by noise alone, adjusted for the number of tests;
-    None = not tested. ``verdict``: better, worse or noise; None = not tested, or not
-    judged.
+    None = not tested. ``verdict``: better, worse or noise; None = not tested, or not judged.
     """
 
     before: float | None = None

@@ -1,1 +1,1 @@
-"""What a person would say first about a recording: three to five findings, only those that the figures bear."""
+"""What a person would say first about a recording: at most six findings, only those that the figures bear."""

@@ -43,8 +43,9 @@ TemporaryAllocations = Annotated[
 def report(request: Request, all_lines: AllLines = False, legend: Legend = True) -> Answer[Any]:
     """Show which lines take time and memory, with their source.
 
-    The report begins with findings: three to five sentences on what matters most, where the figures bear it. A line is shown if it has 1 % of the time or of the memory, with the lines before and after it. The lines are those
-    of the program's own code; --all adds the lines of libraries.
+    The report begins with findings: at most six sentences on what matters most, where the figures bear it. A line is
+    shown if it has 1 % of the time or of the memory, with the lines before and after it. The lines are those of the
+    program's own code; --all adds the lines of libraries.
 
     Examples:
       scalene-analyze trace.parquet
