@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...formats.units import counted
-from ..leaks.leaks import find_leaks, merged_leaks
 from ..report.libraries import library_times
 from ..report.memory import base_interval
 from ..report.reduction import line_key
@@ -54,8 +53,9 @@ def build_document(paths: Sequence[Path], selection: Selection) -> Json:
     entries = []
     for path in paths:
         with open_traces([path], selection, REPORT_TABLES) as traces:
-            findings = report_of(traces, selection).findings
-            entries.append(entry(traces, selection) | {"findings": to_json(findings)})
+            report = report_of(traces, selection)
+            said = {"leaks": to_json(report.leaks), "findings": to_json(report.findings)}
+            entries.append(entry(traces, selection) | said)
     return {"schema": SCHEMA, "made_by": made_by(), "query": query_of(selection), "traces": entries}
 
 
@@ -65,13 +65,12 @@ def made_by() -> str:
 
 
 def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
-    """The entry of the one opened trace, with at most ``most`` time bins."""
+    """The entry of the one opened trace, with at most ``most`` time bins; without what the report says of it."""
     connection, trace = traces.connection, info.trace_info(traces)
     bins, figures = _fitting(traces, trace, _time_range(connection, trace, selection), most)
     lines = texts.sampled_lines(figures.calls.locations)
     user_files = _user_files(connection)
     sources = sources_of(connection, lines.keys() & user_files)
-    leaks = merged_leaks(list(find_leaks(connection).values()), sources) if trace.events["alloc"] else []
     return {
         "info": to_json(trace),
         "settings": info.settings(connection),
@@ -88,7 +87,6 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         "processes": to_json(info.process_infos(traces, 1)),
         "marks": to_json(info.mark_infos(traces, 1)),
         "unseen_bytes": unseen_bytes(base_interval(connection)),
-        "leaks": to_json(leaks) if trace.events["alloc"] is not None else None,
         "libraries": _libraries(connection),
     }
 
