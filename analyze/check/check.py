@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..results.report import Line, Report
 from ..trace.selection import Selection
 from ..user_sql.run import QueryRefused, run_sql
 from .budget import FUNCTION_ONLY, Budget, BudgetError, Limit, Query, Rule
-from .names import matches_file, names_in, problem
+from .names import matches, names_in, problem
 
 #: Relative tolerance: rounding errors of a sum must not exceed a limit that is just kept.
 _ROUNDING = 1e-9
@@ -128,11 +127,7 @@ def _rows(rule: Rule, report: Report) -> Sequence[Line]:
 
 
 def _matches(rule: Rule, row: Line) -> bool:
-    if rule.file is not None and not matches_file(rule.file, row.file or ""):
-        return False
-    if rule.function is not None and not fnmatch.fnmatchcase(row.function or "", rule.function):
-        return False
-    return rule.line is None or row.line == rule.line
+    return matches(rule, row.file or "", row.function or "") and rule.line in (None, row.line)
 
 
 def _files(rows: Iterable[Line]) -> list[str]:

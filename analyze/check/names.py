@@ -76,9 +76,9 @@ def defined_functions(text: str, plain: bool = False) -> set[str]:
 
 def problem(rule: Rule, names: Names) -> str:
     """Why no row can match the rule, in words, or "" if one could: then it has no sample."""
-    if any(_matches(rule, each) for each in names.own):
+    if any(matches(rule, *each) for each in names.own):
         return _line_problem(rule, names)
-    if any(_matches(rule, each) for each in names.foreign):
+    if any(matches(rule, *each) for each in names.foreign):
         return "it is not the program's own code; --all or --include counts it"
     files = {file for file, _ in names.own}
     if rule.file is not None and not any(matches_file(rule.file, file) for file in files):
@@ -104,8 +104,8 @@ def _last_part(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-def _matches(rule: Rule, place: tuple[str, str]) -> bool:
-    file, function = place
+def matches(rule: Rule, file: str, function: str) -> bool:
+    """Are the file and the function those of the rule?"""
     if rule.file is not None and not matches_file(rule.file, file):
         return False
     return rule.function is None or fnmatch.fnmatchcase(function, rule.function)
