@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ...formats.spool.layout import constants
 from ...formats.spool.reader import Records, Spool
 from ...formats.trace.text import storable
 from ..folder.facts import Facts
@@ -40,12 +41,14 @@ from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
 from .survey.given_programs import GivenPrograms, name_programs
 from .survey.images import Images
+from .survey.lives import Lives
 from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
 from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
-
+_AT_ONCE_NS = 1_000_000_000
+_C = constants()
 
 Tables = dict[str, dict[str, Any]]
 
@@ -72,16 +75,24 @@ class Outcome:
         return self.wall_ns if self.ended_by in ("duration", "snapshot") else None
 
 
-def _has_run(survey: Survey, outcome: Outcome) -> bool:
-    """Could the program run? A static one leaves no process; a shell or env(1) that does not find it returns 126 or 127."""
-    starts = survey.lives.starts.records
-    has_failed = outcome.root_end is not None and outcome.root_end.exit_status in (126, 127)
-    return bool(starts["python_version"].any()) if has_failed else len(starts) > 0
+def _why_nothing_ran(lives: Lives, outcome: Outcome) -> str:
+    """A sentence if the recording is of no use, else "". A static program leaves no process. A shell or env(1) that cannot
+    run its command returns 126 or 127 at once; programs that have run may return these too."""
+    starts = lives.starts.records
+    if len(starts) == 0:
+        return "The program cannot be recorded"
+    if outcome.root_end is None or outcome.wall_ns is None or outcome.wall_ns > _AT_ONCE_NS:
+        return ""
+    status, images = outcome.root_end.exit_status, np.count_nonzero(starts["cause"] != _C["CAUSE_FORK"])
+    if status not in (126, 127) or images > 1 or starts["python_version"].any():
+        return ""
+    return f"The program returned {status} at once, as if its command could not be run"
 
 
 class Conversion:
     """One pass from ``spool`` to tables. ``events``: samples of all kinds so far; ``errors``: a sentence for each loss with
-    severity "error", complete when all tables have been made; ``has_run``: False if the program cannot have run."""
+    severity "error", complete when all tables have been made; ``why_nothing_ran``: a sentence, "" if something
+    has run."""
 
     def __init__(
         self,
@@ -106,7 +117,7 @@ class Conversion:
         self._allocations = Allocations(survey, self._stacks, self._native)
         self._collections = Collections(survey)
         self._cuda_calls = CudaCalls(survey, self._stacks)
-        self.has_run = _has_run(survey, outcome)
+        self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = 0
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 

@@ -162,11 +162,8 @@ def write_trace_of(
     spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
     gpu = GpuRows(folder, outcome.until_ns)
     conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu)
-    if outcome.root_end and not conversion.has_run and os.path.lexists(output):
-        name = output.name
-        raise NothingRecorded(
-            f"The program did not run or cannot be recorded, so {name} of an earlier recording was kept."
-        )
+    if outcome.root_end and conversion.why_nothing_ran and _is_earlier(output, facts.trace_id):
+        raise NothingRecorded(f"{conversion.why_nothing_ran}, so {output.name} of an earlier recording was kept.")
     step("writing the trace")
     written = folder / TRACE_NAME
     write_trace(written, facts.trace_id, conversion.tables())
@@ -198,6 +195,11 @@ def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
     except OSError as error:
         beside.unlink(missing_ok=True)
         raise TraceWriteError(output, os.strerror(error.errno or errno.EIO)) from error
+
+
+def _is_earlier(output: Path, trace_id: str) -> bool:
+    """Is there something at ``output`` that is not of this recording?"""
+    return os.path.lexists(output) and not _is_snapshot(output, trace_id)
 
 
 def _is_snapshot(output: Path, trace_id: str) -> bool:

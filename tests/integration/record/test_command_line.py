@@ -267,6 +267,7 @@ def test_a_program_that_does_not_run_leaves_an_earlier_trace_in_its_place(tmp_pa
         (["nowhere.py"], 127, "There is no file"),
         (["./plain.txt"], 126, "is not executable"),
         (["env", "no-such-command"], 127, kept),
+        (["timeout", "9", "no-such-command"], 127, kept),
         (["sh", "-c", "./plain.txt"], 126, kept),
         (["./static"], 3, kept),
     ):
@@ -274,12 +275,37 @@ def test_a_program_that_does_not_run_leaves_an_earlier_trace_in_its_place(tmp_pa
         assert (code, sentence in said) == (status, True), (words, said)
         assert (tmp_path / "trace.parquet").read_bytes() == before, words
         assert [path.name for path in tmp_path.glob("trace*")] == ["trace.parquet"], words
-    assert run("-c", "raise SystemExit(127)", cwd=tmp_path)[0] == 127
-    assert (tmp_path / "trace.parquet").read_bytes() != before, "Python has run"
     (tmp_path / "trace.parquet").unlink()
-    (tmp_path / "trace.old.parquet").unlink()
     assert run("./static", cwd=tmp_path)[0] == 3
     assert (tmp_path / "trace.parquet").exists(), "its losses say why nothing was recorded"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-c", "raise SystemExit(127)"],
+        ["-c", "import os, sys\ntry: os.execv('/no/such', ['x'])\nexcept OSError: sys.exit(127)"],
+        ["sh", "-c", "ls; exit 127"],
+        ["sh", "-c", "ls; ./missing"],
+        ["./native"],
+    ],
+)
+def test_a_program_that_ran_replaces_an_earlier_trace_whatever_its_exit_status(tmp_path, words):
+    (tmp_path / "trace.parquet").write_bytes(b"earlier")
+    (tmp_path / "main.c").write_text("#include <unistd.h>\nint main(void) { usleep(1100000); return 127; }")
+    subprocess.run(["cc", "-o", "native", "main.c"], cwd=tmp_path, check=True)
+    status, _, said = run(*words, cwd=tmp_path)
+    assert status in (126, 127) and "earlier recording" not in said
+    assert settings(tmp_path / "trace.parquet")["exit_status"] == str(status)
+    assert (tmp_path / "trace.old.parquet").read_bytes() == b"earlier"
+
+
+def test_a_snapshot_of_a_program_that_cannot_be_recorded_is_not_taken_for_an_earlier_trace(tmp_path):
+    (tmp_path / "main.c").write_text("#include <unistd.h>\nint main(void) { return (int)sleep(2); }")
+    subprocess.run(["cc", "-static", "-o", "static", "main.c"], cwd=tmp_path, check=True)
+    status, _, said = run("--snapshot-every", "1s", "./static", cwd=tmp_path)
+    assert status == 0 and "earlier recording" not in said
+    assert settings(tmp_path / "trace.parquet")["ended_by"] == "program"
 
 
 def test_the_output_may_hold_the_pid_or_be_a_folder(tmp_path):
