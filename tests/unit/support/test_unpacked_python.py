@@ -43,6 +43,15 @@ def test_without_a_package_source_the_reason_is_said(tmp_path: Path, monkeypatch
     assert not list(tmp_path.iterdir())
 
 
+@pytest.fixture
+def debian(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine that has what is needed, with a package source that does not answer."""
+    monkeypatch.setattr(unpacked_python, "mirror", lambda: "http://127.0.0.1:9/debian")
+    monkeypatch.setattr(unpacked_python, "KEYRING", Path(__file__))
+    monkeypatch.setattr(unpacked_python.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(unpacked_python.os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
+
+
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
@@ -50,24 +59,33 @@ def test_without_a_package_source_the_reason_is_said(tmp_path: Path, monkeypatch
             subprocess.CalledProcessError(100, ["/usr/bin/apt-get"], stderr="E: reading\nE: The network is down\n"),
             "apt-get failed: E: The network is down",
         ),
-        (subprocess.TimeoutExpired(["/usr/bin/apt-get"], 300), "apt-get took more than 300 s"),
+        (subprocess.TimeoutExpired(["/usr/bin/apt-get"], 9), "apt-get had not ended after 90 s in all"),
         (OSError(28, "No space left on device"), "it cannot be unpacked: [Errno 28] No space left on device"),
     ],
 )
+@pytest.mark.usefixtures("debian")
 def test_a_download_that_fails_leaves_nothing_behind(
     error: Exception, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unpacked_python, "mirror", lambda: "http://127.0.0.1:9/debian")
-    monkeypatch.setattr(unpacked_python, "KEYRING", tmp_path)
-    monkeypatch.setattr(unpacked_python.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(unpacked_python.os, "uname", lambda: type("Uname", (), {"machine": "x86_64"}))
-
-    def run(*command: str | Path, cwd: Path | None = None) -> str:
+    def run(end_s: float, *command: str | Path, cwd: Path | None = None) -> str:
         raise error
 
     monkeypatch.setattr(unpacked_python, "_run", run)
     assert unpack("3.14", tmp_path) == reason
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("debian")
+def test_all_commands_together_are_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commands = tmp_path / "commands"
+    commands.mkdir()
+    for name in ("apt-get", "apt-cache"):
+        (commands / name).write_text("#!/bin/sh\nexec sleep 0.4\n")
+        (commands / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{commands}:/usr/bin:/bin")
+    monkeypatch.setattr(unpacked_python, "PATIENCE_S", 1.0)
+    assert unpack("3.14", tmp_path / "pythons") == "apt-get had not ended after 1 s in all"
+    assert not list((tmp_path / "pythons").iterdir())
 
 
 def test_what_runs_is_not_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
