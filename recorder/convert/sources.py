@@ -44,7 +44,8 @@ def read_sources(
 ) -> Sources:
     """The texts of ``files`` (names as compiled; relative ones are taken from ``folder``).
 
-    A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples and of programs.
+    A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples and
+    of programs.
     ``started_real_ns``: a file that was modified later counts as changed; ``given``: the texts of ``-c`` by the
     names of their files; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does.
     """
