@@ -23,8 +23,8 @@ from typing import Any
 from tests.support.dated_results import parser_of_check, write_result
 from tests.support.paths import TARGETS
 from tests.support.perf import FRAMES, LOOP, sampled
-from tests.support.recording import native_percent, tool
-from tests.support.stopwatch import Case, cases_of
+from tests.support.recording import native_percent, record_cpu, tool
+from tests.support.stopwatch import Case, cases_of, listed
 from tests.support.target_environments import interpreters_and_distribution, version_of
 
 #: Of the standard library, with functions and types in C; a distribution may build them into the interpreter.
@@ -46,15 +46,12 @@ def recorded(python: str, program: str, arguments: list[str], interval: str) -> 
     """Output of a target, and its functions by name."""
     path = TARGETS / program
     with TemporaryDirectory() as folder:
-        trace = str(Path(folder) / "t.parquet")
-        command = [*tool("scalene-record"), "-o", trace, "--python", python, "--cpu-interval", interval]
-        done = subprocess.run(
-            [*command, "--no-memory", "--no-wait", str(path), *arguments], capture_output=True, text=True, check=True
-        )
+        trace = Path(folder) / "t.parquet"
+        out = record_cpu(trace, python, [path, *arguments], interval)
         report = [*tool("scalene-analyze"), "functions", "--json", "--all", trace]
         rows = json.loads(subprocess.run(report, capture_output=True, text=True, check=True).stdout)["functions"]
     mine = {row["function"].rpartition(".")[2]: row for row in rows if row["file"] == str(path)}
-    return done.stdout, mine
+    return out, mine
 
 
 def calls_of_c(python: str, version: str, seconds: float, interval: str) -> list[Case]:
@@ -124,12 +121,7 @@ def text_of(cases: list[Case]) -> str:
                 f"{version:8} {title:36} {len(chosen):4} cases, {ticks:.0f} ticks each: mean error "
                 f"{statistics.mean(errors):4.1f}, largest {max(errors):4.1f} points; {within} within {LIMIT:g}"
             )
-            lines += [
-                f"{'':10}{case.case:44} truth {case.least:5.1f} to {case.most:5.1f}  answer "
-                f"{case.answer:5.1f}  error {case.error:+5.1f}"
-                for case in sorted(chosen, key=lambda case: -abs(case.error))
-                if abs(case.error) > LIMIT or title.endswith("perf")
-            ]
+            lines += listed(case for case in chosen if abs(case.error) > LIMIT or title.endswith("perf"))
     return "\n".join(lines)
 
 

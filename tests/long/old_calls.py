@@ -26,7 +26,7 @@ from tests.support.called_natively import OUTSIDE, Called, Interpreter, classes_
 from tests.support.dated_results import parser_of_check, write_result
 from tests.support.paths import TARGETS
 from tests.support.perf import Sample, sampled
-from tests.support.recording import tool
+from tests.support.recording import record_cpu, tool
 from tests.support.target_environments import interpreters_and_distribution, version_of
 
 PROGRAM = str(TARGETS / "old_calls.py")
@@ -128,10 +128,8 @@ def answer_of(
     """User CPU time and ticks in the trace, by class, for each case: of the ticks in its function."""
     answer: dict[str, dict[str, Any]] = defaultdict(dict)
     with TemporaryDirectory() as folder:
-        trace = str(Path(folder) / "t.parquet")
-        record = [*tool("scalene-record"), "-o", trace, "--python", python, "--cpu-interval", interval, "--no-memory"]
-        program = ["--no-wait", PROGRAM, "run", str(found), str(seconds), *names]
-        subprocess.run([*record, *program], capture_output=True, check=True)
+        trace = Path(folder) / "t.parquet"
+        record_cpu(trace, python, [PROGRAM, "run", found, str(seconds), *names], interval)
         query = [*tool("scalene-analyze"), "sql", "--json", trace, TICKS]
         text = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     for row in json.loads(text)["rows"]:
@@ -216,18 +214,23 @@ def line_of(case: Case) -> str:
     )
 
 
+def totals_of(decided: Sequence[Case]) -> str:
+    """How large the errors are, of one case or more."""
+    errors = [abs(case.error) for case in decided]
+    good = sum(error <= LIMIT for error in errors)
+    return (
+        f"{'':6}{good} of {len(decided)} cases within {LIMIT:g} points of perf; mean error {statistics.mean(errors):.2f}, "
+        f"largest {max(errors):.1f}; median {statistics.median(case.ticks for case in decided):.0f} ticks, "
+        f"{statistics.median(case.samples for case in decided):.0f} samples"
+    )
+
+
 def text_of(result: Result) -> str:
     """How many callables there are, how large the errors are, and which are larger than the limit."""
     there = ", ".join(f"{count} {kind}s" for kind, count in sorted(result.counts.items()))
     lines = [f"{result.python}: {there}; {result.driven} were driven, in {len(result.cases)} cases"]
     decided = [case for case in result.cases if case.is_decided]
-    errors = [abs(case.error) for case in decided] or [float("nan")]
-    good = sum(error <= LIMIT for error in errors)
-    lines.append(
-        f"{'':6}{good} of {len(decided)} cases within {LIMIT:g} points of perf; mean error {statistics.mean(errors):.2f}, "
-        f"largest {max(errors):.1f}; median {statistics.median(case.ticks for case in decided):.0f} ticks, "
-        f"{statistics.median(case.samples for case in decided):.0f} samples"
-    )
+    lines += [totals_of(decided)] if decided else []
     lines += [line_of(case) for case in sorted(decided, key=lambda case: -abs(case.error)) if abs(case.error) > LIMIT]
     undecided = [case for case in result.cases if not case.is_decided]
     lines.append(f"{'':6}{len(undecided)} undecided: more than {MOST_UNUSABLE:g} % of perf's stacks have no loop")

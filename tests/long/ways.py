@@ -22,8 +22,8 @@ from tempfile import TemporaryDirectory
 from tests.support.dated_results import parser_of_check, write_result
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.paths import TARGETS
-from tests.support.recording import tool
-from tests.support.stopwatch import Case, cases_of
+from tests.support.recording import record_cpu, tool
+from tests.support.stopwatch import Case, cases_of, listed
 from tests.support.target_environments import DISTRIBUTION, environment_python, make, version_of
 
 #: Points: of truth, and between two interpreters.
@@ -61,18 +61,7 @@ def measured(python: str, seconds: float, interval: str, names: Sequence[str]) -
     """The constructs on an interpreter; no names = all."""
     with TemporaryDirectory() as folder:
         trace = Path(folder) / "t.parquet"
-        record = [
-            *tool("scalene-record"),
-            "-o",
-            str(trace),
-            "--python",
-            python,
-            "--cpu-interval",
-            interval,
-            "--no-memory",
-        ]
-        command = [*record, "--no-wait", str(PROGRAM), str(seconds), *names]
-        out = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+        out = record_cpu(trace, python, [PROGRAM, str(seconds), *names], interval)
         query = [*tool("scalene-analyze"), "sql", "--json", str(trace), TICKS]
         text = subprocess.run(query, capture_output=True, text=True, check=True).stdout
     rows = {row["function"]: {name: value or 0 for name, value in row.items()} for row in json.loads(text)["rows"]}
@@ -98,12 +87,7 @@ def text_of(cases: list[Case]) -> str:
             f"{statistics.mean(errors):.1f}, largest {max(errors):.1f} points; "
             f"{sum(error <= LIMIT for error in errors)} within {LIMIT:g}"
         )
-        lines += [
-            f"    {case.case:32} truth {case.least:5.1f} to {case.most:5.1f}  answer {case.answer:5.1f}  "
-            f"error {case.error:+5.1f}"
-            for case in sorted(mine, key=lambda case: -abs(case.error))
-            if abs(case.error) > LIMIT
-        ]
+        lines += listed(case for case in mine if abs(case.error) > LIMIT)
     apart = {name: spread for name, spread in spreads(cases).items() if spread > LIMIT}
     found = ", ".join(f"{name} {spread:.1f}" for name, spread in sorted(apart.items(), key=lambda each: -each[1]))
     lines.append(f"errors more than {LIMIT:g} points apart between interpreters: {found or 'none'}")

@@ -98,6 +98,13 @@ def record(
     return Recording(done.status, done.stdout, done.stderr, trace)
 
 
+def record_cpu(trace: Path, python: str, program: Sequence[str | Path], interval: str) -> str:
+    """Records CPU time alone, every ``interval``. Returns what the program printed; fails if it fails."""
+    options = ["--python", python, "--cpu-interval", interval, "--no-memory", "--no-wait"]
+    command = record_command(trace, program, options=options)
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
 def bare(
     program: Sequence[str | Path], python: Interpreter, env: Mapping[str, str] | None = None, **more: Any
 ) -> Finished:

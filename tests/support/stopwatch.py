@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,14 @@ def cases_of(version: str, truth: Mapping[str, float], rows: Mapping[str, Mappin
     found = {name: rows[name] for name in truth if name in rows}
     usual = statistics.median(kernel_percent(row) for row in found.values()) if found else 0.0
     return [_case_of(version, name, truth[name], row, usual) for name, row in found.items()]
+
+
+def listed(cases: Iterable[Case]) -> list[str]:
+    """A line for each case, those with the largest errors first."""
+    return [
+        f"    {case.case:44} truth {case.least:5.1f} to {case.most:5.1f}  answer {case.answer:5.1f}  error {case.error:+5.1f}"
+        for case in sorted(cases, key=lambda case: -abs(case.error))
+    ]
 
 
 def kernel_percent(row: Mapping[str, Any]) -> float:
