@@ -43,9 +43,10 @@ struct native_stack {
   enum unwind_end end;
   uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */
   struct native_frame frame[NATIVE_FRAMES];
-  uintptr_t window_start; /* the part of the thread's stack that was copied into `window` */
+  uintptr_t window_start; /* the part of the thread's stack that is at hand, in place or as a copy */
   size_t window_words;
-  uint64_t window[WINDOW_WORDS];
+  const uint64_t *window;
+  uint64_t copy[WINDOW_WORDS];
 };
 
 /* Finds where stacks of makecontext end. Context: normal. */

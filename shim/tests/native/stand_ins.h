@@ -13,6 +13,7 @@
 struct spool_header *spool;
 struct next_functions next;
 THREAD_LOCAL struct thread_state this_thread;
+THREAD_LOCAL struct thread_stack this_stack;
 struct python_symbols python_symbols;
 bool python_at_load = true;
 bool late_before_close(void) { return false; }
