@@ -1,7 +1,8 @@
 """Ticks by the million: records a program that is hard on a stack walker, at a far higher rate than in use.
 
 ``python -m tests.long.stress --ticks 2000000`` runs every interpreter until it has had that many ticks (a tenth of them
-under greenlets, a tenth in threads that live for a millisecond) and writes a dated result into ``benchmarks/results/``. The test suite runs the same, shorter.
+under greenlets, a tenth in threads that live for a millisecond, two tenths in native code that is hard to unwind) and
+writes a dated result into ``benchmarks/results/``. The test suite runs the same, shorter.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.support.interpreters import Interpreter, interpreters
+from tests.support.native import build, library
 from tests.support.paths import ROOT
 from tests.support.recording import Json, losses, record, report, target
 from tests.support.target_environments import environment_python
 
 INTERVAL = "50us"
 #: What the target is asked for: share of the ticks.
-PROGRAMS = {"churn": 0.8, "greenlets": 0.1, "threads": 0.1}
+PROGRAMS = {"churn": 0.6, "greenlets": 0.1, "threads": 0.1, "native": 0.2}
 #: Ticks come slower than asked for where the handler takes its share: about this many a second.
 EXPECTED_RATE_HZ = 9_000
 LONGEST_RUN_S = 60.0
@@ -45,11 +47,22 @@ class Outcome:
 def one_run(python: Interpreter, program: str, seconds: float, folder: Path) -> tuple[int, int, dict[str, int]]:
     """Ticks, turns of the program, and losses of one recording. AssertionError when it crashed."""
     trace = folder / "t.parquet"
+    libraries = _native_libraries(folder) if program == "native" else []
     options = ["--cpu-interval", INTERVAL, "--no-source"]
-    done = record(trace, [target("churn"), str(seconds), program], python, options, timeout_s=10 * seconds + 300)
+    done = record(
+        trace, [target("churn"), str(seconds), program, *libraries], python, options, timeout_s=10 * seconds + 300
+    )
     assert done.status == 0, f"{python.full_name} {program}: status {done.status}\n{done.stderr.decode()}"
     found: Json = report(trace)
     return found["traces"][0]["events"]["cpu"], done.facts["turns"], losses(found)
+
+
+def _native_libraries(folder: Path) -> list[str]:
+    """What the program ``native`` calls, and the library that it loads and unloads."""
+    if not (folder / "churn_native.so").exists():
+        library(folder, "churn_native.c")
+        build(folder, "churn_native.c", "-shared", "-fPIC", "-DLIBRARY", name="comes_and_goes.so")
+    return [str(folder / "churn_native.so"), str(folder / "comes_and_goes.so")]
 
 
 def stress(python: Interpreter, program: str, ticks: int) -> Outcome:

@@ -1,5 +1,6 @@
 """Everything that is hard on a stack walker, in three threads: generators, exceptions, recursion, exec of new code,
-garbage collection, asyncio (``churn``); switch-heavy ``greenlets``; ``threads`` that come and go. Prints how much it did.
+garbage collection, asyncio (``churn``); switch-heavy ``greenlets``; ``threads`` that come and go; ``native`` stacks of
+churn_native.c, in four threads (further arguments: that library, and the one that comes and goes). Prints how much it did.
 """
 
 import asyncio
@@ -147,5 +148,25 @@ def churn(seconds):
         thread.join()
 
 
-{"churn": churn, "greenlets": hopping, "threads": coming_and_going}[sys.argv[2]](float(sys.argv[1]))
+def native(seconds):
+    import ctypes
+
+    library = ctypes.CDLL(sys.argv[3])
+
+    def turn(kind, *arguments):
+        function = getattr(library, kind)
+        function.restype = ctypes.c_long
+        DONE[kind] = function(ctypes.c_double(seconds), *arguments)
+
+    kinds = [("libraries", sys.argv[4].encode()), ("coroutines",), ("handlers",), ("generated",)]
+    threads = [threading.Thread(target=turn, args=kind) for kind in kinds]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    DONE["turns"] = min(DONE.values())
+
+
+KINDS = {"churn": churn, "greenlets": hopping, "threads": coming_and_going, "native": native}
+KINDS[sys.argv[2]](float(sys.argv[1]))
 print(json.dumps(DONE))

@@ -56,3 +56,9 @@ def test_ten_thousand_ticks_of_threads_that_come_and_go(python: Interpreter) -> 
     outcome = stress(python, "threads", 10_000)
     assert outcome.turns > 0
     assert outcome.torn_share < 0.001
+
+
+def test_ten_thousand_ticks_of_native_code_that_is_hard_to_unwind(python: Interpreter) -> None:
+    outcome = stress(python, "native", 10_000)
+    assert outcome.turns > 0
+    assert outcome.torn_share < 0.001
