@@ -195,7 +195,8 @@ struct record_node {
 #define NATIVE_GAP 1 /* functions between this one and its parent, or outer ones, may be missing */
 
 /* One function on a native stack, which leads from the interrupted instruction to the function that the bytecode loop has
- * called, or to the thread's start. Equal hashes mean equal nodes. Records may repeat. */
+ * called, or to the thread's start. That of a wait leads from the system call to the interpreter's innermost function, or
+ * to some callers of the first function in a library. Equal hashes mean equal nodes. Records may repeat. */
 struct record_native {
   uint32_t head;
   uint32_t thread;
@@ -389,7 +390,7 @@ struct record_wait {
   uint16_t pad;
   int32_t syscall; /* number of the system call when the wait was first observed; -1 = none */
   uint32_t looks;  /* number of polls that found the thread in this wait */
-  uint64_t reserved;
+  uint64_t native; /* hash of the innermost native record; 0 = unknown. The watcher may set it later, like end_ns */
 };
 
 /* A suspension of an asyncio task, observed from outside. While its chunk is open, end_ns and suspended_ns grow.

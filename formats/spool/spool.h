@@ -143,7 +143,8 @@ struct thread_entry {
   uint64_t pid_namespace; /* the namespace of pid and tid, as in chunk_header; 0 = unknown */
   uint64_t python_thread; /* address of the Thread of Python's threading module that began it; 0 = unknown */
   uint64_t name;          /* the name in its last thread name record, as there; 0 = none */
-  uint64_t reserved[2];
+  uint64_t images;        /* address of the process's struct image_source (shim/shared/native/image.h); 0 = unknown */
+  uint64_t reserved;
 };
 
 #define PROCESS_WATCHER 2147483647 /* chunk_header.process of the watcher's chunks; no process has this id */

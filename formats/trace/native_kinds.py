@@ -7,10 +7,15 @@ from .kinds import Column, Kind
 NATIVE_KINDS: tuple[Kind, ...] = (
     Kind(
         "native",
-        "a function on the native stack of a tick or of an allocation. Its callers lead to the function that the bytecode loop has called, or to the thread's start",
+        "a function on the native stack of a tick, an allocation or a wait. Its callers lead to the function that the bytecode loop has called, or to the thread's start; those of a wait end at the interpreter's innermost function, or at the latest 16 functions beyond the first one in a library",
         (),
         (
-            Column("id", "int32", "", "the id that cpu.native and alloc.native refer to; callers have lower ids"),
+            Column(
+                "id",
+                "int32",
+                "",
+                "the id that cpu.native, alloc.native and wait.native refer to; callers have lower ids",
+            ),
             Column("parent", "int32", "", "id of the row of its caller", "none, or not known"),
             Column("module", "int32", "", "id of the module row", "in no known image (JIT code)"),
             Column(

@@ -19,7 +19,7 @@ from .native_kinds import NATIVE_KINDS
 from .process_kinds import PROCESS_KINDS
 
 FORMAT_MAJOR = 1
-FORMAT_MINOR = 8
+FORMAT_MINOR = 9
 FORMAT_VERSION = f"{FORMAT_MAJOR}.{FORMAT_MINOR}"
 
 #: Keys of the Parquet file metadata.
@@ -148,6 +148,13 @@ KINDS: tuple[Kind, ...] = (
                 "int64",
                 "",
                 "number of observations that found the thread waiting there; 0 = between two of them",
+            ),
+            Column(
+                "native",
+                "int32",
+                "",
+                "id of the native row of the innermost function: libc's in a system call. Its callers lead to the library that waits",
+                "waits that were too short to be observed twice in the same place, runnable, gil, not readable, or recorded by an older version",
             ),
         ),
     ),

@@ -161,7 +161,7 @@ class Conversion:
             self._addresses[module] = np.union1d(self._addresses.get(module, offsets), offsets)
         tables = {
             "cpu": cpu,
-            "wait": wait_table(waits, start_ns, stacks),
+            "wait": wait_table(waits, start_ns, stacks, self._native),
             "task": task_table(tasks, start_ns, stacks, self._survey.types),
             "memory": memory_table(bulk["memory"], start_ns, stacks),
             "alloc": self._allocations.rows(batch),

@@ -15,6 +15,8 @@
 #include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
+#include "watch/native/images.h"
+#include "watch/native/waiting.h"
 #include "watch/reading/proc.h"
 #include "watch/stack.h"
 
@@ -165,6 +167,46 @@ static uint32_t class_of(const struct watched *thread, const struct system_call 
   return state == 'D' && !starts_child(call->number) ? WAIT_DISK : WAIT_SLEEP;
 }
 
+/* ---- the native stack of a wait ----
+ *
+ * It is read when a second poll finds the thread in the same place, so short waits cost nothing. A wait holds the stack
+ * of one place: time from other places is in waits of their own, or in waits without a native stack. */
+
+static bool is_at(const struct wait *wait, const struct system_call *call) {
+  return wait->sp == call->sp && wait->pc == call->pc;
+}
+
+/* True if the native stack of the thread's wait is to be read when it is observed there again. The GIL needs none. */
+static bool lacks_native(const struct watched *thread) {
+  const struct wait *wait = &thread->wait;
+  return thread->entry.images && wait->facts.wait_class && wait->facts.wait_class != WAIT_GIL && !wait->is_read;
+}
+
+/* Returns the hash of the native stack, 0 = it cannot be read. The caller must verify that the thread did not run. */
+static uint64_t read_native(const struct watched *thread) {
+  struct process *process = thread->process;
+  safe_read_of(process->pid, process->challenge);
+  if (!remote_images_refresh(&process->images, process->pid, thread->entry.images)) return 0;
+  return waiting_read(&process->images, thread->wait.sp, thread->wait.pc);
+}
+
+/* The thread was observed in the place of its wait again, with this native stack. The time that was charged before to
+ * other places stays without one. */
+static void take_native(struct watched *thread, uint64_t native, int64_t owed, int64_t t_ns) {
+  struct wait *wait = &thread->wait;
+  wait->is_read = true;
+  if (!native) loss_add(LOSS_waits_unplaced);
+  if (native && wait->mixed) {
+    struct wait before = *wait;
+    wait_open(wait, thread, before.facts.wait_class, before.facts.stack, t_ns - (owed > 0 ? owed : 0));
+    wait->facts.syscall = before.facts.syscall;
+    wait->sp = before.sp;
+    wait->pc = before.pc;
+    wait->is_read = true;
+  }
+  wait->facts.native = native;
+}
+
 /* ---- polls ---- */
 
 /* What one poll of a thread has found. */
@@ -174,6 +216,8 @@ struct poll {
   struct system_call call;
   uint32_t class;
   uint64_t stack;
+  bool has_native; /* the thread is in the place of its wait again, and `native` was read there */
+  uint64_t native;
 };
 
 static bool same_schedule(const struct schedule *a, const struct schedule *b) {
@@ -192,6 +236,9 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
     safe_read_of(entry->pid, thread->process->challenge);
     if (!safe_read_proves()) return CALL_GONE; /* of another program: nothing of the call must be recorded */
     bool whole = stack_read(thread, false, &poll->stack);
+    poll->has_native =
+        lacks_native(thread) && is_same(&thread->wait, poll->class, poll->stack) && is_at(&thread->wait, &poll->call);
+    if (poll->has_native) poll->native = read_native(thread);
     if (!proc_schedule(thread->schedule_fd, &later)) return CALL_GONE;
     if (same_schedule(&poll->schedule, &later)) {
       if (!whole) loss_add(LOSS_waits_torn);
@@ -206,6 +253,7 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
 static bool continues(const struct watched *thread, const struct poll *poll) {
   int64_t run_ns = poll->schedule.run_ns - thread->seen.run_ns;
   return thread->condition == CONDITION_BLOCKED && is_same(&thread->wait, poll->class, poll->stack) &&
+         (!thread->wait.facts.native || is_at(&thread->wait, &poll->call)) &&
          run_ns <= (poll->t_ns - thread->polled_ns) / LITTLE;
 }
 
@@ -226,7 +274,14 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
     wait_open(&thread->wait, thread, poll->class, poll->stack, poll->t_ns - (owed > 0 ? owed : 0));
     thread->wait.facts.syscall = poll->call.number;
     thread->blocked_ns = poll->t_ns;
+  } else if (!is_at(&thread->wait, &poll->call)) {
+    thread->wait.mixed = true;
+    thread->wait.is_read = false;
+  } else if (poll->has_native) {
+    take_native(thread, poll->native, owed, poll->t_ns);
   }
+  thread->wait.sp = poll->call.sp;
+  thread->wait.pc = poll->call.pc;
   thread->wait.facts.looks++;
   charge(thread, owed, poll->t_ns);
 }
@@ -288,7 +343,21 @@ static bool lacks_state(const struct watched *thread) {
 }
 
 bool account_rests(const struct watched *thread) {
-  return thread->condition == CONDITION_BLOCKED && !lacks_state(thread);
+  return thread->condition == CONDITION_BLOCKED && !lacks_state(thread) && !lacks_native(thread);
+}
+
+/* The thread has not run since the last poll. False = it does not exist any more. */
+static bool observe_same(struct watched *thread, const struct poll *poll) {
+  int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
+  if (lacks_native(thread)) {
+    struct schedule later;
+    uint64_t native = read_native(thread);
+    if (!proc_schedule(thread->schedule_fd, &later)) return false;
+    if (same_schedule(&poll->schedule, &later)) take_native(thread, native, owed, poll->t_ns);
+  }
+  thread->wait.facts.looks++;
+  charge(thread, owed, poll->t_ns);
+  return true;
 }
 
 bool account_observe(struct watched *thread, int64_t period_ns) {
@@ -297,12 +366,8 @@ bool account_observe(struct watched *thread, int64_t period_ns) {
   if (!poll.schedule.count) return refuse(thread); /* this kernel does not count */
   poll.t_ns = clock_now_ns();
   bool same = thread->condition == CONDITION_BLOCKED && same_schedule(&poll.schedule, &thread->seen);
-  if (same && !lacks_state(thread)) {
-    thread->wait.facts.looks++;
-    charge(thread, owed_ns(thread, &poll.schedule, poll.t_ns), poll.t_ns);
-  } else if (!observe_changed(thread, &poll)) {
-    return false;
-  }
+  bool exists = same && !lacks_state(thread) ? observe_same(thread, &poll) : observe_changed(thread, &poll);
+  if (!exists) return false;
   thread->seen = poll.schedule;
   thread->polled_ns = poll.t_ns;
   thread->due_ns = next_poll(thread, period_ns);

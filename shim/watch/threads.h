@@ -12,6 +12,7 @@
 #include "shared/loss.h"
 #include "shared/stacks/pylayout.h"
 #include "watch/asyncio.h"
+#include "watch/native/images.h"
 #include "watch/reading/proc.h"
 #include "watch/thread_names.h"
 
@@ -22,6 +23,9 @@ struct wait {
   struct record_wait facts;   /* wait_class 0 = not a wait */
   struct record_wait *record; /* its published record; null = not published yet */
   uint64_t chunk;             /* spool_chunk() of that record */
+  uintptr_t sp, pc;           /* registers of the thread when it was last observed there */
+  bool mixed;                 /* it was observed with other registers before */
+  bool is_read;               /* its native stack was read with these registers, or cannot be read */
 };
 
 enum condition { CONDITION_NEW, CONDITION_RUNNING, CONDITION_BLOCKED };
@@ -71,6 +75,7 @@ struct process {
   int64_t searched_ns;            /* when its thread states were last searched for */
   struct asyncio asyncio;
   struct thread_names thread_names;
+  struct remote_images images;
 };
 
 /* Stops reading the process of this thread for good, and counts the loss once. A process that has ended cannot be read

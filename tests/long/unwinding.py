@@ -33,10 +33,7 @@ PROGRAMS = (
 VERSIONS = ((3, 11), (3, 13))
 SHIM = ROOT / "shim"
 SOURCES = (
-    *(
-        f"inside/native/{name}.c"
-        for name in ("images", "evidence", "chains", "cursor", "frame_program", "frame_rules", "unwind")
-    ),
+    *(f"inside/native/{name}.c" for name in ("images", "evidence", "chains", "frame_rules", "unwind")),
     *("shared/saferead.c", "shared/sealed/sealed.c"),
 )
 #: Outcomes that are right: the same frames, or more than libgcc found, which ends at code without tables.

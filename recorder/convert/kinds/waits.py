@@ -9,6 +9,7 @@ import numpy as np
 from ....formats.spool.layout import names_of
 from ....formats.spool.reader import Bulk
 from ....formats.trace.columns import Coded
+from ..native.frames import NativeFrames
 from ..survey.columns import LAST_ID, chosen_of
 from ..survey.stacks import Stacks
 
@@ -24,7 +25,7 @@ def valid_waits(waits: Bulk) -> tuple[Bulk, int]:
     return chosen_of(waits, fits)
 
 
-def wait_table(waits: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any]:
+def wait_table(waits: Bulk, start_mono_ns: int, stacks: Stacks, native: NativeFrames) -> dict[str, Any]:
     """The ``wait`` table; ``waits`` are valid records. The watcher writes them into its own chunks, so the process comes
     from the record."""
     records = waits.records
@@ -40,4 +41,5 @@ def wait_table(waits: Bulk, start_mono_ns: int, stacks: Stacks) -> dict[str, Any
         "class": Coded((records["wait_class"].astype(np.int32) - numbers[0]), list(_CLASSES.values())),
         "syscall": np.ma.masked_array(call, mask=call < 0),
         "looks": records["looks"].astype(np.int64),
+        "native": native.id_of(records["native"]),
     }

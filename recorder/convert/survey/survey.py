@@ -124,7 +124,7 @@ class Survey:
         self.nodes = _distinct(self.nodes, batch.bulk["node"])
         self.natives = _distinct(self.natives, batch.bulk["native"])
         self.tick_stacks = np.union1d(self.tick_stacks, batch.bulk["tick"].records["stack"])
-        natives = [batch.bulk[kind].records["native"] for kind in ("tick", "note")]
+        natives = [batch.bulk[kind].records["native"] for kind in ("tick", "note", "wait")]
         self.native_stacks = np.unique(np.concatenate([self.native_stacks, *map(np.unique, natives)]))
         found = [np.unique(batch.bulk[kind].records["stack"]) for kind in _WITH_STACK]
         stacks = np.unique(np.concatenate([self.stacks, *found]))

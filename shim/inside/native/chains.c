@@ -9,8 +9,7 @@
 #include "inside/native/images.h"
 #include "inside/native/unwind.h"
 #include "shared/base.h"
-#include "shared/spool.h"
-#include "shared/stacks/hash.h"
+#include "shared/native/records.h"
 
 #define CACHED_CHAINS 32768
 static _Atomic uint64_t written[CACHED_CHAINS];
@@ -18,31 +17,17 @@ static _Atomic uint64_t written[CACHED_CHAINS];
 /* If the function is unknown, a return address still says which call it made. For the interrupted instruction of such a
  * function there is no address, because each tick would add a record; the tick itself has it. */
 static struct record_native node_of(const struct native_frame *frame, uint64_t parent, bool gap) {
-  struct record_native node = {.parent = parent, .flags = gap ? NATIVE_GAP : 0};
   struct image image;
   bool exact = frame->flags & NATIVE_EXACT;
-  if (images_find(frame->pc - !exact, &image)) {
-    node.image = image.id;
-    if (frame->function) {
-      node.address = frame->function - image.bias;
-    } else if (!exact) {
-      node.address = frame->pc - 1 - image.bias;
-    }
-  }
-  uint64_t hash = hash_pair(hash_pair(parent, node.image), node.address);
-  node.hash = hash_not_zero(hash_pair(hash, node.flags));
-  return node;
+  if (!images_find(frame->pc - !exact, &image)) return native_node(parent, 0, 0, gap);
+  uintptr_t address = frame->function ? frame->function : exact ? image.bias : frame->pc - 1;
+  return native_node(parent, image.id, address - image.bias, gap);
 }
 
 static bool write_node(const struct record_native *node) {
   _Atomic uint64_t *known = &written[node->hash % CACHED_CHAINS];
   if (atomic_load_explicit(known, memory_order_relaxed) == node->hash) return true;
-  struct record_native *record = spool_claim(1);
-  if (!record) return false;
-  memcpy((char *)record + sizeof record->head, (const char *)node + sizeof node->head,
-         sizeof *node - sizeof node->head);
-  record->thread = this_thread.id;
-  spool_publish(record, RECORD_NATIVE, 1);
+  if (!native_write_node(node, this_thread.id)) return false;
   atomic_store_explicit(known, node->hash, memory_order_relaxed);
   return true;
 }

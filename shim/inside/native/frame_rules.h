@@ -2,7 +2,7 @@
 #ifndef SCALENE_TRACE_NATIVE_FRAME_RULES_H
 #define SCALENE_TRACE_NATIVE_FRAME_RULES_H
 
-#include "inside/native/frame_program.h"
+#include "shared/native/frame_program.h"
 #include "inside/native/images.h"
 #include "shared/base.h"
 

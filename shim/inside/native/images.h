@@ -3,23 +3,17 @@
 #define SCALENE_TRACE_NATIVE_IMAGES_H
 
 #include "shared/base.h"
+#include "shared/native/image.h"
 
 #pragma GCC visibility push(hidden)
 
-struct image {
-  uint64_t id;                       /* hash of its file's path and of this segment: equal in all processes */
-  uintptr_t start, end;              /* of an executable segment */
-  uintptr_t bias;                    /* load bias: ELF virtual address = address - bias */
-  uintptr_t tables;                  /* .eh_frame_hdr, which leads to the unwind tables; 0 = there is none */
-  uintptr_t tables_low, tables_high; /* the segment that contains it, as far as the file goes */
-  uint32_t pc_class;                 /* PC_* */
-  bool stays;                        /* loaded when the process started, so it is never unmapped */
-};
 /* Reads the list of loaded libraries for the first time. Context: normal. */
 void images_init(void);
 /* Reads the list again if libraries were loaded or closed. Costs only a few reads of memory otherwise.
  * Context: signal. */
 void images_refresh(void);
+/* Returns what the watcher needs to read the list, which never moves. Context: signal. */
+const struct image_source *images_source(void);
 /* Reads the list again because the interpreter was found: it has a class of its own. Context: normal. */
 void images_interpreter_found(void);
 /* Ends a refresh and calls of dlclose that another thread of the parent had begun. Context: signal. */

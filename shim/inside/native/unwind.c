@@ -13,16 +13,15 @@
 
 #include "formats/spool/spool.h"
 #include "inside/core/thread_state.h"
-#include "inside/native/frame_program.h"
 #include "inside/native/frame_rules.h"
 #include "inside/native/images.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/native/frame_program.h"
+#include "shared/native/frame_step.h"
 #include "shared/saferead.h"
 #include "shared/valgrind.h"
 
-#define BIT(number) (UINT32_C(1) << (number))
-#define HIGHEST_ADDRESS 0x7ffffffff000u
 #define SEARCHED_WORDS 384      /* of the stack, for one gap */
 #define ALL_SEARCHED_WORDS 1024 /* for all gaps of one unwinding */
 #define DEEPEST 1024            /* frames of one unwinding */
@@ -40,96 +39,10 @@ static bool is_known(const struct unwind_registers *registers, unsigned number) 
   return registers->known & BIT(number);
 }
 
-/* ---- the stack ---- */
-
-/* The thread's own stack is read in place, up to its end. Another one, such as that of a coroutine, may end anywhere, and
- * valgrind would report words that nothing was written to. */
-static SLOW_PATH bool fill(struct native_stack *stack, uintptr_t address) {
-  stack->window_start = address;
-  if (thread_stack_holds(address, sizeof(uint64_t)) && !under_valgrind()) {
-    stack->window = (const uint64_t *)address;
-    stack->window_words = (this_stack.high - address) / sizeof(uint64_t);
-    return true;
-  }
-  stack->window = stack->copy;
-  stack->window_words = safe_read_some(stack->copy, (void *)address, sizeof stack->copy) / sizeof *stack->copy;
-  return stack->window_words > 0;
-}
-
-/* Reads a word. Windows begin at the word that is needed, since the next ones lie at higher addresses. The address
- * sanitizer does not want what lies between the variables of other functions to be read. */
-__attribute__((no_sanitize_address)) static bool read_word(struct native_stack *stack, uintptr_t address,
-                                                           uintptr_t *out) {
-  uintptr_t index = (address - stack->window_start) / sizeof(uint64_t);
-  if ((address & 7) || address >= HIGHEST_ADDRESS) return false;
-  if (address < stack->window_start || index >= stack->window_words) {
-    if (!fill(stack, address)) return false;
-    index = 0;
-  }
-  *out = (uintptr_t)stack->window[index];
-  return true;
-}
-
 /* ---- one step ---- */
 
-/* A frame on the way: its registers, and the rule of its instruction. */
-struct step {
-  struct unwind_registers registers;
-  struct frame_rule rule;
-  enum rule_result found;
-  bool is_return; /* the instruction is a return address */
-};
-
-static void look_up(struct step *step) {
-  step->found = frame_rules_find(step->registers.value[DWARF_RIP], step->is_return, &step->rule);
-}
-
-static bool cfa_of(struct native_stack *stack, const struct step *step, uintptr_t *cfa) {
-  const struct frame_rule *rule = &step->rule;
-  if (!is_known(&step->registers, rule->cfa_base)) return false;
-  *cfa = step->registers.value[rule->cfa_base] + (uintptr_t)(intptr_t)rule->cfa_offset;
-  if (rule->cfa_scale && !is_known(&step->registers, rule->cfa_index)) return false;
-  if (rule->cfa_scale) *cfa += step->registers.value[rule->cfa_index] * rule->cfa_scale;
-  if (!(rule->flags & RULE_DEREF)) return true;
-  if (!read_word(stack, *cfa, cfa)) return false;
-  *cfa += (uintptr_t)(intptr_t)rule->cfa_after;
-  return true;
-}
-
-/* Where the rule says that a register was saved; 0 = nowhere. */
-static uintptr_t place_of(const struct step *step, enum followed which, uintptr_t cfa) {
-  uint8_t base = step->rule.saved_base[which];
-  uintptr_t offset = (uintptr_t)(intptr_t)step->rule.saved_offset[which];
-  if (base == BASE_CFA) return cfa + offset;
-  if (base >= DWARF_REGISTERS || !is_known(&step->registers, base)) return 0;
-  return step->registers.value[base] + offset;
-}
-
-/* Restores rbx or rbp, or forgets it. */
-static void restore(struct native_stack *stack, const struct step *from, enum followed which, unsigned number,
-                    uintptr_t cfa, struct unwind_registers *to) {
-  uintptr_t place = place_of(from, which, cfa);
-  bool known = is_known(&from->registers, number);
-  to->value[number] = from->registers.value[number];
-  if (from->rule.saved_base[which] != BASE_SAME) known = place && read_word(stack, place, &to->value[number]);
-  if (known) to->known |= BIT(number);
-}
-
-/* Finds the caller's registers by the rule. A stack grows with each call, except where a signal changed it. */
-static bool apply(struct native_stack *stack, const struct step *from, struct step *to) {
-  uintptr_t cfa, address;
-  if (from->found != RULE_FOUND || !cfa_of(stack, from, &cfa)) return false;
-  bool signal = from->rule.flags & RULE_SIGNAL;
-  if (!signal && (cfa <= from->registers.value[DWARF_RSP] || (cfa & 7))) return false;
-  uintptr_t place = place_of(from, FOLLOW_RETURN, cfa);
-  if (!place || !read_word(stack, place, &address) || address >= HIGHEST_ADDRESS) return false;
-  to->registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
-  to->registers.value[DWARF_RIP] = address;
-  to->registers.value[DWARF_RSP] = cfa;
-  to->is_return = !signal;
-  restore(stack, from, FOLLOW_RBX, DWARF_RBX, cfa, &to->registers);
-  restore(stack, from, FOLLOW_RBP, DWARF_RBP, cfa, &to->registers);
-  return true;
+static void look_up(struct frame_step *step) {
+  step->has_rule = frame_rules_find(step->registers.value[DWARF_RIP], step->is_return, &step->rule) == RULE_FOUND;
 }
 
 /* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller. */
@@ -143,37 +56,38 @@ void unwind_init(void) {
   if (place >= (uintptr_t)stack && place < (uintptr_t)stack + sizeof stack) context_end = *(uintptr_t *)place;
 }
 
-static bool starts_stack(const struct step *step) {
+static bool starts_stack(const struct frame_step *step) {
   uintptr_t address = step->registers.value[DWARF_RIP];
   return !address || address == context_end;
 }
 
 /* True if the address that a rule led to can be right: it follows a call, or is where the kernel or libc began this
  * stack (a signal frame, a function without a caller, or 0). */
-static bool plausible(const struct step *step) {
+static bool plausible(const struct frame_step *step) {
   if (!step->is_return || (step->rule.flags & (RULE_CALLED | RULE_SIGNAL))) return true;
-  return starts_stack(step) || (step->found == RULE_FOUND && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
+  return starts_stack(step) || (step->has_rule && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
 }
 
 /* What the search knows of rbp in the caller: if rbp points above the return address, the frame without a rule did not
  * change it; if it points right below, that frame has saved it there. */
-static void guess_rbp(struct native_stack *stack, const struct step *from, uintptr_t place, struct step *to) {
+static void guess_rbp(struct native_stack *stack, const struct frame_step *from, uintptr_t place,
+                      struct frame_step *to) {
   uintptr_t rbp = from->registers.value[DWARF_RBP];
   if (!is_known(&from->registers, DWARF_RBP) || (rbp & 7)) return;
   bool saved = rbp + sizeof(uint64_t) == place;
   to->registers.value[DWARF_RBP] = rbp;
-  if (rbp > place || (saved && read_word(stack, rbp, &to->registers.value[DWARF_RBP])))
+  if (rbp > place || (saved && stack_window_read(&stack->window, rbp, &to->registers.value[DWARF_RBP])))
     to->registers.known |= BIT(DWARF_RBP);
 }
 
 /* Searches the stack for the next return address into an image. */
-static bool search(struct native_stack *stack, const struct step *from, struct step *to) {
+static bool search(struct native_stack *stack, const struct frame_step *from, struct frame_step *to) {
   uintptr_t place = (from->registers.value[DWARF_RSP] + 7) & ~(uintptr_t)7;
   to->is_return = true;
   for (int i = 0; i < SEARCHED_WORDS && stack->searched < ALL_SEARCHED_WORDS; i++, place += sizeof(uint64_t)) {
     uintptr_t *word = &to->registers.value[DWARF_RIP];
     stack->searched++;
-    if (!read_word(stack, place, word)) return false;
+    if (!stack_window_read(&stack->window, place, word)) return false;
     struct image image;
     if (!images_find(*word - 1, &image) || !images_follows_call(*word, &image)) continue;
     look_up(to);
@@ -197,29 +111,29 @@ static struct native_frame *next_frame(struct native_stack *stack) {
   return &frame[NATIVE_FRAMES - 1];
 }
 
-static void add_frame(struct native_stack *stack, const struct step *step, uint8_t flags) {
+static void add_frame(struct native_stack *stack, const struct frame_step *step, uint8_t flags) {
   struct native_frame *frame = next_frame(stack);
   frame->pc = step->registers.value[DWARF_RIP];
   frame->function = step->rule.start;
   frame->pc_class = step->rule.pc_class;
   frame->flags = (uint8_t)(flags | (step->is_return ? 0 : NATIVE_EXACT));
-  if (step->found != RULE_FOUND) frame->flags |= NATIVE_NO_RULE;
+  if (!step->has_rule) frame->flags |= NATIVE_NO_RULE;
   if (flags & NATIVE_AFTER_GAP) stack->gaps++;
   stack->last_sp = step->registers.value[DWARF_RSP];
 }
 
-static bool in_eval(const struct step *step) {
+static bool in_eval(const struct frame_step *step) {
   return python_in_loop(step->registers.value[DWARF_RIP] - step->is_return);
 }
 
 /* Finds the caller. False = the stack ends here; `end` says why. */
-static bool advance(struct native_stack *stack, const struct step *step, struct step *caller) {
-  bool has_rule = step->found == RULE_FOUND;
+static bool advance(struct native_stack *stack, const struct frame_step *step, struct frame_step *caller) {
+  bool has_rule = step->has_rule;
   if (in_eval(step)) return stack->end = UNWIND_EVAL, false;
   if (has_rule && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN) return stack->end = UNWIND_OUTERMOST, false;
   if (stack->count + stack->skipped == DEEPEST) return stack->end = UNWIND_FULL, false;
   uint8_t flags = 0;
-  bool applied = apply(stack, step, caller);
+  bool applied = frame_step_apply(&stack->window, step, caller);
   if (applied) look_up(caller);
   if (!applied || !plausible(caller)) {
     stack->frame[stack->count - 1].flags |= NATIVE_NO_RULE;
@@ -232,12 +146,19 @@ static bool advance(struct native_stack *stack, const struct step *step, struct 
   return true;
 }
 
+/* The thread's own stack is read in place, up to its end. Another one, such as that of a coroutine, may end anywhere, and
+ * valgrind would report words that nothing was written to. */
+static ALWAYS_INLINE void find_own_stack(struct stack_window *window) {
+  uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+  bool in_place = thread_stack_holds(here + sizeof here, sizeof here) && !under_valgrind();
+  stack_window_begin(window, in_place ? here : 0, in_place ? this_stack.high : 0);
+}
+
 void unwind(const struct unwind_registers *from, struct native_stack *out) {
-  struct step steps[2];
+  struct frame_step steps[2];
   int now = 0;
   out->count = out->gaps = out->skipped = out->searched = 0;
-  out->window_words = 0;
-  out->window_start = 0;
+  find_own_stack(&out->window);
   out->end = UNWIND_LOST;
   if (safe_read_refused()) return;
   for (int i = 0; i < DWARF_REGISTERS; i++) steps[0].registers.value[i] = from->value[i];

@@ -2,16 +2,11 @@
 #ifndef SCALENE_TRACE_NATIVE_UNWIND_H
 #define SCALENE_TRACE_NATIVE_UNWIND_H
 
-#include "inside/native/frame_program.h"
 #include "shared/base.h"
+#include "shared/native/frame_program.h"
+#include "shared/native/frame_step.h"
 
 #pragma GCC visibility push(hidden)
-
-/* Registers by DWARF's numbers. */
-struct unwind_registers {
-  uintptr_t value[DWARF_REGISTERS];
-  uint32_t known; /* bit n: register n is known */
-};
 
 /* Of a deeper stack, the innermost and the outermost frames are kept. */
 #define NATIVE_FRAMES 96
@@ -34,7 +29,6 @@ enum unwind_end {
 };
 
 /* A result, with the working memory for it. It is too large for the stack of a handler. */
-#define WINDOW_WORDS 256
 struct native_stack {
   int count;
   int gaps;     /* number of frames that were found by a search */
@@ -43,10 +37,7 @@ struct native_stack {
   enum unwind_end end;
   uintptr_t last_sp; /* stack pointer of the last frame: the lowest known address of its C frame */
   struct native_frame frame[NATIVE_FRAMES];
-  uintptr_t window_start; /* the part of the thread's stack that is at hand, in place or as a copy */
-  size_t window_words;
-  const uint64_t *window;
-  uint64_t copy[WINDOW_WORDS];
+  struct stack_window window;
 };
 
 /* Finds where stacks of makecontext end. Context: normal. */

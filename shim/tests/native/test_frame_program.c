@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "inside/native/cursor.h"
-#include "inside/native/frame_program.h"
+#include "shared/native/cursor.h"
+#include "shared/native/frame_program.h"
 #include "shared/random.h"
 #include "tests/check.h"
 #include "tests/native/stand_ins.h"

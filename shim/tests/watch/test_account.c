@@ -9,6 +9,7 @@
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "tests/check.h"
+#include "watch/native/waiting.h"
 #include "watch/reading/proc.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
@@ -19,7 +20,10 @@
 
 static struct schedule schedule = {1000, 0, 1};
 static enum call_state call_state;
-static struct system_call blocked_in = {SYS_read, 0};
+static struct system_call blocked_in = {.number = SYS_read};
+static uint64_t native; /* of the place where the thread is blocked */
+static bool runs_while_read;
+static int native_reads;
 static char state = 'S';
 static uint64_t stack;
 static bool may_find_state; /* its thread state is unknown, and searched for */
@@ -28,6 +32,8 @@ static bool is_gone, is_given_up, is_replaced;
 static uint64_t chunk = 1; /* number of the current chunk */
 static struct record_wait records[64];
 static unsigned count;
+static struct process process = {.id = 7, .count = 1};
+static struct watched thread;
 
 bool proc_schedule(int fd, struct schedule *out) {
   (void)fd;
@@ -52,8 +58,20 @@ bool stack_read(struct watched *thread, bool moving, uint64_t *hash) {
 bool stack_may_find_state(const struct watched *thread, int64_t now_ns) {
   return check(now_ns == thread->polled_ns), may_find_state;
 }
+bool remote_images_refresh(struct remote_images *images, pid_t pid, uintptr_t source) {
+  (void)images, (void)pid;
+  return check(source == thread.entry.images), true;
+}
+uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_t pc) {
+  (void)images;
+  check(sp == blocked_in.sp && pc == blocked_in.pc);
+  native_reads++;
+  schedule.count += runs_while_read;
+  return native;
+}
 int64_t clock_now_ns(void) { return clock_ns; }
-void loss_add(enum loss loss) { (void)loss; }
+static int unplaced;
+void loss_add(enum loss loss) { unplaced += loss == LOSS_waits_unplaced; }
 void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[count++] : NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) {
   ((struct record_wait *)record)->head = kind | slots << 16;
@@ -61,9 +79,6 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 uint64_t spool_chunk(void) { return chunk; }
 
 /* ---- one thread, which began at 0 and has run for 1000 ns ---- */
-
-static struct process process = {.id = 7, .count = 1};
-static struct watched thread;
 
 static void begin(int64_t since_ms) {
   schedule = (struct schedule){1000, 0, 1};
@@ -74,7 +89,8 @@ static void begin(int64_t since_ms) {
   count = 0;
   is_gone = false;
   state = 'S';
-  blocked_in = (struct system_call){SYS_read, 0};
+  blocked_in = (struct system_call){.number = SYS_read};
+  native_reads = 0;
   account_begin(&thread, since_ms * MS);
 }
 
@@ -177,7 +193,7 @@ static void test_delay_of_a_woken_thread_is_subtracted(void) {
 
 static void test_classes(void) {
   begin_at_start();
-  blocked_in = (struct system_call){SYS_futex, 4096 + 63};
+  blocked_in = (struct system_call){.number = SYS_futex, .arguments = 4096 + 63};
   poll_at(10, 0, 0, 11);
   blocked_in.arguments = 4096 + 64;
   poll_at(20, 0, 0, 0);
@@ -228,16 +244,109 @@ static void test_the_end_in_the_entry_closes_the_account(void) {
   check(waited_ms(0, WAIT_SLEEP) == 20);
 }
 
+/* ---- native stacks ---- */
+
+/* The thread is blocked in another place from now on, or in a place where it was before. */
+static void move_to(uint64_t place) {
+  blocked_in.sp = 4096 - place;
+  blocked_in.pc = 8192 + place;
+  native = 100 + place;
+}
+
+static void begin_with_images(void) {
+  begin_at_start();
+  thread.entry.images = 24;
+  move_to(1);
+}
+
+static int64_t native_ms(uint64_t wanted) {
+  int64_t sum = 0;
+  for (unsigned i = 0; i < count; i++) sum += records[i].native == wanted ? records[i].waited_ns : 0;
+  return sum / MS;
+}
+
+static void test_the_native_stack_is_read_once_when_the_wait_is_observed_again(void) {
+  begin_with_images();
+  poll_at(10, 0, 0, 11);
+  check(native_reads == 0 && !account_rests(&thread));
+  poll_at(20, 0, 0, 11);
+  check(native_reads == 1 && account_rests(&thread));
+  for (int64_t at = 30; at <= 500; at += 10) poll_at(at, 0, 0, 11);
+  check(native_reads == 1 && count == 1 && records[0].native == 101 && native_ms(101) == 500);
+}
+
+/* The thread has run in between, as one that repeats a short wait. */
+static void test_a_wait_that_repeats_in_one_place_counts_as_one(void) {
+  begin_with_images();
+  for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 1, 0, 11);
+  check(native_reads == 1 && count == 1 && native_ms(101) == 450);
+}
+
+static void test_waits_in_changing_places_have_no_native_stack(void) {
+  begin_with_images();
+  for (int64_t at = 10; at <= 500; at += 10) {
+    move_to((uint64_t)at);
+    poll_at(at, 1, 0, 11);
+  }
+  check(native_reads == 0 && count == 1 && native_ms(0) == 450);
+}
+
+static void test_each_place_has_its_own_time(void) {
+  begin_with_images();
+  poll_at(10, 1, 0, 11);
+  move_to(2);
+  poll_at(20, 1, 0, 11); /* nothing is known of either place, so both are in one wait */
+  poll_at(40, 1, 0, 11); /* from here on, the place is known */
+  poll_at(100, 0, 0, 11);
+  move_to(3);
+  poll_at(110, 2, 0, 11); /* 8 ms: half of them still in the second place */
+  check(native_ms(0) == 9 + 9 + 4 && native_ms(102) == 19 + 60 + 4);
+  poll_at(130, 0, 0, 11);
+  check(native_ms(0) == 9 + 9 && native_ms(103) == 4 + 20 && native_ms(102) == 19 + 60 + 4);
+}
+
+static void test_the_native_stack_of_a_thread_that_runs_is_not_taken(void) {
+  begin_with_images();
+  poll_at(10, 0, 0, 11);
+  runs_while_read = true;
+  poll_at(20, 0, 0, 11);
+  check(native_reads == 1 && native_ms(101) == 0);
+  runs_while_read = false;
+  poll_at(30, 0, 0, 11);
+  check(native_reads == 2 && native_ms(101) == 30);
+}
+
+static void test_the_gil_and_unknown_images_need_no_native_stack(void) {
+  begin_with_images();
+  blocked_in.number = SYS_futex;
+  blocked_in.arguments = 4096;
+  for (int64_t at = 10; at <= 50; at += 10) poll_at(at, at == 30, 0, 11);
+  check(native_reads == 0 && account_rests(&thread) && waited_ms(11, WAIT_GIL) == 49);
+  begin_with_images();
+  thread.entry.images = 0;
+  for (int64_t at = 10; at <= 50; at += 10) poll_at(at, at == 30, 0, 11);
+  check(native_reads == 0 && account_rests(&thread));
+}
+
+static void test_a_stack_that_cannot_be_read_is_tried_once(void) {
+  begin_with_images();
+  native = 0;
+  unplaced = 0;
+  for (int64_t at = 10; at <= 50; at += 10) poll_at(at, at == 30, 0, 11);
+  check(native_reads == 1 && account_rests(&thread) && native_ms(0) == 49 && unplaced == 1);
+}
+
 static void test_random_lives_add_up(void) {
   srand(7);
   for (int turn = 0; turn < 200; turn++) {
     int64_t at = 0, run = 0, delay = 0, sum = 0;
-    begin_at_start();
+    begin_with_images();
     for (int i = 0; i < 20; i++) {
       int64_t ran = rand() % 3 ? rand() % 6 : 0, delayed = ran ? rand() % 20 : 0;
       at += 1 + ran + delayed + rand() % 30;
       run += ran;
       delay += delayed;
+      if (ran) move_to((uint64_t)(rand() % 3));
       poll_at(at, ran, delayed,
               ran                       ? 11 + (uint64_t)(rand() % 3)
               : thread.wait.facts.stack ? thread.wait.facts.stack
@@ -291,6 +400,13 @@ int main(void) {
   test_a_stopped_thread_does_not_wait();
   test_a_wait_continues_in_a_new_record_when_its_chunk_is_closed();
   test_the_end_in_the_entry_closes_the_account();
+  test_the_native_stack_is_read_once_when_the_wait_is_observed_again();
+  test_a_wait_that_repeats_in_one_place_counts_as_one();
+  test_waits_in_changing_places_have_no_native_stack();
+  test_each_place_has_its_own_time();
+  test_the_native_stack_of_a_thread_that_runs_is_not_taken();
+  test_the_gil_and_unknown_images_need_no_native_stack();
+  test_a_stack_that_cannot_be_read_is_tried_once();
   test_random_lives_add_up();
   test_a_kernel_that_does_not_count_is_refused();
   test_a_process_given_up_during_a_poll_stays_so();

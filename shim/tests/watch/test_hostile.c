@@ -5,7 +5,9 @@
  * Invariants, besides those of the sanitizers: a pass ends soon, and a watcher that has forgotten all threads holds no
  * descriptor. */
 #include <dirent.h>
+#include <elf.h>
 #include <fcntl.h>
+#include <link.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -19,6 +21,7 @@
 #include "formats/spool/spool.h"
 #include "shared/base.h"
 #include "shared/clock.h"
+#include "shared/native/image.h"
 #include "shared/random.h"
 #include "shared/spool.h"
 #include "shared/stacks/pylayout.h"
@@ -92,6 +95,30 @@ static void put_runtime(void) {
   for (size_t i = 0; i < sizeof small / sizeof *small; i++) published_put(runtime, small[i][0], (uint64_t)small[i][1]);
 }
 
+/* A loader's list of two libraries, in memory that changes. One of them pretends to be as large as the address space, so
+ * that the real stack of the process lies in it; its unwind tables are random. */
+#define IMAGES (WORLD + WORLD_BYTES / 2)
+static void put_images(void) {
+  uint64_t *at = (uint64_t *)(world + (IMAGES - WORLD));
+  uintptr_t elf = IMAGES + 4096;
+  *(struct image_source *)at = (struct image_source){.list = IMAGES + 512, .headers = elf + 64, .header_count = 3};
+  at[64] = IMAGES + 1024;
+  *(struct link_map *)(at + 128) = (struct link_map){.l_next = (struct link_map *)(IMAGES + 2048)};
+  *(struct link_map *)(at + 256) = (struct link_map){
+      .l_addr = draw(2) ? elf : draw(1000), .l_name = (char *)elf, .l_next = (void *)(draw(2) * IMAGES)};
+  Elf64_Ehdr file = {.e_ident = ELFMAG, .e_phoff = 64, .e_phnum = 3};
+  memcpy(at + 512, &file, sizeof file);
+  Elf64_Phdr header[3] = {{.p_type = PT_LOAD, .p_flags = PF_X, .p_memsz = UINT64_MAX >> draw(64)},
+                          {.p_type = PT_LOAD, .p_filesz = draw(2) ? 8192 : UINT64_MAX - draw(99), .p_vaddr = 4096},
+                          {.p_type = PT_GNU_EH_FRAME, .p_vaddr = 4096 + 4 * draw(1024)}};
+  memcpy(at + 520, header, sizeof header);
+  uint32_t *tables = (uint32_t *)((char *)(at + 512) + header[2].p_vaddr);
+  tables[0] = 0x3b031b01;
+  tables[1] = 64;
+  tables[2] = (uint32_t)draw(100);
+  for (int i = 3; i < 140; i++) tables[i] = (uint32_t)(draw(4) ? draw(8192) : random_next(&random_state));
+}
+
 /* A word that may be a type, an address of the same memory, a length, the state of a str, or anything. */
 static uint64_t word(void) {
   static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0_name\0\0\0_ident\0\0_daemonic";
@@ -155,6 +182,7 @@ static struct thread_entry drawn_entry(void) {
   entry.code_type = CODE_TYPE;
   entry.pthread = IDENT;
   entry.python_thread = WORLD + FIXED_BYTES + 8 * draw(1024);
+  entry.images = draw(4) ? IMAGES : WORLD + FIXED_BYTES + 8 * draw(1024);
   entry.start_ns = clock_now_ns() - (int64_t)draw(1000000000);
   entry.end_ns = clock_now_ns();
   entry.cpu_end_ns = (int64_t)draw(1000000);
@@ -249,6 +277,7 @@ static void run(int64_t until_ns) {
     if (pass % 64 == 0) offer();
     change_world(draw(8) ? 32 : WORDS / 8);
     change_class();
+    if (draw(4)) put_images();
     if (draw(4)) change_table(1 + draw(4));
     if (!draw(8)) change_header();
     int64_t began_ns = clock_now_ns(), began_cpu_ns = clock_thread_cpu_ns();

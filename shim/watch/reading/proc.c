@@ -53,7 +53,7 @@ bool proc_schedule(int fd, struct schedule *out) {
   return true;
 }
 
-/* The file holds "running", or the number and arguments of the call, or "-1 SP PC". */
+/* The file holds "running", or "NUMBER ARGUMENT*6 SP PC", or "-1 SP PC". */
 enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   char text[256], *at = text;
   if (read_file(pid, tid, "syscall", text, sizeof text) <= 0)
@@ -61,6 +61,9 @@ enum call_state proc_call(pid_t pid, pid_t tid, struct system_call *out) {
   if (text[0] == 'r') return CALL_RUNNING;
   out->number = (int32_t)strtol(at, &at, 10);
   out->arguments = out->number < 0 ? 0 : strtoull(at, &at, 16);
+  for (int i = 1; out->number >= 0 && i < 6; i++) strtoull(at, &at, 16);
+  out->sp = strtoull(at, &at, 16);
+  out->pc = strtoull(at, &at, 16);
   return CALL_BLOCKED;
 }
 

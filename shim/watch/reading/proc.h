@@ -19,6 +19,7 @@ struct schedule {
 struct system_call {
   int32_t number;     /* -1 = blocked outside of a system call (a page fault) */
   uint64_t arguments; /* the first argument */
+  uintptr_t sp, pc;   /* the thread's stack pointer and instruction pointer */
 };
 /* The state of a thread: it has gone, the kernel refuses the read, or it is running or blocked. */
 enum call_state { CALL_GONE, CALL_REFUSED, CALL_RUNNING, CALL_BLOCKED };

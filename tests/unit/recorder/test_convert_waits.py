@@ -34,6 +34,25 @@ def test_a_wait_with_pauses_spans_more_than_it_lasts(tmp_path: Path) -> None:
     assert (wait["duration_ns"], wait["span_ns"], wait["class"], wait["syscall"]) == (30 * MS, 50 * MS, "gil", None)
 
 
+def test_a_wait_refers_to_its_native_stack(tmp_path: Path) -> None:
+    """libc's poll, called by a library. The watcher itself has written the image of the library."""
+    builder = SpoolBuilder().start()
+    builder.module(0x1000, 0x2000, "/lib/libc.so.6", pc_class=C["PC_SUPPORT"], image=7)
+    builder.module(0x5000, 0x6000, "/lib/libpq.so.5", process=C["PROCESS_WATCHER"], image=8)
+    builder.native(1, image=8, address=0x30).native(2, parent=1, image=7, address=0x10)
+    builder.wait(0, 40 * MS, native=2).wait(50 * MS, 20 * MS).wait(80 * MS, 20 * MS, native=99)
+    tables = tables_of(builder, tmp_path)
+    inner, unknown, lost = (row["native"] for row in rows(tables["wait"]))
+    native = {row["id"]: row for row in rows(tables["native"])}
+    paths = {row["id"]: row["path"] for row in rows(tables["module"])}
+    assert (unknown, lost) == (None, None)
+    outer = native[inner]["parent"]
+    assert [paths[native[each]["module"]] for each in (inner, outer)] == ["/lib/libc.so.6", "/lib/libpq.so.5"]
+    assert [row["process"] for row in rows(tables["process"])] == [1]
+    (loss,) = [row for row in rows(tables["loss"]) if row["name"] == "unresolved_native"]
+    assert loss["count"] == 1
+
+
 @pytest.mark.parametrize(
     "damage", [{"wait_class": 9}, {"waited_ns": 41 * MS}, {"waited_ns": -1}, {"end_ns": 1}, {"process": 2**31}]
 )

@@ -1,6 +1,6 @@
 /* Bounded reads of the unwind tables of an image. */
-#ifndef SCALENE_TRACE_NATIVE_CURSOR_H
-#define SCALENE_TRACE_NATIVE_CURSOR_H
+#ifndef SCALENE_TRACE_SHARED_NATIVE_CURSOR_H
+#define SCALENE_TRACE_SHARED_NATIVE_CURSOR_H
 
 #include "shared/base.h"
 

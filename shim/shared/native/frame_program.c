@@ -4,9 +4,9 @@
  *
  * Tables are treated as hostile: reads are bounded (cursor.c), each instruction takes at least one byte of an FDE of
  * limited size, and expressions are evaluated with symbols instead of memory. */
-#include "inside/native/frame_program.h"
+#include "shared/native/frame_program.h"
 
-#include "inside/native/cursor.h"
+#include "shared/native/cursor.h"
 #include "shared/base.h"
 
 #define MAX_ENTRY_BYTES 65536

@@ -1,6 +1,6 @@
 /* The instructions of .eh_frame (DWARF's call frame information): how a function's caller is found. */
-#ifndef SCALENE_TRACE_NATIVE_FRAME_PROGRAM_H
-#define SCALENE_TRACE_NATIVE_FRAME_PROGRAM_H
+#ifndef SCALENE_TRACE_SHARED_NATIVE_FRAME_PROGRAM_H
+#define SCALENE_TRACE_SHARED_NATIVE_FRAME_PROGRAM_H
 
 #include "shared/base.h"
 

@@ -1,6 +1,6 @@
 /* Bounded reads of the unwind tables of an image. Tables may be damaged, and those of a library that was loaded after
  * the start may be unmapped at any moment: such tables are copied in pieces, since each safe read is a system call. */
-#include "inside/native/cursor.h"
+#include "shared/native/cursor.h"
 
 #include "shared/base.h"
 #include "shared/saferead.h"
