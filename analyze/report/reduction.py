@@ -141,6 +141,8 @@ def _add(mine: dict[Key, Row], others: dict[Key, Row], has_gpu: bool = False) ->
     for key, row in others.items():
         if (sums := mine.setdefault(key, row)) is row:
             continue
+        if sums.get("library") != row.get("library"):  # where lines wait in several
+            sums["library"] = None
         names = names or [name for name in row if name in _SUMMED]
         for name in names:
             sums[name] += row[name]

@@ -17,7 +17,19 @@ from ..trace.traces import Traces, open_traces
 
 CLASSES = ("sleep_s", "disk_s", "runnable_s", "gil_s")
 _CPU = ("python_s", "native_s", "system_s")
-_KEPT = ("trace", "process", "thread", "tid", "name", "start_s", "end_s", "started_file", "started_line", "python_name")
+_KEPT = (
+    "trace",
+    "process",
+    "thread",
+    "tid",
+    "name",
+    "start_s",
+    "end_s",
+    "started_file",
+    "started_line",
+    "waits_in",
+    "python_name",
+)
 
 Row = dict[str, Any]
 

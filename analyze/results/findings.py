@@ -47,11 +47,13 @@ class Finding:
 
 @dataclass(frozen=True)
 class WaitingLine:
-    """How long threads were held up at a line. ``cause``: as in waiting_lines.sql; ``threads``: how many waited there."""
+    """How long threads were held up at a line. ``cause``, ``library``: as in waiting_lines.sql; ``threads``: how many waited
+    there."""
 
     file: str
     line: int
     function: str | None
     cause: str
+    library: str | None
     threads: int
     wait_s: float

@@ -16,9 +16,10 @@ from .text import Screen, clean, clean_name, fit
 
 _THREAD_TITLES = [
     "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "system",
-    "wait", "asleep", "disk", "CPU wait", "GIL", "started at",
+    "wait", "asleep", "waits in", "disk", "CPU wait", "GIL", "started at",
 ]  # fmt: skip
-_THREAD_NUMBERS = set(range(len(_THREAD_TITLES) - 1)) - {3}
+_WAITS_IN = _THREAD_TITLES.index("waits in")
+_THREAD_TEXTS = {"name", "waits in", "started at"}
 _TASK_TITLES = ["suspended", "tasks", "name", "coroutine", "line"]
 _TASK_NUMBERS = {0, 1}
 #: Of more threads than this, those with a smaller share of the CPU time and of the waiting time share rows.
@@ -42,7 +43,11 @@ def threads_text(table: Table, screen: Screen) -> Iterator[str]:
         groups = [[row] for row in found] if is_asked or len(found) <= _MOST_SINGLE else _grouped(found)
         times = screen.glyph("×", "x")
         cells = [_thread_row(rows, times, screen) for rows in groups]
-        yield from columns_text(_THREAD_TITLES, cells, screen, _THREAD_NUMBERS)
+        titles = _THREAD_TITLES
+        if not any(row.waits_in for row in found):
+            titles, *cells = ([*row[:_WAITS_IN], *row[_WAITS_IN + 1 :]] for row in (titles, *cells))
+        numbers = {index for index, title in enumerate(titles) if title not in _THREAD_TEXTS}
+        yield from columns_text(titles, cells, screen, numbers)
         if len(groups) < len(found):
             yield ""
             yield from wrap(
@@ -83,8 +88,12 @@ def _thread_row(rows: list[ThreadInfo], times: str, screen: Screen) -> list[str]
     )
     number = str(first.thread) if len(rows) == 1 else f"{times}{len(rows):,}"
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
+    libraries = {row.waits_in for row in rows}
+    waits_in = fit(clean_name(libraries.pop() or ""), _NAME_WIDTH, screen) if len(libraries) == 1 else ""
     place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""
-    return [str(first.process), number, tid, name, *map(seconds, (start_s, end_s, *sums)), place]
+    cells = [str(first.process), number, tid, name, *map(seconds, (start_s, end_s, *sums)), place]
+    cells.insert(_WAITS_IN, waits_in)
+    return cells
 
 
 def _total(values: list[float | None]) -> float | None:

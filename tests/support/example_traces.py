@@ -111,6 +111,10 @@ def hostile_builder() -> TraceBuilder:
     builder.tick(0, process, thread, stack, pc_class="extension", pc_module=1, pc_offset=5)
     builder.tick(SECOND, process, 99, stack, opcode=HOSTILE)
     builder.wait(SECOND, process, thread, stack, SECOND, **{"class": HOSTILE})
+    builder.add("module", id=2, path=f"/opt/{HOSTILE}.so", **{"class": "extension"})
+    builder.add("native", id=1, parent=None, module=2, offset=5, gap=False)
+    builder.add("symbol", module=2, start_offset=0, end_offset=200, name=HOSTILE, demangled=HOSTILE)
+    builder.wait(2 * SECOND, process, thread, stack, 3 * SECOND, native=1)
     call = {"t_ns": SECOND, "process": process, "thread": thread, "stack": stack, "duration_ns": 1, "span_ns": 1}
     builder.add("device_copy", **call, calls=1, direction=HOSTILE, bytes=1)
     builder.settings["gpu_devices"] = json.dumps([{"name": HOSTILE}])

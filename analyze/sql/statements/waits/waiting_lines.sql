@@ -2,15 +2,16 @@
 -- A thread that waits for work or for other threads (a queue, a pool, an event loop, a condition, join) is idle, which
 -- holds nothing up: such waits do not count. They are known by the modules of the standard library that the line calls.
 -- Waits for the CPU and for the interpreter's lock are left out too: where a thread waits for these is chance.
--- Reads: locations, selected_waits, stack_owners, stacks, user_frames
+-- Reads: locations, selected_waits, stack_owners, stacks, user_frames, waiting_places
 -- Columns:
 --   file, line, function, first_line
 --   cause: lock, sleep, events, child, input, output, connection, disk or other
+--   library: the library that waited there for more than half of the time; NULL = none, or Python itself
 --   threads: how many waited there
 --   wait_s [s]: how long they waited, inside the window
 -- Order: wait_s, descending; then file, line, cause
 WITH held_up AS (
-    SELECT trace, thread, stack, wait_s, CASE
+    SELECT trace, thread, stack, wait_s, library, CASE
         WHEN class = 'disk' THEN 'disk'
         WHEN call = 'futex' THEN 'lock'
         WHEN call IN ('nanosleep', 'clock_nanosleep') THEN 'sleep'
@@ -20,7 +21,11 @@ WITH held_up AS (
         WHEN call IN ('write', 'pwrite64', 'writev', 'pwritev', 'sendto', 'sendmsg') THEN 'output'
         WHEN call IN ('connect', 'accept', 'accept4') THEN 'connection'
         ELSE 'other' END AS cause
-    FROM (SELECT *, syscall_name(syscall) AS call FROM selected_waits WHERE class IN ('sleep', 'disk'))
+    FROM (
+        SELECT w.*, library, syscall_name(syscall) AS call
+        FROM selected_waits w LEFT JOIN waiting_places p ON p.trace = w.trace AND p.native = w.native
+        WHERE class IN ('sleep', 'disk')
+    )
 ), owned AS (
     SELECT trace, stack, min(depth) AS depth FROM user_frames
     SEMI JOIN held_up USING (trace, stack) GROUP BY trace, stack
@@ -32,9 +37,15 @@ WITH held_up AS (
         package_of(file) IN ('queue', 'concurrent', 'multiprocessing', 'selectors', 'asyncio')
         OR package_of(file) = 'threading'
             AND function IN ('Condition.wait', 'Event.wait', 'Thread.join', 'wait', 'join'))
+), placed AS (
+    SELECT trace, thread, file, line, function, first_line, cause, wait_s, library,
+        sum(wait_s) OVER (PARTITION BY file, line, cause, library) AS library_s
+    FROM held_up ANTI JOIN idle USING (trace, stack) JOIN stack_owners USING (trace, stack)
 )
 SELECT file, line, min(function) AS function, min(first_line) AS first_line, cause,
+    if(2 * max(library_s) FILTER (library IS NOT NULL) > sum(wait_s),
+        arg_max(library, (library_s, library)) FILTER (library IS NOT NULL), NULL) AS library,
     count(DISTINCT (trace, thread)) AS threads, sum(wait_s) AS wait_s
-FROM held_up ANTI JOIN idle USING (trace, stack) JOIN stack_owners USING (trace, stack)
+FROM placed
 GROUP BY file, line, cause
 ORDER BY wait_s DESC, file, line, cause

@@ -9,6 +9,7 @@
 --   end_ns [ns]: when it ended, not after the end of the window
 --   wait_s [s]: how long the thread waited, inside the window
 --   syscall: number of the system call; NULL = in none
+--   native: id of the native stack (waiting_places); NULL = unknown
 -- Order: none
 WITH clipped AS (
     SELECT waits.*, greatest(t_ns, from_ns) AS first_ns,
@@ -18,5 +19,5 @@ WITH clipped AS (
 )
 SELECT trace, process, thread, stack, class, first_ns AS t_ns, greatest(first_ns, last_ns) AS end_ns,
     exact_s(duration_ns * if(span_ns > 0, greatest(last_ns - first_ns, 0) / span_ns, 1)) AS wait_s,
-    syscall
+    syscall, native
 FROM clipped
