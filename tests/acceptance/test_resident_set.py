@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
-from tests.support.recording import figure, record, report, rows, target
+from tests.support.native import library as build_library
+from tests.support.recording import figure, line_of, lines_of, losses, record, report, rows, target
 
 pytestmark = [pytest.mark.samples, pytest.mark.two_interpreters]
 
@@ -41,3 +42,27 @@ def test_the_footprint_explains_what_libraries_with_an_allocator_of_their_own_ho
     share = 100 * (touched / done.facts["anonymous_bytes"] - 1)
     figure(f"touched footprint against anonymous resident memory, {library}", python, share, 10, "percent")
     assert abs(share) <= 10
+
+
+def test_memory_of_a_library_is_on_the_lines_that_touch_it(any_python: Interpreter, tmp_path: Path) -> None:
+    library = build_library(tmp_path, "reserving_lines.c")
+    done = record(tmp_path / "t.parquet", [target("reserving_lines"), library], any_python)
+    assert done.status == 0, done.stderr.decode()
+    found = report(done.trace)
+    if "faults_unseen" in losses(found):
+        pytest.skip("page faults cannot be observed here")
+    by_line = lines_of(found, target("reserving_lines"))
+    lines = ("much", "list", "little")
+    growth = {mark: by_line[line_of("reserving_lines", mark)]["growth_bytes"] for mark in lines}
+    for mark, percent in (("list", 10), ("much", 60)):
+        share = 100 * (growth[mark] / done.facts[mark] - 1)
+        figure(f"growth on the line {mark}", any_python, share, percent, "percent")
+        assert abs(share) <= percent
+    both = growth["much"] + growth["little"]
+    assert both == pytest.approx(done.facts["much"] + done.facts["little"], rel=0.1)
+
+
+def test_page_faults_that_cannot_be_observed_are_said(any_python: Interpreter, tmp_path: Path) -> None:
+    library = build_library(tmp_path, "reserving_lines.c")
+    done = record(tmp_path / "t.parquet", [target("reserving_lines"), library], any_python, ["--cpu-engine", "posix"])
+    assert losses(report(done.trace))["faults_unseen"] >= 1

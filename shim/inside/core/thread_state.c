@@ -3,7 +3,8 @@
 
 #include "shared/base.h"
 
-THREAD_LOCAL struct thread_state this_thread = {.perf_fd = -1, .old_perf_fd = -1, .user_timer = -1, .kernel_timer = -1};
+THREAD_LOCAL struct thread_state this_thread = {
+    .perf_fd = -1, .old_perf_fd = -1, .fault_fd = -1, .old_fault_fd = -1, .user_timer = -1, .kernel_timer = -1};
 
 static _Atomic int live;
 static void (*begin_thread)(bool from_now);

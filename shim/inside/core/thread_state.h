@@ -16,6 +16,9 @@ struct thread_state {
   int32_t perf_fd;      /* -1 = none */
   int32_t old_perf_fd;  /* the previous, closed event, whose last signal may still be queued; -1 = none */
   int32_t perf_slot;    /* index of perf_fd in descriptors.c */
+  int32_t fault_fd;     /* event of page faults (faults.c); -1 = none */
+  int32_t old_fault_fd; /* as old_perf_fd */
+  int32_t fault_slot;
   int32_t user_timer;   /* POSIX timer id for user time (engine posix); -1 = none */
   int32_t kernel_timer; /* POSIX timer id for kernel time (both engines); -1 = none */
   int64_t cpu_start_ns; /* clock and usage when the recording of this thread began */
@@ -34,6 +37,12 @@ struct thread_state {
   int64_t paused_user_ns;
   int64_t paused_system_ns;
   uint64_t random;
+  void *fault_pages;     /* the mapping of fault_fd, in which the kernel writes addresses */
+  uint64_t fault_period; /* the drawn number of faults until the event fires, and the mean that it was drawn from */
+  uint64_t fault_mean;
+  int64_t fault_ns;        /* when it last fired */
+  bool faults_tried;       /* it was opened or refused */
+  bool faults_expired;     /* it fired during a pause and was not set again */
   uintptr_t python_thread; /* address of the Thread object that began it; 0 = unknown, or not begun by Python */
   uint64_t name;           /* hash of the Thread's name as last written to the spool; 0 = none */
   struct thread_name_seen name_seen;

@@ -10,6 +10,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
+#include "inside/cpu/faults.h"
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
 #include "inside/memory/mappings.h"
@@ -147,6 +148,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   objects_collections(state);
   write_tick(&stack, &native, interrupted_register(context, REG_RIP), user_ns, system_ns, flags);
   mappings_look(stack.hash, false);
+  if (unlikely(residency_has_groups())) faults_watch();
 }
 
 /* ---- one handler for each timer ---- */
@@ -227,6 +229,25 @@ static void on_user_timer(const void *context) {
   timers_set_user();
 }
 
+/* An allocator inside a library has no function that could be interposed: the stack that touches a page of its mapping
+ * says whose memory it is. */
+static void on_fault(const void *context) {
+  struct python_stack stack;
+  struct fault fault;
+  if (follow_pause()) {
+    this_thread.faults_expired = true;
+    return;
+  }
+  if (faults_take(&fault) && mappings_are_resident_part(fault.address)) {
+    struct scratch *scratch = scratch_take();
+    void *state = stacks_possible() ? python_thread_state() : NULL;
+    frames_sample(state, 0, interrupted_register(context, REG_RSP), scratch, &stack);
+    if (scratch) scratch_give(scratch);
+    mappings_note_fault(fault.address, fault.count, stack.hash);
+  }
+  faults_go_on();
+}
+
 static void handle(enum timer_signal signal, void *context) {
   fork_check();
   cuda_calls_tick();
@@ -234,6 +255,8 @@ static void handle(enum timer_signal signal, void *context) {
     timers_disarm();
   } else if (signal == SIGNAL_PERF) {
     on_perf(context);
+  } else if (signal == SIGNAL_FAULT) {
+    on_fault(context);
   } else if (signal == SIGNAL_USER) {
     if (this_thread.user_timer >= 0) on_user_timer(context);
   } else if (this_thread.kernel_timer >= 0) {

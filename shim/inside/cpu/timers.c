@@ -23,6 +23,7 @@
 #include "inside/core/thread_state.h"
 #include "inside/cpu/alternate_stack.h"
 #include "inside/cpu/descriptors.h"
+#include "inside/cpu/faults.h"
 #include "inside/cpu/timer_list.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
@@ -59,7 +60,7 @@ int64_t timers_draw_first_ns(void) {
 
 /* If the user's queue of signals is full, a timer's signal is lost and an event's signal becomes a SIGIO, which may
  * kill the program. So at most half of the queue is used. */
-static bool within_signal_budget(void) {
+bool timers_may_arm(void) {
   struct rlimit pending;
   if (getrlimit(RLIMIT_SIGPENDING, &pending) || (rlim_t)atomic_load(&armed) < pending.rlim_cur / 2) {
     atomic_store(&signals_scarce, false);
@@ -132,13 +133,36 @@ void timers_set_perf_period(int fd, int64_t period_ns) {
   ioctl(fd, PERF_EVENT_IOC_PERIOD, &period);
 }
 
+void timers_enable_event(int fd) {
+  if (!atomic_load(&signals_scarce)) ioctl(fd, PERF_EVENT_IOC_REFRESH, 1);
+}
+
 void timers_start_perf(int fd, int64_t period_ns) {
   timers_set_perf_period(fd, period_ns);
-  if (!atomic_load(&signals_scarce)) ioctl(fd, PERF_EVENT_IOC_REFRESH, 1);
+  timers_enable_event(fd);
 }
 
 static void refuse_perf(void) {
   if (!atomic_exchange(&perf_refused, true)) loss_add(LOSS_engine_posix);
+}
+
+int timers_adopt_event(int fd, int32_t *slot) {
+  fd = move_high(fd);
+  *slot = fd >= 0 ? descriptors_add(fd) : -1;
+  if (*slot >= 0 && !direct_to_thread(fd)) {
+    atomic_fetch_add(&armed, 1);
+    return fd;
+  }
+  descriptors_remove(*slot);
+  *slot = -1;
+  if (fd >= 0) close_descriptor(fd);
+  return -1;
+}
+
+void timers_close_event(int fd, int32_t slot) {
+  if (timers_own_descriptor(fd)) close_descriptor(fd);
+  descriptors_remove(slot);
+  atomic_fetch_sub(&armed, 1);
 }
 
 int timers_arm_perf(void) {
@@ -148,20 +172,15 @@ int timers_arm_perf(void) {
     refuse_perf();
     return -1;
   }
-  if (!within_signal_budget()) return -1;
+  if (!timers_may_arm()) return -1;
   int fd = open_event();
   if (fd < 0 && errno != EMFILE && errno != ENFILE) refuse_perf();
-  if (fd >= 0) fd = move_high(fd);
-  int32_t slot = fd >= 0 ? descriptors_add(fd) : -1;
-  if (slot < 0 || direct_to_thread(fd)) {
+  if (fd >= 0) fd = timers_adopt_event(fd, &t->perf_slot);
+  if (fd < 0) {
     if (!atomic_load(&perf_refused)) loss_add(LOSS_thread_posix);
-    descriptors_remove(slot);
-    if (fd >= 0) close_descriptor(fd);
     return -1;
   }
   t->perf_fd = fd;
-  t->perf_slot = slot;
-  atomic_fetch_add(&armed, 1);
   timers_start_perf(fd, timers_draw_first_ns());
   return 0;
 }
@@ -175,16 +194,14 @@ void timers_disarm_perf(void) {
   t->old_perf_fd = fd;
   atomic_signal_fence(memory_order_seq_cst); /* a signal that arrives in between is recognized by old_perf_fd */
   t->perf_fd = -1;
-  if (timers_own_descriptor(fd)) close_descriptor(fd);
-  descriptors_remove(t->perf_slot);
+  timers_close_event(fd, t->perf_slot);
   t->perf_slot = -1;
-  atomic_fetch_sub(&armed, 1);
 }
 
 /* ---- POSIX timers, by system calls: glibc's timer_create allocates ---- */
 
 static int create_timer(char *cookie) {
-  if (!within_signal_budget()) return -1;
+  if (!timers_may_arm()) return -1;
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = signals_number()};
   event.sigev_value.sival_ptr = cookie;
   event._sigev_un._tid = this_thread.tid;
@@ -262,6 +279,7 @@ void timers_arm(void) {
 void timers_disarm(void) {
   int saved_errno = errno;
   timers_disarm_perf();
+  faults_ignore();
   delete_timer(&this_thread.user_timer);
   delete_timer(&this_thread.kernel_timer);
   errno = saved_errno;
@@ -317,5 +335,7 @@ enum timer_signal timers_signal(const siginfo_t *info) {
   if (from_descriptor(info, &this_thread.perf_fd)) return SIGNAL_PERF;
   if (has_cookie(info, &user_cookie)) return SIGNAL_USER;
   if (has_cookie(info, &kernel_cookie)) return SIGNAL_KERNEL;
-  return from_descriptor(info, &this_thread.old_perf_fd) ? SIGNAL_LATE : SIGNAL_FOREIGN;
+  if (from_descriptor(info, &this_thread.fault_fd)) return SIGNAL_FAULT;
+  bool late = from_descriptor(info, &this_thread.old_perf_fd) || from_descriptor(info, &this_thread.old_fault_fd);
+  return late ? SIGNAL_LATE : SIGNAL_FOREIGN;
 }

@@ -35,6 +35,7 @@ enum timer_signal {
   SIGNAL_PERF,
   SIGNAL_USER,
   SIGNAL_KERNEL,
+  SIGNAL_FAULT,
   SIGNAL_LATE /* from a perf event that was closed a moment ago */
 };
 /* Returns which timer of the calling thread sent the signal. Context: signal. */
@@ -56,6 +57,15 @@ void timers_disarm_perf(void);
 void timers_set_perf_period(int fd, int64_t period_ns);
 /* Engine perf: sets the period and enables the event for one more overflow. Context: signal. */
 void timers_start_perf(int fd, int64_t period_ns);
+/* False if signals of one more timer or event could fill the user's queue, which is a loss. Context: signal. */
+bool timers_may_arm(void);
+/* Moves an event's descriptor where it disturbs the program least, lists it and directs its signals to the calling thread.
+ * Returns the new descriptor, and its index in descriptors.c; -1 = failed, it is closed. Context: signal. */
+int timers_adopt_event(int fd, int32_t *slot);
+/* Closes such an event, unless the program has. Context: signal. */
+void timers_close_event(int fd, int32_t slot);
+/* Enables such an event for one more overflow. Context: signal. */
+void timers_enable_event(int fd);
 /* Engine posix: creates the timer of user time and begins its schedule. Context: signal. */
 void timers_arm_user(void);
 /* Engine posix: sets the timer to next_user_ns. Context: signal. */

@@ -356,6 +356,26 @@ void mappings_look(uint64_t stack, bool now) {
   errno = saved_errno;
 }
 
+/* Returns the group of the page, 0 = none or unknown. */
+static uint16_t group_at(uintptr_t address) {
+  uintptr_t page = address & ~(uintptr_t)(PAGE - 1);
+  return group_around(page, page + PAGE);
+}
+
+bool mappings_are_resident_part(uintptr_t address) {
+  if (!residency_has_groups() || !lock_at_once()) return false;
+  uint16_t group = group_at(address);
+  unlock();
+  return group != 0;
+}
+
+void mappings_note_fault(uintptr_t address, uint64_t faults, uint64_t stack) {
+  if (!lock_at_once()) return;
+  uint16_t group = group_at(address); /* in the meantime, another thread may have ended the one before */
+  if (group) residency_note_fault(group, faults, stack);
+  unlock();
+}
+
 /* ---- effects of the calls ---- */
 
 static uintptr_t round_up(size_t bytes) { return (bytes + PAGE - 1) & ~(uintptr_t)(PAGE - 1); }

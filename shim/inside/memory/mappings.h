@@ -14,6 +14,10 @@ uint32_t mappings_untouched_pages(void);
 /* Goes on counting the resident pages of mappings without reserve if it is time, or counts them all `now`. `stack`: the
  * one that runs; 0 = none. Context: signal. */
 void mappings_look(uint64_t stack, bool now);
+/* True if the page belongs to a mapping that counts as far as it is resident. Context: signal. */
+bool mappings_are_resident_part(uintptr_t address);
+/* Says which stack has touched such a page, for so many page faults. Context: signal. */
+void mappings_note_fault(uintptr_t address, uint64_t faults, uint64_t stack);
 /* Keeps the ranges and forgets their samples, which are the parent's. Returns the bytes of memory that are no longer
  * counted, because the table was inconsistent. Context: malloc. */
 int64_t mappings_postfork_child(void);

@@ -247,6 +247,7 @@ static int64_t drain(struct memory_state *m, struct account *account) {
   note_volume(m, 0);
   m->reported_volume = 0;
   m->python_outside_pools = 0;
+  m->flushed += allocated;
   empty_stream(&m->stream[NATIVE]);
   empty_stream(&m->stream[PYTHON]);
   return net;

@@ -33,8 +33,10 @@ struct memory_state {
   uint64_t random;
   bool stack_is_known; /* known_stack is the one of this moment; nothing of the interpreter may be read */
   uint64_t known_stack;
+  int64_t flushed; /* bytes that the thread had allocated at its last flush, in all */
   int64_t
       faults_seen; /* page faults of the thread when it last said which stack runs (residency.c), plus 1; 0 = never */
+  int64_t allocated_seen; /* what it had allocated then */
   struct {
     uintptr_t block; /* 0 = none */
     uint64_t id;
@@ -82,6 +84,12 @@ void memory_postfork_child(void);
 /* Stores the bytes of the footprint, and the part of them that Python's allocators have allocated. Bytes that threads
  * have not flushed yet are missing. Context: signal. */
 void memory_footprint(int64_t *total, int64_t *python);
+
+/* Returns the bytes that the thread has allocated; what an interrupted flush moves may count twice. */
+static inline int64_t memory_allocated(const struct memory_state *m) {
+  const struct memory_stream *native = &m->stream[NATIVE], *python = &m->stream[PYTHON];
+  return m->flushed + native->room - native->left + python->room - python->left;
+}
 
 /* Counts a block that was just allocated. */
 static inline void memory_count_allocated(struct memory_state *m, int which, const void *block, size_t size,

@@ -2,8 +2,9 @@
  * they use, up to gigabytes at once. Their pages are counted from time to time by mincore, and the difference to the last
  * count is allocated or freed at that moment.
  *
- * A group is one mapping, of which parts may be unmapped. Its growth belongs to a stack that ran since the last count, or,
- * if that is a thread without Python, to the stack that mapped it not long ago. Samples of a group are ended in the
+ * A group is one mapping, of which parts may be unmapped. Its growth belongs to a stack whose page faults in the group
+ * were observed; without those, to a stack that ran since the last count; or, if that is a thread without Python, to the
+ * stack that mapped it not long ago. Samples of a group are ended in the
  * opposite order. */
 #include "inside/memory/residency.h"
 
@@ -20,12 +21,20 @@
 #include "shared/random.h"
 
 #define MOST_GROUPS 2048
+#define PAGE 4096
+#define DRAWS 8
+#define LEAST_PART 1048576 /* bytes: growth is divided into at most DRAWS parts, and each has a stack of its own */
 #define MOST_PIECES 8192
 #define YOUNG_NS 1000000000
 #define LEAST_PAUSE_NS 20000000 /* between two counts; the steps of one have a shorter pause */
 #define PAUSE_FACTOR 100        /* counts may take one percent of one processor */
 #define LEAST_CHANGE 262144     /* bytes: each change is a sample of the footprint */
 #define LEAST_TOGETHER 1048576  /* bytes: smaller changes of many groups are samples, too, if they sum up to this */
+
+/* Stacks, each drawn from the same several by their page faults. */
+struct drawn {
+  uint64_t faults, stacks[DRAWS];
+};
 
 struct group {
   bool used, seen; /* seen: by the present count */
@@ -37,6 +46,9 @@ struct group {
   int64_t counted; /* bytes that count as memory. Invariant: the sum of the bytes of its pieces, and `lost` */
   int64_t found;   /* bytes that the present count has found */
   int64_t lost;    /* bytes of `counted` for which there was no piece */
+  struct drawn before, since; /* the present or last count began: of stacks whose faults in this group were observed */
+  bool touched;               /* before.stacks were drawn once */
+  int64_t unexplained;        /* pages that were found, beyond twice those that observed faults explain */
 };
 
 /* Bytes that one count has found in addition. */
@@ -113,43 +125,68 @@ void residency_add(uint16_t group, int64_t bytes) {
 
 /* ---- whose pages ----
  *
- * A tick or a mapping says which stack runs, and the kernel how many page faults its thread has had since it last said
- * so. Of these stacks one is drawn, weighted by their faults. A count takes several steps, and does not find what was
- * touched behind it: so the faults since it began are kept for the next count, too. */
+ * Two sources say which stacks have touched pages. Observed page faults (faults.c) are known to be in the group, but not
+ * every kernel lets them be observed, and never those of system calls. A tick knows which stack runs, and how many page
+ * faults its thread has had since the tick before, wherever they were, beyond the pages of what it has allocated. Of the stacks of a source one is drawn, weighted by
+ * their faults, several times for more than one part of the growth. A count takes several steps, and does not find what was touched behind it: so the faults since it began
+ * are kept for the next count, too. */
 
-struct drawn {
-  uint64_t faults, stack;
-};
+#define MANY_PAGES 4096 /* several times the mean of the faults that one observed fault stands for */
+
 static _Atomic bool drawing;
-static struct drawn before, since; /* the present or last count began */
-static uint64_t random_state;
+static struct drawn before, since; /* the present or last count began: of stacks that ran in ticks */
+static uint64_t random_of_ticks, random_of_groups;
 
-static void add(struct drawn *to, struct drawn more) {
-  uint64_t sum = to->faults + more.faults;
-  if (!more.faults) return;
-  if (!random_state) random_state = random_seed(this_thread.tid);
-  to->faults = sum;
-  if (random_next(&random_state) % sum < more.faults) to->stack = more.stack;
+static void add(struct drawn *to, const struct drawn *more, uint64_t *random) {
+  if (!more->faults) return;
+  if (!*random) *random = random_seed(this_thread.tid);
+  to->faults += more->faults;
+  for (int i = 0; i < DRAWS; i++) {
+    if (random_next(random) % to->faults < more->faults) to->stacks[i] = more->stacks[i];
+  }
+}
+
+static void set(struct drawn *to, uint64_t faults, uint64_t stack) {
+  to->faults = faults;
+  for (int i = 0; i < DRAWS; i++) to->stacks[i] = stack;
+}
+
+static void add_one(struct drawn *to, uint64_t faults, uint64_t stack, uint64_t *random) {
+  struct drawn one;
+  set(&one, faults, stack);
+  add(to, &one, random);
+}
+
+void residency_note_fault(uint16_t group, uint64_t faults, uint64_t stack) {
+  add_one(&groups[group].since, faults, stack, &random_of_groups);
 }
 
 /* If a tick of another thread is drawing, its stack and those before it wait for the next count. */
 static void take_since(bool keep) {
   if (atomic_exchange(&drawing, true)) return;
-  add(&before, since);
+  add(&before, &since, &random_of_ticks);
   if (!keep) since.faults = 0;
   atomic_store(&drawing, false);
 }
 
 void residency_note_running(uint64_t stack) {
   struct rusage usage;
-  int64_t *seen = &this_memory.faults_seen;
+  struct memory_state *m = &this_memory;
   if (getrusage(RUSAGE_THREAD, &usage)) return;
-  int64_t now = usage.ru_minflt + 1, more = now - *seen;
-  bool known = *seen && more > 0;
-  *seen = now;
+  int64_t now = usage.ru_minflt + 1, more = now - m->faults_seen, allocated = memory_allocated(m);
+  int64_t own = (allocated - m->allocated_seen) / PAGE;
+  bool known = m->faults_seen && more > 0;
+  m->faults_seen = now;
+  m->allocated_seen = allocated;
+  if (own > 0) more = more > own ? more - own : 1;
   if (!known || atomic_exchange(&drawing, true)) return;
-  add(&since, (struct drawn){(uint64_t)more, stack});
+  add_one(&since, (uint64_t)more, stack, &random_of_ticks);
   atomic_store(&drawing, false);
+}
+
+static void take_observed(struct group *group, bool keep) {
+  add(&group->before, &group->since, &random_of_groups);
+  if (!keep) group->since.faults = 0;
 }
 
 void residency_begin(void) {
@@ -159,14 +196,32 @@ void residency_begin(void) {
   for (size_t i = 1; i < groups_end; i++) {
     groups[i].seen = groups[i].moved = false;
     groups[i].found = 0;
+    take_observed(&groups[i], false);
   }
 }
 
-static uint64_t draw(uint64_t running) {
+/* Empties `before`; returns what was in it. */
+static struct drawn draw(uint64_t running) {
   take_since(true);
-  uint64_t stack = before.faults ? before.stack : running;
+  struct drawn drawn = before;
+  if (!drawn.faults) set(&drawn, 0, running);
   before.faults = 0;
-  return stack;
+  return drawn;
+}
+
+/* Returns the stacks that have touched the pages by which the group has grown. `ran`: what ticks have drawn.
+ *
+ * Small growth often has no observed fault, and belongs to the stack of the last one. If the observed ones explain less
+ * than half of much growth, while there were enough others, system calls have filled the pages. (With huge pages there
+ * are not.) */
+static const uint64_t *stacks_of(struct group *group, int64_t pages, const struct drawn *ran) {
+  take_observed(group, true);
+  int64_t observed = (int64_t)group->before.faults, rest = group->unexplained + pages - 2 * observed;
+  group->touched |= observed > 0;
+  group->before.faults = 0;
+  group->unexplained = rest > 0 ? rest : 0;
+  bool by_calls = group->unexplained > MANY_PAGES && (int64_t)ran->faults > pages / 2;
+  return group->touched && !by_calls ? group->before.stacks : ran->stacks;
 }
 
 /* ---- pieces ---- */
@@ -245,17 +300,31 @@ static void shrink(struct group *group, int64_t bytes, uint64_t running) {
   memory_left_residence((size_t)bytes, running);
 }
 
+/* Parts that have the same stack are one sample. */
+static void grow_in_parts(struct group *group, int64_t bytes, const uint64_t *stacks) {
+  int64_t count = bytes / LEAST_PART < 1 ? 1 : bytes / LEAST_PART > DRAWS ? DRAWS : bytes / LEAST_PART;
+  int64_t part = bytes / count / PAGE * PAGE, parts[DRAWS] = {0};
+  for (int i = 0; i < count; i++) {
+    int first = 0;
+    while (stacks[first] != stacks[i]) first++;
+    parts[first] += i ? part : bytes - (count - 1) * part;
+  }
+  for (int i = 0; i < count; i++) {
+    if (parts[i]) grow(group, parts[i], stacks[i]);
+  }
+}
+
 static int64_t change_of(const struct group *group) { return group->found - group->counted; }
 
 static bool is_small(int64_t change, int64_t least) { return change < least && change > -least; }
 
-static void settle_group(struct group *group, uint64_t stack, int64_t least) {
+static void settle_group(struct group *group, const struct drawn *ran, int64_t least) {
   int64_t change = change_of(group);
   if (group->seen && is_small(change, least)) return;
   group->counted += change;
   atomic_fetch_add(&total, change);
-  if (change > 0) grow(group, change, stack);
-  if (change < 0) shrink(group, -change, stack);
+  if (change > 0) grow_in_parts(group, change, was_paused() ? ran->stacks : stacks_of(group, change / PAGE, ran));
+  if (change < 0) shrink(group, -change, ran->stacks[0]);
   if (group->seen) return;
   group->used = false;
   atomic_fetch_sub(&group_count, 1);
@@ -275,11 +344,11 @@ static int64_t least_change(void) {
 
 /* What changed in a pause belongs to no line. */
 void residency_settle(uint64_t running) {
-  uint64_t stack = draw(running);
+  struct drawn ran = draw(running);
   int64_t least = least_change();
-  if (was_paused()) stack = 0;
+  if (was_paused()) set(&ran, 0, 0);
   for (size_t i = 1; i < groups_end; i++) {
-    if (is_settled_now(&groups[i])) settle_group(&groups[i], stack, least);
+    if (is_settled_now(&groups[i])) settle_group(&groups[i], &ran, least);
   }
   paused_before = false;
 }
@@ -291,11 +360,13 @@ void residency_clear_marks(void) {
 void residency_mark(uint16_t group) { groups[group].marked = true; }
 
 void residency_drop_unmarked(uint64_t running) {
+  struct drawn ran;
+  set(&ran, 0, running);
   for (size_t i = 1; i < groups_end; i++) {
     if (!groups[i].used || groups[i].marked) continue;
     groups[i].seen = false;
     groups[i].found = 0;
-    settle_group(&groups[i], running, LEAST_CHANGE);
+    settle_group(&groups[i], &ran, LEAST_CHANGE);
   }
 }
 
@@ -305,6 +376,7 @@ void residency_postfork_child(bool forget) {
   atomic_store(&drawing, false);
   atomic_store(&due_ns, 0);
   before.faults = since.faults = 0;
+  for (size_t i = 1; i < groups_end; i++) groups[i].before.faults = groups[i].since.faults = 0;
   for (size_t i = 1; i < used_pieces; i++) pieces[i].id = 0;
   if (!forget) return;
   paused_before = false;

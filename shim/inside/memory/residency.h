@@ -25,6 +25,8 @@ void residency_put_off(int64_t used_ns, bool ended);
 void residency_note_pause(void);
 /* Says which stack runs in the calling thread; 0 = none. Needs no lock. Context: signal. */
 void residency_note_running(uint64_t stack);
+/* Says which stack has had so many page faults in the group, of which one was observed. Context: signal. */
+void residency_note_fault(uint16_t group, uint64_t faults, uint64_t stack);
 /* Begins a count. Context: signal. */
 void residency_begin(void);
 /* Adds a part of a group that has so many resident bytes. Context: signal. */

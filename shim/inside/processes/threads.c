@@ -79,6 +79,7 @@ static void begin_thread(bool from_now, struct starter starter) {
   int saved_errno = errno;
   memset(t, 0, sizeof *t);
   t->perf_fd = t->old_perf_fd = t->perf_slot = t->user_timer = t->kernel_timer = -1;
+  t->fault_fd = t->old_fault_fd = t->fault_slot = -1;
   t->perf_user_ns = -1;
   t->id = spool_new_thread();
   t->tid = (int32_t)syscall(SYS_gettid);
@@ -144,6 +145,7 @@ void threads_forget(void) {
   threads_count_none();
   memset(&this_thread, 0, sizeof this_thread);
   this_thread.perf_fd = this_thread.old_perf_fd = this_thread.user_timer = this_thread.kernel_timer = -1;
+  this_thread.fault_fd = this_thread.old_fault_fd = -1;
 }
 
 void threads_postfork_child(void) {

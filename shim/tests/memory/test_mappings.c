@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -32,6 +33,7 @@
 #define ROUNDS 400
 #define CHILDREN 20
 #define PAGE 4096
+#define SEVERAL 99 /* stacks */
 
 /* ---- stand-ins for the other files of the shim ---- */
 
@@ -61,9 +63,11 @@ uint64_t memory_mapped(const struct block *block, size_t before) {
 }
 
 static uint64_t grown_on = 1;
+static int64_t grown_by[8]; /* bytes, by their stack */
 
 uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
-  check(stack == grown_on);
+  if (grown_on != SEVERAL) check(stack == grown_on);
+  grown_by[stack] += (int64_t)block->usable;
   counted += (int64_t)block->usable;
   return block->usable / PAGE % 2 ? 7 : 0;
 }
@@ -270,6 +274,84 @@ static void map_over_parts(void) {
   check(counted == 0 && !residency_has_groups());
 }
 
+/* Growth belongs to the stacks whose faults in the mapping were observed, whatever else has run, and in proportion. Small
+ * growth without such a fault belongs to the one before. */
+static void charge_observed_faults(void) {
+  const size_t pages = 55000, more = 2048, all = 25 * more;
+  char *start = map_without_reserve(pages, 0);
+  grown_on = SEVERAL;
+  memset(grown_by, 0, sizeof grown_by);
+  for (size_t from = 0; from < all; from += more) {
+    for (size_t i = from; i < from + more; i++) start[i * PAGE] = 1;
+    residency_note_running(1);
+    for (size_t i = 0; i < 64; i++) mappings_note_fault((uintptr_t)start + i * PAGE + 1, more / 64, i % 4 ? 2 : 3);
+    mappings_note_fault((uintptr_t)&start, 100000, 4); /* elsewhere */
+    mappings_look(1, true);
+  }
+  check(counted == (int64_t)all * PAGE && grown_by[2] + grown_by[3] == counted);
+  check(grown_by[3] > counted / 20 && grown_by[3] < counted / 2);
+  grown_on = 2;
+  mappings_note_fault((uintptr_t)start, 100, 2);
+  for (size_t i = all; i < all + 200; i += 100) {
+    for (size_t j = 0; j < 100; j++) start[(i + j) * PAGE] = 1;
+    mappings_look(1, true);
+  }
+  check(counted == (int64_t)(all + 200) * PAGE);
+  grown_on = 1;
+  check(munmap(start, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
+/* A thread touches pages one after the other, and ticks say which stack has touched them. */
+static void touch_as(char *start, size_t from, size_t to, uint64_t stack) {
+  for (size_t i = from; i < to; i++) start[i * PAGE] = 1;
+  residency_note_running(stack);
+}
+
+/* Pages that a system call fills have no observed faults: then those of ticks decide. */
+static void charge_pages_of_calls(void) {
+  const size_t pages = 20000;
+  char *start = map_without_reserve(pages, 0);
+  residency_note_running(1);
+  mappings_look(1, true);
+  grown_on = 2;
+  touch_as(start, 0, 1000, 2);
+  mappings_note_fault((uintptr_t)start, 1000, 2);
+  mappings_look(1, true);
+  grown_on = 3;
+  touch_as(start, 1000, pages, 3);
+  mappings_look(1, true);
+  check(counted == (int64_t)pages * PAGE);
+  grown_on = 1;
+  check(munmap(start, pages * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
+/* What a thread has allocated explains its page faults: without observed ones, they do not count. */
+static void leave_out_own_faults(void) {
+  const size_t pages = 4000;
+  char *start = map_without_reserve(pages, 0),
+       *own = next.mmap(NULL, pages * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(own != MAP_FAILED);
+  grown_on = SEVERAL;
+  memset(grown_by, 0, sizeof grown_by);
+  for (size_t i = 0; i < pages; i += 400) {
+    residency_note_running(1);
+    touch_as(start, i, i + 400, 2);
+    this_memory.stream[PYTHON].left -= 400 * PAGE;
+    touch_as(own, i, i + 400, 3);
+    mappings_look(1, true);
+  }
+  check(grown_by[2] + grown_by[3] == (int64_t)pages * PAGE && grown_by[3] < grown_by[2]);
+  grown_on = 1;
+  check(munmap(start, pages * PAGE) == 0 && next.munmap(own, pages * PAGE) == 0);
+  this_memory.stream[PYTHON].left = 0;
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
+}
+
 /* At the end of the process, all of it is counted at once. */
 static void count_much_at_the_end(void) {
   const size_t pages = (size_t)20 << 18;
@@ -368,6 +450,9 @@ int main(void) {
   header.features = FEATURE_CPU; /* mappings do not look: what is touched after a look may be too little for a sample */
   count_many_small_ones();
   map_over_parts();
+  charge_observed_faults();
+  charge_pages_of_calls();
+  leave_out_own_faults();
   header.features = 0;
   count_much_at_the_end();
   make_room();
