@@ -59,3 +59,12 @@ def test_waits_name_the_library_that_waits(frames: str, python: Interpreter, tmp
     assert (idle["library"], idle["symbol"], idle["is_guess"]) == ("waiters", "waiter_idles", False), found
     main, started = report(done.trace, command="threads")["threads"]
     assert started["waits_in"] == "waiters", (main, started)
+
+
+@pytest.mark.two_interpreters
+def test_idle_threads_of_a_real_library_name_it(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("idle_blas")], python)
+    assert done.status == 0 and done.facts == {"corner": 400}
+    main, *others = report(done.trace, command="threads")["threads"]
+    assert main["waits_in"] is None and len(others) == 1, (main, others)
+    assert "openblas" in (others[0]["waits_in"] or ""), others
