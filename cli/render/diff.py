@@ -126,11 +126,18 @@ def _judged(line: LineChange) -> list[Measure]:
     return [each for each in LINE_MEASURES if line.change(each.name).verdict in (BETTER, WORSE)]
 
 
+def nothing_changed(diff: Diff) -> str:
+    """The sentence if no line was judged: lines of one version have no other one to be judged against."""
+    has_rewritten = any(line.status in ("added", "removed") for line in diff.lines)
+    which = "No line that is in both versions" if has_rewritten else "No line"
+    return f"{which} changed by more than noise explains."
+
+
 def _changed(diff: Diff, screen: Screen) -> Iterator[str]:
     lines = judged_lines(diff)
     yield ""
     if not lines:
-        yield "No line changed by more than noise explains."
+        yield nothing_changed(diff)
         return
     yield screen.paint("Lines that changed", "bold")
     for line in lines:

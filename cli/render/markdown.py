@@ -9,7 +9,7 @@ from pathlib import PurePath
 from ...analyze.diff.results import BETTER, WORSE, Change, Diff, LineChange
 from ...analyze.diff.runs import LINE_MEASURES, MEASURES, Measure
 from ...formats.units import counted
-from .diff import judged_lines, shown_change, shown_figures, shown_range, worth_showing
+from .diff import judged_lines, nothing_changed, shown_change, shown_figures, shown_range, worth_showing
 from .text import Screen, clean, cut
 
 _SCREEN = Screen()
@@ -64,7 +64,7 @@ def _shown(measure: Measure, change: Change, per_second: bool) -> str:
 def _lines(diff: Diff) -> Iterator[str]:
     lines = judged_lines(diff)
     if not lines:
-        yield "No line changed by more than noise explains."
+        yield nothing_changed(diff)
         yield ""
         return
     yield "| line | | before | after | change | 95 % range | |"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from scalene_trace.analyze.diff.runs import Run, RunRow
 from scalene_trace.analyze.diff.significance import Figure
 from scalene_trace.analyze.diff.summary import summary_of
 from scalene_trace.cli.render.diff import diff_text, shown_change, shown_range
+from scalene_trace.cli.render.markdown import diff_markdown
 from scalene_trace.cli.render.text import Screen
 from tests.support.simulated_runs import APP, PROGRAM, compared, cpu_figure, simulated_run, trace_info
 from tests.support.trace_builder import MS, TraceBuilder
@@ -216,3 +218,18 @@ def test_a_range_that_leaves_everything_open_is_unknown() -> None:
     assert (
         shown_range(Change(1.0, 9.0, ratio=9.0, low=2.0, high=30.0, p=0.9, verdict="noise"), Screen()) == "from +100 %"
     )
+
+
+@pytest.mark.parametrize(
+    ("statuses", "said"),
+    [
+        (("same", "edited"), "No line changed by more than noise explains."),
+        (("same", "removed"), "No line that is in both versions changed by more than noise explains."),
+        (("added", "same"), "No line that is in both versions changed by more than noise explains."),
+    ],
+)
+def test_a_line_that_was_removed_is_not_said_to_be_as_it_was(statuses: tuple[str, str], said: str) -> None:
+    diff = compared([run_of({10: 500, 11: 9})], [run_of({10: 500, 11: 9})])
+    lines = [replace(line, status=status) for line, status in zip(diff.lines, statuses, strict=True)]
+    diff = replace(diff, lines=lines)
+    assert said in list(diff_text(diff, Screen(120))) and said in list(diff_markdown(diff))
