@@ -99,13 +99,22 @@ def sql(
 
 
 def _split(words: list[str]) -> tuple[list[Path], str]:
-    """Traces and SQL: the last word is SQL, unless it names a file. A single word is SQL only if it has a space."""
-    if words and not exists(words[-1]) and (len(words) > 1 or " " in words[0].strip()):
+    """Traces and SQL: the last word is SQL if :func:`_is_sql` says so; else SQL is read from stdin."""
+    if words and _is_sql(words[-1], len(words) == 1):
         return given_paths(words[:-1]), words[-1]
     paths = given_paths(words)
+    if not all(exists(str(path)) for path in paths):
+        return paths, ""  # opening them raises the error that names the missing one, whatever stdin is
     if sys.stdin.isatty():
         raise UsageError("No SQL is given. Give it as the last argument or on stdin; --schema lists the views.")
     return paths, sys.stdin.buffer.read().decode("utf-8", "surrogateescape")
+
+
+def _is_sql(word: str, is_alone: bool) -> bool:
+    """Is the last word SQL? Not if it names a file, or would name a trace if that existed. A word without others is SQL only
+    if it has a space."""
+    names_trace = word.rstrip().lower().endswith(".parquet")
+    return not exists(word) and not names_trace and (not is_alone or " " in word.strip())
 
 
 def _parquet(paths: list[Path], text: str, selection: Selection, limit: int | None) -> bytes:

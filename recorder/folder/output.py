@@ -153,16 +153,19 @@ def put_in_place(written: Path, output: Path, replaces: bool = False) -> None:
 
 
 def _make_old(output: Path) -> None:
-    """Moves the output and the earlier ones one name on; the last one of KEPT is dropped. Links are moved, not followed."""
+    """Moves the output and the earlier ones one name on; the last one of KEPT is dropped. Links are moved, not followed. A
+    folder keeps its name, and is skipped: it is no trace of ours. Raises OSError if all names are those of folders."""
     names = [output]
     for name in old_names(output):
+        if name.is_dir() and not name.is_symlink():
+            continue
         names.append(name)
         if not os.path.lexists(name):
             break
-    for newer, older in list(itertools.pairwise(names))[:0:-1]:
-        with suppress(OSError):  # a folder of that name
-            newer.replace(older)
-    output.replace(names[1])
+    if len(names) == 1:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(old_names(output)[0]))
+    for newer, older in list(itertools.pairwise(names))[::-1]:
+        newer.replace(older)
 
 
 def _lock(descriptor: int) -> None:

@@ -253,6 +253,15 @@ def test_sql_may_be_longer_than_a_file_name(run: Any, small: Path) -> None:
     assert run("sql", small, f"SELECT '{'x' * 5_000}' AS text").code == 0
 
 
+@pytest.mark.parametrize("name", ["my trace.parquet", "run *.parquet", "gone.parquet", "a b.PARQUET "])
+@pytest.mark.parametrize("beside", [False, True])
+def test_a_trace_that_does_not_exist_is_not_taken_for_sql(
+    run: Any, small: Path, tmp_path: Path, name: str, beside: bool
+) -> None:
+    done = run("sql", *([small] if beside else []), tmp_path / name)
+    assert done.code == 3 and "cannot be opened: no such file or directory" in done.err and "Parser" not in done.err
+
+
 def test_sql_over_several_traces_has_a_column_that_distinguishes_them(run: Any, small: Path, tmp_path: Path) -> None:
     other = small_trace(tmp_path / "u.parquet")
     rows = run(

@@ -272,16 +272,36 @@ def test_old_outputs_move_no_further_than_to_a_gap(tmp_path):
     assert kept == expected | {"t.old.4.parquet": "0"}
 
 
-def test_links_and_folders_with_the_names_of_old_outputs_are_not_followed(tmp_path):
+def test_links_with_the_names_of_old_outputs_are_not_followed(tmp_path):
     (tmp_path / "victim").write_text("victim")
     for name in ("t.old.parquet", "t.old.2.parquet"):
         (tmp_path / name).symlink_to("victim")
-    (tmp_path / "t.old.3.parquet").mkdir()
     for number in range(3):
         put(tmp_path, str(number))
     assert (tmp_path / "victim").read_text() == "victim"
     assert [(tmp_path / name).read_text() for name in ("t.parquet", "t.old.parquet")] == ["2", "1"]
-    assert (tmp_path / "t.old.3.parquet").exists() or (tmp_path / "t.old.4.parquet").is_dir()
+
+
+@pytest.mark.parametrize("folders", [(0,), (1,), (4,), (0, 1), (0, 2, 4)])
+def test_folders_with_the_names_of_old_outputs_stay_where_they_are(tmp_path, folders):
+    names = [path.name for path in output.old_names(Path("t.parquet"))]
+    for index in folders:
+        (tmp_path / names[index]).mkdir()
+        (tmp_path / names[index] / "mine").write_text("mine")
+    for number in range(9):
+        put(tmp_path, str(number))
+    kept = ["t.parquet", *(name for index, name in enumerate(names) if index not in folders)]
+    assert [(tmp_path / name).read_text() for name in kept] == [str(8 - index) for index in range(len(kept))]
+    assert all((tmp_path / names[index] / "mine").read_text() == "mine" for index in folders)
+
+
+def test_no_output_is_lost_where_all_old_names_are_those_of_folders(tmp_path):
+    put(tmp_path, "0")
+    for name in output.old_names(tmp_path / "t.parquet"):
+        name.mkdir()
+    with pytest.raises(IsADirectoryError, match=r"t\.old\.parquet"):
+        put(tmp_path, "1")
+    assert [(tmp_path / name).read_text() for name in ("t.parquet", "written")] == ["0", "1"]
 
 
 def make_folder(tmp_path, told):
