@@ -123,6 +123,7 @@ stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CP
 	$(BIN)/python -m tests.long.ways
 	$(BIN)/python -m tests.long.shares
 	$(BIN)/python -m tests.long.tick_cost
+	$(BIN)/python -m tests.long.pairs
 
 bench: build/targets/.stamp ## overhead, accuracy, memory, start-up and report speed; results into benchmarks/results/
 	$(BIN)/python benchmarks/overhead.py

@@ -209,7 +209,7 @@ class _Comparison:
         self.assumed += [name] if max(self.counts) == 1 else []
         if not (lines and MEASURES[name].is_speed):
             return {index: self._test(index) for index in chosen}
-        shared = SharedChange(rows, self.spreads[name])
+        shared = SharedChange(rows, self.spreads[name], self._grains[name])
         self.spreads[name] = shared.runs
         return self._relative_to_others(name, shared, {index: self._test(index) for index in chosen})
 

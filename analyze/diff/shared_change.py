@@ -18,7 +18,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .significance import ALPHA, LEAST_EFFECT, PRIOR_FREEDOM, RunSpread, Side, spread_of, two_sided
+from .significance import ALPHA, LEAST_EFFECT, PRIOR_FREEDOM, RunSpread, Side, log_ratio_of, spread_of, two_sided
 
 Sides = tuple[Side, Side]
 
@@ -76,17 +76,17 @@ class SharedChange:
     ``own``: spread of lines between runs relative to each other. ``runs``: spread of each line by itself, with the degrees of
     freedom that remain if all lines of a run differ together. ``relative``: the test of each line relative to the others;
     None if those share no change. ``ratio``: after / before that the lines share which did not change by themselves; None if
-    it is not significant.
+    it is not significant. ``grain``: mean weight of a sample.
     """
 
-    def __init__(self, rows: Sequence[Sides], runs: RunSpread) -> None:
+    def __init__(self, rows: Sequence[Sides], runs: RunSpread, grain: float) -> None:
         counts = [len(side.figures) for side in rows[0]]
         shares = sum(1 / count for count in counts)
         self._is_single = max(counts) == 1
         self.own = _own_spread(rows, runs)
         self.runs = runs if self._is_single else _together(runs, self.own, sum(counts))
         self._prior = (PRIOR_SIGMA_OF_MACHINE if self._is_single else runs.sigma) ** 2 * shares
-        lines = [_line(row, self.own.sigma**2 * shares) for row in rows]
+        lines = [_line(row, self.own.sigma**2 * shares, grain) for row in rows]
         self.relative = [self._relative(lines, index) for index in range(len(lines))]
         stayed = [line for line, each in zip(lines, self.relative, strict=True) if each and each.p >= ALPHA]
         found = self._shared_by(stayed)
@@ -142,13 +142,12 @@ def _heterogeneity(lines: Sequence[_Line]) -> tuple[float, bool]:
     return max((q - freedom) / scale, 0.0) if scale > 0 else 0.0, is_sure
 
 
-def _line(row: Sides, of_runs: float) -> _Line | None:
+def _line(row: Sides, of_runs: float, grain: float) -> _Line | None:
     """The line with its variances; None if a side has no samples."""
-    before, after = row
-    if min(before.mean, after.mean) <= 0:
+    sampled = log_ratio_of(*row, grain)
+    if sampled is None or min(side.mean for side in row) <= 0:
         return None
-    of_samples = sum(side.variance / side.mean**2 for side in row)
-    return _Line(math.log(after.mean / before.mean), of_samples, of_runs)
+    return _Line(*sampled, of_runs)
 
 
 def _own_spread(rows: Sequence[Sides], runs: RunSpread) -> RunSpread:

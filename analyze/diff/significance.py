@@ -21,6 +21,8 @@ PRIOR_FREEDOM = 4.0
 PRIOR_SIGMA_OF_WAITING = 0.35
 #: Degrees of freedom from which on the normal distribution replaces Student's t, and its 97.5 % quantile.
 _MANY, _Z_95 = 300, 1.959964
+#: A side with fewer samples than this does not show its own sampling variance.
+_FEW = 10
 
 
 @dataclass(frozen=True)
@@ -112,23 +114,35 @@ def spread_of(rows: Iterable[tuple[Side, Side]], prior: float = PRIOR_SIGMA) -> 
 def ratio_test(before: Side, after: Side, runs: RunSpread, grain: float) -> Tested:
     """Tests the ratio after / before of figures that are never negative.
 
-    z = ln(B / A) / sqrt(V_A / A² + V_B / B² + sigma² (1 / n_A + 1 / n_B)), where V is the sampling variance of a mean. z is
-    compared with Student's t, with the degrees of freedom of the denominator after Satterthwaite (1946). If a side is zero,
-    half a sample (of weight ``grain``) is added to both sides.
+    z = ln(B / A) / sqrt(V_A / A² + V_B / B² + sigma² (1 / n_A + 1 / n_B)), where V is the sampling variance of a mean
+    (:func:`log_ratio_of`). z is compared with Student's t, with the degrees of freedom of the denominator after Satterthwaite
+    (1946).
+    """
+    sampled = log_ratio_of(before, after, grain)
+    if sampled is None:
+        return Tested(1.0, 0.0, math.inf, 1.0)
+    log_ratio, of_samples = sampled
+    of_runs = runs.sigma**2 * sum(1 / len(side.figures) for side in (before, after))
+    error, p = _error_and_p(log_ratio, of_samples, of_runs, runs.freedom)
+    return Tested(_exp(log_ratio), _exp(log_ratio - error), _exp(log_ratio + error), p)
+
+
+def log_ratio_of(before: Side, after: Side, grain: float) -> tuple[float, float] | None:
+    """ln(after / before) of the means, and its variance by sampling; None if both sides are zero.
+
+    If a side has few samples (of the mean weight ``grain``), half a sample is added to both sides (Haldane 1956, Anscombe
+    1956). The sum of squared weights of such a side may be far too small: a line whose only tick weighs half a millisecond,
+    at ticks of 10 ms, would otherwise have an error of half a millisecond.
     """
     sides = (before, after)
-    half = grain / 2 if min(side.mean for side in sides) <= 0 else 0.0
+    least = min(side.mean * len(side.figures) for side in sides)
+    half = grain / 2 if least < _FEW * grain else 0.0
     means = [side.mean + half / len(side.figures) for side in sides]
     if min(means) <= 0:
-        return Tested(1.0, 0.0, math.inf, 1.0)
-    of_runs = runs.sigma**2 * sum(1 / len(side.figures) for side in sides)
-    of_samples = sum(
-        (side.variance + half * grain / len(side.figures) ** 2) / mean**2
-        for side, mean in zip(sides, means, strict=True)
-    )
-    log_ratio = math.log(means[1] / means[0])
-    error, p = _error_and_p(log_ratio, of_samples, of_runs, runs.freedom)
-    return Tested(means[1] / means[0], _exp(log_ratio - error), _exp(log_ratio + error), p)
+        return None
+    variances = [side.variance + half * grain / len(side.figures) ** 2 for side in sides]
+    of_samples = sum(variance / mean**2 for variance, mean in zip(variances, means, strict=True))
+    return math.log(means[1] / means[0]), of_samples
 
 
 def difference_test(before: Side, after: Side, runs: RunSpread) -> Tested:

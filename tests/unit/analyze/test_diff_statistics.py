@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from statistics import median
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.analyze.diff.results import Diff
+from scalene_trace.analyze.diff.runs import Run, RunRow
 from scalene_trace.analyze.diff.shared_change import SharedChange
 from scalene_trace.analyze.diff.significance import (
     Figure,
@@ -22,8 +24,9 @@ from scalene_trace.analyze.diff.significance import (
     spread_of,
     spread_test,
     student,
+    sum_of,
 )
-from tests.support.simulated_runs import PROGRAM, compared, cpu_figure, flagged, simulated_run
+from tests.support.simulated_runs import APP, PROGRAM, compared, cpu_figure, flagged, simulated_run, trace_info
 
 BUSY = 10
 #: What runs of a program differ by beside the ticks: each line by itself, and all together.
@@ -137,7 +140,7 @@ def test_a_line_is_held_against_what_the_others_share() -> None:
         (Side((cpu_figure(before),)), Side((Figure(before * 0.01 * math.exp(log), before * math.exp(log) * 1e-4),)))
         for before, log in zip(ticks.tolist(), logs.tolist(), strict=True)
     ]
-    found = SharedChange(rows, RunSpread(0.03)).relative
+    found = SharedChange(rows, RunSpread(0.03), 0.01).relative
     own = 1 / ticks + 1 / (ticks * np.exp(logs)) + 2 * 0.03**2
     weights = 1 / own[1:]
     precision = weights.sum() + 1 / (2 * 0.1**2)
@@ -146,7 +149,7 @@ def test_a_line_is_held_against_what_the_others_share() -> None:
     assert found[0] is not None and found[1] is not None
     assert found[0].p == pytest.approx(math.erfc(beside / error / math.sqrt(2)))
     assert found[1].p == 1.0, "nearer to the others than 5 %"
-    assert SharedChange(rows[:3], RunSpread(0.03)).relative == [None] * 3, "two others are no proof"
+    assert SharedChange(rows[:3], RunSpread(0.03), 0.01).relative == [None] * 3, "two others are no proof"
 
 
 def test_a_change_of_less_than_5_percent_is_none_however_sure_it_is() -> None:
@@ -176,6 +179,41 @@ def test_a_line_that_had_no_sample_counts_as_half_a_tick() -> None:
     error = math.sqrt(0.5 / 0.25 + 100.5 / 100.5**2 + 2 * 0.03**2)
     assert tested.p == pytest.approx(math.erfc(math.log(201) / error / math.sqrt(2)))
     assert ratio_test(nothing, nothing, RunSpread(0.03), grain=0.0).p == 1.0
+
+
+def test_a_side_with_less_than_a_tick_has_the_error_of_half_a_tick() -> None:
+    """One tick of half a millisecond says nothing about the ticks of ten that did not fall there."""
+    little, more = Side((Figure(0.0005, 0.0005**2),)), Side((cpu_figure(5),))
+    tested = ratio_test(little, more, RunSpread(0.03), grain=0.01)
+    error = math.sqrt((0.0005**2 + 0.5e-4) / 0.0055**2 + 5.5 / 5.5**2 + 2 * 0.03**2)
+    assert tested.estimate == pytest.approx(10)
+    assert tested.p == pytest.approx(math.erfc(math.log(10) / error / math.sqrt(2))) and tested.p > 0.05
+
+
+@pytest.mark.parametrize("ticks", [9, 10])
+def test_from_ten_ticks_on_a_side_has_its_own_error(ticks: int) -> None:
+    half = 0.5 if ticks < 10 else 0.0
+    tested = ratio_test(Side((cpu_figure(ticks),)), Side((cpu_figure(20),)), RunSpread(0.03), grain=0.01)
+    assert tested.estimate == pytest.approx((20 + half) / (ticks + half))
+
+
+@pytest.mark.samples
+@pytest.mark.parametrize("lines", [9, 2])
+def test_pairs_of_short_runs_name_no_line(lines: int) -> None:
+    """Lines of few ticks, some of them small, as those of the kernel's time are: of one run they may be all a line has."""
+    random = np.random.default_rng(19)
+
+    def run() -> Run:
+        ticks = [(random.poisson(4), random.poisson(0.7), random.uniform(0.0002, 0.001)) for _ in range(lines)]
+        busy = cpu_figure(random.poisson(45))
+        figures = [Figure(0.01 * many + small * few, 1e-4 * many + small**2 * few) for many, few, small in ticks]
+        rows = {(APP, n): RunRow("main", 1, {"cpu_s": each}) for n, each in enumerate([busy, *figures], start=1)}
+        nothing = RunRow(figures={"cpu_s": Figure(0.0)})
+        return Run(trace_info(), 1.0, rows, nothing, RunRow(figures={"cpu_s": sum_of([busy, *figures])}), {})
+
+    runs = [run() for _ in range(101)]
+    diffs = [compared([before], [after]) for before, after in itertools.pairwise(runs)]
+    assert [line for diff in diffs for line in flagged(diff)] == []
 
 
 @pytest.mark.samples
