@@ -23,8 +23,17 @@ TOOLS = Path(sys.executable).parent
 
 
 def python_with_pandas() -> Path:
-    """The newest interpreter of the tests' environments (tests/support/target_environments.py)."""
-    found = sorted((ROOT / "build" / "targets").glob("3.*/bin/python"), key=lambda each: _version(each.parts[-3]))
+    """The newest interpreter of the tests' environments (tests/support/target_environments.py) whose file names its
+    functions: Debian's, which are unpacked below ``build/pythons``, are stripped."""
+    unpacked = ROOT / "build" / "pythons"
+    found = sorted(
+        (
+            each
+            for each in (ROOT / "build" / "targets").glob("3.*/bin/python")
+            if not each.resolve().is_relative_to(unpacked)
+        ),
+        key=lambda each: _version(each.parts[-3]),
+    )
     if not found:
         raise SystemExit(
             "There is no environment with pandas: run `make test`, or .venv/bin/python -m tests.support.target_environments."

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..results.report import WAIT_WORDS
 from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
@@ -128,7 +129,7 @@ class _Events:
                 ends[place] = row["end_ns"]
                 args = {"stack": self._stack(row["stack"]), "waited_s": row["wait_s"]}
                 length_us = (row["end_ns"] - start_ns) / 1e3
-                name = f"wait: {plain(str(row['class']))}"
+                name = f"wait: {WAIT_WORDS.get(row['class'], plain(str(row['class'])))}"
                 yield _event("X", name, *place, start_ns, args) | {"dur": length_us, "cat": "wait"}
 
     def _collections(self) -> Iterator[Event]:

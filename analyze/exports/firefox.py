@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ..results.report import WAIT_WORDS
 from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import settings, trace_info
@@ -26,7 +27,6 @@ from .timed_events import ExportedProcess, ExportedThread, GpuTrack, TimedEvents
 FORMAT_VERSION = 60
 _GECKO_VERSION = 32
 _MS = 1_000_000
-_WAITS = {"sleep": "asleep", "disk": "disk", "runnable": "runnable", "gil": "GIL"}
 _DIRECTIONS = {
     "h2d": "host to device",
     "d2h": "device to host",
@@ -100,7 +100,7 @@ class Writer:
     def _add_markers(self, timed: TimedEvents, stacks: TraceStacks, tables: dict[int, ThreadTables]) -> None:
         for row in timed.waits:
             stack = self._shared.stack(stacks.index(row["stack"]))
-            what = _WAITS.get(row["class"], plain(str(row["class"])))
+            what = WAIT_WORDS.get(row["class"], plain(str(row["class"])))
             data = {"type": "wait", "what": what, "cause": {"stack": stack}}
             table = _table_of(tables, row["thread"])
             table.marker(self._shared.text(f"wait: {what}"), row["t_ns"], row["end_ns"], data)

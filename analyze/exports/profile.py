@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..results.report import WAIT_WORDS
 from ..results.trace import TraceInfo
 from ..trace import queries
 from ..trace.info import trace_info
@@ -59,10 +60,7 @@ NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
 _PARTS = {
     "system": "[kernel]",
-    "sleep": "[asleep]",
-    "disk": "[waiting for the disk]",
-    "runnable": "[waiting for a CPU]",
-    "gil": "[waiting for the GIL]",
+    **{name: f"[{word}]" for name, word in WAIT_WORDS.items()},
 }
 
 

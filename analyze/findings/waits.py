@@ -70,7 +70,7 @@ def _for_turns(report: Report, least_s: float) -> Iterator[Finding]:
         )
         yield Finding(kind="wait", text=text, value=gil_s, unit="s", name="gil")
     if cpu_s >= least_s:
-        text = f"{seconds(cpu_s)} waiting for a CPU (all threads together): more threads were ready to run than CPUs were free."
+        text = f"{seconds(cpu_s)} runnable without a CPU (all threads together): more threads were ready to run than CPUs were free."
         yield Finding(kind="wait", text=text, value=cpu_s, unit="s", name="cpu")
 
 

@@ -17,8 +17,8 @@ from .encode import Numbers, packed, packed_series
 if TYPE_CHECKING:
     from ..trace.connection import Connection
 
-#: The most stacks that keep their native functions, and the most that keep their callers: those with the most samples. Other
-#: stacks are reduced to their Python frames, and to one line.
+#: The most stacks that keep their native functions, and the most that keep their callers: the most costly ones. Other stacks
+#: are reduced to their Python frames, and to one line.
 MAX_STACKS = 20_000
 #: The most threads that are shown separately.
 MAX_THREADS = 500
@@ -173,7 +173,7 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
         "SELECT id, file, function, first_line, line FROM locations WHERE id IS NOT NULL"
     ).fetchall()
     known = {row[0]: row[1:] for row in rows}
-    wanted = _by_weight(tables)
+    wanted = _by_cost(tables)
     python = _python_stacks(connection, {key & _STACK_MASK for key in wanted}, known)
     natives = NativeFrames(connection)
     below = _native_locations(natives, {key >> _NATIVE_SHIFT for key in wanted} - {0}, known)
@@ -216,11 +216,19 @@ def _native_locations(
     return found
 
 
-def _by_weight(tables: Iterable[BinnedFigures]) -> list[int]:
-    """The stacks of the samples, those with the most rows first."""
-    keys = np.concatenate([each.keys for each in tables])
-    distinct, counts = np.unique(keys[keys != NONE], return_counts=True)
-    return [int(stack) for stack in distinct[np.argsort(-counts, kind="stable")]]
+def _by_cost(tables: Iterable[BinnedFigures]) -> list[int]:
+    """The stacks of the samples, the most costly first: by their largest share of the time, waiting or bytes of a table."""
+    costs: dict[int, float] = {}
+    for each in tables:
+        keys, rows = np.unique(each.keys, return_inverse=True)
+        sums = np.zeros(len(keys))
+        for values in each.figures.values():
+            sums += np.bincount(rows, np.abs(values), len(keys))
+        whole = float(sums.sum()) or 1.0
+        for key, cost in zip(keys.tolist(), (sums / whole).tolist(), strict=True):
+            costs[key] = max(costs.get(key, 0.0), cost)
+    costs.pop(NONE, None)
+    return sorted(costs, key=lambda key: (-costs[key], key))
 
 
 def _owner_only(stack: tuple[int, ...], known: Mapping[int, tuple[Any, ...]], user_files: set[str]) -> tuple[int, ...]:

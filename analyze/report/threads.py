@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..results.base import Table, sorted_rows
-from ..results.report import Waits
+from ..results.report import WAIT_WORDS, Waits
 from ..results.threads import ThreadInfo
 from ..results.trace import TraceInfo
 from ..trace import queries
@@ -15,7 +15,7 @@ from ..trace.info import trace_info
 from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
 
-CLASSES = ("sleep_s", "disk_s", "runnable_s", "gil_s")
+CLASSES = tuple(f"{name}_s" for name in WAIT_WORDS)
 _CPU = ("python_s", "native_s", "system_s")
 _KEPT = (
     "trace",

@@ -12,10 +12,13 @@ from .libraries import CalleeTime, LibraryTime, NativeFunction
 from .trace import TraceInfo
 from .trend import Point
 
+#: The word for each class of waiting, in every text. Names in the trace, the views and the JSON are these too, in lower case.
+WAIT_WORDS = {"sleep": "sleep", "disk": "disk", "runnable": "runnable", "gil": "GIL"}
+
 
 @dataclass(frozen=True)
 class Waits:
-    """Waiting time by its cause."""
+    """Waiting time by its class."""
 
     sleep_s: float | None = None
     disk_s: float | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import PurePath
 
 from ...analyze.results.base import Table
+from ...analyze.results.report import WAIT_WORDS
 from ...analyze.results.threads import TaskRow, ThreadInfo
 from ...analyze.results.trace import TraceInfo
 from ...formats.units import seconds
@@ -16,7 +17,7 @@ from .text import Screen, clean, clean_name, fit
 
 _THREAD_TITLES = [
     "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "system",
-    "wait", "asleep", "waits in", "disk", "CPU wait", "GIL", "started at",
+    "wait", "sleep", "waits in", "disk", "runnable", "GIL", "started at",
 ]  # fmt: skip
 _WAITS_IN = _THREAD_TITLES.index("waits in")
 _THREAD_TEXTS = {"name", "waits in", "started at"}
@@ -79,9 +80,7 @@ def _thread_row(rows: list[ThreadInfo], times: str, screen: Screen) -> list[str]
     start_s = min((start for start in starts if start is not None), default=None)
     end_s = None if None in ends else max(ends)
     sums = [_total([getattr(row, name) for row in rows]) for name in _TIMES]
-    sums += [
-        _total([getattr(row.waits, name) for row in rows]) for name in ("sleep_s", "disk_s", "runnable_s", "gil_s")
-    ]
+    sums += [_total([getattr(row.waits, f"{name}_s") for row in rows]) for name in WAIT_WORDS]
     names = {row.shown_name for row in rows}
     name = fit(
         clean_name((first.shown_name if len(names) == 1 else _without_numbers(first)) or ""), _NAME_WIDTH, screen

@@ -32,7 +32,10 @@ def legend(
     what ~ stands before, "share" or "size"."""
     texts = [*_cpu(names, marks, screen), *notes_legend(notes, screen)]
     if "wait" in names:
-        texts.append("wait: how long threads waited there (sleep, locks, I/O, CPU, GIL), summed over all threads.")
+        texts.append(
+            "wait: how long threads waited there, summed over all threads: in sleep (locks, sockets, sleep), for the disk, runnable"
+            " (ready, but without a CPU), for the GIL."
+        )
     texts += gpu_legend([name for name in ("GPU %", "GPU mem") if name in names])
     texts += _memory(names, marks, report)
     yield from ([""] if texts else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from ....analyze.report.line_filter import ShownFile, ShownLine, matters, reaches, shown_files
-from ....analyze.results.report import Function, Line, Report
+from ....analyze.results.report import WAIT_WORDS, Function, Line, Report
 from ....formats.units import megabytes, percent, seconds
 from ..gpu import device_facts, device_table, gpu_columns, gpu_summary, gpu_titles, gpu_widths
 from ..memory import leak_table
@@ -115,8 +115,8 @@ def _waiting(report: Report, screen: Screen) -> Iterator[str]:
     totals, waits = report.totals, report.totals.waits
     if totals.wait_s is None:
         return
-    named = {"asleep": waits.sleep_s, "disk": waits.disk_s, "CPU": waits.runnable_s, "GIL": waits.gil_s}
-    parts = [f"{name} {percent(part, totals.wait_s):.0f} %" for name, part in named.items() if part]
+    named = {word: getattr(waits, f"{name}_s") for name, word in WAIT_WORDS.items()}
+    parts = [f"{word} {percent(part, totals.wait_s):.0f} %" for word, part in named.items() if part]
     facts = "  ".join(["all threads: " * bool(parts) + ", ".join(parts)])
     yield fit(f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip(), screen.width, screen)
 

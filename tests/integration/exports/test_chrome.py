@@ -67,7 +67,7 @@ def test_cpu_counters_add_up_to_the_report(tmp_path: Path) -> None:
 def test_waits_are_slices_with_their_stack(tmp_path: Path) -> None:
     slices = of(exported(rich_trace(tmp_path / "t.parquet")), "X")
     found = {(event["name"], event["tid"]): (event["ts"], event["dur"]) for event in slices}
-    assert found == {("wait: sleep", 1001): (4_000_000, 2_000_000), ("wait: gil", 2002): (4_000_000, 500_000)}
+    assert found == {("wait: sleep", 1001): (4_000_000, 2_000_000), ("wait: GIL", 2002): (4_000_000, 500_000)}
     assert slices[1]["args"]["stack"] == ["main (/home/me/app.py:12)", "<module> (/home/me/app.py:20)"]
 
 

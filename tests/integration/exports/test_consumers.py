@@ -33,7 +33,7 @@ def exported(name: str, path: Path, hostile: bool = False, devices: bool = False
     ("column", "total", "rows"),
     [
         ("cpu", "61ms", {"crc32_z": "20ms", "work": "10ms", "[kernel]": "1ms", "<module>": "0"}),
-        ("wait", "2500ms", {"[asleep]": "2000ms", "[waiting for the GIL]": "500ms"}),
+        ("wait", "2500ms", {"[sleep]": "2000ms", "[GIL]": "500ms"}),
         ("allocated", "4.77MB", {"main": "2.86MB", "work": "1.91MB"}),
         ("copies", "19.07MB", {"work": "19.07MB"}),
     ],
@@ -66,7 +66,7 @@ def test_the_firefox_profiler_says_what_the_report_says(tmp_path: Path) -> None:
     assert re.search(r"python3 app.py, thread-1 \[tid 1001\] - 31\.000ms", info)
     assert re.search(r"python3 app.py, thread-3 \[tid 2003\] - 30\.000ms", info)
     assert "memory range in graph: 11.0MB" in info and "memory range in graph: 50.0MB" in info
-    for what in (r"wait: asleep +t=4s +2s", r"wait: GIL +t=4s +500ms", r"generation 2 +t=6s", r"mark +t=2s +1s"):
+    for what in (r"wait: sleep +t=4s +2s", r"wait: GIL +t=4s +500ms", r"generation 2 +t=6s", r"mark +t=2s +1s"):
         assert re.search(what, markers), what
 
 
@@ -94,7 +94,7 @@ def test_perfetto_says_what_the_report_says(tmp_path: Path) -> None:
         ["garbage collection, generation 0", "6000000000", "0"],
         ["garbage collection, generation 2", "6000000000", "0"],
         ["mark: load", "2000000000", "1000000000"],
-        ["wait: gil", "4000000000", "500000000"],
+        ["wait: GIL", "4000000000", "500000000"],
         ["wait: sleep", "4000000000", "2000000000"],
     ]
     highest = {name: float(value) for name, _, value in found["counters"]}

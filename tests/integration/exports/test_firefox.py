@@ -152,7 +152,7 @@ def test_waits_collections_and_marks_are_markers(tmp_path: Path) -> None:
     ]  # fmt: skip
     assert found == [
         ("mark", 2_000, 3_000, 1),
-        ("wait: asleep", 4_000, 6_000, 1),
+        ("wait: sleep", 4_000, 6_000, 1),
         ("garbage collection, generation 0", 6_000, None, 0),
         ("garbage collection, generation 2", 6_000, None, 0),
     ]

@@ -177,7 +177,7 @@ def test_the_flame_graph_is_driven_by_keys(page: Page) -> None:
     page.wait("document.querySelectorAll('.flame g.frame').length > 3")
     page.press("ArrowDown")
     page.press("ArrowDown")
-    details = page.value("document.querySelector('.flame').previousSibling.querySelector('.details').textContent")
+    details = page.value("document.querySelector('.flame').parentNode.querySelector('.details').textContent")
     assert "11.50 s before, 4.35 s after, -62.2 %" in details
     page.press("ArrowDown")
     page.press("ArrowDown")

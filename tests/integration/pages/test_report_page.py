@@ -179,6 +179,45 @@ def test_flame_graphs_open_and_are_driven_by_keys(page: Page, trace: Path) -> No
         page.wait(f"{frames}.length > 3")
 
 
+def rare_trace(path: Path, rare: int, ticks: int) -> Path:
+    """A busy function with so many ticks, and so many functions with a tick each."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    thread = builder.thread(process, 10 * SECOND)
+    main = ("/home/me/app.py", "main", 1, 2)
+    busy = builder.stack(("/home/me/app.py", "busy", 3, 4), main)
+    stacks = [busy] * ticks
+    stacks += [builder.stack(("/home/me/app.py", f"rare_{n}", 10 * n, 10 * n), main) for n in range(1, rare + 1)]
+    for n, stack in enumerate(stacks):
+        builder.tick(n * MS, process, thread, stack)
+    return builder.write(path)
+
+
+BLANK = """[...document.querySelectorAll('.flame g.frame')].map(each => each.__data__).filter(each => each.children).map(
+    each => each.data.value - each.children.reduce((sum, child) => sum + child.data.value, 0)).reduce((a, b) => a + b, 0)"""
+
+
+def test_rare_stacks_are_one_grey_frame_in_the_flame_graph(browser: Browser, tmp_path: Path) -> None:
+    path = rare_trace(tmp_path / "t.parquet", rare=3_400, ticks=1_600)
+    with browser.page(written(path), part="#tab=flame") as page:
+        names = "[...document.querySelectorAll('.flame g.frame')].map(each => each.getAttribute('name'))"
+        page.wait(f"{names}.length > 2")
+        found = page.value(names)
+        assert found[:3] == ["all", "main  app.py", "busy  app.py"] and "rare stacks 68 %" in found and len(found) < 6
+        colour = "document.querySelector('.flame g.frame[name^=rare] rect').getAttribute('fill')"
+        assert page.value(colour) == "#c3c7cb"
+        assert page.value(BLANK) == pytest.approx(0, abs=1e-6)
+        assert "together 68 %" in page.value("document.querySelector('.rare').textContent")
+        assert page.complaints() == []
+
+
+def test_a_flame_graph_without_rare_stacks_does_not_mention_any(page: Page) -> None:
+    page.press("3")
+    page.wait("document.querySelectorAll('.flame g.frame').length > 5")
+    assert page.value("document.querySelector('.rare').textContent") == ""
+    assert page.value("document.querySelectorAll('.flame g.frame[name^=rare]').length") == 0
+
+
 def test_a_line_says_which_libraries_its_native_time_is_in(browser: Browser, tmp_path: Path) -> None:
     builder = TraceBuilder()
     process = builder.process()

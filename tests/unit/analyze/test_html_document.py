@@ -279,6 +279,28 @@ def test_a_selection_narrows_the_document(busy: Path) -> None:
     assert sum(sums(entry, "python_us", 0, 9999).values()) / 1e6 == pytest.approx(totals.python_s, abs=1e-4)
 
 
+def test_the_most_costly_stacks_keep_their_callers_and_not_those_with_most_samples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    thread = builder.thread(process, 10 * SECOND)
+    caller = (APP, "caller", 1, 2)
+    often, costly = (builder.stack((APP, name, line, line), caller) for name, line in (("often", 3), ("costly", 5)))
+    for second in range(6):
+        builder.wait(second * SECOND, process, thread, often, MS)
+    builder.wait(7 * SECOND, process, thread, costly, SECOND)
+    monkeypatch.setattr(series, "MAX_STACKS", 1)
+    made = model.build_document([builder.write(tmp_path / "t.parquet")], Selection())["traces"][0]
+    places = unpacked(made["nodes"]["locations"])
+    steps = unpacked(made["nodes"]["parents"])
+    names = [made["function_names"][made["locations"]["function"][place - 1]] if place else None for place in places]
+    callers = {
+        name: names[node - step] if step else None for node, (name, step) in enumerate(zip(names, steps, strict=True))
+    }
+    assert callers["costly"] == "caller" and callers["often"] is None
+
+
 def test_rare_stacks_and_threads_beyond_the_limit_are_put_together(
     busy: Path, entry: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

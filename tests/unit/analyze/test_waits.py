@@ -71,7 +71,7 @@ def test_threads_show_what_each_waited_for(tmp_path: Path) -> None:
 
 def test_the_report_has_a_column_for_waits_where_there_are_any(tmp_path: Path) -> None:
     text = analyze(waiting_trace().write(tmp_path / "t.parquet")).stdout.decode()
-    assert "Waiting     3.43 s  all threads: asleep 58 %, disk 29 %, CPU 1 %, GIL 12 %" in text
+    assert "Waiting     3.43 s  all threads: sleep 58 %, disk 29 %, runnable 1 %, GIL 12 %" in text
     assert any("2.03 s" in line and line.split()[0] == "10" for line in text.splitlines() if line.strip())
 
 

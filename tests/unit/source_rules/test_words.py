@@ -6,11 +6,13 @@ import ast
 import inspect
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scalene_trace.analyze.results.report import WAIT_WORDS, Waits
 from scalene_trace.cli.analyze import command as analyze
 from scalene_trace.cli.record import help as record_help
 from scalene_trace.cli.record.options import OPTIONS
@@ -133,3 +135,58 @@ def test_no_message_has_markup(path: str) -> None:
     tag = re.compile(r"\[/?(bold|dim|red|green|yellow|italic|link)[^\]]*\]|</?(b|i|em|strong)>")
     files = [each for each in sorted(Path(ROOT / path).rglob("*.py")) if "html" not in each.parts]
     assert [str(each) for each in files if tag.search(each.read_text())] == []
+
+
+#: Other words for the classes of waiting, for which docs/english.md has one each.
+_OTHER_WORDS = re.compile(
+    r"(?i)\basleep\b|\bwaiting for (?:a|the) CPU\b|\bCPU wait\b|\bon disk\b(?=[,;]? (?:without|waiting|runnable))"
+)
+#: Transcripts of other programs, and the list of the words to avoid.
+_MAY_SAY = ("docs/peers.md", "docs/english.md", "CHANGELOG.md")
+
+
+def users_texts() -> list[Path]:
+    """The files with texts that users read: what prints, the page's source, and the documents."""
+    sources = [
+        each
+        for package in ("analyze", "cli")
+        for suffix in ("py", "js", "sql", "txt")
+        for each in (ROOT / package).rglob(f"*.{suffix}")
+    ]
+    documents = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    return [
+        each
+        for each in sources + documents
+        if "assets" not in each.parts and str(each.relative_to(ROOT)) not in _MAY_SAY
+    ]
+
+
+def test_classes_of_waiting_have_one_word_each() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {match[0]}"
+        for path in users_texts()
+        for match in _OTHER_WORDS.finditer(path.read_text())
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("asleep 4 %", True),
+        ("2 s waiting for a CPU", True),
+        ("CPU wait s", True),
+        ("on disk, without a CPU", True),
+        ("a sleeping thread", False),
+        ("the file on disk", False),
+    ],
+)
+def test_another_word_for_a_class_of_waiting_is_found(text: str, is_found: bool) -> None:
+    assert bool(_OTHER_WORDS.search(text)) == is_found
+
+
+def test_the_page_has_the_words_of_the_report() -> None:
+    source = (ROOT / "analyze" / "html" / "web" / "src" / "figures.js").read_text()
+    (listed,) = re.findall(r"export const WAITS = \[\n(.*?)\n\];", source, re.DOTALL)
+    assert dict(re.findall(r'\["(\w+)", "(\w+)"\]', listed)) == WAIT_WORDS
+    assert [f"{name}_s" for name in WAIT_WORDS] == [each.name for each in fields(Waits)]

@@ -1,5 +1,6 @@
 // The columns that lines and functions share, with descriptions of their figures.
 import { bar, sparkline } from "./dom.js";
+import { WAITS } from "./figures.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 
 const SPARK = { width: 72, height: 15, pieces: 36 };
@@ -87,7 +88,7 @@ export function timeColumns(state) {
         state,
         "wait",
         "wait s",
-        "time that threads waited there: sleep, disk, CPU, GIL; summed over threads",
+        "time that threads waited there: sleep, disk, runnable (without a CPU), GIL; summed over threads",
         "66px",
         time,
       ),
@@ -111,12 +112,7 @@ function nativeCell(cell, row, state) {
 
 function waitCell(cell, row, state) {
   cell.textContent = time(row.wait, state);
-  cell.title = [
-    ["asleep", row.sleep],
-    ["disk", row.disk],
-    ["waiting for a CPU", row.runnable],
-    ["GIL", row.gil],
-  ]
+  cell.title = WAITS.map(([name, word]) => [word, row[name]])
     .filter(([, value]) => value > 0)
     .map(([name, value]) => `${name} ${decimal(value, 3)} s`)
     .join(", ");
@@ -153,9 +149,9 @@ export function memoryColumns(state, { trend = true } = {}) {
       number(
         state,
         "live",
-        "alive MB",
+        "at peak MB",
         "memory allocated here at any time and still alive at the peak of the window; estimated",
-        "68px",
+        "80px",
         mega,
       ),
     );
@@ -168,9 +164,9 @@ export function memoryColumns(state, { trend = true } = {}) {
       number(
         state,
         "kept",
-        "kept MB",
+        "at end MB",
         "memory allocated in the window and still alive at the end of its process; estimated",
-        "66px",
+        "76px",
         mega,
       ),
     );

@@ -1,6 +1,13 @@
 // Sums of the samples in a window: by line, function, thread and call.
 
-const SECONDS = ["python", "native", "system", "gc", "sleep", "disk", "runnable", "gil"];
+/** The classes of waiting: name of the figure, and the word for it in every text. */
+export const WAITS = [
+  ["sleep", "sleep"],
+  ["disk", "disk"],
+  ["runnable", "runnable"],
+  ["gil", "GIL"],
+];
+const SECONDS = ["python", "native", "system", "gc", ...WAITS.map(([name]) => name)];
 const BYTES = ["growth", "copy", "alloc", "kept", "live"];
 const COPIES = ["h2d", "d2h", "d2d", "h2h", "unified"];
 
@@ -52,7 +59,7 @@ function byNode(trace, first, end, peakBin) {
 
 function completed(row) {
   row.cpu = row.python + row.native + row.system;
-  row.wait = row.sleep + row.disk + row.runnable + row.gil;
+  row.wait = WAITS.reduce((sum, [name]) => sum + row[name], 0);
   row.deviceCopy = COPIES.reduce((sum, name) => sum + (row[name] ?? 0), 0);
   return row;
 }

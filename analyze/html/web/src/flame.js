@@ -1,8 +1,8 @@
 // Flame graphs of CPU time, waiting time, live memory, GPU time and allocations.
-import { inclusive } from "./figures.js";
+import { WAITS, inclusive } from "./figures.js";
 import { decimal, clean, baseName, megabytes, percent, seconds } from "./format.js";
 import { element } from "./dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "./icicle.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, rareFrame, rareText, setChosen } from "./icicle.js";
 
 const sum = (names) => (nodes, node) => names.reduce((total, name) => total + nodes[name][node], 0);
 
@@ -21,13 +21,8 @@ export const KINDS = {
   wait: {
     title: "waiting",
     has: "wait",
-    own: sum(["sleep", "disk", "runnable", "gil"]),
-    leaves: [
-      ["sleep", "asleep"],
-      ["disk", "disk"],
-      ["runnable", "waiting for a CPU"],
-      ["gil", "waiting for the GIL"],
-    ],
+    own: sum(WAITS.map(([name]) => name)),
+    leaves: WAITS,
     text: seconds,
   },
   live: { title: "alive at the peak", has: "alloc", own: sum(["live"]), leaves: [], text: megabytes },
@@ -112,7 +107,10 @@ export class Flame extends Icicle {
         if (part > 0 && !(made[node].isNative && name === "native")) made[node].parts.set(name, (made[node].parts.get(name) ?? 0) + part);
       }
     }
-    return pruned(root, kind, root.value * LEAST_SHARE, 0);
+    const rare = { value: 0 };
+    const found = pruned(root, kind, root.value, rare, 0);
+    this.rare.textContent = rareText(rare.value, root.value, trace.short_stacks);
+    return found;
   }
 
   #frame(parent, place) {
@@ -151,17 +149,23 @@ export function isShown(trace, place, hasLibraries, hasNatives) {
   return hasLibraries && !trace.files[trace.locations.file[place]].startsWith("<frozen importlib");
 }
 
-/** The frame in the format of the flame graph library, without calls below `least`. */
-function pruned(frame, kind, least, depth) {
-  const children =
-    depth > DEEPEST
-      ? []
-      : [...frame.byKey.values()]
-          .filter((child) => child.value >= least)
-          .map((child) => pruned(child, kind, least, depth + 1));
+/** The frame in the format of the flame graph library. Calls below LEAST_SHARE of the `whole` are one frame; `rare` adds them up. */
+function pruned(frame, kind, whole, rare, depth) {
+  const least = whole * LEAST_SHARE;
+  const children = [];
+  let small = 0;
+  for (const child of frame.byKey.values()) {
+    if (child.value >= least && depth <= DEEPEST) children.push(pruned(child, kind, whole, rare, depth + 1));
+    else small += child.value;
+  }
   for (const [name, title] of kind.leaves) {
     const value = frame.parts.get(name) ?? 0;
     if (value >= least && value > 0) children.push({ name: title, style: name, value });
+    else small += value;
+  }
+  if (small >= least && small > 0) {
+    children.push(rareFrame(small, whole));
+    rare.value += small;
   }
   const { name, label, search, style, value } = frame;
   return { name, label, search, style, value, children };

@@ -2,10 +2,29 @@
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
 import { element } from "./dom.js";
+import { decimal, percent } from "./format.js";
 
-export const LEAST_SHARE = 0.0005; // of the whole: smaller calls are left out
+export const LEAST_SHARE = 0.0005; // of the whole: smaller calls of a frame are drawn as one
 export const DEEPEST = 400;
 const FRAME = 18;
+const LEAST_PIXELS = 0.4; // a call of LEAST_SHARE in a graph of 800 pixels; narrower ones would be blank
+
+const isRare = (data) => Number(data.style === "rare");
+
+/** The frame for the calls of a frame that are smaller than LEAST_SHARE, or deeper than DEEPEST; `whole`: the graph's value. */
+export function rareFrame(value, whole) {
+  const name = `rare stacks ${decimal(percent(value, whole), 0)} %`;
+  return { name, label: `rare stacks (calls of less than ${100 * LEAST_SHARE} % each)`, search: "", style: "rare", value };
+}
+
+/** What the tab says of rare stacks: `value` of the `whole` graph, and the number of stacks whose callers the page lacks. */
+export function rareText(value, whole, short) {
+  const texts = [];
+  if (value >= whole / 200 && whole > 0)
+    texts.push(`grey at the end of a row: rare stacks, less than ${100 * LEAST_SHARE} % each, together ${decimal(percent(value, whole), 0)} %`);
+  if (short) texts.push(`${decimal(short, 0)} rare stacks are shown without their callers`);
+  return texts.join("; ");
+}
 
 /** A group of buttons of which one is chosen; `titles` by name. */
 export function choices(label, titles, choose) {
@@ -34,6 +53,7 @@ export class Icicle {
   furnish(...tools) {
     this.reset = element("button", { type: "button", text: "whole graph", onclick: () => this.#reset() });
     this.details = element("div", { class: "details", "aria-live": "polite" });
+    this.rare = element("div", { class: "rare note" });
     this.holder = element("div", {
       class: "flame",
       tabindex: "0",
@@ -45,6 +65,7 @@ export class Icicle {
       "div",
       { class: "pane-column" },
       element("div", { class: "tools" }, ...tools, this.reset, this.details),
+      this.rare,
       this.holder,
     );
     // A redraw loses the chosen call, and drawing changes the height of the holder. So redraw only if the width changes.
@@ -66,6 +87,7 @@ export class Icicle {
     this.#chosen = null;
     this.#chart = null;
     this.details.textContent = "";
+    this.rare.textContent = "";
     this.root = this.tree();
     if (!this.root?.value) {
       this.holder.append(element("div", { class: "empty", text: this.nothing() }));
@@ -75,10 +97,10 @@ export class Icicle {
     this.#chart = flamegraph()
       .width(this.holder.clientWidth - 2)
       .cellHeight(FRAME)
-      .minFrameSize(1)
+      .minFrameSize(LEAST_PIXELS)
       .transitionDuration(0)
       .inverted(true)
-      .sort((one, other) => other.data.value - one.data.value || (one.data.name < other.data.name ? -1 : 1))
+      .sort(({ data: one }, { data: other }) => isRare(one) - isRare(other) || other.value - one.value || (one.name < other.name ? -1 : 1))
       .tooltip(false)
       .label((d) => this.text(d.data))
       .setDetailsHandler(

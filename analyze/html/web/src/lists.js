@@ -1,5 +1,6 @@
 // The tables of functions, leaks, threads, processes and losses.
 import { element, sparkline } from "./dom.js";
+import { WAITS } from "./figures.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
 import { Table } from "./table.js";
 import { deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
@@ -72,7 +73,7 @@ export function leakTable(state, open) {
     right("probability", "probability %", "92px", (row) => decimal(100 * row.probability, 1)),
     right("mallocs", "allocated", "74px", (row) => decimal(row.mallocs, 0), { hint: "judged samples of allocations" }),
     right("frees", "freed", "60px", (row) => decimal(row.frees, 0), { hint: "judged samples of allocations that were freed" }),
-    right("live_at_end_bytes", "alive at end MB", "108px", mega("live_at_end_bytes")),
+    right("live_at_end_bytes", "at end MB", "82px", mega("live_at_end_bytes")),
     plain("type", "type", "110px"),
     plain("allocator", "allocator", "80px"),
     {
@@ -111,10 +112,7 @@ export function threadTables(state) {
   const waits = state.trace.has.wait
     ? [
         right("wait", "wait s", "66px", fixed("wait")),
-        right("sleep", "asleep s", "66px", fixed("sleep")),
-        right("disk", "disk s", "66px", fixed("disk")),
-        right("runnable", "CPU wait s", "80px", fixed("runnable")),
-        right("gil", "GIL s", "66px", fixed("gil")),
+        ...WAITS.map(([name, word]) => right(name, `${word} s`, name === "runnable" ? "80px" : "66px", fixed(name))),
       ]
     : [];
   const cpu = state.trace.has.cpu

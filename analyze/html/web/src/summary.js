@@ -1,5 +1,6 @@
 // The head of the page: the recording, and the totals of the window.
 import { bar, element } from "./dom.js";
+import { WAITS } from "./figures.js";
 import { clean, decimal, megabytes, percent, seconds } from "./format.js";
 import { DIRECTIONS } from "./columns.js";
 
@@ -98,12 +99,7 @@ export function figures(trace, { totals, first, end }) {
     made.push(figure("cpu_s", "CPU", totals.cpu, seconds(totals.cpu), bar(parts, totals.cpu), ...shares, collected));
   } else made.push(figure("cpu_s", "CPU", null, "not recorded"));
   if (has.wait) {
-    const parts = [
-      ["asleep", totals.sleep],
-      ["disk", totals.disk],
-      ["waiting for a CPU", totals.runnable],
-      ["GIL", totals.gil],
-    ];
+    const parts = WAITS.map(([name, word]) => [word, totals[name]]);
     made.push(
       figure(
         "wait_s",
@@ -142,7 +138,7 @@ export function figures(trace, { totals, first, end }) {
   add("peak_rss_bytes", totals.rss, megabytes(totals.rss), "RSS", "rss line");
   if (has.alloc) {
     add("alloc_bytes", totals.alloc, megabytes(totals.alloc), "allocated");
-    add("live_at_end_bytes", totals.kept, megabytes(totals.kept), "kept to the end");
+    add("live_at_end_bytes", totals.kept, megabytes(totals.kept), "alive at the end");
     if (trace.unseen_bytes > 0) {
       const bound = megabytes(Math.max(trace.unseen_bytes, 1e5));
       memory.append(

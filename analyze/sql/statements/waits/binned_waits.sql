@@ -9,7 +9,7 @@
 --   stack, thread, is_thread, bin
 --   sleep_us [us]: blocked in a system call
 --   disk_us [us]: uninterruptible
---   runnable_us [us]: waiting for the CPU
+--   runnable_us [us]: ready to run, but without a CPU
 --   gil_us [us]: waiting for the interpreter's lock
 -- Order: none
 WITH clipped AS (

@@ -193,7 +193,7 @@ def test_a_program_that_mostly_waits_says_so(tmp_path: Path) -> None:
     report = program.report(tmp_path)
     assert not said(report, "idle")
     (text,) = said(report, "wait")
-    assert text.startswith("8.00 s waiting for a CPU")
+    assert text.startswith("8.00 s runnable without a CPU")
 
 
 def test_a_leak_is_said_with_its_probability_and_only_once(tmp_path: Path) -> None:

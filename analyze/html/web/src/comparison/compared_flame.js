@@ -2,7 +2,7 @@
 import { inclusive, sumUp } from "../figures.js";
 import { baseName, clean, decimal } from "../format.js";
 import { element } from "../dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, setChosen } from "../icicle.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, rareFrame, rareText, setChosen } from "../icicle.js";
 import { KINDS, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };
@@ -58,6 +58,7 @@ export class ComparedFlame extends Icicle {
   }
 
   style(data) {
+    if (data.style === "rare") return this.palette("--flame-rare");
     const delta = data.after - data.before;
     const share = this.most > 0 ? Math.sqrt(Math.min(Math.abs(delta) / this.most, 1)) : 0;
     return mixed(this.palette("--flame-same"), this.palette(delta < 0 ? "--flame-less" : "--flame-more"), share);
@@ -72,7 +73,9 @@ export class ComparedFlame extends Icicle {
     });
     this.#width ??= root.values[0] > root.values[1] ? "before" : "after";
     const side = SIDES.indexOf(this.#width);
-    const found = pruned(root, kind, side, root.values[side] * LEAST_SHARE, 0);
+    const rare = { value: 0 };
+    const found = pruned(root, kind, side, root.values[side], rare, 0);
+    this.rare.textContent = rareText(rare.value, root.values[side], 0);
     this.most = Math.max(...(found.children.length ? found.children : [found]).map((each) => Math.abs(each.after - each.before)), Math.abs(found.after - found.before)); // prettier-ignore
     return found;
   }
@@ -143,16 +146,26 @@ function addPart(made, name, side, value) {
   made.parts.get(name)[side] += value;
 }
 
-/** The frame in the format of the flame graph library, with the width of one side and without calls below `least`. */
-function pruned({ name, label, values, byKey, parts }, kind, side, least, depth) {
+/** The frame in the format of the flame graph library, with the width of one side. Calls below LEAST_SHARE of the `whole` are one
+ * frame; `rare` adds them up. */
+function pruned({ name, label, values, byKey, parts }, kind, side, whole, rare, depth) {
+  const least = whole * LEAST_SHARE;
   const isKept = (each) => each[side] >= least && each[side] > 0;
   const children = [];
-  if (depth <= DEEPEST)
-    for (const child of byKey.values())
-      if (isKept(child.values)) children.push(pruned(child, kind, side, least, depth + 1));
+  const small = [0, 0];
+  const leaveOut = (both) => both.forEach((value, index) => (small[index] += value));
+  for (const child of byKey.values()) {
+    if (isKept(child.values) && depth <= DEEPEST) children.push(pruned(child, kind, side, whole, rare, depth + 1));
+    else leaveOut(child.values);
+  }
   for (const [part, title] of kind.leaves) {
     const both = parts.get(part);
     if (both && isKept(both)) children.push({ name: title, value: both[side], before: both[0], after: both[1] });
+    else if (both) leaveOut(both);
+  }
+  if (isKept(small)) {
+    children.push({ ...rareFrame(small[side], whole), before: small[0], after: small[1] });
+    rare.value += small[side];
   }
   const [before, after] = values;
   return { name, label, search: label.toLowerCase(), value: values[side], before, after, children };
