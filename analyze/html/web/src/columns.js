@@ -1,9 +1,9 @@
 // The columns that lines and functions share, with descriptions of their figures.
-import { bar, sparkline } from "./dom.js";
+import { bar, element, sparkline } from "./dom.js";
 import { WAITS } from "./figures.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 
-const SPARK = { width: 72, height: 15, pieces: 36 };
+const SPARK = { width: 60, height: 15, pieces: 36 };
 
 /** Seconds in a column: three decimals, or one if totals are large; empty for 0. */
 const time = (value, state) =>
@@ -32,7 +32,7 @@ export function timeBar(row, state) {
   return bar(parts, state.longest);
 }
 
-export function placeColumn(state, width = "minmax(110px, 170px)") {
+export function placeColumn(state, width = "minmax(116px, 170px)") {
   return {
     key: "place",
     title: "line",
@@ -40,7 +40,8 @@ export function placeColumn(state, width = "minmax(110px, 170px)") {
     width,
     value: (row) => `${baseName(row.file)}:${String(row.line).padStart(7)}`,
     fill: (cell, row) => {
-      cell.textContent = `${clean(baseName(row.file))}:${row.line}`;
+      cell.classList.add("place"); // a long name is cut, the number of the line is not
+      cell.append(element("span", { text: clean(baseName(row.file)) }), element("span", { text: `:${row.line}` }));
       cell.title = `${clean(row.file)}:${row.line}, ${clean(row.function)}`;
     },
   };
@@ -66,21 +67,21 @@ export function timeColumns(state) {
       key: "bar",
       title: "time",
       hint: "Python, native and system time, and waiting time if switched on; the longest bar is the largest line",
-      width: "minmax(80px, 130px)",
+      width: "minmax(60px, 130px)",
       align: "graph",
       value: (row) => row.cpu + (state.waitInBars ? row.wait : 0),
       fill: (cell, row) => cell.append(timeBar(row, state)),
     });
   }
   if (has.cpu) {
-    columns.push(number(state, "python", "Python s", "user CPU time in Python code", "68px", time));
+    columns.push(number(state, "python", "Python s", "user CPU time in Python code", "66px", time));
     const hint =
       "user CPU time in builtins and extensions; point at a cell to see its libraries, over the whole recording";
     columns.push({
       ...number(state, "native", "native s", hint, "66px", time),
       fill: (cell, row) => nativeCell(cell, row, state),
     });
-    columns.push(number(state, "system", "system s", "CPU time in the kernel", "70px", time));
+    columns.push(number(state, "system", "system s", "CPU time in the kernel", "66px", time));
   }
   if (has.wait)
     columns.push({
@@ -89,7 +90,7 @@ export function timeColumns(state) {
         "wait",
         "wait s",
         "time that threads waited there: sleep, disk, runnable (without a CPU), GIL; summed over threads",
-        "66px",
+        "58px",
         time,
       ),
       fill: (cell, row) => waitCell(cell, row, state),
@@ -129,7 +130,7 @@ export function memoryColumns(state, { trend = true } = {}) {
         "growth",
         "growth MB",
         "bytes allocated minus bytes freed by the line in the window (1 MB = 1,000,000 bytes)",
-        "78px",
+        "76px",
         mega,
       ),
     );
@@ -138,7 +139,7 @@ export function memoryColumns(state, { trend = true } = {}) {
       key: "trend",
       title: "trend",
       hint: "growth over the window",
-      width: "78px",
+      width: "64px",
       align: "graph",
       unsorted: true,
       value: (row) => row.growth,
@@ -166,12 +167,12 @@ export function memoryColumns(state, { trend = true } = {}) {
         "kept",
         "at end MB",
         "memory allocated in the window and still alive at the end of its process; estimated",
-        "76px",
+        "70px",
         mega,
       ),
     );
   if (has.copy && state.whole.totals.copy > 0)
-    columns.push(number(state, "copy", "copied MB", "bytes copied by memcpy and memmove", "76px", mega));
+    columns.push(number(state, "copy", "copied MB", "bytes copied by memcpy and memmove", "72px", mega));
   return columns;
 }
 

@@ -63,23 +63,68 @@ export function functionTable(state, open) {
   });
 }
 
+/** Native time by library over the whole recording, and the line that uses each one most. */
+export function libraryTable(state, open) {
+  const found = new Map();
+  for (const [file, lines] of Object.entries(state.trace.libraries)) {
+    for (const [line, libraries] of Object.entries(lines)) {
+      for (const [library, native] of libraries) {
+        const row = found.get(library) ?? { library, native: 0, lines: 0, most: 0 };
+        found.set(library, row);
+        row.native += native;
+        row.lines++;
+        if (native > row.most) Object.assign(row, { most: native, file, line: Number(line) });
+      }
+    }
+  }
+  const rows = [...found.values()].filter((row) => row.native > 0);
+  const whole = rows.reduce((sum, row) => sum + row.native, 0);
+  const table = new Table(
+    [
+      plain("library", "library", "minmax(160px, 1fr)", (row) => clean(row.library ?? "unknown"), { style: "mono" }),
+      right("native", "native s", "76px", (row) => decimal(row.native, 3), { hint: "native time in the whole recording" }),
+      right("share", "native %", "76px", (row) => decimal(percent(row.native, whole), 1), { value: (row) => row.native }),
+      right("lines", "lines", "60px", (row) => decimal(row.lines, 0)),
+      plain("used", "most of it for", "minmax(160px, 1fr)", (row) => clean(`${baseName(row.file)}:${row.line}`)),
+    ],
+    { label: "Libraries", sort: { key: "native", down: true }, open, empty: "No native time was recorded." },
+  );
+  table.set(rows);
+  return table;
+}
+
+/** The callers of a leak's function, the innermost first, on the stack with most of the memory that it kept. */
+function callPath({ trace, whole }, { file, line }) {
+  const row = trace.lines.find((each) => each.file === file && each.line === line);
+  let most = -1;
+  for (let node = 0; row && node < trace.nodeCount; node++)
+    if (trace.lineOfNode[node] === row.id && whole.nodes.kept[node] > (most < 0 ? 0 : whole.nodes.kept[most])) most = node;
+  const names = [];
+  for (let node = most; node >= 0; node = trace.parents[node]) {
+    const place = trace.places[node];
+    if (place >= 0 && trace.locations.line[place] >= 0) names.push(trace.function_names[trace.locations.function[place]]);
+  }
+  return names.slice(1).map(clean).join(" ‹ ");
+}
+
 export function leakTable(state, open) {
   const columns = [
     placeColumn(state),
-    plain("source", "source", "minmax(300px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
+    plain("source", "source", "minmax(240px, 1fr)", (row) => clean((row.source ?? "").trim()), { style: "code" }),
     plain("function", "function", "minmax(90px, 200px)", (row) => clean(row.function), { style: "mono" }),
-    right("bytes_per_s", "rate", "90px", (row) => perSecond(row.bytes_per_s)),
-    right("error_bytes_per_s", "± rate", "90px", (row) => perSecond(row.error_bytes_per_s), { hint: "standard error" }),
+    right("bytes_per_s", "rate", "80px", (row) => perSecond(row.bytes_per_s)),
+    right("error_bytes_per_s", "± rate", "80px", (row) => perSecond(row.error_bytes_per_s), { hint: "standard error" }),
     right("probability", "probability %", "92px", (row) => decimal(100 * row.probability, 1)),
     right("mallocs", "allocated", "74px", (row) => decimal(row.mallocs, 0), { hint: "judged samples of allocations" }),
     right("frees", "freed", "60px", (row) => decimal(row.frees, 0), { hint: "judged samples of allocations that were freed" }),
     right("live_at_end_bytes", "at end MB", "82px", mega("live_at_end_bytes")),
-    plain("type", "type", "110px"),
+    plain("path", "called by", "minmax(110px, 1fr)", (row) => row.path, { style: "mono", hint: "the calls that lead to most of the memory that the line kept" }),
+    plain("type", "type", "74px"),
     plain("allocator", "allocator", "80px"),
     {
       key: "trend",
       title: "alive",
-      width: "84px",
+      width: "74px",
       align: "graph",
       unsorted: true,
       fill: (cell, row) =>
@@ -104,7 +149,7 @@ export function leakTable(state, open) {
     { class: "tools" },
     element("div", { class: "details", text: "Leaks are judged over the whole recording, regardless of the window." }),
   );
-  table.set(state.trace.leaks ?? []);
+  table.set((state.trace.leaks ?? []).map((row) => ({ ...row, path: callPath(state, row) })));
   return { table, element: element("div", { class: "pane-column" }, note, table.element) };
 }
 
@@ -164,6 +209,15 @@ export function threadTables(state) {
   return { threads, processes, element: element("div", { class: "pane-halves" }, threads.element, processes.element) };
 }
 
+/** A setting with its unit: the names of those in nanoseconds and bytes say so. Others are as they are. */
+export function readable(name, value) {
+  const number = /^\d{1,15}$/.test(value) ? Number(value) : null;
+  if (number === null || !number) return value;
+  if (name.endsWith("_ns")) return number < 1e6 ? `${decimal(number / 1e3, 0)} µs` : seconds(number / 1e9);
+  if (name.endsWith("_bytes")) return number < 1e6 ? `${decimal(number / 1e3, 0)} KB` : megabytes(number);
+  return value;
+}
+
 /** The tab about the recording: losses, settings and marks. */
 export function recording(state, madeBy) {
   const { trace } = state;
@@ -185,7 +239,9 @@ export function recording(state, madeBy) {
     what,
     `${text} ${seconds(t_s)}${end_s === null ? "" : ` to ${seconds(end_s)}`}`,
   ]);
-  const rest = Object.entries(trace.settings).filter(([name]) => name !== "command");
+  const rest = Object.entries(trace.settings)
+    .filter(([name]) => name !== "command")
+    .map(([name, value]) => [name, readable(name, value)]);
   const facts = [
     ["trace", trace.info.trace_id],
     ["time bins", `${decimal(trace.bins.count, 0)} of ${seconds(trace.bins.width_s)}`],

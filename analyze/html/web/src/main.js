@@ -10,7 +10,7 @@ import { Flame } from "./flame.js";
 import { Source } from "./source.js";
 import { Timeline } from "./timeline.js";
 import { figures, findings, heading, warning } from "./summary.js";
-import { functionTable, leakTable, lineTable, recording, threadTables } from "./lists.js";
+import { functionTable, leakTable, libraryTable, lineTable, recording, threadTables } from "./lists.js";
 
 const TABS = {
   lines: "Lines",
@@ -47,6 +47,7 @@ class Page {
     const open = (row) => this.openSource(row.file, row.line);
     this.lines = lineTable(state, open);
     this.functions = functionTable(state, open);
+    this.libraries = libraryTable(state, open);
     this.flame = new Flame(state);
     this.source = new Source(state);
     this.leaks = leakTable(state, open);
@@ -55,7 +56,7 @@ class Page {
     this.timeline = new Timeline(trace, (first, end) => this.choose(first, end));
     this.panes = {
       lines: this.lines.element,
-      functions: this.functions.element,
+      functions: element("div", { class: "pane-halves" }, this.functions.element, this.libraries.element),
       flame: this.flame.element,
       source: this.source.element,
       leaks: this.leaks.element,
@@ -229,6 +230,7 @@ class Page {
   }
 
   #filter() {
+    this.#remember();
     const term = this.search.value.trim().toLowerCase();
     const holds = (row) => !term || `${row.file}:${row.line} ${row.function}`.toLowerCase().includes(term);
     this.lines.filter((row) => holds(row) || (this.#lineText(row.file, row.line) ?? "").toLowerCase().includes(term));
@@ -236,7 +238,7 @@ class Page {
     this.leaks.table.filter(holds);
     const { threads, processes } = this.threads;
     const { losses, settings } = this.recording;
-    for (const table of [threads, processes, losses, settings]) table.filter((row) => !term || mentions(row, term));
+    for (const table of [threads, processes, losses, settings, this.libraries]) table.filter((row) => !term || mentions(row, term));
     this.source.filter(term);
     this.flame.filter(term);
   }
@@ -260,7 +262,7 @@ class Page {
     return (
       {
         lines: [this.lines],
-        functions: [this.functions],
+        functions: [this.functions, this.libraries],
         leaks: [this.leaks.table],
         threads: [this.threads.threads, this.threads.processes],
         recording: [this.recording.losses, this.recording.settings],
@@ -283,6 +285,7 @@ class Page {
   }
 
   #listen() {
+    addEventListener("hashchange", () => this.#restore());
     document.addEventListener("keydown", (event) => {
       const isField = event.target instanceof HTMLInputElement;
       if (event.key === "Escape") {
@@ -305,14 +308,18 @@ class Page {
     }
   }
 
-  /** Stores tab and window in the fragment of the address, so that a bookmark restores both. */
+  /** Stores tab, window and filter in the fragment of the address, so that a bookmark restores them. */
   #remember() {
     const { first, end } = this.state.now;
     const isWhole = first === 0 && end === this.trace.bins.count;
-    const parts = [`tab=${this.tab}`, ...(isWhole ? [] : [`from=${this.from.value}`, `to=${this.to.value}`])];
-    history.replaceState(null, "", `#${parts.join("&")}`);
+    const parts = new URLSearchParams({ tab: this.tab });
+    if (!isWhole) for (const name of ["from", "to"]) parts.set(name, this[name].value);
+    const term = this.search.value.trim();
+    if (term) parts.set("filter", term);
+    history.replaceState(null, "", `#${parts}`);
   }
 
+  /** Shows what the fragment of the address says, at the start and whenever it is edited or a link is followed. */
   #restore() {
     const wanted = new URLSearchParams(location.hash.slice(1));
     this.tab = Object.hasOwn(TABS, wanted.get("tab")) ? wanted.get("tab") : "lines";
@@ -320,14 +327,17 @@ class Page {
       wanted.has(name) ? this.timeline.binAt(Number(wanted.get(name))) : place * this.trace.bins.count,
     );
     const isWindow = end > first;
+    const isFiltered = this.search.value !== (wanted.get("filter") ?? "");
+    this.search.value = wanted.get("filter") ?? "";
     this.choose(isWindow ? first : 0, isWindow ? end : this.trace.bins.count);
     this.show(this.tab);
+    if (isFiltered) this.#filter();
   }
 }
 
 /** Does a row of the threads, processes or recording tables contain `term`? */
-function mentions({ name, text, value, tid, pid, cause, severity, command, executable }, term) {
-  const texts = [name, text, value, tid, pid, cause, severity, executable, ...(command ?? [])];
+function mentions({ name, text, value, tid, pid, cause, severity, command, executable, library, file }, term) {
+  const texts = [name, text, value, tid, pid, cause, severity, executable, library, file, ...(command ?? [])];
   return texts.some((each) => each !== null && each !== undefined && String(each).toLowerCase().includes(term));
 }
 

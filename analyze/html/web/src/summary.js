@@ -139,6 +139,9 @@ export function figures(trace, { totals, first, end }) {
   if (has.alloc) {
     add("alloc_bytes", totals.alloc, megabytes(totals.alloc), "allocated");
     add("live_at_end_bytes", totals.kept, megabytes(totals.kept), "alive at the end");
+  }
+  if (has.copy && totals.copy > 0) add("copy_bytes", totals.copy, megabytes(totals.copy), "copied");
+  if (has.alloc) {
     if (trace.unseen_bytes > 0) {
       const bound = megabytes(Math.max(trace.unseen_bytes, 1e5));
       memory.append(
@@ -146,7 +149,6 @@ export function figures(trace, { totals, first, end }) {
       );
     }
   }
-  if (has.copy && totals.copy > 0) add("copy_bytes", totals.copy, megabytes(totals.copy), "copied");
   return [...made, memory, ...deviceFigures(trace, totals, (end - first) * trace.bins.width_s)];
 }
 

@@ -4,7 +4,7 @@ import { element } from "./dom.js";
 
 const ROW = 21; // height of a row in pixels, as in style.css
 const LONG = 20; // cells with more characters have their text as tooltip, because it may be cut
-const GAP = 10; // between columns
+const GAP = 8; // between columns
 
 /**
  * A table.

@@ -4,6 +4,7 @@ import { cpuByBin } from "./figures.js";
 import { clean, decimal, megabytes, typed } from "./format.js";
 import { element } from "./dom.js";
 
+const MOST_OF_A_MARK = 32; // the most characters of a mark's text on a chart
 const COLUMNS = 300; // the most steps of the curve of CPU use
 const POLLS = 4; // polling intervals after which the memory of a GPU counts as unknown
 const TICKS = 8; // ticks of a busy thread in each step of the curve of CPU use, at least: fewer would be noise
@@ -36,7 +37,7 @@ export class Timeline {
   draw() {
     for (const chart of this.#charts) chart.destroy();
     const kinds = [this.trace.has.cpu && this.#cpu(), this.#memory(), ...this.#gpu()].filter(Boolean);
-    this.#charts = kinds.map((kind, index) => this.#chart(kind, index === kinds.length - 1));
+    this.#charts = kinds.map((kind, index) => this.#chart(kind, index === 0, index === kinds.length - 1));
   }
 
   #cpu() {
@@ -131,7 +132,7 @@ export class Timeline {
     ];
   }
 
-  #chart({ label, rows, series, height, format, least, space = 26 }, isLast) {
+  #chart({ label, rows, series, height, format, least, space = 26 }, isFirst, isLast) {
     const axis = {
       stroke: colour("dim"),
       grid: { stroke: colour("line"), width: 1 },
@@ -178,7 +179,7 @@ export class Timeline {
         ready: [(chart) => this.#select(chart)],
         setSelect: [(chart) => this.#brushed(chart)],
         setCursor: [(chart) => this.#read(chart)],
-        draw: [(chart) => this.#marks(chart)],
+        draw: [(chart) => this.#marks(chart, isFirst)],
       },
     };
     return new uPlot(options, rows, this.element);
@@ -220,14 +221,33 @@ export class Timeline {
     this.reading.textContent = texts.filter(Boolean).join(" · ");
   }
 
-  #marks(chart) {
+  /** Writes the text of a user mark beside its line, if there is room before `end`. Returns where the next one may begin. */
+  #label(context, text, x, top, end) {
+    const room = end - x;
+    let shown = text.slice(0, MOST_OF_A_MARK);
+    if (shown !== text) shown += "…";
+    const gap = 4 * devicePixelRatio;
+    const width = context.measureText(shown).width + 2 * gap;
+    if (width > room) return x;
+    const before = context.fillStyle;
+    context.fillStyle = colour("text");
+    context.fillText(shown, x + gap, top + gap / 2);
+    context.fillStyle = before;
+    return x + width;
+  }
+
+  #marks(chart, hasTexts) {
     const context = chart.ctx;
     const { left, top, width, height } = chart.bbox;
     context.save();
     context.strokeStyle = colour("dim");
     context.fillStyle = colour("shade");
     context.setLineDash([2, 3]);
-    for (const { t_s, end_s, what } of this.trace.marks) {
+    context.textBaseline = "top";
+    context.textAlign = "left";
+    context.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
+    let free = left;
+    for (const { t_s, end_s, what, text } of this.trace.marks) {
       const x = chart.valToPos(t_s, "x", true);
       if (x < left || x > left + width) continue;
       if (what === "pause")
@@ -236,6 +256,7 @@ export class Timeline {
       context.moveTo(x, top);
       context.lineTo(x, top + height);
       context.stroke();
+      if (what === "mark" && x >= free && hasTexts) free = this.#label(context, clean(text), x, top, left + width);
     }
     context.restore();
   }

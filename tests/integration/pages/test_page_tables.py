@@ -1,0 +1,177 @@
+"""What fits into the page and what the address keeps: columns, marks, libraries, callers of leaks, settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scalene_trace.analyze.html.page import build_page
+from scalene_trace.analyze.trace.selection import Selection
+from tests.support.browser import Browser, Page, running_browser
+from tests.support.page_traces import COLUMN, busy_trace
+from tests.support.trace_builder import MS, SECOND, TraceBuilder
+
+KB = 1_000
+LEAKS = 60
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with running_browser() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A page about the trace with most kinds of samples."""
+    return written(busy_trace(tmp_path_factory.mktemp("page") / "t.parquet"))
+
+
+def written(trace: Path) -> Path:
+    path = trace.with_suffix(".html")
+    path.write_text(build_page([trace], Selection()))
+    return path
+
+
+def column(page: Page, key: str) -> list[str]:
+    found: list[str] = page.value(COLUMN.format(key=key))
+    return found
+
+
+def leaky_trace(path: Path) -> Path:
+    """A line that keeps what it allocates, called by two others: mostly by ``handle``."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=12 * SECOND)
+    thread = builder.thread(process, 12 * SECOND)
+    leak, main = ("/home/me/app.py", "keep", 30, 31), ("/home/me/app.py", "main", 1, 2)
+    often = builder.stack(leak, ("/home/me/app.py", "handle", 20, 21), main)
+    seldom = builder.stack(leak, ("/home/me/app.py", "start", 10, 11), main)
+    for number in range(LEAKS):
+        t_ns = number * 11 * SECOND // LEAKS
+        stack = seldom if number % 10 == 0 else often
+        builder.alloc(t_ns, process, thread, stack, 400 * KB, None, interval_bytes=262_144)
+        builder.memory(t_ns, process, thread, stack, 400 * KB, (number + 1) * 400 * KB)
+        builder.tick(t_ns, process, thread, stack)
+    return builder.write(path)
+
+
+OVERFLOWING = """[...document.querySelectorAll('#pane .table')].filter(each => each.scrollWidth > each.clientWidth)
+    .map(each => [each.ariaLabel, each.scrollWidth, each.clientWidth])"""
+
+
+@pytest.mark.parametrize("tab", ["lines", "functions", "leaks", "threads", "recording"])
+def test_all_columns_of_a_table_are_visible_at_1400_pixels(tab: str, browser: Browser, report: Path) -> None:
+    with browser.page(report, 1400, part=f"#tab={tab}") as page:
+        assert page.value(OVERFLOWING) == []
+
+
+def test_a_long_name_of_a_file_is_cut_and_the_number_of_the_line_is_not(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    stack = builder.stack((f"/app/{'long_' * 20}name.py", "f", 1, 12_345))
+    builder.tick(5 * MS, process, builder.thread(process, 10 * MS), stack)
+    with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
+        name, number = (page.box(f"#pane .rows .cell.place > :nth-child({place})") for place in (1, 2))
+        cell = page.box("#pane .rows .cell.place")
+        assert number[0] + number[2] <= cell[0] + cell[2] + 1 and name[2] > 30
+        assert page.value("document.querySelector('#pane .rows .cell.place > :nth-child(2)').textContent") == ":12345"
+
+
+def test_the_address_is_followed_when_it_changes(browser: Browser, report: Path) -> None:
+    tab = "document.querySelector('[aria-selected=true]').dataset.tab"
+    fields = "[...document.querySelectorAll('[data-field]')].map(each => each.value)"
+    with browser.page(report) as page:
+        page.value("location.hash = '#tab=functions&from=2&to=3&filter=work'")
+        page.wait(f"{tab} === 'functions'")
+        assert page.value(fields) == ["2", "3"]
+        assert page.value("document.querySelector('[type=search]').value") == "work"
+        assert column(page, "function") == ["work"]
+        page.value("location.hash = '#tab=lines'")
+        page.wait(f"{tab} === 'lines'")
+        assert page.value(fields)[0] == "0" and len(column(page, "place")) > 2
+        page.press("/")
+        page.type("app.py:8")
+        page.wait("location.hash.includes('filter=app.py%3A8')")
+        address = page.value("location.hash")
+        assert page.complaints() == []
+    with browser.page(report, part=address) as page:
+        assert column(page, "place") == ["app.py:8"]
+
+
+def test_a_leak_has_the_calls_that_lead_to_most_of_it(browser: Browser, tmp_path: Path) -> None:
+    with browser.page(written(leaky_trace(tmp_path / "t.parquet")), part="#tab=leaks") as page:
+        assert column(page, "place") == ["app.py:31"] and column(page, "path") == ["handle ‹ main"]
+        assert page.complaints() == []
+
+
+def test_libraries_have_a_table_with_the_line_that_uses_them_most(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, SECOND)
+    for number, name in ((7, "libfast"), (8, "libslow<b>")):
+        builder.add("module", id=number, path=f"/usr/lib/{name}.so.1", **{"class": "extension"})
+    for number, line, ticks in ((7, 2, 1), (8, 2, 1), (8, 3, 5)):
+        facts = {
+            "pc_class": "extension",
+            "pc_module": number,
+            "pc_offset": 64,
+            "extension_module": number,
+            "extension_offset": 64,
+        }
+        stack = builder.stack(("/app/a.py", "f", 1, line))
+        for tick in range(ticks):
+            builder.tick((tick + 1) * 10 * MS, process, thread, stack, **facts)
+    with browser.page(written(builder.write(tmp_path / "t.parquet")), part="#tab=functions") as page:
+        rows = """[...document.querySelectorAll('.table[aria-label=Libraries] .rows .row')].sort((a, b) => a.ariaRowIndex - b.ariaRowIndex)
+            .map(row => [...row.children].map(cell => cell.textContent))"""
+        assert page.value(rows) == [
+            ["libslow<b>", "0.060", "85.7", "2", "a.py:3"], ["libfast", "0.010", "14.3", "1", "a.py:2"]
+        ]  # fmt: skip
+        assert page.complaints() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("cpu_interval_ns", "10000000", "10 ms"),
+        ("gpu_interval_ns", "0", "0"),
+        ("wall_ns", "23102432533", "23.10 s"),
+        ("cpu_interval_ns", "10000", "10 µs"),
+        ("memory_threshold_bytes", "10485767", "10.5 MB"),
+        ("copy_threshold_bytes", "4001", "4 KB"),
+        ("hostname", "17", "17"),
+        ("wall_ns", "not a number", "not a number"),
+    ],
+)
+def test_settings_have_units(name: str, value: str, shown: str, browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    builder.process()
+    builder.settings[name] = value
+    with browser.page(written(builder.write(tmp_path / "t.parquet")), part="#tab=recording") as page:
+        rows: Any = page.value(
+            "[...document.querySelectorAll('#pane .rows .row')].map(row => [...row.children].map(each => each.textContent))"
+        )
+        assert [name, shown] in rows
+
+
+def test_user_marks_have_their_text_on_the_chart(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    builder.tick(SECOND, process, builder.thread(process, 10 * SECOND), builder.stack(("/app/a.py", "f", 1, 2)))
+    builder.memory(SECOND, process, None, None, 1, 1)
+    for second, text in ((2, "load <b>"), (5, "x" * 100), (6, "no room")):
+        builder.add("mark", t_ns=second * SECOND, what="mark", text=text, end_ns=None)
+    builder.add("mark", t_ns=8 * SECOND, what="pause", text="", end_ns=9 * SECOND)
+    with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
+        page.value("""(() => { window.texts = []; const fill = CanvasRenderingContext2D.prototype.fillText;
+            CanvasRenderingContext2D.prototype.fillText = function (text, ...at) { texts.push(text); fill.call(this, text, ...at) } })()""")
+        page.tab.emulate_media(color_scheme="dark")
+        page.wait("texts.length > 5")
+        page.settle()
+        texts = page.value("texts")
+        assert texts.count("load <b>") == 1, "on the first chart alone"
+        assert "x" * 32 + "…" in texts and "no room" not in texts
+        assert page.complaints() == []
