@@ -2,7 +2,8 @@
 
 ``python docs/generate.py`` writes both; ``--check`` writes nothing and fails when one is stale. ``--demo`` records
 ``examples/catalogue.py`` and writes the report into ``docs/demo.md`` (figures differ from run to run, so there is no check);
-``--cases`` and ``--journeys`` do the same for ``docs/case-studies.md`` and ``docs/journeys.md``.
+``--cases`` and ``--journeys`` do the same for ``docs/case-studies.md`` and ``docs/journeys.md``. ``--images`` takes the pictures
+of ``docs/html.md``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from cases import write_cases
+from images import write_images
 from journeys import write_journeys
 
 from scalene_trace.formats.trace import schema
@@ -137,6 +139,9 @@ def main() -> int:
         return 0
     if "--journeys" in sys.argv:
         write_journeys()
+        return 0
+    if "--images" in sys.argv:
+        write_images()
         return 0
     stale = {
         path: text for path, make in PAGES.items() if (text := make()) != (path.read_text() if path.exists() else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 from ....analyze.report.line_filter import ShownFile, ShownLine, matters, reaches, shown_files
@@ -19,6 +20,7 @@ from .legend import legend, marks_in
 from .remarks import remarks
 
 _MOST_ROWS = 20  #: of the tables by file and by function
+_LEAST_IDLE = 0.05  #: part of the waiting time from which on threads without Python code are named
 _NO_SOURCE = "(source not in the trace)"
 #: Estimated sizes by the title of their column.
 _SIZES: dict[str, Callable[[Line, Report], str]] = {"at end": held, "at peak": at_peak, "allocated": allocated}
@@ -118,7 +120,12 @@ def _waiting(report: Report, screen: Screen) -> Iterator[str]:
     named = {word: getattr(waits, f"{name}_s") for name, word in WAIT_WORDS.items()}
     parts = [f"{word} {percent(part, totals.wait_s):.0f} %" for word, part in named.items() if part]
     facts = "  ".join(["all threads: " * bool(parts) + ", ".join(parts)])
-    yield fit(f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip(), screen.width, screen)
+    text = f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip()
+    idle_s = math.fsum(each.wait_s or 0.0 for each in report.outside or [] if each.name is None)
+    idle = f"{seconds(idle_s)} of it without Python code"  # idle threads of libraries, above all
+    lines = [f"{text}; {idle}"] if cells(text) + cells(idle) + 2 <= screen.width else [text, f"{'':20}{idle}"]
+    is_worth = 0 < idle_s >= _LEAST_IDLE * totals.wait_s
+    yield from (fit(line, screen.width, screen) for line in (lines if is_worth else [text]))
 
 
 def _headline(screen: Screen) -> int:

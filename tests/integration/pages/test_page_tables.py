@@ -175,3 +175,23 @@ def test_user_marks_have_their_text_on_the_chart(browser: Browser, tmp_path: Pat
         assert texts.count("load <b>") == 1, "on the first chart alone"
         assert "x" * 32 + "…" in texts and "no room" not in texts
         assert page.complaints() == []
+
+
+def test_waits_without_python_code_stand_apart(browser: Browser, tmp_path: Path) -> None:
+    """An idle thread of a library, which has no stack."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    busy, idle = (builder.thread(process, number * MS) for number in (10, 0))
+    stack = builder.stack(("/app/a.py", "f", 1, 2))
+    builder.tick(SECOND, process, busy, stack)
+    builder.wait(SECOND, process, busy, stack, SECOND, **{"class": "runnable"})
+    builder.wait(SECOND, process, idle, None, 8 * SECOND, **{"class": "sleep"})
+    with browser.page(written(builder.write(tmp_path / "t.parquet")), part="#tab=flame") as page:
+        assert "8.00 s of it without Python code" in page.value("document.querySelector('.figures').textContent")
+        page.click("[data-kind=wait]")
+        frames = """[...document.querySelectorAll('.flame g.frame')].map(each => each.__data__)
+            .map(each => [each.parent?.data.name ?? null, each.data.name, Math.round(each.data.value)])"""
+        assert sorted(page.value(frames)[1:]) == [
+            ["all", "f  a.py", 1], ["all", "no Python code", 8], ["f  a.py", "runnable", 1], ["no Python code", "sleep", 8]
+        ]  # fmt: skip
+        assert page.complaints() == []

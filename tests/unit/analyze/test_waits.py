@@ -75,6 +75,26 @@ def test_the_report_has_a_column_for_waits_where_there_are_any(tmp_path: Path) -
     assert any("2.03 s" in line and line.split()[0] == "10" for line in text.splitlines() if line.strip())
 
 
+@pytest.mark.parametrize(("idle_ms", "is_said"), [(0, False), (100, False), (9_000, True)])
+@pytest.mark.parametrize("width", [80, 120])
+def test_waits_of_threads_without_python_code_stand_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, idle_ms: int, is_said: bool
+) -> None:
+    builder = TraceBuilder()
+    process = builder.process()
+    thread = builder.thread(process, 0)
+    builder.tick(MS, process, thread, builder.stack(("/home/me/app.py", "f", 1, 2)))
+    builder.wait(MS, process, thread, builder.stack(("/home/me/app.py", "f", 1, 3)), 3_000 * MS, **{"class": "sleep"})
+    for class_name, share in (("sleep", 0.75), ("runnable", 0.25)) if idle_ms else ():
+        length_ns = round(idle_ms * share) * MS
+        builder.wait(MS, process, builder.thread(process, 0), None, length_ns, **{"class": class_name})
+    monkeypatch.setenv("COLUMNS", str(width))
+    text = analyze(builder.write(tmp_path / "t.parquet")).stdout.decode()
+    assert ("9.00 s of it without Python code" in text) is is_said
+    shown = [line for line in text.splitlines() if line.startswith("Waiting") or "of it without" in line]
+    assert shown and all(len(line) <= width for line in shown)
+
+
 def test_a_trace_without_the_sampler_knows_no_waits(tmp_path: Path) -> None:
     builder = TraceBuilder()
     builder.thread(builder.process(), 0)

@@ -114,6 +114,7 @@ function totalsOf(trace, nodes, first, end) {
       ? trace.memory.peak_rss_mark
       : null;
   return Object.assign(completed(totals), {
+    idle: WAITS.reduce((sum, [name]) => sum + nodes[name][0], 0), // of threads without a Python stack: node 0
     peak: trace.has.memory ? highest(trace.memory.footprint, first, end) : null,
     pythonPeak: trace.has.memory ? highest(trace.memory.python, first, end) : null,
     gpuPeak: highest(trace.gpu?.memory, first, end),

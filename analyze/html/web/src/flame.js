@@ -98,8 +98,8 @@ export class Flame extends Icicle {
       if (!totals[node]) continue;
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
-      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked, this.natives.checked);
-      made[node] = isVisible ? this.#frame(parent, place) : parent;
+      const isVisible = place < 0 || isShown(trace, place, this.libraries.checked, this.natives.checked);
+      made[node] = isVisible ? (place < 0 ? noPython(parent) : this.#frame(parent, place)) : parent;
       if (isVisible) made[node].value += totals[node];
       if (trace.parents[node] < 0) root.value += totals[node];
       for (const [name] of kind.leaves) {
@@ -137,6 +137,17 @@ export class Flame extends Icicle {
     }
     return frame;
   }
+}
+
+export const NO_PYTHON = "no Python code";
+
+/** The frame of samples without a Python stack: threads of libraries, which are often idle, and native code before and after Python. */
+function noPython(root) {
+  if (!root.byKey.has("")) {
+    const frame = { name: NO_PYTHON, search: NO_PYTHON.toLowerCase(), style: "library", value: 0, byKey: new Map(), parts: new Map() };
+    root.byKey.set("", frame);
+  }
+  return root.byKey.get("");
 }
 
 /** Is the location a function of a native library? */

@@ -53,6 +53,8 @@ export function findings(trace, open) {
   return element("ul", { class: "findings", "aria-label": "Findings on the whole recording" }, ...rows.map(item));
 }
 
+const LEAST_IDLE = 0.05; // part of the waiting time from which on threads without Python code are named
+
 /** A figure with its title; `value` (seconds or bytes) is stored as data for scripts. */
 function figure(name, title, value, text, ...more) {
   return element(
@@ -116,6 +118,9 @@ export function figures(trace, { totals, first, end }) {
               .map(([name, value]) => `${name} ${decimal(percent(value, totals.wait), 0)} %`)
               .join(", ") || "none"),
         ),
+        totals.idle >= LEAST_IDLE * totals.wait && totals.idle > 0
+          ? element("span", { class: "share dim", text: `${seconds(totals.idle)} of it without Python code` })
+          : null,
       ),
     );
   }

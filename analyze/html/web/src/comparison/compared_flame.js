@@ -3,7 +3,7 @@ import { inclusive, sumUp } from "../figures.js";
 import { baseName, clean, decimal } from "../format.js";
 import { element } from "../dom.js";
 import { DEEPEST, Icicle, LEAST_SHARE, choices, rareFrame, rareText, setChosen } from "../icicle.js";
-import { KINDS, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
+import { KINDS, NO_PYTHON, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };
 const SIDES = Object.keys(WIDTHS);
@@ -90,8 +90,8 @@ export class ComparedFlame extends Icicle {
       if (!totals[node]) continue;
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
-      const isVisible = place >= 0 && isShown(trace, place, this.libraries.checked, this.natives.checked);
-      made[node] = isVisible ? this.#frame(parent, trace, place, side) : parent;
+      const isVisible = place < 0 || isShown(trace, place, this.libraries.checked, this.natives.checked);
+      made[node] = isVisible ? (place < 0 ? noPython(parent) : this.#frame(parent, trace, place, side)) : parent;
       if (isVisible) made[node].values[side] += totals[node];
       if (trace.parents[node] < 0) root.values[side] += totals[node];
       for (const [name] of kind.leaves)
@@ -138,6 +138,12 @@ function namesOf(compared) {
 
 function frame(name, label, key) {
   return { name, label, key, values: [0, 0], byKey: new Map(), parts: new Map() };
+}
+
+/** The frame of samples without a Python stack. */
+function noPython(root) {
+  if (!root.byKey.has("")) root.byKey.set("", frame(NO_PYTHON, NO_PYTHON, ""));
+  return root.byKey.get("");
 }
 
 function addPart(made, name, side, value) {

@@ -164,7 +164,7 @@ export class ComparedSource {
       {
         key: "verdict",
         title: "",
-        width: "58px",
+        width: "70px",
         unsorted: true,
         fill: (cell, row) => cell.append(chip(this.#change(row)?.verdict)),
       },
