@@ -14,7 +14,7 @@ class ThreadInfo:
     ``tid`` and ``name`` are those of the operating system; ``python_name`` is the last name that Python's threading module
     had for it, None for main threads and threads that Python has not started. ``started_file``, ``started_line``: the line
     of the user's that has started it, or the thread that has started it; None = there is none, or it is not known.
-    ``waits_in``: the library that it was asleep in, or waiting for the disk, for more than half of that time; None = there is
+    ``waits_in``: the library in which it slept or waited for the disk, for more than half of that time; None = there is
     none, or Python itself has waited.
     """
 

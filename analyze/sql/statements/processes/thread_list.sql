@@ -9,7 +9,7 @@
 --   python_s, native_s, system_s, sleep_s, disk_s, runnable_s, gil_s
 --   started_file: file of the line of the user's that has started it; NULL = none, or not known
 --   started_line: that line
---   waits_in: the library that it was asleep in for more than half of that time; NULL = none, or Python itself
+--   waits_in: the library in which it slept for more than half of that time; NULL = none, or Python itself
 --   python_name: the last name that Python's threading module had for it; NULL = it had none, or is a main thread
 -- Order: process, start, thread
 WITH chosen AS (
@@ -26,14 +26,14 @@ WITH chosen AS (
         sum(wait_s) FILTER (class = 'disk') AS disk_s, sum(wait_s) FILTER (class = 'runnable') AS runnable_s,
         sum(wait_s) FILTER (class = 'gil') AS gil_s
     FROM selected_waits GROUP BY trace, thread
-), asleep AS (
+), sleeping AS (
     SELECT w.trace, thread, library, sum(wait_s) AS library_s
     FROM selected_waits w LEFT JOIN waiting_places p ON p.trace = w.trace AND p.native = w.native
     WHERE class IN ('sleep', 'disk') GROUP BY w.trace, thread, library
 ), waiting_in AS (
     SELECT trace, thread, if(2 * max(library_s) FILTER (library IS NOT NULL) > sum(library_s),
         arg_max(library, (library_s, library)) FILTER (library IS NOT NULL), NULL) AS waits_in
-    FROM asleep GROUP BY trace, thread
+    FROM sleeping GROUP BY trace, thread
 )
 SELECT trace, process, thread, tid, name, t_ns / 1e9 AS start_s, end_ns / 1e9 AS end_s,
     coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s,
