@@ -174,8 +174,8 @@ uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
 
 #define LEAST_PAUSE_NS 100000000
 
-/* struct gc_generation_stats {collections, collected, uncollectable} for each of three generations lies before
- * gc.collecting (CPython, Include/internal/pycore_gc.h, 3.10 to 3.14). */
+/* {collections, collected, uncollectable} for each of three generations. Up to 3.14 an interpreter holds these very words
+ * (struct gc_generation_stats, Include/internal/pycore_gc.h); from 3.15 on they are in rings. */
 struct gc_counts {
   uint64_t generation[3][3];
 };
@@ -186,12 +186,35 @@ static _Atomic int64_t seen_ns;
 /* Only the collections of this interpreter are recorded; each sub-interpreter has counts of its own. */
 static _Atomic uintptr_t first_interpreter;
 
+/* Where the ring of each generation lies, and its number of items. */
+static const struct {
+  int at, items;
+} rings[] = {{0, 11}, {712, 3}, {912, 3}};
+
+/* Takes the newest item of each ring: the one with the most collections, since one that is being written is a copy of an
+ * older one. The rings are freed while the interpreter is finalizing, so they are read safely. */
+static bool read_rings(uintptr_t at, struct gc_counts *out) {
+  char bytes[GC_RINGS_BYTES];
+  if (!at || !safe_read(bytes, (const void *)at, sizeof bytes)) return false;
+  for (int i = 0; i < 3; i++) {
+    uint64_t *newest = out->generation[i];
+    memset(newest, 0, sizeof out->generation[i]);
+    for (int item = 0; item < rings[i].items; item++) {
+      const char *counts = bytes + rings[i].at + item * GC_RING_ITEM + GC_RING_COUNTS;
+      if (word_at(counts, 0) > newest[0]) memcpy(newest, counts, sizeof out->generation[i]);
+    }
+  }
+  return true;
+}
+
 static bool read_counts(const char *state, struct gc_counts *out) {
-  if (!state || !python_layout || python_layout->version > 0x30e) return false; /* 3.15 keeps them elsewhere */
+  if (!state || !python_layout || python_layout->gc_counts == GC_COUNTS_UNKNOWN) return false;
   uintptr_t interpreter = word_at(state, python_layout->tstate_interp), first = 0;
   if (!interpreter) return false;
   if (!atomic_compare_exchange_strong(&first_interpreter, &first, interpreter) && first != interpreter) return false;
-  memcpy(out, (const char *)interpreter + python_layout->interp_gc - (int)sizeof *out, sizeof *out);
+  const char *counts = (const char *)interpreter + python_layout->interp_gc + python_layout->gc_counts;
+  if (python_layout->version >= 0x30f) return read_rings(word_at(counts, 0), out);
+  memcpy(out, counts, sizeof *out);
   return true;
 }
 

@@ -200,7 +200,9 @@ static void find_call_ranges(void) {
                                            "PyVectorcall_Call",
                                            "PyCFunction_Call",
                                            "_PyObject_Call_Prepend",
-                                           "_PyObject_FastCallDictTstate"};
+                                           "_PyObject_FastCallDictTstate",
+                                           "_Py_VectorCall_StackRefSteal", /* 3.15: the loop calls objects by them */
+                                           "_Py_VectorCallInstrumentation_StackRefSteal"};
   for (size_t i = 0; i < sizeof vectorcall / sizeof *vectorcall; i++) {
     add_range(symbol_range(vectorcall[i]), TICK_VECTORCALL);
   }

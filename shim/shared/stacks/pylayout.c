@@ -16,6 +16,7 @@ static const struct python_layout layouts[] = {
      .interp_threads = 8,
      .tstate_chunk = -1,
      .interp_gc = 816,
+     .gc_counts = -72,
      .interp_next = 0,
      .frame_bytes = 112,
      .frame_code = 32,
@@ -59,6 +60,7 @@ static const struct python_layout layouts[] = {
      .interp_threads = 16,
      .tstate_chunk = 296,
      .interp_gc = 848,
+     .gc_counts = -72,
      .interp_next = 0,
      .frame_bytes = 72,
      .frame_code = 32,
@@ -102,6 +104,7 @@ static const struct python_layout layouts[] = {
      .interp_threads = 72,
      .tstate_chunk = 232,
      .interp_gc = 312,
+     .gc_counts = -72,
      .interp_next = 0,
      .frame_bytes = 72,
      .frame_code = 0,
@@ -145,6 +148,7 @@ static const struct python_layout layouts[] = {
      .interp_threads = 7344,
      .tstate_chunk = 232,
      .interp_gc = 7600,
+     .gc_counts = -72,
      .interp_next = 7264,
      .frame_bytes = 72,
      .frame_code = 0,
@@ -188,6 +192,7 @@ static const struct python_layout layouts[] = {
      .interp_threads = 7344,
      .tstate_chunk = 232,
      .interp_gc = 7600,
+     .gc_counts = -72,
      .interp_next = 7272,
      .frame_bytes = 80,
      .frame_code = 0,
@@ -231,6 +236,7 @@ static const struct python_layout layouts[] = {
      .interp_threads = 7336,
      .tstate_chunk = 256,
      .interp_gc = 7512,
+     .gc_counts = -8,
      .interp_next = 7264,
      .frame_bytes = 80,
      .frame_code = 0,
@@ -317,6 +323,8 @@ static const struct debug_offset {
 };
 #define COLLECTING_314 656 /* of gc.collecting within gc */
 #define COLLECTING_315 760
+#define RINGS_BYTES_315 776 /* the size of what the pointer leads to */
+#define RINGS_315 784       /* the pointer within gc */
 
 static uint64_t published(const char *runtime, int at) {
   uint64_t value;
@@ -343,7 +351,16 @@ static bool is_plausible(const struct python_layout *base, const struct python_l
   return lie_in(&out->runtime_interpreters, 1, published(runtime, DEBUG_RUNTIME_BYTES)) &&
          lie_in(of_interpreter, sizeof of_interpreter / sizeof *of_interpreter,
                 published(runtime, DEBUG_INTERPRETER_BYTES)) &&
+         out->interp_gc + out->gc_counts >= 0 &&
          out->code_bytecode >= base->code_first_traceable + (int)sizeof(int32_t);
+}
+
+/* Counts that are kept in another way than that of 3.15.2 are not read. */
+static int counts_of_3_15(const char *runtime, uint64_t collecting) {
+  uint64_t rings = published(runtime, RINGS_315);
+  bool is_known =
+      published(runtime, RINGS_BYTES_315) == GC_RINGS_BYTES && rings < collecting && rings + 8 <= collecting;
+  return is_known ? (int)rings - (int)collecting : GC_COUNTS_UNKNOWN;
 }
 
 /* From 3.14 on the offsets that the interpreter publishes replace those of our table. False = there are none of this
@@ -363,6 +380,7 @@ static bool replace_offsets(struct python_layout *out, const struct python_layou
   uint64_t collecting = published(runtime, is_314 ? COLLECTING_314 : COLLECTING_315);
   if (collecting > MOST_BYTES) return false;
   out->interp_gc += (int)collecting;
+  if (!is_314) out->gc_counts = counts_of_3_15(runtime, collecting);
   out->tstate_loop += out->tstate_bytes - base->tstate_bytes;
   out->tstate_tasks += out->tstate_bytes - base->tstate_bytes;
   out->interp_tasks += out->interp_generation - base->interp_generation;

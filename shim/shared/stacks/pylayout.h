@@ -22,6 +22,7 @@ struct python_layout {
   int interp_threads; /* PyInterpreterState: the first thread state; -1 = unknown */
   int tstate_chunk;   /* newest chunk of the frame stack: previous at 0, size at 8; -1 = frames are heap objects */
   int interp_gc;      /* PyInterpreterState: gc.collecting (int) */
+  int gc_counts;      /* distance from there to the counts of collections; from 3.15 on to a pointer to them */
   int interp_next;    /* PyInterpreterState: next */
   int frame_bytes;    /* number of bytes of a frame to read */
   int frame_code;
@@ -58,6 +59,12 @@ struct python_layout {
 };
 
 #define RUNTIME_BYTES 1024
+#define GC_COUNTS_UNKNOWN 0
+/* From 3.15 on, the counts of each generation are a ring of struct gc_generation_stats, to which each collection adds an
+ * item with the sums so far. {collections, collected, uncollectable} lie at GC_RING_COUNTS in an item. */
+#define GC_RINGS_BYTES 1120
+#define GC_RING_ITEM 64
+#define GC_RING_COUNTS 16
 #pragma GCC visibility push(hidden)
 /* Returns the layout for a PY_VERSION_HEX; null = a version or build that is not supported. `runtime` holds the first
  * RUNTIME_BYTES of _PyRuntime. The layouts from 3.14 on are put into `room`. */

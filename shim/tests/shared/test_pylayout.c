@@ -77,6 +77,27 @@ static void offsets_of_3_15_are_used(void) {
   check(!layout_of(PUBLISHED_VERSION_315, runtime));
 }
 
+/* A patch release may keep its counts of collections elsewhere. Those of another kind are not read. */
+static void counts_of_collections_are_read_if_they_are_known(void) {
+  char runtime[RUNTIME_BYTES];
+  published_fill(runtime);
+  check(layout_of(VERSION_314, runtime)->gc_counts == -72);
+  published_put(runtime, 88, 0);
+  published_put(runtime, 656, 71); /* they would lie before the interpreter */
+  check(!layout_of(VERSION_314, runtime));
+  published_fill_315(runtime);
+  check(layout_of(PUBLISHED_VERSION_315, runtime)->gc_counts == -8);
+  published_put(runtime, 784, 88);
+  check(layout_of(PUBLISHED_VERSION_315, runtime)->gc_counts == -24);
+  published_put(runtime, 784, 105); /* behind gc.collecting */
+  check(layout_of(PUBLISHED_VERSION_315, runtime)->gc_counts == GC_COUNTS_UNKNOWN);
+  published_put(runtime, 784, (uint64_t)-8);
+  check(layout_of(PUBLISHED_VERSION_315, runtime)->gc_counts == GC_COUNTS_UNKNOWN);
+  published_fill_315(runtime);
+  published_put(runtime, 776, 1184);
+  check(layout_of(PUBLISHED_VERSION_315, runtime)->gc_counts == GC_COUNTS_UNKNOWN);
+}
+
 /* The layouts of two interpreters do not overwrite each other. */
 static void each_interpreter_has_its_own_layout(void) {
   struct python_layout room[2];
@@ -158,6 +179,7 @@ static void other_versions_use_no_debug_offsets(void) {
 int main(void) {
   offsets_of_a_release_are_used();
   offsets_of_3_15_are_used();
+  counts_of_collections_are_read_if_they_are_known();
   each_interpreter_has_its_own_layout();
   an_offset_out_of_range_is_refused();
   a_table_of_another_version_is_refused();

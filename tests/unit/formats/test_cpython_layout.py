@@ -122,6 +122,20 @@ CONSTANTS = {
     "TYPE_FLAGS": ("PyTypeObject", "tp_flags"),
 }
 COUNTS = {"collecting": ("PyInterpreterState", "gc.collecting"), "stats": ("PyInterpreterState", "gc.generation_stats")}
+#: Where they lie from 3.15 on: in a ring for each generation.
+RINGS = {
+    "GC_RINGS_BYTES": ("struct { struct gc_stats all; char behind; }", "behind"),
+    "GC_RING_ITEM": ("struct gc_stats", "young.items[1]"),
+    "GC_RING_COUNTS": ("struct gc_stats", "young.items[0].collections"),
+    "collected": ("struct gc_stats", "young.items[0].collected"),
+    "uncollectable": ("struct gc_stats", "young.items[0].uncollectable"),
+    "ring 0": ("struct gc_stats", "young.items"),
+    "ring 1": ("struct gc_stats", "old[0].items"),
+    "ring 2": ("struct gc_stats", "old[1].items"),
+    "end 0": ("struct gc_stats", "young.index"),
+    "end 1": ("struct gc_stats", "old[0].index"),
+    "end 2": ("struct gc_stats", "old[1].index"),
+}
 INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr"}
 #: What else must be included.
 HEADERS = {
@@ -167,6 +181,8 @@ PUBLISHED = {
 PUBLISHED_SINCE_315 = {
     "type_cached_keys": "heap_type_object.ht_cached_keys",
     "compact_data": "unicode_object.compactunicodeobject_size",
+    "RINGS_315": "gc.generation_stats",
+    "RINGS_BYTES_315": "gc.generation_stats_size",
 }
 
 
@@ -254,11 +270,21 @@ def test_attributes_lie_where_we_read_them(with_headers: Interpreter, tmp_path: 
 
 
 def test_objects_types_and_counts_lie_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
-    counts = COUNTS if with_headers.version < (3, 15) else {}  # which are not read on 3.15
-    ours, real = our_constants(), real_offsets(with_headers, tmp_path, CONSTANTS | counts)
+    ours, real = our_constants(), real_offsets(with_headers, tmp_path, CONSTANTS | COUNTS)
     assert {name: ours[name] for name in CONSTANTS} == {name: real[name] for name in CONSTANTS}
-    if counts:
-        assert real["collecting"] - real["stats"] == 3 * 3 * 8  # three counts for each of three generations
+    assert our_table(with_headers.name)["gc_counts"] == real["stats"] - real["collecting"]
+
+
+def test_rings_of_counts_lie_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
+    if with_headers.version < (3, 15):
+        pytest.skip("this version has no rings")
+    ours, item = our_constants(), our_constants()["GC_RING_ITEM"]
+    ours |= {"collected": ours["GC_RING_COUNTS"] + 8, "uncollectable": ours["GC_RING_COUNTS"] + 16}
+    table = re.findall(r"rings\[\] = {(.*)};", (SHIM / "inside" / "python" / "objects.c").read_text())[0]
+    for number, (at, items) in enumerate(re.findall(r"{(\d+), (\d+)}", table)):
+        ours |= {f"ring {number}": int(at), f"end {number}": int(at) + item * int(items)}
+    real = real_offsets(with_headers, tmp_path, {name.replace(" ", "_"): each for name, each in RINGS.items()})
+    assert {name: ours[name] for name in RINGS} == {name: real[name.replace(" ", "_")] for name in RINGS}
 
 
 def test_published_offsets_stand_where_we_read_them(with_headers: Interpreter, tmp_path: Path) -> None:
@@ -269,6 +295,8 @@ def test_published_offsets_stand_where_we_read_them(with_headers: Interpreter, t
     ours = {row[2]: int(row[column]) for row in rows if row[column] != "0"}
     ours |= {name: int(at) for name, at in re.findall(r"#define (DEBUG_\w+) (\d+)$", text, re.MULTILINE)}
     ours["collecting"] = int(re.findall(rf"#define COLLECTING_3{14 + column} (\d+)", text)[0])
+    if column:
+        ours |= {name: int(re.findall(rf"#define {name} (\d+)", text)[0]) for name in ("RINGS_315", "RINGS_BYTES_315")}
     published = PUBLISHED | (PUBLISHED_SINCE_315 if column else {})
     wanted = {name: ("_Py_DebugOffsets", member) for name, member in published.items()}
     assert ours == real_offsets(with_headers, tmp_path, wanted)
