@@ -7,6 +7,7 @@ CREATE OR REPLACE TEMP MACRO is_passing_on(name) AS regexp_matches(name, '^_?(?:
     || '|PyNumber_\w+|PySequence_(?:Contains|(?:Get|Set)(?:Item|Slice)|Concat|Repeat)|binary_i?op1?|ternary_i?op'
     || '|PyFunction_FastCallDict|PyFrame_New\w*|call_function|do_call_core|trampoline_call'
     || '|cfunction_(?:call|vectorcall)\w*|method_vectorcall\w*|(?:class)?methoddescr_call|wrapper(?:descr)?_\w*call'
+    || '|Py_(?:VectorCall|BuiltinCall|CallBuiltin)\w*_StackRef\w*|PyCallMethodDescriptor\w*_StackRef'
     || '|vectorcall_\w+|object_vacall|type_(?:call|vectorcall)|slot_(?:tp|nb|sq|mp|am)_\w+|wrap_\w+)$');
 
 -- Functions of CPython 3.10 to 3.15 that make, fill or clear the frame of a Python function that is called.
@@ -29,7 +30,8 @@ CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?
 
 -- Functions that call C functions, and nothing else.
 CREATE OR REPLACE TEMP MACRO is_calling_c(name) AS regexp_matches(name, '^(?:'
-    || 'cfunction_(?:call|vectorcall)\w*|method_vectorcall_[A-Z]\w*|(?:class)?methoddescr_call)$');
+    || 'cfunction_(?:call|vectorcall)\w*|method_vectorcall_[A-Z]\w*|(?:class)?methoddescr_call'
+    || '|_Py_BuiltinCall\w*_StackRef|_PyCallMethodDescriptor\w*_StackRef)$');
 
 -- Functions that CPython runs at the end of a call, whatever was called (3.10: of every call).
 CREATE OR REPLACE TEMP MACRO is_checking(name) AS name IN ('_Py_CheckFunctionResult', 'PyThreadState_Get');

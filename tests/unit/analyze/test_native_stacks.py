@@ -124,6 +124,25 @@ def test_the_callee_is_the_outermost_function_that_does_not_pass_a_call_on(tmp_p
     }
 
 
+#: Functions through which the bytecode loop of CPython 3.15 calls, and whether they call C functions alone.
+CALLING_315 = {
+    "_Py_VectorCall_StackRefSteal": False,
+    "_Py_VectorCallInstrumentation_StackRefSteal": False,
+    "_Py_CallBuiltinClass_StackRef": False,
+    "_Py_BuiltinCallFast_StackRef": True,
+    "_Py_BuiltinCallFastWithKeywords_StackRef": True,
+    "_PyCallMethodDescriptorFast_StackRef": True,
+    "_PyCallMethodDescriptorFastWithKeywords_StackRef": True,
+}
+
+
+def test_the_functions_through_which_3_15_calls_pass_calls_on(tmp_path: Path) -> None:
+    with open_traces([Program().write(tmp_path / "t.parquet")]) as traces:
+        for name, calls_c in CALLING_315.items():
+            asked = traces.connection.execute("SELECT is_passing_on($1), is_calling_c($1)", [name]).fetchone()
+            assert asked == (True, calls_c), name
+
+
 def test_callees_of_several_traces_are_summed(tmp_path: Path) -> None:
     program = Program()
     program.ticks(program.native((PYTHON, 16), (PYTHON, 48)), 3)
@@ -192,7 +211,9 @@ def test_the_class_follows_from_the_functions_on_the_stack(tmp_path: Path, case:
 
 
 @pytest.mark.parametrize("calls_c", [True, False])
-@pytest.mark.parametrize("opcode", ["CALL", "CALL_NON_PY_GENERAL", "CALL_FUNCTION_EX"])
+@pytest.mark.parametrize(
+    "opcode", ["CALL", "CALL_NON_PY_GENERAL", "CALL_KW_NON_PY", "CALL_FUNCTION_EX", "CALL_EX_NON_PY_GENERAL"]
+)
 def test_the_work_of_calling_an_object_has_the_class_of_what_it_calls(
     tmp_path: Path, opcode: str, calls_c: bool
 ) -> None:

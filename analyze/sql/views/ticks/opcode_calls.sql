@@ -1,11 +1,12 @@
 -- Answers: which instructions are calls, and what does their (specialised) name say about the callee?
--- Names of CPython 3.10 to 3.14. CALL_INTRINSIC_n calls nothing that a program wrote. INSTRUMENTED_ names occur in a
+-- Names of CPython 3.10 to 3.15. CALL_INTRINSIC_n calls nothing that a program wrote. INSTRUMENTED_ names occur in a
 -- program that sys.monitoring observes.
 -- Reads: cpu_rows
 -- Stored: yes
 -- Columns:
 --   opcode: name of the instruction, one row for each that occurs in a tick
---   opcode_call: none = no call; python = specialised for Python functions; c = specialised for C functions; generic
+--   opcode_call: none = no call; python = specialised for Python functions; c = specialised for C
+--     functions, or (NON_PY) for everything but Python functions; generic
 --   class_by_opcode: native if the instruction is a call, else python: how the Scalene papers tell the two apart in
 --     threads that receive no signal (disassembly of the current instruction)
 -- Order: none

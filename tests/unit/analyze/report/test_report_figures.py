@@ -181,6 +181,13 @@ CLASSES = [
     ({"pc_class": "support", "opcode": "PRECALL_NO_KW_LEN"}, "builtin"),
     ({"pc_class": "support", "opcode": "CALL_METHOD_DESCRIPTOR_O"}, "builtin"),
     ({"pc_class": "support", "opcode": "CALL_KW_NON_PY"}, "builtin"),
+    ({"pc_class": "support", "opcode": "CALL_EX_NON_PY_GENERAL"}, "builtin"),
+    *(
+        ({"pc_class": "interpreter", "opcode": opcode, "tp_call": True, "frame_setup": True}, "python")
+        for opcode in ("CALL_NON_PY_GENERAL", "CALL_KW_NON_PY", "CALL_EX_NON_PY_GENERAL")
+    ),
+    ({"pc_class": "interpreter", "opcode": "CALL_BUILTIN_CLASS", "tp_call": True, "frame_setup": True}, "builtin"),
+    ({"pc_class": "interpreter", "opcode": "CALL_EX_PY", "vectorcall": True}, "python"),
     ({"pc_class": "interpreter", "opcode": "CALL", "vectorcall": True}, "builtin"),
     ({"pc_class": "shim", "opcode": "CALL_FUNCTION_EX", "vectorcall": True}, "builtin"),
     ({"pc_class": "support", "opcode": "INSTRUMENTED_CALL", "vectorcall": True}, "builtin"),
