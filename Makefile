@@ -27,9 +27,10 @@ $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo "No Python 3.11 or newer was found. Install one, or name it: make PYTHON=/path/to/python3" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 
-# The build tools stay in the environment, so that rebuilding the shim takes seconds and needs no network.
-$(VENV)/.stamp-tools: | $(BIN)/python
-	$(BIN)/python -m pip install -q --disable-pip-version-check 'scikit-build-core>=0.11' cmake ninja
+# The build tools stay in the environment, so that rebuilding the shim takes seconds and needs no network. Older pips do not
+# run on Python 3.15, into which the tests install packages.
+$(VENV)/.stamp-tools: Makefile | $(BIN)/python
+	$(BIN)/python -m pip install -q --disable-pip-version-check 'pip>=25.1' 'scikit-build-core>=0.11' cmake ninja
 	@touch $@
 
 # An editable install keeps a list of the modules, so it is repeated when that list changes.
@@ -75,13 +76,13 @@ format: $(VENV)/.stamp-tools ## lay out Python and C the way `make check` wants 
 packages:
 	@tests/support/system_packages.sh
 
-# CPython 3.14 if the machine has none and Debian's packages are in reach (build/pythons). Then environments with numpy,
+# CPython 3.14 and 3.15 if the machine lacks them and Debian's packages are in reach (build/pythons). Then environments with numpy,
 # pandas and greenlet, and with servers and event loops, for each interpreter of the tests.
 build/targets/.stamp: tests/support/target_environments.py tests/support/interpreters.py tests/support/unpacked_python.py $(VENV)/.stamp-install
 	$(BIN)/python -m tests.support.target_environments
 	@touch $@
 
-test: packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.14 that is here
+test: packages build/targets/.stamp ## tests of behaviour, on every interpreter from 3.10 to 3.15 that is here
 	$(BIN)/pytest -m "not long and not figures" $(PYTEST_ARGS)
 
 measure: packages build/targets/.stamp ## tests that hold figures against clocks and random samples; what misses is measured again

@@ -142,13 +142,16 @@ def test_small_and_large_objects_are_there_once(exact: tuple[Recording, list[Jso
     assert (large["allocator"], large["size_bytes"]) == ("calloc", 5033)
 
 
-def test_types_of_objects_are_known_and_other_blocks_have_none(exact: tuple[Recording, list[Json]]) -> None:
+def test_types_of_objects_are_known_and_other_blocks_have_none(
+    python: Interpreter, exact: tuple[Recording, list[Json]]
+) -> None:
     young = [row for row in exact[1] if row["size_bytes"] == 200_036]
     assert [(row["type"], row["line"]) for row in young] == 5 * [("bytes", line_of("exact", "died_young"))]
     assert {row["type"] for row in watched(exact, "python_recursion")[1]} == {"bytes"}
     assert {row["type"] for row in exact[1] if not row["python"]} == {None}
     where = f"l.file LIKE '%/exact.py' AND l.line = {line_of('exact', 'bytearray')} AND size_bytes > 1000"
-    assert [(row["size_bytes"], row["type"]) for row in allocations(exact[0].trace, where)] == [(3_000_030, None)]
+    block = (3_000_062, "bytes") if python.version >= (3, 15) else (3_000_030, None)  # 3.15 keeps it in a bytes object
+    assert [(row["size_bytes"], row["type"]) for row in allocations(exact[0].trace, where)] == [block]
 
 
 def test_a_reservation_is_not_memory(exact: tuple[Recording, list[Json]]) -> None:

@@ -14,9 +14,7 @@ from pathlib import Path
 from tests.support.paths import PATIENCE_S
 from tests.support.unpacked_python import FOLDER, VERSIONS, unpacked
 
-MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14))
-#: Versions that are recorded, but that the tests run on only if SCALENE_TEST_PYTHONS names one.
-IF_NAMED = ((3, 15),)
+MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
 _QUESTION = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)"
 
 
@@ -51,10 +49,9 @@ def interpreters() -> tuple[Interpreter, ...]:
     versions that pyenv has installed, and at what was unpacked for the tests.
     """
     found: dict[tuple[int, int], Interpreter] = {}
-    versions = MINOR_VERSIONS + (IF_NAMED if os.environ.get("SCALENE_TEST_PYTHONS") else ())
     for path in _candidates():
         interpreter = _asked(path)
-        if interpreter and interpreter.version[:2] in versions:
+        if interpreter and interpreter.version[:2] in MINOR_VERSIONS:
             found.setdefault(interpreter.version[:2], interpreter)
     return tuple(found[minor] for minor in sorted(found))
 

@@ -11,13 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
 from tests.support.interpreters import Interpreter, interpreters, newest
 from tests.support.paths import ROOT
-from tests.support.unpacked_python import VERSIONS, unpack
+from tests.support.unpacked_python import FOLDER, PATIENCE_S, VERSIONS, unpack
 
 DISTRIBUTION = Path("/usr/bin/python3")
 #: Kind of environment: packages, which are imported by the names before any hyphen.
@@ -97,11 +98,12 @@ def unpack_missing() -> None:
     """Unpacks the versions that this machine lacks, and says why where that is impossible."""
     if os.environ.get("SCALENE_TEST_PYTHONS"):
         return
+    end_s = time.monotonic() + PATIENCE_S
     for version in VERSIONS:
         if any(each.name == version for each in interpreters()):
             continue
         print(f"unpacking Python {version} for the tests", flush=True)
-        reason = unpack(version)
+        reason = unpack(version, FOLDER, end_s)
         if reason:
             print(f"no tests on Python {version}: {reason}", flush=True)
     interpreters.cache_clear()

@@ -1,4 +1,4 @@
-"""CPython 3.14 for machines that have none: Debian's packages of it, unpacked under ``build/`` with their own C library.
+"""CPython 3.14 and 3.15 for machines that have none: Debian's packages, unpacked under ``build/`` with their own C library.
 
 Nothing is installed, and no package source of the machine changes. Where they cannot be had (no apt-get, no Debian
 package source, no network), a line says so, and the tests do without.
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from tests.support.paths import ROOT
 
-VERSIONS = ("3.14",)
-#: Debian's suite that has it.
+VERSIONS = ("3.14", "3.15")
+#: Debian's suite that has them.
 SUITE = "sid"
 FOLDER = ROOT / "build" / "pythons"
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
@@ -27,7 +27,7 @@ SOURCES = (Path("/etc/apt/sources.list"), Path("/etc/apt/sources.list.d"))
 #: Where an x86-64 system has its libraries, and the loader that programs name.
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "usr/lib64/ld-linux-x86-64.so.2"
-#: For all commands together: a download that does not begin, or is slow, must not keep the tests waiting.
+#: For all commands of all versions together: a download that does not begin, or is slow, must not keep the tests waiting.
 PATIENCE_S = 90.0
 QUIETLY = ("-q", "-o", "Acquire::Retries=1", "-o", "Acquire::http::Timeout=15", "-o", "APT::Sandbox::User=root")
 WITHOUT = ("recommends", "suggests", "conflicts", "breaks", "replaces", "enhances")
@@ -51,8 +51,11 @@ def mirror(sources: Sequence[Path] = SOURCES) -> str | None:
     return None
 
 
-def unpack(version: str, folder: Path = FOLDER) -> str | None:
-    """Unpacks the interpreter unless it is there and runs. Returns why it cannot be had; None if it can."""
+def unpack(version: str, folder: Path = FOLDER, end_s: float | None = None) -> str | None:
+    """Unpacks the interpreter unless it is there and runs. Returns why it cannot be had; None if it can.
+
+    Gives up at ``end_s`` (of time.monotonic), by default after PATIENCE_S.
+    """
     python = unpacked(version, folder)
     if python.exists() and runs(python):
         return None
@@ -64,7 +67,9 @@ def unpack(version: str, folder: Path = FOLDER) -> str | None:
     root = python.parent.parent.parent
     shutil.rmtree(root, ignore_errors=True)
     try:
-        _download_and_unpack(version, source, root, partial(_run, time.monotonic() + PATIENCE_S))
+        _download_and_unpack(
+            version, source, root, partial(_run, time.monotonic() + PATIENCE_S if end_s is None else end_s)
+        )
     except (subprocess.SubprocessError, OSError) as error:
         shutil.rmtree(root, ignore_errors=True)
         return _reason(error)

@@ -52,7 +52,9 @@ def test_code_objects_at_one_address_are_distinguished(python: Interpreter, tmp_
 def test_what_a_parent_holds_is_not_its_childrens_growth(python: Interpreter, tmp_path: Path) -> None:
     record(tmp_path / "t.parquet", [target("forked_memory")], python)
     found = report(tmp_path / "t.parquet")
-    assert total([*found["lines"], found["unattributed"]], "growth_bytes") < 10_500_000
+    assert (
+        total([*found["lines"], found["unattributed"]], "growth_bytes") < 12_000_000
+    )  # with the interpreter's own; not 20
 
 
 def test_stacks_are_read_after_the_first_thread_has_ended(python: Interpreter, tmp_path: Path) -> None:

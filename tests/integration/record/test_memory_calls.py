@@ -130,7 +130,10 @@ def test_resolvers_that_run_before_the_shim_is_ready(tmp_path: Path) -> None:
 
 def test_names_of_types_are_their_own_after_classes_have_died(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("dying_types")], python, ["--alloc-interval", "1"])
-    types = Counter(row["type"] for row in rows(done.trace, "alloc") if (row["type"] or "").startswith("Dying"))
+    named = [row for row in rows(done.trace, "alloc") if (row["type"] or "").startswith("Dying")]
+    # On 3.15, two blocks of half the size hold what looks like an object of such a class.
+    types = Counter(row["type"] for row in named if python.version < (3, 15) or row["size_bytes"] == 48)
+    assert len(named) - sum(types.values()) <= 4
     assert sum(types.values()) == done.facts["objects"]
     assert set(types.values()) == {3}
 

@@ -12,7 +12,7 @@ from tests.support.interpreters import Interpreter, interpreters
 
 def test_at_least_two_interpreters_are_here() -> None:
     found = [each.full_name for each in interpreters()]
-    assert len(found) >= 2, f"the tests must run on two versions of CPython from 3.10 to 3.14; found: {found}"
+    assert len(found) >= 2, f"the tests must run on two versions of CPython from 3.10 to 3.15; found: {found}"
 
 
 def test_a_script_that_starts_an_interpreter_is_resolved_to_the_interpreter(

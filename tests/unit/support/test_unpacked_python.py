@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from tests.support import unpacked_python
+from tests.support import target_environments, unpacked_python
 from tests.support.interpreters import Interpreter
 from tests.support.unpacked_python import is_wanted, mirror, unpack, unpacked
 
@@ -86,6 +88,26 @@ def test_all_commands_together_are_given_up_in_time(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(unpacked_python, "PATIENCE_S", 1.0)
     assert unpack("3.14", tmp_path / "pythons") == "apt-get had not ended after 1 s in all"
     assert not list((tmp_path / "pythons").iterdir())
+
+
+@pytest.mark.usefixtures("debian")
+def test_all_versions_together_are_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second version gets the time that the first one has left, which is none."""
+    ends: dict[str, float] = {}
+
+    def unpack_late(version: str, folder: Path, end_s: float) -> str | None:
+        ends[version] = end_s
+        return unpack(version, tmp_path, time.monotonic())
+
+    monkeypatch.delenv("SCALENE_TEST_PYTHONS", raising=False)
+    monkeypatch.setattr(target_environments, "interpreters", cache(lambda: ()))
+    monkeypatch.setattr(target_environments, "unpack", unpack_late)
+    started_s = time.monotonic()
+    target_environments.unpack_missing()
+    assert list(ends) == ["3.14", "3.15"]
+    assert len(set(ends.values())) == 1
+    assert started_s <= ends["3.14"] - unpacked_python.PATIENCE_S <= time.monotonic()
+    assert not list(tmp_path.iterdir())
 
 
 def test_what_runs_is_not_unpacked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
