@@ -344,11 +344,27 @@ static bool lie_in(const int *offsets, int count, uint64_t bytes) {
   return inside;
 }
 
+/* Patch releases move fields of interpreters and of the runtime by some words. A table that says something else of a release
+ * is damaged, or is not of CPython. A state leads to its interpreter, whose fields are read plainly. */
+#define NEAR_SMALL 64
+#define NEAR_LARGE 1024
+static bool is_near(const struct python_layout *base, const struct python_layout *out) {
+  bool near = out->tstate_interp == base->tstate_interp;
+  for (size_t i = 0; i < sizeof debug_offsets / sizeof *debug_offsets; i++) {
+    const struct debug_offset *each = &debug_offsets[i];
+    int slack = each->largest < MOST_BYTES ? NEAR_SMALL : NEAR_LARGE;
+    int ours = *(const int *)((const char *)base + each->field),
+        theirs = *(const int *)((const char *)out + each->field);
+    near = near && theirs >= ours - slack && theirs <= ours + slack;
+  }
+  return near;
+}
+
 /* True if the fields that lie in the runtime and in an interpreter do so, and those that follow others have room. */
 static bool is_plausible(const struct python_layout *base, const struct python_layout *out, const char *runtime) {
   const int of_interpreter[] = {out->interp_next,    out->interp_threads,    out->interp_gc,
                                 out->interp_modules, out->interp_generation, out->interp_tasks};
-  return lie_in(&out->runtime_interpreters, 1, published(runtime, DEBUG_RUNTIME_BYTES)) &&
+  return is_near(base, out) && lie_in(&out->runtime_interpreters, 1, published(runtime, DEBUG_RUNTIME_BYTES)) &&
          lie_in(of_interpreter, sizeof of_interpreter / sizeof *of_interpreter,
                 published(runtime, DEBUG_INTERPRETER_BYTES)) &&
          out->interp_gc + out->gc_counts >= 0 &&
