@@ -90,6 +90,8 @@ class _Events:
 
     def _cpus(self, pid: int, t_ns: int, times: Row) -> Event:
         names = {"python": "python_s", "native": "native_s", "system": "system_s"}
+        if times.get("unclassified_s"):
+            names["unclassified"] = "unclassified_s"
         args = {name: round(times[column] * 1e9 / self._bin_ns, 6) for name, column in names.items()}
         return _event("C", "CPUs in use", pid, t_ns=t_ns, args=args)
 

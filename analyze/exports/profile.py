@@ -60,6 +60,7 @@ NO_STACK = "[no Python stack]"
 _TRUNCATED = "[outer frames not recorded]"
 _PARTS = {
     "system": "[kernel]",
+    "unclassified": "[Python or native]",
     **{name: f"[{word}]" for name, word in WAIT_WORDS.items()},
 }
 

@@ -51,7 +51,10 @@ def _places_said(report: Report, places: Places, ticks: int) -> list[Finding]:
     said: list[Finding] = []
     for row in rows:
         is_next = bool(said)
-        said.append(_of_package(row, ticks, is_next) if isinstance(row, Package) else _of_line(row, places, is_next))
+        if isinstance(row, Package):
+            said.append(_of_package(row, ticks, is_next, report.lacks_stacks))
+        else:
+            said.append(_of_line(row, places, is_next))
     return said
 
 
@@ -126,10 +129,12 @@ def _inside(row: Line) -> str:
     return f"{fraction(min(first.native_s / cpu_s, 1.0))} of it in the library {first.library}"
 
 
-def _of_package(row: Package, ticks: int, is_next: bool) -> Finding:
+def _of_package(row: Package, ticks: int, is_next: bool, lacks_stacks: bool) -> Finding:
     error = 100 * _binomial(row.cpu_percent / 100, ticks)
     of_what = "" if is_next else " of the CPU time"
-    if row.name is None:
+    if row.name is None and lacks_stacks:
+        where = "without a Python stack: an interpreter's stacks could not be read"
+    elif row.name is None:
         where = "outside Python code: threads of libraries, start and end of processes"
     else:
         where = (

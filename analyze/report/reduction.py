@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Key = tuple[Any, ...]
 
-_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
+_CPU = ("ticks", "cpu_s", "python_s", "native_s", "unclassified_s", "system_s", "gc_s", "parallel_native_s")
 _VARIANCES = ("cpu_variance",)
 _MEMORY = ("memory_samples", "growth_bytes", "allocated_bytes", "python_allocated_bytes")
 _ALLOCATIONS = (

@@ -26,7 +26,7 @@ from .threads import wait_fields
 #: A line whose growth changes by less than this share of the peak is called flat.
 TREND_SHARE = 0.01
 
-_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s")
+_CPU = ("ticks", "cpu_s", "python_s", "native_s", "system_s", "gc_s", "parallel_native_s", "unclassified_s")
 
 
 def build_report(
@@ -113,7 +113,7 @@ class _Maker:
     def _totals(self) -> Totals:
         """Sums over all samples, attributed or not; the highest of each peak."""
         rows = [*self._sums.lines.values(), self._sums.unattributed]
-        names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s")
+        names = ("cpu_s", "python_s", "native_s", "system_s", "gc_s", "unclassified_s")
         cpu: Row = {name: sum(row[name] for row in rows) if self.has_cpu else None for name in names}
         memory = self._sums.memory
         return Totals(

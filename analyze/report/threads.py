@@ -16,7 +16,7 @@ from ..trace.selection import Selection
 from ..trace.traces import Traces, open_traces
 
 CLASSES = tuple(f"{name}_s" for name in WAIT_WORDS)
-_CPU = ("python_s", "native_s", "system_s")
+_CPU = ("python_s", "native_s", "unclassified_s", "system_s")
 _KEPT = (
     "trace",
     "process",

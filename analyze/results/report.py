@@ -63,6 +63,7 @@ class Totals:
     device_alloc_bytes: int | None = None
     device_peak_bytes: int | None = None
     live_at_end_bytes: int | None = None
+    unclassified_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ class Line:
     callees: list[CalleeTime] | None = None
     live_unseen_bytes: int | None = None
     growth_error_bytes: int | None = None
+    unclassified_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -184,6 +186,10 @@ class Package:
     wait_s: float | None = None
 
 
+#: Losses of all Python stacks of a process.
+_WITHOUT_STACKS = ("unknown_python", "stacks_off", "python_second", "python_namespace", "python_unseen")
+
+
 @dataclass(frozen=True)
 class Report:
     """The report. ``findings`` are what to read first. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
@@ -199,6 +205,11 @@ class Report:
     outside: list[Package] | None = None
     findings: list[Finding] = field(default_factory=list)
     sources: Mapping[str, list[str]] = field(default_factory=dict, metadata={"json": False})
+
+    @property
+    def lacks_stacks(self) -> bool:
+        """Whether an interpreter was recorded without Python stacks, so that Python code may be what has no line."""
+        return any(loss.name in _WITHOUT_STACKS for trace in self.traces for loss in trace.losses)
 
 
 def report_json(report: Report) -> dict[str, Any]:

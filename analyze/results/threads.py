@@ -35,6 +35,7 @@ class ThreadInfo:
     started_line: int | None = None
     python_name: str | None = None
     waits_in: str | None = None
+    unclassified_s: float | None = None
 
     @property
     def shown_name(self) -> str | None:

@@ -65,6 +65,7 @@ class ProcessInfo:
     system_s: float | None
     growth_bytes: int | None
     peak_bytes: int | None
+    unclassified_s: float | None = None
 
 
 @dataclass(frozen=True)

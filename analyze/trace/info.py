@@ -143,7 +143,7 @@ def tree_order(rows: Sequence[dict[str, Any]]) -> Iterator[tuple[dict[str, Any],
 
 def _not_recorded(events: dict[str, int | None]) -> dict[str, None]:
     """None for the figures of a process whose samplers were off."""
-    names = ["python_s", "native_s", "system_s"] if events["cpu"] is None else []
+    names = ["python_s", "native_s", "unclassified_s", "system_s"] if events["cpu"] is None else []
     return dict.fromkeys(names + (["growth_bytes", "peak_bytes"] if events["memory"] is None else []))
 
 

@@ -33,12 +33,18 @@ class InstructionSet:
 
 @cache
 def instruction_set(python_version: int) -> InstructionSet | None:
-    """The instructions of a version (PY_VERSION_HEX); None for a version that is not in the table."""
+    """The instructions of a version (PY_VERSION_HEX); None for a version that is not in the table.
+
+    Also None if the table lacks the families of specialized instructions: their lengths would be wrong, and so would the
+    instructions that are found after them.
+    """
     facts = _table().get(f"{python_version >> 24}.{python_version >> 16 & 0xFF}")
     if facts is None:
         return None
     names = tuple(facts["names"].get(str(number), "") for number in range(256))
     caches, base = facts["caches"], facts["base"]
+    if caches and not base:
+        return None
     units = tuple(1 + int(caches.get(base.get(name, name), 0)) for name in names)
     return InstructionSet(names, units, bool(caches))
 

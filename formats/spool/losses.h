@@ -7,7 +7,7 @@ LOSS(spool_full, loss, "events were dropped because the spool had no free chunk 
 LOSS(torn_stack, loss, "stacks could not be read consistently; the samples are kept without a stack")
 LOSS(deep_stack, info, "stacks were deeper than the limit; their outermost frames are missing")
 LOSS(scratch_busy, loss, "no scratch memory was free for the stacks of samples; the samples are kept without a stack")
-LOSS(unknown_python, error, "an interpreter of unknown version or build was recorded without Python stacks: all of its own time counts as Python, also that of its builtins")
+LOSS(unknown_python, error, "an interpreter of unknown version or build was recorded without Python stacks: the time of its builtins cannot be told from Python's and is unclassified, and its memory counts as native")
 LOSS(sub_interpreters, loss, "the program has sub-interpreters on this Python version: samples may be charged to the wrong lines")
 LOSS(engine_posix, info, "perf_event_open was refused, so CPU timers fire on the kernel's tick: a program that runs in step with the tick is sampled with a bias")
 LOSS(thread_posix, info, "threads beyond the descriptor budget are sampled on the kernel's tick only")

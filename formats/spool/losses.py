@@ -46,6 +46,12 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
         "error",
         "the line table format of a Python version is unknown: the lines of its code objects are missing",
     ),
+    Loss(
+        "unknown_opcodes",
+        "error",
+        "the instructions of a Python version are unknown: the time of its builtins cannot be told from Python's and is "
+        "unclassified",
+    ),
     Loss("source_unread", "info", "source files could not be stored: larger than 2 MiB, not text, or not readable"),
     Loss(
         "symbols_unread",

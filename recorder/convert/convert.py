@@ -42,7 +42,7 @@ from .survey.columns import valid_sizes
 from .survey.given_programs import GivenPrograms, name_programs
 from .survey.images import Images
 from .survey.lives import Lives
-from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_line_tables
+from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_instructions, unknown_line_tables
 from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
@@ -232,6 +232,7 @@ class Conversion:
             "unresolved_stack": self._stacks.unresolved,
             "unresolved_native": self._native.unresolved,
             "unknown_lines": unknown_line_tables(self._nodes),
+            "unknown_opcodes": unknown_instructions(self._nodes),
             "source_unread": sources.unread,
             "symbols_unread": symbols.unread,
             "symbols_changed": symbols.changed,

@@ -143,6 +143,8 @@ def _class(tick: Row, version: str | None, votes: Mapping[tuple[Any, Any], int])
         return "native"
     opcode = tick["opcode"]
     is_call = opcode is not None and opcode.startswith("CALL")
+    if opcode is None and tick["pc_class"] != "eval" and (tick["stack"] is not None or tick["torn"]):
+        return "unclassified"
     if tick["pc_class"] == "eval" or (opcode is not None and not is_call):
         return "python"
     if SPECIALISED.get(opcode) == "python":

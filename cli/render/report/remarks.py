@@ -22,16 +22,16 @@ _LEAST_MEMORY, _LEAST_BYTES = 0.1, 10_000_000
 def _packages(report: Report) -> str:
     """Which packages that was, with their shares of all CPU time."""
     found = [each for each in report.outside or [] if each.cpu_percent >= _LEAST_PERCENT]
-    named = [f"{_package_name(each)} {each.cpu_percent:.1f} %" for each in found[:_MOST_PACKAGES]]
+    named = [f"{_package_name(each, report.lacks_stacks)} {each.cpu_percent:.1f} %" for each in found[:_MOST_PACKAGES]]
     if rest := sum(each.cpu_percent for each in found[_MOST_PACKAGES:]):
         more = counted(len(found) - _MOST_PACKAGES, "more package", "more packages")
         named.append(f"{more} {rest:.1f} %")
     return f": {', '.join(named)}" if named else ""
 
 
-def _package_name(package: Package) -> str:
+def _package_name(package: Package, lacks_stacks: bool = False) -> str:
     if package.name is None:
-        return "no Python code"
+        return "no Python stack" if lacks_stacks else "no Python code"
     return clean(package.name) + (" (standard library)" if package.is_standard else "")
 
 

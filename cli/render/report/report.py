@@ -108,7 +108,11 @@ def _totals(report: Report, screen: Screen) -> Iterator[str]:
     shares = [f"{name} {percent(part, totals.cpu_s):.0f} %" for name, part in zip(names, parts, strict=True)]
     if totals.gc_s and screen.width >= 110:
         shares.append(f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)")
-    shown = bar(screen, parts, totals.cpu_s, _headline(screen)) + "  " * (_headline(screen) > 0)
+    width = _headline(screen)
+    if unclassified := round(percent(totals.unclassified_s or 0.0, totals.cpu_s)):
+        shares.append(f"unclassified {unclassified} %")
+        width = width if screen.width >= 110 else 0
+    shown = bar(screen, parts, totals.cpu_s, width) + "  " if width else ""
     yield f"CPU      {seconds(totals.cpu_s):>9}  {shown}{'  '.join(shares)}"
 
 

@@ -132,6 +132,11 @@ def unknown_line_tables(nodes: Nodes) -> int:
     return sum(not supported(each.python_version) for each in nodes.codes if each is not UNKNOWN_CODE)
 
 
+def unknown_instructions(nodes: Nodes) -> int:
+    """The number of code objects from a Python version whose instructions are unknown."""
+    return sum(instruction_set(each.python_version) is None for each in nodes.codes if each is not UNKNOWN_CODE)
+
+
 def resolve_stacks(nodes: Nodes, wanted: Hashes) -> Stacks:
     """The stacks of the node hashes ``wanted``. Equal chains of locations are one stack."""
     hashes = np.unique(wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import random
 import shutil
 import struct
@@ -12,6 +13,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from scalene_trace.formats.cpython import opcodes
 from scalene_trace.formats.errors import NotASpool, TraceError
 from scalene_trace.formats.spool.chunks import CHUNKS_OFFSET
 from scalene_trace.formats.spool.layout import struct_dtype
@@ -81,7 +83,24 @@ def test_an_unknown_python_version_gives_no_opcode_and_a_loss(tmp_path):
     tables = tables_of(builder, tmp_path)
     assert rows(tables["cpu"])[0]["opcode"] is None
     assert locations(tables, 1) == [("/app/main.py", "work", 7, 7)]
-    assert ("unknown_lines", "error") in [(row["name"], row["severity"]) for row in rows(tables["loss"])]
+    found = [(row["name"], row["severity"], row["count"]) for row in rows(tables["loss"])]
+    assert {("unknown_lines", "error", 1), ("unknown_opcodes", "error", 1)} <= set(found)
+
+
+def test_instructions_without_their_families_are_unknown(tmp_path, monkeypatch):
+    """Their lengths are those of their families, so the wrong instruction would be found."""
+    facts = json.loads(opcodes.DATA_PATH.read_text())
+    facts["3.15"]["base"] = {}
+    monkeypatch.setattr(opcodes, "_table", lambda: facts)
+    opcodes.instruction_set.cache_clear()
+    builder = SpoolBuilder().code(2, python_version=0x030F02F0, line_table=LINES, bytecode=BYTECODE)
+    builder.add("node", hash=9, code=2, instruction=2).add("tick", **tick(stack=9, opcodes=[1] * 6))
+    try:
+        tables = tables_of(builder, tmp_path)
+    finally:
+        opcodes.instruction_set.cache_clear()
+    assert rows(tables["cpu"])[0]["opcode"] is None
+    assert [row["name"] for row in rows(tables["loss"]) if row["name"].startswith("unknown")] == ["unknown_opcodes"]
 
 
 def test_equal_chains_of_lines_are_one_stack_whatever_the_instruction(tmp_path):

@@ -17,13 +17,15 @@
 --   threads: number of threads
 --   ticks
 --   cpu_s [s]: exact CPU time of its threads
---   python_s, native_s, system_s, growth_bytes
+--   python_s, native_s, unclassified_s, system_s, growth_bytes
 --   peak_bytes [bytes]: highest footprint that it reported, with the memory that it inherited by fork
 --   peak_rss_bytes [bytes]: high-water mark of its resident set; NULL = unknown
 -- Order: start, then process
 WITH split AS (
     SELECT trace, process, count(*) AS ticks, sum(system_s) AS system_s,
-        sum(user_s) FILTER (class = 'python') AS python_s, sum(user_s) FILTER (class <> 'python') AS native_s
+        sum(user_s) FILTER (class = 'python') AS python_s,
+        sum(user_s) FILTER (class IN ('builtin', 'extension')) AS native_s,
+        sum(user_s) FILTER (class = 'unclassified') AS unclassified_s
     FROM cpu_ticks GROUP BY ALL
 ), thread_counts AS (
     SELECT trace, process, count(*) AS threads, sum(cpu_ns) / 1e9 AS cpu_s FROM threads GROUP BY ALL
@@ -45,7 +47,8 @@ SELECT trace, process, pid, coalesce(parent, spawner) AS parent, cause, command,
     python_version AS python, t_ns / 1e9 AS start_s,
     end_ns / 1e9 AS end_s, p."end", exit_status, coalesce(threads, 0) AS threads, coalesce(ticks, 0) AS ticks,
     coalesce(cpu_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
-    coalesce(system_s, 0) AS system_s, growth_bytes, peak_bytes, peak_rss_bytes
+    coalesce(unclassified_s, 0) AS unclassified_s, coalesce(system_s, 0) AS system_s,
+    growth_bytes, peak_bytes, peak_rss_bytes
 FROM processes p LEFT JOIN split USING (trace, process) LEFT JOIN thread_counts USING (trace, process)
 LEFT JOIN footprints USING (trace, process)
 LEFT JOIN spawned USING (trace, process)

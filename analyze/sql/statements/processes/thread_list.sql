@@ -6,7 +6,7 @@
 --   name: the kernel's name of the thread; NULL = it did not end while recorded
 --   start_s [s]: when it began, from the start of the recording
 --   end_s [s]: when it ended; NULL = it did not end while recorded
---   python_s, native_s, system_s, sleep_s, disk_s, runnable_s, gil_s
+--   python_s, native_s, unclassified_s, system_s, sleep_s, disk_s, runnable_s, gil_s
 --   started_file: file of the line of the user's that has started it; NULL = none, or not known
 --   started_line: that line
 --   waits_in: the library in which it slept for more than half of that time; NULL = none, or Python itself
@@ -18,7 +18,8 @@ WITH chosen AS (
         AND is_in_window(selection, t_ns, end_ns)
 ), ticks AS (
     SELECT trace, thread, sum(user_s) FILTER (class = 'python') AS python_s,
-        sum(user_s) FILTER (class <> 'python') AS native_s, sum(system_s) AS system_s
+        sum(user_s) FILTER (class IN ('builtin', 'extension')) AS native_s,
+        sum(user_s) FILTER (class = 'unclassified') AS unclassified_s, sum(system_s) AS system_s
     FROM cpu_ticks, selection WHERE is_in_window(selection, t_ns)
     GROUP BY trace, thread
 ), waiting AS (
@@ -36,7 +37,8 @@ WITH chosen AS (
     FROM sleeping GROUP BY trace, thread
 )
 SELECT trace, process, thread, tid, name, t_ns / 1e9 AS start_s, end_ns / 1e9 AS end_s,
-    coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s, coalesce(system_s, 0) AS system_s,
+    coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
+    coalesce(unclassified_s, 0) AS unclassified_s, coalesce(system_s, 0) AS system_s,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
     coalesce(gil_s, 0) AS gil_s, started_file, started_line, waits_in, python_name
 FROM chosen LEFT JOIN ticks USING (trace, thread) LEFT JOIN waiting USING (trace, thread)

@@ -1,15 +1,18 @@
 -- Answers: what do the samples without a frame in the user's code add up to? Total = these + the view lines.
 -- Reads: location_figures, sampled_intervals
 -- Columns:
---   ticks, cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance, sleep_s, disk_s, runnable_s
---   gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
+--   ticks, cpu_s, python_s, native_s, parallel_native_s, unclassified_s, system_s, gc_s, cpu_variance, sleep_s
+--   disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes
+--   alloc_bytes
 --   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
 --   live_at_end_variance, copy_bytes, alloc_interval_bytes, live_interval_bytes
 -- Order: one row
-SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks, coalesce(sum(python_s + native_s + system_s), 0) AS cpu_s,
+SELECT coalesce(sum(ticks), 0)::BIGINT AS ticks,
+    coalesce(sum(python_s + native_s + unclassified_s + system_s), 0) AS cpu_s,
     coalesce(sum(python_s), 0) AS python_s, coalesce(sum(native_s), 0) AS native_s,
     coalesce(sum(parallel_native_s), 0) AS parallel_native_s,
-    coalesce(sum(system_s), 0) AS system_s, coalesce(sum(gc_s), 0) AS gc_s,
+    coalesce(sum(unclassified_s), 0) AS unclassified_s, coalesce(sum(system_s), 0) AS system_s,
+    coalesce(sum(gc_s), 0) AS gc_s,
     coalesce(sum(cpu_variance), 0) AS cpu_variance,
     coalesce(sum(sleep_s), 0) AS sleep_s, coalesce(sum(disk_s), 0) AS disk_s,
     coalesce(sum(runnable_s), 0) AS runnable_s, coalesce(sum(gil_s), 0) AS gil_s,

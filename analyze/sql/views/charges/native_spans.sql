@@ -14,7 +14,7 @@ WITH intervals AS (
     SELECT trace, any_value(try_cast(value AS BIGINT)) AS interval_ns
     FROM settings WHERE name = 'cpu_interval_ns' GROUP BY trace
 ), seen AS (
-    SELECT trace, process, thread, stack, t_ns, class <> 'python' AND stack IS NOT NULL AS is_native,
+    SELECT trace, process, thread, stack, t_ns, class IN ('builtin', 'extension') AND stack IS NOT NULL AS is_native,
         least(greatest(coalesce(interval_ns, 10000000), 1), 1000000000) AS interval_ns
     FROM cpu_ticks SEMI JOIN library_threads USING (trace, process) LEFT JOIN intervals USING (trace)
     WHERE has_python AND t_ns BETWEEN 0 AND 4000000000000000000

@@ -13,5 +13,5 @@ SELECT trace, location, module, if(is_named, address, NULL) AS address, sum(tick
     sum(user_s) AS native_s, sum(if(is_parallel, user_s, 0)) AS parallel_native_s
 FROM helper_ticks LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
-WHERE class <> 'python' AND is_selected(selection, t_ns, process, thread)
+WHERE class IN ('builtin', 'extension') AND is_selected(selection, t_ns, process, thread)
 GROUP BY ALL

@@ -12,4 +12,5 @@ SELECT trace, location, module, address, sum(ticks)::BIGINT AS ticks,
     0.0::DOUBLE AS parallel_native_s
 FROM native_ticks LEFT JOIN (SELECT trace, thread, scale FROM thread_scale) USING (trace, thread)
 ANTI JOIN library_threads USING (trace, thread)
+WHERE is_native
 GROUP BY trace, location, module, address

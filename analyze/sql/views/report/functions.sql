@@ -8,7 +8,7 @@
 --   cumulative_cpu_variance, cumulative_wait_s, cumulative_alloc_bytes, cumulative_alloc_variance
 --   cumulative_live_at_peak_bytes, cumulative_live_at_peak_variance, cumulative_live_at_end_bytes
 --   cumulative_live_at_end_variance
---   cpu_s, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance
+--   cpu_s, python_s, native_s, parallel_native_s, unclassified_s, system_s, gc_s, cpu_variance
 --   wait_s, sleep_s, disk_s, runnable_s, gil_s
 --   suspended_s
 --   memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes, alloc_python_bytes
@@ -22,11 +22,12 @@ WITH own AS (
     FROM owner_figures GROUP BY trace, file, function, first_line
 )
 SELECT trace, file, function, first_line, coalesce(ticks, 0)::BIGINT AS ticks,
-    greatest(coalesce(cumulative_cpu_s, 0), coalesce(python_s + native_s + system_s, 0)) -- rounded apart
-        AS cumulative_cpu_s,
+    greatest(coalesce(cumulative_cpu_s, 0), coalesce(python_s + native_s + unclassified_s + system_s, 0))
+        AS cumulative_cpu_s, -- rounded apart
     coalesce(COLUMNS(c.* EXCLUDE (trace, file, function, first_line, cumulative_cpu_s)), 0),
-    coalesce(python_s + native_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
+    coalesce(python_s + native_s + unclassified_s + system_s, 0) AS cpu_s, coalesce(python_s, 0) AS python_s,
     coalesce(native_s, 0) AS native_s, coalesce(parallel_native_s, 0) AS parallel_native_s,
+    coalesce(unclassified_s, 0) AS unclassified_s,
     coalesce(system_s, 0) AS system_s, coalesce(gc_s, 0) AS gc_s, coalesce(cpu_variance, 0) AS cpu_variance,
     coalesce(sleep_s + disk_s + runnable_s + gil_s, 0) AS wait_s,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,

@@ -4,10 +4,11 @@
 --     tick_figures
 -- Stored: yes
 -- Columns:
---   trace, location, ticks, python_s, native_s, parallel_native_s, system_s, gc_s, cpu_variance, sleep_s, disk_s
---   runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes, python_allocated_bytes, alloc_bytes
---   alloc_python_bytes, alloc_variance, live_at_peak_bytes, live_at_peak_variance, live_at_end_bytes
---   live_at_end_variance, copy_bytes, alloc_interval_bytes, live_interval_bytes
+--   trace, location, ticks, python_s, native_s, parallel_native_s, unclassified_s, system_s, gc_s, cpu_variance
+--   sleep_s, disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes
+--   python_allocated_bytes, alloc_bytes, alloc_python_bytes, alloc_variance, live_at_peak_bytes
+--   live_at_peak_variance, live_at_end_bytes, live_at_end_variance, copy_bytes, alloc_interval_bytes
+--   live_interval_bytes
 -- Order: none
 WITH owners AS (SELECT trace, stack, location FROM stack_owners), parts AS (
     SELECT * FROM tick_figures

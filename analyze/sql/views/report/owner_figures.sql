@@ -3,8 +3,8 @@
 -- Reads: location_figures, user_locations
 -- Stored: yes
 -- Columns:
---   trace, file, line, function, first_line, ticks, python_s, native_s, parallel_native_s, system_s, gc_s
---   cpu_variance, sleep_s, disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes
+--   trace, file, line, function, first_line, ticks, python_s, native_s, parallel_native_s, unclassified_s, system_s
+--   gc_s, cpu_variance, sleep_s, disk_s, runnable_s, gil_s, suspended_s, memory_samples, growth_bytes, allocated_bytes
 --   python_allocated_bytes, alloc_bytes, alloc_python_bytes, alloc_variance, live_at_peak_bytes
 --   live_at_peak_variance, live_at_end_bytes, live_at_end_variance, copy_bytes, alloc_interval_bytes
 --   live_interval_bytes

@@ -30,7 +30,10 @@ SELECT t.trace, t_ns, process, thread, stack, 'cpu' AS metric, 'native' AS part,
 FROM ticks t
 ASOF LEFT JOIN symbols s ON t.trace = s.trace AND t.module = s.module AND t.address >= s.start_offset
 LEFT JOIN libraries l ON l.trace = t.trace AND l.module = t.module
-WHERE t.class <> 'python' AND user_s > 0
+WHERE t.class IN ('builtin', 'extension') AND user_s > 0
+UNION ALL BY NAME
+SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'unclassified' AS part, called_native, user_s AS value
+FROM ticks WHERE class = 'unclassified' AND user_s > 0
 UNION ALL BY NAME
 SELECT trace, t_ns, process, thread, stack, 'cpu' AS metric, 'system' AS part, called_native, system_s AS value
 FROM ticks WHERE system_s > 0

@@ -1,4 +1,4 @@
--- Answers: did each CPU tick interrupt Python bytecode, a builtin of the interpreter, or an extension?
+-- Answers: did each CPU tick interrupt Python bytecode, a builtin of the interpreter, or an extension? Or is that open?
 -- The rule uses the interrupted instruction, the functions on the native stack before the bytecode loop, and the opcode
 -- of the innermost frame (docs/design/attribution.md). The first part of it that is true decides.
 -- Reads: called_objects, cpu_rows, native_frames, opcode_calls, processes
@@ -8,6 +8,7 @@
 --   user_ns [ns]: user CPU time that the tick stands for, as recorded
 --   system_ns [ns]: kernel CPU time that the tick stands for, as recorded
 --   is_extension: its user CPU time was spent in an extension
+--   is_unclassified: neither can be decided: the opcode of its frame is unknown, or the stack could not be read
 --   is_native: its user CPU time was spent in native code: an extension, or a builtin of the interpreter
 --   class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset
 --   has_python, gc, torn, system_only, module, address, native
@@ -15,7 +16,10 @@
 SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     coalesce(NOT has_python OR pc_class IN ('extension', 'unknown') OR extension_module IS NOT NULL, false)
         AS is_extension,
-    (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode, false) AND (CASE
+    coalesce(has_python AND opcode IS NULL AND (stack IS NOT NULL OR torn OR is_unread)
+        AND pc_class IN ('interpreter', 'support', 'shim') AND NOT is_extension, false)
+        AND (is_setup OR is_for_loop) IS NOT TRUE AS is_unclassified,
+    (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode OR is_unclassified, false) AND (CASE
         WHEN is_setup OR is_for_loop THEN false
         WHEN is_unpacking AND is_for_arguments THEN false
         WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR (tp_call OR is_call_itself) AND NOT frame_setup)
@@ -43,5 +47,7 @@ LEFT JOIN (
     FROM native_frames
 ) USING (trace, native)
 LEFT JOIN called_objects USING (trace, stack, opcode)
-LEFT JOIN (SELECT DISTINCT trace, process, true AS is_3_10 FROM processes WHERE starts_with(python_version, '3.10.'))
-    USING (trace, process)
+LEFT JOIN (
+    SELECT trace, process, bool_or(starts_with(python_version, '3.10.')) AS is_3_10, bool_or(NOT stacks) AS is_unread
+    FROM processes WHERE python_version IS NOT NULL GROUP BY trace, process
+) USING (trace, process)

@@ -12,7 +12,8 @@
 -- Order: none
 SELECT trace, t_ns, process, thread, stack,
     exact_s(user_ns * coalesce(scale, 1)) AS user_s, exact_s(system_ns * coalesce(scale, 1)) AS system_s,
-    CASE WHEN is_extension THEN 'extension' WHEN is_native THEN 'builtin' ELSE 'python' END AS class,
+    CASE WHEN is_extension THEN 'extension' WHEN is_native THEN 'builtin' WHEN is_unclassified THEN 'unclassified'
+        ELSE 'python' END AS class,
     class_by_opcode, opcode, opcode_call, pc_class, pc_module, pc_offset, extension_module, extension_offset,
     has_python, gc, torn, system_only, module, address, native
 FROM classified_ticks

@@ -1,16 +1,19 @@
 -- Answers: what do each thread's CPU ticks of the selection in native code add up to, by line and place, as recorded?
+-- Also those of which it is unknown whether they are.
 -- Reads: classified_ticks, named_modules, selection, stack_owners, started_stacks
 -- Stored: yes
 -- Columns:
---   trace, thread, location, module
+--   trace, thread, location
+--   is_native: they are in native code; otherwise that is unknown
+--   module
 --   address [bytes]: ELF virtual address in the module, as in cpu_ticks; NULL = the trace has no symbols of the module
 --   ticks, user_ns
 -- Order: none
-SELECT trace, thread, location, module, if(is_named, address, NULL) AS address, count(*) AS ticks,
+SELECT trace, thread, location, is_native, module, if(is_named, address, NULL) AS address, count(*) AS ticks,
     coalesce(sum(user_ns), 0)::DOUBLE AS user_ns
 FROM (SELECT * REPLACE (coalesce(started_on, stack) AS stack)
     FROM classified_ticks LEFT JOIN started_stacks USING (trace, thread, stack))
 LEFT JOIN (SELECT trace, stack, location FROM stack_owners) USING (trace, stack)
 LEFT JOIN named_modules USING (trace, module), selection
-WHERE is_native AND is_selected(selection, t_ns, process, thread)
+WHERE (is_native OR is_unclassified) AND is_selected(selection, t_ns, process, thread)
 GROUP BY ALL

@@ -198,7 +198,13 @@ CLASSES = [
     ({"pc_class": "interpreter", "opcode": "BINARY_OP", "eval_found": False}, "python"),
     ({"pc_class": "interpreter", "opcode": "CALL_FUNCTION_EX"}, "builtin"),
     ({"pc_class": "interpreter", "opcode": "CALL_FUNCTION_EX", "frame_setup": True}, "python"),
-    ({"pc_class": "interpreter", "opcode": None}, "python"),
+    ({"pc_class": "eval", "opcode": None}, "python"),
+    ({"pc_class": "extension", "opcode": None}, "extension"),
+    ({"pc_class": "support", "opcode": None, "extension_module": 3}, "extension"),
+    *(({"pc_class": each, "opcode": None}, "unclassified") for each in ("interpreter", "support", "shim")),
+    ({"pc_class": "interpreter", "opcode": None, "vectorcall": True}, "unclassified"),
+    ({"pc_class": "interpreter", "opcode": None, "tp_call": True, "frame_setup": True}, "unclassified"),
+    ({"pc_class": "interpreter", "opcode": None, "torn": True}, "unclassified"),
     ({"pc_class": "support", "opcode": None, "has_python": False}, "extension"),
 ]
 
