@@ -60,6 +60,18 @@ class Mixed(types.SimpleNamespace, threading.Thread):
         threading.Thread.__init__(self, **options)
 
 
+class Text(str):
+    pass
+
+
+class Directly(threading.Thread):
+    """Its name is neither a str nor set by the base class."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self._name = Text("w\xe4rme as text")
+
+
 def all_kinds():
     found = [threading.Thread(target=rest, name="fetcher"), threading.Thread(target=rest), threading.Timer(0.01, rest)]
     found += [kind(target=rest, name=kind.__name__) for kind in (Starting, Crowded, Slotted, Mixed)]
@@ -71,6 +83,7 @@ def all_kinds():
     found += [threading.Thread(target=rest, name=name) for name in names]
     found.append(threading.Thread(target=rest, name="as dict"))
     vars(found[-1])["more"] = 1
+    found.append(Directly(target=rest))
     return found
 
 

@@ -19,6 +19,7 @@
 #include "inside/cuda/calls.h"
 #include "inside/memory/copies.h"
 #include "inside/memory/memory.h"
+#include "inside/native/images.h"
 #include "inside/processes/thread_table.h"
 #include "inside/python/python.h"
 #include "inside/signals/signals.h"
@@ -217,14 +218,26 @@ static void give_starts_of_parent(void) {
   for (int i = 0; i < STARTS; i++) atomic_store(&start_taken[i], false);
 }
 
-static struct starter this_starter(void) {
+static bool is_interpreters(uintptr_t address) {
+  struct image image;
+  return images_find(address, &image) && image.pc_class == PC_INTERPRETER;
+}
+
+/* What Thread.start calls may free an object whose library begins a thread of its own. `run`: the thread's function.
+ * `caller`: who calls pthread_create; another library may stand in between. */
+static bool is_pythons(void *(*run)(void *), const void *caller) {
+  return is_interpreters((uintptr_t)run) || is_interpreters((uintptr_t)caller);
+}
+
+static struct starter this_starter(void *(*run)(void *), const void *caller) {
   uint32_t section = seal_enter();
   int saved_errno = errno;
   fork_check();
   struct starter starter = {0, this_thread.id, 0};
   if (!sealed() && recording()) {
     starter.stack = frames_current();
-    starter.python_thread = frames_thread_started();
+    starter.python_thread = run ? frames_thread_started() : 0;
+    if (starter.python_thread && !is_pythons(run, caller)) starter.python_thread = 0;
   }
   errno = saved_errno;
   seal_leave(section);
@@ -243,11 +256,11 @@ static size_t stack_bytes_of(const pthread_attr_t *attributes) {
 }
 
 static struct start *new_start(void *(*run)(void *), int (*run_c11)(void *), void *argument,
-                               const pthread_attr_t *attributes) {
+                               const pthread_attr_t *attributes, const void *caller) {
   struct start *start = recording() ? take_start() : NULL;
   if (!start) return NULL;
   bool blocked = signals_inherited_blocked(attributes);
-  *start = (struct start){run, run_c11, argument, this_starter(), stack_bytes_of(attributes), blocked};
+  *start = (struct start){run, run_c11, argument, this_starter(run, caller), stack_bytes_of(attributes), blocked};
   return start;
 }
 
@@ -276,7 +289,7 @@ static int run_thread_c11(void *given) {
 
 EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument) {
   next_ensure();
-  struct start *start = new_start(run, NULL, argument, attributes);
+  struct start *start = new_start(run, NULL, argument, attributes, __builtin_return_address(0));
   if (!start) return next.pthread_create(thread, attributes, run, argument);
   int error = next.pthread_create(thread, attributes, run_thread, start);
   if (error) give_start(start);
@@ -285,7 +298,7 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 
 EXPORT int thrd_create(thrd_t *thread, int (*run)(void *), void *argument) {
   next_ensure();
-  struct start *start = new_start(NULL, run, argument, NULL);
+  struct start *start = new_start(NULL, run, argument, NULL, NULL);
   if (!start) return next.thrd_create(thread, run, argument);
   int error = next.thrd_create(thread, run_thread_c11, start);
   if (error != thrd_success) give_start(start);

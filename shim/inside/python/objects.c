@@ -86,7 +86,8 @@ static bool is_metatype(uintptr_t metatype) {
 }
 
 /* The names of types whose memory is certain to be mapped, so that they are read plainly. An entry is valid for an
- * identity: a hash of the type's address, that of its name, and the id of its block. One thread may write an entry
+ * identity: a hash of the type's address, that of its name, and the ids of the blocks of both: the name of a class is in
+ * a str, and one that is renamed twice may find its second name where the first one was. One thread may write an entry
  * while another one reads it; then the two words do not fit each other, and the entry is ignored. */
 #define NAMED_TYPES 1024
 static struct {
@@ -112,15 +113,25 @@ static uint64_t id_of_class(uintptr_t type) {
   return id && python_is_alone(python_thread_state()) ? id : 0;
 }
 
-/* Reads the type plainly. `id`: that of its block. */
+/* Returns the id of the block that holds the name of a class: a str, or the text of one; 0 = none is known, as of names
+ * that are older than the recording. */
+static uint64_t id_of_name(uintptr_t name) {
+  uint64_t (*living)(uintptr_t, size_t) = atomic_load_explicit(&living_block, memory_order_relaxed);
+  uint64_t id = living ? living(name - (uintptr_t)python_layout->ascii_data, 1) : 0;
+  return id || !living ? id : living(name, 1);
+}
+
+/* Reads the type plainly. `id`: that of its block, 0 = it is static. */
 static uint64_t hash_of_mapped_type(uintptr_t type, uint64_t id, bool has_gc_header) {
   const char *facts = (const char *)type;
-  uint64_t flags = word_at(facts, TYPE_FLAGS), identity = hash_pair(hash_pair(type, word_at(facts, TYPE_NAME)), id);
+  uintptr_t name = word_at(facts, TYPE_NAME);
+  uint64_t flags = word_at(facts, TYPE_FLAGS), identity = hash_pair(hash_pair(type, name), id);
+  if (id) identity = hash_pair(identity, id_of_name(name));
   if (!(flags & FLAG_READY) || ((flags & FLAG_GC) != 0) != has_gc_header) return 0;
   size_t at = hash_mixed(type) % NAMED_TYPES;
   uint64_t hash = atomic_load_explicit(&named_types[at].hash, memory_order_relaxed);
   if (hash && (atomic_load_explicit(&named_types[at].check, memory_order_relaxed) ^ hash) == identity) return hash;
-  hash = is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(word_at(facts, TYPE_NAME)) : 0;
+  hash = is_metatype(word_at(facts, OBJECT_TYPE)) ? hash_of_name_at(name) : 0;
   atomic_store_explicit(&named_types[at].hash, hash, memory_order_relaxed);
   atomic_store_explicit(&named_types[at].check, hash ^ identity, memory_order_relaxed);
   return hash;

@@ -11,8 +11,10 @@ struct text text_of(const struct python_layout *layout, const char *head) {
   uint32_t state = (uint32_t)word_at(head, STR_STATE);
   uintptr_t length = word_at(head, STR_LENGTH);
   int data = state & ASCII ? layout->ascii_data : layout->compact_data;
-  return (struct text){length < TEXT_MOST_CHARACTERS ? (uint32_t)length : TEXT_MOST_CHARACTERS,
-                       state & COMPACT ? state >> 2 & 7 : 0, data};
+  uint32_t kind = state >> 2 & 7;
+  bool compact = state & COMPACT;
+  return (struct text){length < TEXT_MOST_CHARACTERS ? (uint32_t)length : TEXT_MOST_CHARACTERS, compact ? kind : 0,
+                       data, compact ? 0 : kind, layout->compact_data};
 }
 
 uint32_t text_character(const char *data, uint32_t kind, uint32_t index) {

@@ -14,6 +14,9 @@ struct text {
   uint32_t length; /* characters */
   uint32_t kind;   /* bytes per character: 1, 2 or 4 in a valid text; 0 = not a compact str */
   int data;        /* offset of the characters in the object */
+  uint32_t
+      kind_apart; /* the same as kind if the characters are apart, as those of subclasses of str; 0 = they are not */
+  int address;    /* offset of their address then */
 };
 
 /* Interprets the first TEXT_HEAD bytes of a str object. Context: signal. */

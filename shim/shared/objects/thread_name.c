@@ -52,11 +52,14 @@ static bool read_text(const struct python_layout *layout, struct reads *reads, u
   char head[TEXT_HEAD], data[TEXT_MOST_BYTES];
   if (!reads_get(reads, head, object, sizeof head)) return false;
   struct text text = text_of(layout, head);
-  if (!text.length || (text.kind != 1 && text.kind != 2 && text.kind != 4)) return false;
-  if (!reads_get(reads, data, object + (uintptr_t)text.data, (size_t)text.length * text.kind)) return false;
+  uintptr_t from = object + (uintptr_t)text.data;
+  uint32_t kind = text.kind ? text.kind : text.kind_apart;
+  if (!text.length || (kind != 1 && kind != 2 && kind != 4)) return false;
+  if (text.kind_apart && !reads_get(reads, (char *)&from, object + (uintptr_t)text.address, sizeof from)) return false;
+  if (!reads_get(reads, data, from, (size_t)text.length * kind)) return false;
   out->bytes = 0;
   for (uint32_t i = 0; i < text.length; i++)
-    out->bytes += (uint32_t)text_put_utf8(out->text + out->bytes, text_character(data, text.kind, i));
+    out->bytes += (uint32_t)text_put_utf8(out->text + out->bytes, text_character(data, kind, i));
   out->hash = hash_of(out->text, out->bytes);
   return true;
 }

@@ -138,6 +138,13 @@ def test_names_of_types_are_their_own_after_classes_have_died(python: Interprete
     assert set(types.values()) == {3}
 
 
+def test_names_of_types_are_the_newest_after_renames(python: Interpreter, tmp_path: Path) -> None:
+    done = record(tmp_path / "t.parquet", [target("renamed_types")], python, ["--alloc-interval", "1"])
+    types = Counter(row["type"] for row in rows(done.trace, "alloc") if (row["type"] or "").startswith("Renamed"))
+    assert len(types) == done.facts["names"]
+    assert set(types.values()) == {done.facts["batch"]}
+
+
 def test_objects_are_not_looked_into_where_reads_are_refused(python: Interpreter, tmp_path: Path) -> None:
     program = [python.path, "-c", "kept = [str(n) * 9 for n in range(20000)]; print(len(kept))"]
     for name in ("1", "4KB", "auto"):

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.native import library as build_library
 from tests.support.recording import Json, record, report, rows, target
 
 #: A longer name is cut off.
@@ -29,11 +30,20 @@ def expected(facts: Json) -> dict[int, str]:
 def test_every_kind_of_thread_has_its_last_name(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("named_threads")], python)
     names = expected(done.facts)
-    assert {"fetcher", "two", "other name", "as dict", "pool_0", "brief"} <= set(names.values())
+    assert {"fetcher", "two", "other name", "as dict", "pool_0", "brief", "w\xe4rme as text"} <= set(names.values())
     found = names_of(done.trace)
     main = rows(done.trace, "process")[0]["pid"]
     assert found.pop(main) is None
     assert found == names
+
+
+def test_threads_that_a_library_begins_inside_of_start_have_no_name(python: Interpreter, tmp_path: Path) -> None:
+    library = build_library(tmp_path, "started_beside.c")
+    done = record(tmp_path / "t.parquet", [target("started_beside"), library], python)
+    assert done.status == 0, done.stderr.decode()
+    names = [row["python_name"] for row in rows(done.trace, "thread")]
+    assert len(names) >= 3 and names.count("python's") == 1
+    assert set(names) == {None, "python's"}
 
 
 @pytest.mark.parametrize("how", ["SIGKILL", "SIGTERM", "_exit"])
