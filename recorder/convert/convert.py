@@ -36,10 +36,11 @@ from .kinds.waits import valid_waits, wait_table
 from .native.addresses import ModuleIds
 from .native.frames import function_offsets, native_frames
 from .native.symbols import Offsets, Symbols, distinct_offsets, read_symbols
+from .notebooks import notebooks_in
 from .running import running_images, still_runs
 from .sources import Sources, read_sources
 from .survey.columns import valid_sizes
-from .survey.given_programs import GivenPrograms, name_programs
+from .survey.given_programs import Commands, GivenPrograms, name_programs
 from .survey.images import Images
 from .survey.lives import Lives
 from .survey.stacks import Nodes, Stacks, read_nodes, resolve_stacks, unknown_instructions, unknown_line_tables
@@ -109,7 +110,9 @@ class Conversion:
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
         self._gpu = gpu
         self._survey = survey = Survey(spool)
-        self._programs = _named_programs(survey, facts)
+        commands = command_lines(survey.lives.starts)
+        self._programs = _named_programs(survey, facts, commands)
+        self._notebooks = notebooks_in(commands.values())
         self._nodes = read_nodes(survey.nodes, self._programs.codes)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
         self._module_ids = ModuleIds()
@@ -175,7 +178,7 @@ class Conversion:
     def _other_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
         with ProgramFiles(self._outcome.rights()) as files:
-            sources = _sources(survey, self._facts, self._programs.texts, nodes, stacks, files)
+            sources = _sources(survey, self._facts, self._programs.texts, nodes, stacks, files, self._notebooks)
             symbols = self._symbols(files)
         losses = loss_table(survey.header, self._recorder_losses(sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
@@ -261,19 +264,25 @@ def _with_storable_names(tables: Tables) -> Tables:
     return tables
 
 
-def _named_programs(survey: Survey, facts: Facts) -> GivenPrograms:
-    commands, forked_from = command_lines(survey.lives.starts), survey.lineage.forked_from
+def _named_programs(survey: Survey, facts: Facts, commands: Commands) -> GivenPrograms:
+    forked_from = survey.lineage.forked_from
     return name_programs(survey.codes, survey.command_writers, commands, forked_from, facts.command_code)
 
 
 def _sources(
-    survey: Survey, facts: Facts, given: dict[str, str], nodes: Nodes, stacks: Stacks, opened: ProgramFiles
+    survey: Survey,
+    facts: Facts,
+    given: dict[str, str],
+    nodes: Nodes,
+    stacks: Stacks,
+    opened: ProgramFiles,
+    notebooks: set[str],
 ) -> Sources:
-    """``given``: the texts of ``-c`` by the names of their files."""
+    """``given``: the texts of ``-c`` by the names of their files; ``notebooks``: those that command lines name."""
     if not facts.sources:
         return Sources()
     used = np.unique(stacks.table["locations"].items).tolist()
     innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()} | nodes.program_files()
     files = [nodes.locations[each][0] for each in used]
     started_ns = int(survey.header["start_real_ns"])
-    return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open)
+    return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open, notebooks)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ...formats.trace.text import storable
 from ..rights.opening import OpenFile, Withheld, open_regular_file
+from .notebooks import read_cells
 
 LARGEST_BYTES = 2 * 1024 * 1024
 #: Of a zip archive: its directory is read as a whole.
@@ -41,18 +42,23 @@ def read_sources(
     started_real_ns: int,
     given: Mapping[str, str],
     open_file: OpenFile = open_regular_file,
+    notebooks: Iterable[str] = (),
 ) -> Sources:
     """The texts of ``files`` (names as compiled; relative ones are taken from ``folder``).
 
     A file of the standard library is read only if it is in ``innermost``, the files of the innermost frames of samples and
     of programs.
     ``started_real_ns``: a file that was modified later counts as changed; ``given``: the texts of ``-c`` by the
-    names of their files; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does.
+    names of their files; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does;
+    ``notebooks``: in which cells are looked for.
     """
-    sources, archives = Sources(), _Archives(open_file)
-    for file in sorted(set(files)):
-        if file in given:
-            _add(sources, file, given[file], False)
+    names = sorted(set(files))
+    cells = read_cells(names, notebooks, folder, open_file)
+    sources, archives = Sources(unread=cells.unread, withheld=cells.withheld), _Archives(open_file)
+    for file in names:
+        text = given.get(file, cells.texts.get(file))
+        if text is not None:
+            _add(sources, file, text, False)
         elif not file.startswith("<") and (file in innermost or not is_standard_library(file)):
             _read(sources, file, Path(folder, file), started_real_ns, open_file, archives)
     archives.close()
