@@ -17,8 +17,8 @@
 #include "shared/native/records.h"
 #include "shared/saferead.h"
 
-#define MAX_IMAGES 1024
-#define MAX_LIBRARIES 1024
+#define MAX_IMAGES 4096
+#define MAX_LIBRARIES 4096
 #define WRITTEN 4096
 
 static struct loaded_library library;
@@ -31,11 +31,27 @@ static void note(const struct image *image) {
   native_write_image(image, library.path, 0);
 }
 
+/* Returns how many images begin at or before `address`. */
+static int count_before(const struct remote_images *images, uintptr_t address) {
+  int low = 0, high = images->count;
+  while (low < high) {
+    int middle = (low + high) / 2;
+    if (images->image[middle].start <= address) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  return low;
+}
+
 static void add_image(struct remote_images *images, const struct image *image) {
-  if (images->count >= MAX_IMAGES || image->end <= image->start) return;
-  int at = images->count++;
-  for (; at > 0 && images->image[at - 1].start > image->start; at--) images->image[at] = images->image[at - 1];
-  images->image[at] = *image;
+  if (image->end <= image->start) return;
+  int at = count_before(images, image->start), left = images->count++ - at;
+  struct image *place = &images->image[at];
+  if ((at > 0 && place[-1].end > image->start) || (left && place->start < image->end)) images->overlaps = true;
+  memmove(place + 1, place, (size_t)left * sizeof *place);
+  *place = *image;
   note(image);
 }
 
@@ -47,61 +63,65 @@ static void name_main_program(pid_t pid) {
   library.path[length < 0 ? 0 : length] = 0;
 }
 
-/* Reads the entries from `at` on; `first`: it is the executable's. */
-static bool read_entries(struct remote_images *images, pid_t pid, uintptr_t at, bool first) {
+/* Reads the entry at `at`; false = it is not readable. */
+static bool read_entry(struct remote_images *images, pid_t pid, uintptr_t at) {
+  bool first = !images->last_link;
   struct image image;
-  for (int i = 0; at && i < MAX_LIBRARIES; i++, first = false) {
-    if (first) name_main_program(pid);
-    if (!library_read(&library, at, first ? &images->source : NULL)) return false;
-    for (int segment = 0; segment < library.segments; segment++) {
-      if (library_image(&library, segment, first, &images->source, &image)) add_image(images, &image);
-    }
-    images->last_link = at;
-    at = library.next;
+  if (first) name_main_program(pid);
+  if (!library_read(&library, at, first ? &images->source : NULL)) return false;
+  for (int segment = 0; segment < library.segments && images->count < MAX_IMAGES; segment++) {
+    if (library_image(&library, segment, first, &images->source, &image)) add_image(images, &image);
   }
+  images->last_place = first ? images->source.list : images->last_link + offsetof(struct link_map, l_next);
+  images->last_link = at;
+  images->libraries++;
+  return true;
+}
+
+/* Reads the entries from `at` on. */
+static bool read_entries(struct remote_images *images, pid_t pid, uintptr_t at) {
+  for (; at && images->count < MAX_IMAGES && images->libraries < MAX_LIBRARIES; at = library.next) {
+    if (!read_entry(images, pid, at)) return false;
+  }
+  images->cut = at || images->count >= MAX_IMAGES;
   return true;
 }
 
 static bool read_all(struct remote_images *images, pid_t pid, const struct image_source *source) {
   static uint64_t generations;
+  struct image *image = images->image ? images->image : malloc(MAX_IMAGES * sizeof *image);
   uintptr_t first;
-  if (!images->image) images->image = malloc(MAX_IMAGES * sizeof *images->image);
-  if (!images->image) return false;
-  images->generation = ++generations;
-  images->source = *source;
-  images->count = 0;
-  images->last_link = 0;
-  return safe_read(&first, (void *)source->list, sizeof first) && read_entries(images, pid, first, true);
+  if (!image) return false;
+  *images = (struct remote_images){.generation = ++generations, .source = *source, .image = image};
+  bool whole = safe_read(&first, (void *)source->list, sizeof first) && read_entries(images, pid, first);
+  images->overlaps = false; /* so it is; a second time would not change it */
+  return whole;
 }
 
+/* libc itself unloads libraries without the shim's notice. So the last entry counts only while the one before leads to it,
+ * and the whole list is read again if what follows cannot be read, or lies where another library is known to be. */
 bool remote_images_refresh(struct remote_images *images, pid_t pid, uintptr_t source) {
   struct {
     struct image_source source;
-    uintptr_t next;
-  } now;
-  struct iovec piece[2] = {{(void *)source, sizeof now.source},
+    uintptr_t last, next;
+  } now = {.last = 0};
+  struct iovec piece[3] = {{(void *)source, sizeof now.source},
+                           {(void *)images->last_place, sizeof now.last},
                            {(void *)(images->last_link + offsetof(struct link_map, l_next)), sizeof now.next}};
-  bool known = images->last_link && safe_read_all(&now, piece, 2);
+  bool known = images->last_link && safe_read_all(&now, piece, images->cut ? 1 : 3);
   if (!known && !safe_read_all(&now, piece, 1)) return false;
-  if (!known || memcmp(&now.source, &images->source, sizeof now.source) != 0) {
-    if (read_all(images, pid, &now.source)) return true;
-    remote_images_free(images);
-    return false;
-  }
-  return !now.next || read_entries(images, pid, now.next, false);
+  known = known && memcmp(&now.source, &images->source, sizeof now.source) == 0;
+  if (known && images->cut) return true;
+  known = known && now.last == images->last_link;
+  if (known && read_entries(images, pid, now.next) && !images->overlaps) return true;
+  if (read_all(images, pid, &now.source)) return true;
+  remote_images_free(images);
+  return false;
 }
 
 const struct image *remote_images_find(const struct remote_images *images, uintptr_t address) {
-  int low = 0, high = images->count;
-  while (low < high) {
-    int middle = (low + high) / 2;
-    if (images->image[middle].start <= address) {
-      low = middle + 1;
-    } else {
-      high = middle;
-    }
-  }
-  return low > 0 && address < images->image[low - 1].end ? &images->image[low - 1] : NULL;
+  int count = count_before(images, address);
+  return count > 0 && address < images->image[count - 1].end ? &images->image[count - 1] : NULL;
 }
 
 void remote_images_free(struct remote_images *images) {

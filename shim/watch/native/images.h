@@ -14,9 +14,12 @@
 struct remote_images {
   uint64_t generation; /* number of the list among those of all processes, from 1 */
   struct image_source source;
-  uintptr_t last_link; /* the last entry of the loader's list */
-  int count;
-  struct image *image; /* sorted by start */
+  uintptr_t last_link;  /* the last entry of the loader's list */
+  uintptr_t last_place; /* where its address is stored: in the entry before */
+  int libraries, count; /* entries that were read; images */
+  bool cut;             /* there are more than can be held; the list is read again only if its source changes */
+  bool overlaps;        /* an entry that was appended lies where another one is known to be */
+  struct image *image;  /* sorted by start */
 };
 
 /* Reads what is new of the list of the process `pid`. `source`: address of its struct image_source. Costs one read if

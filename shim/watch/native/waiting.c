@@ -46,6 +46,7 @@ struct walk {
   int count, callers; /* callers: frames beyond the first one in a library */
   int words, calls;   /* that were searched */
   bool in_library, in_interpreter, cut;
+  bool lost; /* a search would pass over images that are not in the list, since there are too many */
 };
 static struct walk walk;
 
@@ -130,7 +131,8 @@ static bool advance(const struct frame_step *step, struct frame_step *caller) {
   if (found && !caller->registers.value[DWARF_RIP]) return walk.cut = false;
   if (found) image = look_up(caller);
   bool plausible = found && is_plausible(caller);
-  if (!plausible && (walk.in_library || !search(step, caller, &image))) return false;
+  walk.lost = !plausible && !walk.in_library && walk.images->cut;
+  if (!plausible && (walk.in_library || walk.lost || !search(step, caller, &image))) return false;
   walk.cut = false;
   add_frame(caller, image, !plausible);
   return true;
@@ -154,12 +156,12 @@ uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_
   walk.images = images;
   stack_window_begin(&walk.window, 0, 0);
   walk.count = walk.callers = walk.words = walk.calls = 0;
-  walk.in_library = walk.in_interpreter = walk.cut = false;
+  walk.in_library = walk.in_interpreter = walk.cut = walk.lost = false;
   steps[0].registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
   steps[0].registers.value[DWARF_RIP] = pc;
   steps[0].registers.value[DWARF_RSP] = sp;
   const struct image *image = look_up(&steps[0]);
   add_frame(&steps[0], image, false);
   while (advance(&steps[now], &steps[1 - now])) now = 1 - now;
-  return image ? write_chain() : 0;
+  return image && !walk.lost ? write_chain() : 0;
 }
