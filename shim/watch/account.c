@@ -28,6 +28,8 @@
 #define LITTLE 4                  /* two polls see one wait if at most 1/4 of the time between them was CPU time */
 #define BACK_OFF 40               /* a wait is polled again after 1/40 of its length, so its end is that exact, */
 #define CROWD 128                 /* and earlier if the process has fewer threads than this */
+#define NATIVE_BURST_NS 20000000  /* CPU time that reading the native stacks of one process may take at once, */
+#define NATIVE_SHARE 50           /* and 1/50 of a core in the long run */
 #define LONGEST_NS 2000000000     /* longest pause between two polls of a thread */
 #define ATTEMPTS 3                /* to read a consistent stack */
 
@@ -182,12 +184,27 @@ static bool lacks_native(const struct watched *thread) {
   return thread->entry.images && wait->facts.wait_class && wait->facts.wait_class != WAIT_GIL && !wait->is_read;
 }
 
+/* True if it may be read now. The lists and tables of a process may be made so that they take long to read, and the
+ * threads of all others are not observed in that time. */
+static bool may_read_native(const struct watched *thread, int64_t t_ns) {
+  struct process *process = thread->process;
+  if (!lacks_native(thread)) return false;
+  process->native_debt_ns -= (t_ns - process->native_ns) / NATIVE_SHARE;
+  if (process->native_debt_ns < 0) process->native_debt_ns = 0;
+  process->native_ns = t_ns;
+  return process->native_debt_ns <= NATIVE_BURST_NS;
+}
+
 /* Returns the hash of the native stack, 0 = it cannot be read. The caller must verify that the thread did not run. */
 static uint64_t read_native(const struct watched *thread) {
   struct process *process = thread->process;
   safe_read_of(process->pid, process->challenge);
-  if (!remote_images_refresh(&process->images, process->pid, thread->entry.images)) return 0;
-  return waiting_read(&process->images, thread->wait.sp, thread->wait.pc);
+  int64_t began_ns = clock_thread_cpu_ns();
+  uint64_t native = 0;
+  if (remote_images_refresh(&process->images, process->pid, thread->entry.images))
+    native = waiting_read(&process->images, thread->wait.sp, thread->wait.pc);
+  process->native_debt_ns += clock_thread_cpu_ns() - began_ns;
+  return native;
 }
 
 /* The thread was observed in the place of its wait again, with this native stack. The time that was charged before to
@@ -236,8 +253,8 @@ static enum call_state read_wait(struct watched *thread, struct poll *poll) {
     safe_read_of(entry->pid, thread->process->challenge);
     if (!safe_read_proves()) return CALL_GONE; /* of another program: nothing of the call must be recorded */
     bool whole = stack_read(thread, false, &poll->stack);
-    poll->has_native =
-        lacks_native(thread) && is_same(&thread->wait, poll->class, poll->stack) && is_at(&thread->wait, &poll->call);
+    poll->has_native = is_same(&thread->wait, poll->class, poll->stack) && is_at(&thread->wait, &poll->call) &&
+                       may_read_native(thread, poll->t_ns);
     if (poll->has_native) poll->native = read_native(thread);
     if (!proc_schedule(thread->schedule_fd, &later)) return CALL_GONE;
     if (same_schedule(&poll->schedule, &later)) {
@@ -349,7 +366,7 @@ bool account_rests(const struct watched *thread) {
 /* The thread has not run since the last poll. False = it does not exist any more. */
 static bool observe_same(struct watched *thread, const struct poll *poll) {
   int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
-  if (lacks_native(thread)) {
+  if (may_read_native(thread, poll->t_ns)) {
     struct schedule later;
     uint64_t native = read_native(thread);
     if (!proc_schedule(thread->schedule_fd, &later)) return false;

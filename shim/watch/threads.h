@@ -76,6 +76,8 @@ struct process {
   struct asyncio asyncio;
   struct thread_names thread_names;
   struct remote_images images;
+  int64_t native_debt_ns; /* CPU time that its native stacks have taken until native_ns, less what was granted */
+  int64_t native_ns;
 };
 
 /* Stops reading the process of this thread for good, and counts the loss once. A process that has ended cannot be read

@@ -24,6 +24,7 @@ static struct system_call blocked_in = {.number = SYS_read};
 static uint64_t native; /* of the place where the thread is blocked */
 static bool runs_while_read;
 static int native_reads;
+static int64_t cpu_ns, native_cost_ns;
 static char state = 'S';
 static uint64_t stack;
 static bool may_find_state; /* its thread state is unknown, and searched for */
@@ -66,10 +67,12 @@ uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_
   (void)images;
   check(sp == blocked_in.sp && pc == blocked_in.pc);
   native_reads++;
+  cpu_ns += native_cost_ns;
   schedule.count += runs_while_read;
   return native;
 }
 int64_t clock_now_ns(void) { return clock_ns; }
+int64_t clock_thread_cpu_ns(void) { return cpu_ns; }
 static int unplaced;
 void loss_add(enum loss loss) { unplaced += loss == LOSS_waits_unplaced; }
 void *spool_claim(unsigned slots) { return slots == 1 && count < 64 ? &records[count++] : NULL; }
@@ -91,6 +94,7 @@ static void begin(int64_t since_ms) {
   state = 'S';
   blocked_in = (struct system_call){.number = SYS_read};
   native_reads = 0;
+  process.native_debt_ns = process.native_ns = 0;
   account_begin(&thread, since_ms * MS);
 }
 
@@ -336,6 +340,25 @@ static void test_a_stack_that_cannot_be_read_is_tried_once(void) {
   check(native_reads == 1 && account_rests(&thread) && native_ms(0) == 49 && unplaced == 1);
 }
 
+/* The stacks of one process take 30 ms each: after the first one, the next has to wait for 0.5 s. */
+static void test_native_stacks_that_take_long_are_read_later(void) {
+  static const int64_t first_ms = 20, second_ms = 520;
+  begin_with_images();
+  native_cost_ns = 30 * MS;
+  poll_at(10, 1, 0, 11);
+  poll_at(first_ms, 0, 0, 11);
+  check(native_reads == 1 && account_rests(&thread));
+  move_to(2);
+  poll_at(30, 1, 0, 11);
+  for (int64_t at = 40; at < second_ms; at += 10) poll_at(at, at == 100, 0, 11);
+  check(native_reads == 1 && !account_rests(&thread) && native_ms(0) > 400);
+  poll_at(second_ms, 0, 0, 11);
+  check(native_reads == 2 && account_rests(&thread));
+  poll_at(600, 0, 0, 11);
+  check(native_ms(102) == 573 && native_ms(101) == 23 && native_ms(0) == 0);
+  native_cost_ns = 0;
+}
+
 static void test_random_lives_add_up(void) {
   srand(7);
   for (int turn = 0; turn < 200; turn++) {
@@ -407,6 +430,7 @@ int main(void) {
   test_the_native_stack_of_a_thread_that_runs_is_not_taken();
   test_the_gil_and_unknown_images_need_no_native_stack();
   test_a_stack_that_cannot_be_read_is_tried_once();
+  test_native_stacks_that_take_long_are_read_later();
   test_random_lives_add_up();
   test_a_kernel_that_does_not_count_is_refused();
   test_a_process_given_up_during_a_poll_stays_so();
