@@ -80,8 +80,10 @@ static void guess_rbp(struct native_stack *stack, const struct frame_step *from,
     to->registers.known |= BIT(DWARF_RBP);
 }
 
-/* Searches the stack for the next return address into an image. */
+/* Searches the stack for the next return address into an image. From here on the stack is copied: the stack of a coroutine
+ * that lies on the thread's own may end here, at a page that cannot be read. */
 static bool search(struct native_stack *stack, const struct frame_step *from, struct frame_step *to) {
+  if (stack->window.high) stack_window_begin(&stack->window, 0, 0);
   uintptr_t place = (from->registers.value[DWARF_RSP] + 7) & ~(uintptr_t)7;
   to->is_return = true;
   for (int i = 0; i < SEARCHED_WORDS && stack->searched < ALL_SEARCHED_WORDS; i++, place += sizeof(uint64_t)) {
@@ -146,8 +148,8 @@ static bool advance(struct native_stack *stack, const struct frame_step *step, s
   return true;
 }
 
-/* The thread's own stack is read in place, up to its end. Another one, such as that of a coroutine, may end anywhere, and
- * valgrind would report words that nothing was written to. */
+/* The thread's own stack is read in place, up to its end or to a gap. Another one, such as that of a coroutine, may end
+ * anywhere, and valgrind would report words that nothing was written to. */
 static ALWAYS_INLINE void find_own_stack(struct stack_window *window) {
   uintptr_t here = (uintptr_t)__builtin_frame_address(0);
   bool in_place = thread_stack_holds(here + sizeof here, sizeof here) && !under_valgrind();

@@ -336,6 +336,32 @@ static void test_generated_code_leaves_a_gap(void) {
 /* Assembly whose table is wrong: it does not say that the stack pointer was moved, and where the return address is
  * looked for there is the address of a function. */
 void has_wrong_table(void (*callee)(void), const void *address);
+APART_FAST static void calls_by_the_stack_pointer(void (*code)(void)) {
+  code();
+  sink = 1;
+}
+
+/* On the thread's own stack lies that of a coroutine, below a page that cannot be read. A search ends there, and so does a
+ * frame that a search has found. */
+static void test_a_protected_page_on_the_own_stack(void) {
+  char pages[3 * 4096];
+  uintptr_t guard = ((uintptr_t)pages + 2 * 4096 - 1) & ~(uintptr_t)4095, in_calls;
+  struct unwind_registers registers = {.known = UINT32_C(1) << DWARF_RIP | UINT32_C(1) << DWARF_RSP};
+  calls_by_the_stack_pointer(unwind_here);
+  in_calls = result.frame[1].pc;
+  check(result.frame[1].function == (uintptr_t)&calls_by_the_stack_pointer);
+  memset(pages, 0, sizeof pages);
+  registers.value[DWARF_RIP] = 4096;
+  registers.value[DWARF_RSP] = guard - 256;
+  check(mprotect((void *)guard, 4096, PROT_NONE) == 0);
+  unwind(&registers, &result);
+  check(result.end == UNWIND_LOST && result.count == 1);
+  ((uintptr_t *)guard)[-1] = in_calls;
+  unwind(&registers, &result);
+  check(result.end == UNWIND_LOST && result.count == 2 && result.gaps == 1);
+  check(mprotect((void *)guard, 4096, PROT_READ | PROT_WRITE) == 0);
+}
+
 __asm__(".text\n.type has_wrong_table, @function\nhas_wrong_table:\n.cfi_startproc\n"
         "sub $24, %rsp\n mov %rsi, (%rsp)\n movq $0, 8(%rsp)\n movq $0, 16(%rsp)\n call *%rdi\n add $24, %rsp\n ret\n"
         ".cfi_endproc\n.size has_wrong_table, . - has_wrong_table\n");
@@ -507,6 +533,7 @@ static void all(void) {
   test_small_stacks_of_coroutines();
   test_signal_frames_on_an_alternate_stack();
   test_generated_code_leaves_a_gap();
+  test_a_protected_page_on_the_own_stack();
   test_wrong_tables_leave_a_gap();
   test_wrong_registers_lose_the_stack();
   test_damaged_tables();
