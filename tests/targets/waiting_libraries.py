@@ -33,6 +33,7 @@ def main():
     for _ in range(int(SECONDS / 0.004)):
         waiters.waiter_is_called(4)  # LINE: short
     waiters.waiter_is_called(int(SECONDS * 1000))  # LINE: long
+    ctypes.CDLL(None).usleep(int(SECONDS * 1e6))  # LINE: libc
     time.sleep(SECONDS)  # LINE: sleep
     lock = threading.Lock()
     lock.acquire()

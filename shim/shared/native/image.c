@@ -13,15 +13,22 @@
 
 static bool starts_with(const char *text, const char *prefix) { return strncmp(text, prefix, strlen(prefix)) == 0; }
 
-static bool is_support(const char *path) {
+static const char *name_of(const char *path) {
+  const char *base = strrchr(path, '/');
+  return base ? base + 1 : path;
+}
+
+static bool is_forwarding(const char *name) {
+  return starts_with(name, "libffi.") || starts_with(name, "libffi-") || starts_with(name, "_cffi_backend.");
+}
+
+static bool is_support(const char *name) {
   static const char *const names[] = {
       "libc.so",  "libc-",      "libm.so",    "libm-",       "libmvec",     "ld-linux",    "ld-2",
       "ld.so",    "linux-vdso", "libpthread", "libdl",       "librt.",      "librt-",      "libutil",
       "libgcc_s", "libstdc++",  "libc++",     "libjemalloc", "libtcmalloc", "libmimalloc", "ld-musl"};
-  const char *base = strrchr(path, '/');
-  base = base ? base + 1 : path;
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-    if (starts_with(base, names[i])) return true;
+    if (starts_with(name, names[i])) return true;
   }
   return false;
 }
@@ -31,7 +38,7 @@ static uint32_t classify(const struct image *image, const char *path, bool main_
   if (source->interpreter >= image->start && source->interpreter < image->end) return PC_INTERPRETER;
   if (source->shim >= image->start && source->shim < image->end) return PC_SHIM;
   if (main_program) return source->python_at_load ? PC_INTERPRETER : PC_EXTENSION;
-  return is_support(path) ? PC_SUPPORT : PC_EXTENSION;
+  return is_support(name_of(path)) ? PC_SUPPORT : PC_EXTENSION;
 }
 
 static void read_string(char *to, uintptr_t from, size_t size) {
@@ -104,6 +111,7 @@ bool library_image(const struct loaded_library *library, int segment, bool main_
   out->end = out->start + header->p_memsz;
   find_tables(library, out);
   out->pc_class = classify(out, library->path, main_program, source);
+  out->forwards = out->pc_class == PC_EXTENSION && is_forwarding(name_of(library->path));
   out->id = id_of(out, library->path);
   return true;
 }

@@ -15,6 +15,7 @@ struct image {
   uintptr_t tables;                  /* .eh_frame_hdr, which leads to the unwind tables; 0 = there is none */
   uintptr_t tables_low, tables_high; /* the segment that contains it, as far as the file goes */
   uint32_t pc_class;                 /* PC_* */
+  bool forwards;                     /* it calls what Python code has asked for: libffi */
   bool stays;                        /* loaded when the process started, so it is never unmapped */
 };
 

@@ -25,7 +25,13 @@ static union {
 } record;
 struct spool_header *spool;
 void *spool_claim(unsigned slots) { return slots * SPOOL_SLOT_BYTES <= sizeof record ? &record : NULL; }
-void spool_publish(void *published, unsigned kind, unsigned slots) { (void)published, (void)kind, (void)slots; }
+static int written[64];
+static uint64_t chain[64]; /* images of the last functions that were written, from the outermost */
+void spool_publish(void *published, unsigned kind, unsigned slots) {
+  (void)slots;
+  if (kind == RECORD_NATIVE) chain[written[kind]] = ((struct record_native *)published)->image;
+  written[kind]++;
+}
 int64_t clock_now_ns(void) { return 1; }
 
 static struct link_map entry[LIBRARIES];
@@ -45,6 +51,7 @@ static void put(struct link_map *at, int place) {
 }
 
 static void begin(int count) {
+  memset(written, 0, sizeof written);
   remote_images_free(&images);
   for (int i = 0; i < count; i++) put(&entry[i], LIBRARIES - 1 - i);
   for (int i = 0; i + 1 < count; i++) entry[i].l_next = &entry[i + 1];
@@ -112,6 +119,39 @@ static void test_more_libraries_than_can_be_held(void) {
   check(record.native.image == remote_images_find(&images, libc + 99)->id);
 }
 
+/* Python has called libc through libffi. */
+static void test_what_forwards_a_call_is_left_out(void) {
+  static char python[] = "_ctypes.so", libc[] = "libc.so", libffi[] = "/usr/lib/libffi.so.8", other[] = "libffix.so";
+  char *names[] = {libc, libffi, python, other};
+  uintptr_t return_address[4], waits;
+  begin(5);
+  for (int i = 0; i < 4; i++) {
+    entry[i + 1].l_name = names[i];
+    return_address[i] = entry[i + 1].l_addr + 200;
+    *(uint8_t *)(return_address[i] - 5) = 0xe8;
+  }
+  waits = return_address[0] + 99;
+  uint64_t stack[512] = {[9] = return_address[1], [19] = return_address[2]};
+  check(refresh() && waiting_read(&images, (uintptr_t)stack, waits) && written[RECORD_NATIVE] == 2);
+  check(chain[0] == remote_images_find(&images, return_address[2])->id);
+  check(chain[1] == remote_images_find(&images, waits)->id);
+  memset(written, 0, sizeof written);
+  stack[9] = return_address[3];
+  check(waiting_read(&images, (uintptr_t)stack, waits) && written[RECORD_NATIVE] == 2);
+  check(chain[0] == remote_images_find(&images, return_address[3])->id);
+}
+
+/* Hostile: a stack of nothing else. */
+static void test_a_stack_that_only_forwards(void) {
+  static uint64_t stack[4096];
+  begin(2);
+  entry[1].l_name = "libffi.so";
+  uintptr_t address = entry[1].l_addr + 200;
+  *(uint8_t *)(address - 5) = 0xe8;
+  for (int i = 0; i < 4096; i++) stack[i] = address;
+  check(refresh() && !waiting_read(&images, (uintptr_t)stack, address));
+}
+
 /* It is read to the end once, and again if something was unloaded. */
 static void test_an_endless_list(void) {
   begin(3);
@@ -131,6 +171,8 @@ int main(void) {
   test_the_last_library_is_unloaded();
   test_a_library_is_replaced();
   test_more_libraries_than_can_be_held();
+  test_what_forwards_a_call_is_left_out();
+  test_a_stack_that_only_forwards();
   test_an_endless_list();
   remote_images_free(&images);
   puts("ok");

@@ -5,7 +5,8 @@
  * else the stack is searched for the next word that follows a call instruction, and the frame found by it is marked.
  *
  * The question is which library waits, so the walk ends at the interpreter's innermost function, which its own code or
- * Python code has led to, and it searches only until a library is found. */
+ * Python code has led to, and it searches only until a library is found. Functions of libffi are left out: what is called
+ * through it waits, or Python, which has called libc through it. */
 #include "watch/native/waiting.h"
 
 #include "formats/spool/spool.h"
@@ -44,7 +45,9 @@ struct walk {
   struct stack_window window;
   struct frame frame[MAX_FRAMES];
   int count, callers; /* callers: frames beyond the first one in a library */
+  int steps;          /* frames, and those that were left out */
   int words, calls;   /* that were searched */
+  bool left_out;      /* the last frame was */
   bool in_library, in_interpreter, cut;
   bool lost; /* a search would pass over images that are not in the list, since there are too many */
 };
@@ -83,8 +86,11 @@ static const struct image *look_up(struct frame_step *step) {
 /* ---- the walk ---- */
 
 static void add_frame(const struct frame_step *step, const struct image *image, bool after_gap) {
+  bool after_left_out = walk.left_out;
+  walk.left_out = image && image->forwards;
+  if (walk.left_out) return;
   struct frame *frame = &walk.frame[walk.count++];
-  *frame = (struct frame){.after_gap = after_gap};
+  *frame = (struct frame){.after_gap = after_gap || after_left_out};
   if (walk.in_library) walk.callers++;
   if (!image) return;
   uintptr_t address = step->is_return ? step->registers.value[DWARF_RIP] - 1 : image->bias;
@@ -126,7 +132,7 @@ static bool advance(const struct frame_step *step, struct frame_step *caller) {
   const struct image *image = NULL;
   if (is_outermost(step)) return false;
   walk.cut = true;
-  if (walk.in_interpreter || walk.count == MAX_FRAMES || walk.callers == CALLERS) return false;
+  if (walk.in_interpreter || ++walk.steps == MAX_FRAMES || walk.callers == CALLERS) return false;
   bool found = frame_step_apply(&walk.window, step, caller);
   if (found && !caller->registers.value[DWARF_RIP]) return walk.cut = false;
   if (found) image = look_up(caller);
@@ -155,8 +161,8 @@ uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_
   int now = 0;
   walk.images = images;
   stack_window_begin(&walk.window, 0, 0);
-  walk.count = walk.callers = walk.words = walk.calls = 0;
-  walk.in_library = walk.in_interpreter = walk.cut = walk.lost = false;
+  walk.count = walk.callers = walk.steps = walk.words = walk.calls = 0;
+  walk.in_library = walk.in_interpreter = walk.cut = walk.lost = walk.left_out = false;
   steps[0].registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
   steps[0].registers.value[DWARF_RIP] = pc;
   steps[0].registers.value[DWARF_RSP] = sp;

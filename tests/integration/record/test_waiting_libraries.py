@@ -51,9 +51,9 @@ def test_waits_name_the_library_that_waits(frames: str, python: Interpreter, tmp
         assert (at(mark)["library"], at(mark)["symbol"]) == ("waiters", "waiter_polls"), found
         assert at(mark)["is_guess"] == (frames == "libc by rbp"), found
     assert at("sqlite")["library"] == "libsqlite3", found
-    for mark in ("sleep", "lock"):
+    for mark in ("libc", "sleep", "lock"):
         assert (at(mark)["image"], at(mark)["library"]) == ("interpreter", None), found
-    for mark in ("sqlite", "short", "long", "sleep", "lock"):
+    for mark in ("sqlite", "short", "long", "libc", "sleep", "lock"):
         assert at(mark)["wait_s"] > LEAST_S, found
     idle = longest[None]
     assert (idle["library"], idle["symbol"], idle["is_guess"]) == ("waiters", "waiter_idles", False), found
