@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
+#include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/timers.h"
 #include "shared/base.h"
@@ -137,7 +138,8 @@ void faults_ignore(void) {
   atomic_signal_fence(memory_order_seq_cst);
   t->fault_fd = -1;
   timers_close_event(fd, t->fault_slot);
-  syscall(SYS_munmap, t->fault_pages, MAPPED);
+  /* A forked child does not inherit the pages, and may have mapped others there before it is detected. */
+  if (fork_is_recorded_process()) syscall(SYS_munmap, t->fault_pages, MAPPED);
   t->fault_pages = NULL;
   t->fault_slot = -1;
 }
