@@ -38,7 +38,9 @@ LOOP, MAKE = "_PyEval_EvalFrameDefault", "_PyObject_MakeTpCall"
         (("malloc", "builtin_max", "cfunction_call", MAKE, LOOP), FUNCTION, "native"),
         (("called_by_a_jump", "cfunction_call", MAKE, LOOP), FUNCTION, "native"),
         (("builtin_max", LOOP), FUNCTION, "native"),
-        (("PyObject_Vectorcall", LOOP), FUNCTION, "native"),
+        (("PyObject_Vectorcall", LOOP), FUNCTION, "open"),
+        (("_Py_CheckFunctionResult", LOOP), FUNCTION, "open"),
+        (("_Py_CheckFunctionResult", "PyObject_Vectorcall", LOOP), TYPE, "open"),
         ((MAKE, "PyObject_Vectorcall", LOOP), FUNCTION, "open"),
         (("malloc", "list_new", MAKE, LOOP), TYPE, "native"),
         (("malloc", "object_new", MAKE, LOOP), TYPE, "own"),
@@ -53,9 +55,11 @@ def test_a_stack_is_of_the_outermost_call(names: tuple[str, ...], called: Called
     assert class_of(chain(*names), called, PYTHON) == expected
 
 
-def test_open_work_counts_as_most_of_the_call() -> None:
+def test_open_work_is_native_if_a_function_of_the_type_runs() -> None:
     assert native_share(Counter(native=30, own=10, open=20, python=40)) == 50
-    assert native_share(Counter(native=10, own=30, open=20, python=40)) == 10
+    assert native_share(Counter(native=10, own=30, open=20, python=40)) == 30
+    assert native_share(Counter(native=1, own=40, type=39, open=20)) == 1
+    assert native_share(Counter(own=30, open=30, python=40)) == 0
 
 
 def test_python_code_of_the_callee_does_not_count() -> None:
