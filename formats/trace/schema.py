@@ -109,7 +109,7 @@ KINDS: tuple[Kind, ...] = (
                 "bool",
                 "",
                 "the function through which types or bound methods are called was running itself, or one that it calls by "
-                "name",
+                "name, or object's own, which make instances of some types in C too",
                 "recorded by an older version",
             ),
             Column("has_python", "bool", "", "the thread has a Python thread state"),

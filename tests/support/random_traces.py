@@ -118,15 +118,14 @@ def _ticks(
 
 
 def oracle_votes(builder: TraceBuilder) -> dict[tuple[Any, Any], int]:
-    """By stack and opcode: ticks in C functions that were called, minus ticks in work for Python objects."""
+    """By stack and opcode: ticks in C functions that were called, minus ticks in work for Python objects. Work that is the
+    same for types in C counts for little."""
     votes: dict[tuple[Any, Any], int] = defaultdict(int)
     for tick in builder.rows.get("cpu", []):
-        if tick["type_call"]:
-            continue
         if tick["frame_setup"] and tick["tp_call"]:
-            votes[tick["stack"], tick["opcode"]] -= 1
-        elif tick["vectorcall"] and not tick["tp_call"] and not tick["frame_setup"]:
-            votes[tick["stack"], tick["opcode"]] += 1
+            votes[tick["stack"], tick["opcode"]] -= 1 if tick["type_call"] else 64
+        elif tick["vectorcall"] and not any(tick[name] for name in ("type_call", "tp_call", "frame_setup")):
+            votes[tick["stack"], tick["opcode"]] += 64
     return {key: vote for key, vote in votes.items() if vote and None not in key}
 
 

@@ -157,6 +157,18 @@ static void test_the_work_of_calling_is_not_the_callees(void) {
   python_symbols.type_call = (uintptr_t)&type_call;
 }
 
+/* They make instances of Python classes, and of types in C that have no function of their own for it. */
+static void test_objects_own_functions_do_not_tell_what_is_called(void) {
+  python_symbols.own[OWN_MAKING - 1] = (uintptr_t)&other_new;
+  check(flags_of_call(make_tp_call, type_call, other_new) == OF_TYPE_CALL);
+  check(flags_of_call(type_call, NULL, other_new) == OF_TYPE_CALL);
+  check(flags_of_call(make_tp_call, type_call, slot_tp_init) == (TICK_TPCALL | TICK_PYFRAME));
+  python_symbols.slots_known = false;
+  check(!(flags_of_call(make_tp_call, type_call, other_new) & TICK_PYFRAME));
+  python_symbols.slots_known = true;
+  python_symbols.own[OWN_MAKING - 1] = 0;
+}
+
 static void test_without_slots_unknown_functions_stay_open(void) {
   python_symbols.slots_known = false;
   check(flags_of_call(make_tp_call, type_call, other_new) == TICK_TPCALL);
@@ -170,7 +182,7 @@ static void test_a_copy_with_type_call_within_it(void) {
   check(flags_of_call(make_tp_call, other_new, NULL) == TICK_VECTORCALL);
   check(flags_of_call(make_tp_call, slot_tp_init, NULL) == (TICK_TPCALL | TICK_PYFRAME));
   python_symbols.own[OWN_MAKING - 1] = (uintptr_t)&other_new; /* as object's own function */
-  check(flags_of_call(make_tp_call, other_new, NULL) == (TICK_TPCALL | TICK_PYFRAME));
+  check(flags_of_call(make_tp_call, other_new, NULL) == OF_TYPE_CALL);
   python_symbols.own[OWN_MAKING] = (uintptr_t)&other_new; /* as that which frees the arguments */
   python_symbols.own[OWN_MAKING - 1] = 0;
   check(flags_of_call(make_tp_call, other_new, NULL) == TICK_TPCALL);
@@ -271,6 +283,7 @@ int main(void) {
   unwind_init();
   test_types_by_their_functions();
   test_the_work_of_calling_is_not_the_callees();
+  test_objects_own_functions_do_not_tell_what_is_called();
   test_without_slots_unknown_functions_stay_open();
   test_a_copy_with_type_call_within_it();
   test_a_bound_method_is_a_python_functions();

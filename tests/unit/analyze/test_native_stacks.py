@@ -45,6 +45,7 @@ FUNCTIONS = {
         240: "_Py_Dealloc",
         256: "PyTraceBack_Here",
         272: "__tls_get_addr",
+        288: "object_init",
     },
     EXTENSION: {16: "fast_call", 32: "kernel"},
     LIBC: {16: "memcpy"},
@@ -263,6 +264,47 @@ def test_what_any_call_does_says_nothing_of_the_callee(
     program.ticks(program.native((PYTHON, 192)), 2, vectorcall=False, tp_call=True)
     (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
     assert (line.native_s, line.python_s) == pytest.approx((0.03, 0.03), abs=1e-9)
+
+
+#: Work that is the same for a class in Python and for a type in C without a function of its own: object.__init__.
+OF_OBJECT = TELLING | {"type_call": True}
+
+
+@pytest.mark.parametrize(
+    ("others", "is_native"),
+    [
+        ([], False),
+        ([(48, {})], True),
+        ([(80, TELLING)], False),
+        ([(9_999, {})], True),
+        ([(48, {}), (80, TELLING)], False),
+    ],
+    ids=["nothing", "a function in C", "a frame", "a function without a name", "as many of both"],
+)
+def test_what_makes_instances_of_any_type_only_tells_if_nothing_else_does(
+    tmp_path: Path, others: list[tuple[int, dict[str, bool]]], is_native: bool
+) -> None:
+    """Three ticks in a function of ``object``, against at most one of each kind; two are open. A function without a name
+    does not tell, but may be in C. Then nothing is known, and a call on 3.10 counts as one of C code."""
+    program = Program()
+    program.rows["process"][0]["python_version"] = "3.10.13"
+    program.ticks(program.native((PYTHON, 192), (PYTHON, 288)), 3, **OF_OBJECT)
+    for offset, flags in others:
+        program.ticks(program.native((PYTHON, 192), (PYTHON, offset)), **{"vectorcall": True} | flags)
+    program.ticks(program.native((PYTHON, 192)), 2, vectorcall=False, tp_call=True)
+    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
+    in_c = sum(not flags for _, flags in others)
+    assert line.native_s == pytest.approx(0.01 * (in_c + 2 * is_native), abs=1e-9)
+
+
+def test_the_check_of_a_result_belongs_to_the_call_on_3_10_too(tmp_path: Path) -> None:
+    """The recorder marks it as the set-up of a frame there, since each call of a Python function ends with it too."""
+    program = Program()
+    program.rows["process"][0]["python_version"] = "3.10.13"
+    program.ticks(program.native((PYTHON, 16), (PYTHON, 48)), opcode="CALL_FUNCTION", vectorcall=True)
+    program.ticks(program.native((PYTHON, 208)), 2, opcode="CALL_FUNCTION", vectorcall=False, frame_setup=True)
+    (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
+    assert (line.native_s, line.python_s) == pytest.approx((0.03, 0), abs=1e-9)
 
 
 HOSTILE: dict[str, list[dict[str, Any]]] = {

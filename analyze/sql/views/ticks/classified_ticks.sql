@@ -22,9 +22,9 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
     (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode OR is_unclassified, false) AND (CASE
         WHEN is_setup OR is_for_loop THEN false
         WHEN is_unpacking AND is_for_arguments THEN false
-        WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR (tp_call OR is_call_itself) AND NOT frame_setup)
-            THEN calls_c
-        WHEN is_c THEN NOT (is_any AND coalesce(tp_call AND frame_setup, false))
+        WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR tp_call AND NOT frame_setup
+            OR is_call_itself AND NOT (tp_call AND frame_setup)) THEN calls_c
+        WHEN is_c THEN opcode <> 'CALL_NON_PY_GENERAL' OR NOT coalesce(tp_call AND frame_setup, false)
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support' AND frame_setup IS DISTINCT FROM true
         ELSE vectorcall OR (is_generic AND NOT eval_found) OR (is_unpacking AND NOT frame_setup)
