@@ -26,7 +26,7 @@ CREATE OR REPLACE TEMP MACRO is_for_loop(name) AS regexp_matches(name, '^_?(?:'
 
 -- Functions that the bytecode loop calls to pack and unpack arguments, and to free them.
 CREATE OR REPLACE TEMP MACRO is_for_arguments(name) AS regexp_matches(name, '^_?(?:'
-    || 'tupledealloc|dict_dealloc|list_dealloc|free_keys_object|PyObject_(?:Free|Malloc)|PyStack_\w+)$');
+    || 'tupledealloc|dict_dealloc|list_dealloc|free_keys_object|Py(?:Object|Mem)_(?:Free|Malloc)|PyStack_\w+)$');
 
 -- Functions that call C functions, and nothing else.
 CREATE OR REPLACE TEMP MACRO is_calling_c(name) AS regexp_matches(name, '^(?:'

@@ -232,3 +232,8 @@ int loop_find_stored(struct code_range code, uintptr_t *out, int room) {
   }
   return count;
 }
+
+bool loop_function_at(struct code_range loop, uintptr_t start, struct code_range *out) {
+  struct search search = {.count = 0};
+  return begin(&search, &loop) && function_at(&search, start, out) && out->start == start;
+}

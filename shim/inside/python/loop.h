@@ -22,6 +22,9 @@ bool loop_refers(struct code_range code, uintptr_t function);
 /* Finds the functions whose addresses `code` stores into an object. Returns how many; 0 = none, or more than `room`.
  * Context: normal. */
 int loop_find_stored(struct code_range code, uintptr_t *out, int room);
+/* Finds the range of the function that starts at `start`, in the image with the function `loop`. False = none does, by the
+ * unwind tables. Context: normal. */
+bool loop_function_at(struct code_range loop, uintptr_t start, struct code_range *out);
 
 #pragma GCC visibility pop
 

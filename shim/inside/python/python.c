@@ -184,6 +184,17 @@ static void find_copies(void) {
   }
 }
 
+/* _PyFunction_Vectorcall, through which C code calls Python functions. Debian's 3.14 does not export it, but
+ * PyFunction_NewWithQualName stores its address into each function. */
+static struct address_range find_function_call(void) {
+  struct address_range range = symbol_range("_PyFunction_Vectorcall");
+  uintptr_t stored;
+  struct code_range function;
+  if (range.start || find_stored("PyFunction_NewWithQualName", &stored, 1) != 1) return range;
+  if (!loop_function_at((struct code_range){found.eval.start, found.eval.end}, stored, &function)) return range;
+  return (struct address_range){function.start, function.end, 0};
+}
+
 static void find_call_ranges(void) {
   static const char *const vectorcall[] = {"PyObject_Vectorcall",
                                            "PyObject_VectorcallDict",
@@ -207,7 +218,7 @@ static void find_call_ranges(void) {
     add_range(symbol_range(vectorcall[i]), TICK_VECTORCALL);
   }
   add_range(symbol_range("_PyObject_MakeTpCall"), TICK_TPCALL);
-  add_range(symbol_range("_PyFunction_Vectorcall"), TICK_PYFRAME);
+  add_range(find_function_call(), TICK_PYFRAME);
   if (python_version >> 16 != 0x30a) return;
   add_range(symbol_range("_Py_CheckFunctionResult"), CALL_ENDS);
   add_range(symbol_range("PyThreadState_Get"), CALL_ENDS);

@@ -70,6 +70,14 @@ static void stored_functions_are_those_that_are_named_without_a_jump(void) {
   check(loop_find_stored((struct code_range){0, 0}, out, 2) == 0);
 }
 
+static void functions_are_found_by_their_start(void) {
+  struct code_range function;
+  check(loop_function_at(RANGE(loop), (uintptr_t)far, &function));
+  check(function.start == (uintptr_t)far && function.end > (uintptr_t)far);
+  check(!loop_function_at(RANGE(loop), (uintptr_t)far + 1, &function));
+  check(!loop_function_at(RANGE(loop), 0, &function));
+}
+
 /* Moves the unwind tables of the program by so many bytes, in its program headers. */
 static int move_tables(struct dl_phdr_info *info, size_t size, void *distance) {
   (void)size;
@@ -98,6 +106,7 @@ int main(void) {
   a_function_that_is_whole_has_no_part();
   callers_are_called_by_name_and_refer_to_the_function();
   stored_functions_are_those_that_are_named_without_a_jump();
+  functions_are_found_by_their_start();
   tables_that_are_not_in_memory_are_ignored();
   return 0;
 }

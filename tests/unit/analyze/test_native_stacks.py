@@ -46,10 +46,13 @@ FUNCTIONS = {
         256: "PyTraceBack_Here",
         272: "__tls_get_addr",
         288: "object_init",
+        304: "PyMem_Free",
     },
     EXTENSION: {16: "fast_call", 32: "kernel"},
     LIBC: {16: "memcpy"},
 }
+#: Where a function starts whose name is not known.
+NAMELESS = 9_984
 CALL = {"pc_class": "interpreter", "opcode": "CALL", "vectorcall": True, "pc_module": PYTHON, "pc_offset": 5}
 
 
@@ -197,6 +200,12 @@ CLASSES: dict[str, tuple[tuple[int, ...], str, dict[str, bool], bool]] = {
     "freed by a C function": ((16, 32, 48, 112), "CALL_BUILTIN_O", {}, True),
     "exception that goes through a call": ((256,), "CALL_BUILTIN_O", {}, False),
     "C function with arguments": ((160, 32, 48), "CALL_FUNCTION_EX", {"vectorcall": True}, True),
+    "frame of a callback, without names": ((48, NAMELESS, NAMELESS), "CALL_BUILTIN_O", {"frame_setup": True}, False),
+    "arguments freed by a function without a name": ((NAMELESS, 304), "CALL_FUNCTION_EX", {}, False),
+    "freed by a C function without a name": ((NAMELESS, 304), "CALL_FUNCTION_EX", {"vectorcall": True}, True),
+    "arguments of a C function": ((160, 304), "CALL_FUNCTION_EX", {"vectorcall": True}, False),
+    "instance, with keywords": ((192, NAMELESS), "CALL_KW_NON_PY", {"tp_call": True, "frame_setup": True}, False),
+    "C object, with keywords": ((192, 48), "CALL_KW_NON_PY", {"vectorcall": True}, True),
 }
 
 
@@ -276,7 +285,7 @@ OF_OBJECT = TELLING | {"type_call": True}
         ([], False),
         ([(48, {})], True),
         ([(80, TELLING)], False),
-        ([(9_999, {})], True),
+        ([(NAMELESS, {})], True),
         ([(48, {}), (80, TELLING)], False),
     ],
     ids=["nothing", "a function in C", "a frame", "a function without a name", "as many of both"],

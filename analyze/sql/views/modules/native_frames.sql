@@ -20,6 +20,7 @@
 --   is_for_arguments: its callee packs, unpacks or frees arguments of a call
 --   is_call_itself: all functions of the stack up to here make a call or end it, whatever is called
 --   is_for_loop: the outermost function frees an operand of the instruction, or handles an exception
+--   is_unnamed: no callee was found up to here without passing a function of the interpreter that has no name
 -- Order: none
 WITH RECURSIVE named AS (
     SELECT n.trace, n.id AS native, n.parent, n.module, n.offset, coalesce(n.gap, false) AS gap,
@@ -27,8 +28,8 @@ WITH RECURSIVE named AS (
         coalesce(demangled, regexp_replace(s.name, '\.(isra|part|constprop|cold|lto_priv)\b.*$', '')) AS full_name,
         if(n.offset < s.end_offset, full_name, NULL) AS symbol,
         coalesce(image = 'interpreter' AND is_frame_setup(symbol), false) AS is_own_setup,
-        coalesce(image = 'interpreter' AND (symbol IS NULL OR is_passing_on(symbol)), false) OR is_own_setup
-            AS is_passing,
+        coalesce(image = 'interpreter' AND symbol IS NULL, false) AS is_nameless,
+        is_nameless OR coalesce(image = 'interpreter' AND is_passing_on(symbol), false) OR is_own_setup AS is_passing,
         coalesce(image = 'interpreter' AND is_for_arguments(symbol), false) AS is_helper,
         symbol IS NOT NULL AND (is_passing AND NOT is_own_setup AND NOT is_calling_c(symbol) OR is_checking(symbol)
             OR symbol = '__tls_get_addr') AS is_call,
@@ -42,16 +43,18 @@ WITH RECURSIVE named AS (
 ), called AS (
     SELECT trace, native, gap AS is_cut, if(is_passing OR gap, NULL, native) AS callee, is_own_setup AS is_setup,
         callee IS NOT NULL AND is_helper AS is_for_arguments, is_loops AND NOT gap AS is_for_loop,
-        is_call AND NOT gap AS is_call_itself, frees, 0 AS depth
+        is_call AND NOT gap AS is_call_itself, is_nameless AS is_unnamed, frees, 0 AS depth
     FROM named WHERE parent IS NULL
     UNION ALL
     SELECT n.trace, n.native, c.is_cut, coalesce(c.callee, if(n.is_passing OR c.is_cut, NULL, n.native)),
         c.is_setup OR n.is_own_setup AND NOT c.frees,
         if(c.callee IS NULL AND NOT n.is_passing AND NOT c.is_cut, n.is_helper, c.is_for_arguments),
-        c.is_for_loop, c.is_call_itself AND n.is_call, c.frees OR n.frees, c.depth + 1
+        c.is_for_loop, c.is_call_itself AND n.is_call, c.is_unnamed OR c.callee IS NULL AND n.is_nameless,
+        c.frees OR n.frees, c.depth + 1
     FROM called c JOIN named n ON n.trace = c.trace AND n.parent = c.native WHERE c.depth < 256
 )
 SELECT trace, native, parent, module, "offset", gap, library, image, symbol, callee,
     coalesce(is_setup, false) AS is_setup, coalesce(is_for_arguments, false) AS is_for_arguments,
-    coalesce(is_call_itself, false) AS is_call_itself, coalesce(is_for_loop, false) AS is_for_loop
+    coalesce(is_call_itself, false) AS is_call_itself, coalesce(is_for_loop, false) AS is_for_loop,
+    coalesce(is_unnamed, false) AS is_unnamed
 FROM named LEFT JOIN called USING (trace, native)

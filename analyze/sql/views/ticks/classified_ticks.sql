@@ -21,10 +21,11 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
         AND (is_setup OR is_for_loop) IS NOT TRUE AS is_unclassified,
     (is_extension OR NOT coalesce(pc_class = 'eval' OR is_bytecode OR is_unclassified, false) AND (CASE
         WHEN is_setup OR is_for_loop THEN false
-        WHEN is_unpacking AND is_for_arguments THEN false
+        WHEN frame_setup AND NOT tp_call AND NOT gap AND is_3_10 IS NOT TRUE THEN false
+        WHEN is_unpacking AND is_for_arguments AND NOT (is_unnamed AND vectorcall) THEN false
         WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR tp_call AND NOT frame_setup
             OR is_call_itself AND NOT (tp_call AND frame_setup)) THEN calls_c
-        WHEN is_c THEN opcode <> 'CALL_NON_PY_GENERAL' OR NOT coalesce(tp_call AND frame_setup, false)
+        WHEN is_c THEN NOT (is_of_object AND coalesce(tp_call AND frame_setup, false))
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support' AND frame_setup IS DISTINCT FROM true
         ELSE vectorcall OR (is_generic AND NOT eval_found) OR (is_unpacking AND NOT frame_setup)
@@ -38,12 +39,13 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
 FROM cpu_rows
 LEFT JOIN (
     SELECT *, opcode_call IN ('none', 'python') AS is_bytecode, opcode_call = 'c' AS is_c,
-        opcode_call = 'generic' AS is_generic, contains(opcode, '_NON_PY') AS is_any,
-        opcode IN ('CALL_FUNCTION_EX', 'CALL_EX_NON_PY_GENERAL') AS is_unpacking
+        opcode_call = 'generic' AS is_generic, opcode = 'CALL_FUNCTION_EX' AS is_unpacking,
+        contains(opcode, 'NON_PY') AS is_of_object
     FROM opcode_calls
 ) USING (opcode)
 LEFT JOIN (
-    SELECT trace, native, is_setup, is_for_arguments, is_for_loop, is_call_itself, callee IS NULL AS is_open
+    SELECT trace, native, is_setup, is_for_arguments, is_for_loop, is_call_itself, is_unnamed, gap,
+        callee IS NULL AS is_open
     FROM native_frames
 ) USING (trace, native)
 LEFT JOIN called_objects USING (trace, stack, opcode)
