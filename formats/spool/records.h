@@ -138,7 +138,7 @@ struct record_thread_name {
 #define TICK_SYSTEM 64     /* from the timer that counts kernel time only (engine perf) */
 #define TICK_NO_PYTHON 128 /* the thread has no Python state */
 #define TICK_SYSCALL 256   /* the interrupted instruction follows a syscall instruction */
-#define TICK_TYPE_CALL 512 /* type_call or method_vectorcall itself was running, what that names, or object's own */
+#define TICK_TYPE_CALL 512 /* of a call of a type or a bound method: work that is the same for C and Python */
 #define TICK_PC_SHIFT 12   /* bits 12..14: PC_* of the interrupted instruction */
 
 #define PC_UNKNOWN 0     /* outside of all images: JIT code, trampolines */

@@ -109,7 +109,8 @@ KINDS: tuple[Kind, ...] = (
                 "bool",
                 "",
                 "the function through which types or bound methods are called was running itself, or one that it calls by "
-                "name, or object's own, which make instances of some types in C too",
+                "name, or object's own, which make instances of some types in C too; with vectorcall and without tp_call: an "
+                "object that was called has called a C function",
                 "recorded by an older version",
             ),
             Column("has_python", "bool", "", "the thread has a Python thread state"),

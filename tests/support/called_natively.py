@@ -22,8 +22,8 @@ FEW = 0.05
 FREEING = ("_dealloc", "_clear", "_finalize")
 #: The loop calls them itself, in instructions that call: of a call that is specialised for C functions they are native.
 IN_CALLS = {"PyObject_Str", "PySequence_Tuple"}
-#: A type's own C functions have at least one in so many samples of those that say what is called.
-FEWEST_NATIVE = 64
+#: A type's own C functions have at least one in so many samples of those in functions that make instances.
+FEWEST_NATIVE = 8
 PYTHON, NATIVE, OWN, TYPE, OPEN, OUTSIDE = "python", "native", "own", "type", "open", "outside"
 INSTRUCTION, DEEPER = "instruction", "deeper"
 
@@ -138,6 +138,6 @@ def native_share(classes: Counter[str], is_specialised: bool = False) -> float:
     """Percent of the work that is native. What is open is native if the call runs a C function of what is called, and not
     only what makes instances of Python classes too."""
     native = classes[NATIVE] + classes[INSTRUCTION] * is_specialised
-    native += classes[OPEN] * (classes[NATIVE] * FEWEST_NATIVE > classes[OWN] + classes[TYPE])
+    native += classes[OPEN] * (classes[NATIVE] * FEWEST_NATIVE > classes[OWN])
     split = sum(classes[each] for each in (NATIVE, PYTHON, OWN, TYPE, OPEN, INSTRUCTION))
     return 100 * native / split if split else float("nan")

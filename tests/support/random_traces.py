@@ -123,9 +123,9 @@ def oracle_votes(builder: TraceBuilder) -> dict[tuple[Any, Any], int]:
     votes: dict[tuple[Any, Any], int] = defaultdict(int)
     for tick in builder.rows.get("cpu", []):
         if tick["frame_setup"] and tick["tp_call"]:
-            votes[tick["stack"], tick["opcode"]] -= 1 if tick["type_call"] else 64
-        elif tick["vectorcall"] and not any(tick[name] for name in ("type_call", "tp_call", "frame_setup")):
-            votes[tick["stack"], tick["opcode"]] += 64
+            votes[tick["stack"], tick["opcode"]] -= 1 if tick["type_call"] else 8
+        elif tick["vectorcall"] and not tick["tp_call"] and (tick["type_call"] or not tick["frame_setup"]):
+            votes[tick["stack"], tick["opcode"]] += 8
     return {key: vote for key, vote in votes.items() if vote and None not in key}
 
 

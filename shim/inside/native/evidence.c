@@ -94,8 +94,9 @@ static enum called enter_callee(enum called so_far, const struct native_frame *f
     bool is_making = so_far == CALLED_COPY && is_among(function, python_symbols.own, OWN_MAKING);
     if (is_slot || so_far == CALLED_TYPE || is_making) add_own_work(flags);
     if (!is_slot && (so_far == CALLED_TYPE || is_making)) *flags |= TICK_TYPE_CALL;
-  } else if (is_among(function, python_symbols.builtin, python_symbols.builtins) ||
-             (of_object(so_far) && python_symbols.slots_known)) {
+  } else if (of_object(so_far) && python_symbols.slots_known) {
+    *flags = (*flags & ~(uint32_t)TICK_TPCALL) | TICK_VECTORCALL | TICK_TYPE_CALL; /* also without a name */
+  } else if (is_among(function, python_symbols.builtin, python_symbols.builtins)) {
     *flags = (*flags & ~(uint32_t)TICK_TPCALL) | TICK_VECTORCALL;
   } else if (so_far == CALLED_NOTHING && is_direct(frame + 1)) {
     return so_far; /* a helper of the loop, which may make the call */

@@ -131,13 +131,16 @@ static uint32_t flags_of_call(function *by_loop, function *by_make_tp_call, func
   return found.flags & (TICK_VECTORCALL | TICK_TPCALL | TICK_PYFRAME | TICK_TYPE_CALL);
 }
 
+/* What an object has called is written in C, whether or not its functions have names. */
+#define C_OBJECT (TICK_VECTORCALL | TICK_TYPE_CALL)
+
 static void test_types_by_their_functions(void) {
   check(flags_of_call(make_tp_call, type_call, slot_tp_init) == (TICK_TPCALL | TICK_PYFRAME));
-  check(flags_of_call(make_tp_call, type_call, builtin_new) == TICK_VECTORCALL);
-  check(flags_of_call(make_tp_call, type_call, other_new) == TICK_VECTORCALL);
+  check(flags_of_call(make_tp_call, type_call, builtin_new) == C_OBJECT);
+  check(flags_of_call(make_tp_call, type_call, other_new) == C_OBJECT);
   check(flags_of_call(make_tp_call, slot_tp_init, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* as slot_tp_call */
-  check(flags_of_call(make_tp_call, builtin_new, NULL) == TICK_VECTORCALL);
-  check(flags_of_call(type_call, NULL, builtin_new) == TICK_VECTORCALL); /* without make_tp_call: f(*args) */
+  check(flags_of_call(make_tp_call, builtin_new, NULL) == C_OBJECT);
+  check(flags_of_call(type_call, NULL, builtin_new) == C_OBJECT); /* without make_tp_call: f(*args) */
   check(flags_of_call(type_call, NULL, slot_tp_init) == (TICK_TPCALL | TICK_PYFRAME));
   check(flags_of_call(slot_tp_init, NULL, NULL) == (TICK_TPCALL | TICK_PYFRAME)); /* as slot_tp_call */
   next_function = slot_tp_init;
@@ -147,7 +150,7 @@ static void test_types_by_their_functions(void) {
 #define OF_TYPE_CALL (TICK_TPCALL | TICK_PYFRAME | TICK_TYPE_CALL)
 
 static void test_the_work_of_calling_is_not_the_callees(void) {
-  check(flags_of_call(make_tp_call, leaf, NULL) == TICK_VECTORCALL); /* `leaf` is called through a pointer */
+  check(flags_of_call(make_tp_call, leaf, NULL) == C_OBJECT); /* `leaf` is called through a pointer */
   python_symbols.type_call = (uintptr_t)&directly;
   check(flags_of_call(make_tp_call, directly, NULL) == OF_TYPE_CALL);
   python_symbols.type_call = (uintptr_t)&through_stub;
@@ -179,7 +182,7 @@ static void test_without_slots_unknown_functions_stay_open(void) {
 
 static void test_a_copy_with_type_call_within_it(void) {
   python_symbols.call[1].flag = TICK_TPCALL | TICK_TYPE_CALL;
-  check(flags_of_call(make_tp_call, other_new, NULL) == TICK_VECTORCALL);
+  check(flags_of_call(make_tp_call, other_new, NULL) == C_OBJECT);
   check(flags_of_call(make_tp_call, slot_tp_init, NULL) == (TICK_TPCALL | TICK_PYFRAME));
   python_symbols.own[OWN_MAKING - 1] = (uintptr_t)&other_new; /* as object's own function */
   check(flags_of_call(make_tp_call, other_new, NULL) == OF_TYPE_CALL);
@@ -204,7 +207,7 @@ static void test_a_bound_method_is_a_python_functions(void) {
   python_symbols.bound_call = (uintptr_t)&type_call; /* which calls another function through a pointer */
   check(flags_of_call(type_call, NULL, other_new) == is_python);
   check(flags_of_call(type_call, NULL, builtin_new) == TICK_VECTORCALL);
-  check(flags_of_call(type_call, other_new, make_tp_call) == TICK_VECTORCALL); /* a type: its own rule */
+  check(flags_of_call(type_call, other_new, make_tp_call) == C_OBJECT); /* a type: its own rule */
   python_symbols.type_call = (uintptr_t)&type_call;
   python_symbols.bound_call = (uintptr_t)&directly;
   next_function = sort; /* what C code calls is its own affair */

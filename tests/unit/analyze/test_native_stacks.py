@@ -285,16 +285,24 @@ OF_OBJECT = TELLING | {"type_call": True}
         ([], False),
         ([(48, {})], True),
         ([(80, TELLING)], False),
-        ([(NAMELESS, {})], True),
+        ([(NAMELESS, {})] * 4, True),
+        ([(NAMELESS, {"type_call": True})], True),
         ([(48, {}), (80, TELLING)], False),
     ],
-    ids=["nothing", "a function in C", "a frame", "a function without a name", "as many of both"],
+    ids=[
+        "nothing",
+        "a function in C",
+        "a frame",
+        "functions without a name",
+        "one that an object calls",
+        "as many of both",
+    ],
 )
 def test_what_makes_instances_of_any_type_only_tells_if_nothing_else_does(
     tmp_path: Path, others: list[tuple[int, dict[str, bool]]], is_native: bool
 ) -> None:
-    """Three ticks in a function of ``object``, against at most one of each kind; two are open. A function without a name
-    does not tell, but may be in C. Then nothing is known, and a call on 3.10 counts as one of C code."""
+    """Three ticks in a function of ``object``, against others; two are open. A function without a name tells as little,
+    unless it is known that an object that is called has called it."""
     program = Program()
     program.rows["process"][0]["python_version"] = "3.10.13"
     program.ticks(program.native((PYTHON, 192), (PYTHON, 288)), 3, **OF_OBJECT)
@@ -302,7 +310,7 @@ def test_what_makes_instances_of_any_type_only_tells_if_nothing_else_does(
         program.ticks(program.native((PYTHON, 192), (PYTHON, offset)), **{"vectorcall": True} | flags)
     program.ticks(program.native((PYTHON, 192)), 2, vectorcall=False, tp_call=True)
     (line,) = build_report([program.write(tmp_path / "t.parquet")], Selection()).lines
-    in_c = sum(not flags for _, flags in others)
+    in_c = sum("tp_call" not in flags for _, flags in others)
     assert line.native_s == pytest.approx(0.01 * (in_c + 2 * is_native), abs=1e-9)
 
 
