@@ -25,7 +25,7 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
         WHEN is_unpacking AND is_for_arguments AND NOT (is_unnamed AND vectorcall) THEN false
         WHEN calls_c IS NOT NULL AND (is_unpacking AND is_open OR tp_call AND NOT frame_setup
             OR is_call_itself AND NOT (tp_call AND frame_setup)) THEN calls_c
-        WHEN is_c THEN NOT (is_of_object AND coalesce(tp_call AND frame_setup, false))
+        WHEN is_c THEN NOT (is_any AND coalesce(tp_call AND frame_setup, false))
         WHEN is_generic AND is_3_10 THEN frame_setup IS DISTINCT FROM true
         WHEN tp_call THEN pc_class = 'support' AND frame_setup IS DISTINCT FROM true
         ELSE vectorcall OR (is_generic AND NOT eval_found) OR (is_unpacking AND NOT frame_setup)
@@ -39,8 +39,8 @@ SELECT trace, t_ns, process, thread, stack, user_ns, system_ns,
 FROM cpu_rows
 LEFT JOIN (
     SELECT *, opcode_call IN ('none', 'python') AS is_bytecode, opcode_call = 'c' AS is_c,
-        opcode_call = 'generic' AS is_generic, opcode = 'CALL_FUNCTION_EX' AS is_unpacking,
-        contains(opcode, 'NON_PY') AS is_of_object
+        opcode_call = 'generic' AS is_generic, contains(opcode, '_NON_PY') AS is_any,
+        opcode IN ('CALL_FUNCTION_EX', 'CALL_EX_NON_PY_GENERAL') AS is_unpacking
     FROM opcode_calls
 ) USING (opcode)
 LEFT JOIN (
