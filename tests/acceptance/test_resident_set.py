@@ -66,3 +66,12 @@ def test_page_faults_that_cannot_be_observed_are_said(any_python: Interpreter, t
     library = build_library(tmp_path, "reserving_lines.c")
     done = record(tmp_path / "t.parquet", [target("reserving_lines"), library], any_python, ["--cpu-engine", "posix"])
     assert losses(report(done.trace))["faults_unseen"] >= 1
+
+
+def test_few_threads_lock_pages_for_their_faults(any_python: Interpreter, tmp_path: Path) -> None:
+    """The kernel counts these pages towards limits of the user."""
+    library = build_library(tmp_path, "reserving_lines.c")
+    done = record(tmp_path / "t.parquet", [target("reserving_threads"), library], any_python)
+    assert done.status == 0, done.stderr.decode()
+    assert done.facts["events_of_child"] == done.facts["events"] <= 32
+    assert losses(report(done.trace))["faults_unseen"] >= done.facts["threads"] - 32

@@ -30,6 +30,11 @@
 #define FREQUENT_NS 1000000
 #define RARE_NS 4000000
 #define QUIET_NS 100000000
+/* Events of a process. The kernel counts their pages as locked: a user has 516 KiB of such pages for each processor, and
+ * what is beyond that counts towards RLIMIT_MEMLOCK, which is the program's. */
+#define MOST_EVENTS 32
+
+static _Atomic int events;
 
 /* With this type of sample, a record has a header and the address. */
 struct record {
@@ -57,7 +62,6 @@ static void *map_records(int fd) {
 }
 
 static bool open_mapped(struct thread_state *t) {
-  if (t->engine != ENGINE_PERF || !timers_may_arm()) return false;
   int fd = open_event();
   void *pages = fd >= 0 ? map_records(fd) : NULL;
   if (!pages) {
@@ -76,10 +80,11 @@ static bool open_mapped(struct thread_state *t) {
 static void open_once(void) {
   struct thread_state *t = &this_thread;
   t->faults_tried = true;
-  if (open_mapped(t)) {
+  if (t->engine == ENGINE_PERF && atomic_fetch_add(&events, 1) < MOST_EVENTS && timers_may_arm() && open_mapped(t)) {
     t->fault_mean = LEAST_MEAN;
     faults_go_on();
   } else {
+    if (t->engine == ENGINE_PERF) atomic_fetch_sub(&events, 1);
     loss_add(LOSS_faults_unseen);
   }
 }
@@ -142,4 +147,7 @@ void faults_ignore(void) {
   if (fork_is_recorded_process()) syscall(SYS_munmap, t->fault_pages, MAPPED);
   t->fault_pages = NULL;
   t->fault_slot = -1;
+  atomic_fetch_sub(&events, 1);
 }
+
+void faults_postfork_child(void) { atomic_store(&events, 0); }

@@ -20,6 +20,8 @@ bool faults_take(struct fault *out);
 void faults_go_on(void);
 /* Closes the event. Context: signal. */
 void faults_ignore(void);
+/* A forked child has none of its parent's events. Context: signal. */
+void faults_postfork_child(void);
 
 #pragma GCC visibility pop
 

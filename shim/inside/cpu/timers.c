@@ -298,6 +298,7 @@ void timers_start_all(void) {
 void timers_postfork_child(void) {
   atomic_store(&armed, 0);
   timer_list_clear();
+  faults_postfork_child();
 }
 
 void timers_set_single_threaded(bool single) { single_threaded = single; }
