@@ -104,7 +104,7 @@ def _sums(files: list[tuple[str, views.FileColumns]], kinds: Collection[str]) ->
                 yield (
                     f"SELECT {each.trace} AS trace, '{kind.name}' AS kind, count(*) AS records,"
                     f" sum({' + '.join(lengths)})::HUGEINT AS text_bytes"
-                    f" FROM {each.scan} WHERE kind = '{kind.name}' GROUP BY ALL"
+                    f" FROM {each.scan} WHERE kind = '{kind.name}' GROUP BY ALL HAVING count(*) > 0"
                 )
 
 

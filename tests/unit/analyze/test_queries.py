@@ -111,6 +111,25 @@ def test_a_file_that_names_kinds_in_bytes_is_refused_and_said_to_be_the_one(tmp_
     assert refused.value.path == odd
 
 
+@pytest.mark.parametrize("waits", [(2, 2), (2, 0), (0, 2), (0, 0)])
+def test_an_older_file_is_read_beside_a_newer_one(waits: tuple[int, int], tmp_path: Path) -> None:
+    """Files with the same columns are read together; each of these is read alone, with or without rows of the kind."""
+    types = {"class": pa.string(), "native": pa.int32()}
+    paths = []
+    for number, names in enumerate((["class"], ["class", "native"])):
+        row = {name: "sleep" if name == "class" else 7 for name in names}
+        kinds = ["cpu", *["wait"] * waits[number]]
+        wait = pa.array([None, *[row] * waits[number]], pa.struct({name: types[name] for name in names}))
+        cpu = [{"user_ns": 10_000_000}, *[None] * waits[number]]
+        table = pa.table({"kind": kinds, "t_ns": [5] * len(kinds), "cpu": cpu, "wait": wait})
+        paths.append(write_foreign(tmp_path / f"{number}.parquet", table))
+    for order in (paths, paths[::-1]):
+        with open_traces(order) as opened:
+            found = opened.connection.execute("SELECT count(*), count(native) FROM waits").fetchall()
+        assert found == [(sum(waits), waits[1])]
+        assert build_report(order, Selection()).totals.cpu_s == pytest.approx(0.02)
+
+
 def test_an_older_file_lacks_columns_and_kinds(tmp_path: Path) -> None:
     cpu = [{"user_ns": 10_000_000, "opcode": "BINARY_OP", "pc_class": "eval"}]
     table = pa.table({"kind": ["cpu"], "t_ns": [5], "process": pa.array([1], pa.int64()), "cpu": cpu})
