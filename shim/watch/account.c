@@ -39,7 +39,13 @@ static bool is_same(const struct wait *wait, uint32_t class, uint64_t stack) {
   return wait->facts.wait_class == class && wait->facts.stack == stack;
 }
 
+/* Its native stack was to be read later, but the thread is not there any more. */
+static void lose_native(const struct wait *wait) {
+  if (wait->put_off && !wait->is_read) loss_add(LOSS_waits_unplaced);
+}
+
 static void wait_open(struct wait *wait, const struct watched *thread, uint32_t class, uint64_t stack, int64_t t_ns) {
+  lose_native(wait);
   *wait = (struct wait){.record = NULL};
   wait->facts = (struct record_wait){.thread = thread->entry.thread,
                                      .process = thread->entry.process,
@@ -186,13 +192,14 @@ static bool lacks_native(const struct watched *thread) {
 
 /* True if it may be read now. The lists and tables of a process may be made so that they take long to read, and the
  * threads of all others are not observed in that time. */
-static bool may_read_native(const struct watched *thread, int64_t t_ns) {
+static bool may_read_native(struct watched *thread, int64_t t_ns) {
   struct process *process = thread->process;
   if (!lacks_native(thread)) return false;
   process->native_debt_ns -= (t_ns - process->native_ns) / NATIVE_SHARE;
   if (process->native_debt_ns < 0) process->native_debt_ns = 0;
   process->native_ns = t_ns;
-  return process->native_debt_ns <= NATIVE_BURST_NS;
+  thread->wait.put_off = process->native_debt_ns > NATIVE_BURST_NS;
+  return !thread->wait.put_off;
 }
 
 /* Returns the hash of the native stack, 0 = it cannot be read. The caller must verify that the thread did not run. */
@@ -404,6 +411,7 @@ static void charge_rest_of_delay(struct watched *thread, int64_t t_ns) {
 }
 
 void account_gone(struct watched *thread, int64_t until_ns) {
+  lose_native(&thread->wait);
   if (thread->condition == CONDITION_BLOCKED && until_ns > thread->polled_ns)
     charge(thread, owed_ns(thread, &thread->seen, until_ns), until_ns);
   if (thread->condition != CONDITION_NEW) charge_rest_of_delay(thread, thread->polled_ns);
@@ -413,6 +421,8 @@ void account_gone(struct watched *thread, int64_t until_ns) {
 void account_ended(struct watched *thread) {
   const struct thread_entry *entry = &thread->entry;
   struct schedule end = {entry->cpu_end_ns, thread->seen.delay_ns, 0};
+  lose_native(&thread->wait);
+  thread->wait.put_off = false;
   if (thread->condition == CONDITION_NEW) end.delay_ns = thread->base_delay_ns;
   int64_t owed = owed_ns(thread, &end, entry->end_ns);
   close_wait(thread, owed, entry->end_ns);

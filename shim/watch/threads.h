@@ -25,6 +25,7 @@ struct wait {
   uint64_t chunk;             /* spool_chunk() of that record */
   uintptr_t sp, pc;           /* registers of the thread when it was last observed there */
   bool mixed;                 /* it was observed with other registers before */
+  bool put_off;               /* its native stack is to be read later */
   bool is_read;               /* its native stack was read with these registers, or cannot be read */
 };
 

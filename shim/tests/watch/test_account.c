@@ -345,6 +345,7 @@ static void test_native_stacks_that_take_long_are_read_later(void) {
   static const int64_t first_ms = 20, second_ms = 520;
   begin_with_images();
   native_cost_ns = 30 * MS;
+  unplaced = 0;
   poll_at(10, 1, 0, 11);
   poll_at(first_ms, 0, 0, 11);
   check(native_reads == 1 && account_rests(&thread));
@@ -356,6 +357,19 @@ static void test_native_stacks_that_take_long_are_read_later(void) {
   check(native_reads == 2 && account_rests(&thread));
   poll_at(600, 0, 0, 11);
   check(native_ms(102) == 573 && native_ms(101) == 23 && native_ms(0) == 0);
+  check(unplaced == 0);
+  move_to(3); /* it has left this place before its stack may be read */
+  poll_at(610, 1, 0, 11);
+  poll_at(700, 0, 0, 11);
+  check(native_reads == 2 && unplaced == 0);
+  move_to(4);
+  poll_at(710, 1, 0, 12);
+  check(unplaced == 1);
+  poll_at(720, 0, 0, 12);
+  thread.entry.end_ns = 730 * MS;
+  thread.entry.cpu_end_ns = schedule.run_ns;
+  account_ended(&thread);
+  check(native_reads == 2 && unplaced == 2);
   native_cost_ns = 0;
 }
 
