@@ -279,9 +279,9 @@ void timers_arm(void) {
 void timers_disarm(void) {
   int saved_errno = errno;
   timers_disarm_perf();
-  faults_ignore();
   delete_timer(&this_thread.user_timer);
   delete_timer(&this_thread.kernel_timer);
+  faults_ignore(); /* last: a tick in between would open the event again */
   errno = saved_errno;
 }
 
