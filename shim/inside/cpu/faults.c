@@ -89,14 +89,24 @@ static void open_once(void) {
   }
 }
 
+/* True if the program has closed the event, of which the ticks' one may have the number by now. */
+static bool was_closed(const struct thread_state *t) {
+  return t->fault_fd >= 0 && (t->fault_fd == t->perf_fd || !timers_own_event(t->fault_fd));
+}
+
+/* Otherwise this event could get the number that the ticks' one had, and its signals would be taken for ticks. */
+static bool ticks_have_their_event(const struct thread_state *t) {
+  return t->perf_fd < 0 || timers_own_event(t->perf_fd);
+}
+
 /* A program may close every descriptor that it does not know. The event then lives on in its mapping, without a signal. */
 void faults_watch(void) {
   struct thread_state *t = &this_thread;
   int saved_errno = errno;
-  if (!t->faults_tried) {
-    open_once();
-  } else if (t->fault_fd >= 0 && !timers_own_descriptor(t->fault_fd)) {
+  if (was_closed(t)) {
     faults_ignore();
+  } else if (!t->faults_tried) {
+    if (ticks_have_their_event(t)) open_once();
   } else if (t->faults_expired) {
     faults_go_on();
   }
@@ -142,7 +152,7 @@ void faults_ignore(void) {
   t->old_fault_fd = fd;
   atomic_signal_fence(memory_order_seq_cst);
   t->fault_fd = -1;
-  timers_close_event(fd, t->fault_slot);
+  timers_close_event(fd == t->perf_fd ? -1 : fd, t->fault_slot);
   /* A forked child does not inherit the pages, and may have mapped others there before it is detected. */
   if (fork_is_recorded_process()) syscall(SYS_munmap, t->fault_pages, MAPPED);
   t->fault_pages = NULL;

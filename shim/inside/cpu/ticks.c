@@ -173,7 +173,7 @@ static void watch_perf(int64_t user_ns) {
   if (t->perf_user_ns < 0) t->perf_user_ns = user_ns;
   if (t->engine != ENGINE_PERF || user_ns - t->perf_user_ns < 20 * timers_mean_period_ns() + 100000000) return;
   t->perf_user_ns = user_ns;
-  loss_add(t->perf_fd >= 0 && timers_own_descriptor(t->perf_fd) ? LOSS_perf_silent : LOSS_perf_closed);
+  loss_add(t->perf_fd >= 0 && timers_own_event(t->perf_fd) ? LOSS_perf_silent : LOSS_perf_closed);
   timers_disarm_perf();
   if (timers_arm_perf() == 0) return;
   t->engine = ENGINE_POSIX;

@@ -160,7 +160,7 @@ int timers_adopt_event(int fd, int32_t *slot) {
 }
 
 void timers_close_event(int fd, int32_t slot) {
-  if (timers_own_descriptor(fd)) close_descriptor(fd);
+  if (timers_own_event(fd)) close_descriptor(fd);
   descriptors_remove(slot);
   atomic_fetch_sub(&armed, 1);
 }
@@ -186,6 +186,12 @@ int timers_arm_perf(void) {
 }
 
 bool timers_own_descriptor(int fd) { return fcntl(fd, F_GETSIG) == signals_number(); }
+
+bool timers_own_event(int fd) {
+  struct f_owner_ex owner;
+  return timers_own_descriptor(fd) && fcntl(fd, F_GETOWN_EX, &owner) == 0 && owner.type == F_OWNER_TID &&
+         owner.pid == this_thread.tid;
+}
 
 void timers_disarm_perf(void) {
   struct thread_state *t = &this_thread;

@@ -18,6 +18,9 @@ void timers_disarm(void);
 /* True if the descriptor is still a perf event that we opened; the program may have closed it and used the number
  * again. Context: signal. */
 bool timers_own_descriptor(int fd);
+/* The same, and the event is the calling thread's: another one's may have the number of an event that the program has
+ * closed. Context: signal. */
+bool timers_own_event(int fd);
 /* Stops the timers and events of all threads, by calls of the calling thread. Context: normal. */
 void timers_stop_all(void);
 /* Starts them again. Context: normal. */

@@ -4,10 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.native import build
-from tests.support.recording import record
+import pytest
+
+from tests.support.interpreters import Interpreter
+from tests.support.native import build, library
+from tests.support.recording import losses, record, report, target
 
 
 def test_a_raw_child_keeps_what_it_maps_where_its_parent_had_the_events_pages(tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [build(tmp_path, "raw_child.c")], None)
     assert (done.status, done.stdout, done.stderr) == (0, b"0\n", b"")
+
+
+@pytest.mark.two_interpreters
+def test_page_faults_are_observed_after_the_program_has_closed_the_events(
+    any_python: Interpreter, tmp_path: Path
+) -> None:
+    program = [target("closed_events"), library(tmp_path, "reserving_lines.c")]
+    done = record(tmp_path / "t.parquet", program, any_python)
+    assert done.status == 0, done.stderr.decode()
+    found = losses(report(done.trace))
+    if {"faults_unseen", "engine_posix"} & found.keys():
+        pytest.skip("page faults cannot be observed here")
+    assert done.facts["records"] >= 20 and found["perf_closed"] == 1 and "perf_silent" not in found
