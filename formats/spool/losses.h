@@ -51,4 +51,4 @@ LOSS(python_namespace, error, "programs loaded an interpreter into a namespace o
 LOSS(python_direct, loss, "an interpreter was loaded so that it calls libc directly (RTLD_DEEPBIND): the memory that it takes from libc was not recorded, and its threads only from their first samples on")
 LOSS(python_unseen, error, "an interpreter was loaded so that its start could not be noticed (RTLD_DEEPBIND, through a library that is linked to it): it was recorded without Python stacks")
 LOSS(waits_unplaced, info, "native stacks of waiting threads could not be read: which library waited there is unknown")
-LOSS(faults_unseen, info, "page faults of threads could not be observed (perf_event_open is refused, or too many threads): memory of allocators inside libraries (jemalloc, mimalloc) may be on another line that ran at the time")
+LOSS(faults_unseen, info, "page faults of threads could not be observed (perf_event_open is refused, many threads, or a limit on locked memory, signals or descriptors that leaves no room): memory of allocators inside libraries (jemalloc, mimalloc) may be on another line that ran at the time")

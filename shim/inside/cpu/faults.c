@@ -9,6 +9,7 @@
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,11 +31,26 @@
 #define FREQUENT_NS 1000000
 #define RARE_NS 4000000
 #define QUIET_NS 100000000
-/* Events of a process. The kernel counts their pages as locked: a user has 516 KiB of such pages for each processor, and
- * what is beyond that counts towards RLIMIT_MEMLOCK, which is the program's. */
+/* Each event takes from limits that the program has: locked memory (the kernel adds the pages of the events of all of a
+ * user's processes to what they give to io_uring), queued signals, and descriptors. Ticks may use half or a quarter of the
+ * last two, and come first. */
 #define MOST_EVENTS 32
+#define LOCKED_SHARE 64
+#define SIGNALS_SHARE 8
+#define DESCRIPTORS_SHARE 16
 
-static _Atomic int events;
+static _Atomic int events; /* of the process */
+
+static bool within(__rlimit_resource_t resource, uint64_t bytes, uint64_t share) {
+  struct rlimit limit;
+  return !getrlimit(resource, &limit) && (uint64_t)atomic_load(&events) * bytes <= limit.rlim_cur / share;
+}
+
+/* True if the limits have room for all events that are counted. */
+static bool there_is_room(void) {
+  return atomic_load(&events) <= MOST_EVENTS && within(RLIMIT_MEMLOCK, MAPPED, LOCKED_SHARE) &&
+         within(RLIMIT_SIGPENDING, 1, SIGNALS_SHARE) && within(RLIMIT_NOFILE, 1, DESCRIPTORS_SHARE);
+}
 
 /* With this type of sample, a record has a header and the address. */
 struct record {
@@ -80,11 +96,13 @@ static bool open_mapped(struct thread_state *t) {
 static void open_once(void) {
   struct thread_state *t = &this_thread;
   t->faults_tried = true;
-  if (t->engine == ENGINE_PERF && atomic_fetch_add(&events, 1) < MOST_EVENTS && timers_may_arm() && open_mapped(t)) {
+  bool counts = t->engine == ENGINE_PERF;
+  if (counts) atomic_fetch_add(&events, 1);
+  if (counts && there_is_room() && timers_may_arm() && open_mapped(t)) {
     t->fault_mean = LEAST_MEAN;
     faults_go_on();
   } else {
-    if (t->engine == ENGINE_PERF) atomic_fetch_sub(&events, 1);
+    if (counts) atomic_fetch_sub(&events, 1);
     loss_add(LOSS_faults_unseen);
   }
 }

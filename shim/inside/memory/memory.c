@@ -473,6 +473,7 @@ static uint64_t count_for_stack(uint64_t stack, const struct block *block, int64
 
 uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
   this_memory.stream[NATIVE].left -= (int64_t)block->usable;
+  this_memory.allocated_seen += (int64_t)block->usable; /* the thread has not allocated it */
   return count_for_stack(stack, block, (int64_t)block->usable);
 }
 

@@ -507,6 +507,16 @@ static void test_large_blocks_are_always_recorded(void) {
   for (int i = 0; i < 100; i++) check(allocs[i].interval_bytes == 1);
 }
 
+/* The pages that a library's mapping has got are no part of what the thread that counts them has allocated. */
+static void test_what_became_resident_is_not_the_threads_own(void) {
+  begin(1 << 20, false);
+  allocate(5000);
+  int64_t own = memory_allocated(&this_memory) - this_memory.allocated_seen;
+  struct block block = {.address = 1 << 30, .size = 5 << 20, .usable = 5 << 20, .source = ALLOC_MMAP, .mapping = true};
+  memory_became_resident(&block, 7);
+  check(memory_allocated(&this_memory) - this_memory.allocated_seen == own);
+}
+
 /* With many live blocks the table is thinned, and the remaining samples still stand for all of them. */
 static void test_a_crowded_table_is_thinned_without_bias(void) {
   enum { BLOCKS = 300000 };
@@ -629,6 +639,7 @@ int main(void) {
   test_many_lines_share_the_budget();
   test_growth_is_charged_to_the_stack_that_holds_it();
   test_large_blocks_are_always_recorded();
+  test_what_became_resident_is_not_the_threads_own();
   test_a_crowded_table_is_thinned_without_bias();
   test_the_table_between_threads(); /* last: it makes the table as large as chance will have it */
   puts("ok");

@@ -27,3 +27,12 @@ def test_page_faults_are_observed_after_the_program_has_closed_the_events(
     if {"faults_unseen", "engine_posix"} & found.keys():
         pytest.skip("page faults cannot be observed here")
     assert done.facts["records"] >= 20 and found["perf_closed"] == 1 and "perf_silent" not in found
+
+
+@pytest.mark.two_interpreters
+def test_events_leave_the_program_the_memory_that_it_may_lock(any_python: Interpreter, tmp_path: Path) -> None:
+    program = [target("limited_memory"), library(tmp_path, "reserving_lines.c")]
+    done = record(tmp_path / "t.parquet", program, any_python)
+    assert done.status == 0, done.stderr.decode()
+    assert done.facts["bytes"] <= 65536 / 64
+    assert losses(report(done.trace))["faults_unseen"] >= 8
