@@ -16,6 +16,9 @@ pytestmark = [pytest.mark.measures_busy]
 SECONDS, ENOUGH_TICKS = 0.15, 100
 #: Points between the split and the stopwatch. With 500 ticks, five standard errors are at most 11.
 MOST_OFF = 12
+#: What is known to differ on Debian's 3.15, whose file does not name its functions: native percentages of callbacks there
+#: (docs/design/attribution.md).
+UNNAMED, MOST_UNNAMED = "3.15", 75
 #: Native percentage of calls of Python classes and functions.
 MOST_NATIVE = 15
 #: Native percentages of C functions that call Python functions. Linux's profiler finds 26 to 43 in the C function itself;
@@ -65,9 +68,11 @@ def test_calls_of_python_functions_are_pythons(python_calls: dict[str, dict[str,
 
 def test_callbacks_count_alike_on_all_interpreters(python_calls: dict[str, dict[str, float]]) -> None:
     for case in ("maps_lambda", "sorts_with_lambda", "filters_with_lambda"):
-        percents = [each[case] for each in python_calls.values()]
+        percents = [each[case] for name, each in python_calls.items() if name != UNNAMED]
         assert all(CALLBACKS[0] < each < CALLBACKS[1] for each in percents), (case, percents)
         assert not percents or max(percents) - min(percents) < WIDEST, (case, percents)
+        unnamed = [each[case] for name, each in python_calls.items() if name == UNNAMED]
+        assert all(CALLBACKS[0] < each < MOST_UNNAMED for each in unnamed), (case, unnamed)
 
 
 BOUND = """

@@ -34,6 +34,10 @@ VERSIONS = ((3, 11), (3, 13))
 SHIM = ROOT / "shim"
 SOURCES = (
     *(f"inside/native/{name}.c" for name in ("images", "evidence", "chains", "frame_rules", "unwind")),
+    *(
+        f"shared/native/{name}.c"
+        for name in ("cursor", "frame_program", "frame_step", "frame_tables", "image", "records")
+    ),
     *("shared/saferead.c", "shared/sealed/sealed.c"),
 )
 #: Outcomes that are right: the same frames, or more than libgcc found, which ends at code without tables.

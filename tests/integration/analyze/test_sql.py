@@ -20,7 +20,7 @@ from scalene_trace.analyze.trace.traces import open_sealed
 from scalene_trace.analyze.user_sql.run import QueryRefused, run_sql
 from scalene_trace.cli.analyze import command as analyze
 from tests.support.command_line import as_process
-from tests.support.example_traces import TOTALS, rich_trace, small_trace
+from tests.support.example_traces import TOTALS, rich_builder, rich_trace, small_trace
 from tests.support.paths import DOCS
 
 
@@ -393,8 +393,12 @@ def test_init_builds_the_same_views_in_a_plain_duckdb(run: Any, tmp_path: Path) 
 RECIPES = re.findall(r"```sql\n(.*?)```", (DOCS / "sql.md").read_text(), re.DOTALL)
 
 
-def test_every_recipe_of_the_documents_has_an_answer(trace: Path) -> None:
-    assert len(RECIPES) == 10
+def test_every_recipe_of_the_documents_has_an_answer(tmp_path: Path) -> None:
+    builder = rich_builder()
+    builder.add("native", id=1, parent=None, module=1, offset=100, gap=False)
+    builder.rows["wait"][0]["native"] = 1
+    trace = builder.write(tmp_path / "t.parquet")
+    assert len(RECIPES) == 11
     empty = [recipe for recipe in RECIPES if not rows(trace, recipe)]
     assert empty == []
     named = {recipe: value for recipe in RECIPES for row in rows(trace, recipe) for value in row if value is not None}

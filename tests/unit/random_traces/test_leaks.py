@@ -403,11 +403,19 @@ def _parts_at(builder: TraceBuilder, chosen: list[Row], moment: str, t_ns: int, 
 
 
 def _closest(builder: TraceBuilder, process: Row, read_ns: int) -> Row | None:
-    """What the process told closest to the reading, before its last 10 ms if there is any such."""
+    """What the process told closest to the reading, with a like footprint and before its last 10 ms if there is any such."""
     told = [row for row in builder.rows.get("heap", []) if row["process"] == process["process"]]
+    memory = [row for row in builder.rows.get("memory", []) if row["process"] == process["process"]]
+    before = [row for row in [*told, *memory] if row["t_ns"] <= read_ns]
+    held = max(before, key=lambda row: row["t_ns"])["footprint_bytes"] if before else None
     end_ns = process["end_ns"] if process["end_ns"] is not None else math.inf
-    calm = [row for row in told if row["t_ns"] <= end_ns - 10 * MS]
-    return min(calm or told, key=lambda row: (abs(row["t_ns"] - read_ns), row["t_ns"]), default=None)
+    step = int(builder.settings["memory_threshold_bytes"])
+
+    def badness(row: Row) -> tuple[bool, bool, int, int]:
+        is_other = held is not None and abs(row["footprint_bytes"] - held) > step
+        return is_other, row["t_ns"] > end_ns - 10 * MS, abs(row["t_ns"] - read_ns), row["t_ns"]
+
+    return min(told, key=badness, default=None)
 
 
 @given(resident_traces(), selections)
