@@ -41,7 +41,7 @@ FIGURES = (*SEATS_TAKEN, "samples")
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
 #: On how many interpreters `make test` and `make measure` run a test; each runs on others.
-MOST_INTERPRETERS = 4
+MOST_INTERPRETERS = 3
 #: The parameters of tests that are interpreters.
 INTERPRETER_PARAMETERS = ("python", "server_python", "libraries")
 STARTED_S = time.monotonic()

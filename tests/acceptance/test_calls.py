@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, hold, native_percent, record, report, target
+from tests.support.stopwatch import cases_of
 from tests.support.target_environments import interpreters_and_distribution, recorded_interpreters
 
 pytestmark = [pytest.mark.measures_busy]
@@ -35,9 +36,11 @@ def test_calls_are_native_if_what_they_call_is(each: Interpreter, tmp_path: Path
     assert len(done.facts) > 70, "fewer cases than the builtins have"
     assert {"c_int_plain", "c_min_plain", "c_collections_deque_plain", "c_partial_min_unpacked"} <= done.facts.keys()
     assert all(rows[name]["ticks"] >= ENOUGH_TICKS for name in done.facts)
-    off = {name: native_percent(rows[name]) - share for name, share in done.facts.items()}
-    of_c = {name: error for name, error in off.items() if name.startswith("c_")}
-    of_python = {name: error for name, error in off.items() if name.startswith("py_")}
+    of_c = {name: share for name, share in done.facts.items() if name.startswith("c_")}
+    of_c = {case.case: case.error for case in cases_of(each.name, of_c, rows)}
+    of_python = {
+        name: native_percent(rows[name]) - share for name, share in done.facts.items() if name.startswith("py_")
+    }
     figure("split error, calls of C code, largest", each, max(of_c.values(), key=abs), MOST_OFF, "points")
     figure("native share, calls of Python classes, largest", each, max(of_python.values()), MOST_NATIVE, "%")
     hold(of_c, MOST_OFF)
