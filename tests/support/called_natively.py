@@ -34,11 +34,12 @@ Function = tuple[str, int]
 @dataclass(frozen=True)
 class Interpreter:
     """What is known of an interpreter: where code lies in memory (start, end, offset in the file, file), the function
-    through which types are called, and those that make instances for Python classes."""
+    through which types are called, those that make instances for Python classes, and the one that frees tuples."""
 
     images: Sequence[tuple[int, int, int, str]]
     type_call: Function
     of_object: frozenset[Function]
+    tuple_dealloc: Function
 
     def function(self, address: int) -> Function:
         """The function at an address in memory."""
@@ -111,6 +112,8 @@ def class_of(chain: Sequence[Frame], called: Called, python: Interpreter) -> str
         if function == called.through or function in called.entered:
             return NATIVE
         if i and outer_first[i - 1].name == TP_CALL and not is_direct(outer_first[i - 1]):
+            if function == python.tuple_dealloc:
+                return OPEN  # of the tuple of arguments, which each such call makes and frees
             return OWN if function in python.of_object else NATIVE  # type_call may be inlined
         if frame.name == TP_CALL:
             is_open = True

@@ -436,7 +436,11 @@ def run(path, seconds, names):
     every = callables(found["modules"])
     constructed = {name: (every[name][1], arguments) for name, arguments in found["constructed"].items()}
     own = {name: slot(object, offset) for name, offset in (("new", NEW), ("init", INIT), ("alloc", ALLOC))}
-    print(json.dumps({"images": images(), "object": own, "type_call": slot(type, CALL)}))
+    print(
+        json.dumps(
+            {"images": images(), "object": own, "type_call": slot(type, CALL), "tuple_dealloc": slot(tuple, DEALLOC)}
+        )
+    )
     for case in found["cases"]:
         if case["name"] not in names:
             continue

@@ -9,9 +9,12 @@ import pytest
 from tests.support.called_natively import Called, Interpreter, class_of, classes_of, native_share
 from tests.support.perf import Frame, Sample, parsed
 
-FUNCTIONS = ("type_call", "object_new", "cfunction_call", "builtin_max", "list_new")
+FUNCTIONS = ("type_call", "object_new", "cfunction_call", "builtin_max", "list_new", "tupledealloc")
 PYTHON = Interpreter(
-    [], ("python", FUNCTIONS.index("type_call")), frozenset({("python", FUNCTIONS.index("object_new"))})
+    images=[],
+    type_call=("python", FUNCTIONS.index("type_call")),
+    of_object=frozenset({("python", FUNCTIONS.index("object_new"))}),
+    tuple_dealloc=("python", FUNCTIONS.index("tupledealloc")),
 )
 FUNCTION = Called(
     frozenset({("python", FUNCTIONS.index("builtin_max"))}), ("python", FUNCTIONS.index("cfunction_call"))
@@ -44,6 +47,7 @@ LOOP, MAKE = "_PyEval_EvalFrameDefault", "_PyObject_MakeTpCall"
         ((MAKE, "PyObject_Vectorcall", LOOP), FUNCTION, "open"),
         (("malloc", "list_new", MAKE, LOOP), TYPE, "native"),
         (("malloc", "object_new", MAKE, LOOP), TYPE, "own"),
+        (("free", "tupledealloc", MAKE, LOOP), TYPE, "open"),
         (("type_call", MAKE, LOOP), TYPE, "type"),
         (("malloc", "object_new", "type_call", MAKE, LOOP), TYPE, "own"),
         (("object_new", "list_new", "type_call", MAKE, LOOP), TYPE, "native"),
