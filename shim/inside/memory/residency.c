@@ -1,11 +1,10 @@
-/* Mappings without reserve: allocators inside libraries (jemalloc in polars and DuckDB, mimalloc in Arrow) map more than
- * they use, up to gigabytes at once. Their pages are counted from time to time by mincore, and the difference to the last
- * count is allocated or freed at that moment.
+/* Mappings without reserve: allocators inside libraries (jemalloc in polars and DuckDB, mimalloc in Arrow) map more
+ * than they use, up to gigabytes at once. Their pages are counted from time to time by mincore, and the difference to
+ * the last count is allocated or freed at that moment.
  *
  * A group is one mapping, of which parts may be unmapped. Its growth belongs to a stack whose page faults in the group
- * were observed; without those, to a stack that ran since the last count; or, if that is a thread without Python, to the
- * stack that mapped it not long ago. Samples of a group are ended in the
- * opposite order. */
+ * were observed; without those, to a stack that ran since the last count; or, if that is a thread without Python, to
+ * the stack that mapped it not long ago. Samples of a group are ended in the opposite order. */
 #include "inside/memory/residency.h"
 
 #include <sys/resource.h>
@@ -125,11 +124,12 @@ void residency_add(uint16_t group, int64_t bytes) {
 
 /* ---- whose pages ----
  *
- * Two sources say which stacks have touched pages. Observed page faults (faults.c) are known to be in the group, but not
- * every kernel lets them be observed, and never those of system calls. A tick knows which stack runs, and how many page
- * faults its thread has had since the tick before, wherever they were, beyond the pages of what it has allocated. Of the stacks of a source one is drawn, weighted by
- * their faults, several times for more than one part of the growth. A count takes several steps, and does not find what was touched behind it: so the faults since it began
- * are kept for the next count, too. */
+ * Two sources say which stacks have touched pages. Observed page faults (faults.c) are known to be in the group, but
+ * not every kernel lets them be observed, and never those of system calls. A tick knows which stack runs, and how many
+ * page faults its thread has had since the tick before, wherever they were, beyond the pages of what it has allocated.
+ * Of the stacks of a source one is drawn, weighted by their faults, several times for more than one part of the growth.
+ * A count takes several steps, and does not find what was touched behind it: so the faults since it began are kept for
+ * the next count, too. */
 
 #define MANY_PAGES 4096 /* several times the mean of the faults that one observed fault stands for */
 
