@@ -131,7 +131,8 @@ void residency_add(uint16_t group, int64_t bytes) {
  * A count takes several steps, and does not find what was touched behind it: so the faults since it began are kept for
  * the next count, too. */
 
-#define MANY_PAGES 4096 /* several times the mean of the faults that one observed fault stands for */
+#define MANY_PAGES 4096                   /* several times the mean of the faults that one observed fault stands for */
+#define MOST_UNEXPLAINED (2 * MANY_PAGES) /* that are remembered: observed faults must explain half of these again */
 
 static _Atomic bool drawing;
 static struct drawn before, since; /* the present or last count began: of stacks that ran in ticks */
@@ -213,13 +214,13 @@ static struct drawn draw(uint64_t running) {
  *
  * Small growth often has no observed fault, and belongs to the stack of the last one. If the observed ones explain less
  * than half of much growth, while there were enough others, system calls have filled the pages. (With huge pages there
- * are not.) */
+ * are not.) What one call has filled does not count for long: the observed ones decide again soon after it. */
 static const uint64_t *stacks_of(struct group *group, int64_t pages, const struct drawn *ran) {
   take_observed(group, true);
   int64_t observed = (int64_t)group->before.faults, rest = group->unexplained + pages - 2 * observed;
   group->touched |= observed > 0;
   group->before.faults = 0;
-  group->unexplained = rest > 0 ? rest : 0;
+  group->unexplained = rest < 0 ? 0 : rest > MOST_UNEXPLAINED ? MOST_UNEXPLAINED : rest;
   bool by_calls = group->unexplained > MANY_PAGES && (int64_t)ran->faults > pages / 2;
   return group->touched && !by_calls ? group->before.stacks : ran->stacks;
 }

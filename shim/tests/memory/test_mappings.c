@@ -309,9 +309,10 @@ static void touch_as(char *start, size_t from, size_t to, uint64_t stack) {
   residency_note_running(stack);
 }
 
-/* Pages that a system call fills have no observed faults: then those of ticks decide. */
+/* Pages that a system call fills have no observed faults: then those of ticks decide. After 16 MiB that observed faults
+ * explain, these decide again, however much the call has filled. */
 static void charge_pages_of_calls(void) {
-  const size_t pages = 20000;
+  const size_t pages = 24000, filled = 16000, some = 1024;
   char *start = map_without_reserve(pages, 0);
   residency_note_running(1);
   mappings_look(1, true);
@@ -320,9 +321,15 @@ static void charge_pages_of_calls(void) {
   mappings_note_fault((uintptr_t)start, 1000, 2);
   mappings_look(1, true);
   grown_on = 3;
-  touch_as(start, 1000, pages, 3);
+  touch_as(start, 1000, filled, 3);
   mappings_look(1, true);
-  check(counted == (int64_t)pages * PAGE);
+  check(counted == (int64_t)filled * PAGE);
+  for (size_t i = filled; i + some <= pages; i += some) {
+    grown_on = i < filled + 4096 ? SEVERAL : 2;
+    touch_as(start, i, i + some, 3);
+    mappings_note_fault((uintptr_t)start, some, 2);
+    mappings_look(1, true);
+  }
   grown_on = 1;
   check(munmap(start, pages * PAGE) == 0);
   mappings_look(1, true);
