@@ -152,7 +152,7 @@ static uint64_t scanned_chain(uintptr_t pc, uintptr_t extension_pc) {
   int count = 1 + (extension_pc != 0);
   for (int i = 0; i < count; i++) {
     struct frame_rule rule;
-    if (frame_rules_find(frame[i].pc, i > 0, &rule) == RULE_FOUND) frame[i].function = rule.start;
+    if (frame_rules_find(frame[i].pc, i > 0, &rule)) frame[i].function = rule.start;
   }
   return native_chain(frame, count, true);
 }

@@ -16,10 +16,10 @@ static uint64_t short_generation(void) { return images_generation() % 65535 + 1;
 /* Distributes keys over the slots of a cache; `count` is a power of two. */
 static size_t slot_of(uint64_t key, size_t count) { return (key * 0x9e3779b97f4a7c15u >> 32) % count; }
 
-enum rule_result frame_rules_read(const struct image *image, uintptr_t pc, bool is_return, struct frame_rule *out) {
+bool frame_rules_read(const struct image *image, uintptr_t pc, bool is_return, struct frame_rule *out) {
   bool found = frame_tables_find(image, short_generation(), pc, is_return, out);
   if (is_return && images_follows_call(pc, image)) out->flags |= RULE_CALLED;
-  return found ? RULE_FOUND : RULE_MISSING;
+  return found;
 }
 
 /* ---- the cache ----
@@ -29,7 +29,7 @@ enum rule_result frame_rules_read(const struct image *image, uintptr_t pc, bool 
 
 #define CACHED_RULES 4096
 #define RULE_WORDS (sizeof(struct frame_rule) / sizeof(uint64_t))
-#define FOUND_BIT 0x80 /* in flags: RULE_FOUND, else RULE_MISSING */
+#define FOUND_BIT 0x80 /* in flags: there is a rule */
 
 struct rule_entry {
   _Atomic uint64_t key, check, word[RULE_WORDS];
@@ -71,27 +71,26 @@ static void store(uintptr_t pc, bool is_return, uint64_t generation, const union
   atomic_store_explicit(&entry->check, check_of(key, rule->word), memory_order_relaxed);
 }
 
-static SLOW_PATH enum rule_result read_and_store(uintptr_t pc, bool is_return, uint64_t generation,
-                                                 struct frame_rule *out) {
+static SLOW_PATH bool read_and_store(uintptr_t pc, bool is_return, uint64_t generation, struct frame_rule *out) {
   union rule_words words = {.word = {0}};
   struct image image;
   if (!images_find(pc - is_return, &image)) {
     *out = (struct frame_rule){.pc_class = PC_UNKNOWN};
     if (is_return && images_follows_call_elsewhere(pc)) out->flags = RULE_CALLED;
-    return RULE_OUTSIDE;
+    return false;
   }
-  enum rule_result result = frame_rules_read(&image, pc, is_return, &words.rule);
+  bool found = frame_rules_read(&image, pc, is_return, &words.rule);
   *out = words.rule;
-  if (result == RULE_FOUND) words.rule.flags |= FOUND_BIT;
+  if (found) words.rule.flags |= FOUND_BIT;
   store(pc, is_return, image.stays ? 0 : generation, &words);
-  return result;
+  return found;
 }
 
-enum rule_result frame_rules_find(uintptr_t pc, bool is_return, struct frame_rule *out) {
+bool frame_rules_find(uintptr_t pc, bool is_return, struct frame_rule *out) {
   uint64_t generation = short_generation();
   union rule_words words;
   if (!load(pc, is_return, generation, &words)) return read_and_store(pc, is_return, generation, out);
   *out = words.rule;
   out->flags &= (uint8_t)~FOUND_BIT;
-  return words.rule.flags & FOUND_BIT ? RULE_FOUND : RULE_MISSING;
+  return words.rule.flags & FOUND_BIT;
 }

@@ -8,18 +8,13 @@
 
 #pragma GCC visibility push(hidden)
 
-enum rule_result {
-  RULE_FOUND,   /* the rule is complete */
-  RULE_MISSING, /* the address is in an image, but its tables have no rule that is supported; `start` is 0 */
-  RULE_OUTSIDE, /* the address is in no image */
-};
-
-/* Finds the rule of `pc`. A return address may lie behind the last instruction of its function, so `is_return` makes
- * pc - 1 count. Sets pc_class and RULE_CALLED of `out` in any case. Rules are cached; a repeated address costs some tens
- * of nanoseconds. Context: signal. */
-enum rule_result frame_rules_find(uintptr_t pc, bool is_return, struct frame_rule *out);
+/* Finds the rule of `pc`; false = it is in no image, or its tables have no rule that is supported. A return address may
+ * lie behind the last instruction of its function, so `is_return` makes pc - 1 count. Sets pc_class, RULE_CALLED and
+ * `start` (0 without a rule) of `out` in any case. Rules are cached; a repeated address costs some tens of nanoseconds.
+ * Context: signal. */
+bool frame_rules_find(uintptr_t pc, bool is_return, struct frame_rule *out);
 /* The same without the cache, from the tables of `image`. Context: signal. */
-enum rule_result frame_rules_read(const struct image *image, uintptr_t pc, bool is_return, struct frame_rule *out);
+bool frame_rules_read(const struct image *image, uintptr_t pc, bool is_return, struct frame_rule *out);
 
 #pragma GCC visibility pop
 

@@ -42,7 +42,7 @@ static bool is_known(const struct unwind_registers *registers, unsigned number) 
 /* ---- one step ---- */
 
 static void look_up(struct frame_step *step) {
-  step->has_rule = frame_rules_find(step->registers.value[DWARF_RIP], step->is_return, &step->rule) == RULE_FOUND;
+  step->has_rule = frame_rules_find(step->registers.value[DWARF_RIP], step->is_return, &step->rule);
 }
 
 /* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller. */
