@@ -281,6 +281,26 @@ static bool continues(const struct watched *thread, const struct poll *poll) {
          run_ns <= (poll->t_ns - thread->polled_ns) / LITTLE;
 }
 
+/* The thread has run much since the wait before, but is in the same place again: what is known of that place stays. */
+static void keep_place(struct watched *thread, const struct wait *before, const struct poll *poll, int64_t owed) {
+  if (!is_same(before, poll->class, poll->stack) || !is_at(before, &poll->call)) return;
+  thread->wait.is_read = before->facts.native != 0;
+  thread->wait.facts.native = before->facts.native;
+  if (poll->has_native) take_native(thread, poll->native, owed, poll->t_ns);
+}
+
+/* Begins another wait. Half of the time between the two belongs to the one before; returns how much that is. */
+static int64_t begin_wait(struct watched *thread, const struct poll *poll, int64_t owed) {
+  int64_t half = thread->condition == CONDITION_BLOCKED && owed > 0 ? owed / 2 : 0, rest = owed - half;
+  charge(thread, half, thread->wait.facts.end_ns + half);
+  struct wait before = thread->wait;
+  wait_open(&thread->wait, thread, poll->class, poll->stack, poll->t_ns - (rest > 0 ? rest : 0));
+  thread->wait.facts.syscall = poll->call.number;
+  thread->blocked_ns = poll->t_ns;
+  keep_place(thread, &before, poll, rest);
+  return half;
+}
+
 static void observed_waiting(struct watched *thread, const struct poll *poll) {
   int64_t owed = owed_ns(thread, &poll->schedule, poll->t_ns);
   thread->stack = poll->stack;
@@ -291,13 +311,7 @@ static void observed_waiting(struct watched *thread, const struct poll *poll) {
   }
   give_back(thread, owed);
   if (!continues(thread, poll)) {
-    if (thread->condition == CONDITION_BLOCKED && owed > 0) {
-      charge(thread, owed / 2, thread->wait.facts.end_ns + owed / 2);
-      owed -= owed / 2;
-    }
-    wait_open(&thread->wait, thread, poll->class, poll->stack, poll->t_ns - (owed > 0 ? owed : 0));
-    thread->wait.facts.syscall = poll->call.number;
-    thread->blocked_ns = poll->t_ns;
+    owed -= begin_wait(thread, poll, owed);
   } else if (!is_at(&thread->wait, &poll->call)) {
     thread->wait.mixed = true;
     thread->wait.is_read = false;
@@ -339,7 +353,6 @@ static bool observe_changed(struct watched *thread, struct poll *poll) {
     observed_waiting(thread, poll);
   } else {
     close_wait(thread, owed_ns(thread, &poll->schedule, poll->t_ns), poll->t_ns);
-    thread->wait.facts.wait_class = 0;
   }
   observe_delay(thread, &poll->schedule, state != CALL_BLOCKED, poll->t_ns);
   bool waits = state == CALL_BLOCKED && poll->class;

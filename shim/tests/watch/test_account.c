@@ -286,6 +286,30 @@ static void test_a_wait_that_repeats_in_one_place_counts_as_one(void) {
   check(native_reads == 1 && count == 1 && native_ms(101) == 450);
 }
 
+/* It runs for most of the time between two polls, and some of them find it running. */
+static void test_a_thread_that_runs_much_keeps_the_place_where_it_waits(void) {
+  begin_with_images();
+  for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 8, 0, 11);
+  check(native_reads == 1 && native_ms(0) == 2 + 1 && native_ms(101) == 97);
+  begin_with_images();
+  for (int64_t at = 10; at <= 500; at += 10) poll_at(at, 8, 0, at % 50 == 0 ? 11 : 0);
+  check(native_reads == 1 && native_ms(0) == 12 && native_ms(101) == 88);
+  poll_at(510, 8, 0, 12);
+  poll_at(520, 8, 0, 11); /* it was elsewhere in the meantime */
+  check(native_reads == 1 && native_ms(101) == 89 && native_ms(0) == 12 + 1 + 2);
+}
+
+/* Its stack is not known for good then: a library may have been loaded since. */
+static void test_a_place_that_could_not_be_read_is_read_again_in_another_wait(void) {
+  begin_with_images();
+  unplaced = 0;
+  for (int64_t at = 10; at <= 500; at += 10) {
+    native = at < 40 ? 0 : 101;
+    poll_at(at, 8, 0, 11);
+  }
+  check(native_reads == 2 && unplaced == 1 && native_ms(101) == 93);
+}
+
 static void test_waits_in_changing_places_have_no_native_stack(void) {
   begin_with_images();
   for (int64_t at = 10; at <= 500; at += 10) {
@@ -439,6 +463,8 @@ int main(void) {
   test_the_end_in_the_entry_closes_the_account();
   test_the_native_stack_is_read_once_when_the_wait_is_observed_again();
   test_a_wait_that_repeats_in_one_place_counts_as_one();
+  test_a_thread_that_runs_much_keeps_the_place_where_it_waits();
+  test_a_place_that_could_not_be_read_is_read_again_in_another_wait();
   test_waits_in_changing_places_have_no_native_stack();
   test_each_place_has_its_own_time();
   test_the_native_stack_of_a_thread_that_runs_is_not_taken();
