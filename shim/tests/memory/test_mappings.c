@@ -336,6 +336,28 @@ static void charge_pages_of_calls(void) {
   check(counted == 0 && !residency_has_groups());
 }
 
+/* What was touched just before a tick belongs to its stack, not to the one of the tick before. A tick also counts that the
+ * last mapping is gone. */
+static void count_at_ticks(void) {
+  const size_t pages = 3001;
+  char *start = map_without_reserve(pages, 0);
+  residency_note_running(1);
+  mappings_look(1, true);
+  grown_on = SEVERAL;
+  memset(grown_by, 0, sizeof grown_by);
+  touch_as(start, 0, 1, 3);
+  for (size_t i = 1; i < pages; i++) start[i * PAGE] = 1;
+  for (int i = 0; i < 1000 && !grown_by[2] && !grown_by[3]; i++) {
+    usleep(30000);
+    mappings_look(2, false);
+  }
+  check(grown_by[2] + grown_by[3] == (int64_t)pages * PAGE && grown_by[2] > grown_by[3]);
+  grown_on = 1;
+  check(munmap(start, pages * PAGE) == 0);
+  look_until(0);
+  check(!residency_has_groups());
+}
+
 /* What a thread has allocated explains its page faults: without observed ones, they do not count. */
 static void leave_out_own_faults(void) {
   const size_t pages = 4000;
@@ -459,6 +481,7 @@ int main(void) {
   map_over_parts();
   charge_observed_faults();
   charge_pages_of_calls();
+  count_at_ticks();
   leave_out_own_faults();
   header.features = 0;
   count_much_at_the_end();
