@@ -40,11 +40,12 @@ struct thread_state {
   void *fault_pages;     /* the mapping of fault_fd, in which the kernel writes addresses */
   uint64_t fault_period; /* the drawn number of faults until the event fires, and the mean that it was drawn from */
   uint64_t fault_mean;
-  int64_t fault_ns;        /* when it last fired */
-  bool faults_tried;       /* it was opened or refused */
-  bool faults_expired;     /* it fired during a pause and was not set again */
-  uintptr_t python_thread; /* address of the Thread object that began it; 0 = unknown, or not begun by Python */
-  uint64_t name;           /* hash of the Thread's name as last written to the spool; 0 = none */
+  int64_t fault_ns;          /* when it last fired */
+  uint32_t fault_scarcities; /* timers_scarcities() before it was tried */
+  bool faults_tried;         /* it was opened or refused */
+  bool faults_expired;       /* it fired during a pause and was not set again */
+  uintptr_t python_thread;   /* address of the Thread object that began it; 0 = unknown, or not begun by Python */
+  uint64_t name;             /* hash of the Thread's name as last written to the spool; 0 = none */
   struct thread_name_seen name_seen;
 };
 extern THREAD_LOCAL struct thread_state this_thread;

@@ -95,6 +95,7 @@ static bool open_mapped(struct thread_state *t) {
 
 static void open_once(void) {
   struct thread_state *t = &this_thread;
+  t->fault_scarcities = timers_scarcities();
   t->faults_tried = true;
   bool counts = t->engine == ENGINE_PERF;
   if (counts) atomic_fetch_add(&events, 1);
@@ -117,12 +118,18 @@ static bool ticks_have_their_event(const struct thread_state *t) {
   return t->perf_fd < 0 || timers_own_event(t->perf_fd);
 }
 
-/* A program may close every descriptor that it does not know. The event then lives on in its mapping, without a signal. */
+/* True if a limit on queued signals has disabled the event or refused it, or does not any more. */
+static bool was_limited(const struct thread_state *t) {
+  return t->faults_tried && t->fault_scarcities != timers_scarcities();
+}
+
+/* A program may close every descriptor that it does not know. The event then lives on in its mapping, without a
+ * signal. */
 void faults_watch(void) {
   struct thread_state *t = &this_thread;
   int saved_errno = errno;
-  if (was_closed(t)) {
-    faults_ignore();
+  if (was_closed(t) || was_limited(t)) {
+    faults_ignore(); /* and open it again at the next tick */
   } else if (!t->faults_tried) {
     if (ticks_have_their_event(t)) open_once();
   } else if (t->faults_expired) {

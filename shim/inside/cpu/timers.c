@@ -40,6 +40,7 @@ static char user_cookie, kernel_cookie; /* their addresses are the sigev_value o
 static _Atomic bool perf_refused;
 static _Atomic int32_t armed;       /* timers and events; each may hold one queued signal of the user's limit */
 static _Atomic bool signals_scarce; /* more is armed than a lowered limit allows: no event may be enabled */
+static _Atomic uint32_t scarcities; /* how often that has begun or ended */
 static bool single_threaded;
 
 int64_t timers_mean_period_ns(void) {
@@ -58,12 +59,18 @@ int64_t timers_draw_first_ns(void) {
   return 1 + (int64_t)(random_next(&this_thread.random) % (uint64_t)mean);
 }
 
+static void set_scarce(bool scarce) {
+  if (atomic_exchange(&signals_scarce, scarce) != scarce) atomic_fetch_add(&scarcities, 1);
+}
+
+uint32_t timers_scarcities(void) { return atomic_load_explicit(&scarcities, memory_order_relaxed); }
+
 /* If the user's queue of signals is full, a timer's signal is lost and an event's signal becomes a SIGIO, which may
  * kill the program. So at most half of the queue is used. */
 bool timers_may_arm(void) {
   struct rlimit pending;
   if (getrlimit(RLIMIT_SIGPENDING, &pending) || (rlim_t)atomic_load(&armed) < pending.rlim_cur / 2) {
-    atomic_store(&signals_scarce, false);
+    set_scarce(false);
     return true;
   }
   loss_add(LOSS_signal_budget);
@@ -72,7 +79,7 @@ bool timers_may_arm(void) {
 
 void timers_limit_signals(uint64_t limit) {
   bool scarce = (uint64_t)atomic_load(&armed) > limit / 2;
-  atomic_store(&signals_scarce, scarce);
+  set_scarce(scarce);
   if (scarce) descriptors_enable(false);
 }
 

@@ -30,6 +30,9 @@ void timers_postfork_child(void);
 /* Disables the events of all threads if they are too many for a limit on queued signals. Call it before the limit is set,
  * and after it was not set with the old one. Context: normal. */
 void timers_limit_signals(uint64_t limit);
+/* Returns a number that has changed if events were disabled because of such a limit since the call before, or may be
+ * enabled again. Context: signal. */
+uint32_t timers_scarcities(void);
 /* True while the process has one thread: then its limits may be changed for a moment. Context: signal. */
 void timers_set_single_threaded(bool single);
 
