@@ -1,102 +1,19 @@
-/* sampler.c, live.c and the countdown of memory.c: gaps, probabilities, lifetimes and the adapting interval, compared
- * with the law that they must follow. Random numbers are seeded from a clock that stands still, so every run draws the
- * same numbers. */
+/* sampler.c and the countdown of memory.c: gaps, probabilities and the adapting interval, compared with the law that they
+ * must follow. */
 #include <math.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "formats/spool/spool.h"
-#include "inside/core/next.h"
-#include "inside/core/thread_state.h"
 #include "inside/accounts/budget.h"
 #include "inside/accounts/growth.h"
 #include "inside/accounts/live.h"
-#include "inside/memory/mappings.h"
 #include "inside/memory/memory.h"
 #include "inside/memory/sampler.h"
-#include "inside/native/evidence.h"
-#include "inside/native/images.h"
-#include "inside/python/objects.h"
-#include "inside/stacks/frames.h"
-#include "inside/stacks/scratch_pool.h"
 #include "shared/base.h"
-#include "shared/clock.h"
-#include "shared/loss.h"
 #include "shared/random.h"
-#include "shared/spool.h"
 #include "tests/check.h"
-#include "tests/memory/stand_ins.h"
-
-/* ---- stand-ins for the other files of the shim ---- */
-
-static struct spool_header header = {.memory_threshold_bytes = 1000003, .features = FEATURE_MEMORY};
-struct spool_header *spool = &header;
-struct next_functions next = {.malloc_usable_size = (size_t (*)(void *))1, .resolved = true};
-enum memory_mode memory_mode;
-THREAD_LOCAL struct thread_state this_thread;
-
-#define BUDGET 200 /* samples per second */
-#define MAX_CAUGHT 400000
-static struct record_alloc allocs[MAX_CAUGHT];
-static struct record_free frees[MAX_CAUGHT];
-static struct record_note notes[MAX_CAUGHT];
-static THREAD_LOCAL char record_space[SPOOL_SLOT_BYTES];
-static _Atomic int alloc_count, free_count, note_count;
-static int allocs_before_note;
-static int64_t now_ns = 1000000000;
-
-int64_t clock_now_ns(void) { return now_ns; }
-void loss_add(enum loss loss) { header.losses[loss]++; }
-void *spool_claim(unsigned slots) { return slots == 1 ? record_space : NULL; }
-void spool_publish(void *record, unsigned kind, unsigned slots) {
-  check(record == record_space && slots == 1);
-  if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
-  if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
-  if (kind == RECORD_NOTE) allocs_before_note = alloc_count;
-  if (kind == RECORD_NOTE) __builtin_memcpy(&notes[note_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
-}
-static uint64_t line_now; /* what runs: the line and the stack of an allocation */
-uint64_t frames_current(void) { return line_now; }
-static uint64_t native_now; /* the native stack of an allocation */
-static struct scratch one_scratch;
-uint64_t evidence_of_caller(struct scratch *scratch) { return check(scratch == &one_scratch), native_now; }
-struct scratch *scratch_take(void) { return &one_scratch; }
-void scratch_give(struct scratch *scratch) { check(scratch == &one_scratch); }
-uint64_t frames_line(void) { return line_now; }
-bool next_has_libc_headers(void) { return false; }
-int threads_live(void) { return 1; }
-static bool types_are_set; /* in blocks that nobody is about to free */
-uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
-  return block && bytes && (hold == BLOCK_OWNED || types_are_set) ? 7 : 0;
-}
-
-/* ---- */
-
-static void begin(uint64_t interval, bool adapts) {
-  header.alloc_interval_bytes = interval;
-  header.alloc_control = 0;
-  header.features = FEATURE_MEMORY | (adapts ? FEATURE_ALLOC_AUTO : 0);
-  this_memory = (struct memory_state)NEW_MEMORY_STATE;
-  alloc_count = free_count = note_count = 0;
-  live_postfork_child(); /* the table of the test before may hold blocks */
-  memory_init();
-}
-
-static uintptr_t next_address = 1 << 20;
-
-/* Counts an allocation of that many bytes, without allocating. Returns its address. */
-static uintptr_t allocate(size_t bytes) {
-  uintptr_t address = next_address;
-  next_address += (bytes + 63) & ~(size_t)63;
-  memory_count_allocated(&this_memory, NATIVE, (void *)address, bytes, bytes, ALLOC_MALLOC);
-  return address;
-}
-
-static void release(uintptr_t address, size_t bytes) {
-  if (live_maybe((void *)address)) sampler_freed(address);
-  memory_count_freed(&this_memory, NATIVE, bytes);
-}
+#include "tests/memory/sampling.h"
 
 static int compare(const void *a, const void *b) {
   double x = *(const double *)a, y = *(const double *)b;
@@ -242,64 +159,6 @@ static void test_the_native_stack_precedes_its_sample_if_it_is_asked_for(void) {
   allocate(300);
   check(alloc_count == 3 && note_count == 1);
   header.features &= ~(uint32_t)FEATURE_NATIVE_ALLOC;
-}
-
-static uintptr_t allocate_object(size_t bytes) {
-  uintptr_t address = next_address;
-  next_address += (bytes + 63) & ~(size_t)63;
-  memory_count_allocated(&this_memory, PYTHON, (void *)address, bytes, bytes, ALLOC_PYMALLOC);
-  return address;
-}
-
-/* The type of a temporary is in the record of its free only. */
-static void test_the_type_of_a_block_is_written_when_it_has_lived_for_some_samples(void) {
-  types_are_set = true;
-  begin(1, false);
-  uintptr_t kept = allocate_object(100);
-  for (int i = 0; i < 7; i++) release(allocate_object(50), 50);
-  check(note_count == 0 && free_count == 7 && frees[6].type == 7);
-  uintptr_t last = allocate_object(60);
-  check(note_count == 1 && notes[0].flags == NOTE_TYPE && notes[0].type == 7 && notes[0].id == allocs[0].id);
-  for (int i = 0; i < 6; i++) release(allocate_object(50), 50);
-  check(note_count == 1);
-  memory_thread_end();
-  check(note_count == 2 && notes[1].id == allocs[8].id);
-  memory_thread_end();
-  check(note_count == 2);
-  release(last, 60);
-  release(kept, 100);
-  types_are_set = false;
-}
-
-static void test_sampled_blocks_have_their_types_written_at_the_next_sample(void) {
-  types_are_set = true;
-  begin(64, false);
-  for (int i = 0; i < 3; i++) allocate_object(1 << 16);
-  check(alloc_count == 3 && note_count == 2 && notes[1].id == allocs[1].id);
-  types_are_set = false;
-}
-
-static void test_living_blocks_of_python_have_an_id_of_their_own(void) {
-  begin(1, false);
-  uintptr_t object = allocate_object(100), native = allocate(100);
-  uint64_t id = live_python_block(object, 100);
-  check(id && id == allocs[0].id && live_python_block(object, 101) == 0 && live_python_block(object + 16, 1) == 0);
-  check(live_python_block(native, 1) == 0);
-  release(object, 100);
-  check(live_python_block(object, 1) == 0);
-  memory_count_allocated(&this_memory, PYTHON, (void *)object, 100, 100, ALLOC_PYMALLOC);
-  check(live_python_block(object, 100) > id);
-  release(object, 100);
-}
-
-static void test_a_watched_address_may_be_followed_too(void) {
-  begin(1, false);
-  uintptr_t block = allocate(100);
-  live_watch(block);
-  release(block, 100);
-  check(free_count == 1 && live_maybe((void *)block));
-  live_unwatch(block);
-  check(!live_maybe((void *)block));
 }
 
 static void test_nothing_is_sampled_when_off(void) {
@@ -517,105 +376,6 @@ static void test_what_became_resident_is_not_the_threads_own(void) {
   check(memory_allocated(&this_memory) - this_memory.allocated_seen == own);
 }
 
-/* With many live blocks the table is thinned, and the remaining samples still stand for all of them. */
-static void test_a_crowded_table_is_thinned_without_bias(void) {
-  enum { BLOCKS = 300000 };
-  static double weight_of[MAX_CAUGHT + 1];
-  double truth = 0, estimate = 0, variance = 0;
-  header.memory_threshold_bytes = 10485767;
-  begin(16384, true);
-  uint64_t first = 0;
-  for (int i = 0; i < BLOCKS; i++) {
-    size_t bytes = (size_t)1024 << (i % 5);
-    allocate(bytes);
-    truth += (double)bytes;
-    now_ns += 10000000; /* slow enough for the finest interval */
-    if (!first && alloc_count) first = allocs[0].id;
-  }
-  check(header.losses[LOSS_alloc_thinned] >= 1 && alloc_count < MAX_CAUGHT && note_count < MAX_CAUGHT);
-  for (int i = 0; i < alloc_count; i++) weight_of[allocs[i].id - first] = (double)allocs[i].interval_bytes;
-  for (int i = 0; i < note_count; i++) {
-    check(notes[i].flags & NOTE_THINNED);
-    weight_of[notes[i].id - first] = notes[i].flags & NOTE_DROPPED ? 0 : (double)notes[i].interval_bytes;
-  }
-  for (int i = 0; i < alloc_count; i++) {
-    double size = (double)allocs[i].usable_bytes, interval = weight_of[allocs[i].id - first];
-    if (interval <= 0 || (allocs[i].flags & ALLOC_UNFOLLOWED)) continue;
-    double weight = -1 / expm1(-size / interval);
-    estimate += weight * size;
-    variance += weight * (weight - 1) * size * size;
-  }
-  printf("%d sampled, %lu times thinned: live estimate %.4f of the truth, %.1f standard errors off\n", alloc_count,
-         header.losses[LOSS_alloc_thinned], estimate / truth, (estimate - truth) / sqrt(variance));
-  printf("%lu not followed\n", header.losses[LOSS_alloc_table_full]);
-  check(header.losses[LOSS_alloc_table_full] == 0);
-  check(fabs(estimate - truth) < 3 * sqrt(variance));
-}
-
-/* ---- threads: one allocates, another frees ---- */
-
-#define PASSED 100000
-static _Atomic uintptr_t handed[PASSED];
-static _Atomic int followed, ended;
-
-static void *produce(void *unused) {
-  (void)unused;
-  for (int i = 0; i < PASSED; i++) {
-    uintptr_t address = ((uintptr_t)i + (1 << 20)) * 64;
-    struct live_sample sample = {.id = (uint64_t)i + 1, .usable = 64, .interval = 1};
-    if (live_add(address, &sample)) followed++;
-    atomic_store(&handed[i], address);
-  }
-  return NULL;
-}
-
-static void *consume(void *unused) {
-  (void)unused;
-  for (int i = 0; i < PASSED; i++) {
-    uintptr_t address;
-    struct live_sample sample;
-    while (!(address = atomic_exchange(&handed[i], 0))) sched_yield();
-    if (!live_maybe((void *)address) || !live_take(address, &sample)) continue;
-    check(sample.id == (uint64_t)i + 1);
-    ended++;
-  }
-  return NULL;
-}
-
-static void test_the_table_between_threads(void) {
-  pthread_t threads[2];
-  begin(1, false);
-  check(!pthread_create(&threads[0], NULL, produce, NULL) && !pthread_create(&threads[1], NULL, consume, NULL));
-  pthread_join(threads[0], NULL);
-  pthread_join(threads[1], NULL);
-  check(followed == ended && ended > PASSED * 9 / 10);
-  for (size_t i = 0; i < LIVE_FILTER_CELLS; i++) check(live_filter[i] == 0 || live_filter[i] == 255);
-}
-
-/* ---- pieces ---- */
-
-static const void *at(uintptr_t address) {
-  return (const void *)address; // NOLINT: no block has to be there
-}
-
-static void test_a_piece_is_quiet_while_nothing_in_it_is_followed(void) {
-  uintptr_t pool = (uintptr_t)0x7f1234564000, alias = pool + (uintptr_t)PIECE_BYTES * LIVE_PIECES;
-  struct live_sample sample = {.id = 1, .usable = 64, .interval = 1};
-  begin(1, false);
-  check(!live_piece_known(live_piece(at(pool))) && live_piece(at(pool)) != PIECE_QUIET);
-  check(live_note_piece(at(pool), true) == PIECE_QUIET && live_piece(at(pool + 16000)) == PIECE_QUIET);
-  check(live_piece(at(pool + PIECE_BYTES)) != PIECE_QUIET && !live_piece_known(live_piece(at(alias))));
-  check(live_note_piece(at(alias), false) == PIECE_OUTSIDE && !live_piece_known(live_piece(at(pool))));
-  live_note_piece(at(pool), true);
-  check(live_add(pool + 64, &sample) && !live_piece_known(live_piece(at(pool))));
-  check(live_note_piece(at(pool), true) == PIECE_WATCHED && live_piece(at(pool)) == PIECE_WATCHED);
-  check(live_add(pool + 128, &sample) && live_take(pool + 64, &sample) && live_piece(at(pool)) == PIECE_WATCHED);
-  check(live_take(pool + 128, &sample) && !live_piece_known(live_piece(at(pool))));
-  check(live_note_piece(at(pool), true) == PIECE_QUIET);
-  live_forget_pieces(pool - 1, pool + 1);
-  check(!live_piece_known(live_piece(at(pool))));
-}
-
 int main(void) {
   test_drawn_gaps_are_exponential();
   test_gaps_between_samples_are_exponential();
@@ -624,12 +384,7 @@ int main(void) {
   test_a_resized_block_is_a_new_one();
   test_a_resized_block_is_sampled_when_it_is_a_threads_first();
   test_a_resized_block_is_sampled_when_the_budget_is_zero();
-  test_a_piece_is_quiet_while_nothing_in_it_is_followed();
   test_the_native_stack_precedes_its_sample_if_it_is_asked_for();
-  test_the_type_of_a_block_is_written_when_it_has_lived_for_some_samples();
-  test_sampled_blocks_have_their_types_written_at_the_next_sample();
-  test_living_blocks_of_python_have_an_id_of_their_own();
-  test_a_watched_address_may_be_followed_too();
   test_nothing_is_sampled_when_off();
   test_a_pause_samples_nothing_and_sees_frees();
   test_the_interval_is_set_while_it_runs();
@@ -640,8 +395,6 @@ int main(void) {
   test_growth_is_charged_to_the_stack_that_holds_it();
   test_large_blocks_are_always_recorded();
   test_what_became_resident_is_not_the_threads_own();
-  test_a_crowded_table_is_thinned_without_bias();
-  test_the_table_between_threads(); /* last: it makes the table as large as chance will have it */
   puts("ok");
   return 0;
 }
