@@ -80,6 +80,7 @@ def entry(traces: Traces, selection: Selection, most: int = MAX_BINS) -> Json:
         "sources": texts.source_pieces(sources, lines),
         "nodes": series.packed_calls(figures.calls),
         "short_stacks": figures.calls.short,
+        "lacks_stacks": trace.lacks_stacks,
         **figures.packed,
         "memory": figures.memory,
         **({"gpu": figures.gpu | {"short": cuda.short_places(connection)}} if figures.gpu else {}),

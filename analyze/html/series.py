@@ -23,7 +23,7 @@ MAX_STACKS = 20_000
 #: The most threads that are shown separately.
 MAX_THREADS = 500
 
-CPU = ("python_us", "native_us", "system_us", "gc_us")
+CPU = ("python_us", "native_us", "unclassified_us", "system_us", "gc_us")
 WAITS = ("sleep_us", "disk_us", "runnable_us", "gil_us")
 MEMORY = ("growth_bytes", "copy_bytes")
 ALLOCATIONS = ("alloc_bytes", "unlived_bytes", "gone_bytes", "kept_bytes")
@@ -32,6 +32,9 @@ Reals = npt.NDArray[np.float64]
 
 #: The key of samples without a stack or thread.
 NONE = -1
+#: The location of frames that a stack had beyond the limit of the recording.
+_CUT = -2
+_CUT_LOCATION = (None, "[outer frames not recorded]", None, None)
 #: In the key of a stack with native functions below it, the bit from which on the id of the innermost one stands.
 _NATIVE_SHIFT = 32
 _STACK_MASK = (1 << _NATIVE_SHIFT) - 1
@@ -172,7 +175,7 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
     rows = connection.execute(
         "SELECT id, file, function, first_line, line FROM locations WHERE id IS NOT NULL"
     ).fetchall()
-    known = {row[0]: row[1:] for row in rows}
+    known: dict[int, tuple[Any, ...]] = {row[0]: row[1:] for row in rows} | {_CUT: _CUT_LOCATION}
     wanted = _by_cost(tables)
     python = _python_stacks(connection, {key & _STACK_MASK for key in wanted}, known)
     natives = NativeFrames(connection)
@@ -194,11 +197,11 @@ def calls_of(connection: Connection, tables: Iterable[BinnedFigures], user_files
 def _python_stacks(
     connection: Connection, wanted: set[int], known: Mapping[int, tuple[Any, ...]]
 ) -> dict[int, tuple[int, ...]]:
-    """The locations of stacks by their ids, from the outermost."""
-    rows = connection.execute("SELECT stack, locations FROM stacks").fetchall()
+    """The locations of stacks by their ids, from the outermost; those whose outer frames are missing begin with _CUT."""
+    rows = connection.execute("SELECT stack, truncated, locations FROM stacks").fetchall()
     return {
-        stack: tuple(reversed([each for each in locations or () if each in known]))
-        for stack, locations in rows
+        stack: (_CUT,) * bool(is_cut) + tuple(reversed([each for each in locations or () if each in known]))
+        for stack, is_cut, locations in rows
         if stack in wanted
     }
 

@@ -186,10 +186,6 @@ class Package:
     wait_s: float | None = None
 
 
-#: Losses of all Python stacks of a process.
-_WITHOUT_STACKS = ("unknown_python", "stacks_off", "python_second", "python_namespace", "python_unseen")
-
-
 @dataclass(frozen=True)
 class Report:
     """The report. ``findings`` are what to read first. ``sources`` (file -> lines of text) serves renderers and is not part of the JSON."""
@@ -209,7 +205,7 @@ class Report:
     @property
     def lacks_stacks(self) -> bool:
         """Whether an interpreter was recorded without Python stacks, so that Python code may be what has no line."""
-        return any(loss.name in _WITHOUT_STACKS for trace in self.traces for loss in trace.losses)
+        return any(trace.lacks_stacks for trace in self.traces)
 
 
 def report_json(report: Report) -> dict[str, Any]:

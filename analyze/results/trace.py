@@ -18,6 +18,10 @@ class Loss:
     text: str
 
 
+#: Losses of all Python stacks of a process.
+_WITHOUT_STACKS = ("unknown_python", "stacks_off", "python_second", "python_namespace", "python_unseen")
+
+
 @dataclass(frozen=True)
 class TraceInfo:
     """One trace. ``events``: number of samples by sampler; None means that the sampler was off or did not exist yet."""
@@ -33,6 +37,11 @@ class TraceInfo:
     threads: int
     events: dict[str, int | None]
     losses: list[Loss]
+
+    @property
+    def lacks_stacks(self) -> bool:
+        """Whether an interpreter was recorded without Python stacks, so that Python code may be what has none."""
+        return any(loss.name in _WITHOUT_STACKS for loss in self.losses)
 
 
 @dataclass(frozen=True)

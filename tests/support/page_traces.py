@@ -45,7 +45,8 @@ def busy_trace(path: Path) -> Path:
         stack, size = random_.choice(stacks), random_.randrange(1_000, 3_000_000)
         kind = random_.randrange(5)
         if kind == 0:
-            native = {"pc_class": "extension"} if random_.random() < 0.5 else {}
+            drawn = random_.random()
+            native = {"pc_class": "extension" if drawn < 0.5 else "interpreter", "opcode": None} if drawn < 0.6 else {}
             builder.tick(t_ns, process, thread, stack, system_ns=random_.randrange(3) * MS, **native)
         elif kind == 1:
             span_ns = random_.randrange(1, SECOND)

@@ -20,7 +20,8 @@ from .legend import legend, marks_in
 from .remarks import remarks
 
 _MOST_ROWS = 20  #: of the tables by file and by function
-_LEAST_IDLE = 0.05  #: part of the waiting time from which on threads without Python code are named
+#: From this part of the waiting time, and these seconds, on, waits without a Python stack are named.
+_LEAST_IDLE, _LEAST_IDLE_S = 0.05, 0.1
 _NO_SOURCE = "(source not in the trace)"
 #: Estimated sizes by the title of their column.
 _SIZES: dict[str, Callable[[Line, Report], str]] = {"at end": held, "at peak": at_peak, "allocated": allocated}
@@ -126,9 +127,10 @@ def _waiting(report: Report, screen: Screen) -> Iterator[str]:
     facts = "  ".join(["all threads: " * bool(parts) + ", ".join(parts)])
     text = f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip()
     idle_s = math.fsum(each.wait_s or 0.0 for each in report.outside or [] if each.name is None)
-    idle = f"{seconds(idle_s)} of it without Python code"  # idle threads of libraries, above all
+    what = "unknown: Python stacks could not be read" if report.lacks_stacks else "without Python code"
+    idle = f"{seconds(idle_s)} of it {what}"  # idle threads of libraries, above all
     lines = [f"{text}; {idle}"] if cells(text) + cells(idle) + 2 <= screen.width else [text, f"{'':20}{idle}"]
-    is_worth = 0 < idle_s >= _LEAST_IDLE * totals.wait_s
+    is_worth = idle_s >= max(_LEAST_IDLE * totals.wait_s, _LEAST_IDLE_S)
     yield from (fit(line, screen.width, screen) for line in (lines if is_worth else [text]))
 
 

@@ -42,16 +42,18 @@ def column(page: Page, key: str) -> list[str]:
 
 
 def leaky_trace(path: Path) -> Path:
-    """A line that keeps what it allocates, called by two others: mostly by ``handle``."""
+    """A line that keeps what it allocates, called by two others: mostly by ``handle``, below which two functions of a library
+    ask for it, each for less than what ``start`` leads to."""
     builder = TraceBuilder()
     process = builder.process(end_ns=12 * SECOND)
     thread = builder.thread(process, 12 * SECOND)
     leak, main = ("/home/me/app.py", "keep", 30, 31), ("/home/me/app.py", "main", 1, 2)
-    often = builder.stack(leak, ("/home/me/app.py", "handle", 20, 21), main)
+    copied = [("/usr/lib/python3.12/copy.py", name, line, line) for line, name in ((60, "copy"), (120, "deepcopy"))]
+    often = [builder.stack(each, leak, ("/home/me/app.py", "handle", 20, 21), main) for each in copied]
     seldom = builder.stack(leak, ("/home/me/app.py", "start", 10, 11), main)
     for number in range(LEAKS):
         t_ns = number * 11 * SECOND // LEAKS
-        stack = seldom if number % 10 == 0 else often
+        stack = seldom if number % 5 < 2 else often[number % 2]
         builder.alloc(t_ns, process, thread, stack, 400 * KB, None, interval_bytes=262_144)
         builder.memory(t_ns, process, thread, stack, 400 * KB, (number + 1) * 400 * KB)
         builder.tick(t_ns, process, thread, stack)
@@ -177,9 +179,20 @@ def test_user_marks_have_their_text_on_the_chart(browser: Browser, tmp_path: Pat
         assert page.complaints() == []
 
 
-def test_waits_without_python_code_stand_apart(browser: Browser, tmp_path: Path) -> None:
-    """An idle thread of a library, which has no stack."""
+@pytest.mark.parametrize(
+    ("loss", "said", "frame"),
+    [
+        (None, "8.00 s of it without Python code", "no Python code"),
+        ("unknown_python", "8.00 s of it unknown: Python stacks could not be read", "no Python stack"),
+    ],
+)
+def test_waits_without_a_python_stack_stand_apart(
+    loss: str | None, said: str, frame: str, browser: Browser, tmp_path: Path
+) -> None:
+    """An idle thread of a library, which has no stack; or one of Python, of which it could not be read."""
     builder = TraceBuilder()
+    if loss:
+        builder.loss(loss, "error", 1, "an interpreter was recorded without Python stacks")
     process = builder.process(end_ns=10 * SECOND)
     busy, idle = (builder.thread(process, number * MS) for number in (10, 0))
     stack = builder.stack(("/app/a.py", "f", 1, 2))
@@ -187,11 +200,64 @@ def test_waits_without_python_code_stand_apart(browser: Browser, tmp_path: Path)
     builder.wait(SECOND, process, busy, stack, SECOND, **{"class": "runnable"})
     builder.wait(SECOND, process, idle, None, 8 * SECOND, **{"class": "sleep"})
     with browser.page(written(builder.write(tmp_path / "t.parquet")), part="#tab=flame") as page:
-        assert "8.00 s of it without Python code" in page.value("document.querySelector('.figures').textContent")
+        assert said in page.value("document.querySelector('.figures').textContent")
         page.click("[data-kind=wait]")
         frames = """[...document.querySelectorAll('.flame g.frame')].map(each => each.__data__)
             .map(each => [each.parent?.data.name ?? null, each.data.name, Math.round(each.data.value)])"""
         assert sorted(page.value(frames)[1:]) == [
-            ["all", "f  a.py", 1], ["all", "no Python code", 8], ["f  a.py", "runnable", 1], ["no Python code", "sleep", 8]
+            ["all", "f  a.py", 1], ["all", frame, 8], ["f  a.py", "runnable", 1], [frame, "sleep", 8]
         ]  # fmt: skip
+        assert page.complaints() == []
+
+
+def test_short_waits_without_a_python_stack_are_not_mentioned(browser: Browser, tmp_path: Path) -> None:
+    builder = TraceBuilder()
+    process = builder.process(end_ns=SECOND)
+    thread = builder.thread(process, 0)
+    builder.wait(5 * MS, process, thread, None, 4 * MS, **{"class": "runnable"})
+    with browser.page(written(builder.write(tmp_path / "t.parquet"))) as page:
+        text = page.value("document.querySelector('.figures').textContent")
+        assert "4 ms" in text and "of it" not in text
+
+
+def test_time_that_is_unclassified_is_neither_pythons_nor_native(browser: Browser, tmp_path: Path) -> None:
+    """Three ticks of Python code, one of which it is unknown whether it is, and one in the kernel."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=SECOND)
+    thread = builder.thread(process, 50 * MS)
+    stack = builder.stack(("/app/a.py", "f", 1, 2))
+    for number in range(3):
+        builder.tick(number * 10 * MS, process, thread, stack)
+    builder.tick(40 * MS, process, thread, stack, pc_class="interpreter", opcode=None)
+    builder.tick(50 * MS, process, thread, stack, user_ns=0, system_ns=10 * MS)
+    path = written(builder.write(tmp_path / "t.parquet"))
+    with browser.page(path, part="#tab=threads") as page:
+        shares = "[...document.querySelectorAll('.figures .figure:first-child .share')].map(each => each.textContent)"
+        assert page.value(shares) == ["Python 60 %", "unclassified 20 %", "system 20 %"]
+        assert column(page, "unclassified")[0] == "0.010" and column(page, "cpu")[0] == "0.050"
+        page.press("1")
+        assert column(page, "unclassified") == ["0.010"] and column(page, "python") == ["0.030"]
+        page.press("3")
+        frames = "[...document.querySelectorAll('.flame g.frame')].map(each => each.getAttribute('name'))"
+        page.wait(f"{frames}.length > 2")
+        assert page.value(frames) == ["all", "f  a.py", "kernel", "unclassified"]
+        assert page.complaints() == []
+
+
+def test_calls_that_the_flame_graph_or_the_recording_cuts_are_named(browser: Browser, tmp_path: Path) -> None:
+    """A recursion of 450 calls, of which the graph shows 399 below a frame for the callers that the recording has not kept."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=SECOND)
+    thread = builder.thread(process, 10 * MS)
+    stack = builder.stack(*[("/app/a.py", f"f{number}", number, number) for number in range(450, 0, -1)])
+    builder.rows["stack"][0]["truncated"] = True
+    builder.tick(10 * MS, process, thread, stack)
+    with browser.page(written(builder.write(tmp_path / "t.parquet")), part="#tab=flame") as page:
+        frames = "[...document.querySelectorAll('.flame g.frame')].map(each => each.getAttribute('name'))"
+        page.wait(f"{frames}.length > 2")
+        names = page.value(frames)
+        assert names[:3] == ["all", "[outer frames not recorded]", "f1  a.py"]
+        assert names[-2:] == ["f399  a.py", "deeper calls 100 %"]
+        text = page.value("document.querySelector('.rare').textContent")
+        assert text == 'calls in more than 400 rows are one grey frame, "deeper calls", together 100 %'
         assert page.complaints() == []

@@ -132,7 +132,8 @@ def test_each_line_of_a_window_has_the_figures_of_the_query(
     report = build_report([busy], Selection(from_s, to_s))
     first, end = window_of(entry, from_s, to_s)
     own = owners(entry)
-    columns = {"python_us": 1e-6, "native_us": 1e-6, "system_us": 1e-6, "growth_bytes": 1, "copy_bytes": 1}
+    columns = {"growth_bytes": 1, "copy_bytes": 1}
+    columns |= dict.fromkeys(("python_us", "native_us", "unclassified_us", "system_us"), 1e-6)
     for name, unit in columns.items():
         found: dict[tuple[str, int] | None, float] = {}
         for node, value in sums(entry, name, first, end).items():

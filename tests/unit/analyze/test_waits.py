@@ -75,12 +75,17 @@ def test_the_report_has_a_column_for_waits_where_there_are_any(tmp_path: Path) -
     assert any("2.03 s" in line and line.split()[0] == "10" for line in text.splitlines() if line.strip())
 
 
-@pytest.mark.parametrize(("idle_ms", "is_said"), [(0, False), (100, False), (9_000, True)])
+@pytest.mark.parametrize(
+    ("idle_ms", "lacks_stacks", "is_said"),
+    [(0, False, False), (100, False, False), (9_000, False, True), (9_000, True, True)],
+)
 @pytest.mark.parametrize("width", [80, 120])
-def test_waits_of_threads_without_python_code_stand_apart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, idle_ms: int, is_said: bool
+def test_waits_of_threads_without_a_python_stack_stand_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, width: int, idle_ms: int, lacks_stacks: bool, is_said: bool
 ) -> None:
     builder = TraceBuilder()
+    if lacks_stacks:
+        builder.loss("unknown_python", "error", 1, "an interpreter was recorded without Python stacks")
     process = builder.process()
     thread = builder.thread(process, 0)
     builder.tick(MS, process, thread, builder.stack(("/home/me/app.py", "f", 1, 2)))
@@ -90,9 +95,21 @@ def test_waits_of_threads_without_python_code_stand_apart(
         builder.wait(MS, process, builder.thread(process, 0), None, length_ns, **{"class": class_name})
     monkeypatch.setenv("COLUMNS", str(width))
     text = analyze(builder.write(tmp_path / "t.parquet")).stdout.decode()
-    assert ("9.00 s of it without Python code" in text) is is_said
-    shown = [line for line in text.splitlines() if line.startswith("Waiting") or "of it without" in line]
+    said = "unknown: Python stacks could not be read" if lacks_stacks else "without Python code"
+    assert (f"9.00 s of it {said}" in text) is is_said and ("of it without" in text) is (is_said and not lacks_stacks)
+    shown = [
+        line for line in text.splitlines() if line.startswith("Waiting") or ("of it " in line and "9.00 s" in line)
+    ]
     assert shown and all(len(line) <= width for line in shown)
+
+
+def test_short_waits_without_a_python_stack_are_not_mentioned(tmp_path: Path) -> None:
+    """As at the end of each short program, when its stack is gone."""
+    builder = TraceBuilder()
+    process = builder.process()
+    builder.wait(MS, process, builder.thread(process, 0), None, 4 * MS, **{"class": "runnable"})
+    text = analyze(builder.write(tmp_path / "t.parquet")).stdout.decode()
+    assert "Waiting       4 ms  all threads: runnable 100 %\n" in text and "of it" not in text
 
 
 def test_a_trace_without_the_sampler_knows_no_waits(tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 // The columns that lines and functions share, with descriptions of their figures.
 import { bar, element, sparkline } from "./dom.js";
-import { WAITS } from "./figures.js";
+import { PARTS, WAITS } from "./figures.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 
+/** What the word means. */
+export const UNCLASSIFIED = "user CPU time of which it is unknown whether it is Python’s or native; the losses say why";
 const SPARK = { width: 60, height: 15, pieces: 36 };
 
 /** Seconds in a column: three decimals, or one if totals are large; empty for 0. */
@@ -21,13 +23,9 @@ const number = (state, key, title, hint, width, text) => ({
   text: (row) => text(row[key], state),
 });
 
-/** The stacked bar of a row: Python, native, system, and waiting if it is switched on. */
+/** The stacked bar of a row: the classes of CPU time, and waiting if it is switched on. */
 export function timeBar(row, state) {
-  const parts = [
-    ["python", row.python],
-    ["native", row.native],
-    ["system", row.system],
-  ];
+  const parts = PARTS.map(([name]) => [name, row[name]]);
   if (state.waitInBars) parts.push(["wait", row.wait]);
   return bar(parts, state.longest);
 }
@@ -81,6 +79,7 @@ export function timeColumns(state) {
       ...number(state, "native", "native s", hint, "66px", time),
       fill: (cell, row) => nativeCell(cell, row, state),
     });
+    if (state.whole.totals.unclassified > 0) columns.push(unclassifiedColumn(state));
     columns.push(number(state, "system", "system s", "CPU time in the kernel", "66px", time));
   }
   if (has.wait)
@@ -97,6 +96,9 @@ export function timeColumns(state) {
     });
   return columns;
 }
+
+const unclassifiedColumn = (state) =>
+  number(state, "unclassified", "unclassified s", UNCLASSIFIED, "92px", time);
 
 /** A share in percent; bold from 10 % on. */
 export function shareCell(cell, share) {

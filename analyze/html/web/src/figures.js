@@ -7,7 +7,14 @@ export const WAITS = [
   ["runnable", "runnable"],
   ["gil", "GIL"],
 ];
-const SECONDS = ["python", "native", "system", "gc", ...WAITS.map(([name]) => name)];
+/** The classes of CPU time: name of the figure, and the word for it. They add up to it. */
+export const PARTS = [
+  ["python", "Python"],
+  ["native", "native"],
+  ["unclassified", "unclassified"],
+  ["system", "system"],
+];
+const SECONDS = [...PARTS.map(([name]) => name), "gc", ...WAITS.map(([name]) => name)];
 const BYTES = ["growth", "copy", "alloc", "kept", "live"];
 const COPIES = ["h2d", "d2h", "d2d", "h2h", "unified"];
 
@@ -58,7 +65,7 @@ function byNode(trace, first, end, peakBin) {
 }
 
 function completed(row) {
-  row.cpu = row.python + row.native + row.system;
+  row.cpu = PARTS.reduce((sum, [name]) => sum + row[name], 0);
   row.wait = WAITS.reduce((sum, [name]) => sum + row[name], 0);
   row.deviceCopy = COPIES.reduce((sum, name) => sum + (row[name] ?? 0), 0);
   return row;
@@ -94,9 +101,11 @@ export function inclusive(own, parents) {
   return sums;
 }
 
+/** CPU time by node. */
+const cpuOf = (nodes) => nodes.python.map((_, node) => PARTS.reduce((sum, [name]) => sum + nodes[name][node], 0));
+
 function cumulate(trace, nodes) {
-  const own = nodes.python.map((value, node) => value + nodes.native[node] + nodes.system[node]);
-  const sums = inclusive(own, trace.parents);
+  const sums = inclusive(cpuOf(nodes), trace.parents);
   for (const row of trace.functions) row.cumulative = 0;
   for (let node = 0; node < sums.length; node++) {
     if (trace.isFirstCall[node]) trace.functions[trace.ownFunction[trace.places[node]]].cumulative += sums[node];
@@ -155,9 +164,9 @@ export function sumUp(trace, first, end) {
 /** Names lines that several functions share after the function with the most CPU time, then allocated memory. */
 export function nameLines(trace, nodes) {
   const weights = new Float64Array(trace.ownLine.length);
+  const cpu = cpuOf(nodes);
   trace.ownerOfNode.forEach((place, node) => {
-    const cpu = nodes.python[node] + nodes.native[node] + nodes.system[node];
-    if (place >= 0) weights[place] += cpu + nodes.alloc[node] * 1e-18;
+    if (place >= 0) weights[place] += cpu[node] + nodes.alloc[node] * 1e-18;
   });
   const most = new Float64Array(trace.lines.length).fill(-1);
   trace.ownLine.forEach((line, place) => {
@@ -185,9 +194,9 @@ export function growthByLine(trace) {
   return trends;
 }
 
-/** CPU time by bin: arrays of Python, native and system time in seconds. */
+/** CPU time by bin: an array for each of PARTS, in seconds. */
 export function cpuByBin(trace) {
-  return ["python", "native", "system"].map((name) => {
+  return PARTS.map(([name]) => {
     const { bins, values } = trace.series[`${name}_us`];
     const sums = new Float64Array(trace.bins.count);
     for (let row = 0; row < bins.length; row++) sums[bins[row]] += values[row] * 1e-6;

@@ -1,8 +1,8 @@
 // Flame graphs of CPU time, waiting time, live memory, GPU time and allocations.
-import { WAITS, inclusive } from "./figures.js";
+import { PARTS, WAITS, inclusive } from "./figures.js";
 import { decimal, clean, baseName, megabytes, percent, seconds } from "./format.js";
 import { element } from "./dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, rareFrame, rareText, setChosen } from "./icicle.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, deepFrame, rareFrame, rareText, setChosen } from "./icicle.js";
 
 const sum = (names) => (nodes, node) => names.reduce((total, name) => total + nodes[name][node], 0);
 
@@ -11,9 +11,10 @@ export const KINDS = {
   cpu: {
     title: "CPU time",
     has: "cpu",
-    own: sum(["python", "native", "system"]),
+    own: sum(PARTS.map(([name]) => name)),
     leaves: [
       ["native", "native code"],
+      ["unclassified", "unclassified"],
       ["system", "kernel"],
     ],
     text: seconds,
@@ -99,7 +100,7 @@ export class Flame extends Icicle {
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
       const isVisible = place < 0 || isShown(trace, place, this.libraries.checked, this.natives.checked);
-      made[node] = isVisible ? (place < 0 ? noPython(parent) : this.#frame(parent, place)) : parent;
+      made[node] = isVisible ? (place < 0 ? noPython(parent, trace) : this.#frame(parent, place)) : parent;
       if (isVisible) made[node].value += totals[node];
       if (trace.parents[node] < 0) root.value += totals[node];
       for (const [name] of kind.leaves) {
@@ -107,9 +108,9 @@ export class Flame extends Icicle {
         if (part > 0 && !(made[node].isNative && name === "native")) made[node].parts.set(name, (made[node].parts.get(name) ?? 0) + part);
       }
     }
-    const rare = { value: 0 };
-    const found = pruned(root, kind, root.value, rare, 0);
-    this.rare.textContent = rareText(rare.value, root.value, trace.short_stacks);
+    const cut = { rare: 0, deep: 0 };
+    const found = pruned(root, kind, root.value, cut, 0);
+    this.rare.textContent = rareText(cut, root.value, trace.short_stacks);
     return found;
   }
 
@@ -122,9 +123,9 @@ export class Flame extends Icicle {
       const path = trace.files[file[place]];
       const text = clean(trace.function_names[name[place]]);
       const native = isNative(trace, place);
-      const label = `${text}  ${clean(path)}${native ? "" : `:${first_line[place]}`}`;
+      const label = path ? `${text}  ${clean(path)}${native ? "" : `:${first_line[place]}`}` : text;
       frame = {
-        name: `${text}  ${clean(baseName(path))}`,
+        name: `${text}  ${clean(baseName(path))}`.trimEnd(),
         label,
         search: label.toLowerCase(),
         style: native ? "native" : trace.ownFunction[place] >= 0 ? "own" : "library",
@@ -139,12 +140,15 @@ export class Flame extends Icicle {
   }
 }
 
-export const NO_PYTHON = "no Python code";
+/** What is known of samples without a Python stack: threads of libraries, which are often idle, and native code before and after
+ * Python; or it is unknown what they ran. */
+export const noStackName = (trace) => (trace.lacks_stacks ? "no Python stack" : "no Python code");
 
-/** The frame of samples without a Python stack: threads of libraries, which are often idle, and native code before and after Python. */
-function noPython(root) {
+/** The frame of samples without a Python stack. */
+function noPython(root, trace) {
   if (!root.byKey.has("")) {
-    const frame = { name: NO_PYTHON, search: NO_PYTHON.toLowerCase(), style: "library", value: 0, byKey: new Map(), parts: new Map() };
+    const name = noStackName(trace);
+    const frame = { name, search: name.toLowerCase(), style: "library", value: 0, byKey: new Map(), parts: new Map() };
     root.byKey.set("", frame);
   }
   return root.byKey.get("");
@@ -160,14 +164,17 @@ export function isShown(trace, place, hasLibraries, hasNatives) {
   return hasLibraries && !trace.files[trace.locations.file[place]].startsWith("<frozen importlib");
 }
 
-/** The frame in the format of the flame graph library. Calls below LEAST_SHARE of the `whole` are one frame; `rare` adds them up. */
-function pruned(frame, kind, whole, rare, depth) {
+/** The frame in the format of the flame graph library. Calls below LEAST_SHARE of the `whole` are one frame, those below a frame
+ * at DEEPEST another; `cut` adds both up. */
+function pruned(frame, kind, whole, cut, depth) {
   const least = whole * LEAST_SHARE;
   const children = [];
   let small = 0;
+  let deep = 0;
   for (const child of frame.byKey.values()) {
-    if (child.value >= least && depth <= DEEPEST) children.push(pruned(child, kind, whole, rare, depth + 1));
-    else small += child.value;
+    if (child.value < least) small += child.value;
+    else if (depth < DEEPEST) children.push(pruned(child, kind, whole, cut, depth + 1));
+    else deep += child.value;
   }
   for (const [name, title] of kind.leaves) {
     const value = frame.parts.get(name) ?? 0;
@@ -176,7 +183,11 @@ function pruned(frame, kind, whole, rare, depth) {
   }
   if (small >= least && small > 0) {
     children.push(rareFrame(small, whole));
-    rare.value += small;
+    cut.rare += small;
+  }
+  if (deep > 0) {
+    children.push(deepFrame(deep, whole));
+    cut.deep += deep;
   }
   const { name, label, search, style, value } = frame;
   return { name, label, search, style, value, children };

@@ -11,17 +11,26 @@ const LEAST_PIXELS = 0.4; // a call of LEAST_SHARE in a graph of 800 pixels; nar
 
 const isRare = (data) => Number(data.style === "rare");
 
-/** The frame for the calls of a frame that are smaller than LEAST_SHARE, or deeper than DEEPEST; `whole`: the graph's value. */
+/** The frame for the calls of a frame that are smaller than LEAST_SHARE; `whole`: the graph's value. */
 export function rareFrame(value, whole) {
   const name = `rare stacks ${decimal(percent(value, whole), 0)} %`;
   return { name, label: `rare stacks (calls of less than ${100 * LEAST_SHARE} % each)`, search: "", style: "rare", value };
 }
 
-/** What the tab says of rare stacks: `value` of the `whole` graph, and the number of stacks whose callers the page lacks. */
-export function rareText(value, whole, short) {
+/** The frame for the calls of a frame that are deeper than DEEPEST. */
+export function deepFrame(value, whole) {
+  const name = `deeper calls ${decimal(percent(value, whole), 0)} %`;
+  return { name, label: `deeper calls (the graph has ${DEEPEST} rows)`, search: "", style: "rare", value };
+}
+
+/** What the tab says of calls that are not drawn: rare and deep ones of the `whole` graph, and the number of stacks whose callers
+ * the page lacks. */
+export function rareText({ rare, deep }, whole, short) {
   const texts = [];
-  if (value >= whole / 200 && whole > 0)
-    texts.push(`grey at the end of a row: rare stacks, less than ${100 * LEAST_SHARE} % each, together ${decimal(percent(value, whole), 0)} %`);
+  if (rare >= whole / 200 && whole > 0)
+    texts.push(`grey at the end of a row: rare stacks, less than ${100 * LEAST_SHARE} % each, together ${decimal(percent(rare, whole), 0)} %`);
+  if (deep > 0)
+    texts.push(`calls in more than ${DEEPEST} rows are one grey frame, "deeper calls", together ${decimal(percent(deep, whole), 0)} %`);
   if (short) texts.push(`${decimal(short, 0)} rare stacks are shown without their callers`);
   return texts.join("; ");
 }

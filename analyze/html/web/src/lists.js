@@ -1,6 +1,6 @@
 // The tables of functions, leaks, threads, processes and losses.
 import { element, sparkline } from "./dom.js";
-import { WAITS } from "./figures.js";
+import { PARTS, WAITS } from "./figures.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
 import { Table } from "./table.js";
 import { deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
@@ -93,18 +93,31 @@ export function libraryTable(state, open) {
   return table;
 }
 
-/** The callers of a leak's function, the innermost first, on the stack with most of the memory that it kept. */
+/** The calls that lead to a leak's line, the innermost first: of those that do, the ones with most of the memory that it kept,
+ * whatever the line has called then. */
 function callPath({ trace, whole }, { file, line }) {
   const row = trace.lines.find((each) => each.file === file && each.line === line);
-  let most = -1;
-  for (let node = 0; row && node < trace.nodeCount; node++)
-    if (trace.lineOfNode[node] === row.id && whole.nodes.kept[node] > (most < 0 ? 0 : whole.nodes.kept[most])) most = node;
+  const sums = new Map();
+  for (let node = 0; row && node < trace.nodeCount; node++) {
+    const kept = whole.nodes.kept[node];
+    if (trace.lineOfNode[node] !== row.id || !(kept > 0)) continue;
+    const path = callersOf(trace, node);
+    sums.set(path, (sums.get(path) ?? 0) + kept);
+  }
+  return [...sums].reduce((most, each) => (each[1] > most[1] ? each : most), ["", 0])[0];
+}
+
+/** The functions that led to the line that a node is charged to. */
+function callersOf(trace, node) {
+  const isOwn = (each) => trace.places[each] >= 0 && trace.ownLine[trace.places[each]] >= 0;
+  let at = node;
+  while (!isOwn(at)) at = trace.parents[at];
   const names = [];
-  for (let node = most; node >= 0; node = trace.parents[node]) {
-    const place = trace.places[node];
+  for (at = trace.parents[at]; at >= 0; at = trace.parents[at]) {
+    const place = trace.places[at];
     if (place >= 0 && trace.locations.line[place] >= 0) names.push(trace.function_names[trace.locations.function[place]]);
   }
-  return names.slice(1).map(clean).join(" ‹ ");
+  return names.map(clean).join(" ‹ ");
 }
 
 export function leakTable(state, open) {
@@ -163,9 +176,9 @@ export function threadTables(state) {
   const cpu = state.trace.has.cpu
     ? [
         right("cpu", "CPU s", "66px", fixed("cpu")),
-        right("python", "Python s", "66px", fixed("python")),
-        right("native", "native s", "66px", fixed("native")),
-        right("system", "system s", "66px", fixed("system")),
+        ...PARTS.filter(([name]) => name !== "unclassified" || state.whole.totals.unclassified > 0).map(([name, word]) =>
+          right(name, `${word} s`, name === "unclassified" ? "92px" : "66px", fixed(name)),
+        ),
       ]
     : [];
   const span = [

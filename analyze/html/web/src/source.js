@@ -59,13 +59,14 @@ export class Source {
         file: row.file,
         python: 0,
         native: 0,
+        unclassified: 0,
         system: 0,
         wait: 0,
         cpu: 0,
         growth: 0,
         alloc: 0,
       };
-      for (const name of ["python", "native", "system", "wait", "cpu", "growth", "alloc"]) file[name] += row[name];
+      for (const name of ["python", "native", "unclassified", "system", "wait", "cpu", "growth", "alloc"]) file[name] += row[name];
       files.set(row.file, file);
     }
     this.fileRows = [...files.values()];

@@ -1,8 +1,8 @@
 // The head of the page: the recording, and the totals of the window.
 import { bar, element } from "./dom.js";
-import { WAITS } from "./figures.js";
+import { PARTS, WAITS } from "./figures.js";
 import { clean, decimal, megabytes, percent, seconds } from "./format.js";
-import { DIRECTIONS } from "./columns.js";
+import { DIRECTIONS, UNCLASSIFIED } from "./columns.js";
 
 /** The command and a line of facts about the recording. */
 export function heading(trace) {
@@ -53,7 +53,12 @@ export function findings(trace, open) {
   return element("ul", { class: "findings", "aria-label": "Findings on the whole recording" }, ...rows.map(item));
 }
 
-const LEAST_IDLE = 0.05; // part of the waiting time from which on threads without Python code are named
+// From this part of the waiting time, and these seconds, on, waits without a Python stack are named.
+const LEAST_IDLE = 0.05;
+const LEAST_IDLE_S = 0.1;
+
+/** What is known of samples without a Python stack. */
+const withoutStack = (trace) => (trace.lacks_stacks ? "unknown: Python stacks could not be read" : "without Python code");
 
 /** A figure with its title; `value` (seconds or bytes) is stored as data for scripts. */
 function figure(name, title, value, text, ...more) {
@@ -70,7 +75,7 @@ function share(style, title, part, whole) {
   if (!(part > 0)) return null;
   return element(
     "span",
-    { class: "share" },
+    { class: "share", title: style === "unclassified" ? UNCLASSIFIED : null },
     element("i", { class: style }),
     `${title} ${decimal(percent(part, whole), 0)} %`,
   );
@@ -81,16 +86,8 @@ export function figures(trace, { totals, first, end }) {
   const { has } = trace;
   const made = [];
   if (has.cpu) {
-    const parts = [
-      ["python", totals.python],
-      ["native", totals.native],
-      ["system", totals.system],
-    ];
-    const shares = [
-      share("python", "Python", totals.python, totals.cpu),
-      share("native", "native", totals.native, totals.cpu),
-      share("system", "system", totals.system, totals.cpu),
-    ];
+    const parts = PARTS.map(([name]) => [name, totals[name]]);
+    const shares = PARTS.map(([name, word]) => share(name, word, totals[name], totals.cpu));
     const collected =
       totals.gc > 0
         ? element("span", {
@@ -118,8 +115,8 @@ export function figures(trace, { totals, first, end }) {
               .map(([name, value]) => `${name} ${decimal(percent(value, totals.wait), 0)} %`)
               .join(", ") || "none"),
         ),
-        totals.idle >= LEAST_IDLE * totals.wait && totals.idle > 0
-          ? element("span", { class: "share dim", text: `${seconds(totals.idle)} of it without Python code` })
+        totals.idle >= Math.max(LEAST_IDLE * totals.wait, LEAST_IDLE_S)
+          ? element("span", { class: "share dim", text: `${seconds(totals.idle)} of it ${withoutStack(trace)}` })
           : null,
       ),
     );

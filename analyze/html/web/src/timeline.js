@@ -1,6 +1,6 @@
 // CPU use, memory and GPUs over time, with a brush that chooses the window of all figures.
 import uPlot from "uplot";
-import { cpuByBin } from "./figures.js";
+import { PARTS, cpuByBin } from "./figures.js";
 import { clean, decimal, megabytes, typed } from "./format.js";
 import { element } from "./dom.js";
 
@@ -47,16 +47,15 @@ export class Timeline {
       Math.ceil(count / COLUMNS),
       Math.min(Math.ceil((TICKS * tick_s) / width_s), Math.ceil(count / 20)),
     );
-    const [python, native, system] = cpuByBin(this.trace);
     const starts = Array.from({ length: Math.ceil(count / group) }, (_, index) => index * group);
     const mean = (sums, start) =>
       sums.slice(start, start + group).reduce((sum, value) => sum + value, 0) /
       (Math.min(group, count - start) * width_s);
-    const low = starts.map((start) => mean(python, start));
-    const middle = starts.map((start, index) => low[index] + mean(native, start));
-    const high = starts.map((start, index) => middle[index] + mean(system, start));
-    const rows = this.#stepped(starts, [high, middle, low]);
-    const series = ["system", "native", "python"].map((name) => ({
+    const levels = [];
+    for (const sums of cpuByBin(this.trace))
+      levels.push(starts.map((start, index) => (levels.at(-1)?.[index] ?? 0) + mean(sums, start)));
+    const rows = this.#stepped(starts, levels.reverse());
+    const series = [...PARTS].reverse().map(([name]) => ({
       fill: colour(name),
       width: 0,
       points: { show: false },

@@ -8,10 +8,11 @@
 -- Reads: charged_ticks, native_frames, selection
 -- Columns:
 --   stack, called_native, thread, is_thread, bin
---   python_us [us]: user CPU time in Python code, and that of which the class is unknown
+--   python_us [us]: user CPU time in Python code
 --   native_us [us]: user CPU time in builtins and extensions
+--   unclassified_us [us]: user CPU time of which it is unknown whether it is Python's or native
 --   system_us [us]: kernel CPU time
---   gc_us [us]: the part of these three that garbage collections took
+--   gc_us [us]: the part of these four that garbage collections took
 -- Order: none
 WITH placed AS (
     SELECT stack, if(callee IS NULL, NULL, native) AS called_native, thread, user_s, system_s, class, gc,
@@ -20,8 +21,9 @@ WITH placed AS (
     WHERE is_selected(selection, t_ns, process, thread)
 )
 SELECT stack, called_native, thread, grouping(stack) = 1 AS is_thread, bin,
-    coalesce(sum(user_s) FILTER (class IN ('python', 'unclassified')), 0) * 1e6 AS python_us,
+    coalesce(sum(user_s) FILTER (class = 'python'), 0) * 1e6 AS python_us,
     coalesce(sum(user_s) FILTER (class IN ('builtin', 'extension')), 0) * 1e6 AS native_us,
+    coalesce(sum(user_s) FILTER (class = 'unclassified'), 0) * 1e6 AS unclassified_us,
     sum(system_s) * 1e6 AS system_us,
     coalesce(sum(user_s + system_s) FILTER (gc), 0) * 1e6 AS gc_us
 FROM placed GROUP BY GROUPING SETS ((stack, called_native, bin), (thread, bin))

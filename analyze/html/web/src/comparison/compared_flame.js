@@ -2,8 +2,8 @@
 import { inclusive, sumUp } from "../figures.js";
 import { baseName, clean, decimal } from "../format.js";
 import { element } from "../dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, rareFrame, rareText, setChosen } from "../icicle.js";
-import { KINDS, NO_PYTHON, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, deepFrame, rareFrame, rareText, setChosen } from "../icicle.js";
+import { KINDS, noStackName, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };
 const SIDES = Object.keys(WIDTHS);
@@ -73,9 +73,9 @@ export class ComparedFlame extends Icicle {
     });
     this.#width ??= root.values[0] > root.values[1] ? "before" : "after";
     const side = SIDES.indexOf(this.#width);
-    const rare = { value: 0 };
-    const found = pruned(root, kind, side, root.values[side], rare, 0);
-    this.rare.textContent = rareText(rare.value, root.values[side], 0);
+    const cut = { rare: 0, deep: 0 };
+    const found = pruned(root, kind, side, root.values[side], cut, 0);
+    this.rare.textContent = rareText(cut, root.values[side], 0);
     this.most = Math.max(...(found.children.length ? found.children : [found]).map((each) => Math.abs(each.after - each.before)), Math.abs(found.after - found.before)); // prettier-ignore
     return found;
   }
@@ -91,7 +91,7 @@ export class ComparedFlame extends Icicle {
       const parent = trace.parents[node] < 0 ? root : made[trace.parents[node]];
       const place = trace.places[node];
       const isVisible = place < 0 || isShown(trace, place, this.libraries.checked, this.natives.checked);
-      made[node] = isVisible ? (place < 0 ? noPython(parent) : this.#frame(parent, trace, place, side)) : parent;
+      made[node] = isVisible ? (place < 0 ? noPython(parent, trace) : this.#frame(parent, trace, place, side)) : parent;
       if (isVisible) made[node].values[side] += totals[node];
       if (trace.parents[node] < 0) root.values[side] += totals[node];
       for (const [name] of kind.leaves)
@@ -107,7 +107,7 @@ export class ComparedFlame extends Icicle {
     let found = parent.byKey.get(key);
     if (!found) {
       const text = clean(name);
-      found = frame(`${text}  ${clean(baseName(path))}`, `${text}  ${clean(path)}`, key);
+      found = frame(`${text}  ${clean(baseName(path))}`.trimEnd(), `${text}  ${clean(path)}`.trimEnd(), key);
       found.isNative = isNative(trace, place);
       parent.byKey.set(key, found);
     } else if (side === 1 && found.values[1] === 0) {
@@ -141,8 +141,8 @@ function frame(name, label, key) {
 }
 
 /** The frame of samples without a Python stack. */
-function noPython(root) {
-  if (!root.byKey.has("")) root.byKey.set("", frame(NO_PYTHON, NO_PYTHON, ""));
+function noPython(root, trace) {
+  if (!root.byKey.has("")) root.byKey.set("", frame(noStackName(trace), noStackName(trace), ""));
   return root.byKey.get("");
 }
 
@@ -153,25 +153,31 @@ function addPart(made, name, side, value) {
 }
 
 /** The frame in the format of the flame graph library, with the width of one side. Calls below LEAST_SHARE of the `whole` are one
- * frame; `rare` adds them up. */
-function pruned({ name, label, values, byKey, parts }, kind, side, whole, rare, depth) {
+ * frame, those below a frame at DEEPEST another; `cut` adds both up. */
+function pruned({ name, label, values, byKey, parts }, kind, side, whole, cut, depth) {
   const least = whole * LEAST_SHARE;
   const isKept = (each) => each[side] >= least && each[side] > 0;
   const children = [];
   const small = [0, 0];
-  const leaveOut = (both) => both.forEach((value, index) => (small[index] += value));
+  const deep = [0, 0];
+  const leaveOut = (both, sums) => both.forEach((value, index) => (sums[index] += value));
   for (const child of byKey.values()) {
-    if (isKept(child.values) && depth <= DEEPEST) children.push(pruned(child, kind, side, whole, rare, depth + 1));
-    else leaveOut(child.values);
+    if (!isKept(child.values)) leaveOut(child.values, small);
+    else if (depth < DEEPEST) children.push(pruned(child, kind, side, whole, cut, depth + 1));
+    else leaveOut(child.values, deep);
   }
   for (const [part, title] of kind.leaves) {
     const both = parts.get(part);
     if (both && isKept(both)) children.push({ name: title, value: both[side], before: both[0], after: both[1] });
-    else if (both) leaveOut(both);
+    else if (both) leaveOut(both, small);
   }
   if (isKept(small)) {
     children.push({ ...rareFrame(small[side], whole), before: small[0], after: small[1] });
-    rare.value += small[side];
+    cut.rare += small[side];
+  }
+  if (deep[side] > 0) {
+    children.push({ ...deepFrame(deep[side], whole), before: deep[0], after: deep[1] });
+    cut.deep += deep[side];
   }
   const [before, after] = values;
   return { name, label, search: label.toLowerCase(), value: values[side], before, after, children };
