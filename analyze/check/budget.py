@@ -65,6 +65,7 @@ LIMITS: Mapping[str, Mapping[str, str]] = {
     "cpu": {"percent": "cpu_s", "s": "cpu_s"},
     "python": {"percent": "python_s", "s": "python_s"},
     "native": {"percent": "native_s", "s": "native_s"},
+    "unclassified": {"percent": "unclassified_s", "s": "unclassified_s"},
     "system": {"percent": "system_s", "s": "system_s"},
     "gc": {"percent": "gc_s", "s": "gc_s"},
     "wait": {"s": "wait_s"},

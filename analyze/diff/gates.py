@@ -14,6 +14,7 @@ NAMES = {
     "cpu": "cpu_s",
     "python": "python_s",
     "native": "native_s",
+    "unclassified": "unclassified_s",
     "system": "system_s",
     "wait": "wait_s",
     "wall": "wall_s",

@@ -70,6 +70,7 @@ LINE_MEASURES = (
     Measure("cpu_s", "CPU", "cpu", is_speed=True),
     Measure("python_s", "Python", "cpu", part_of="cpu_s"),
     Measure("native_s", "native", "cpu", part_of="cpu_s"),
+    Measure("unclassified_s", "unclassified", "cpu", part_of="cpu_s"),
     Measure("system_s", "system", "cpu", part_of="cpu_s"),
     Measure("wait_s", "wait", "wait", is_sampled=False, prior_sigma=PRIOR_SIGMA_OF_WAITING),
     Measure("growth_bytes", "growth", "memory", is_signed=True),
@@ -150,7 +151,7 @@ def _run_row(row: Row, variances: Row | None, gross: int, info: TraceInfo) -> Ru
     growth_variance = (1 - share) * v["growth_squares"] + v["growth_largest"] ** 2 / 12
     figures = {
         "cpu_s": Figure(row["cpu_s"], v["cpu_variance"]),
-        **{name: Figure(row[name]) for name in ("python_s", "native_s", "system_s")},
+        **{name: Figure(row[name]) for name in ("python_s", "native_s", "unclassified_s", "system_s")},
         # Other programs cause the time spent runnable but off the CPU, so its standard deviation is as large as the time.
         "wait_s": Figure(wait_s, v["wait_variance"], row["runnable_s"] ** 2),
         "growth_bytes": Figure(row["growth_bytes"], growth_variance),

@@ -26,6 +26,7 @@ Event = dict[str, Any]
 #: CPU time is counted in bins: their least width, and the most bins.
 _BIN_NS, _BINS = 10_000_000, 10_000
 _MAX_TIME_NS = 2**62
+_PARTS = ("python", "native", "unclassified", "system")
 _COUNTERS = {"footprint": "allocated minus freed", "rss": "resident set"}
 #: Distance between the pids of different traces; the viewers limit the size of a pid.
 _PIDS_PER_TRACE = 10_000_000
@@ -79,20 +80,20 @@ class _Events:
     def _cpu(self) -> Iterator[Event]:
         """CPUs in use, one value for each bin with samples; 0 after a bin that is followed by an empty one."""
         ends: dict[int, int] = {}
-        for row in queries.rows(self._connection, "process_cpu", piece_ns=self._bin_ns):
+        rows = queries.rows(self._connection, "process_cpu", piece_ns=self._bin_ns)
+        # Each value has the same parts: a part that is missing would keep its last value.
+        parts = [each for each in _PARTS if each != "unclassified" or any(row["unclassified_s"] for row in rows)]
+        for row in rows:
             pid, t_ns = self._pids.get(row["process"], 0), row["t_ns"]
             if pid in ends and ends[pid] < t_ns:
-                yield self._cpus(pid, ends[pid], {"python_s": 0, "native_s": 0, "system_s": 0})
+                yield self._cpus(pid, ends[pid], dict.fromkeys(parts, 0.0))
             ends[pid] = t_ns + self._bin_ns
-            yield self._cpus(pid, t_ns, row)
+            yield self._cpus(pid, t_ns, {part: row[f"{part}_s"] for part in parts})
         for pid, t_ns in ends.items():
-            yield self._cpus(pid, t_ns, {"python_s": 0, "native_s": 0, "system_s": 0})
+            yield self._cpus(pid, t_ns, dict.fromkeys(parts, 0.0))
 
-    def _cpus(self, pid: int, t_ns: int, times: Row) -> Event:
-        names = {"python": "python_s", "native": "native_s", "system": "system_s"}
-        if times.get("unclassified_s"):
-            names["unclassified"] = "unclassified_s"
-        args = {name: round(times[column] * 1e9 / self._bin_ns, 6) for name, column in names.items()}
+    def _cpus(self, pid: int, t_ns: int, times: dict[str, float]) -> Event:
+        args = {name: round(value * 1e9 / self._bin_ns, 6) for name, value in times.items()}
         return _event("C", "CPUs in use", pid, t_ns=t_ns, args=args)
 
     def _gpus(self) -> Iterator[Event]:

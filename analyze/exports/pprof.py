@@ -21,7 +21,7 @@ _TIME_NANOS, _DURATION_NANOS, _COMMENT, _DEFAULT_SAMPLE_TYPE = 9, 10, 13, 14
 
 #: A column of values: the metric, and the part of it (None = the whole).
 Column = tuple[str, str | None]
-_CPU_PARTS = ("python", "native", "system")
+_CPU_PARTS = ("python", "native", "unclassified", "system")
 #: The identity of a sample: trace, process, thread and stack.
 Key = tuple[int, int, int, int]
 
@@ -61,9 +61,11 @@ def _messages(profile: Profile) -> Iterator[bytes]:
 def _columns(profile: Profile) -> list[Column]:
     """The columns: one for each metric, and those of the parts of CPU time. pprof shows the first one by default."""
     found: list[Column] = []
-    for metric in profile.values:
+    for metric, values in profile.values.items():
         found += [(metric, None)]
-        found += [(metric, part) for part in _CPU_PARTS] if metric == "cpu" else []
+        if metric == "cpu":
+            is_decided = all(each.part != "unclassified" for each in values)
+            found += [(metric, part) for part in _CPU_PARTS if part != "unclassified" or not is_decided]
     return found
 
 

@@ -128,7 +128,8 @@ def _row(figures: Line | None, number: int, text: str, report: Report, extra: Ex
 
 def _cpu(known: Line, report: Report) -> Row:
     whole = report.totals.cpu_s
-    parts = {"python": known.python_s, "c": known.native_s}
+    # The format has no third class of user time. What is not known to be Python's is C's, as in its stacks.
+    parts = {"python": known.python_s, "c": (known.native_s or 0.0) + (known.unclassified_s or 0.0)}
     percents = {f"n_cpu_percent_{name}": 100 * _share(part, whole) for name, part in parts.items()}
     return {
         **percents,

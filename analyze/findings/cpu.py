@@ -24,6 +24,7 @@ _PARTS = {
     "gc_s": ("gc", "in garbage collections"),
     "native_s": ("native", "in native code"),
     "python_s": ("python", "in Python code"),
+    "unclassified_s": ("unclassified", "unclassified (Python or native)"),
 }
 
 

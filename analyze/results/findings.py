@@ -28,7 +28,7 @@ class Finding:
 
     ``kind``: one of KINDS. ``value`` in ``unit`` (percent, s, bytes, bytes/s, or number), with its standard ``error`` in the
     same unit (None = not known). ``probability``: 0 to 1, of leaks. ``name``: of the package or loss, what was waited for,
-    or where most of the value went (python, native, system, gc), of which that is the share ``part`` (0 to 1).
+    or where most of the value went (python, native, unclassified, system, gc), of which that is the share ``part`` (0 to 1).
     """
 
     kind: str

@@ -38,8 +38,9 @@ def check(request: Request, budget: BudgetFile = None) -> Answer[Any]:
       function = "Basket.*"
       total_cpu = "20 %"
 
-    Limits are cpu, python, native, system, gc, wait, peak, growth, alloc, leak and copy; of the program wall and rss too;
-    of a function total_cpu, total_wait, total_alloc and total_peak. An unknown name is answered with the known ones.
+    Limits are cpu, python, native, unclassified, system, gc, wait, peak, growth, alloc, leak and copy; of the program
+    wall and rss too; of a function total_cpu, total_wait, total_alloc and total_peak. An unknown name is answered with
+    the known ones.
 
     Examples:
       scalene-analyze check --budget budget.toml trace.parquet

@@ -83,8 +83,8 @@ def diff(
     trace.old.parquet is compared with trace.parquet.
 
     A condition of --fail-on is a total, > and a limit in percent or in the total's unit. Totals: cpu, python, native,
-    system, wait, wall, peak, growth, alloc, copy, gpu, gpu-copy, gpu-wait. The condition `worse` holds if any total or
-    line is judged worse. An increase that noise explains does not fail.
+    unclassified, system, wait, wall, peak, growth, alloc, copy, gpu, gpu-copy, gpu-wait. The condition `worse` holds if
+    any total or line is judged worse. An increase that noise explains does not fail.
 
     Examples:
       scalene-analyze diff

@@ -56,7 +56,8 @@ def _side(name: str, traces: Sequence[TraceInfo], screen: Screen) -> Iterator[st
 
 
 def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
-    yield screen.paint(_titles("all of it"), "dim")
+    titles = f"{'all of it':{_name_width(diff)}} {'before':>10} {'after':>10} {'change':>9} {'range':>18}  verdict"
+    yield screen.paint(titles, "dim")
     for name, change in diff.totals.items():
         if change is not None and (change.before or change.after):
             yield _row(MEASURES[name], change, diff, screen)
@@ -69,8 +70,10 @@ def _totals(diff: Diff, screen: Screen) -> Iterator[str]:
     yield from (screen.paint(line, "dim") for line in wrap(text, screen.width))
 
 
-def _titles(name: str) -> str:
-    return f"{name:9} {'before':>10} {'after':>10} {'change':>9} {'range':>18}  verdict"
+def _name_width(diff: Diff) -> int:
+    """The width of the measures' names: the one long name is rare."""
+    change = diff.totals.get("unclassified_s")
+    return 14 if change is not None and (change.before or change.after) else 9
 
 
 def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
@@ -78,7 +81,7 @@ def _row(measure: Measure, change: Change, diff: Diff, screen: Screen) -> str:
     before, after = shown_figures(measure, change, per_second)
     name = f"  {measure.title}" if measure.part_of else measure.title
     moved, interval = shown_change(change, per_second), shown_range(change, screen, per_second)
-    text = f"{name:9} {before:>10} {after:>10} {moved:>9} {interval:>18}  "
+    text = f"{name:{_name_width(diff)}} {before:>10} {after:>10} {moved:>9} {interval:>18}  "
     verdict = change.shown_verdict
     return (text + screen.paint(verdict, _STYLES.get(verdict, "dim"))).rstrip()
 
@@ -144,7 +147,7 @@ def _changed(diff: Diff, screen: Screen) -> Iterator[str]:
         yield _place(line, screen)
         if line.status == "edited":
             was = clean((line.before_source or "").strip())
-            yield screen.paint(fit(f"  {'was':9} {was}", screen.width, screen), "dim")
+            yield screen.paint(fit(f"  {'was':{_name_width(diff)}} {was}", screen.width, screen), "dim")
         for measure in _judged(line):
             yield f"  {_row(measure, line.change(measure.name), diff, screen)}"
             if measure.name == "cpu_s":
@@ -160,7 +163,7 @@ def _split(line: LineChange, diff: Diff, screen: Screen) -> Iterator[str]:
             before, after = shown_figures(measure, change, diff.query["per_second"])
             parts.append(f"{measure.title} {before} {screen.glyph('→', '->')} {after}")
     if len(parts) > 1:
-        yield screen.paint(fit(f"  {'':9} {', '.join(parts)}", screen.width, screen), "dim")
+        yield screen.paint(fit(f"  {'':{_name_width(diff)}} {', '.join(parts)}", screen.width, screen), "dim")
 
 
 def _place(line: LineChange, screen: Screen) -> str:

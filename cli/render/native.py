@@ -97,7 +97,7 @@ def _library_row(
     share, native_s, parallel_s = (
         sum(getattr(row, column) for row in rows) for column in ("native_percent", "native_s", "parallel_native_s")
     )
-    shown = bar(screen, (0.0, share, 0.0), longest, _BAR) if longest else " " * _BAR
+    shown = bar(screen, (0.0, share, 0.0, 0.0), longest, _BAR) if longest else " " * _BAR
     text = f"{share:8.1f} {shown} {seconds(native_s):>8} {seconds(parallel_s) if parallel_s else '':>8}  "
     room = screen.width - 8 - _BAR - 8 - 8 - 5
     place = "" if len(rows) > 1 or most.file is None else f"  {clean(most.file)}:{most.line}"

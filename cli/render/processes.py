@@ -10,7 +10,7 @@ from ...analyze.results.trace import Info, ProcessInfo
 from ...formats.units import megabytes, seconds
 from .recording import loss_lines, marks_table, trace_lines
 from .table import align_right, columns_text, wrap
-from .text import Screen, bar, cells, clean, fit
+from .text import Screen, bar, cells, clean, cpu_parts, fit
 
 _BAR_FROM, _PEAK_FROM = 90, 120  #: widths of the screen from which on processes have these columns
 
@@ -22,7 +22,10 @@ def processes_text(table: Table, screen: Screen) -> Iterator[str]:
         yield ""
         yield from process_table([row for row in table.rows if row.trace == index], screen, table.query["sort"] is None)
         yield ""
-    texts = ["The bar is CPU time: Python, native, system."] * (screen.width >= _BAR_FROM)
+    is_open = any(row.unclassified_s for row in table.rows)
+    texts = [f"The bar is CPU time: Python, native{', unclassified (?)' * is_open}, system."] * (
+        screen.width >= _BAR_FROM
+    )
     texts += ["peak: highest footprint."] * (screen.width >= _PEAK_FROM)
     texts += ["RSS: highest resident set, including pages that a forked process shares with its parent."]
     texts += ["exec starts a new row."]
@@ -72,8 +75,7 @@ def _number(value: int | None) -> str:
 def _split(row: ProcessInfo, longest_s: float, screen: Screen) -> str:
     if row.python_s is None:
         return ""
-    parts = row.python_s, row.native_s or 0.0, row.system_s or 0.0
-    return bar(replace(screen, has_color=False), parts, longest_s, 10)
+    return bar(replace(screen, has_color=False), cpu_parts(row), longest_s, 10)
 
 
 def _command(row: ProcessInfo) -> str:

@@ -17,6 +17,7 @@ from ...formats.units import counted
 _STYLES = {
     "python": "94",
     "native": "93",
+    "unclassified": "90",
     "system": "91",
     "bold": "1",
     "dim": "2",
@@ -25,8 +26,9 @@ _STYLES = {
     "info": "96",
     "memory": "92",
 }
-#: Glyphs of Python, native and system time in a bar, with and without Unicode. They differ without colour too.
-_BAR = {True: "█▓░", False: "#=-"}
+#: Glyphs of the classes of CPU time in a bar, with and without Unicode. They differ without colour too.
+_CLASSES = ("python", "native", "unclassified", "system")
+_BAR = {True: "█▓?░", False: "#=?-"}
 #: Stands for a bar that would be shorter than half a column.
 _TRACE = {True: "▏", False: "."}
 _SPARKS = {True: "▁▂▃▄▅▆▇█", False: "_.-=+*%#"}
@@ -145,13 +147,18 @@ def pad(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
+def cpu_parts(row: object) -> tuple[float, ...]:
+    """The classes of a row's CPU time, for :func:`bar`; 0 = none, or not recorded."""
+    return tuple(getattr(row, f"{name}_s") or 0.0 for name in _CLASSES)
+
+
 def bar(screen: Screen, parts: Sequence[float], whole: float, width: int) -> str:
-    """Python, native and system time as one bar. A bar of ``width`` columns stands for ``whole``."""
+    """Python, native, unclassified and system time as one bar. A bar of ``width`` columns stands for ``whole``."""
     lengths = _bar_lengths(parts, whole, width)
     if not any(lengths):
         return (_TRACE[screen.has_unicode] if sum(parts) > 0 else "").ljust(width)
     glyphs = _BAR[screen.has_unicode]
-    painted = zip(lengths, glyphs, ("python", "native", "system"), strict=True)
+    painted = zip(lengths, glyphs, _CLASSES, strict=True)
     text = "".join(screen.paint(glyph * length, style) for length, glyph, style in painted)
     return text + " " * (width - sum(lengths))
 

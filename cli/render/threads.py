@@ -16,10 +16,10 @@ from .table import columns_text, wrap
 from .text import Screen, clean, clean_name, fit
 
 _THREAD_TITLES = [
-    "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "system",
+    "process", "thread", "tid", "name", "start", "end", "CPU", "Python", "native", "unclassified", "system",
     "wait", "sleep", "waits in", "disk", "runnable", "GIL", "started at",
 ]  # fmt: skip
-_WAITS_IN = _THREAD_TITLES.index("waits in")
+_WAITS_IN, _OPEN = (_THREAD_TITLES.index(title) for title in ("waits in", "unclassified"))
 _THREAD_TEXTS = {"name", "waits in", "started at"}
 _TASK_TITLES = ["suspended", "tasks", "name", "coroutine", "line"]
 _TASK_NUMBERS = {0, 1}
@@ -27,7 +27,7 @@ _TASK_NUMBERS = {0, 1}
 _MOST_SINGLE, _SMALL_SHARE = 30, 0.01
 #: Columns of a terminal for a name: programs name threads and tasks as they like, and times stand behind the name.
 _NAME_WIDTH = 24
-_TIMES = ("cpu_s", "python_s", "native_s", "system_s", "wait_s")
+_TIMES = ("cpu_s", "python_s", "native_s", "unclassified_s", "system_s", "wait_s")
 
 
 def threads_text(table: Table, screen: Screen) -> Iterator[str]:
@@ -45,8 +45,9 @@ def threads_text(table: Table, screen: Screen) -> Iterator[str]:
         times = screen.glyph("×", "x")
         cells = [_thread_row(rows, times, screen) for rows in groups]
         titles = _THREAD_TITLES
-        if not any(row.waits_in for row in found):
-            titles, *cells = ([*row[:_WAITS_IN], *row[_WAITS_IN + 1 :]] for row in (titles, *cells))
+        for place, name in ((_WAITS_IN, "waits_in"), (_OPEN, "unclassified_s")):
+            if not any(getattr(row, name) for row in found):
+                titles, *cells = ([*row[:place], *row[place + 1 :]] for row in (titles, *cells))
         numbers = {index for index, title in enumerate(titles) if title not in _THREAD_TEXTS}
         yield from columns_text(titles, cells, screen, numbers)
         if len(groups) < len(found):

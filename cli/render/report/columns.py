@@ -11,7 +11,7 @@ from ....analyze.results.trend import GROWING, SAWTOOTH, SPIKE
 from ....formats.units import megabytes, per_second, percent, seconds
 from ..gpu import gpu_columns
 from ..table import align_right, estimated
-from ..text import Screen, bar, pad, sparkline
+from ..text import Screen, bar, cpu_parts, pad, sparkline
 
 #: Width of a line number, and of the gap before the source.
 LINE, GAP = 6, 2
@@ -97,7 +97,9 @@ def _all(report: Report, shown: Sequence[Line], screen: Screen) -> Iterator[Colu
         yield Column("error", 5, lambda line, _: _error(line, screen), "error", style="dim")
         yield Column("bar", bar_width, lambda line, width: _bar(line, longest_s, width, screen), "", is_left=True)
         if width >= 150:
-            yield Column("split", 21, lambda line, _: _split(line, report), " Python native system")
+            is_open = bool(totals.unclassified_s)
+            titles = f" Python native{' unclassified' * is_open} system"
+            yield Column("split", len(titles), lambda line, _: _split(line, report, is_open), titles)
     yield Column("wait", 8, lambda line, _: seconds(line.wait_s) if line.wait_s else "", "wait")
     if totals.gpu_s or totals.gpu_peak_bytes:
         yield Column("GPU %", 6, lambda line, _: gpu_columns(line, (6, 8))[0].strip(), "GPU %")
@@ -150,16 +152,15 @@ def _error(line: Line, screen: Screen) -> str:
     return screen.glyph("±", "~") + (f"{error:.1f}" if error < 99.95 else f"{min(error, 999):.0f}")
 
 
-def _parts(line: Line) -> tuple[float, float, float]:
-    return line.python_s or 0.0, line.native_s or 0.0, line.system_s or 0.0
-
-
 def _bar(line: Line, longest_s: float, width: int, screen: Screen) -> str:
-    return bar(screen, _parts(line), longest_s, width) if line.cpu_s else ""
+    return bar(screen, cpu_parts(line), longest_s, width) if line.cpu_s else ""
 
 
-def _split(line: Line, report: Report) -> str:
-    return "".join(f"{percent(part, report.totals.cpu_s):7.1f}" for part in _parts(line)) if line.cpu_s else ""
+def _split(line: Line, report: Report, is_open: bool) -> str:
+    """The share of each class; ``is_open``: unclassified time, which is rare, has a column too."""
+    shares = [f"{percent(part, report.totals.cpu_s):7.1f}" for part in cpu_parts(line)] if line.cpu_s else []
+    shares[2:3] = [f"{share:>13}" for share in shares[2:3] if is_open]
+    return "".join(shares)
 
 
 def _trend(line: Line, report: Report, width: int, screen: Screen) -> str:

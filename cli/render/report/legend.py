@@ -11,6 +11,7 @@ from ..native import notes_legend
 from ..table import wrap
 from ..text import Screen
 
+_UNCLASSIFIED = ", ? unclassified (it is unknown which of these two; the losses say why)"
 _MEANINGS = {
     "at end": "at end: memory that the line had allocated and that was alive at the end",
     "at peak": "at peak: the same at the program's peak",
@@ -30,7 +31,7 @@ def legend(
 ) -> Iterator[str]:
     """The explanation, after an empty line. ``names``: of the shown columns; ``notes``: those after the source; ``marks``:
     what ~ stands before, "share" or "size"."""
-    texts = [*_cpu(names, marks, screen), *notes_legend(notes, screen)]
+    texts = [*_cpu(names, marks, bool(report.totals.unclassified_s), screen), *notes_legend(notes, screen)]
     if "wait" in names:
         texts.append(
             "wait: how long threads waited there, summed over all threads: in sleep (locks, sockets, sleep), for the disk, runnable"
@@ -43,14 +44,15 @@ def legend(
         yield _painted(line, screen)
 
 
-def _cpu(names: Collection[str], marks: Collection[str], screen: Screen) -> Iterator[str]:
+def _cpu(names: Collection[str], marks: Collection[str], is_open: bool, screen: Screen) -> Iterator[str]:
+    """``is_open``: some time is unclassified."""
     if "CPU %" in names:
         text = "CPU % is the share of all CPU time."
         if "bar" in names:
             glyphs = screen.glyph("█▓░", "#=-")
             text += (
-                f" Its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins and extensions),"
-                f" {glyphs[2]} kernel; the busiest line has the longest bar."
+                f" Its bar: {glyphs[0]} Python code, {glyphs[1]} native code (builtins and extensions)"
+                f"{_UNCLASSIFIED * is_open}, {glyphs[2]} kernel; the busiest line has the longest bar."
             )
         yield text
     if "error" in names:

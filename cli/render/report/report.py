@@ -13,7 +13,7 @@ from ..memory import leak_table
 from ..native import line_note
 from ..recording import trace_lines
 from ..table import estimated
-from ..text import Screen, bar, cells, clean, fit, fit_left, sparkline
+from ..text import Screen, bar, cells, clean, cpu_parts, fit, fit_left, sparkline
 from .columns import LINE, Column, allocated, at_peak, columns_for, held, time_range, uncertain, used
 from .findings import findings_text
 from .legend import legend, marks_in
@@ -22,6 +22,8 @@ from .remarks import remarks
 _MOST_ROWS = 20  #: of the tables by file and by function
 #: From this part of the waiting time, and these seconds, on, waits without a Python stack are named.
 _LEAST_IDLE, _LEAST_IDLE_S = 0.05, 0.1
+#: The classes of CPU time in the order of their bar; the least share, in percent, from which on one that is rare is named.
+_CLASSES, _LEAST_OPEN = ("Python", "native", "unclassified", "system"), 0.05
 _NO_SOURCE = "(source not in the trace)"
 #: Estimated sizes by the title of their column.
 _SIZES: dict[str, Callable[[Line, Report], str]] = {"at end": held, "at peak": at_peak, "allocated": allocated}
@@ -104,17 +106,24 @@ def _totals(report: Report, screen: Screen) -> Iterator[str]:
     if totals.cpu_s is None:
         yield "CPU      not recorded"
         return
-    parts = (totals.python_s or 0.0, totals.native_s or 0.0, totals.system_s or 0.0)
-    names = [screen.paint(name, name.lower()) for name in ("Python", "native", "system")]
-    shares = [f"{name} {percent(part, totals.cpu_s):.0f} %" for name, part in zip(names, parts, strict=True)]
-    if totals.gc_s and screen.width >= 110:
-        shares.append(f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)")
+    parts = cpu_parts(totals)
+    found = [(name, percent(part, totals.cpu_s)) for name, part in zip(_CLASSES, parts, strict=True)]
+    found = [(name, share) for name, share in found if name != "unclassified" or share >= _LEAST_OPEN]
+    shares = [f"{screen.paint(name, name.lower())} {_whole(name, share)} %" for name, share in found]
     width = _headline(screen)
-    if unclassified := round(percent(totals.unclassified_s or 0.0, totals.cpu_s)):
-        shares.append(f"unclassified {unclassified} %")
-        width = width if screen.width >= 110 else 0
+    below = []
+    if screen.width >= 110:
+        shares += [f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)"] if totals.gc_s else []
+    elif len(found) == len(_CLASSES):
+        below = [" " * 20 + shares.pop(2)]
     shown = bar(screen, parts, totals.cpu_s, width) + "  " if width else ""
     yield f"CPU      {seconds(totals.cpu_s):>9}  {shown}{'  '.join(shares)}"
+    yield from below
+
+
+def _whole(name: str, share: float) -> str:
+    """A share in whole percent. Of what is unclassified, which makes the other shares uncertain, less than 1 is not 0."""
+    return "<1" if name == "unclassified" and share < 0.5 else f"{share:.0f}"
 
 
 def _waiting(report: Report, screen: Screen) -> Iterator[str]:
@@ -241,7 +250,7 @@ def _file_table(report: Report, files: list[ShownFile], columns: list[Column], s
     yield screen.paint("Files", "bold")
     for file in files[:_MOST_ROWS]:
         own = [line for line in report.lines if line.file == file.file]
-        parts = [sum(getattr(line, name) or 0.0 for line in own) for name in ("python_s", "native_s", "system_s")]
+        parts = [sum(each) for each in zip(*map(cpu_parts, own), strict=True)]
         held = file.growth_bytes if file.live_at_end_bytes is None else file.live_at_end_bytes
         yield _summary_row(clean(file.file), file.cpu_s, parts, held, report, longest_s, width, screen)
 
@@ -315,10 +324,9 @@ def _function_matters(function: Function, report: Report) -> bool:
 def _function_row(each: Function, report: Report, longest_s: float, screen: Screen) -> str:
     text = ""
     if report.totals.cpu_s is not None:
-        parts = (each.python_s or 0.0, each.native_s or 0.0, each.system_s or 0.0)
         own, cumulative = (percent(part, report.totals.cpu_s) for part in (each.cpu_s, each.cumulative_cpu_s))
         shares = f"{uncertain(each) if each.cpu_s else ''}{own:.1f}".rjust(6) + f" {cumulative:6.1f}"
-        text = f"{shares} {bar(screen, parts, longest_s, 10)}"
+        text = f"{shares} {bar(screen, cpu_parts(each), longest_s, 10)}"
     width = 24 * (report.totals.cpu_s is not None)
     sizes = [size(each, report) for size in _function_sizes(report, screen).values()]
     sizes += [megabytes(each.growth_bytes or None)] if _has_growth(report) else []

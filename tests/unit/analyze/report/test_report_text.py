@@ -33,12 +33,12 @@ APP = "/home/me/app.py"
 
 
 def test_a_bar_shows_python_native_and_system_in_proportion() -> None:
-    assert bar(PLAIN, [4, 3, 1], 16, 16) == "████▓▓▓░        "
-    assert bar(PLAIN, [1, 1, 1], 3, 10) == "████▓▓▓░░░"
-    assert bar(PLAIN, [0.001, 0, 0], 100, 10) == "▏         "
-    assert bar(PLAIN, [0, 0, 0], 100, 4) == "    "
-    assert bar(Screen(has_unicode=False), [2, 1, 1], 4, 4) == "##=-"
-    assert bar(Screen(has_color=True), [1, 0, 0], 1, 2) == "\x1b[94m██\x1b[0m"
+    assert bar(PLAIN, [4, 3, 0, 1], 16, 16) == "████▓▓▓░        "
+    assert bar(PLAIN, [1, 1, 0, 1], 3, 10) == "████▓▓▓░░░"
+    assert bar(PLAIN, [0.001, 0, 0, 0], 100, 10) == "▏         "
+    assert bar(PLAIN, [0, 0, 0, 0], 100, 4) == "    "
+    assert bar(Screen(has_unicode=False), [2, 1, 1, 1], 5, 5) == "##=?-"
+    assert bar(Screen(has_color=True), [1, 0, 0, 0], 1, 2) == "\x1b[94m██\x1b[0m"
 
 
 def test_a_sparkline_keeps_the_peak_and_scales_from_zero() -> None:
