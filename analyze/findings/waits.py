@@ -45,7 +45,7 @@ def _at_line(row: WaitingLine, report: Report, places: Places) -> Finding:
     sources = report.sources.get(row.file, [])
     source = sources[row.line - 1] if 0 < row.line <= len(sources) else None
     threads = f" ({row.threads} threads together)" if row.threads > 1 else ""
-    library = f" in {row.library}" if row.library else ""
+    library = f"{', probably' * row.is_guess} in {row.library}{',' * row.is_guess}" if row.library else ""
     where = places.place(row.file, row.line) + quoted(source)
     return Finding(
         kind="wait",

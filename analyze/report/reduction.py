@@ -49,7 +49,7 @@ _ALLOCATIONS = (
     "copy_bytes",
 )
 _WAITING = ("wait_s", "threads")
-_HIGHEST = ("alloc_interval_bytes", "live_interval_bytes")
+_HIGHEST = ("alloc_interval_bytes", "live_interval_bytes", "is_guess")
 _SUMMED = frozenset(
     (
         *(*_CPU, *_VARIANCES, *CLASSES, "suspended_s", *_MEMORY, *_ALLOCATIONS, *CUMULATIVE),

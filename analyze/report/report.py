@@ -76,7 +76,7 @@ def _report(sums: Sums, query: dict[str, Any], sort: str | None, limit: int | No
         outside=maker.outside() if maker.has_cpu else None,
         sources=sums.sources,
     )
-    names = ("file", "line", "function", "cause", "library", "threads", "wait_s")
+    names = ("file", "line", "function", "cause", "library", "threads", "wait_s", "is_guess")
     waiting = [WaitingLine(*(row[name] for name in names)) for row in sums.waiting.values()]
     waiting.sort(key=lambda each: (-each.wait_s, each.file, each.line, each.cause))
     peaks_bytes = sums.memory.all_peaks_bytes if sums.memory else 0

@@ -28,6 +28,7 @@ _KEPT = (
     "started_file",
     "started_line",
     "waits_in",
+    "waits_in_guess",
     "python_name",
 )
 

@@ -47,8 +47,8 @@ class Finding:
 
 @dataclass(frozen=True)
 class WaitingLine:
-    """How long threads were held up at a line. ``cause``, ``library``: as in waiting_lines.sql; ``threads``: how many waited
-    there."""
+    """How long threads were held up at a line. ``cause``, ``library``, ``is_guess`` (of the library): as in
+    waiting_lines.sql; ``threads``: how many waited there."""
 
     file: str
     line: int
@@ -57,3 +57,4 @@ class WaitingLine:
     library: str | None
     threads: int
     wait_s: float
+    is_guess: bool = False

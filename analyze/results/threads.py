@@ -15,7 +15,8 @@ class ThreadInfo:
     had for it, None for main threads and threads that Python has not started. ``started_file``, ``started_line``: the line
     of the user's that has started it, or the thread that has started it; None = there is none, or it is not known.
     ``waits_in``: the library in which it slept or waited for the disk, for more than half of that time; None = there is
-    none, or Python itself has waited.
+    none, Python itself has waited, or it is unknown. ``waits_in_guess``: functions may be missing between it and the system call, so that
+    another library may have waited.
     """
 
     trace: int
@@ -36,6 +37,7 @@ class ThreadInfo:
     python_name: str | None = None
     waits_in: str | None = None
     unclassified_s: float | None = None
+    waits_in_guess: bool = False
 
     @property
     def shown_name(self) -> str | None:

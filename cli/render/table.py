@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 
 from ...formats.units import megabytes
 from .text import Screen, cells, clean, fit, fit_left, pad
+
+#: Where a line may end: not between a number and its unit.
+_BREAK = re.compile(r"(?<!\d) | (?!(?:%|[nµu]?s|ms|min|h|B|[KMGT]i?B|bytes|GPUs?|CPUs?)(?:/s)?(?![\w%]))")
 
 
 def columns_text(
@@ -28,10 +32,11 @@ def align_right(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int, indent: str = "") -> list[str]:
-    """``text`` in lines of at most ``width`` columns, the later ones indented; long words are not broken."""
+    """``text`` in lines of at most ``width`` columns, the later ones indented; long words are not broken, and a number keeps
+    its unit."""
     lines: list[str] = []
     current = ""
-    for word in text.split(" "):
+    for word in _BREAK.split(text):
         if current and cells(current) + 1 + cells(word) > width:
             lines.append(current)
             current = indent + word

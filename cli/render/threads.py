@@ -90,6 +90,7 @@ def _thread_row(rows: list[ThreadInfo], times: str, screen: Screen) -> list[str]
     tid = "" if first.tid is None or len(rows) > 1 else str(first.tid)
     libraries = {row.waits_in for row in rows}
     waits_in = fit(clean_name(libraries.pop() or ""), _NAME_WIDTH, screen) if len(libraries) == 1 else ""
+    waits_in = f"{waits_in}, probably" if any(row.waits_in_guess for row in rows) and waits_in else waits_in
     place = f"{clean(PurePath(first.started_file).name)}:{first.started_line}" if first.started_file else ""
     cells = [str(first.process), number, tid, name, *map(seconds, (start_s, end_s, *sums)), place]
     cells.insert(_WAITS_IN, waits_in)

@@ -33,5 +33,9 @@ CREATE OR REPLACE TEMP MACRO is_calling_c(name) AS regexp_matches(name, '^(?:'
     || 'cfunction_(?:call|vectorcall)\w*|method_vectorcall_[A-Z]\w*|(?:class)?methoddescr_call'
     || '|_Py_BuiltinCall\w*_StackRef|_PyCallMethodDescriptor\w*_StackRef)$');
 
+-- Functions in which a program or a thread begins.
+CREATE OR REPLACE TEMP MACRO is_beginning(name) AS name IN ('_start', '__libc_start_main', '__libc_start_call_main',
+    'main', 'clone', '__clone', 'clone3', '__clone3', 'start_thread');
+
 -- Functions that CPython runs at the end of a call, whatever was called (3.10: of every call).
 CREATE OR REPLACE TEMP MACRO is_checking(name) AS name IN ('_Py_CheckFunctionResult', 'PyThreadState_Get');

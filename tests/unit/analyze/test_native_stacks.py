@@ -47,9 +47,10 @@ FUNCTIONS = {
         272: "__tls_get_addr",
         288: "object_init",
         304: "PyMem_Free",
+        320: "_start",
     },
     EXTENSION: {16: "fast_call", 32: "kernel"},
-    LIBC: {16: "memcpy"},
+    LIBC: {16: "memcpy", 32: "clone"},
 }
 #: Where a function starts whose name is not known.
 NAMELESS = 9_984
@@ -99,6 +100,30 @@ def stacks_of(path: Path) -> dict[str, int]:
         names = ";".join(frame.function for frame in profile.stacks.of(value.stack))
         found[names] = found.get(names, 0) + value.value // 1_000_000
     return found
+
+
+@pytest.mark.parametrize("begin", [(PYTHON, 320), (LIBC, 32)])
+def test_what_is_beyond_a_loop_that_was_not_found_is_not_what_python_called(
+    begin: tuple[int, int], tmp_path: Path
+) -> None:
+    """In an interpreter without symbols, the native stack may lead past the bytecode loop, to where the thread begins. The
+    function that makes a frame there belongs to an earlier call."""
+    program = Program()
+    facts = {"pc_class": "extension", "pc_module": EXTENSION, "extension_module": EXTENSION}
+    program.ticks(program.native(begin, (PYTHON, 80), (PYTHON, NAMELESS), (EXTENSION, 16)), 30, **facts)
+    program.ticks(program.native(begin, (PYTHON, 80), (PYTHON, 48)), 10, opcode="CALL_BUILTIN_O")
+    found = build_report([program.write(tmp_path / "t.parquet")], Selection())
+    assert not found.lines[0].callees and found.lines[0].native_s == pytest.approx(0.4)
+    assert found.findings[0].text.endswith(" three quarters of it in the library fast.")
+    assert all(frame not in "".join(stacks_of(tmp_path / "t.parquet")) for frame in ("_start", "clone"))
+
+
+def test_a_stack_from_the_beginning_of_a_thread_without_python_is_whole(tmp_path: Path) -> None:
+    program = Program()
+    facts = {"pc_class": "extension", "pc_module": EXTENSION, "has_python": False}
+    program.tick(5 * MS, program.one, program.main, None, native=program.native((LIBC, 32), (EXTENSION, 16)), **facts)
+    program.write(tmp_path / "t.parquet")
+    assert stacks_of(tmp_path / "t.parquet") == {"[no Python stack];clone;fast_call": 10}
 
 
 def test_the_callee_is_the_outermost_function_that_does_not_pass_a_call_on(tmp_path: Path) -> None:
@@ -206,6 +231,8 @@ CLASSES: dict[str, tuple[tuple[int, ...], str, dict[str, bool], bool]] = {
     "arguments of a C function": ((160, 304), "CALL_FUNCTION_EX", {"vectorcall": True}, False),
     "instance, with keywords": ((192, NAMELESS), "CALL_KW_NON_PY", {"tp_call": True, "frame_setup": True}, False),
     "C object, with keywords": ((192, 48), "CALL_KW_NON_PY", {"vectorcall": True}, True),
+    "frame below a function without a name": ((NAMELESS, 80, 96), "CALL_BUILTIN_O", {}, False),
+    "frame of an earlier call, beyond the loop": ((320, 80, 48), "CALL_BUILTIN_O", {}, True),
 }
 
 

@@ -9,7 +9,8 @@
 --   python_s, native_s, unclassified_s, system_s, sleep_s, disk_s, runnable_s, gil_s
 --   started_file: file of the line of the user's that has started it; NULL = none, or not known
 --   started_line: that line
---   waits_in: the library in which it slept for more than half of that time; NULL = none, or Python itself
+--   waits_in: the library in which it slept for more than half of that time; NULL = none, Python itself, or unknown
+--   waits_in_guess: not for more than half of it without the stacks that were searched (waiting_places)
 --   python_name: the last name that Python's threading module had for it; NULL = it had none, or is a main thread
 -- Order: process, start, thread
 WITH chosen AS (
@@ -28,19 +29,23 @@ WITH chosen AS (
         sum(wait_s) FILTER (class = 'gil') AS gil_s
     FROM selected_waits GROUP BY trace, thread
 ), sleeping AS (
-    SELECT w.trace, thread, library, sum(wait_s) AS library_s
+    SELECT w.trace, thread, library, sum(wait_s) AS library_s, sum(if(is_guess, 0, wait_s)) AS sure_s
     FROM selected_waits w LEFT JOIN waiting_places p ON p.trace = w.trace AND p.native = w.native
     WHERE class IN ('sleep', 'disk') GROUP BY w.trace, thread, library
 ), waiting_in AS (
     SELECT trace, thread, if(2 * max(library_s) FILTER (library IS NOT NULL) > sum(library_s),
-        arg_max(library, (library_s, library)) FILTER (library IS NOT NULL), NULL) AS waits_in
+        arg_max(library, (library_s, library)) FILTER (library IS NOT NULL), NULL) AS waits_in,
+        waits_in IS NOT NULL
+            AND 2 * arg_max(sure_s, (library_s, library)) FILTER (library IS NOT NULL) <= sum(library_s)
+            AS waits_in_guess
     FROM sleeping GROUP BY trace, thread
 )
 SELECT trace, process, thread, tid, name, t_ns / 1e9 AS start_s, end_ns / 1e9 AS end_s,
     coalesce(python_s, 0) AS python_s, coalesce(native_s, 0) AS native_s,
     coalesce(unclassified_s, 0) AS unclassified_s, coalesce(system_s, 0) AS system_s,
     coalesce(sleep_s, 0) AS sleep_s, coalesce(disk_s, 0) AS disk_s, coalesce(runnable_s, 0) AS runnable_s,
-    coalesce(gil_s, 0) AS gil_s, started_file, started_line, waits_in, python_name
+    coalesce(gil_s, 0) AS gil_s, started_file, started_line, waits_in,
+    coalesce(waits_in_guess, false) AS waits_in_guess, python_name
 FROM chosen LEFT JOIN ticks USING (trace, thread) LEFT JOIN waiting USING (trace, thread)
 LEFT JOIN waiting_in USING (trace, thread)
 LEFT JOIN (

@@ -15,9 +15,11 @@
 --   gc_us [us]: the part of these four that garbage collections took
 -- Order: none
 WITH placed AS (
-    SELECT stack, if(callee IS NULL, NULL, native) AS called_native, thread, user_s, system_s, class, gc,
+    SELECT stack, if(callee IS NULL OR is_whole AND stack IS NOT NULL, NULL, native) AS called_native, thread, user_s,
+        system_s, class, gc,
         least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin
-    FROM charged_ticks LEFT JOIN (SELECT trace, native, callee FROM native_frames) USING (trace, native), selection
+    FROM charged_ticks LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) USING (trace, native),
+        selection
     WHERE is_selected(selection, t_ns, process, thread)
 )
 SELECT stack, called_native, thread, grouping(stack) = 1 AS is_thread, bin,

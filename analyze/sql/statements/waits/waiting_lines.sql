@@ -7,11 +7,12 @@
 --   file, line, function, first_line
 --   cause: lock, sleep, events, child, input, output, connection, disk or other
 --   library: the library that waited there for more than half of the time; NULL = none, or Python itself
+--   is_guess: not for more than half of it without the stacks that were searched (waiting_places)
 --   threads: how many waited there
 --   wait_s [s]: how long they waited, inside the window
 -- Order: wait_s, descending; then file, line, cause
 WITH held_up AS (
-    SELECT trace, thread, stack, wait_s, library, CASE
+    SELECT trace, thread, stack, wait_s, library, if(is_guess, 0, wait_s) AS sure_s, CASE
         WHEN class = 'disk' THEN 'disk'
         WHEN call = 'futex' THEN 'lock'
         WHEN call IN ('nanosleep', 'clock_nanosleep') THEN 'sleep'
@@ -22,7 +23,7 @@ WITH held_up AS (
         WHEN call IN ('connect', 'accept', 'accept4') THEN 'connection'
         ELSE 'other' END AS cause
     FROM (
-        SELECT w.*, library, syscall_name(syscall) AS call
+        SELECT w.*, library, is_guess, syscall_name(syscall) AS call
         FROM selected_waits w LEFT JOIN waiting_places p ON p.trace = w.trace AND p.native = w.native
         WHERE class IN ('sleep', 'disk')
     )
@@ -39,12 +40,14 @@ WITH held_up AS (
             AND function IN ('Condition.wait', 'Event.wait', 'Thread.join', 'wait', 'join'))
 ), placed AS (
     SELECT trace, thread, file, line, function, first_line, cause, wait_s, library,
-        sum(wait_s) OVER (PARTITION BY file, line, cause, library) AS library_s
+        sum(wait_s) OVER (PARTITION BY file, line, cause, library) AS library_s,
+        sum(sure_s) OVER (PARTITION BY file, line, cause, library) AS sure_s
     FROM held_up ANTI JOIN idle USING (trace, stack) JOIN stack_owners USING (trace, stack)
 )
 SELECT file, line, min(function) AS function, min(first_line) AS first_line, cause,
     if(2 * max(library_s) FILTER (library IS NOT NULL) > sum(wait_s),
         arg_max(library, (library_s, library)) FILTER (library IS NOT NULL), NULL) AS library,
+    coalesce(2 * arg_max(sure_s, (library_s, library)) FILTER (library IS NOT NULL) <= sum(wait_s), false) AS is_guess,
     count(DISTINCT (trace, thread)) AS threads, sum(wait_s) AS wait_s
 FROM placed
 GROUP BY file, line, cause

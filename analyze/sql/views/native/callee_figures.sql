@@ -1,5 +1,6 @@
 -- Answers: which native functions did each line of Python call, and how much CPU time of the selection went to them?
--- Ticks in the bytecode loop are in none, nor are those of threads that libraries started.
+-- Ticks in the bytecode loop are in none, nor are those of threads that libraries started, nor those on whose native
+-- stack the loop was not found: its outermost function has called Python.
 -- Reads: cpu_rows, library_threads, native_frames, selection, stack_owners, started_stacks, thread_scale
 -- Stored: no
 -- Columns:
@@ -11,7 +12,7 @@
 -- Order: none
 WITH called AS (
     SELECT s.trace, s.native, c.library, c.image, c.symbol
-    FROM native_frames s JOIN native_frames c ON c.trace = s.trace AND c.native = s.callee
+    FROM native_frames s JOIN native_frames c ON c.trace = s.trace AND c.native = s.callee AND NOT s.is_whole
 ), by_thread AS (
     SELECT trace, thread, location, library, image, symbol, count(*) AS ticks,
         sum((user_ns + system_ns)::DOUBLE) AS cpu_ns

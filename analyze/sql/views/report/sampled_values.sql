@@ -11,13 +11,15 @@
 -- Order: none
 WITH ticks AS (
     SELECT charged_ticks.* EXCLUDE (native, stack), own_stack AS stack,
-        if(f.callee IS NULL, NULL, native) AS called_native
-    FROM charged_ticks LEFT JOIN (SELECT trace, native, callee FROM native_frames) f USING (trace, native), selection
+        if(f.callee IS NULL OR is_whole AND own_stack IS NOT NULL, NULL, native) AS called_native
+    FROM charged_ticks LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) f USING (trace, native),
+        selection
     WHERE is_selected(selection, t_ns, process, thread)
 ), blocks AS (
-    SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes, if(f.callee IS NULL, NULL, native) AS called_native,
+    SELECT a.trace, a.t_ns, process, thread, stack, alloc_bytes,
+        if(f.callee IS NULL OR is_whole AND stack IS NOT NULL, NULL, native) AS called_native,
         if(a.t_ns <= peak_ns AND coalesce(end_t_ns > peak_ns, true), live_bytes, NULL) AS live_bytes
-    FROM allocations a LEFT JOIN (SELECT trace, native, callee FROM native_frames) f USING (trace, native)
+    FROM allocations a LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) f USING (trace, native)
     LEFT JOIN process_moments USING (trace, process), selection
     WHERE is_selected(selection, a.t_ns, process, thread)
 )

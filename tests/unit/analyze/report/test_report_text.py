@@ -23,6 +23,7 @@ from scalene_trace.analyze.results.trend import reduce_points, steps
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.memory import leaks_text, memory_text
 from scalene_trace.cli.render.report import functions_text, report_text
+from scalene_trace.cli.render.table import wrap
 from scalene_trace.cli.render.text import Screen, bar, cells, clean, cut, cut_left, sparkline
 from scalene_trace.cli.render.timeline import timeline_text
 from scalene_trace.formats.units import megabytes, per_second, seconds
@@ -30,6 +31,15 @@ from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 PLAIN = Screen()
 APP = "/home/me/app.py"
+
+
+def test_a_number_keeps_its_unit() -> None:
+    text = "Of 0.5 % (3 %) it is 12.5 MB/s, 1,000 KiB and 20 ms (2 s in all); 4 threads have 7 bytes in 1.5 h, 2 %."
+    for width in range(20, 60):
+        lines = wrap(text, width)
+        assert " ".join(lines) == text and all(len(line) <= width for line in lines)
+        assert not any(re.match(r"%|MB|KiB|ms|s\b|bytes|h,", line) for line in lines), lines
+    assert wrap("4 threads", 4) == ["4", "threads"] and wrap("a s", 2) == ["a", "s"]
 
 
 def test_a_bar_shows_python_native_and_system_in_proportion() -> None:

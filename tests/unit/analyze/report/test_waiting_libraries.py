@@ -10,6 +10,8 @@ from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.report.threads import build_threads
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
+from scalene_trace.cli.render.text import Screen
+from scalene_trace.cli.render.threads import threads_text
 from tests.support.recording import analyze
 from tests.support.trace_builder import SECOND, TraceBuilder
 
@@ -103,6 +105,22 @@ def test_a_stack_without_any_library_leads_nowhere(tmp_path: Path) -> None:
     program = Program()
     program.waits(6, program.native(LIBC))
     assert program.places(tmp_path) == [(None, None, None, False)]
+
+
+@pytest.mark.parametrize(("sure", "guessed", "is_guess"), [(0, 4, True), (1, 3, True), (3, 1, False)])
+def test_a_library_that_was_found_by_a_search_is_said_to_be_probable(
+    sure: int, guessed: int, is_guess: bool, tmp_path: Path
+) -> None:
+    """It is sure if the stacks that needed no search are more than half of the time."""
+    program = Program()
+    program.waits(sure, program.native(PQ, LIBC))
+    program.waits(guessed, program.native(PQ, LIBC, LIBC, gap_at=1))
+    (text,) = program.said(tmp_path)
+    where = ", probably in libpq, at" if is_guess else " in libpq at"
+    assert text == f"4.00 s waiting for events (poll, select){where} app.py:9."
+    threads = build_threads([tmp_path / "t.parquet"], Selection(), {"sort": None, "limit": None})
+    assert [(row.waits_in, row.waits_in_guess) for row in threads.rows] == [("libpq", is_guess)]
+    assert ("libpq, probably" in "\n".join(threads_text(threads, Screen()))) is is_guess
 
 
 @pytest.mark.parametrize(("gap_at", "is_guess"), [(None, False), (0, False), (1, True), (2, True)])
