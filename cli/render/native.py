@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from ...analyze.results.base import Table
 from ...analyze.results.libraries import LibraryRow
 from ...analyze.results.report import Line
-from ...formats.units import percent, seconds
+from ...formats.units import counted, percent, seconds
 from .recording import trace_lines
 from .table import wrap
 from .text import Screen, bar, cells, clean, fit, fit_left, not_shown
@@ -17,6 +18,8 @@ from .text import Screen, bar, cells, clean, fit, fit_left, not_shown
 _LEAST_LIBRARY, _MOST_FUNCTIONS = 1.0, 8
 _OUTSIDE = "(code generated at run time)"
 _BAR = 12
+#: Names as compilers of C++ and Rust write them.
+_MANGLED = re.compile(r"_Z[A-Z0-9]|_R[A-Z]")
 
 #: The note names a library from this share of the line's CPU time on, and cores from this share of its native time on.
 _LEAST_NATIVE, _LEAST_PARALLEL = 0.25, 0.1
@@ -61,6 +64,7 @@ def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
     yield screen.paint(fit(titles, screen.width, screen), "dim")
     if table.query["sort"]:
         yield from (_library_row(row, [row], 100.0, screen, _whole_name(row)) for row in rows)
+        yield from _mangled(rows, screen)
         return
     pieces = [list(own) for _, own in groupby(rows, key=lambda row: row.library)]
     shown = [own for own in pieces if sum(row.native_percent for row in own) >= _LEAST_LIBRARY] or pieces[:1]
@@ -70,6 +74,23 @@ def libraries_text(table: Table, screen: Screen) -> Iterator[str]:
     if len(shown) < len(pieces):
         hidden = not_shown(len(pieces) - len(shown), "library under 1 %", "libraries under 1 %")
         yield screen.paint(f"{hidden}; --json lists all of them.", "dim")
+    yield from _mangled([row for own in shown for row in _named(own)], screen)
+
+
+def _named(own: list[LibraryRow]) -> list[LibraryRow]:
+    """The functions of a library that are shown."""
+    has_functions = len(own) > 1 or own[0].symbol is not None
+    return [row for row in own if has_functions and row.native_percent >= _LEAST_LIBRARY][:_MOST_FUNCTIONS]
+
+
+def _mangled(rows: Sequence[LibraryRow], screen: Screen) -> Iterator[str]:
+    """A remark if shown names of C++ or Rust are those of the linker."""
+    number = sum(bool(_MANGLED.match(row.symbol or "")) for row in rows)
+    if number:
+        yield ""
+        names = counted(number, "name of C++ or Rust is", "names of C++ or Rust are")
+        text = f"{names} as in the file: the recorder could not read {'it' if number == 1 else 'them'}. It needs the extra demangle, and an interpreter that it can start."
+        yield from wrap(text, screen.width)
 
 
 def _headline(rows: Sequence[LibraryRow]) -> str:
@@ -81,9 +102,7 @@ def _headline(rows: Sequence[LibraryRow]) -> str:
 def _piece(own: list[LibraryRow], longest: float, screen: Screen) -> Iterator[str]:
     """A library and its functions."""
     yield _library_row(own[0], own, longest, screen, clean(own[0].library or _OUTSIDE), is_title=True)
-    has_functions = len(own) > 1 or own[0].symbol is not None
-    named = [row for row in own if has_functions and row.native_percent >= _LEAST_LIBRARY]
-    for row in named[:_MOST_FUNCTIONS]:
+    for row in _named(own):
         yield _library_row(row, [row], 0.0, screen, "  " + clean(row.symbol or "(no name)"))
 
 

@@ -1,24 +1,31 @@
 """Readable names of C++ and Rust functions, for people: without parameters and return types.
 
 The names are hostile: 240 characters of one became 285 MB, since mangled names refer back to their parts. So they are
-read by another process, whose memory and time are limited, and what it does not give back stays as it is in the file.
-The packages cpp_demangle (written in Rust) and rust_demangler (in Python) read them, where they are installed (extra
-``demangle``).
+read by another process, whose memory and time are limited. It forks for them, and again after a name that ended the
+fork: that name stays as it is in the file, the later ones are read. Short names come first, because only long ones are
+costly: if they use up the time of all names, the short ones have been read. The packages cpp_demangle (written in Rust)
+and rust_demangler (in Python) read them, where they are installed (extra ``demangle``).
 """
 
 from __future__ import annotations
 
+import os
 import re
+import resource
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
+from mmap import mmap
 from pathlib import Path
 
 _PACKAGES = ("cpp_demangle", "rust_demangler")
-#: CPU time for all names of a recording, and when the process is ended.
-_SECONDS, _TIMEOUT_S = 0.25, 3.0
-_MEMORY_BYTES = 1 << 30
+#: CPU time for one name and for all names of a recording, and when the process is ended.
+_NAME_S, _SECONDS, _TIMEOUT_S = 0.1, 1.0, 3.0
+#: What names may take beside what the process has before it reads one.
+_MEMORY_BYTES = 256 << 20
 _LONGEST, _LONG = 400, 100
 _MANGLED = re.compile(r"_Z|_R[A-Z]")
 _OF_RUST = re.compile(r"_R[A-Z]|_ZN.*17h[0-9a-f]{16}E")
@@ -36,17 +43,20 @@ _OPENING, _CLOSING = "(<[{", ")>]}"
 def demangled(names: Sequence[str]) -> list[str | None]:
     """Readable forms of symbols' names; None = it is no mangled name, or could not be read."""
     numbers = [number for number, name in enumerate(names) if _MANGLED.match(name) and "\0" not in name]
+    numbers.sort(key=lambda number: len(names[number]))
     found: list[str | None] = [None] * len(names)
-    for number, text in zip(numbers, _read_apart([names[number] for number in numbers]), strict=False):
-        found[number] = text or None
+    for answer in _read_apart([names[number] for number in numbers]):
+        number, _, text = answer.partition(":")
+        if number.isdecimal() and int(number) < len(numbers):
+            found[numbers[int(number)]] = text or None
     return found
 
 
 def _read_apart(names: Sequence[str]) -> list[str]:
-    """What the other process gave back until it ended: "" for a name that it could not read."""
+    """What the other process gave back until it ended: number and readable form of each name that it could read."""
     folders = {str(Path(spec.origin).parent.parent) for each in _PACKAGES if (spec := find_spec(each)) and spec.origin}
-    if not names or not folders or not sys.executable:
-        return []
+    if not names or not folders or not sys.executable or not Path(__file__).is_file():
+        return []  # a recorder that was packed into one file has no interpreter, and sys.executable is the recorder
     command = [sys.executable, "-I", "-S", __file__, *sorted(folders)]
     text = "\0".join(names).encode("utf-8", "replace")
     try:
@@ -165,22 +175,36 @@ def without_arguments(text: str, levels: int = 0) -> str:
 
 
 def _serve() -> None:
-    """Reads names from stdin, writes their readable forms to stdout, each ended by a NUL."""
-    import resource
-    import time
-
-    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, _MEMORY_BYTES), (resource.RLIMIT_CPU, 1)):
+    """Reads names from stdin, writes number and readable form of each to stdout, ended by a NUL."""
+    sys.path += sys.argv[1:]
+    cpp, rust = _demanglers()
+    taken_bytes = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    limits = (resource.RLIMIT_CORE, 0), (resource.RLIMIT_AS, taken_bytes + _MEMORY_BYTES), (resource.RLIMIT_CPU, 2)
+    for kind, most in limits:
         allowed = resource.getrlimit(kind)[1]  # raising it is an error
         limit = most if allowed == resource.RLIM_INFINITY else min(most, allowed)
         resource.setrlimit(kind, (limit, limit))
-    sys.path += sys.argv[1:]
-    cpp, rust = _demanglers()
-    end_s = time.process_time() + _SECONDS
-    for name in sys.stdin.buffer.read().decode("utf-8", "replace").split("\0"):
-        if time.process_time() > end_s:
-            break
-        sys.stdout.buffer.write(_readable(name, cpp, rust).encode("utf-8", "replace") + b"\0")
-        sys.stdout.buffer.flush()
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGPROF])
+    names = sys.stdin.buffer.read().decode("utf-8", "replace").split("\0")
+    begun = mmap(-1, 8)  # the number of names that forks have begun to read
+    at = 0
+    while at < len(names) and (left_s := _SECONDS - sum(os.times()[2:4])) > 0:
+        if child := os.fork():
+            os.waitpid(child, 0)
+            at = max(at + 1, int.from_bytes(begun[:], "little"))
+            continue
+        try:
+            for number in range(at, len(names)):
+                if time.process_time() > left_s:
+                    break
+                begun[:] = (number + 1).to_bytes(8, "little")
+                signal.setitimer(signal.ITIMER_PROF, _NAME_S)
+                text = _readable(names[number], cpp, rust)
+                signal.setitimer(signal.ITIMER_PROF, 0)
+                os.write(1, f"{number}:{text}\0".encode("utf-8", "replace"))  # whole: shorter than PIPE_BUF
+        finally:
+            os._exit(0)
 
 
 if __name__ == "__main__":

@@ -10,12 +10,13 @@ import pytest
 
 from scalene_trace.analyze.report.libraries import build_libraries
 from scalene_trace.analyze.report.report import build_report
-from scalene_trace.analyze.results.libraries import CalleeTime
+from scalene_trace.analyze.results.base import Table
+from scalene_trace.analyze.results.libraries import CalleeTime, LibraryRow
 from scalene_trace.analyze.results.report import Line, Report
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from scalene_trace.cli.analyze import command as analyze
-from scalene_trace.cli.render.native import line_note
+from scalene_trace.cli.render.native import libraries_text, line_note
 from scalene_trace.cli.render.text import Screen
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
@@ -271,6 +272,22 @@ def test_libraries_are_shown_with_their_functions(width: int, tmp_path: Path, mo
     assert "410 ms of native code, of which 300 ms in threads" in " ".join(text.split())
     by_share = printed(["libraries", "--sort", "ticks", "--limit", "1", path], width, monkeypatch, capsys)
     assert "libscipy_openblas" + " dgemm" * (width > 60) in by_share and "libc" not in by_share
+
+
+@pytest.mark.parametrize("sort", [None, "ticks"])
+@pytest.mark.parametrize(
+    ("names", "remark"),
+    [
+        (["f", None, "_Z"], ""),
+        (["_Z1fv", "g"], "1 name of C++ or Rust is as in the file: the recorder could not read it."),
+        (["_Z1fv", "_RNvC1a1g"], "2 names of C++ or Rust are as in the file: the recorder could not read them."),
+    ],
+)
+def test_names_that_stayed_mangled_are_said(names: list[str | None], remark: str, sort: str | None) -> None:
+    rows = [LibraryRow("lib", name, "extension", "/x/lib.so", 1, 0.1, 0.0, 50.0, None, None, None) for name in names]
+    shown = list(libraries_text(Table("libraries", {"sort": sort}, [], rows), Screen(width=80)))
+    assert max(map(len, shown)) <= 80
+    assert remark in " ".join(shown) if remark else "as in the file" not in " ".join(shown)
 
 
 def test_the_json_of_libraries(tmp_path: Path, capsys: Any) -> None:
