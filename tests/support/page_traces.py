@@ -65,10 +65,17 @@ def busy_trace(path: Path) -> Path:
     return builder.write(path)
 
 
-def device_trace(path: Path) -> Path:
+def device_trace(path: Path, has_memory: bool = False) -> Path:
     """The GPU of ``gpu_trace``, busy for 1.3 s and used by a second process too, with calls of a CUDA library on lines 10, 20
-    and in a library that line 10 calls; a second look at memory; half a turn on line 41, shorter than the averages."""
+    and in a library that line 10 calls; a second look at memory; half a turn on line 41, shorter than the averages.
+    ``has_memory``: allocations and copies on line 10 too, so that every column there is has a figure."""
     builder = gpu_trace(busy_ms=1_300)
+    if has_memory:
+        builder.settings["features"] = json.dumps(["cpu", "wait", "memory", "alloc", "copy", "gpu"])
+        stack = builder.stack((APP, "train", 5, 10))
+        builder.memory(2 * SECOND, 1, 1, stack, 10_485_767, 10_485_767)
+        builder.alloc(2 * SECOND, 1, 1, stack, 1_999_993, None, interval_bytes=262_144)
+        builder.copy(3 * SECOND, 1, 1, stack, 20_000_003)
     other = builder.process(t_ns=SECOND, end_ns=9 * SECOND, cause="spawn", parent=1)
     builder.wait(5 * SECOND, other, builder.thread(other, 0), builder.stack((APP, "other", 50, 51)), SECOND)
     used(builder, 5 * SECOND, SECOND, 400 * MS, process=other, device=1)

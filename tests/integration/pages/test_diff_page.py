@@ -198,6 +198,29 @@ def test_filter_tabs_and_address_work_by_keyboard(page: Page, browser: Browser, 
         assert other.value("document.querySelector('[role=tab][aria-selected=true]').dataset.tab") == "flame"
 
 
+def test_a_comparison_has_order_measure_and_line_in_its_address(browser: Browser, report: tuple[Diff, Path]) -> None:
+    with browser.page(report[1]) as page:
+        page.click("[data-kind=alloc_bytes]")
+        page.click(".head [data-key=place]")
+        page.click("#pane .rows .row[aria-rowindex='2']")
+        address, rows = page.value("location.hash"), column(page, "place")
+        assert address.startswith("#tab=lines&measure=alloc_bytes&sort=lines.place.up&line=")
+        page.click("[data-tab=runs]")
+        page.value("history.back()")
+        page.wait(f"location.hash === '{address}'")
+    with browser.page(report[1], part=address) as page:
+        chosen = "document.querySelector('#pane .row.selected > [role=gridcell]:nth-child(2)')?.textContent"
+        assert (column(page, "place"), page.value(chosen)) == (rows, rows[0])
+        for evil in ("__proto__", "<img src=x>", "lines.constructor.up", "-/srv/one/app.py:x"):
+            page.value(f"location.hash = '#tab=lines&measure={evil}&sort={evil}&line={evil}'")
+            page.wait("location.hash === '#tab=lines'")
+        page.value("location.hash = '#tab=source&line=-%2Fsrv%2Fone%2Fapp.py%3A6'")  # a line that was removed
+        page.wait(
+            "document.querySelector('#pane .pane-column .row.selected')?.textContent.includes('tool.store(rows)')"
+        )
+        assert page.complaints() == []
+
+
 def test_several_runs_are_means(sides: tuple[Path, Path], browser: Browser, tmp_path: Path) -> None:
     more = [trace(tmp_path / f"{turn}.parquet", {5: 105, 6: 250 + 10 * turn, 7: 80}, is_new=True) for turn in (1, 3)]
     asked = Asked()

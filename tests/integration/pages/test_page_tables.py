@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
 from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.browser import Browser, Page, running_browser
-from tests.support.page_traces import COLUMN, busy_trace
+from tests.support.page_traces import COLUMN, busy_trace, device_trace
 from tests.support.trace_builder import MS, SECOND, TraceBuilder
 
 KB = 1_000
@@ -70,6 +71,34 @@ def test_all_columns_of_a_table_are_visible_at_1400_pixels(tab: str, browser: Br
         assert page.value(OVERFLOWING) == []
 
 
+HEADS = "[...document.querySelectorAll('#pane .table .head .cell')].map(each => each.dataset.key)"
+
+
+def test_tables_of_a_gpu_leave_out_columns_that_do_not_fit(browser: Browser, tmp_path: Path) -> None:
+    report = written(device_trace(tmp_path / "t.parquet", has_memory=True))
+    more = "[...document.querySelectorAll('nav > button:not([hidden])')].map(each => [each.textContent, each.title])"
+    with browser.page(report, 1400) as page:
+        for tab in ("functions", "threads", "source", "lines"):
+            page.click(f"[data-tab={tab}]")
+            page.settle()
+            assert page.value(OVERFLOWING) == [], tab
+        first = page.value(HEADS)
+        assert {"gpu", "gpuPeak", "deviceCopy", "device_sync", "growth", "alloc", "live"} <= set(first)
+        assert "python" not in first
+        ((text, title),) = page.value(more)
+        assert text == "all columns" and "Python s" in title
+        bar = "document.querySelector('#pane .row:not(.head) .graph:has(.bar i)').title"
+        assert page.value(bar).startswith("Python ")
+        page.click("nav > button")
+        assert "python" in page.value(HEADS)
+        page.click(".head [data-key=python]")
+        page.click("nav > button")  # fewer, but the one that the table is sorted by
+        assert "python" in page.value(HEADS) and page.value(OVERFLOWING) == []
+        page.tab.set_viewport_size({"width": 2000, "height": 1000})
+        page.wait(f"{HEADS}.length > {len(first)} && document.querySelector('nav > button').hidden")
+        assert page.complaints() == []
+
+
 def test_a_long_name_of_a_file_is_cut_and_the_number_of_the_line_is_not(browser: Browser, tmp_path: Path) -> None:
     builder = TraceBuilder()
     process = builder.process()
@@ -101,6 +130,94 @@ def test_the_address_is_followed_when_it_changes(browser: Browser, report: Path)
         assert page.complaints() == []
     with browser.page(report, part=address) as page:
         assert column(page, "place") == ["app.py:8"]
+
+
+TAB = "document.querySelector('[role=tab][aria-selected=true]').dataset.tab"
+CHOSEN = "document.querySelector('#pane .row.selected .place')?.textContent ?? ''"
+ORDER = """[...document.querySelectorAll('#pane .head .cell')].filter(each => each.ariaSort !== 'none')
+    .map(each => [each.dataset.key, each.ariaSort])"""
+
+
+def test_order_and_selected_line_are_in_the_address_both_ways(browser: Browser, report: Path) -> None:
+    with browser.page(report) as page:
+        shown = column(page, "place")
+        page.click(".head [data-key=alloc]")
+        page.click(".head [data-key=alloc]")
+        assert page.value("location.hash") == "#tab=lines&sort=lines.alloc.up"
+        page.click("#pane .rows .row[aria-rowindex='3']")
+        place, rows = page.value(CHOSEN), column(page, "place")
+        assert page.value("location.hash").endswith(f"&line=%2Fhome%2Fme%2F{place.replace(':', '%3A')}")
+        address = page.value("location.hash")
+        page.value("location.hash = '#tab=lines'")
+        page.wait(f"({CHOSEN}) === ''")
+        assert column(page, "place") == shown
+        assert page.complaints() == []
+    with browser.page(report, part=address) as page:
+        assert (page.value(ORDER), page.value(CHOSEN), column(page, "place")) == ([["alloc", "ascending"]], place, rows)
+        assert page.value("location.hash") == address
+
+
+def test_the_back_button_goes_through_what_was_shown(browser: Browser, report: Path) -> None:
+    with browser.page(report) as page:
+        steps = []
+        for change in (
+            lambda: page.click("[data-tab=functions]"),
+            lambda: page.click(".head [data-key=alloc]"),
+            lambda: page.press("1"),
+            lambda: [page.press("ArrowDown") for _ in range(3)],  # one step
+            lambda: page.press("Enter"),  # the source of the line
+            lambda: [page.press(key) for key in "/wo"],
+        ):
+            steps.append(page.value("location.hash"))
+            change()
+            assert page.value("location.hash") != steps[-1]
+        last = page.value("location.hash")
+        for address in reversed(steps):
+            page.value("history.back()")
+            page.wait(f"location.hash === '{address}'")
+            page.settle()
+        assert page.value(TAB) == "lines" and page.value(CHOSEN) == ""
+        page.value("history.go(5)")
+        page.wait(f"{TAB} === 'source'")
+        assert "%3A" in page.value("location.hash") and page.value(
+            "document.querySelector('#pane .pane-column .selected')"
+        )
+        page.value("history.forward()")
+        page.wait(f"location.hash === '{last}'")
+        assert page.value("document.querySelector('[type=search]').value") == "wo"
+        assert page.complaints() == []
+
+
+HOSTILE = [
+    "<img src=x onerror='window.done=1'>",
+    "constructor",
+    "__proto__",
+    "javascript:window.done=1",
+    "%ff%00%u202e",
+    "\u202e\n",
+]
+HOSTILE += [
+    "x" * 9_999,
+    "/home/me/app.py:1e0",
+    "lines.__proto__.up",
+    "lines.source.up",
+    "lines.cpu.down.x",
+    "source.line.up",
+]
+
+
+@pytest.mark.parametrize("tab", ["lines", "source"])
+def test_hostile_addresses_are_inert(tab: str, browser: Browser, report: Path) -> None:
+    state = "[document.querySelector('#pane').innerText, location.hash, document.querySelectorAll('*').length]"
+    with browser.page(report, part=f"#tab={tab}") as page:
+        before = page.value(state)
+        for evil in HOSTILE:
+            for names in (["line"], ["from", "to", "line", "sort", "sort", "sort", "x"]):
+                address = urlencode([("tab", tab), *((name, evil) for name in names)])
+                page.value(f"location.hash = '#{address}'")
+                page.wait(f"location.hash === '#tab={tab}'")
+        assert page.value(state) == before and page.value("window.done") is None
+        assert page.requests() == [report.as_uri()] and page.complaints() == []
 
 
 def test_a_leak_has_the_calls_that_lead_to_most_of_it(browser: Browser, tmp_path: Path) -> None:

@@ -5,6 +5,13 @@ import { baseName, clean, decimal, percent } from "./format.js";
 
 /** What the word means. */
 export const UNCLASSIFIED = "user CPU time of which it is unknown whether it is Python’s or native; the losses say why";
+
+/** Columns that narrow tables leave out, the first ones first: those whose figures other columns or a cell's text have too. */
+export const SPARE = [
+  ...["system", "python", "native", "trend", "copy", "deviceCopy", "alloc", "gpuPeak", "live", "device_sync", "kept"],
+  ...["growth", "disk", "runnable", "gil", "sleep", "tid", "start_s", "end_s", "exit_status", "peak_rss_bytes"],
+];
+
 const SPARK = { width: 60, height: 15, pieces: 36 };
 
 /** Seconds in a column: three decimals, or one if totals are large; empty for 0. */
@@ -68,7 +75,14 @@ export function timeColumns(state) {
       width: "minmax(60px, 130px)",
       align: "graph",
       value: (row) => row.cpu + (state.waitInBars ? row.wait : 0),
-      fill: (cell, row) => cell.append(timeBar(row, state)),
+      fill: (cell, row) => {
+        cell.append(timeBar(row, state));
+        cell.title = [...PARTS, ["wait", "wait"]]
+          .map(([key, name]) => [name, row[key]])
+          .filter(([, value]) => value > 0)
+          .map(([name, value]) => `${name} ${decimal(value, 3)} s`)
+          .join(", ");
+      },
     });
   }
   if (has.cpu) {

@@ -3,7 +3,7 @@ import { element, sparkline } from "./dom.js";
 import { PARTS, WAITS } from "./figures.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
 import { Table } from "./table.js";
-import { deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
+import { SPARE, deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
 
 const plain = (key, title, width, text = (row) => clean(String(row[key] ?? "")), more = {}) => ({
   key,
@@ -31,6 +31,7 @@ export function lineTable(state, open) {
   ];
   return new Table(columns, {
     label: "Lines",
+    spare: SPARE,
     sort: { key: state.trace.has.cpu ? "cpu" : state.trace.has.memory ? "growth" : "wait", down: true },
     open,
     empty: "No line of the program’s own code has samples.",
@@ -57,6 +58,7 @@ export function functionTable(state, open) {
   ];
   return new Table(columns, {
     label: "Functions",
+    spare: SPARE,
     sort: { key: state.trace.has.cpu ? "cpu" : "growth", down: true },
     open,
     empty: "No function of the program’s own code has samples.",
@@ -197,6 +199,7 @@ export function threadTables(state) {
     ],
     {
       label: "Threads",
+      spare: SPARE,
       sort: { key: state.trace.has.cpu ? "cpu" : "wait", down: true },
       empty: "No thread was recorded.",
     },
@@ -217,7 +220,7 @@ export function threadTables(state) {
       right("peak_bytes", "peak MB", "76px", mega("peak_bytes")),
       right("peak_rss_bytes", "peak RSS MB", "94px", mega("peak_rss_bytes")),
     ],
-    { label: "Processes", empty: "No process was recorded." },
+    { label: "Processes", spare: SPARE, empty: "No process was recorded." },
   );
   return { threads, processes, element: element("div", { class: "pane-halves" }, threads.element, processes.element) };
 }

@@ -1,6 +1,7 @@
 // The page of a trace: reads the document and coordinates window, tab and filter.
 import "uplot/dist/uPlot.min.css";
 import "./style.css";
+import { Address, lineName, selectLine, sortTables, tableParts } from "./address.js";
 import { readDocument, Trace } from "./data.js";
 import { growthByLine, nameLines, sumUp } from "./figures.js";
 import { Comparison } from "./comparison/comparison.js";
@@ -37,9 +38,13 @@ class Page {
     nameLines(trace, this.state.whole.nodes);
     this.state.waitInBars =
       trace.has.wait && (!trace.has.cpu || longest(trace.lines, "wait") <= 3 * longest(trace.lines, "cpu"));
+    this.address = new Address(
+      () => this.#parts(),
+      (wanted) => this.#restore(wanted),
+    );
     this.#build(content);
     this.#listen();
-    this.#restore();
+    this.address.follow();
   }
 
   #build(content) {
@@ -63,6 +68,11 @@ class Page {
       threads: this.threads.element,
       recording: this.recording.element,
     };
+    const tables = Object.keys(TABS).flatMap((name) => this.#tables(name));
+    for (const table of tables) {
+      table.changed = () => this.address.remember();
+      table.fitted = () => this.#offerColumns();
+    }
     this.figures = element("section", { class: "figures", "aria-label": "Totals of the window" });
     this.pane = element("main", { id: "pane", role: "tabpanel" });
     this.foot = element("footer", {});
@@ -148,7 +158,8 @@ class Page {
       { class: "tabs", role: "tablist", onkeydown: (event) => this.#tabKey(event) },
       ...this.tabs,
     );
-    return element("nav", {}, list, ...[this.bars].filter(Boolean), this.search);
+    this.columns = element("button", { type: "button", onclick: () => this.#showColumns() });
+    return element("nav", {}, list, this.columns, ...[this.bars].filter(Boolean), this.search);
   }
 
   #count(name) {
@@ -159,6 +170,22 @@ class Page {
   #setBars(isOn) {
     this.state.waitInBars = isOn;
     this.#drawTables();
+  }
+
+  /** Offers the columns that the tables of the tab leave out, or to leave them out again. */
+  #offerColumns() {
+    const tables = this.#tables(this.tab);
+    const titles = [...new Set(tables.flatMap((table) => table.leftOut))];
+    const isWhole = tables.some((table) => table.isWhole);
+    this.columns.hidden = !titles.length && !isWhole;
+    this.columns.textContent = isWhole ? "fewer columns" : "all columns";
+    this.columns.title = isWhole ? "only those that fit" : `also ${titles.join(", ")}`;
+  }
+
+  #showColumns() {
+    const isWhole = this.columns.textContent === "all columns";
+    for (const name of Object.keys(TABS)) for (const table of this.#tables(name)) table.showAll(isWhole);
+    this.#offerColumns();
   }
 
   #lineText(file, line) {
@@ -176,7 +203,7 @@ class Page {
     this.state.now = sumUp(this.trace, first, end);
     this.timeline.show(first, end);
     this.#drawAll();
-    this.#remember();
+    this.address.remember();
   }
 
   #drawAll() {
@@ -230,7 +257,6 @@ class Page {
   }
 
   #filter() {
-    this.#remember();
     const term = this.search.value.trim().toLowerCase();
     const holds = (row) => !term || `${row.file}:${row.line} ${row.function}`.toLowerCase().includes(term);
     this.lines.filter((row) => holds(row) || (this.#lineText(row.file, row.line) ?? "").toLowerCase().includes(term));
@@ -241,6 +267,7 @@ class Page {
     for (const table of [threads, processes, losses, settings, this.libraries]) table.filter((row) => !term || mentions(row, term));
     this.source.filter(term);
     this.flame.filter(term);
+    this.address.remember();
   }
 
   /** Shows a tab. */
@@ -255,7 +282,8 @@ class Page {
     if (name === "flame") this.flame.draw();
     if (name === "source") this.source.shown();
     for (const table of this.#tables(name)) table.refresh();
-    this.#remember();
+    this.#offerColumns();
+    this.address.remember();
   }
 
   #tables(name) {
@@ -263,6 +291,7 @@ class Page {
       {
         lines: [this.lines],
         functions: [this.functions, this.libraries],
+        source: [this.source.files, this.source.table],
         leaks: [this.leaks.table],
         threads: [this.threads.threads, this.threads.processes],
         recording: [this.recording.losses, this.recording.settings],
@@ -272,8 +301,10 @@ class Page {
 
   /** Shows a line of the source. */
   openSource(file, line) {
-    this.show("source");
-    this.source.open(file, line);
+    this.address.together(() => {
+      this.show("source");
+      this.source.open(file, line);
+    });
   }
 
   #tabKey(event) {
@@ -285,7 +316,6 @@ class Page {
   }
 
   #listen() {
-    addEventListener("hashchange", () => this.#restore());
     document.addEventListener("keydown", (event) => {
       const isField = event.target instanceof HTMLInputElement;
       if (event.key === "Escape") {
@@ -308,20 +338,32 @@ class Page {
     }
   }
 
-  /** Stores tab, window and filter in the fragment of the address, so that a bookmark restores them. */
-  #remember() {
+  /** The parts of the address: tab, window, filter, orders of the tab's tables, and the line that is selected there. */
+  #parts() {
     const { first, end } = this.state.now;
     const isWhole = first === 0 && end === this.trace.bins.count;
-    const parts = new URLSearchParams({ tab: this.tab });
-    if (!isWhole) for (const name of ["from", "to"]) parts.set(name, this[name].value);
     const term = this.search.value.trim();
-    if (term) parts.set("filter", term);
-    history.replaceState(null, "", `#${parts}`);
+    return [
+      ["tab", this.tab],
+      ...(isWhole ? [] : ["from", "to"].map((name) => [name, this[name].value])),
+      ...(term ? [["filter", term]] : []),
+      ...tableParts(this.#tables(this.tab), this.#line()),
+    ];
   }
 
-  /** Shows what the fragment of the address says, at the start and whenever it is edited or a link is followed. */
-  #restore() {
-    const wanted = new URLSearchParams(location.hash.slice(1));
+  #line() {
+    if (this.tab === "source") return this.source.line;
+    const row = this.#ofLines()?.selected;
+    return row ? lineName(row) : null;
+  }
+
+  /** The table of the tab whose rows are lines of files, if there is one. */
+  #ofLines() {
+    return { lines: this.lines, functions: this.functions, leaks: this.leaks.table }[this.tab];
+  }
+
+  /** Shows what the address says. */
+  #restore(wanted) {
     this.tab = Object.hasOwn(TABS, wanted.get("tab")) ? wanted.get("tab") : "lines";
     const [first, end] = ["from", "to"].map((name, place) =>
       wanted.has(name) ? this.timeline.binAt(Number(wanted.get(name))) : place * this.trace.bins.count,
@@ -332,6 +374,9 @@ class Page {
     this.choose(isWindow ? first : 0, isWindow ? end : this.trace.bins.count);
     this.show(this.tab);
     if (isFiltered) this.#filter();
+    sortTables(this.#tables(this.tab), wanted);
+    if (this.tab === "source") this.source.line = wanted.get("line");
+    else if (this.#ofLines()) selectLine(this.#ofLines(), this.#ofLines().rows, wanted.get("line"));
   }
 }
 

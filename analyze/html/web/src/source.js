@@ -1,8 +1,9 @@
 // Source text with the cost of each line.
+import { lineName } from "./address.js";
 import { element } from "./dom.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 import { Table } from "./table.js";
-import { deviceColumns, timeBar } from "./columns.js";
+import { SPARE, deviceColumns, timeBar } from "./columns.js";
 
 // Below this width of the window, the source gets the place of the list of files.
 const NARROW = 1100;
@@ -21,7 +22,12 @@ export class Source {
       select: (row) => this.#show(row.file),
       open: () => this.table.element.focus(),
     });
-    this.table = new Table(sourceColumns(state), { label: "Source", empty: "Choose a file.", decorate: heat(state) });
+    this.table = new Table(sourceColumns(state), {
+      label: "Source",
+      empty: "Choose a file.",
+      decorate: heat(state),
+      spare: SPARE,
+    });
     this.title = element("div", { class: "details" });
     this.fold = element("button", { type: "button", class: "fold", onclick: () => this.#fold(this.#isOpen()) });
     this.element = element(
@@ -89,6 +95,33 @@ export class Source {
     const row = this.#rows.get(file).find((each) => each.line === line);
     if (row) this.table.select(row, "center");
     this.table.element.focus();
+  }
+
+  /** What is shown, for the address: FILE:LINE, or FILE if no line is selected; null = the first file. */
+  get line() {
+    const line = this.table.selected?.line ?? null;
+    if (line !== null) return lineName({ file: this.#file, line });
+    return this.#file === this.#first() ? null : this.#file;
+  }
+
+  set line(name) {
+    const file = this.fileRows.map((row) => row.file).find((each) => name === each || name?.startsWith(`${each}:`) && this.#lineOf(each, name)); // prettier-ignore
+    const shown = file ?? this.#first();
+    if (shown === null) return;
+    this.#show(shown);
+    const row = this.#lineOf(shown, name);
+    if (row) this.table.select(row, "center");
+    else this.table.unselect();
+  }
+
+  #lineOf(file, name) {
+    if (!this.#rows.has(file)) this.#rows.set(file, rowsOf(file, this.state.trace));
+    return this.#rows.get(file).find((each) => each.line !== null && lineName({ file, line: each.line }) === name);
+  }
+
+  /** The file that is shown unless another one is chosen. */
+  #first() {
+    return this.fileRows.length ? this.files.at(0)?.file ?? this.#file : null;
   }
 
   #show(file) {

@@ -10,7 +10,9 @@ const GAP = 8; // between columns
  * A table.
  *
  * columns: [{ key, title, hint, width (CSS), align, value(row), fill(cell, row) or text(row), unsorted }]
- * options: { label, sort: { key, down }, open(row), select(row), decorate(element, row), empty }
+ * options: { label, sort: { key, down }, open(row), select(row), decorate(element, row), empty, spare }
+ * spare: keys of columns that a narrow table leaves out, the first ones first; never the one that it is sorted by.
+ * `fitted` is called when other columns are shown, `changed` after the user has sorted the table or selected a row.
  */
 export class Table {
   #rows = [];
@@ -19,11 +21,15 @@ export class Table {
   #selected = null;
 
   constructor(columns, options) {
+    this.every = columns;
     this.columns = columns;
     this.options = options;
+    this.isWhole = false;
+    this.fitted = () => {};
     this.id = options.label.toLowerCase().replaceAll(" ", "-");
     this.sort = options.sort ?? null;
-    this.head = element("div", { class: "row head", role: "row" }, ...columns.map((each) => this.#header(each)));
+    this.changed = () => {};
+    this.head = element("div", { class: "row head", role: "row" });
     this.body = element("div", { class: "rows", role: "rowgroup" });
     this.element = element(
       "div",
@@ -37,8 +43,8 @@ export class Table {
       this.head,
       this.body,
     );
-    this.element.style.setProperty("--columns", columns.map((each) => each.width).join(" "));
-    this.element.style.setProperty("--least", `${leastWidth(columns)}px`);
+    this.#show(columns);
+    new ResizeObserver(() => this.#fit() && this.refresh()).observe(this.element);
     this.virtual = new Virtualizer({
       count: 0,
       getScrollElement: () => (this.element.isConnected ? this.element : null),
@@ -51,6 +57,41 @@ export class Table {
       onChange: () => this.#draw(),
     });
     this.virtual._didMount();
+  }
+
+  #show(columns) {
+    const focused = this.head.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+    this.columns = columns;
+    this.head.replaceChildren(...columns.map((each) => this.#header(each)));
+    this.element.style.setProperty("--columns", columns.map((each) => each.width).join(" "));
+    this.element.style.setProperty("--least", `${leastWidth(columns)}px`);
+    [...this.head.children].find((cell) => cell.dataset.key === focused)?.focus();
+  }
+
+  /** Leaves out columns until the others fit. Returns whether other columns are shown than before. */
+  #fit() {
+    const width = this.element.clientWidth;
+    if (!(width > 0)) return false;
+    let columns = this.every;
+    for (const key of this.isWhole ? [] : (this.options.spare ?? [])) {
+      if (leastWidth(columns) <= width) break;
+      if (key !== this.sort?.key) columns = columns.filter((each) => each.key !== key);
+    }
+    if (columns.length === this.columns.length && columns.every((each, index) => each === this.columns[index])) return false;
+    this.#show(columns);
+    this.fitted();
+    return true;
+  }
+
+  /** Titles of the columns that are left out. */
+  get leftOut() {
+    return this.every.filter((each) => !this.columns.includes(each)).map((each) => each.title);
+  }
+
+  /** Shows all columns, or those that fit. */
+  showAll(isWhole) {
+    this.isWhole = isWhole;
+    this.refresh();
   }
 
   #header(column) {
@@ -86,12 +127,32 @@ export class Table {
       down: isSame ? !this.sort.down : column.align === "right" || column.align === "graph",
     };
     this.refresh();
+    this.changed();
+  }
+
+  /** The order as text, ID.KEY.down or ID.KEY.up; null = the first one. Texts that are no order of the table mean null. */
+  get order() {
+    const first = this.options.sort ?? null;
+    const isFirst = !this.sort || (this.sort.key === first?.key && this.sort.down === first.down);
+    return isFirst ? null : `${this.id}.${this.sort.key}.${this.sort.down ? "down" : "up"}`;
+  }
+
+  set order(text) {
+    const [id, key, way, ...more] = (text ?? "").split(".");
+    const isOrder = id === this.id && !more.length && (way === "up" || way === "down");
+    const column = isOrder && this.every.find((each) => each.key === key && !each.unsorted);
+    this.sort = column ? { key, down: way === "down" } : (this.options.sort ?? null);
+    this.refresh();
   }
 
   /** Shows these rows, in the order of the table. */
   set(rows) {
     this.#rows = rows;
     this.refresh();
+  }
+
+  get rows() {
+    return this.#rows;
   }
 
   /** Shows only the rows for which `filter` returns true. */
@@ -103,7 +164,8 @@ export class Table {
   /** Sorts and draws the rows again after their figures have changed. */
   refresh() {
     this.#shown = this.#rows.filter(this.#filter);
-    const column = this.columns.find((each) => each.key === this.sort?.key);
+    this.#fit();
+    const column = this.every.find((each) => each.key === this.sort?.key);
     if (column) this.#shown.sort(byValue(column.value, this.sort.down));
     for (const cell of this.head.children) this.#showSort(cell);
     if (!this.virtual.scrollRect?.height) this.#update({ enabled: false }); // was hidden: measure its size again
@@ -131,6 +193,7 @@ export class Table {
       ? []
       : [element("div", { class: "empty", text: this.options.empty ?? "No rows." })];
     if (this.#selected) this.element.setAttribute("aria-activedescendant", `${this.id}-selected`);
+    else this.element.removeAttribute("aria-activedescendant");
     this.body.replaceChildren(
       ...empty,
       ...items.filter((item) => item.index < this.#shown.length).map((item) => this.#row(item)),
@@ -166,6 +229,16 @@ export class Table {
     if (index >= 0) this.#choose(index, true, align);
   }
 
+  /** The selected row; null = none, or one that is not shown. */
+  get selected() {
+    return this.#shown.includes(this.#selected) ? this.#selected : null;
+  }
+
+  unselect() {
+    this.#selected = null;
+    this.#draw();
+  }
+
   /** Scrolls to a row without selecting it. */
   scrollTo(row) {
     const index = this.#shown.indexOf(row);
@@ -182,6 +255,7 @@ export class Table {
     if (this.#selected) this.options.select?.(this.#selected);
     if (scrolls) this.virtual.scrollToIndex(index, { align });
     this.#draw();
+    this.changed();
   }
 
   #key(event) {

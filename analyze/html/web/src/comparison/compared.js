@@ -1,4 +1,5 @@
 // The contents of a comparison: totals and lines with their verdicts, and the text of their figures.
+import { lineName } from "../address.js";
 import { element } from "../dom.js";
 import { baseName, clean, decimal, megabytes, seconds } from "../format.js";
 import { Table } from "../table.js";
@@ -126,6 +127,9 @@ function value(compared, measure, change, side) {
 /** The place of a line: after, or before if it was removed. */
 export const placeOf = (row) =>
   row.file === null ? { file: row.before_file, line: row.before_line } : { file: row.file, line: row.line };
+
+/** The name of a line in the address; one that was removed begins with a minus. */
+export const comparedName = (row) => `${row.file === null ? "-" : ""}${lineName(placeOf(row))}`;
 
 const STATUS = { added: "new", removed: "removed", edited: "edited", same: "" };
 

@@ -2,7 +2,15 @@
 import { element } from "../dom.js";
 import { baseName, clean } from "../format.js";
 import { Table } from "../table.js";
-import { changeText, chip } from "./compared.js";
+import { changeText, chip, comparedName } from "./compared.js";
+
+/** The names of a row's lines in the address: of the new one, then of the old one. */
+function rowNames(file, { before, after }) {
+  const names = [];
+  if (after) names.push(comparedName({ file: file.after, line: after }));
+  if (before) names.push(comparedName({ file: null, before_file: file.before, before_line: before }));
+  return names;
+}
 
 export class ComparedSource {
   #file = null;
@@ -69,6 +77,23 @@ export class ComparedSource {
     const row = this.#rows.get(found).find((each) => each[side] === number);
     if (row) this.table.select(row, "center");
     this.table.element.focus();
+  }
+
+  /** What is shown, for the address: the name of the selected line, or of the file; null = the first file. */
+  get line() {
+    const row = this.table.selected;
+    if (row?.before || row?.after) return rowNames(this.#file, row)[0];
+    return this.#file === (this.files.at(0) ?? this.#file) ? null : this.#file.name;
+  }
+
+  set line(name) {
+    const isOf = (file) => name === file.name || [file.before, file.after].some((each) => each !== null && name?.replace(/^-/, "").startsWith(`${each}:`)); // prettier-ignore
+    const file = this.fileRows.find((each) => isOf(each)) ?? this.files.at(0) ?? this.#file;
+    if (!file) return;
+    this.#show(file);
+    const row = this.#rows.get(file).find((each) => rowNames(file, each).includes(name));
+    if (row) this.table.select(row, "center");
+    else this.table.unselect();
   }
 
   #show(file) {

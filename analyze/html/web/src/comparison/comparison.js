@@ -1,11 +1,12 @@
 // The page of a comparison: summary, totals, lines with verdicts, both sources, and one flame graph of both versions.
+import { Address, selectLine, sortTables, tableParts } from "../address.js";
 import { Trace } from "../data.js";
 import { element } from "../dom.js";
 import { clean, decimal } from "../format.js";
 import { choices, setChosen } from "../icicle.js";
 import { heading, warning } from "../summary.js";
 import { Table } from "../table.js";
-import { Compared, changedLines, placeOf, totalsTable } from "./compared.js";
+import { Compared, changedLines, comparedName, placeOf, totalsTable } from "./compared.js";
 import { ComparedFlame } from "./compared_flame.js";
 import { ComparedSource } from "./compared_source.js";
 
@@ -18,7 +19,8 @@ export class Comparison {
     const count = compared.runs[0];
     this.compared = compared;
     this.sides = [traces.slice(0, count), traces.slice(count)];
-    this.state = { measure: this.#firstMeasure(), longest: 0 };
+    this.firstMeasure = this.#firstMeasure();
+    this.state = { measure: this.firstMeasure, longest: 0 };
     this.lines = changedLines(compared, this.state, (row) => this.openSource(row));
     this.source = new ComparedSource(compared, this.state);
     this.flame = new ComparedFlame(this.sides, compared);
@@ -30,9 +32,13 @@ export class Comparison {
       flame: this.flame.element,
       runs: this.runs.element,
     };
+    this.address = new Address(
+      () => this.#parts(),
+      (wanted) => this.#restore(wanted),
+    );
     this.#build();
     this.#listen();
-    this.#restore();
+    this.address.follow();
   }
 
   /** The measure of the first line that changed, else the first measure with figures. */
@@ -45,6 +51,7 @@ export class Comparison {
     const [before, after] = this.sides;
     document.title = `${clean(after[0].info.command?.join(" ") ?? after[0].info.path)} – comparison – scalene-trace`;
     this.pane = element("main", { id: "pane", role: "tabpanel" });
+    for (const name of Object.keys(TABS)) for (const table of this.#tables(name)) table.changed = () => this.address.remember();
     const keys = "1–4 tabs · / filter · Enter source";
     this.foot = element(
       "footer",
@@ -88,6 +95,7 @@ export class Comparison {
     state.longest = compared.lines.reduce((most, { changes }) => Math.max(most, changes[name] ? size(changes[name]) : 0), 0);
     this.lines.set(compared.lines.filter((row) => row.changes[name] || row.judged.length));
     this.source.refresh();
+    this.address.remember();
   }
 
   #filter() {
@@ -96,6 +104,7 @@ export class Comparison {
     this.source.filter(term);
     this.flame.filter(term);
     this.runs.losses.filter((row) => !term || `${row.name} ${row.text}`.toLowerCase().includes(term));
+    this.address.remember();
   }
 
   /** Shows a tab. */
@@ -110,15 +119,21 @@ export class Comparison {
     this.measures.hidden = name === "flame" || name === "runs";
     if (name === "flame") this.flame.draw();
     if (name === "source") this.source.shown();
-    if (name === "lines") this.lines.refresh();
-    if (name === "runs") for (const table of [this.runs.traces, this.runs.losses]) table.refresh();
-    history.replaceState(null, "", `#tab=${name}`);
+    for (const table of this.#tables(name)) table.refresh();
+    this.address.remember();
+  }
+
+  #tables(name) {
+    const { lines, source, runs } = this;
+    return { lines: [lines], source: [source.files, source.table], runs: [runs.traces, runs.losses] }[name] ?? [];
   }
 
   /** Shows a line in both versions. */
   openSource(row) {
-    this.show("source");
-    this.source.open(row);
+    this.address.together(() => {
+      this.show("source");
+      this.source.open(row);
+    });
   }
 
   #tabKey(event) {
@@ -150,10 +165,35 @@ export class Comparison {
     }
   }
 
-  #restore() {
-    const wanted = new URLSearchParams(location.hash.slice(1)).get("tab");
-    this.measure(this.state.measure);
-    this.show(Object.hasOwn(TABS, wanted) ? wanted : "lines");
+  /** The parts of the address: tab, measure, filter, orders of the tab's tables, and the line that is selected there. */
+  #parts() {
+    const term = this.search.value.trim();
+    const { measure } = this.state;
+    return [
+      ["tab", this.tab],
+      ...(measure === this.firstMeasure ? [] : [["measure", measure]]),
+      ...(term ? [["filter", term]] : []),
+      ...tableParts(this.#tables(this.tab), this.#line()),
+    ];
+  }
+
+  #line() {
+    if (this.tab === "source") return this.source.line;
+    const row = this.tab === "lines" ? this.lines.selected : null;
+    return row ? comparedName(row) : null;
+  }
+
+  /** Shows what the address says. */
+  #restore(wanted) {
+    const measure = Object.keys(this.compared.titles()).find((name) => name === wanted.get("measure"));
+    this.tab = Object.hasOwn(TABS, wanted.get("tab")) ? wanted.get("tab") : "lines";
+    this.search.value = wanted.get("filter") ?? "";
+    this.measure(measure ?? this.firstMeasure);
+    this.show(this.tab);
+    this.#filter();
+    sortTables(this.#tables(this.tab), wanted);
+    if (this.tab === "source") this.source.line = wanted.get("line");
+    if (this.tab === "lines") selectLine(this.lines, this.lines.rows, wanted.get("line"), comparedName);
   }
 }
 
