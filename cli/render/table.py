@@ -26,6 +26,18 @@ def columns_text(
         yield screen.paint(line, "dim") if index == 0 else line
 
 
+def fitting(names: Sequence[str], rows: Sequence[Sequence[str]], screen: Screen, spare: Sequence[str]) -> list[int]:
+    """The columns that a table has on the screen. Where lines are cut, those of ``spare`` are left out, the first ones first,
+    until the others fit."""
+    widths = [max(map(cells, column)) for column in zip(names, *rows, strict=True)]
+    kept = list(range(len(names)))
+    for name in spare if screen.is_cut else ():
+        if sum(widths[place] + 2 for place in kept) - 2 <= screen.width:
+            break
+        kept = [place for place in kept if names[place] != name]
+    return kept
+
+
 def align_right(text: str, width: int) -> str:
     """``text`` after blanks that fill it up to ``width`` columns."""
     return " " * (width - cells(text)) + text

@@ -12,7 +12,7 @@ from ...analyze.results.threads import TaskRow, ThreadInfo
 from ...analyze.results.trace import TraceInfo
 from ...formats.units import seconds
 from .recording import trace_lines
-from .table import columns_text, wrap
+from .table import columns_text, fitting, wrap
 from .text import Screen, clean, clean_name, fit
 
 _THREAD_TITLES = [
@@ -21,6 +21,10 @@ _THREAD_TITLES = [
 ]  # fmt: skip
 _WAITS_IN, _OPEN = (_THREAD_TITLES.index(title) for title in ("waits in", "unclassified"))
 _THREAD_TEXTS = {"name", "waits in", "started at"}
+#: What a terminal leaves out until the others fit, the first ones first.
+_SPARE = [
+    "start", "end", "tid", "disk", "system", "runnable", "GIL", "native", "Python", "process", "sleep", "started at", "waits in",
+]  # fmt: skip
 _TASK_TITLES = ["suspended", "tasks", "name", "coroutine", "line"]
 _TASK_NUMBERS = {0, 1}
 #: Of more threads than this, those with a smaller share of the CPU time and of the waiting time share rows.
@@ -48,8 +52,14 @@ def threads_text(table: Table, screen: Screen) -> Iterator[str]:
         for place, name in ((_WAITS_IN, "waits_in"), (_OPEN, "unclassified_s")):
             if not any(getattr(row, name) for row in found):
                 titles, *cells = ([*row[:place], *row[place + 1 :]] for row in (titles, *cells))
-        numbers = {index for index, title in enumerate(titles) if title not in _THREAD_TEXTS}
-        yield from columns_text(titles, cells, screen, numbers)
+        kept = fitting(titles, cells, screen, _spare(table.query["sort"]))
+        numbers = {index for index, place in enumerate(kept) if titles[place] not in _THREAD_TEXTS}
+        shown = [[row[place] for place in kept] for row in (titles, *cells)]
+        yield from columns_text(shown[0], shown[1:], screen, numbers)
+        if len(kept) < len(titles):
+            hidden = ", ".join(title for place, title in enumerate(titles) if place not in kept)
+            yield ""
+            yield from wrap(f"Not shown in {screen.width} columns: {hidden}. --json has them.", screen.width)
         if len(groups) < len(found):
             yield ""
             yield from wrap(
@@ -57,6 +67,11 @@ def threads_text(table: Table, screen: Screen) -> Iterator[str]:
                 "threads in all. --sort FIELD shows each.",
                 screen.width,
             )
+
+
+def _spare(sort: str | None) -> list[str]:
+    """The titles of columns that may be left out: not the one that the table is sorted by."""
+    return [title for title in _SPARE if title.lower().replace(" ", "_") != (sort or "").removesuffix("_s")]
 
 
 def _grouped(rows: list[ThreadInfo]) -> list[list[ThreadInfo]]:

@@ -8,7 +8,11 @@ import pytest
 
 from scalene_trace.analyze.report.report import query_of
 from scalene_trace.analyze.report.threads import build_threads
+from scalene_trace.analyze.results.base import Table
+from scalene_trace.analyze.results.report import Waits
+from scalene_trace.analyze.results.threads import ThreadInfo
 from scalene_trace.analyze.trace.selection import Selection
+from scalene_trace.cli.render import threads
 from scalene_trace.cli.render.text import Screen
 from scalene_trace.cli.render.threads import threads_text
 from tests.support.recording import analyze, report
@@ -40,6 +44,39 @@ def test_on_a_terminal_a_long_name_leaves_room_for_times(is_cut: bool, tmp_path:
     assert any("n" * 23 + "…" in line for line in lines) == is_cut
     assert any("n" * 200 in line for line in lines) != is_cut
     assert any(line.rstrip().endswith("GIL  started at") for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("width", "sort", "titles"),
+    [
+        (
+            200,
+            None,
+            "process thread tid name start end CPU Python native system wait sleep waits_in disk runnable GIL started_at",
+        ),
+        (120, None, "process thread name CPU Python native wait sleep waits_in runnable GIL started_at"),
+        (80, None, "process thread name CPU wait sleep waits_in started_at"),
+        (80, "tid", "thread tid name CPU wait sleep waits_in started_at"),
+        (60, None, "thread name CPU wait waits_in"),
+    ],
+)
+def test_a_terminal_leaves_out_columns_that_do_not_fit(
+    width: int, sort: str | None, titles: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(threads, "trace_lines", lambda trace, screen: [])
+    waits = Waits(sleep_s=12.5, disk_s=0.1, runnable_s=2.5, gil_s=0.75)
+    row = ThreadInfo(
+        1, 1, 2, 2002, "pool-1", 0.1, 20.5, 1.25, 1.0, 0.2, 0.05, 15.85, waits,
+        waits_in="libpq", started_file="/srv/application.py", started_line=1234,
+    )  # fmt: skip
+    table = Table("threads", {"sort": sort, "limit": None}, [None], [row])
+    first, head, *lines = threads_text(table, Screen(width=width, is_cut=True))
+    assert first == "" and max(map(len, [head, *lines])) <= width
+    assert head.replace("waits in", "waits_in").replace("started at", "started_at").split() == titles.split()
+    hidden = f"Not shown in {width} columns: "
+    assert any(line.startswith(hidden) for line in lines) == (width < 200)
+    whole = list(threads_text(table, Screen(width=width)))
+    assert whole[1].split()[:3] == ["process", "thread", "tid"], "a pipe has all columns"
 
 
 @pytest.mark.parametrize("name", ["a\x1b[31mb", "a\nb", "a\u202eb"])
