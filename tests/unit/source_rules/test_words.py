@@ -1,9 +1,8 @@
-"""What users read: numbers with the right form of a word, and help whose sentences are whole at every width."""
+"""What users read: numbers with the right form of a word, no markup, and one word for one thing."""
 
 from __future__ import annotations
 
 import ast
-import inspect
 import re
 from collections.abc import Iterator
 from dataclasses import fields
@@ -54,6 +53,7 @@ GUARDED = {
     ("cli/render/diff.py", "len(traces)", "runs"),
     ("cli/render/diff.py", "have", "losses"),
     ("cli/render/threads.py", "len(found)", "threads"),
+    ("cli/render/threads.py", "screen.width", "columns"),  # 60 at least
     ("analyze/diff/summary.py", "tests", "tests"),
     ("analyze/findings/waits.py", "row.threads", "threads"),
     ("analyze/trace/contents.py", "records", "rows"),  # more than the limit, 10,000
@@ -88,11 +88,6 @@ def test_the_rule_finds_a_violation() -> None:
     assert list(plurals('print(f"{counted(n, one, many)} is here, {name} is")')) == []
 
 
-def words(text: str) -> str:
-    """Text without layout, so that it does not matter where it was wrapped (a long name also at its hyphens)."""
-    return "".join(text.replace("\b", " ").split())
-
-
 def said_by(arguments: list[str], width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
     monkeypatch.setenv("TERMINAL_WIDTH", str(width))
@@ -100,23 +95,6 @@ def said_by(arguments: list[str], width: int, monkeypatch: pytest.MonkeyPatch, c
     text: str = capsys.readouterr().out
     assert max(map(len, text.splitlines())) <= 80
     return text
-
-
-def option_helps(command: str) -> list[str]:
-    """The help of every option of a command."""
-    parameters = inspect.signature(analyze.COMMANDS[command], eval_str=True).parameters.values()
-    return [each.annotation.__metadata__[0].help for each in parameters]
-
-
-@pytest.mark.parametrize("width", [60, 80, 120])
-@pytest.mark.parametrize("command", sorted(analyze.COMMANDS))
-def test_help_is_whole_at_every_width(command: str, width: int, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    shown = words(said_by([command, "--help"], width, monkeypatch, capsys))
-    for paragraph in inspect.cleandoc(analyze.COMMANDS[command].__doc__ or "").split("\n\n"):
-        assert words(paragraph) in shown
-    for text in option_helps(command):
-        assert words(text) in shown
-        assert text[-1] == "." and text[0].isupper(), "a sentence"
 
 
 def test_square_brackets_are_no_markup(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
