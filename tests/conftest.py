@@ -26,7 +26,7 @@ from xdist.scheduler import LoadScopeScheduling
 
 from tests.support.closing_line import OUTCOMES, write_counts
 from tests.support.command_line import Ran
-from tests.support.interpreters import Interpreter
+from tests.support.interpreters import PARAMETERS, Interpreter
 from tests.support.packages import advice
 from tests.support.target_environments import newest_recorded, recorded_interpreters
 
@@ -42,8 +42,6 @@ MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
 #: On how many interpreters `make test` and `make measure` run a test; each runs on others.
 MOST_INTERPRETERS = 3
-#: The parameters of tests that are interpreters.
-INTERPRETER_PARAMETERS = ("python", "server_python", "libraries")
 STARTED_S = time.monotonic()
 
 
@@ -83,7 +81,7 @@ def is_drawn(item: pytest.Item) -> bool:
     of those on one, so that the combinations share the interpreters. `make stress` runs the rest.
     """
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
-    python = next((params.pop(name) for name in INTERPRETER_PARAMETERS if name in params), None)
+    python = next((params.pop(name) for name in PARAMETERS if name in params), None)
     versions = [each.version for each in recorded_interpreters()]
     if not isinstance(python, Interpreter) or python.version not in versions:
         return True

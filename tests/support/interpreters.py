@@ -15,6 +15,8 @@ from tests.support.paths import PATIENCE_S
 from tests.support.unpacked_python import FOLDER, VERSIONS, unpacked
 
 MINOR_VERSIONS = ((3, 10), (3, 11), (3, 12), (3, 13), (3, 14), (3, 15))
+#: The parameters of tests that are interpreters.
+PARAMETERS = ("python", "server_python", "libraries")
 _QUESTION = "import sys; print(*sys.version_info[:3], sys.implementation.name, sys.executable)"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.support.interpreters import PARAMETERS
 from tests.support.paths import ROOT
 
 MOST_FILES_OF_A_FOLDER = 20
@@ -37,6 +39,17 @@ def full_folders(root: Path) -> list[str]:
     folders = {path.parent for path in (root / "tests").rglob("test_*.py")}
     return [
         str(each.relative_to(root)) for each in sorted(folders) if len([*each.glob("*.py")]) > MOST_FILES_OF_A_FOLDER
+    ]
+
+
+def drawn_in_vain(source: str) -> list[str]:
+    """The tests of a file that are marked to run on two interpreters, but run on one: they take none of those."""
+    return [
+        each.name
+        for each in ast.parse(source).body
+        if isinstance(each, ast.FunctionDef)
+        and any(ast.unparse(mark) == "pytest.mark.two_interpreters" for mark in each.decorator_list)
+        and not {argument.arg for argument in each.args.args} & {*PARAMETERS}
     ]
 
 
@@ -73,3 +86,11 @@ def test_a_planted_full_folder_is_found(tmp_path: Path) -> None:
     for number in range(21):
         (tmp_path / f"tests/unit/test_{number}.py").touch()
     assert full_folders(tmp_path) == ["tests/unit"]
+
+
+def test_tests_on_two_interpreters_take_an_interpreter() -> None:
+    paths = (ROOT / "tests").rglob("test_*.py")
+    assert {path.name: found for path in paths if (found := drawn_in_vain(path.read_text()))} == {}
+    mark = "@pytest.mark.two_interpreters\n"
+    planted = f"{mark}def test_a(any_python): ...\n{mark}def test_b(python): ...\ndef test_c(any_python): ...\n"
+    assert drawn_in_vain(planted) == ["test_a"]
