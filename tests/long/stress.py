@@ -25,6 +25,13 @@ from tests.support.target_environments import environment_python
 INTERVAL = "50us"
 #: What the target is asked for: share of the ticks.
 PROGRAMS = {"churn": 0.6, "greenlets": 0.1, "threads": 0.1, "native": 0.2}
+#: What each must have done in a run, by what the target prints.
+WORK = {
+    "churn": (*("generators", "exceptions", "recursion", "new_code", "garbage", "tasks"), "deleted"),
+    "greenlets": ("turns",),
+    "threads": ("turns",),
+    "native": ("libraries", "coroutines", "handlers", "generated"),
+}
 #: Ticks come slower than asked for where the handler takes its share: about this many a second.
 EXPECTED_RATE_HZ = 9_000
 LONGEST_RUN_S = 60.0
@@ -45,7 +52,7 @@ class Outcome:
 
 
 def one_run(python: Interpreter, program: str, seconds: float, folder: Path) -> tuple[int, int, dict[str, int]]:
-    """Ticks, turns of the program, and losses of one recording. AssertionError when it crashed."""
+    """Ticks, turns of the program, and losses of one recording. AssertionError when it crashed or left a kind of work out."""
     trace = folder / "t.parquet"
     libraries = _native_libraries(folder) if program == "native" else []
     options = ["--cpu-interval", INTERVAL, "--no-source"]
@@ -53,8 +60,15 @@ def one_run(python: Interpreter, program: str, seconds: float, folder: Path) -> 
         trace, [target("churn"), str(seconds), program, *libraries], python, options, timeout_s=10 * seconds + 300
     )
     assert done.status == 0, f"{python.full_name} {program}: status {done.status}\n{done.stderr.decode()}"
+    undone = undone_work(program, done.facts)
+    assert not undone, f"{python.full_name} {program}: {', '.join(undone)} did not happen\n{done.stdout.decode()}"
     found: Json = report(trace)
     return found["traces"][0]["events"]["cpu"], done.facts["turns"], losses(found)
+
+
+def undone_work(program: str, facts: Json) -> list[str]:
+    """The kinds of work of ``program`` that failed or did not happen once."""
+    return [kind for kind in WORK[program] if facts.get(kind, 0) <= 0]
 
 
 def _native_libraries(folder: Path) -> list[str]:

@@ -1,16 +1,26 @@
 """Everything that is hard on a stack walker, in three threads: generators, exceptions, recursion, exec of new code,
 garbage collection, asyncio (``churn``); switch-heavy ``greenlets``; ``threads`` that come and go; ``native`` stacks of
-churn_native.c, in four threads (further arguments: that library, and the one that comes and goes). Prints how much it did.
+churn_native.c, in four threads (further arguments: that library, and the one that comes and goes). Prints how often it did
+each kind of work. If a thread fails, so does the program.
 """
 
 import asyncio
 import gc
 import json
+import os
 import sys
 import threading
 import time
 
 DONE = {}
+
+
+def fail(of_thread):
+    sys.excepthook(of_thread.exc_type, of_thread.exc_value, of_thread.exc_traceback)
+    os._exit(1)
+
+
+threading.excepthook = fail
 
 
 def numbers(depth, n):
@@ -96,6 +106,7 @@ def turns(kinds, seconds):
         for kind in kinds:
             kind(turn)
             turn += 1
+            DONE[kind.__name__] = DONE.get(kind.__name__, 0) + 1
     DONE["turns"] = DONE.get("turns", 0) + turn
 
 
@@ -164,7 +175,7 @@ def native(seconds):
         thread.start()
     for thread in threads:
         thread.join()
-    DONE["turns"] = min(DONE.values())
+    DONE["turns"] = sum(DONE.values())
 
 
 KINDS = {"churn": churn, "greenlets": hopping, "threads": coming_and_going, "native": native}
