@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 from collections import Counter
 from pathlib import Path
@@ -127,3 +128,29 @@ def test_the_notebooks_are_those_of_all_command_lines(tmp_path: Path) -> None:
     assert [(row["file"], row["text"]) for row in rows(tables_of(builder, tmp_path)["source"])] == [
         (of_kernel("a"), "a")
     ]
+
+
+def test_a_link_to_a_notebook_is_read_as_the_notebook(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    notebook(tmp_path / "elsewhere", "a", name="kept")  # a file of any name
+    (tmp_path / "a.ipynb").symlink_to("elsewhere/kept")
+    (tmp_path / "folder").symlink_to("elsewhere")
+    notebook(tmp_path / "elsewhere", "ab", name="b.ipynb")
+    known = {of_kernel("a"): "a", of_kernel("ab"): "ab"}
+    found = read(tmp_path, *known, names=("a.ipynb", "folder/b.ipynb"))
+    assert texts(found) == known and (found.unread, found.withheld) == (0, 0)
+
+
+@pytest.mark.parametrize("leads_to", ["/dev/zero", "/proc/self/cmdline", "/proc/self/fd/0", "pipe", "a.ipynb", "."])
+def test_a_link_to_what_is_no_file_is_unread_at_once(tmp_path: Path, leads_to: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "a.ipynb").symlink_to(leads_to)
+    notebook(tmp_path, "ab", name="b.ipynb")
+    found = read(tmp_path, of_kernel("a"), of_kernel("ab"), names=("a.ipynb", "b.ipynb"))
+    assert texts(found) == {of_kernel("ab"): "ab"}
+    assert found.unread == 1
+
+
+def test_a_link_that_leads_nowhere_is_a_notebook_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "a.ipynb").symlink_to("gone.ipynb")
+    assert read(tmp_path, of_kernel("a")).unread == 0
