@@ -13,13 +13,16 @@ from ...formats.units import counted, file_size_text
 from ...recorder.errors import RecordError, UsageError
 from ...recorder.run.load import hide_pandas
 from ..render.text import clean
-from .options import NAME, Given, read_options, settings_of, split_command_line
+from .options import NAME, Given, Split, read_options, settings_of, split_command_line
 
 if TYPE_CHECKING:
     from ...recorder.convert.finish import Finished
     from ...recorder.settings import Settings
 
 FAILED = 125
+DOCTOR = "--doctor"
+#: Of --doctor, as of scalene-analyze: it exits with no program's status.
+WRONG_USAGE = 2
 INTERRUPTED = 130
 
 
@@ -54,9 +57,13 @@ def _leave(status: int) -> NoReturn:
 def run(words: Sequence[str]) -> int:
     """Records, recovers or controls as ``words`` say, and returns the exit status. Raises RecordError."""
     split = split_command_line(words)
+    if DOCTOR in split.own:
+        return _examine(split)
     given = read_options(split.own)
     if given is None:
         _run_typer(split.own)
+    if "json" in given:
+        raise UsageError(f"--json belongs to {DOCTOR}: {NAME} {DOCTOR} --json")
     if "recover" in given:
         return _recover(given, split.program)
     if "control" in given:
@@ -93,6 +100,26 @@ def _record(settings: Settings, is_verbose: bool) -> int:
     return recorded.exit_status
 
 
+def _examine(split: Split) -> int:
+    """Carries out --doctor."""
+    from ...recorder.run.load import prepare_converter
+
+    prepare_converter()  # before numpy is imported
+    from .doctor import examine
+
+    try:
+        given = read_options(split.own)
+        if given is None:
+            _run_typer(split.own, WRONG_USAGE)
+        if other := next((each for each in ("recover", "control") if each in given), None):
+            raise UsageError(f"{DOCTOR} and --{other} cannot be given together.")
+        settings = settings_of(given, split.program)
+        return examine(split.program, settings.python, settings.output, bool(given.get("json")))
+    except UsageError as error:
+        print_message(str(error))
+        return WRONG_USAGE
+
+
 def _recover(given: Given, program: list[str]) -> int:
     from ...formats.errors import TraceError
     from ...recorder.convert.finish import recover
@@ -124,8 +151,9 @@ def _print_finished(finished: Finished) -> None:
     print_message(f"{counted(finished.events, 'event', 'events')} in {shown} ({size}); next: scalene-analyze {shown}")
 
 
-def _run_typer(words: list[str] | None = None) -> NoReturn:
-    """Prints the help, the version, a completion, or typer's message about an option that does not exist."""
+def _run_typer(words: list[str] | None = None, failed: int = FAILED) -> NoReturn:
+    """Prints the help, the version, a completion, or typer's message about an option that does not exist; exits with
+    ``failed`` then."""
     from typer.main import get_command
 
     from .help import application
@@ -137,7 +165,7 @@ def _run_typer(words: list[str] | None = None) -> NoReturn:
         if not hasattr(error, "format_message"):
             raise
         print_message(f"{error.format_message().rstrip('.')}. See {NAME} --help.")
-        sys.exit(FAILED)
+        sys.exit(failed)
     sys.exit(status or 0)
 
 

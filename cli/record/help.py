@@ -27,6 +27,7 @@ Examples:
   scalene-record --duration 30 gunicorn app:app
   scalene-record --pause-at-start --snapshot-every 10min server.py
   scalene-record --recover trace.parquet.spool
+  scalene-record --doctor
 
 \b
 From another terminal, while it records to trace.parquet:

@@ -199,6 +199,12 @@ OPTIONS = (
         "or status.",
         "TRACE",
     ),
+    Option(
+        ("--doctor",),
+        "Print what will be recorded on this host, of PROGRAM if it is given, and what to change. Nothing is started. The "
+        "exit status is 0 if everything will be recorded, 1 if something will not be, 2 if the command line is wrong.",
+    ),
+    Option(("--json",), "With --doctor, print JSON."),
 )
 
 #: Every spelling of an option with a value; of a flag, with whether it turns the flag on.

@@ -74,13 +74,13 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
     try:
         held = _create(new)
     except OSError as error:
-        raise _setup_error(final.parent, error) from error
+        raise setup_error(final.parent, error) from error
     try:
         _lock(fill(held.path))
         _rename_into_place(new, final, report)
     except OSError as error:
         discard(held)
-        raise _setup_error(final.parent, error) from error
+        raise setup_error(final.parent, error) from error
     except BaseException:
         discard(held)
         raise
@@ -208,7 +208,8 @@ def _move_aside(folder: Path, report: Callable[[str], None]) -> None:
         report(f"A folder of another user was in the way of the recording, and was kept as {aside}.")
 
 
-def _setup_error(folder: Path, error: OSError) -> SetupError:
+def setup_error(folder: Path, error: OSError) -> SetupError:
+    """The error for the user if a recording cannot be set up in ``folder``."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return SetupError(f"There is no disk space left in {folder} to record to. Name an output elsewhere with -o.")
     if error.errno == errno.EFBIG:

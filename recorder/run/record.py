@@ -81,7 +81,7 @@ def record(
         except BaseException:
             discard(prepared.folder)
             raise
-        reason = f"{program.executable} cannot be recorded: {missed.reason}." if missed else ""
+        reason = missed.sentence(program.executable) if missed else ""
         for remark in filter(None, (program.remark, reason)):
             with suppress(OSError, ValueError):  # stderr may be closed
                 report(remark)

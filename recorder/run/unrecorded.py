@@ -30,6 +30,10 @@ class Unrecorded:
     def reason(self) -> str:
         return _REASONS[self.name]
 
+    def sentence(self, executable: str) -> str:
+        """What the user is told about the program."""
+        return f"{executable} cannot be recorded: {self.reason}."
+
     @property
     def takes_library(self) -> bool:
         """False if the program must not be started with the shim in LD_PRELOAD."""

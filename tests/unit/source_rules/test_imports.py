@@ -32,6 +32,7 @@ ORDER = (
     "recorder/spool",
     "recorder/sampling",
     "recorder/run",
+    "recorder/host",
     "analyze/results",
     "analyze/trace",
     "analyze/leaks",

@@ -1,0 +1,1 @@
+"""What this host allows, and what will therefore be recorded. Nothing is started to find out."""

@@ -1,0 +1,179 @@
+"""What the file of an interpreter says about it: version, build, and whether its frames can be read. It is not started.
+
+CPython exports its version (``Py_Version``, from 3.11 on) and its state (``_PyRuntime``), which from 3.13 on begins with a
+table about the build. Both are initialised data, so they are in the file: in the executable, or in the libpython that it is
+linked with.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ..convert.native.elf import ElfFile, Records, layout
+from ..shim_library import watch_library
+
+_SECTION = layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
+_SYMBOL = layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
+_DYNAMIC = layout("tag:8 value:8")
+_SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
+_PT_LOAD = 1
+_NEEDED, _RPATH, _RUNPATH = 1, 15, 29
+_RUNTIME_BYTES = 1024  # of pylayout.h
+_TIME_LIMIT_S = 5.0
+_MOST_ROWS = 1 << 20
+_MOST_BYTES = 1 << 24
+_LONGEST_NAME = 4096
+_FOLDERS = (
+    "/lib/x86_64-linux-gnu",
+    "/usr/lib/x86_64-linux-gnu",
+    "/lib64",
+    "/usr/lib64",
+    "/lib",
+    "/usr/lib",
+    "/usr/local/lib",
+)
+_NAME = re.compile(r"(?:lib)?python3\.(\d+)(t?)d?(?:\.so.*)?")
+_FINAL = 0xF0
+#: What scalene_layout returns.
+_NEEDS_READS = 1
+
+
+@dataclass(frozen=True)
+class Build:
+    """``version``: PY_VERSION_HEX, with patch 0 if only the file's name says it; ``is_exact``: with the patch;
+    ``is_free_threaded``: by the file's name; ``is_known``: whether its frames can be read; ``needs_reads``: only by
+    process_vm_readv."""
+
+    version: int
+    is_exact: bool
+    is_free_threaded: bool
+    is_known: bool
+    needs_reads: bool
+
+    @property
+    def text(self) -> str:
+        """For example ``CPython 3.13.0, free-threaded``."""
+        major, minor, patch = (self.version >> shift & 0xFF for shift in (24, 16, 8))
+        name = f"CPython {major}.{minor}" + (f".{patch}" if self.is_exact else "")
+        level = "" if self.version & 0xF0 == _FINAL else ", before its release"
+        return name + level + (", free-threaded" if self.is_free_threaded else "")
+
+
+def build_of(path: Path) -> Build | None:
+    """The build of the interpreter at ``path``. None if the file is no interpreter, or says too little. Raises OSError if
+    it cannot be read."""
+    file = Path(os.path.realpath(path))
+    with suppress(ValueError):
+        found = _read(file)
+        library = next((each for each in found.needed if _NAME.fullmatch(each)), None)
+        if library is None:
+            return _build(found, file.name)
+        if place := _find(library, file, found):
+            return _build(_read(place), library)
+    return None
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """``version``, ``runtime``: what the symbols hold, None if there is no such symbol; ``needed``, ``folders``: libraries
+    and where they are looked for."""
+
+    version: int | None
+    runtime: bytes | None
+    needed: list[str]
+    folders: list[str]
+
+
+def _build(found: _Contents, name: str) -> Build | None:
+    match = _NAME.fullmatch(name)
+    if found.runtime is None or (found.version is None and match is None):
+        return None
+    version = found.version if found.version is not None else 3 << 24 | int(match[1]) << 16 | _FINAL if match else 0
+    is_free_threaded = bool(match and match[2])
+    kind = -1 if is_free_threaded else _layout(version, found.runtime)
+    return Build(version, found.version is not None, is_free_threaded, kind >= 0, kind == _NEEDS_READS)
+
+
+def _layout(version: int, runtime: bytes) -> int:
+    """Asks the table that the shim uses itself."""
+    data = ctypes.create_string_buffer(runtime.ljust(_RUNTIME_BYTES, b"\0"), _RUNTIME_BYTES)
+    found: int = watch_library().scalene_layout(ctypes.c_uint32(version), data)
+    return found
+
+
+def _read(path: Path) -> _Contents:
+    """Raises OSError, ValueError."""
+    with ElfFile(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), time.monotonic() + _TIME_LIMIT_S) as file:
+        header = file.header()
+        sections = file.records(_SECTION, int(header["shoff"]), int(header["shnum"]))
+        values = dict(_symbols(file, sections))
+        entries = list(_dynamic(file, sections))
+        version = values.get("Py_Version")
+        folders = [folder for tag, text in entries if tag in (_RPATH, _RUNPATH) for folder in text.split(":")]
+        return _Contents(
+            int.from_bytes(version[:4], "little") if version else None,
+            values.get("_PyRuntime"),
+            [text for tag, text in entries if tag == _NEEDED],
+            folders,
+        )
+
+
+def _symbols(file: ElfFile, sections: Records) -> Iterator[tuple[str, bytes]]:
+    """The first bytes of the two symbols' data, from those that the loader sees."""
+    segments = file.segments()
+    for table in sections[sections["type"] == _SHT_DYNSYM]:
+        names = _strings(file, sections, table)
+        for symbol in _rows(file, _SYMBOL, table):
+            name = _name(names, int(symbol["name"]))
+            if name in (b"Py_Version", b"_PyRuntime") and symbol["shndx"]:
+                yield name.decode(), _data(file, segments, int(symbol["value"]))
+
+
+def _dynamic(file: ElfFile, sections: Records) -> Iterator[tuple[int, str]]:
+    for table in sections[sections["type"] == _SHT_DYNAMIC]:
+        names = _strings(file, sections, table)
+        for entry in _rows(file, _DYNAMIC, table):
+            if entry["tag"] in (_NEEDED, _RPATH, _RUNPATH):
+                yield int(entry["tag"]), os.fsdecode(_name(names, int(entry["value"])))
+
+
+def _rows(file: ElfFile, dtype: np.dtype[np.void], table: np.void) -> Records:
+    return file.records(dtype, int(table["offset"]), min(int(table["size"]) // dtype.itemsize, _MOST_ROWS))
+
+
+def _strings(file: ElfFile, sections: Records, table: np.void) -> bytes:
+    number = int(table["link"])
+    if number >= len(sections):
+        return b""
+    return file.read(int(sections[number]["offset"]), min(int(sections[number]["size"]), _MOST_BYTES))
+
+
+def _name(names: bytes, at: int) -> bytes:
+    return names[at : at + _LONGEST_NAME].partition(b"\0")[0]
+
+
+def _data(file: ElfFile, segments: Records, address: int) -> bytes:
+    for each in segments[segments["type"] == _PT_LOAD]:
+        at = address - int(each["vaddr"])
+        if 0 <= at < int(each["filesz"]):
+            return file.read(int(each["offset"]) + at, min(int(each["filesz"]) - at, _RUNTIME_BYTES))
+    return b""
+
+
+def _find(library: str, file: Path, found: _Contents) -> Path | None:
+    """Where the loader would find ``library``, without its cache."""
+    named = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    folders = [each.replace("${ORIGIN}", "$ORIGIN").replace("$ORIGIN", str(file.parent)) for each in found.folders]
+    for folder in filter(None, (*folders, *named, *_FOLDERS)):
+        if os.path.isfile(path := Path(folder, library)):  # noqa: PTH113 (a folder that may not be searched)
+            return path
+    return None
