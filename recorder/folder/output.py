@@ -44,6 +44,14 @@ def output_template(output: Path) -> str:
         path = Path(os.path.abspath(output))  # noqa: PTH100 (".." after a link keeps the meaning that the user typed)
     except FileNotFoundError as error:
         raise SetupError("The current folder does not exist any more. Change to another one.") from error
+    try:
+        return str(_file_at(path, output))
+    except OSError as error:  # before Python 3.14, methods of Path fail in a folder that may not be searched
+        raise setup_error(path.parent, error) from error
+
+
+def _file_at(path: Path, output: Path) -> Path:
+    """The file to write for ``output``, whose absolute path is ``path``. Raises SetupError, OSError."""
     if path.is_dir():
         path /= f"trace-{time.strftime('%Y%m%d-%H%M%S')}-{_PATTERN}.parquet"
     if path.exists() and not path.is_file():
@@ -52,7 +60,7 @@ def output_template(output: Path) -> str:
         )
     if not path.parent.is_dir():
         raise SetupError(f"The folder {path.parent} does not exist. Create it, or name another output with -o.")
-    return str(path)
+    return path
 
 
 def output_path(template: str, pid: int) -> Path:

@@ -90,7 +90,9 @@ def _program(host: Host) -> Check:
 def _interpreter(host: Host) -> Check:
     name, what, build = "interpreter", "interpreter", host.started.build
     if build is None:
-        unknown = "Its version is known only when it runs, and so is whether its Python stacks are recorded."
+        unknown = (
+            "Whether Python stacks are recorded depends on the interpreter, which is known only when the program runs."
+        )
         return Check(name, what, "not known from its file", remark="" if host.started.problem else unknown)
     if build.is_known:
         return Check(name, what, build.text)

@@ -84,7 +84,7 @@ def this_host(words: list[str], python: str | None, output: Path) -> Host:
     gpus, gpu_error = _gpus()
     return Host(
         _started(words, python),
-        _place(output),
+        place_of(output),
         _library_problem(output),
         _perf_error(),
         _text("/proc/sys/kernel/perf_event_paranoid"),
@@ -132,15 +132,17 @@ def _behind_script(program: Program) -> str:
 # ---- where it is written ----
 
 
-def _place(output: Path) -> Place:
+def place_of(output: Path) -> Place:
+    """Where a recording that writes ``output`` would lie. Writes nothing."""
     try:
         folder = Path(output_template(output)).parent
-        space = os.statvfs(folder)
-        problem = "" if os.access(folder, os.W_OK | os.X_OK) else str(setup_error(folder, _DENIED))
     except SetupError as error:
         return Place(str(output), 0, problem=str(error))
+    try:
+        space = os.statvfs(folder)
     except OSError as error:
         return Place(str(folder), 0, problem=str(setup_error(folder, error)))
+    problem = "" if os.access(folder, os.W_OK | os.X_OK) else str(setup_error(folder, _DENIED))
     in_place = writes_in_place(folder)
     return Place(str(folder), space.f_bavail * space.f_frsize, in_place, 0 if in_place else memory_chunks(), problem)
 

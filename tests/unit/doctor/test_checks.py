@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from scalene_trace.cli.record import command, doctor
 from scalene_trace.cli.record.options import split_command_line
 from scalene_trace.cli.render.text import Screen
 from scalene_trace.formats.spool.losses import RECORDER_LOSSES, shim_losses
-from scalene_trace.recorder.errors import UsageError
+from scalene_trace.recorder.errors import SetupError, UsageError
+from scalene_trace.recorder.folder.output import output_template
 from scalene_trace.recorder.host import checks
 from scalene_trace.recorder.host.checks import IN_PART, LESS_EXACT, NOT, WHOLE, Check, checks_of, is_missing
-from scalene_trace.recorder.host.host import Host, Place, Started
+from scalene_trace.recorder.host.host import Host, Place, Started, place_of
 from scalene_trace.recorder.host.interpreter_file import Build
 from scalene_trace.recorder.run import load
 from scalene_trace.recorder.run.unrecorded import Unrecorded
@@ -183,3 +185,16 @@ def test_wrong_usage_of_the_doctor_is_2_and_of_its_option_125(capsys: pytest.Cap
 def test_a_program_called_doctor_is_a_program() -> None:
     for words in (["doctor"], ["doctor", "--json"], ["-v", "app.py", "--doctor"], ["--", "--doctor"]):
         assert "--doctor" not in split_command_line(words).own and split_command_line(words).program
+
+
+def test_a_folder_that_may_not_be_searched_is_a_place_with_a_problem(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def refuse(*_: object) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    said = f"The recording cannot be written in {tmp_path}: permission denied. Name another folder with -o."
+    with pytest.raises(SetupError, match=re.escape(said)):
+        output_template(tmp_path / "t.parquet")
+    assert place_of(tmp_path / "t.parquet").problem == said
