@@ -107,8 +107,8 @@ SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglo
 MESSAGES = sorted({(str(path.relative_to(ROOT)), text) for path in SOURCES for text in messages(path.read_text())})
 #: The texts of losses are written in C, where the shim and Python read them.
 LOSSES = (ROOT / "formats" / "spool" / "losses.h").read_text()
-#: Options of programs in examples.
-_OTHERS = {"--fast"}
+#: Options of other programs, in examples and advice.
+_OTHERS = {"--fast", "--shm-size"}
 _OPTION = re.compile(rf"(?<![\w-])--[a-z]+(?:-[a-z]+)*(?![\w{VALUE}-])")
 
 
