@@ -182,7 +182,7 @@ def threads(request: Request) -> Answer[Any]:
 
 @answering()
 def tasks(request: Request) -> Answer[Any]:
-    """Show where asyncio tasks were suspended, and for how long.
+    """Show where asyncio tasks and greenlets of gevent were suspended, and for how long.
 
     A row is a task name, a coroutine and a line. Names that differ only in numbers are one row (Task-1, Task-2). Times
     are summed over the tasks.

@@ -133,7 +133,7 @@ def tasks_text(table: Table, screen: Screen) -> Iterator[str]:
 def _no_tasks(trace: TraceInfo) -> str:
     if trace.events["task"] is None:
         return "Asyncio tasks were not recorded (--no-wait, or an older version of scalene-record)."
-    return "No asyncio task was observed while it was suspended."
+    return "No asyncio task or greenlet was observed while it was suspended."
 
 
 def _task_row(row: TaskRow, screen: Screen) -> list[str]:

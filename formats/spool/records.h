@@ -393,7 +393,7 @@ struct record_wait {
   uint64_t native; /* hash of the innermost native record; 0 = unknown. The watcher may set it later, like end_ns */
 };
 
-/* A suspension of an asyncio task, observed from outside. While its chunk is open, end_ns and suspended_ns grow.
+/* A suspension of an asyncio task or a greenlet, observed from outside. While its chunk is open, end_ns and suspended_ns grow.
  * suspended_ns >= end_ns - t_ns: if there are more tasks than can be observed, one stands for several. */
 struct record_task {
   uint32_t head;

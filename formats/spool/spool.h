@@ -144,7 +144,7 @@ struct thread_entry {
   uint64_t python_thread; /* address of the Thread of Python's threading module that began it; 0 = unknown */
   uint64_t name;          /* the name in its last thread name record, as there; 0 = none */
   uint64_t images;        /* address of the process's struct image_source (shim/shared/native/image.h); 0 = unknown */
-  uint64_t reserved;
+  uint64_t arenas;        /* address of the table of the arenas (shim/shared/objects/pools.h); 0 = unknown */
 };
 
 #define PROCESS_WATCHER 2147483647 /* chunk_header.process of the watcher's chunks; no process has this id */

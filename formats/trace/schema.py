@@ -161,7 +161,7 @@ KINDS: tuple[Kind, ...] = (
     ),
     Kind(
         "task",
-        "an asyncio task that was suspended, observed from outside of the program; a long suspension may have several rows. t_ns = start; thread: the one that runs its event loop; stack: from the innermost await out to the task's coroutine",
+        "an asyncio task or a greenlet of gevent that was suspended, observed from outside of the program; a long suspension may have several rows. t_ns = start; thread: the one that runs its event loop; stack: from the innermost await out to the task's coroutine",
         ("t_ns", "process", "thread", "stack"),
         (
             Column(

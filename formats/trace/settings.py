@@ -10,7 +10,7 @@ SETTINGS: dict[str, str] = {
     "wall_ns": "length of the recording in nanoseconds",
     "command": "the command as given, JSON list; absent with --no-argv",
     "exit_status": "exit status of the program, 128 + n for signal n; absent when recovered, and when the program ran on",
-    "features": "JSON list of what was recorded: cpu, wait, task (asyncio tasks), memory, alloc, copy, children, gpu (if there was one)",
+    "features": "JSON list of what was recorded: cpu, wait, task (asyncio tasks and greenlets), memory, alloc, copy, children, gpu (if there was one)",
     "cpu_interval_ns": "mean CPU time between two ticks of a thread",
     "memory_threshold_bytes": "change of the footprint, in bytes, between two footprint samples",
     "alloc_interval": "mean bytes between two allocation samples: auto, or a number (1 = every allocation, 0 = none)",

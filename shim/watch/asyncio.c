@@ -11,6 +11,7 @@
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
 #include "watch/reading/lists.h"
+#include "watch/reading/observation.h"
 #include "watch/reading/remote.h"
 #include "watch/stack.h"
 #include "watch/threads.h"
@@ -54,11 +55,16 @@ static uintptr_t find_set(struct asyncio *asyncio) {
   return weak ? set_of(weak) : 0;
 }
 
-static void search(struct process *process, uintptr_t runtime, int64_t now_ns) {
+uintptr_t asyncio_modules(struct process *process, uintptr_t runtime) {
   struct asyncio *asyncio = &process->asyncio;
   uintptr_t interpreter = asyncio->modules ? 0 : remote_main_interpreter(runtime);
   if (interpreter) asyncio->modules = remote_word(interpreter + (uintptr_t)target.layout->interp_modules);
-  if (asyncio->modules && !asyncio->module) asyncio->module = find_module(asyncio, now_ns);
+  return asyncio->modules;
+}
+
+static void search(struct process *process, uintptr_t runtime, int64_t now_ns) {
+  struct asyncio *asyncio = &process->asyncio;
+  if (asyncio_modules(process, runtime) && !asyncio->module) asyncio->module = find_module(asyncio, now_ns);
   if (asyncio->module) asyncio->tasks = find_set(asyncio);
 }
 
@@ -69,8 +75,8 @@ bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   search(process, runtime, now_ns);
   if (asyncio->tasks) return true;
   int64_t pause_ns = (clock_thread_cpu_ns() - started_ns) * SEARCH_SHARE;
-  asyncio->due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
-  asyncio->polled_ns = now_ns; /* tasks that the next search finds are newer than this */
+  asyncio->polls.due_ns = now_ns + (pause_ns > SEARCH_NS ? pause_ns : SEARCH_NS);
+  asyncio->polls.polled_ns = now_ns; /* tasks that the next search finds are newer than this */
   return false;
 }
 
@@ -95,7 +101,7 @@ int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads) 
   if (!interpreter) return 0;
   uintptr_t newest = remote_word(interpreter + (uintptr_t)layout->interp_threads);
   int states = list_chain(newest, layout->tstate_next, heads + 1, TASK_LISTS - 1);
-  process->asyncio.unread_now += states == TASK_LISTS - 1;
+  process->asyncio.polls.unread_now += states == TASK_LISTS - 1;
   heads[0] = interpreter + (uintptr_t)layout->interp_tasks;
   for (int i = 1; i <= states; i++) heads[i] += (uintptr_t)layout->tstate_tasks;
   return without_empty(heads, states + 1);

@@ -4,6 +4,7 @@
 #define SCALENE_TRACE_WATCH_ASYNCIO_H
 
 #include "shared/base.h"
+#include "watch/reading/observation.h"
 #include "watch/reading/remote.h"
 
 #pragma GCC visibility push(hidden)
@@ -16,6 +17,7 @@ struct event_loop {
 };
 /* What is known about the tasks of one process. */
 struct asyncio {
+  struct task_polls polls;
   struct kinds kinds;
   uintptr_t modules, module, tasks; /* addresses of sys.modules, asyncio.tasks and its set of tasks; 0 = not found */
   uintptr_t modules_used;           /* number of modules at the last search */
@@ -26,17 +28,12 @@ struct asyncio {
   int coroutine_at;        /* offset of the coroutine in a task; 0 = unknown yet */
   int node_at;             /* 3.14: offset of the node that links the tasks; 0 = unknown yet */
   uint32_t listed, broken; /* tasks in lists at the last poll; polls whose lists were torn */
-  uint32_t shift;          /* one task in 1 << shift is observed, */
-  double weight;           /* and stands for this many */
-  bool sampled, observed;  /* shift was above 0 at some time; the last poll found tasks */
-  uint32_t pass;           /* number of polls so far */
-  uint32_t unread, unread_now, crowded, crowded_now; /* losses: the most in one poll so far, and those in this poll */
-  int64_t polled_ns, due_ns;                         /* when the tasks were last polled, and when they are due again */
-  bool behind;                                       /* the process has run since the last poll */
 };
 
 struct process; /* threads.h */
 
+/* Returns the address of the process's dict of modules; 0 = not found. */
+uintptr_t asyncio_modules(struct process *process, uintptr_t runtime);
 /* Returns true if the address of the process's set of tasks is known. Else searches for it, at a limited rate;
  * `runtime` is the address of _PyRuntime. */
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns);

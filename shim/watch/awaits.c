@@ -9,12 +9,12 @@
 #include "shared/base.h"
 #include "shared/loss.h"
 #include "shared/saferead.h"
-#include "shared/stacks/chain.h"
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
-#include "shared/stacks/scratch.h"
 #include "shared/words.h"
 #include "watch/asyncio.h"
+#include "watch/reading/observation.h"
+#include "watch/reading/places.h"
 #include "watch/reading/proc.h"
 #include "watch/reading/remote.h"
 #include "watch/threads.h"
@@ -29,16 +29,8 @@
 #define TASK_BYTES 256
 #define WRAPPED 16 /* offset of the awaitable in a wrapper */
 #define MAX_DEPTH 64
-#define STEPS (AWAITS_BLOCK * MAX_DEPTH)
-#define PLACES 8192
-#define AGAIN 64 /* a known stack is verified again at each 64th use */
 #define MAX_SLOTS 65536
 
-/* One frame of a task's stack. */
-struct step {
-  struct frame_entry entry;
-  int32_t outer; /* index of the step of the outer frame; -1 = none */
-};
 /* The walk of one task, from its coroutine inwards. */
 struct walk {
   uintptr_t at;      /* address of the next object; 0 = end of the walk */
@@ -46,16 +38,8 @@ struct walk {
   uint64_t identity; /* hash of addresses: the same in two reads = the task has not moved */
   uint64_t place;    /* hash of code and instructions: the same = the same place in the program */
 };
-static struct scratch scratch;
-static struct step steps[STEPS];
-static int32_t step_count;
-static struct walk walks[AWAITS_BLOCK];
-static char objects[AWAITS_BLOCK * OBJECT_BYTES], frames[AWAITS_BLOCK * FRAME_BYTES];
-/* A cache of the stacks of places. */
-static struct {
-  uint64_t place, stack;
-  uint32_t uses;
-} places[PLACES];
+static struct walk walks[TASKS_AT_ONCE];
+static char objects[TASKS_AT_ONCE * OBJECT_BYTES], frames[TASKS_AT_ONCE * FRAME_BYTES];
 
 static uint64_t mixed(uint64_t hash, uint64_t value) { return dictionary_node_hash(hash, value, 0); }
 
@@ -110,13 +94,12 @@ static uintptr_t awaited_by(uintptr_t address, const char *frame, size_t size) {
 }
 
 static bool add_step(struct walk *walk, uintptr_t address, const char *frame) {
-  scratch.frames = 0;
-  if (step_count >= STEPS || !chain_add(&target, &scratch, address, frame) || !scratch.frames) return false;
-  steps[step_count] = (struct step){scratch.entry[0], walk->last};
-  walk->last = step_count++;
-  walk->identity =
-      dictionary_node_hash(mixed(walk->identity, address), scratch.entry[0].code, scratch.entry[0].instruction);
-  walk->place = dictionary_node_hash(walk->place, scratch.entry[0].code, scratch.entry[0].instruction);
+  struct step *step = NULL;
+  if (places_add(address, frame, &step) != CHAIN_FRAME) return false;
+  step->outer = walk->last;
+  walk->last = places_index(step);
+  walk->identity = dictionary_node_hash(mixed(walk->identity, address), step->entry.code, step->entry.instruction);
+  walk->place = dictionary_node_hash(walk->place, step->entry.code, step->entry.instruction);
   return true;
 }
 
@@ -165,7 +148,7 @@ static bool is_generator(enum kind kind) {
 }
 
 static void step_in_310(struct process *process, struct task_observation *observations, int count) {
-  uintptr_t from[AWAITS_BLOCK];
+  uintptr_t from[TASKS_AT_ONCE];
   for (int i = 0; i < count; i++) {
     const char *object = objects + (size_t)i * OBJECT_BYTES;
     enum kind kind = remote_kind(&process->asyncio.kinds, word_at(object, OBJECT_TYPE));
@@ -206,8 +189,8 @@ static void step_through_others(struct process *process, struct task_observation
 }
 
 static void walk_in(struct process *process, struct task_observation *observations, int count) {
-  uintptr_t from[AWAITS_BLOCK];
-  step_count = 0;
+  uintptr_t from[TASKS_AT_ONCE];
+  places_clear();
   for (int depth = 0; depth < MAX_DEPTH && next_objects(observations, count, from); depth++) {
     for (int i = 0; i < count; i++) walks[i].at = from[i];
     read_objects(objects, from, count, OBJECT_BYTES, is_310() ? WRAPPED + 8 : LEAST_OBJECT_BYTES);
@@ -251,7 +234,7 @@ static void interpret_task(struct process *process, struct task_observation *obs
 }
 
 static void read_tasks(struct process *process, struct task_observation *observations, int count, int64_t now_ns) {
-  uintptr_t from[AWAITS_BLOCK];
+  uintptr_t from[TASKS_AT_ONCE];
   for (int i = 0; i < count; i++) {
     from[i] = observations[i].task;
     if (from[i] && !process->asyncio.coroutine_at) asyncio_coroutine_at(process, from[i]);
@@ -267,39 +250,13 @@ static void read_tasks(struct process *process, struct task_observation *observa
 }
 
 static void check_names(struct task_observation *observations, int count) {
-  uintptr_t from[AWAITS_BLOCK];
+  uintptr_t from[TASKS_AT_ONCE];
   for (int i = 0; i < count; i++) from[i] = observations[i].state == TASK_SUSPENDED ? observations[i].name_object : 0;
   remote_read_each(frames, from, count, NAME_PEEK);
   for (int i = 0; i < count; i++) observations[i].name_check = names_check(from[i], frames + (size_t)i * NAME_PEEK);
 }
 
-/* ---- stacks ---- */
-
-static bool intern(const struct walk *walk, bool truncated, uint64_t *stack) {
-  scratch.frames = 0;
-  for (int32_t at = walk->last; at >= 0 && scratch.frames < MAX_FRAMES; at = steps[at].outer)
-    scratch.entry[scratch.frames++] = steps[at].entry;
-  if (!chain_verify(&target, &scratch)) return false;
-  if (truncated) loss_add(LOSS_deep_stack);
-  *stack = scratch.frames ? chain_intern(&target, &scratch, truncated) : 0;
-  return true;
-}
-
-static void find_stack(struct task_observation *observation, const struct walk *walk) {
-  size_t at = walk->place % PLACES;
-  if (places[at].place == walk->place && ++places[at].uses % AGAIN) {
-    observation->stack = places[at].stack;
-    return;
-  }
-  places[at].place = 0;
-  if (!intern(walk, observation->truncated, &observation->stack)) {
-    loss_add(LOSS_tasks_torn);
-    return;
-  }
-  if (!observation->stack) return;
-  places[at].stack = observation->stack;
-  places[at].place = walk->place;
-}
+/* ---- all of it ---- */
 
 static void observe_all(struct process *process, const uintptr_t *references, struct task_observation *observations,
                         int count, int64_t now_ns) {
@@ -310,7 +267,7 @@ static void observe_all(struct process *process, const uintptr_t *references, st
 
 void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
                  int64_t now_ns) {
-  uint64_t before[AWAITS_BLOCK];
+  uint64_t before[TASKS_AT_ONCE];
   int64_t clock_ns = proc_clock_ns(process->pid);
   observe_all(process, references, observations, count, now_ns);
   bool has_run = proc_clock_ns(process->pid) != clock_ns;
@@ -324,7 +281,7 @@ void awaits_read(struct process *process, const uintptr_t *references, struct ta
       observations[i].state = TASK_SUSPENDED;
       loss_add(LOSS_tasks_torn);
     } else if (observations[i].state == TASK_SUSPENDED) {
-      find_stack(&observations[i], &walks[i]);
+      places_stack(walks[i].place, walks[i].last, observations[i].truncated, &observations[i].stack);
     }
   }
 }

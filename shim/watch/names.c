@@ -4,12 +4,15 @@
 
 #include "formats/spool/spool.h"
 #include "shared/base.h"
+#include "shared/objects/instances.h"
+#include "shared/objects/reads.h"
 #include "shared/objects/texts.h"
 #include "shared/saferead.h"
 #include "shared/spool.h"
 #include "shared/stacks/dictionary.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
+#include "watch/reading/observation.h"
 #include "watch/reading/remote.h"
 #include "watch/threads.h"
 
@@ -104,4 +107,45 @@ bool names_read(struct process *process, uintptr_t object, struct task_name *out
   if (!safe_read(data, (void *)(object + (uintptr_t)text.data), bytes ? bytes : 1)) return false;
   *out = split_name(data, text.kind, text.length);
   return true;
+}
+
+/* ---- greenlets ---- */
+
+#define TYPE_NAME 24
+#define CLASSES 64
+
+static struct {
+  uint64_t process;
+  uintptr_t type;
+  struct task_name name;
+} classes[CLASSES]; /* names of classes that were read last */
+
+static struct task_name read_class(uintptr_t type) {
+  char text[TEXT_MOST_CHARACTERS + 1] = {0};
+  if (!safe_read_some(text, (void *)remote_word(type + TYPE_NAME), sizeof text - 1)) return (struct task_name){0, -1};
+  const char *dot = strrchr(text, '.'), *name = dot ? dot + 1 : text;
+  return split_name(name, 1, (uint32_t)strlen(name));
+}
+
+static struct task_name class_name(uint64_t process, uintptr_t type) {
+  size_t at = type / 16 % CLASSES;
+  if (classes[at].process == process && classes[at].type == type) return classes[at].name;
+  classes[at].process = process;
+  classes[at].type = type;
+  return classes[at].name = read_class(type);
+}
+
+/* The dict of an instance of a class in Python shares its keys with others, and has its values elsewhere. */
+static uintptr_t name_attribute(struct process *process, const struct task_observation *greenlet) {
+  static const char *const wanted = "name";
+  uintptr_t dict = greenlet->name_object, name = dict ? remote_find(&process->asyncio.kinds, dict, wanted) : 0;
+  struct instance_path path;
+  struct reads reads;
+  if (name) return name;
+  return instance_attributes(target.layout, greenlet->task, &wanted, 1, &name, &path, &reads) ? name : 0;
+}
+
+void names_of_greenlet(struct process *process, const struct task_observation *greenlet, struct task_name *out) {
+  uintptr_t name = name_attribute(process, greenlet);
+  if (!name || !names_read(process, name, out)) *out = class_name(process->id, (uintptr_t)greenlet->name_check);
 }

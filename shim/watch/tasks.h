@@ -1,33 +1,17 @@
-/* asyncio tasks: where they are suspended, for how long, and their names. Only the watcher's thread calls these
+/* Tasks of asyncio, and greenlets: where they are suspended, for how long, and their names. Only the watcher's thread calls these
  * functions. */
 #ifndef SCALENE_TRACE_WATCH_TASKS_H
 #define SCALENE_TRACE_WATCH_TASKS_H
 
 #include "shared/base.h"
+#include "watch/reading/observation.h"
 #include "watch/threads.h"
 
 #pragma GCC visibility push(hidden)
 
 /* ---- awaits.c: where tasks are suspended ---- */
 
-#define AWAITS_BLOCK 256 /* tasks that are read at once */
-enum task_state {
-  TASK_GONE,   /* the reference is dead, or no thread runs the task's loop */
-  TASK_UNREAD, /* a task or coroutine of an unknown type */
-  TASK_MOVING, /* it ran while it was being read */
-  TASK_RUNNING,
-  TASK_SUSPENDED
-};
-/* A task as one poll has observed it. */
-struct task_observation {
-  uintptr_t task, coroutine, name_object; /* addresses */
-  uint64_t name_check;                    /* of a suspended task: changes if the name changes */
-  uint64_t stack;                         /* hash of its innermost node; 0 = none */
-  uint32_t thread;                        /* id of the thread that runs its loop */
-  enum task_state state;
-  bool truncated;
-};
-/* Reads `count` (at most AWAITS_BLOCK) tasks. `references` are their addresses, or those of weak references to them. */
+/* Reads `count` (at most TASKS_AT_ONCE) tasks. `references` are their addresses, or those of weak references to them. */
 void awaits_read(struct process *process, const uintptr_t *references, struct task_observation *observations, int count,
                  int64_t now_ns);
 
@@ -43,6 +27,8 @@ struct task_name {
 uint64_t names_check(uintptr_t object, const char *bytes);
 /* Reads the name and writes its text to the spool if it is new. False = it cannot be read. */
 bool names_read(struct process *process, uintptr_t object, struct task_name *out);
+/* The same for a greenlet: the name that the program has given to it, else that of its class. */
+void names_of_greenlet(struct process *process, const struct task_observation *greenlet, struct task_name *out);
 
 /* ---- tasks.c: how long tasks are suspended ---- */
 

@@ -10,6 +10,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
+#include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
 #include "watch/reading/proc.h"
 #include "watch/tasks.h"
@@ -79,6 +80,7 @@ static void leave_process(struct watched *thread) {
   if (--process->count) return;
   tasks_end(process, clock_now_ns());
   remote_images_free(&process->images);
+  greenlets_free(&process->greenlets);
   process->id = 0;
 }
 

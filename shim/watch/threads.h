@@ -12,6 +12,7 @@
 #include "shared/loss.h"
 #include "shared/stacks/pylayout.h"
 #include "watch/asyncio.h"
+#include "watch/greenlets/greenlets.h"
 #include "watch/native/images.h"
 #include "watch/reading/proc.h"
 #include "watch/thread_names.h"
@@ -75,6 +76,7 @@ struct process {
   int64_t refresh_ns;             /* when to extend the waits of its threads although none has run */
   int64_t searched_ns;            /* when its thread states were last searched for */
   struct asyncio asyncio;
+  struct greenlets greenlets;
   struct thread_names thread_names;
   struct remote_images images;
   int64_t native_debt_ns; /* CPU time that its native stacks have taken until native_ns, less what was granted */

@@ -48,8 +48,8 @@ def _waits_outside(report: Report) -> Iterator[str]:
     yield f"{share:.0f} % of the waiting time is on no line of the program's own code: {', '.join(waits)}."
     if any(each.name == "gevent" for each in found):
         yield (
-            "gevent's hub waits for all greenlets at once, and those that asked for it are switched out: their lines have"
-            " none of that time."
+            "gevent's hub waits for all greenlets at once. How long each of them was suspended, and on which line, is in"
+            " scalene-analyze tasks."
         )
 
 

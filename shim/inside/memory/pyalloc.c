@@ -19,6 +19,7 @@
 #include "inside/stacks/codes.h"
 #include "shared/base.h"
 #include "shared/loss.h"
+#include "shared/objects/pools.h"
 #include "shared/sealed/sealed.h"
 
 struct py_allocator {
@@ -43,25 +44,22 @@ static bool installed, any_arena;
 
 /* ---- the ranges of the arenas: a radix tree over the 1 MiB cells of the address space ---- */
 
-#define ARENA_BYTES (1u << 20)
-#define POOL_BYTES PIECE_BYTES
-#define POOL_SIZE_CLASS 36 /* offset of the uint32 size class in the header of a pool */
-#define LEAF_CELLS 16384
-#define ROOT_LEAVES 8192
+_Static_assert(POOL_BYTES == PIECE_BYTES, "a pool is a piece");
 
-/* cell -> 1 + offset of the arena that begins in it. Arenas are as large as cells and disjoint, so at most one begins
- * there. */
-static _Atomic(_Atomic uint32_t *) root[ROOT_LEAVES];
+/* The watcher reads it, too (shared/objects/pools.h). */
+static _Atomic(_Atomic uint32_t *) root[ARENA_LEAVES];
+
+uintptr_t pyalloc_arenas(void) { return (uintptr_t)root; }
 
 static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
-  if (cell / LEAF_CELLS >= ROOT_LEAVES) return NULL;
-  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
+  if (cell / ARENA_LEAF_CELLS >= ARENA_LEAVES) return NULL;
+  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / ARENA_LEAF_CELLS], memory_order_acquire);
   if (likely(leaf != NULL) || !create || sealed()) return leaf;
-  size_t bytes = LEAF_CELLS * sizeof(uint32_t);
+  size_t bytes = ARENA_LEAF_CELLS * sizeof(uint32_t);
   leaf = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (leaf == MAP_FAILED) return NULL;
   _Atomic uint32_t *other = NULL;
-  if (atomic_compare_exchange_strong(&root[cell / LEAF_CELLS], &other, leaf)) return leaf;
+  if (atomic_compare_exchange_strong(&root[cell / ARENA_LEAF_CELLS], &other, leaf)) return leaf;
   munmap(leaf, bytes);
   return other;
 }
@@ -69,14 +67,14 @@ static _Atomic uint32_t *leaf_of(uintptr_t cell, bool create) {
 static void note_arena(uintptr_t base, bool alive) {
   uintptr_t cell = base / ARENA_BYTES;
   _Atomic uint32_t *leaf = leaf_of(cell, alive);
-  if (leaf) atomic_store(&leaf[cell % LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
+  if (leaf) atomic_store(&leaf[cell % ARENA_LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
   live_forget_pieces(base, base + ARENA_BYTES);
 }
 
 static uint32_t cell_value(uintptr_t cell) {
-  if (cell / LEAF_CELLS >= ROOT_LEAVES) return 0;
-  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / LEAF_CELLS], memory_order_acquire);
-  return leaf ? atomic_load_explicit(&leaf[cell % LEAF_CELLS], memory_order_relaxed) : 0;
+  if (cell / ARENA_LEAF_CELLS >= ARENA_LEAVES) return 0;
+  _Atomic uint32_t *leaf = atomic_load_explicit(&root[cell / ARENA_LEAF_CELLS], memory_order_acquire);
+  return leaf ? atomic_load_explicit(&leaf[cell % ARENA_LEAF_CELLS], memory_order_relaxed) : 0;
 }
 
 static bool lies_in_arena(uintptr_t address) {

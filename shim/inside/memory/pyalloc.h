@@ -14,6 +14,8 @@ void pyalloc_start_again(void);
 void pyalloc_end(void);
 /* Returns the bytes of the arenas that are mapped now. Context: malloc. */
 int64_t pyalloc_arena_bytes(void);
+/* Returns the address of the table of the arenas (shared/objects/pools.h). Context: signal. */
+uintptr_t pyalloc_arenas(void);
 
 #pragma GCC visibility pop
 

@@ -22,11 +22,17 @@
 #include "shared/base.h"
 #include "shared/clock.h"
 #include "shared/native/image.h"
+#include "shared/objects/pools.h"
 #include "shared/random.h"
 #include "shared/spool.h"
+#include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
+#include "shared/stacks/target.h"
 #include "tests/check.h"
 #include "tests/shared/published.h"
+#include "watch/greenlets/greenlets.h"
+#include "watch/greenlets/pools.h"
+#include "watch/reading/remote.h"
 #include "watch/threads.h"
 
 #define CHUNKS 64
@@ -34,7 +40,7 @@
 #define WORLD ((uintptr_t)0x510000000000) /* the memory of the process, at the same address here and there */
 #define WORLD_BYTES ((size_t)1 << 18)
 #define WORDS (WORLD_BYTES / 8)
-#define TYPES 13
+#define TYPES 16
 #define TYPE_BYTES 512
 #define TYPE_FLAGS 168
 #define FIXED_BYTES (TYPES * TYPE_BYTES + RUNTIME_BYTES) /* the types, and the beginning of a runtime of 3.14 */
@@ -65,7 +71,10 @@ static const char *const type_names[TYPES] = {"dict",
                                               "async_generator",
                                               "coroutine_wrapper",
                                               "code",
-                                              "other"};
+                                              "other",
+                                              "frame",
+                                              "greenlet.greenlet",
+                                              "Hub"};
 
 static uintptr_t type_at(uint64_t number) { return WORLD + number * TYPE_BYTES; }
 #define CODE_TYPE (type_at(11))
@@ -83,6 +92,7 @@ static void put_types(void) {
   *(uint64_t *)(world + 2 * TYPE_BYTES + TYPE_FLAGS) = READY | 1ul << 28;
   *(uint64_t *)(world + 3 * TYPE_BYTES + TYPE_FLAGS) = READY | 1ul << 24;
   *(uint64_t *)(world + 12 * TYPE_BYTES + TYPE_FLAGS) = READY | 1ul << 9; /* a class of the program: of Threads */
+  *(uint64_t *)(world + 15 * TYPE_BYTES + 256) = type_at(14);             /* the base of gevent's class */
   *(uint64_t *)(world + 12 * TYPE_BYTES + 288) = 16;                      /* where instances have their dict */
 }
 
@@ -119,9 +129,36 @@ static void put_images(void) {
   for (int i = 3; i < 140; i++) tables[i] = (uint32_t)(draw(4) ? draw(8192) : random_next(&random_state));
 }
 
+/* A table of arenas in memory that changes. The first arena begins where the memory does, so its pools lie in it. In each
+ * pool are greenlets, which lead to each other. */
+#define ARENAS (WORLD + WORLD_BYTES / 4)
+#define BLOCK_BYTES 192
+static void put_greenlets(void) {
+  uint64_t *root = (uint64_t *)(world + (ARENAS - WORLD));
+  uint32_t *leaf = (uint32_t *)(world + 5 * POOL_BYTES);
+  if (draw(8)) memset(root, 0, ARENA_LEAVES * sizeof *root), memset(leaf, 0, ARENA_LEAF_CELLS * sizeof *leaf);
+  root[WORLD / ARENA_BYTES / ARENA_LEAF_CELLS] = (uint64_t)(WORLD + 5 * POOL_BYTES);
+  leaf[WORLD / ARENA_BYTES % ARENA_LEAF_CELLS] = 1;
+  for (uint64_t pool = 1; pool < 4; pool++) {
+    char *header = world + pool * POOL_BYTES;
+    uint32_t size_class[] = {BLOCK_BYTES / 16 - 1, 0, POOL_BYTES - BLOCK_BYTES};
+    memcpy(header + POOL_SIZE_CLASS, size_class, sizeof size_class);
+    *(uint64_t *)header = *(uint64_t *)(header + 8) = 8;
+    for (uint64_t i = 0; i < 20; i++) {
+      uint64_t *block = (uint64_t *)(header + POOL_HEADER_BYTES + 2 * i * BLOCK_BYTES), *greenlet = block + 24;
+      uintptr_t at = WORLD + (uintptr_t)((char *)block - world), hub = WORLD + 1 * POOL_BYTES + 48 + BLOCK_BYTES;
+      block[0] = type_at(draw(2)), block[1] = at + BLOCK_BYTES;
+      block[7] = at + 4096, block[8] = at + 8192, block[13] = draw(4) ? WORLD + FIXED_BYTES + 8 * draw(1024) : 0;
+      block[21] = hub + 2 * BLOCK_BYTES, block[23] = hub;
+      greenlet[1] = type_at(i ? 14 : 15), greenlet[4] = at;
+    }
+  }
+}
+
 /* A word that may be a type, an address of the same memory, a length, the state of a str, or anything. */
 static uint64_t word(void) {
-  static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0_name\0\0\0_ident\0\0_daemonic";
+  static const char text[] = "asyncio.tasks\0\0\0_scheduled_tasks_all_tasks\0\0_name\0\0\0_ident\0\0_daemonicgevent."
+                             "hub\0\0\0\0\0\0Hub\0\0\0\0";
   uint64_t bytes;
   switch (draw(16)) {
   case 0:
@@ -182,6 +219,7 @@ static struct thread_entry drawn_entry(void) {
   entry.code_type = CODE_TYPE;
   entry.pthread = IDENT;
   entry.python_thread = WORLD + FIXED_BYTES + 8 * draw(1024);
+  entry.arenas = ARENAS;
   entry.images = draw(4) ? IMAGES : WORLD + FIXED_BYTES + 8 * draw(1024);
   entry.start_ns = clock_now_ns() - (int64_t)draw(1000000000);
   entry.end_ns = clock_now_ns();
@@ -293,6 +331,42 @@ static void run(int64_t until_ns) {
   check(descriptors() == before && !threads_processes());
 }
 
+/* Greenlets alone: the classes of gevent are known, as if they had been found. */
+static uint32_t search_greenlets(const struct python_layout *layout) {
+  static struct task_observation observations[TASKS_AT_ONCE];
+  struct greenlets greenlets = {.base = type_at(14), .hub_class = type_at(15)};
+  struct kinds kinds = {0};
+  uintptr_t states[POOL_BLOCKS];
+  uint32_t seen = 0;
+  target = (struct stack_target){layout, CODE_TYPE, 1, layout->version << 16, 1};
+  for (int polls = 0; polls < 4; polls++) {
+    change_world(16);
+    if (polls % 2 == 0) put_greenlets();
+    greenlets_refresh_hubs(&greenlets);
+    pools_search(&greenlets, &kinds, ARENAS, (int64_t)draw(2) << 60);
+    for (int i = greenlets.pool_count - 1; i >= 0; i--) {
+      int count = pools_greenlets(&greenlets, i, states);
+      greenlets_read(&greenlets, &kinds, children[0], states, observations, count);
+      for (int at = 0; at < count; at++) seen += observations[at].state != TASK_GONE;
+    }
+  }
+  greenlets_free(&greenlets);
+  return seen;
+}
+
+static void run_greenlets(int64_t rounds) {
+  static struct python_layout room;
+  uint32_t seen = 0;
+  safe_read_of(children[0], 0);
+  for (int64_t i = 0; i < rounds; i++) {
+    int64_t began_cpu_ns = clock_thread_cpu_ns();
+    if (i % 8 == 0) offer();
+    seen += search_greenlets(pylayout_for(versions[draw(4)], world, &room));
+    check_time(began_cpu_ns);
+  }
+  check(seen > 0);
+}
+
 int main(int argc, char **argv) {
   int64_t seconds = argc > 1 ? atoll(argv[1]) : 3;
   uint64_t seed = argc > 2 ? (uint64_t)atoll(argv[2]) : 7;
@@ -308,6 +382,8 @@ int main(int argc, char **argv) {
   children[0] = start_child(false);
   children[1] = start_child(true);
   run(clock_now_ns() + seconds * 1000000000);
+  kill(children[1], SIGSTOP); /* it would change what is searched */
+  run_greenlets(20 * seconds);
   for (int i = 0; i < 2; i++) kill(children[i], SIGKILL), waitpid(children[i], NULL, 0);
   return 0;
 }

@@ -11,6 +11,8 @@
 #include "shared/stacks/target.h"
 #include "tests/check.h"
 #include "watch/asyncio.h"
+#include "watch/greenlets/greenlets.h"
+#include "watch/greenlets/pools.h"
 #include "watch/reading/lists.h"
 #include "watch/reading/remote.h"
 #include "watch/stack.h"
@@ -29,7 +31,7 @@ struct stack_target target = {.layout = &layout};
 static struct task_observation now_there[MOST]; /* what a poll finds at reference 8 * (65536 + index) */
 static int tasks_there;
 static int64_t clock_ns, cpu_ns, cost_ns;
-static bool is_no_set, is_broken;
+static bool is_no_set, is_broken, has_greenlets, is_search_due;
 static int in_lists;
 static uint64_t chunk = 1; /* number of the current chunk */
 static struct record_task records[32768];
@@ -43,7 +45,7 @@ bool stack_aim(struct watched *thread) { return thread != NULL; }
 bool asyncio_find(struct process *process, uintptr_t runtime, int64_t now_ns) {
   (void)runtime, (void)now_ns;
   process->asyncio.tasks = SET_ADDRESS;
-  return true;
+  return !has_greenlets;
 }
 bool safe_read(void *to, const void *from, size_t size) {
   uint64_t *words = to;
@@ -76,6 +78,35 @@ bool names_read(struct process *process, uintptr_t object, struct task_name *out
   (void)process;
   *out = (struct task_name){object, (int64_t)object + 1};
   return true;
+}
+/* Greenlets have the references of tasks, and lie in one pool. */
+uintptr_t asyncio_modules(struct process *process, uintptr_t runtime) {
+  (void)process;
+  return runtime;
+}
+bool greenlets_find(struct greenlets *greenlets, struct kinds *kinds, uintptr_t modules, int64_t now_ns) {
+  (void)greenlets, (void)kinds, (void)modules, (void)now_ns;
+  return has_greenlets;
+}
+void greenlets_refresh_hubs(struct greenlets *greenlets) { (void)greenlets; }
+bool pools_search(struct greenlets *greenlets, struct kinds *kinds, uintptr_t arenas, int64_t now_ns) {
+  (void)kinds, (void)arenas, (void)now_ns;
+  greenlets->pool_count = 1;
+  return is_search_due;
+}
+int pools_greenlets(struct greenlets *greenlets, int index, uintptr_t *out) {
+  (void)greenlets, (void)index;
+  for (int i = 0; i < tasks_there; i++) out[i] = reference_of(i);
+  return tasks_there;
+}
+void greenlets_read(struct greenlets *greenlets, struct kinds *kinds, pid_t pid, const uintptr_t *states,
+                    struct task_observation *out, int many) {
+  (void)greenlets, (void)kinds, (void)pid;
+  for (int i = 0; i < many; i++) out[i] = now_there[states[i] / 8 - 65536];
+}
+void names_of_greenlet(struct process *process, const struct task_observation *greenlet, struct task_name *out) {
+  (void)process;
+  *out = (struct task_name){greenlet->name_object, -1};
 }
 /* The lists of 3.14: the tasks from `in_lists` on are in two lists, whose heads are 8 and 16. */
 int asyncio_lists(struct process *process, uintptr_t runtime, uintptr_t *heads) {
@@ -133,6 +164,12 @@ static void put(int index, uint64_t stack) {
       (struct task_observation){.task = 8 * (uintptr_t)(index + 1000), .coroutine = 8, .thread = 3, .stack = stack};
   now_there[index].state = stack ? TASK_SUSPENDED : TASK_RUNNING;
   now_there[index].name_object = now_there[index].name_check = (uint64_t)index + 1;
+}
+
+/* The same, of a greenlet. `start`: an address on the stack of its thread. */
+static void put_greenlet(int index, uint64_t stack, uintptr_t start) {
+  put(index, stack);
+  now_there[index].stack_start = start;
 }
 
 static void poll_at(int64_t at_ms) {
@@ -313,12 +350,12 @@ static void test_a_torn_list_is_left_to_the_next_poll(void) {
   is_broken = true;
   tasks_there = 1;
   poll_at(start_ms + 120), poll_at(start_ms + 140);
-  check(process.asyncio.behind);
+  check(process.asyncio.polls.behind);
   is_broken = false;
   tasks_there = 4;
   poll_at(start_ms + 200);
   end_at(200);
-  check(count == 4 && suspended_ms(11) == 800 && !losses[LOSS_tasks_unread] && !process.asyncio.behind);
+  check(count == 4 && suspended_ms(11) == 800 && !losses[LOSS_tasks_unread] && !process.asyncio.polls.behind);
   stop_lists();
 }
 
@@ -345,10 +382,10 @@ static void test_the_loss_is_the_largest_number_in_one_poll(void) {
 static void test_costly_polls_are_rare(void) {
   start(1);
   poll_at(start_ms);
-  check(process.asyncio.due_ns == clock_ns + 20 * MS);
+  check(process.asyncio.polls.due_ns == clock_ns + 20 * MS);
   cost_ns = 10 * MS;
   poll_at(start_ms + 100);
-  check(process.asyncio.due_ns == clock_ns + 4000 * (int64_t)MS);
+  check(process.asyncio.polls.due_ns == clock_ns + 4000 * (int64_t)MS);
 }
 
 static void test_rows_keep_within_their_budget(void) {
@@ -357,14 +394,97 @@ static void test_rows_keep_within_their_budget(void) {
   for (int64_t at = 0; at < 60000; at += 20) {
     for (int i = 0; i < 900; i++) put(i, 11 + (uint64_t)(at / 20 % 2));
     clock_ns = (start_ms + at) * MS;
-    uint32_t before = process.asyncio.pass;
+    uint32_t before = process.asyncio.polls.pass;
     tasks_poll(&process, clock_ns, false, false);
-    polls += process.asyncio.pass != before;
+    polls += process.asyncio.polls.pass != before;
   }
   end_at(60000);
   check(count < 4096 + 60 * 200 + 2 * 900 && polls > 10);
   int64_t sum_ms = suspended_ms(11) + suspended_ms(12); /* half of the time since the last poll is not charged */
   check(sum_ms <= 900 * 60000LL && sum_ms >= 900 * 57500LL);
+}
+
+/* A greenlet that a search of everything has found may have been there since the last one. */
+static void test_a_greenlet_that_was_searched_for_counts_from_the_last_search(void) {
+  static struct watched owner = {.entry = {.thread = 5, .pid = 1, .tid = 2, .pthread = 90000}};
+  start(0);
+  process.threads = &owner;
+  has_greenlets = is_search_due = true;
+  poll_at(start_ms);
+  is_search_due = false;
+  poll_at(start_ms + 100);
+  check(process.greenlets.polls.behind);
+  tasks_there = 2, is_search_due = true;
+  put_greenlet(0, 11, 80000), put_greenlet(1, 12, 80000);
+  now_there[0].fresh = true;
+  poll_at(start_ms + 200);
+  check(!process.greenlets.polls.behind);
+  end_at(200);
+  check(count == 2 && suspended_ms(11) == 100 && suspended_ms(12) == 50);
+  check(records[0].thread == 5 && records[0].number == -1);
+  has_greenlets = false;
+}
+
+/* A greenlet belongs to the thread whose stack it has used. */
+static void test_greenlets_belong_to_threads(void) {
+  static struct watched first = {.entry = {.thread = 1, .pid = 1, .tid = 1, .pthread = 70000}};
+  static struct watched others[2] = {{.entry = {.thread = 2, .pid = 1, .tid = 2, .pthread = 40000}},
+                                     {.entry = {.thread = 3, .pid = 1, .tid = 3, .pthread = 60000}}};
+  static const struct {
+    uintptr_t start;
+    uint32_t thread;
+  } cases[] = {{39000, 2}, {41000, 3}, {60000, 0}, {100000, 1}, {(uintptr_t)1 << 40, 0}};
+  others[0].next = &others[1], others[1].next = &first;
+  first.wait.sp = 99000;
+  has_greenlets = is_search_due = true;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    start(1);
+    put_greenlet(0, 11, cases[i].start);
+    process.threads = &others[0];
+    poll_at(start_ms), poll_at(start_ms + 100);
+    end_at(100);
+    check(count == (cases[i].thread != 0) && (!count || records[0].thread == cases[i].thread));
+  }
+  has_greenlets = false;
+}
+
+/* One greenlet stands for several, but the main program of a thread only for itself. */
+static void test_a_main_program_stands_for_itself(void) {
+  static struct watched owner = {.entry = {.thread = 5, .pid = 1, .tid = 2, .pthread = 90000}};
+  start(0);
+  process.threads = &owner;
+  tasks_there = POOL_BLOCKS;
+  for (int i = 0; i < POOL_BLOCKS; i++) put_greenlet(i, 11, 80000);
+  put_greenlet(POOL_BLOCKS, 12, 80000);
+  now_there[POOL_BLOCKS].alone = true;
+  process.greenlets.hubs[0] = (struct hub){.main = reference_of(POOL_BLOCKS), .has_run = true};
+  process.greenlets.hub_count = 1;
+  process.greenlets.polls.shift = 2;
+  has_greenlets = is_search_due = true;
+  for (int at = 0; at <= 100; at += 100) {
+    process.greenlets.used = 1024 << 2; /* the sample stays as small as it is */
+    poll_at(start_ms + at);
+  }
+  end_at(100);
+  check(suspended_ms(12) == 100);
+  check(suspended_ms(11) >= POOL_BLOCKS * 100 - 10 && suspended_ms(11) <= POOL_BLOCKS * 100);
+  has_greenlets = false;
+}
+
+/* The first polls of greenlets may cost more than what they get in the long run. */
+static void test_polls_of_greenlets_may_be_costly_at_first(void) {
+  static struct watched owner = {.entry = {.thread = 5, .pid = 1, .tid = 2, .pthread = 90000}};
+  start(0);
+  process.threads = &owner;
+  has_greenlets = is_search_due = true;
+  cost_ns = 10 * MS;
+  int64_t at = 0, pauses[8];
+  for (int i = 0; i < 8; i++, at += pauses[i - 1]) {
+    poll_at(start_ms + at);
+    pauses[i] = (process.greenlets.polls.due_ns - clock_ns) / MS;
+  }
+  check(pauses[0] == 20 && pauses[3] == 20 && pauses[7] > 3900 && pauses[7] <= 4000);
+  has_greenlets = false;
 }
 
 int main(void) {
@@ -386,5 +506,9 @@ int main(void) {
   test_the_loss_is_the_largest_number_in_one_poll();
   test_costly_polls_are_rare();
   test_rows_keep_within_their_budget();
+  test_a_greenlet_that_was_searched_for_counts_from_the_last_search();
+  test_greenlets_belong_to_threads();
+  test_a_main_program_stands_for_itself();
+  test_polls_of_greenlets_may_be_costly_at_first();
   return 0;
 }

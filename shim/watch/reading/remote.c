@@ -78,6 +78,8 @@ static const struct {
     {"async_generator_athrow", KIND_WRAPPER, false},
     {"coroutine_wrapper", KIND_WRAPPER, false},
     {"anext_awaitable", KIND_WRAPPER, false},
+    {"frame", KIND_FRAME, false},
+    {"greenlet.greenlet", KIND_GREENLET, false},
 };
 
 static enum kind kind_by_name(const char *type) {
@@ -115,6 +117,8 @@ enum kind remote_kind(struct kinds *kinds, uintptr_t type) {
 static bool is_kind(struct kinds *kinds, const char *object, enum kind kind) {
   return remote_kind(kinds, word_at(object, OBJECT_TYPE)) == kind;
 }
+
+uintptr_t remote_base(uintptr_t type) { return remote_word(type + TYPE_BASE); }
 
 size_t remote_instance_bytes(uintptr_t type) {
   size_t bytes = remote_word(type + TYPE_BASIC_SIZE);

@@ -24,6 +24,8 @@ enum kind {
   KIND_COROUTINE,
   KIND_GENERATOR,
   KIND_ASYNC_GENERATOR,
+  KIND_FRAME,
+  KIND_GREENLET,
   KIND_WRAPPER /* an awaitable that wraps another one, in its first field */
 };
 #define KINDS 64
@@ -43,6 +45,8 @@ uintptr_t remote_word(uintptr_t address);
 void remote_read_each(char *to, const uintptr_t *from, int count, size_t size);
 /* Returns the kind of the objects of a type, whose address is `type`. */
 enum kind remote_kind(struct kinds *kinds, uintptr_t type);
+/* Returns the address of the first base of a type; 0 = it has none. */
+uintptr_t remote_base(uintptr_t type);
 /* Returns the basic size of instances of the type in bytes; 0 = unknown or implausible. */
 size_t remote_instance_bytes(uintptr_t type);
 /* Returns the address of the value under `name`, an ASCII key of at most 32 characters; 0 = none. */

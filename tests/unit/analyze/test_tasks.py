@@ -95,4 +95,4 @@ def test_a_trace_without_asyncio_says_so(tmp_path: Path) -> None:
     builder.thread(builder.process(), 0)
     trace = builder.write(tmp_path / "t.parquet")
     assert report(trace)["totals"]["suspended_s"] == 0 and report(trace, command="tasks")["tasks"] == []
-    assert "No asyncio task was observed" in analyze("tasks", trace).stdout.decode()
+    assert "No asyncio task or greenlet was observed" in analyze("tasks", trace).stdout.decode()

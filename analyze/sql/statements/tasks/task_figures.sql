@@ -1,4 +1,4 @@
--- Answers: where are asyncio tasks suspended, by their names, coroutines and lines of the user's code?
+-- Answers: where are asyncio tasks and greenlets suspended, by their names, coroutines and lines of the user's code?
 -- Names that differ only in numbers are joined: `worker-1` and `worker-2` are `worker-*`.
 -- Reads: locations, selected_task_waits, stack_owners, stacks
 -- Columns:

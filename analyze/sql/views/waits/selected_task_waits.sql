@@ -1,10 +1,10 @@
--- Answers: how much of each suspension of an asyncio task lies in the selection?
+-- Answers: how much of each suspension of an asyncio task or greenlet lies in the selection?
 -- A suspension that a time window cuts counts with the part of it that lies inside.
 -- Reads: selection, task_waits
 -- Stored: no
 -- Columns:
 --   trace, process
---   thread: id of the thread that runs the task's event loop
+--   thread: id of the thread that runs the task's event loop, or the greenlet
 --   stack: stack id: from what is awaited out to the task's coroutine; NULL = it could not be read
 --   task: id of the task in its trace
 --   name: its name; NULL = it could not be read
