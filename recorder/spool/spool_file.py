@@ -49,6 +49,7 @@ class SpoolFile:
         self._offers = array("I", bytes(4 * _RING))
         self._free: deque[int] = deque()
         self._noticed = 0
+        self._unreported: list[int] = []
         self._retry_at_s = 0.0
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         self.chunks = min(chunks, _most_chunks())
@@ -62,19 +63,15 @@ class SpoolFile:
 
     def notice_taken(self) -> list[int]:
         """Brings ``in_use`` up to date and returns the chunks that were taken since the last call."""
-        taken = self._taken()
-        chunks = [self._offers[offer % _RING] for offer in range(self._noticed, taken)]
-        self.in_use.update(zip(chunks, range(self._noticed, taken), strict=True))
-        self._noticed = taken
+        self._notice()
+        chunks, self._unreported = self._unreported, []
         return chunks
 
     def offer_ahead(self) -> None:
-        """Offers chunks when few are left, released ones first. A failure is counted and tried again after a second.
-
-        Call :meth:`notice_taken` before: the ring forgets old offers.
-        """
+        """Offers chunks when few are left, released ones first. A failure is counted and tried again after a second."""
         if self._ahead() >= self.full_ahead // 2 or time.monotonic() < self._retry_at_s:
             return
+        self._notice()  # the ring forgets old offers
         while self._free and self._ahead() < self.full_ahead:
             self._offer(self._free.popleft())
         if not self._offer_new():
@@ -128,6 +125,13 @@ class SpoolFile:
         header.start_real_ns = time.time_ns()
         header.start_mono_ns = time.monotonic_ns()
         header.magic = _C["SPOOL_MAGIC"]
+
+    def _notice(self) -> None:
+        taken = self._taken()
+        chunks = [self._offers[offer % _RING] for offer in range(self._noticed, taken)]
+        self.in_use.update(zip(chunks, range(self._noticed, taken), strict=True))
+        self._unreported += chunks
+        self._noticed = taken
 
     def _ahead(self) -> int:
         return self._offered - self._taken()

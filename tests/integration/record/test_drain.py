@@ -88,6 +88,31 @@ def test_few_chunks_stay_in_the_spool(space: SpoolFile, tmp_path: Path) -> None:
     assert drain.parts == 1
 
 
+def test_a_turn_offers_chunks_while_it_drains(
+    space: SpoolFile, drain: Drain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that records every allocation takes hundreds of chunks in the time of a turn."""
+    writer, store = Writer(space), drain._store
+    taken_in_turn = iter([FULL_AHEAD - 70])
+
+    def store_slowly(process: int, offer: int, slots: bytes) -> bool:
+        for _ in range(next(taken_in_turn, 0)):
+            writer.fill()
+        return store(process, offer, slots)
+
+    monkeypatch.setattr(drain, "_store", store_slowly)
+    for _ in range(65):
+        writer.fill()
+    space.notice_taken()
+    drain.turn()
+    assert space.header.offered - space.header.taken >= FULL_AHEAD // 2
+    assert sorted(space.notice_taken()) == list(range(65, FULL_AHEAD - 5)) and len(space.in_use) <= FULL_AHEAD - 5
+    while space.in_use:
+        turn(space, drain)
+    drain.close()
+    assert ticks_of(space, tmp_path) == list(range((FULL_AHEAD - 5) * (CHUNK_SLOTS - 1)))
+
+
 def test_a_chunk_with_an_unfinished_record_waits_for_it(space: SpoolFile, drain: Drain, tmp_path: Path) -> None:
     writer = Writer(space)
     slot = writer.fill(unfinished=700)
