@@ -223,7 +223,7 @@ class Spool:
         slots = 0
         for chunk in itertools.islice(chunks, _BATCH_CHUNKS):
             yield chunk
-            slots += len(chunk.slots)
+            slots += len(chunk.slots) + int((chunk.slots[:, 0] == _C["RECORD_BRIEF"]).sum())  # these are two records
             if slots >= _BATCH_SLOTS:
                 return
 
@@ -277,6 +277,11 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
     starts, long_starts, damaged = _record_starts(heads)
     reading.damaged += damaged
     kinds = heads & 0xFFFF
+    brief = np.flatnonzero(starts & (kinds == _C["RECORD_BRIEF"]))
+    if len(brief):
+        writer = np.full(len(brief), process, np.int32)
+        for short, rows in zip(("alloc", "free"), _unfolded(slots[brief]), strict=True):
+            reading.bulk[short].append((rows, writer))
     for number, name in record_kinds().items():
         short = name.removeprefix("record_")
         if short in _BULK_KINDS:
@@ -287,6 +292,20 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
         name = record_kinds().get(int(kinds[at]), "").removeprefix("record_")
         if name in _PAYLOAD_KINDS:
             reading.payload[name].append(_with_payload(name, process, slots[at : at + (int(heads[at]) >> 16)]))
+
+
+def _unfolded(slots: Slots) -> tuple[Slots, Slots]:
+    """The alloc and the free records that brief records stand for."""
+    brief = slots.copy().view(struct_dtype("record_brief")).ravel()
+    alloc, free = (np.zeros(len(brief), struct_dtype(f"record_{kind}")) for kind in ("alloc", "free"))
+    for name in ("thread", "t_ns", "stack", "id", "size_bytes", "usable_bytes", "collections", "source", "flags"):
+        alloc[name] = brief[name]
+    alloc["interval_bytes"] = 1
+    for name in ("thread", "id", "type", "collections"):
+        free[name] = brief[name]
+    free["t_ns"] = brief["t_ns"] + brief["lifetime_ns"]
+    free["stack"], free["bytes"], free["flags"] = brief["free_stack"], brief["usable_bytes"], brief["free_flags"]
+    return alloc.view(np.uint8).reshape(slots.shape), free.view(np.uint8).reshape(slots.shape)
 
 
 def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], list[int], int]:

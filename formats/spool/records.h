@@ -30,6 +30,7 @@
 #define RECORD_NATIVE 22
 #define RECORD_REAPED 23
 #define RECORD_THREAD_NAME 24
+#define RECORD_BRIEF 25
 
 #define CAUSE_ROOT 1      /* the command that scalene-record started */
 #define CAUSE_FORK 2      /* fork, _Fork or clone; the parent is recorded too */
@@ -305,6 +306,26 @@ struct record_free {
   uint32_t collections;
   uint32_t flags; /* FREE_* */
   uint64_t reserved;
+};
+
+/* A small allocation of interval 1 and its end in one record. The thread that frees such a block soon after it has
+ * allocated it turns the alloc record into this one, which says the same as an alloc and a free record. The fields up to
+ * `id` are the alloc record's, so only the rest is written anew. */
+struct record_brief {
+  uint32_t head;
+  uint32_t thread; /* that allocated and freed it */
+  int64_t t_ns;
+  uint64_t stack;
+  uint64_t id;
+  uint64_t free_stack;
+  uint64_t type;
+  uint32_t lifetime_ns;
+  uint32_t collections; /* at its start and at its end */
+  uint16_t size_bytes;
+  uint16_t usable_bytes;
+  uint16_t flags; /* as in an alloc record */
+  uint8_t source;
+  uint8_t free_flags; /* as in a free record */
 };
 
 #define NOTE_TYPE 1    /* `type` is known now */

@@ -18,6 +18,11 @@
  * slot to slot: head.kind != 0 is a record; kind 0 with slots > 0 is a record that was never finished, so the reader
  * skips its slots; if head is 0, the reader skips one slot.
  *
+ * A writer may take back a published alloc record of its current chunk: it replaces the head by one of kind 0, verifies
+ * that the chunk is still the current one, and publishes the record again, as brief; in a closed chunk it restores the
+ * head and changes nothing else. So a record in a closed chunk that the recorder has seen published never changes. A
+ * reader of an open chunk reads the heads a second time (formats/spool/chunks.py).
+ *
  * A closed chunk in which every slot belongs to a published record is finished: the recorder copies it into a part file
  * and offers its number again. A writer that was interrupted before the copy may still hold a pointer to that chunk, or
  * to a position of its window (shim/shared/window/window.h) that has moved to another chunk. While the chunk is free, this
@@ -33,7 +38,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 5
+#define SPOOL_VERSION 6
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024

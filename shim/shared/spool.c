@@ -347,6 +347,22 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
   atomic_store_explicit((_Atomic uint32_t *)record, kind | slots << 16, memory_order_release);
 }
 
+uint32_t spool_place_of(const void *record) { return (uint32_t)((const char *)record - (const char *)spool); }
+
+/* The recorder drains a chunk only after it has found it closed. If the chunk is still the current one after the
+ * head was replaced, it was not closed before, so the recorder finds the record unfinished until it is published again.
+ * Another chunk may have moved to the position, which is why the id is compared before and after. */
+struct record_alloc *spool_take_back(uint32_t place, uint64_t id) {
+  struct chunk_header *chunk = atomic_load_explicit(&current, memory_order_acquire);
+  struct record_alloc *record = (struct record_alloc *)((char *)spool + place);
+  uint32_t published = RECORD_ALLOC | 1u << 16;
+  if (!chunk || !place || (uintptr_t)record - (uintptr_t)chunk >= SPOOL_CHUNK_BYTES || record->id != id) return NULL;
+  if (!atomic_compare_exchange_strong((_Atomic uint32_t *)&record->head, &published, 1u << 16)) return NULL;
+  if (likely(atomic_load(&current) == chunk && record->id == id)) return record;
+  spool_publish(record, RECORD_ALLOC, 1);
+  return NULL;
+}
+
 /* Closes the current chunk, so that the recorder can drain it. Later records go into a new chunk. */
 void spool_finish_chunk(void) {
   struct chunk_header *chunk = atomic_exchange(&current, NULL);

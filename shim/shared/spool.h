@@ -43,6 +43,11 @@ bool spool_is_short(void);
 void spool_wait_for_room(void);
 /* Makes a claimed record visible to the recorder. Context: signal. */
 void spool_publish(void *record, unsigned kind, unsigned slots);
+/* Returns the place of a claimed record of one slot, for spool_take_back; never 0. Context: signal. */
+uint32_t spool_place_of(const void *record);
+/* Unpublishes the alloc record with that id at `place`, so that the caller, which must publish it again at once, may
+ * change it; null = its chunk is no longer the current one. No other thread may ask for the same id. Context: signal. */
+struct record_alloc *spool_take_back(uint32_t place, uint64_t id);
 /* Closes the current chunk, so that the recorder can drain it; the next record goes into a new chunk.
  * Context: signal. */
 void spool_finish_chunk(void);

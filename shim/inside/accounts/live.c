@@ -26,6 +26,7 @@
 #define PLACES (2 * BUCKET)
 #define CLAIMED 1 /* key of a slot that is being filled or emptied; not an address */
 #define STUCK 255
+#define NO_SLOT SIZE_MAX
 #define FIRST_SLOTS ((size_t)4096)
 #define LEVELS 6
 
@@ -107,10 +108,24 @@ bool live_init(size_t wanted) {
 
 bool live_is_crowded(void) { return is_half_full() && !grow(); }
 
+/* Returns the first slot of one of the two buckets of a block. */
+static size_t bucket_of(const struct level *level, uint64_t hash, int which) {
+  return (size_t)(which ? hash >> 32 : hash) * BUCKET & (level->slots - 1);
+}
+
 static size_t slot_of(const struct level *level, uintptr_t address, int place) {
-  uint64_t hash = hash_mixed(address >> 4);
-  size_t bucket = (size_t)(place < BUCKET ? hash : hash >> 32);
-  return (bucket * BUCKET + (size_t)place % BUCKET) & (level->slots - 1);
+  return bucket_of(level, hash_mixed(address >> 4), place >= BUCKET) + (size_t)place % BUCKET;
+}
+
+/* Returns the slot of the block, NO_SLOT if it has none. Most searches are for blocks that are in no level. */
+static inline size_t find_slot(const struct level *level, uintptr_t address, uint64_t hash) {
+  for (int which = 0; which < 2; which++) {
+    size_t first = bucket_of(level, hash, which);
+    for (size_t at = first; at < first + BUCKET; at++) {
+      if (atomic_load_explicit(&level->keys[at], memory_order_acquire) == address) return at;
+    }
+  }
+  return NO_SLOT;
 }
 
 static void filter_add(uintptr_t address) {
@@ -150,18 +165,21 @@ uint32_t live_note_piece(const void *block, bool pool) {
   return PIECE_WATCHED;
 }
 
-void live_forget_pieces(uintptr_t start, uintptr_t end) {
+bool live_forget_pieces(uintptr_t start, uintptr_t end) {
+  uint32_t followed = 0;
   for (uintptr_t piece = start & ~(uintptr_t)(PIECE_BYTES - 1); piece < end; piece += PIECE_BYTES) {
     atomic_store(live_piece_at(piece), 0);
+    followed |= atomic_load(followed_at(piece));
   }
+  return followed != 0;
 }
 
 /* ---- the table ---- */
 
-static int taken_slots(const struct level *level, uintptr_t address, int first) {
+static int taken_slots(const struct level *level, size_t first) {
   int taken = 0;
-  for (int i = first; i < first + BUCKET; i++) {
-    taken += atomic_load_explicit(&level->keys[slot_of(level, address, i)], memory_order_relaxed) != 0;
+  for (size_t at = first; at < first + BUCKET; at++) {
+    taken += atomic_load_explicit(&level->keys[at], memory_order_relaxed) != 0;
   }
   return taken;
 }
@@ -173,13 +191,11 @@ static void copy_sample(struct live_sample *to, const struct live_sample *from) 
   FIELD_WRITE(to->type, FIELD_READ(from->type));
   FIELD_WRITE(to->stack, FIELD_READ(from->stack));
   FIELD_WRITE(to->python, FIELD_READ(from->python));
+  FIELD_WRITE(to->place, FIELD_READ(from->place));
 }
 
-/* Fills the emptier bucket first. So both buckets of a block are hardly ever full while half of the level is free. */
-static bool add_to(struct level *level, uintptr_t address, const struct live_sample *sample) {
-  int first = taken_slots(level, address, 0) <= taken_slots(level, address, BUCKET) ? 0 : BUCKET;
-  for (int i = 0; i < PLACES; i++) {
-    size_t at = slot_of(level, address, first ^ i);
+static bool add_in(struct level *level, size_t first, uintptr_t address, const struct live_sample *sample) {
+  for (size_t at = first; at < first + BUCKET; at++) {
     uintptr_t free = 0;
     if (atomic_load_explicit(&level->keys[at], memory_order_relaxed)) continue;
     if (!atomic_compare_exchange_strong(&level->keys[at], &free, CLAIMED)) continue;
@@ -191,6 +207,15 @@ static bool add_to(struct level *level, uintptr_t address, const struct live_sam
     return true;
   }
   return false;
+}
+
+/* Fills the emptier bucket first. So both buckets of a block are hardly ever full while half of the level is free. */
+static bool add_to(struct level *level, uintptr_t address, const struct live_sample *sample) {
+  uint64_t hash = hash_mixed(address >> 4);
+  size_t one = bucket_of(level, hash, 0), other = bucket_of(level, hash, 1);
+  bool other_first = taken_slots(level, one) > taken_slots(level, other);
+  return add_in(level, other_first ? other : one, address, sample) ||
+         add_in(level, other_first ? one : other, address, sample);
 }
 
 /* The largest level comes first, here and in searches: most of the blocks are there. */
@@ -213,18 +238,11 @@ static bool empty_slot(struct level *level, size_t at, uintptr_t address, struct
   return true;
 }
 
-static bool take_from(struct level *level, uintptr_t address, struct live_sample *out) {
-  for (int i = 0; i < PLACES; i++) {
-    size_t at = slot_of(level, address, i);
-    if (atomic_load_explicit(&level->keys[at], memory_order_acquire) == address && empty_slot(level, at, address, out))
-      return true;
-  }
-  return false;
-}
-
 bool live_take(uintptr_t address, struct live_sample *out) {
+  uint64_t hash = hash_mixed(address >> 4);
   for (int number = atomic_load(&level_count); number-- > 0 && address > CLAIMED;) {
-    if (take_from(&levels[number], address, out)) return true;
+    size_t at = find_slot(&levels[number], address, hash);
+    if (at != NO_SLOT && empty_slot(&levels[number], at, address, out)) return true;
   }
   return false;
 }

@@ -16,6 +16,7 @@ struct live_sample {
   uint64_t type;    /* hash of the name of the object's type; 0 = unknown */
   uint64_t stack;   /* that allocated it */
   bool python;      /* the block may hold a Python object; others may only hold remains of one */
+  uint32_t place;   /* of its alloc record (spool_take_back); 0 = unknown */
 };
 #define LIVE_FILTER_CELLS ((size_t)1 << 18)
 #define LIVE_FILTER_CELL(address) (((uintptr_t)(address) >> 6) & (LIVE_FILTER_CELLS - 1))
@@ -81,8 +82,9 @@ static inline uint32_t live_piece(const void *block) {
 static inline bool live_piece_known(uint32_t piece) { return piece && !(piece << 2); }
 /* Stores whether the piece around the block is a pool, and returns its kind. Context: malloc. */
 uint32_t live_note_piece(const void *block, bool pool);
-/* Makes the pieces of [start, end) unknown, because an arena begins or ends there. Context: malloc. */
-void live_forget_pieces(uintptr_t start, uintptr_t end);
+/* Makes the pieces of [start, end) unknown, because an arena begins or ends there. False = certainly no block in them is
+ * followed. Context: malloc. */
+bool live_forget_pieces(uintptr_t start, uintptr_t end);
 
 #pragma GCC visibility pop
 

@@ -145,7 +145,7 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   frames_sample(stacks_possible() ? state : NULL, native.eval_frame, sp, scratch, &stack);
   if (scratch) scratch_give(scratch);
   note_sub_interpreters();
-  objects_collections(state);
+  objects_collections(state, false);
   write_tick(&stack, &native, interrupted_register(context, REG_RIP), user_ns, system_ns, flags);
   mappings_look(stack.hash, false);
   if (unlikely(residency_has_groups())) faults_watch();

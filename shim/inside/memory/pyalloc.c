@@ -68,7 +68,7 @@ static void note_arena(uintptr_t base, bool alive) {
   uintptr_t cell = base / ARENA_BYTES;
   _Atomic uint32_t *leaf = leaf_of(cell, alive);
   if (leaf) atomic_store(&leaf[cell % ARENA_LEAF_CELLS], alive ? 1 + (uint32_t)(base % ARENA_BYTES) : 0);
-  live_forget_pieces(base, base + ARENA_BYTES);
+  if (live_forget_pieces(base, base + ARENA_BYTES) && !alive) sampler_missed_frees(); /* an interpreter has ended */
 }
 
 static uint32_t cell_value(uintptr_t cell) {
@@ -352,6 +352,7 @@ static int (*is_initialized)(void);
 static void install(void) {
   codes_addresses_seen(false);
   if (atomic_exchange(&arenas_seen, 0)) any_arena = true; /* of an interpreter before this one */
+  if (any_arena) sampler_missed_frees();
   get_arena(&arena_below);
   struct py_arena_allocator ours = {NULL, arena_alloc, arena_free};
   set_arena(&ours);

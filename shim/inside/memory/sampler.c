@@ -257,6 +257,14 @@ static void remember_untyped(struct memory_state *m, uintptr_t block, uint64_t i
   m->oldest_untyped = is_exact() ? (m->oldest_untyped + 1) % MOST_UNTYPED : 0;
 }
 
+/* Once the block is freed, there is nothing to read; a search for it would go through all levels of the table. */
+static void forget_untyped(uint64_t id) {
+  struct memory_state *m = &this_memory;
+  for (int i = 0; i < MOST_UNTYPED; i++) {
+    if (m->untyped[i].id == id) m->untyped[i].block = 0;
+  }
+}
+
 void sampler_thread_end(void) {
   struct memory_state *m = &this_memory;
   for (m->oldest_untyped = 0; m->oldest_untyped < MOST_UNTYPED; m->oldest_untyped++) write_oldest_type(m, false);
@@ -279,22 +287,19 @@ static uint32_t base_code(int64_t base) {
   return (uint32_t)(((uint64_t)exponent + 1) * 128 + mantissa);
 }
 
-static bool write_alloc(const struct block *block, uint64_t id, int64_t mean, uint32_t flags, uint64_t stack,
-                        int64_t t_ns) {
-  struct record_alloc *record = spool_claim(1);
-  if (!record) return false;
+static void fill_alloc(struct record_alloc *record, const struct block *block, const struct live_sample *sample,
+                       uint32_t flags, int64_t t_ns) {
   record->thread = this_thread.id;
   record->t_ns = t_ns;
-  record->stack = stack;
-  record->id = id;
+  record->stack = sample->stack;
+  record->id = sample->id;
   record->size_bytes = block->size;
   record->usable_bytes = block->usable;
-  record->interval_bytes = (uint64_t)mean;
-  record->collections = objects_collections(python_thread_state());
+  record->interval_bytes = (uint64_t)sample->interval;
+  record->collections = objects_collections(python_thread_state(), block->python);
   record->source = block->source;
   record->flags = (uint16_t)(flags | base_code(base_interval()) << ALLOC_BASE_SHIFT);
   spool_publish(record, RECORD_ALLOC, 1);
-  return true;
 }
 
 /* Returns the bytes that a sample adds to the account of its stack. A block of at least the threshold is a footprint
@@ -305,10 +310,17 @@ static int64_t stands_for(const struct live_sample *sample) {
   return bytes > sample->interval ? bytes : sample->interval;
 }
 
+/* Whether a block of pymalloc may have ended without our seeing it. */
+static _Atomic bool frees_missed;
+
+void sampler_missed_frees(void) { atomic_store(&frees_missed, true); }
+
 /* A free that bypassed the shim leaves its sample in the table. The address has been allocated again, so end that
- * sample. */
-static void end_stale(uintptr_t address) {
+ * sample. All frees of pymalloc's blocks are seen, except in the cases that sampler_missed_frees is called for, so
+ * these need no search, which would go through all levels. */
+static void end_stale(uintptr_t address, int source) {
   struct live_sample stale;
+  if (source == ALLOC_PYMALLOC && !atomic_load_explicit(&frees_missed, memory_order_relaxed)) return;
   if (!live_filter[LIVE_FILTER_CELL(address)] || !live_take(address, &stale)) return;
   growth_freed(stale.stack, stands_for(&stale));
   sampler_ended(&stale, stale.usable, 0, 0);
@@ -344,44 +356,75 @@ uint64_t sampler_write(const struct block *block, int64_t mean, bool maximum, ui
     loss_add(LOSS_alloc_table_full);
   }
   codes_changed(block->address);
-  if (block->mapping) return write_alloc(block, id, mean, flags, stack, t_ns) ? id : 0;
-  end_stale(block->address);
-  thin_if_crowded();
-  if (!live_add(block->address, &sample)) {
+  if (!block->mapping) {
+    end_stale(block->address, block->source);
+    thin_if_crowded();
+  }
+  struct record_alloc *record = spool_claim(1);
+  if (!record) return block->mapping ? 0 : id;
+  if (mean == 1) sample.place = spool_place_of(record);
+  if (!block->mapping && !live_add(block->address, &sample)) {
     flags |= ALLOC_UNFOLLOWED;
     loss_add(LOSS_alloc_table_full);
   }
-  if (!write_alloc(block, id, mean, flags, stack, t_ns)) {
-    live_take(block->address, &sample);
-    return id;
-  }
-  if (flags & ALLOC_UNFOLLOWED) return id;
+  fill_alloc(record, block, &sample, flags, t_ns);
+  if (block->mapping || (flags & ALLOC_UNFOLLOWED)) return id;
   growth_allocated(stack, this_thread.id, stands_for(&sample));
   if (block->python) remember_untyped(m, block->address, id);
   return id;
 }
 
+/* Turns the alloc record of a block into one that has its end too, if the same thread has written it a short time ago:
+ * half the bytes for a temporary. */
+static bool end_briefly(const struct live_sample *sample, const struct record_free *end) {
+  struct record_alloc *record = sample->place ? spool_take_back(sample->place, sample->id) : NULL;
+  if (!record) return false;
+  int64_t lifetime_ns = end->t_ns - record->t_ns;
+  uint64_t size = record->size_bytes, usable = record->usable_bytes;
+  uint16_t source = record->source, flags = record->flags;
+  bool fits = record->thread == end->thread && record->collections == end->collections && lifetime_ns >= 0 &&
+              lifetime_ns <= UINT32_MAX && size <= UINT16_MAX && usable <= UINT16_MAX && end->bytes == usable;
+  if (fits) {
+    struct record_brief *brief = (struct record_brief *)record;
+    brief->free_stack = end->stack;
+    brief->type = end->type;
+    brief->lifetime_ns = (uint32_t)lifetime_ns;
+    brief->collections = end->collections;
+    brief->size_bytes = (uint16_t)size;
+    brief->usable_bytes = (uint16_t)usable;
+    brief->flags = flags;
+    brief->source = (uint8_t)source;
+    brief->free_flags = (uint8_t)end->flags;
+  }
+  spool_publish(record, fits ? RECORD_BRIEF : RECORD_ALLOC, 1);
+  return fits;
+}
+
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
+  if (python_finalizing()) flags |= FREE_FINALIZING;
+  struct record_free end = {.thread = this_thread.id,
+                            .t_ns = clock_now_ns(),
+                            .stack = stack,
+                            .id = sample->id,
+                            .bytes = bytes,
+                            .type = sample->type,
+                            .collections = objects_collections(python_thread_state(), sample->python),
+                            .flags = flags};
+  if (end_briefly(sample, &end)) return;
   struct record_free *record = spool_claim(1);
   if (!record) return;
-  if (python_finalizing()) flags |= FREE_FINALIZING;
-  record->thread = this_thread.id;
-  record->t_ns = clock_now_ns();
-  record->stack = stack;
-  record->id = sample->id;
-  record->bytes = bytes;
-  record->type = sample->type;
-  record->collections = objects_collections(python_thread_state());
-  record->flags = flags;
-  record->reserved = 0;
+  end.head = record->head;
+  *record = end;
   spool_publish(record, RECORD_FREE, 1);
 }
 
 SLOW_PATH bool sampler_take(uintptr_t address, struct live_sample *out) {
   int saved_errno = errno;
   fork_check();
+  if (!recording()) sampler_missed_frees();
   bool taken = recording() && live_take(address, out);
   if (taken) growth_freed(out->stack, stands_for(out));
+  if (taken && out->python) forget_untyped(out->id);
   if (taken && out->python && !out->type) out->type = objects_type(address, out->usable, BLOCK_OWNED);
   errno = saved_errno;
   return taken;

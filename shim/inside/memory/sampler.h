@@ -42,6 +42,8 @@ void sampler_put_back(uintptr_t address, const struct live_sample *sample);
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags);
 /* Writes the types of the thread's last blocks, if they are alive. The thread ends. Context: malloc. */
 void sampler_thread_end(void);
+/* Blocks of pymalloc may have been freed without a call of sampler_freed or sampler_take. Context: malloc. */
+void sampler_missed_frees(void);
 /* Forgets the samples of the parent. Context: malloc. */
 void sampler_postfork_child(void);
 

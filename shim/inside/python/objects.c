@@ -158,7 +158,8 @@ static bool stays(void) {
 /* Reads the beginning of the block. Returns false if it is not readable. */
 static bool read_start(char *start, uintptr_t block, size_t size, enum block_hold hold) {
   if (hold == BLOCK_MAY_GO || (hold == BLOCK_STAYS && !stays())) return safe_read(start, (void *)block, size);
-  memcpy(start, (void *)block, size);
+  for (size_t at = 0; at < size; at += 8)
+    memcpy(start + at, (const char *)block + at, 8); /* size is a multiple of 16 */
   return true;
 }
 
@@ -203,10 +204,13 @@ static const struct {
 } rings[] = {{0, 11}, {712, 3}, {912, 3}};
 
 /* Takes the newest item of each ring: the one with the most collections, since one that is being written is a copy of an
- * older one. The rings are freed while the interpreter is finalizing, so they are read safely. */
-static bool read_rings(uintptr_t at, struct gc_counts *out) {
-  char bytes[GC_RINGS_BYTES];
-  if (!at || !safe_read(bytes, (const void *)at, sizeof bytes)) return false;
+ * older one. The rings are freed while the interpreter is finalizing, so they are read safely, unless the thread has the
+ * GIL before that. */
+static bool read_rings(uintptr_t at, bool held, struct gc_counts *out) {
+  char copy[GC_RINGS_BYTES];
+  bool mapped = at && held && !python_finalizing();
+  if (!at || (!mapped && !safe_read(copy, (const void *)at, sizeof copy))) return false;
+  const char *bytes = mapped ? (const char *)at : copy;
   for (int i = 0; i < 3; i++) {
     uint64_t *newest = out->generation[i];
     memset(newest, 0, sizeof out->generation[i]);
@@ -218,15 +222,29 @@ static bool read_rings(uintptr_t at, struct gc_counts *out) {
   return true;
 }
 
-static bool read_counts(const char *state, struct gc_counts *out) {
-  if (!state || !python_layout || python_layout->gc_counts == GC_COUNTS_UNKNOWN) return false;
-  uintptr_t interpreter = word_at(state, python_layout->tstate_interp), first = 0;
-  if (!interpreter) return false;
-  if (!atomic_compare_exchange_strong(&first_interpreter, &first, interpreter) && first != interpreter) return false;
-  const char *counts = (const char *)interpreter + python_layout->interp_gc + python_layout->gc_counts;
-  if (python_layout->version >= 0x30f) return read_rings(word_at(counts, 0), out);
+/* Returns where the first interpreter has its counts; null = it is another one, or they are unknown. */
+static const char *counts_of(const char *state) {
+  if (!state || !python_layout || python_layout->gc_counts == GC_COUNTS_UNKNOWN) return NULL;
+  uintptr_t interpreter = word_at(state, python_layout->tstate_interp);
+  uintptr_t first = atomic_load_explicit(&first_interpreter, memory_order_relaxed);
+  if (!interpreter) return NULL;
+  if (first != interpreter && (first || !atomic_compare_exchange_strong(&first_interpreter, &first, interpreter)))
+    return NULL;
+  return (const char *)interpreter + python_layout->interp_gc + python_layout->gc_counts;
+}
+
+static bool read_counts(const char *counts, bool held, struct gc_counts *out) {
+  if (!counts) return false;
+  if (python_layout->version >= 0x30f) return read_rings(word_at(counts, 0), held, out);
   memcpy(out, counts, sizeof *out);
   return true;
+}
+
+/* True if there was no collection since the last record of them: most calls read no more than these three counts. */
+static bool no_more_than(uint64_t before, const char *counts) {
+  if (!counts || python_layout->version >= 0x30f) return false;
+  const int step = (int)sizeof(uint64_t[3]);
+  return word_at(counts, 0) + word_at(counts, step) + word_at(counts, 2 * step) == before;
 }
 
 static uint64_t sum_of(const struct gc_counts *counts, int which) {
@@ -245,10 +263,13 @@ static void write_collections(const struct gc_counts *counts) {
   spool_publish(record, RECORD_GC, 1);
 }
 
-uint32_t objects_collections(const void *thread_state) {
+uint32_t objects_collections(const void *thread_state, bool held) {
   struct gc_counts counts;
-  if (!read_counts(thread_state, &counts)) return (uint32_t)atomic_load(&seen); /* not of the first interpreter */
-  uint64_t now = sum_of(&counts, 0), full = counts.generation[2][0], before = atomic_load(&seen);
+  const char *at = counts_of(thread_state);
+  uint64_t before = atomic_load(&seen);
+  if (no_more_than(before, at) || !read_counts(at, held, &counts))
+    return (uint32_t)before; /* or not of the first one */
+  uint64_t now = sum_of(&counts, 0), full = counts.generation[2][0];
   if (now == before) return (uint32_t)now;
   int64_t t_ns = clock_now_ns(), last_ns = atomic_load(&seen_ns);
   bool due = full != atomic_load(&seen_full) || t_ns - last_ns >= LEAST_PAUSE_NS;

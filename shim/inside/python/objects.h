@@ -20,8 +20,9 @@ uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold);
  * least so many bytes and is not freed; 0 = none is known. Null = there is no such function. Context: malloc. */
 void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes));
 /* Returns the number of garbage collections so far, of all generations. If it has risen, also writes a record of the
- * counts: after each full collection, else at most every 100 ms. Context: signal. */
-uint32_t objects_collections(const void *thread_state);
+ * counts: after each full collection, else at most every 100 ms. `held`: the thread is inside one of Python's allocators, so
+ * it has the GIL. Context: signal. */
+uint32_t objects_collections(const void *thread_state, bool held);
 /* Begins anew with the next interpreter, after the library of the last one was unloaded. Context: signal. */
 void objects_forget_interpreter(void);
 

@@ -1,13 +1,12 @@
 /* Names the stack of an allocation or a free without reading code objects.
  *
- * The frames are read as frames.c reads them, and compared with those of the stack before, from the outermost inwards:
- * as far as frame, code and instruction are the same, so are the nodes. The code of each other frame must be a known
- * one (codes.h), with the instruction inside. So a chain of frames that is wrong for a moment (docs/design/stacks.md)
- * is accepted only if each of its frames leads to a code object, as in chain_verify, and nothing that it points to is
- * read.
+ * The frames are read as frames.c reads them, from the innermost outwards, and compared with those of the stack before:
+ * those further out that are all the same keep their nodes. The code of each other frame must be a known one (codes.h),
+ * with the instruction inside. So a chain of frames that is wrong for a moment (docs/design/stacks.md) is accepted only
+ * if each of its frames leads to a code object, as in chain_verify, and nothing that it points to is read.
  *
- * Two arrays are filled in turn, so that the frames of the stack before are there for the comparison. Nothing in
- * them depends on the thread, so any thread may use any pair that is free. */
+ * The whole chain is compared each time, and only what has changed is written. Nothing in the stack before depends on the
+ * thread, so any thread may use any of them that is free. */
 #include "inside/stacks/recent.h"
 
 #include "inside/core/thread_state.h"
@@ -20,33 +19,43 @@
 #include "shared/stacks/pylayout.h"
 #include "shared/stacks/scratch.h"
 
-#define PAIRS 4
-#define GC_HEADER_BYTES 16  /* in front of an object that the collector knows */
+#define MEMORIES 4
+#define GC_HEADER_BYTES 16 /* in front of an object that the collector knows */
+#define NEAR 8             /* frames that may have ended since the stack before, in any order */
+#define REACH_BYTES ((uintptr_t)1 << 20)
+#define STATE_ALIGNMENT 16
 #define VERIFIED_EVERY 4096 /* stacks, of which one is read and verified anyway */
 
-struct pair {
-  _Atomic uint32_t owner; /* 0 = free */
-  uint32_t count;         /* frames of the stack before */
-  uint32_t stacks;
-  uint32_t last; /* which array holds it */
-  uint64_t generation;
-  struct frame_entry entry[2][MAX_FRAMES];
+/* A frame, and what is known of its code object. */
+struct named_frame {
+  struct frame_entry entry;
+  uintptr_t instruction; /* as it is in the frame */
+  int32_t units, first_traceable;
 };
-static struct pair pairs[PAIRS];
 
-static struct pair *take_pair(void) {
-  for (uint32_t i = 0; i < PAIRS; i++) {
-    struct pair *pair = &pairs[(this_thread.id + i) % PAIRS];
+struct memory {
+  _Atomic uint32_t owner; /* 0 = free */
+  uint32_t depth;         /* frames of the stack before */
+  uint32_t stacks;
+  uint64_t generation;
+  struct named_frame frame[MAX_FRAMES]; /* of the stack before, the outermost first */
+  struct named_frame fresh[MAX_FRAMES]; /* that differ from it, the innermost first */
+};
+static struct memory memories[MEMORIES];
+
+static struct memory *take_memory(void) {
+  for (uint32_t i = 0; i < MEMORIES; i++) {
+    struct memory *memory = &memories[(this_thread.id + i) % MEMORIES];
     uint32_t free = 0;
-    if (atomic_compare_exchange_strong(&pair->owner, &free, 1)) return pair;
+    if (atomic_compare_exchange_strong(&memory->owner, &free, 1)) return memory;
   }
   return NULL;
 }
 
-static void give_pair(struct pair *pair) { atomic_store_explicit(&pair->owner, 0, memory_order_release); }
+static void give_memory(struct memory *memory) { atomic_store_explicit(&memory->owner, 0, memory_order_release); }
 
 void recent_postfork_child(void) {
-  for (int i = 0; i < PAIRS; i++) give_pair(&pairs[i]);
+  for (int i = 0; i < MEMORIES; i++) give_memory(&memories[i]);
 }
 
 /* True if the frame is part of a generator or coroutine whose block is alive. That is tested only after the frame
@@ -57,77 +66,156 @@ static bool is_in_generator(const struct python_layout *layout, uintptr_t addres
   return codes_block_lives(address - before, before + (size_t)layout->frame_bytes);
 }
 
-/* Frames of the C stack are those with which a bytecode loop begins (3.12, 3.13). */
-static bool is_mapped(const struct python_layout *layout, struct chunk *cursor, uintptr_t address) {
-  return chunk_find(cursor, address) || thread_stack_holds(address, (size_t)layout->frame_bytes) ||
-         is_in_generator(layout, address);
+/* From 3.15 on the outermost frame is part of the thread state, just behind the fields of which the size is published. */
+static bool is_in_state(const struct python_layout *layout, const char *state, uintptr_t address) {
+  return layout->version >= 0x30f && address - (uintptr_t)state - (uintptr_t)layout->tstate_bytes < STATE_ALIGNMENT;
 }
 
-static const char *frame_bytes(const struct stack_target *target, struct chunk *cursor, uintptr_t address, char *copy) {
+/* Frames of the C stack are those with which a bytecode loop begins (3.12, 3.13). */
+static bool is_mapped(const struct python_layout *layout, const char *state, struct chunk *cursor, uintptr_t address) {
+  return chunk_find(cursor, address) || is_in_state(layout, state, address) ||
+         thread_stack_holds(address, (size_t)layout->frame_bytes) || is_in_generator(layout, address);
+}
+
+static const char *frame_bytes(const struct stack_target *target, const char *state, struct chunk *cursor,
+                               uintptr_t address, char *copy) {
   const struct python_layout *layout = target->layout;
   if (address < 65536 || (address & 7)) return NULL;
-  if (layout->frame_owner < 0 || is_mapped(layout, cursor, address)) return (const char *)address;
+  if (layout->frame_owner < 0 || is_mapped(layout, state, cursor, address)) return (const char *)address;
   return safe_read(copy, (void *)address, (size_t)layout->frame_bytes) ? copy : NULL;
-}
-
-/* Collects the frames from `address` outwards. Returns their number; 0 = none, too many, or the chain is wrong. */
-static uint32_t collect(const struct stack_target *target, const char *state, uintptr_t address,
-                        struct frame_entry *out) {
-  struct chunk cursor = chunk_newest(target->layout, state);
-  char copy[MAX_FRAME_BYTES];
-  uint32_t count = 0;
-  for (int seen = 0; address; seen++) {
-    if (count >= MAX_FRAMES || seen >= 2 * MAX_FRAMES) return 0;
-    const char *frame = frame_bytes(target, &cursor, address, copy);
-    if (!frame) return 0;
-    enum chain_frame kind = chain_read(target, address, frame, &out[count]);
-    if (kind == CHAIN_BROKEN) return 0;
-    count += kind == CHAIN_FRAME;
-    address = word_at(frame, target->layout->frame_previous);
-  }
-  return count;
 }
 
 static bool is_same(const struct frame_entry *a, const struct frame_entry *b) {
   return a->frame == b->frame && a->code == b->code && a->instruction == b->instruction && a->owner == b->owner;
 }
 
-/* Sets the node of a frame whose caller has the node `parent`. A frame that is still being set up has that of its
- * caller. */
-static bool name_frame(const struct stack_target *target, struct frame_entry *entry, uint64_t parent) {
-  struct code_facts facts = {0, 0, 0};
-  if (codes_known(entry->code)) facts = dictionary_code_remembered(target, entry->code);
-  if (!facts.hash || entry->instruction >= facts.units) return false;
-  entry->hash = facts.hash;
-  bool begins = entry->owner != OWNER_GENERATOR && entry->instruction < facts.first_traceable;
-  entry->node = begins ? parent : dictionary_node_hash(parent, facts.hash, entry->instruction);
+/* A walk along the chain. The frames seen so far are `fresh` ones, then, if `same` is not 0, those of the stack before
+ * from number `same` to number `left`, counted from 1 at the outermost. */
+struct walk {
+  uint32_t fresh, same, left;
+};
+
+/* The frames that seemed to be the same have other callers, so their nodes are other ones too. */
+static bool renew_same(struct memory *memory, struct walk *walk) {
+  for (uint32_t number = walk->same; number > walk->left; number--) {
+    if (walk->fresh >= MAX_FRAMES) return false;
+    memory->fresh[walk->fresh++] = memory->frame[number - 1];
+  }
+  walk->same = 0;
   return true;
 }
 
-/* Returns the hash of the innermost node; 0 = a code object is not known. */
-static uint64_t name_frames(const struct stack_target *target, struct frame_entry *fresh, uint32_t count,
-                            const struct frame_entry *before, uint32_t before_count) {
-  uint64_t node = 0;
-  bool same = true;
-  for (uint32_t k = 1; k <= count; k++) {
-    struct frame_entry *entry = &fresh[count - k];
-    same = same && k <= before_count && is_same(entry, &before[before_count - k]);
-    if (same) {
-      entry->node = before[before_count - k].node;
-      entry->hash = before[before_count - k].hash;
-    } else if (!name_frame(target, entry, node)) {
-      return 0;
+/* Leaves out frames of the stack before that have ended, as far as they are recognised: those inside the frame at that
+ * address, or above it, because the frame stack grows upwards. Where that fails, frames are only named again. */
+static void leave_out_ended(const struct memory *memory, struct walk *walk, uintptr_t address) {
+  for (uint32_t i = 0; i < NEAR && i < walk->left; i++) {
+    if (memory->frame[walk->left - 1 - i].entry.frame == address) {
+      walk->left -= i;
+      return;
     }
-    node = entry->node;
   }
-  return node;
+  while (walk->left && memory->frame[walk->left - 1].entry.frame - address - 1 < REACH_BYTES) walk->left--;
+}
+
+/* Adds the next frame, further out. */
+static bool add_frame(struct memory *memory, struct walk *walk, const struct frame_entry *entry,
+                      uintptr_t instruction) {
+  if (walk->same) {
+    if (walk->left && is_same(entry, &memory->frame[walk->left - 1].entry)) return walk->left--, true;
+    if (!renew_same(memory, walk)) return false;
+  }
+  leave_out_ended(memory, walk, entry->frame);
+  const struct named_frame *before = walk->left ? &memory->frame[walk->left - 1] : NULL;
+  if (before && is_same(entry, &before->entry)) {
+    walk->same = walk->left--;
+    return true;
+  }
+  if (walk->fresh >= MAX_FRAMES) return false;
+  bool same_code = before && before->entry.frame == entry->frame && before->entry.code == entry->code;
+  struct named_frame *fresh = &memory->fresh[walk->fresh++];
+  fresh->entry = *entry;
+  fresh->instruction = instruction;
+  fresh->entry.hash = same_code ? before->entry.hash : 0; /* 0 = not known yet */
+  fresh->units = same_code ? before->units : 0;
+  fresh->first_traceable = same_code ? before->first_traceable : 0;
+  return true;
+}
+
+/* Passes over frames that lie in the chunk and are the same as before, which most are. Returns the next one. */
+static uintptr_t pass_same(const struct python_layout *layout, const struct memory *memory, struct walk *walk,
+                           const struct chunk *chunk, uintptr_t address) {
+  const int code = layout->frame_code, instruction = layout->frame_instruction, owner = layout->frame_owner;
+  const int previous = layout->frame_previous;
+  const uintptr_t mask = layout->reference_mask;
+  uint32_t left = walk->left;
+  for (; left; left--) {
+    const struct named_frame *before = &memory->frame[left - 1];
+    const char *frame = (const char *)address;
+    if (before->entry.frame != address || !chunk_contains(chunk, address)) break;
+    if (before->instruction != word_at(frame, instruction) || before->entry.code != (word_at(frame, code) & mask) ||
+        before->entry.owner != (signed char)frame[owner])
+      break;
+    address = word_at(frame, previous);
+  }
+  walk->left = left;
+  return address;
+}
+
+/* Compares the frames from `address` outwards. False = there are none or too many, or the chain is wrong. */
+static bool compare(const struct stack_target *target, const char *state, uintptr_t address, struct memory *memory,
+                    struct walk *walk) {
+  const struct python_layout *layout = target->layout;
+  struct chunk cursor = chunk_newest(layout, state);
+  struct frame_entry entry;
+  char copy[MAX_FRAME_BYTES];
+  for (int seen = 0; address; seen++) {
+    if (walk->same && layout->frame_owner >= 0) address = pass_same(layout, memory, walk, &cursor, address);
+    if (!address) break;
+    if (seen >= 2 * MAX_FRAMES) return false;
+    const char *frame = frame_bytes(target, state, &cursor, address, copy);
+    if (!frame) return false;
+    enum chain_frame kind = chain_read(target, address, frame, &entry);
+    uintptr_t instruction = word_at(frame, layout->frame_instruction);
+    if (kind == CHAIN_BROKEN || (kind == CHAIN_FRAME && !add_frame(memory, walk, &entry, instruction))) return false;
+    address = word_at(frame, layout->frame_previous);
+  }
+  if (walk->same && walk->left && !renew_same(memory, walk)) return false;
+  return walk->fresh + walk->same - 1 < MAX_FRAMES; /* there is at least one */
+}
+
+/* Sets the node of a frame whose caller has the node `parent`. A frame that is still being set up has that of its
+ * caller. */
+static bool name_frame(const struct stack_target *target, struct named_frame *frame, uint64_t parent) {
+  struct frame_entry *entry = &frame->entry;
+  if (!entry->hash) {
+    struct code_facts facts = {0, 0, 0};
+    if (codes_known(entry->code)) facts = dictionary_code_remembered(target, entry->code);
+    entry->hash = facts.hash;
+    frame->units = facts.units;
+    frame->first_traceable = facts.first_traceable;
+  }
+  if (!entry->hash || entry->instruction >= frame->units) return false;
+  bool begins = entry->owner != OWNER_GENERATOR && entry->instruction < frame->first_traceable;
+  entry->node = begins ? parent : dictionary_node_hash(parent, entry->hash, entry->instruction);
+  return true;
+}
+
+/* Names the fresh frames and puts them in the place of those that they replace. False = a code object is not known. */
+static bool name_fresh(const struct stack_target *target, struct memory *memory, const struct walk *walk) {
+  uint64_t node = walk->same ? memory->frame[walk->same - 1].entry.node : 0;
+  for (uint32_t i = walk->fresh; i-- > 0; node = memory->fresh[i].entry.node) {
+    if (!name_frame(target, &memory->fresh[i], node)) return false;
+  }
+  memory->depth = walk->same;
+  for (uint32_t i = walk->fresh; i-- > 0;) memory->frame[memory->depth++] = memory->fresh[i];
+  return true;
 }
 
 /* Writes the nodes that may not be in the spool, parents first. Their code objects are known, so they are there. */
-static bool write_nodes(const struct stack_target *target, const struct frame_entry *fresh, uint32_t count) {
+static bool write_nodes(const struct stack_target *target, const struct memory *memory) {
   uint64_t parent = 0;
-  for (uint32_t i = count; i-- > 0;) {
-    const struct frame_entry *entry = &fresh[i];
+  for (uint32_t i = 0; i < memory->depth; i++) {
+    const struct frame_entry *entry = &memory->frame[i].entry;
     struct record_node node = {.thread = target->thread,
                                .hash = entry->node,
                                .parent = parent,
@@ -141,24 +229,21 @@ static bool write_nodes(const struct stack_target *target, const struct frame_en
 }
 
 static uint64_t read_stack(const struct stack_target *target, const char *state, uintptr_t innermost,
-                           struct pair *pair) {
-  if (++pair->stacks % VERIFIED_EVERY == 0) return 0;
+                           struct memory *memory) {
+  if (++memory->stacks % VERIFIED_EVERY == 0) return 0;
   uint64_t generation = codes_generation();
-  struct frame_entry *fresh = pair->entry[!pair->last];
-  uint32_t count = collect(target, state, innermost, fresh);
-  uint32_t before = pair->generation == generation ? pair->count : 0;
-  uint64_t node = count ? name_frames(target, fresh, count, pair->entry[pair->last], before) : 0;
-  if (!node || (!dictionary_node_known(node) && !write_nodes(target, fresh, count))) return 0;
-  pair->last = !pair->last;
-  pair->count = count;
-  pair->generation = generation;
-  return node;
+  if (memory->generation != generation) memory->depth = 0;
+  memory->generation = generation;
+  struct walk walk = {.left = memory->depth};
+  if (!compare(target, state, innermost, memory, &walk) || !name_fresh(target, memory, &walk)) return 0;
+  uint64_t node = memory->frame[memory->depth - 1].entry.node;
+  return dictionary_node_known(node) || write_nodes(target, memory) ? node : 0;
 }
 
 uint64_t recent_stack(const struct stack_target *target, const char *state, uintptr_t innermost) {
-  struct pair *pair = codes_followed() ? take_pair() : NULL;
-  if (!pair) return 0;
-  uint64_t node = read_stack(target, state, innermost, pair);
-  give_pair(pair);
+  struct memory *memory = codes_followed() ? take_memory() : NULL;
+  if (!memory) return 0;
+  uint64_t node = read_stack(target, state, innermost, memory);
+  give_memory(memory);
   return node;
 }

@@ -21,27 +21,6 @@
 /* The verified frames: a hash of frame address, code address and instruction each. */
 static _Atomic uint64_t frame_memo[MEMO];
 
-/* Returns the index of the instruction in 2-byte units. It is less than first_traceable while the frame is being set
- * up, and arbitrary if the bytes are not a frame. */
-static int64_t instruction_index(const struct stack_target *target, const char *frame, uintptr_t code) {
-  const struct python_layout *layout = target->layout;
-  if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
-  uintptr_t first = code + (uintptr_t)layout->code_bytecode;
-  return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned: garbage may make it wrap */
-}
-
-enum chain_frame chain_read(const struct stack_target *target, uintptr_t address, const char *frame,
-                            struct frame_entry *out) {
-  const struct python_layout *layout = target->layout;
-  int owner = layout->frame_owner < 0 ? 0 : (signed char)frame[layout->frame_owner];
-  if (owner >= OWNER_NO_CODE) return CHAIN_NO_CODE;
-  uintptr_t code = word_at(frame, layout->frame_code) & layout->reference_mask;
-  int64_t index = instruction_index(target, frame, code);
-  if (!code || (code & 7) || index < -1 || index > INT32_MAX / 2) return CHAIN_BROKEN;
-  *out = (struct frame_entry){.frame = address, .code = code, .instruction = (int32_t)index, .owner = owner};
-  return CHAIN_FRAME;
-}
-
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {
   enum chain_frame kind = chain_read(target, address, frame, &scratch->entry[scratch->frames]);
   scratch->frames += kind == CHAIN_FRAME;

@@ -39,8 +39,19 @@ static int64_t now_ns = 1000000000;
 int64_t clock_now_ns(void) { return now_ns; }
 void loss_add(enum loss loss) { header.losses[loss]++; }
 void *spool_claim(unsigned slots) { return slots == 1 ? record_space : NULL; }
+/* The alloc record that can be taken back, if there is one, and what it was published as after that. */
+static struct record_alloc *can_be_taken_back;
+static unsigned published_again;
+uint32_t spool_place_of(const void *record) { return record == record_space ? 64 : 0; }
+struct record_alloc *spool_take_back(uint32_t place, uint64_t id) {
+  return place == 64 && can_be_taken_back && can_be_taken_back->id == id ? can_be_taken_back : NULL;
+}
 void spool_publish(void *record, unsigned kind, unsigned slots) {
-  check(record == record_space && slots == 1);
+  check((record == record_space || record == can_be_taken_back) && slots == 1);
+  if (record == can_be_taken_back) {
+    published_again = kind;
+    return;
+  }
   if (kind == RECORD_ALLOC) __builtin_memcpy(&allocs[alloc_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
   if (kind == RECORD_FREE) __builtin_memcpy(&frees[free_count++ % MAX_CAUGHT], record, SPOOL_SLOT_BYTES);
   if (kind == RECORD_NOTE) allocs_before_note = alloc_count;

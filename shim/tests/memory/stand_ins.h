@@ -24,7 +24,7 @@ int64_t pyalloc_arena_bytes(void) { return 0; }
 void *python_thread_state(void) { return NULL; }
 bool python_finalizing(void) { return false; }
 void objects_follow(uint64_t (*living)(uintptr_t address, size_t bytes)) { (void)living; }
-uint32_t objects_collections(const void *state) { return state != NULL; }
+uint32_t objects_collections(const void *state, bool held) { return held && state != NULL; }
 void codes_follow(const struct codes_watch *watch) { (void)watch; }
 void codes_changed(uintptr_t address) { (void)address; }
 void codes_forget(void) {}

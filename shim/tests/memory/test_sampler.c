@@ -124,6 +124,60 @@ static void test_a_resized_block_is_a_new_one(void) {
   check(free_count == 2 && frees[1].id == allocs[2].id);
 }
 
+static uintptr_t allocate_object(size_t bytes) {
+  uintptr_t address = next_address;
+  next_address += (bytes + 63) & ~(size_t)63;
+  memory_count_allocated(&this_memory, PYTHON, (void *)address, bytes, bytes, ALLOC_PYMALLOC);
+  return address;
+}
+
+static void test_a_short_life_is_one_record(void) {
+  begin(1, false);
+  line_now = 5;
+  uintptr_t block = allocate(100);
+  struct record_alloc taken = allocs[0];
+  can_be_taken_back = &taken;
+  line_now = 6;
+  now_ns += 300;
+  release(block, 100);
+  const struct record_brief *brief = (const struct record_brief *)&taken;
+  check(published_again == RECORD_BRIEF && free_count == 0);
+  check(brief->stack == 5 && brief->free_stack == 6 && brief->lifetime_ns == 300 && brief->id == allocs[0].id);
+  check(brief->size_bytes == 100 && brief->usable_bytes == 100 && brief->source == ALLOC_MALLOC);
+  check(brief->flags == allocs[0].flags && brief->free_flags == 0 && brief->t_ns == allocs[0].t_ns);
+}
+
+/* The fields of a brief record are too short, or another thread has allocated the block. */
+static void test_other_lives_are_two_records(void) {
+  for (int i = 0; i < 4; i++) {
+    begin(1, false);
+    uintptr_t block = allocate(i == 0 ? 70000 : 100);
+    struct record_alloc taken = allocs[0];
+    if (i == 1) taken.thread++;
+    if (i == 2) taken.collections++;
+    if (i == 3) now_ns += (int64_t)5 << 30;
+    struct record_alloc before = taken;
+    can_be_taken_back = &taken;
+    release(block, i == 0 ? 70000 : 100);
+    check(published_again == RECORD_ALLOC && free_count == 1 && frees[0].id == before.id);
+    check(memcmp(&taken, &before, sizeof taken) == 0);
+  }
+  can_be_taken_back = NULL;
+  line_now = 0;
+}
+
+/* As at the end of an interpreter, which unmaps its arenas. */
+static void test_an_address_of_pymalloc_that_was_freed_unseen_is_ended(void) {
+  begin(1, false);
+  uintptr_t block = allocate_object(100);
+  memory_count_freed(&this_memory, PYTHON, 100);
+  sampler_missed_frees();
+  memory_count_allocated(&this_memory, PYTHON, (void *)block, 100, 100, ALLOC_PYMALLOC);
+  check(alloc_count == 2 && free_count == 1 && frees[0].id == allocs[0].id);
+  release(block, 100);
+  check(free_count == 2 && frees[1].id == allocs[1].id);
+}
+
 static void test_a_resized_block_is_sampled_when_it_is_a_threads_first(void) {
   begin(1, false);
   memory_count_resized(&this_memory, NATIVE, (void *)next_address, 100, 104, 104, ALLOC_REALLOC);
@@ -382,6 +436,9 @@ int main(void) {
   test_blocks_are_sampled_independently_with_their_probability();
   test_estimates_are_unbiased_at_every_interval();
   test_a_resized_block_is_a_new_one();
+  test_a_short_life_is_one_record();
+  test_other_lives_are_two_records();
+  test_an_address_of_pymalloc_that_was_freed_unseen_is_ended();
   test_a_resized_block_is_sampled_when_it_is_a_threads_first();
   test_a_resized_block_is_sampled_when_the_budget_is_zero();
   test_the_native_stack_precedes_its_sample_if_it_is_asked_for();

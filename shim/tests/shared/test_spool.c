@@ -35,8 +35,25 @@ static struct chunk_header *chunk_of(uint32_t chunk_number) {
   return (void *)((char *)file + SPOOL_CHUNKS_OFFSET + (size_t)chunk_number * SPOOL_CHUNK_BYTES);
 }
 
+static unsigned briefs;
+
+/* An alloc record, or one that was taken back and changed: all of its fields belong together. */
+static void count_alloc(const struct record_alloc *record) {
+  const struct record_brief *brief = (const struct record_brief *)record;
+  if ((record->head & 0xffff) == RECORD_BRIEF) {
+    check(brief->free_stack == brief->id * 3 && brief->type == brief->id * 5 && brief->lifetime_ns == 7);
+    briefs++;
+  } else {
+    check(record->size_bytes == record->id * 11 && record->usable_bytes == record->id * 13);
+  }
+}
+
 static void count(uint32_t process, const struct record_thread_start *record) {
   unsigned kind = record->head & 0xffff, slots = record->head >> 16;
+  if (kind == RECORD_ALLOC || kind == RECORD_BRIEF) {
+    count_alloc((const void *)record);
+    return;
+  }
   check(kind == RECORD_THREAD_START && slots >= 1 && slots <= 3 && process < 8 && record->thread <= WRITERS);
   seen[process][record->thread][record->t_ns]++;
 }
@@ -195,6 +212,80 @@ static void test_drained_chunks_are_used_again(uint32_t few) {
   drop_file();
 }
 
+/* ---- records that are taken back ---- */
+
+static uint32_t write_alloc(uint64_t id) {
+  struct record_alloc *record = spool_claim(1);
+  check(record);
+  record->id = id;
+  record->size_bytes = id * 11;
+  record->usable_bytes = id * 13;
+  spool_publish(record, RECORD_ALLOC, 1);
+  return spool_place_of(record);
+}
+
+static bool end_briefly(uint32_t place, uint64_t id) {
+  struct record_brief *brief = (struct record_brief *)spool_take_back(place, id);
+  if (!brief) return false;
+  check(brief->head == 1u << 16 && brief->id == id);
+  brief->free_stack = id * 3;
+  brief->type = id * 5;
+  brief->lifetime_ns = 7;
+  spool_publish(brief, RECORD_BRIEF, 1);
+  return true;
+}
+
+static void test_a_record_of_the_current_chunk_can_be_taken_back_once(void) {
+  make_file(8);
+  check(spool_open(path) == 0);
+  spool_begin_process(spool_new_process());
+  uint32_t one = write_alloc(1), two = write_alloc(2);
+  check(one && !spool_take_back(one, 2) && !spool_take_back(0, 1) && end_briefly(one, 1));
+  check(!spool_take_back(one, 1));
+  spool_finish_chunk();
+  write_alloc(3);
+  check(!spool_take_back(two, 2));
+  briefs = 0;
+  check(read_back() == 3 && briefs == 1);
+  drop_file();
+}
+
+#define LAG 64 /* records between one and its end: the chunk of some has been closed by then */
+
+static void *write_and_end(void *argument) {
+  uint64_t first = (uint64_t)(uintptr_t)argument * 1000000;
+  uint32_t place[LAG];
+  unsigned ended = 0;
+  for (uint64_t i = 0; i < RECORDS + LAG; i++) {
+    if (i >= LAG) ended += end_briefly(place[i % LAG], first + i - LAG);
+    if (i < RECORDS) place[i % LAG] = write_alloc(first + i);
+  }
+  return (void *)(uintptr_t)ended;
+}
+
+static void test_records_are_taken_back_while_chunks_are_drained(void) {
+  pthread_t threads[WRITERS];
+  unsigned ended = 0, found = 0;
+  make_file(CHUNKS);
+  check(spool_open(path) == 0);
+  spool_begin_process(spool_new_process());
+  briefs = 0;
+  for (uintptr_t i = 0; i < WRITERS; i++) check(!pthread_create(&threads[i], NULL, write_and_end, (void *)(i + 1)));
+  for (int i = 0; i < 20; i++) {
+    found += drain();
+    sched_yield();
+  }
+  for (int i = 0; i < WRITERS; i++) {
+    void *result;
+    pthread_join(threads[i], &result);
+    ended += (unsigned)(uintptr_t)result;
+  }
+  spool_finish_chunk();
+  found += drain();
+  check(found == WRITERS * RECORDS && briefs == ended && ended > WRITERS * RECORDS / 2);
+  drop_file();
+}
+
 static void test_records_that_do_not_fit_are_counted(void) {
   make_file(3);
   check(spool_open(path) == 0);
@@ -320,6 +411,8 @@ int main(void) {
   test_every_published_record_is_found_once();
   test_drained_chunks_are_used_again(5);
   test_drained_chunks_are_used_again(WINDOW_POSITIONS + 16);
+  test_a_record_of_the_current_chunk_can_be_taken_back_once();
+  test_records_are_taken_back_while_chunks_are_drained();
   test_records_that_do_not_fit_are_counted();
   test_a_wait_for_room_ends_with_an_offer_or_after_a_second();
   test_another_file_is_refused();

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 from pathlib import Path
 
@@ -90,6 +91,43 @@ def test_allocation_records_of_every_kind_come_back(tmp_path):
     for kind in ("copy", "gc"):
         assert contents.bulk[kind].records["thread"].tolist() == [0, 4]
     assert contents.damaged == 0
+
+
+def test_a_brief_record_is_an_allocation_and_its_free(tmp_path):
+    common = {"thread": 7, "t_ns": START_MONO_NS + 5, "stack": 90, "id": 12, "collections": 3}
+    ends = {"free_stack": 91, "type": 77, "lifetime_ns": 400, "free_flags": C["FREE_RESIZED"]}
+    sizes = {"size_bytes": 100, "usable_bytes": 112, "flags": C["ALLOC_PYTHON"], "source": C["ALLOC_PYMALLOC"]}
+    builder = SpoolBuilder().alloc(11, at_ns=9, thread=7).add("brief", process=2, **common, **ends, **sizes)
+    records = read(builder.write(tmp_path / "spool"))
+    alloc, free = records.bulk["alloc"], records.bulk["free"]
+    assert alloc.process.tolist() == [2, 1] and free.process.tolist() == [2] and records.damaged == 0
+    found = {name: int(alloc.records[0][name]) for name in alloc.records.dtype.names or ()}
+    assert found == common | sizes | {"interval_bytes": 1, "head": 0}
+    found = {name: int(free.records[0][name]) for name in free.records.dtype.names or ()}
+    expected = {"thread": 7, "t_ns": START_MONO_NS + 405, "stack": 91, "id": 12, "bytes": 112, "type": 77}
+    assert found == expected | {"collections": 3, "flags": C["FREE_RESIZED"], "reserved": 0, "head": 0}
+
+
+def test_a_record_that_changes_while_it_is_read_is_read_as_what_it_has_become(tmp_path, monkeypatch):
+    shared = {"thread": 7, "t_ns": START_MONO_NS + 5, "stack": 90, "id": 12}
+    before = SpoolBuilder().alloc(12, at_ns=5, size_bytes=100).write(tmp_path / "before")
+    brief = SpoolBuilder().add("brief", **shared, size_bytes=100, usable_bytes=112, lifetime_ns=4)
+    after = brief.write(tmp_path / "after").read_bytes()
+    pread, first = os.pread, iter([True])
+
+    def torn(descriptor: int, size: int, offset: int) -> bytes:
+        """At first the head of before with the rest of after."""
+        data = after[offset : offset + size]
+        if size == CHUNK_BYTES and next(first, False):
+            return (
+                data[: LINE + 4].replace(data[LINE : LINE + 4], pread(descriptor, 4, offset + LINE)) + data[LINE + 4 :]
+            )
+        return data
+
+    monkeypatch.setattr(os, "pread", torn)
+    records = read(before)
+    assert records.bulk["alloc"].records["usable_bytes"].tolist() == [112] and records.damaged == 0
+    assert (records.bulk["free"].records["t_ns"] - START_MONO_NS).tolist() == [9]
 
 
 def test_names_of_types_are_read_by_their_hashes(tmp_path):
