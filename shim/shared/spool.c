@@ -39,6 +39,7 @@ static _Atomic int64_t retry_ns; /* time of that attempt */
 static _Atomic int64_t opening_ns;
 #define OPENING_NS 10000000 /* a thread that takes longer has left by longjmp, or is not on a CPU: do not wait for it */
 #define MOST_YIELDS 1000
+#define FEW_YIELDS 32
 
 static bool header_is_ours(const struct spool_header *header) {
   return header->magic == SPOOL_MAGIC && header->version == SPOOL_VERSION && header->chunk_bytes == SPOOL_CHUNK_BYTES &&
@@ -211,6 +212,18 @@ static struct chunk_header *open_at(struct position *position, enum loss *loss) 
   return chunk;
 }
 
+/* Takes a position. Where many threads write at once, each position may have a writer that is not on a CPU between its
+ * claim and its publication: those come to their end if they get the CPU. But not all do: a signal handler may have
+ * interrupted one to come here. */
+static struct position *take_position(void) {
+  struct position *position = window_take(own_process);
+  for (int i = 0; i < FEW_YIELDS && !position && !sealed(); i++) {
+    syscall(SYS_sched_yield);
+    position = window_take(own_process);
+  }
+  return position;
+}
+
 /* Returns a new chunk, or null and the loss to count. */
 static struct chunk_header *open_chunk(enum loss *loss) {
   int64_t until_ns = atomic_load(&retry_ns);
@@ -220,7 +233,7 @@ static struct chunk_header *open_chunk(enum loss *loss) {
     int64_t now_ns = clock_now_ns();
     if (now_ns < until_ns || !atomic_compare_exchange_strong(&retry_ns, &until_ns, now_ns + MOVE_PAUSE_NS)) return NULL;
   }
-  struct position *position = window_take(own_process);
+  struct position *position = take_position();
   return position ? open_at(position, loss) : NULL;
 }
 
@@ -349,6 +362,11 @@ void spool_publish(void *record, unsigned kind, unsigned slots) {
 
 uint32_t spool_place_of(const void *record) { return (uint32_t)((const char *)record - (const char *)spool); }
 
+/* Another thread may be writing to that place. */
+static uint64_t id_of(const struct record_alloc *record) {
+  return atomic_load_explicit((const _Atomic uint64_t *)&record->id, memory_order_relaxed);
+}
+
 /* The recorder drains a chunk only after it has found it closed. If the chunk is still the current one after the
  * head was replaced, it was not closed before, so the recorder finds the record unfinished until it is published again.
  * Another chunk may have moved to the position, which is why the id is compared before and after. */
@@ -356,9 +374,9 @@ struct record_alloc *spool_take_back(uint32_t place, uint64_t id) {
   struct chunk_header *chunk = atomic_load_explicit(&current, memory_order_acquire);
   struct record_alloc *record = (struct record_alloc *)((char *)spool + place);
   uint32_t published = RECORD_ALLOC | 1u << 16;
-  if (!chunk || !place || (uintptr_t)record - (uintptr_t)chunk >= SPOOL_CHUNK_BYTES || record->id != id) return NULL;
+  if (!chunk || !place || (uintptr_t)record - (uintptr_t)chunk >= SPOOL_CHUNK_BYTES || id_of(record) != id) return NULL;
   if (!atomic_compare_exchange_strong((_Atomic uint32_t *)&record->head, &published, 1u << 16)) return NULL;
-  if (likely(atomic_load(&current) == chunk && record->id == id)) return record;
+  if (likely(atomic_load(&current) == chunk && id_of(record) == id)) return record;
   spool_publish(record, RECORD_ALLOC, 1);
   return NULL;
 }

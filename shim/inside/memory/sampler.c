@@ -292,7 +292,7 @@ static void fill_alloc(struct record_alloc *record, const struct block *block, c
   record->thread = this_thread.id;
   record->t_ns = t_ns;
   record->stack = sample->stack;
-  record->id = sample->id;
+  atomic_store_explicit((_Atomic uint64_t *)&record->id, sample->id, memory_order_relaxed); /* spool_take_back */
   record->size_bytes = block->size;
   record->usable_bytes = block->usable;
   record->interval_bytes = (uint64_t)sample->interval;

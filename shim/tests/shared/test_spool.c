@@ -217,7 +217,7 @@ static void test_drained_chunks_are_used_again(uint32_t few) {
 static uint32_t write_alloc(uint64_t id) {
   struct record_alloc *record = spool_claim(1);
   check(record);
-  record->id = id;
+  atomic_store_explicit((_Atomic uint64_t *)&record->id, id, memory_order_relaxed);
   record->size_bytes = id * 11;
   record->usable_bytes = id * 13;
   spool_publish(record, RECORD_ALLOC, 1);
@@ -250,6 +250,9 @@ static void test_a_record_of_the_current_chunk_can_be_taken_back_once(void) {
   drop_file();
 }
 
+/* Not for the thread sanitizer: what orders the writes of a drained chunk before those of the next one at its position is
+ * the recorder, which drains through a mapping of its own. */
+#ifndef __SANITIZE_THREAD__
 #define LAG 64 /* records between one and its end: the chunk of some has been closed by then */
 
 static void *write_and_end(void *argument) {
@@ -285,6 +288,7 @@ static void test_records_are_taken_back_while_chunks_are_drained(void) {
   check(found == WRITERS * RECORDS && briefs == ended && ended > WRITERS * RECORDS / 2);
   drop_file();
 }
+#endif
 
 static void test_records_that_do_not_fit_are_counted(void) {
   make_file(3);
@@ -412,7 +416,9 @@ int main(void) {
   test_drained_chunks_are_used_again(5);
   test_drained_chunks_are_used_again(WINDOW_POSITIONS + 16);
   test_a_record_of_the_current_chunk_can_be_taken_back_once();
+#ifndef __SANITIZE_THREAD__
   test_records_are_taken_back_while_chunks_are_drained();
+#endif
   test_records_that_do_not_fit_are_counted();
   test_a_wait_for_room_ends_with_an_offer_or_after_a_second();
   test_another_file_is_refused();

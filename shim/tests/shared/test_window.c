@@ -4,6 +4,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -93,6 +94,21 @@ static void check_each_is_found_once(void) {
   for (unsigned i = 0; i < written; i++) check(seen[i] == 1);
 }
 
+/* Other threads, which run while this one yields. */
+static void (*in_yield)(void);
+
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...) {
+  long given[6];
+  va_list more;
+  va_start(more, number);
+  for (int i = 0; i < 6; i++) given[i] = va_arg(more, long);
+  va_end(more);
+  if (number == SYS_sched_yield && in_yield) in_yield();
+  return __real_syscall(number, given[0], given[1], given[2], given[3], given[4], given[5]);
+}
+
 /* ---- moving ---- */
 
 static void test_a_spool_larger_than_the_window_is_filled(void) {
@@ -104,20 +120,40 @@ static void test_a_spool_larger_than_the_window_is_filled(void) {
   drop_file();
 }
 
-/* Each chunk has a record that is claimed and not published: its position must not move. */
-static void test_a_chunk_with_an_unfinished_record_keeps_its_position(void) {
-  struct record_thread_start *held[WINDOW_POSITIONS];
+static struct record_thread_start *held[WINDOW_POSITIONS];
+
+static void hold_a_record_in_each_position(void) {
   start_spool(CHUNKS);
   for (int i = 0; i < WINDOW_POSITIONS; i++) {
     held[i] = spool_claim(1);
     check(held[i] && write_records(IN_CHUNK - 1) == 0);
   }
-  check(write_records(10) == 10 && file->losses[LOSS_unmapped_chunk] == 10 && file->taken == WINDOW_POSITIONS);
+}
+
+static void publish_held(void) {
   for (int i = 0; i < WINDOW_POSITIONS; i++) {
-    held[i]->t_ns = written++;
-    spool_publish(held[i], RECORD_THREAD_START, 1);
+    if (held[i]) held[i]->t_ns = written++;
+    if (held[i]) spool_publish(held[i], RECORD_THREAD_START, 1);
+    held[i] = NULL;
   }
+}
+
+/* Each chunk has a record that is claimed and not published: its position must not move. */
+static void test_a_chunk_with_an_unfinished_record_keeps_its_position(void) {
+  hold_a_record_in_each_position();
+  check(write_records(10) == 10 && file->losses[LOSS_unmapped_chunk] == 10 && file->taken == WINDOW_POSITIONS);
+  publish_held();
   check(write_records(2 * IN_CHUNK) == 0);
+  check_each_is_found_once();
+  drop_file();
+}
+
+static void test_a_writer_lets_those_publish_that_hold_all_positions(void) {
+  hold_a_record_in_each_position();
+  in_yield = publish_held;
+  check(write_records(2 * IN_CHUNK) == 0);
+  in_yield = NULL;
+  check(file->losses[LOSS_unmapped_chunk] == 0);
   check_each_is_found_once();
   drop_file();
 }
@@ -341,6 +377,7 @@ int main(void) {
   if (mkstemp(path) < 0) check(mkstemp(strcpy(path, "/tmp/test_window.XXXXXX")) >= 0);
   test_a_spool_larger_than_the_window_is_filled();
   test_a_chunk_with_an_unfinished_record_keeps_its_position();
+  test_a_writer_lets_those_publish_that_hold_all_positions();
   test_the_number_of_a_chunk_never_comes_back();
   test_an_impossible_chunk_number_is_passed_over();
   test_slots_that_are_claimed_before_a_chunk_is_opened_become_padding();
