@@ -91,6 +91,7 @@ def test_a_window_that_is_typed_holds_what_the_query_says(page: Page, trace: Pat
     check_totals(page, trace, 1.5, 4.0)
     report = build_report([trace], Selection(1.5, 4.0))
     python = {f"app.py:{line.line}": line.python_s for line in report.lines}
+    page.click("nav > button")  # all columns
     for place, text in zip(column(page, "place"), column(page, "python"), strict=True):
         assert float(text or 0) == pytest.approx(python[place], abs=6e-4)
     page.press("Escape")

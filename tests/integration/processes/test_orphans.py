@@ -55,11 +55,13 @@ def test_orphans_are_reaped_by_a_recorder_that_is_a_subreaper(any_python: Interp
 
 def test_the_recorder_starts_no_child_but_the_program() -> None:
     """It would take the status of another child for that of an orphan. Names are read when the program has ended, and
-    orphans are not reaped any more; the process that reads them forks."""
+    orphans are not reaped any more; the process that reads them forks. ``--doctor`` (host.py) forks too, and records
+    nothing."""
     ways = ("subprocess", "os.spawn", "os.popen", "os.system", "multiprocessing")
     texts = {path: path.read_text() for folder in ("recorder", "cli/record") for path in (ROOT / folder).rglob("*.py")}
     assert {path.name for path, text in texts.items() if any(way in text for way in ways)} == {"demangle.py"}
     assert {path.name for path, text in texts.items() if "posix_spawn" in text or "os.fork" in text} == {
         "program.py",
         "demangle.py",
+        "host.py",
     }
