@@ -53,3 +53,4 @@ LOSS(python_unseen, error, "an interpreter was loaded so that its start could no
 LOSS(waits_unplaced, info, "native stacks of waiting threads could not be read: which library waited there is unknown")
 LOSS(faults_unseen, info, "page faults of threads could not be observed (perf_event_open is refused, many threads, or a limit on locked memory, signals or descriptors that leaves no room): memory of allocators inside libraries (jemalloc, mimalloc) may be on another line that ran at the time")
 LOSS(greenlets_unread, loss, "greenlets of gevent could not be read from outside and are missing (an unknown release of greenlet, more than 1 GiB of small objects, no recording of memory, or an allocator of Python without pools)")
+LOSS(tasks_rare, info, "asyncio tasks or greenlets were observed less than twice a second, since there were so many: each time that one began, moved on or ended between two of these, its suspended time may be wrong by half of the time between them")

@@ -28,6 +28,7 @@
 #define MOST_PAUSE_NS 5000000000
 #define COST_SHARE 400              /* polls may take 1/400 of a core */
 #define GREENLETS_BURST_NS 50000000 /* those of greenlets this much at once: their names are read one by one */
+#define RARE_NS 500000000           /* observations that are so far apart are counted as a loss */
 #define ROWS_FREE 4096              /* this many records may be written at once, */
 #define ROW_PAUSE_NS 5000000        /* and one per 5 ms in the long run */
 #define MOST_OBSERVED 1024          /* of a process's tasks: if there are more, one stands for several */
@@ -429,6 +430,8 @@ static int64_t next_pause(struct task_polls *polls, int64_t now_ns, int64_t cost
   int64_t pause_ns = polls->paid_until_ns - now_ns;
   if (rows_until_ns - now_ns > pause_ns) pause_ns = rows_until_ns - now_ns;
   if (pause_ns > MOST_PAUSE_NS) pause_ns = MOST_PAUSE_NS;
+  if (pause_ns >= RARE_NS && polls->observed && !polls->rare) loss_add(LOSS_tasks_rare);
+  polls->rare = polls->rare || (pause_ns >= RARE_NS && polls->observed);
   return pause_ns > LEAST_PAUSE_NS ? pause_ns : LEAST_PAUSE_NS;
 }
 

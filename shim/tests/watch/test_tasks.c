@@ -382,10 +382,12 @@ static void test_the_loss_is_the_largest_number_in_one_poll(void) {
 static void test_costly_polls_are_rare(void) {
   start(1);
   poll_at(start_ms);
-  check(process.asyncio.polls.due_ns == clock_ns + 20 * MS);
+  check(process.asyncio.polls.due_ns == clock_ns + 20 * MS && !losses[LOSS_tasks_rare]);
   cost_ns = 10 * MS;
   poll_at(start_ms + 100);
-  check(process.asyncio.polls.due_ns == clock_ns + 4000 * (int64_t)MS);
+  check(process.asyncio.polls.due_ns == clock_ns + 4000 * (int64_t)MS && losses[LOSS_tasks_rare] == 1);
+  poll_at(start_ms + 5000);
+  check(losses[LOSS_tasks_rare] == 1);
 }
 
 static void test_rows_keep_within_their_budget(void) {

@@ -31,6 +31,7 @@ struct task_polls {
   uint32_t shift;                                    /* one task in 1 << shift is observed, */
   double weight;                                     /* and stands for this many */
   bool sampled, observed;                            /* shift was above 0 at some time; the last poll found tasks */
+  bool rare;                                         /* some of their polls were far apart */
   uint32_t pass;                                     /* number of polls so far */
   uint32_t unread, unread_now, crowded, crowded_now; /* losses: the most in one poll so far, and those in this poll */
   int64_t polled_ns, due_ns;                         /* when the tasks were last polled, and when they are due again */
