@@ -41,7 +41,7 @@ FIGURES = (*SEATS_TAKEN, "samples")
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
 #: On how many interpreters `make test` and `make measure` run a test; each runs on others.
-MOST_INTERPRETERS = 3
+MOST_INTERPRETERS = 2
 STARTED_S = time.monotonic()
 
 
@@ -76,9 +76,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 def is_drawn(item: pytest.Item) -> bool:
     """Whether `make test` and `make measure` run a test on its interpreter.
 
-    Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many; a test of
-    ``two_interpreters`` on two of them. One of these that has other parameters and measures nothing runs each combination
-    of those on one, so that the combinations share the interpreters. `make stress` runs the rest.
+    Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many. A test of
+    ``shares_interpreters`` that has other parameters and measures nothing runs each combination of those on one, so that the
+    combinations share the interpreters. `make stress` runs the rest.
     """
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
     python = next((params.pop(name) for name in PARAMETERS if name in params), None)
@@ -86,9 +86,8 @@ def is_drawn(item: pytest.Item) -> bool:
     if not isinstance(python, Interpreter) or python.version not in versions:
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-    runs_on = MOST_INTERPRETERS
-    if item.get_closest_marker("two_interpreters"):
-        runs_on = 1 if params and not item.get_closest_marker("figures") else 2
+    shared = params and item.get_closest_marker("shares_interpreters") and not item.get_closest_marker("figures")
+    runs_on = 1 if shared else MOST_INTERPRETERS
     return (turn + versions.index(python.version)) % len(versions) < runs_on
 
 

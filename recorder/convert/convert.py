@@ -48,7 +48,7 @@ from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
-_AT_ONCE_NS = 1_000_000_000
+_AT_ONCE_NS = 3_000_000_000
 _C = constants()
 
 Tables = dict[str, dict[str, Any]]

@@ -68,13 +68,14 @@ class SpoolFile:
         return chunks
 
     def offer_ahead(self) -> None:
-        """Offers chunks when few are left, released ones first. A failure is counted and tried again after a second."""
-        if self._ahead() >= self.full_ahead // 2 or time.monotonic() < self._retry_at_s:
+        """Offers chunks when few are left, released ones first. Where there was no space for new ones, that is counted and
+        tried again after a second."""
+        if self._ahead() >= self.full_ahead // 2:
             return
         self._notice()  # the ring forgets old offers
         while self._free and self._ahead() < self.full_ahead:
             self._offer(self._free.popleft())
-        if not self._offer_new():
+        if time.monotonic() >= self._retry_at_s and not self._offer_new():
             self.failures += 1
             self._retry_at_s = time.monotonic() + _RETRY_S
 
@@ -147,6 +148,7 @@ class SpoolFile:
         batch = self.full_ahead
         while (wanted := min(self.full_ahead - self._ahead(), self.chunks - self._used)) > 0:
             if not batch:
+                self.header.waited_in_vain = self._offered + 1  # so that no thread waits for room
                 return False
             if not self._allocate(count := min(batch, wanted)):
                 batch //= 2
@@ -166,7 +168,7 @@ class SpoolFile:
     def _allocate(self, count: int) -> bool:
         """Allocates disk space for ``count`` more chunks. False when there is not enough."""
         disk = os.fstatvfs(self.descriptor)
-        reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 8)
+        reserve = min(_RESERVE_BYTES, disk.f_blocks * disk.f_frsize // 4)
         if disk.f_bavail * disk.f_frsize < count * CHUNK_BYTES + reserve:
             return False
         try:

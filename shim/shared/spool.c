@@ -321,11 +321,24 @@ void *spool_claim(unsigned slots) {
 }
 
 #define FEW_SLOTS (SPOOL_CHUNK_SLOTS / 4)
+#define FEW_OFFERS 2 /* are left to those that do not wait: ticks, and the watcher */
 #define STEP_NS 200000
 #define MOST_WAITED_NS 1000000000
+#define MOST_WAITED_FOR_LIVING_NS 10000000000 /* for a recorder that is there, but gets no CPU */
+
+bool spool_has_room(void) {
+  if (!spool) return false;
+  struct chunk_header *chunk = atomic_load(&current);
+  return has_offer() || (chunk && atomic_load((_Atomic uint32_t *)&chunk->cursor) < SPOOL_CHUNK_SLOTS);
+}
+
+static bool has_many_offers(void) {
+  uint64_t taken = atomic_load((_Atomic uint64_t *)&spool->taken);
+  return atomic_load_explicit((_Atomic uint64_t *)&spool->offered, memory_order_acquire) > taken + FEW_OFFERS;
+}
 
 bool spool_is_short(void) {
-  if (!spool || likely(has_offer())) return false;
+  if (!spool || likely(has_many_offers())) return false;
   struct chunk_header *chunk = atomic_load(&current);
   return !chunk || atomic_load((_Atomic uint32_t *)&chunk->cursor) > SPOOL_CHUNK_SLOTS - FEW_SLOTS;
 }
@@ -341,14 +354,20 @@ static void sleep_a_step(void) {
   errno = saved_errno;
 }
 
+/* In another pid namespace than the recorder's, the pid means another process or none: then either limit is right. */
+static bool may_still_offer(int64_t waited_ns) {
+  if (waited_ns < MOST_WAITED_NS) return true;
+  return waited_ns < MOST_WAITED_FOR_LIVING_NS && !is_gone((pid_t)spool->recorder_pid);
+}
+
 /* A recorder that was killed offers nothing any more, and must not keep the program from running. One wait in vain is
  * enough for all processes, also for those that start later. */
 SLOW_PATH void spool_wait_for_room(void) {
   _Atomic uint64_t *in_vain = (_Atomic uint64_t *)&spool->waited_in_vain;
   const _Atomic uint64_t *offered = (const _Atomic uint64_t *)&spool->offered;
-  int64_t until_ns = clock_now_ns() + MOST_WAITED_NS;
+  int64_t since_ns = clock_now_ns();
   while (recording() && spool_is_short() && atomic_load(in_vain) != atomic_load(offered) + 1) {
-    if (clock_now_ns() < until_ns) {
+    if (may_still_offer(clock_now_ns() - since_ns)) {
       sleep_a_step();
     } else {
       atomic_store(in_vain, atomic_load(offered) + 1);

@@ -38,8 +38,11 @@ uint32_t spool_take_handoff(pid_t pid);
 void *spool_claim(unsigned slots);
 /* True if few records fit before the recorder offers another chunk. Context: signal. */
 bool spool_is_short(void);
-/* Waits until that has changed, for a second at most, and not again in any process before the recorder has offered a
- * chunk. It sleeps, so only threads call it that would rather be late than lose a record. Context: malloc. */
+/* False if no record at all fits before the recorder offers another chunk. Context: signal. */
+bool spool_has_room(void);
+/* Waits until few records would no longer be all that fit: for ten seconds at most, or for one if the recorder is gone,
+ * and not again in any process before the recorder has offered a chunk. It sleeps, so only threads call it that would
+ * rather be late than lose a record. Context: malloc. */
 void spool_wait_for_room(void);
 /* Makes a claimed record visible to the recorder. Context: signal. */
 void spool_publish(void *record, unsigned kind, unsigned slots);

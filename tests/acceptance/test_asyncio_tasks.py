@@ -34,7 +34,7 @@ from tests.support.recording import (
 )
 from tests.support.target_environments import environment_python
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 WITHIN_PERCENT = 3
 #: The environments with uvloop.

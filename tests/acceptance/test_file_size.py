@@ -9,7 +9,7 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, record, report
 
-pytestmark = [pytest.mark.measures_busy, pytest.mark.two_interpreters]
+pytestmark = [pytest.mark.measures_busy, pytest.mark.shares_interpreters]
 
 BUSY = """
 import time

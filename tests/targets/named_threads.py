@@ -99,9 +99,9 @@ def main():
         threading.Thread(target=rest, args=(100,), name=name, daemon=True).start()
     time.sleep(0.05)
     threading.enumerate()[-1].name = "other name"
-    time.sleep(0.3)
-    print(json.dumps({str(tid): thread.name for tid, thread in last.items()}), flush=True)
     how = sys.argv[1] if len(sys.argv) > 1 else "return"
+    time.sleep(0.3 if how == "return" else 2)  # in which a busy machine lets the watcher see the rename
+    print(json.dumps({str(tid): thread.name for tid, thread in last.items()}), flush=True)
     if how == "_exit":
         os._exit(0)
     if how != "return":

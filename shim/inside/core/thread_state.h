@@ -7,6 +7,15 @@
 
 #pragma GCC visibility push(hidden)
 
+/* What the last ticks of a short interval have cost (cpu/cost.c), in ns of the thread's CPU time. */
+struct tick_cost {
+  int64_t due_ns;          /* when the next tick is due; 0 = unknown */
+  int64_t handlers_ns;     /* time in their handlers */
+  int64_t least_beyond_ns; /* the least time that one came after it was due */
+  int64_t before_ns;       /* what one of the window before has cost; 0 = there was none */
+  int64_t ticks;
+};
+
 struct thread_state {
   uint32_t id;    /* 0 = not registered */
   uint32_t ended; /* 1 = its end record is written */
@@ -30,8 +39,9 @@ struct thread_state {
   int64_t next_user_ns;        /* engine posix: CPU time of the next tick */
   int64_t perf_user_ns;        /* user time at the last perf tick; -1 = to be filled in */
   int64_t mean_ns;             /* mean interval that the running period was drawn from: the weight of its tick */
-  bool paused;                 /* this thread has noticed that the recording is paused */
-  bool perf_expired;           /* the timer fired during the pause and was not set again */
+  struct tick_cost tick_cost;
+  bool paused;       /* this thread has noticed that the recording is paused */
+  bool perf_expired; /* the timer fired during the pause and was not set again */
   bool user_expired;
   int64_t paused_cpu_ns; /* clock and usage of this thread's pauses; during a pause, minus the clocks at its start */
   int64_t paused_user_ns;

@@ -10,6 +10,7 @@
 #include "formats/spool/spool.h"
 #include "inside/core/fork.h"
 #include "inside/core/thread_state.h"
+#include "inside/cpu/cost.h"
 #include "inside/cpu/faults.h"
 #include "inside/cpu/timers.h"
 #include "inside/cuda/calls.h"
@@ -133,8 +134,13 @@ static void write_tick(const struct python_stack *stack, const struct native_evi
   spool_publish(record, RECORD_TICK, 1);
 }
 
+/* Where the disk is full, a stack of which no record could be written would be read in vain, and anew at each tick. */
 static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint32_t flags) {
   struct python_stack stack;
+  if (unlikely(!spool_has_room())) {
+    loss_add(LOSS_spool_full);
+    return;
+  }
   struct native_evidence native = {0};
   struct scratch *scratch = scratch_take();
   images_refresh();
@@ -160,9 +166,12 @@ static void on_perf(const void *context) {
     if (!t->perf_expired && t->perf_fd >= 0) timers_start_perf(t->perf_fd, PAUSED_POLL_NS);
     return;
   }
+  int64_t began_ns = cost_begin();
   sample(context, t->mean_ns, 0, 0);
   t->perf_user_ns = -1; /* the kernel timer fills it in */
-  if (t->perf_fd >= 0) timers_start_perf(t->perf_fd, timers_draw_period_ns());
+  int64_t period_ns = timers_draw_period_ns();
+  cost_end(began_ns, period_ns);
+  if (t->perf_fd >= 0) timers_start_perf(t->perf_fd, period_ns);
 }
 
 /* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again

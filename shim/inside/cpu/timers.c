@@ -22,6 +22,7 @@
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
 #include "inside/cpu/alternate_stack.h"
+#include "inside/cpu/cost.h"
 #include "inside/cpu/descriptors.h"
 #include "inside/cpu/faults.h"
 #include "inside/cpu/timer_list.h"
@@ -45,8 +46,10 @@ static bool single_threaded;
 
 int64_t timers_mean_period_ns(void) {
   int64_t mean = (int64_t)spool->cpu_interval_ns;
+  int64_t shortest = cost_shortest_mean_ns();
   if (mean > MAX_PERIOD_NS) return MAX_PERIOD_NS;
-  return mean < MIN_PERIOD_NS ? MIN_PERIOD_NS : mean;
+  if (shortest < MIN_PERIOD_NS) shortest = MIN_PERIOD_NS;
+  return mean < shortest ? shortest : mean;
 }
 
 int64_t timers_draw_period_ns(void) {

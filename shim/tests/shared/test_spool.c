@@ -364,8 +364,15 @@ static void test_the_oldest_handoff_of_the_living_makes_room(void) {
 
 static void *offer_later(void *argument) {
   usleep(50000);
-  atomic_store((_Atomic uint64_t *)&file->offered, 2);
+  atomic_store((_Atomic uint64_t *)&file->offered, 5);
   return argument;
+}
+
+static uint32_t pid_of_the_dead(void) {
+  pid_t child = fork();
+  if (child == 0) _exit(0);
+  check(waitpid(child, NULL, 0) == child);
+  return (uint32_t)child;
 }
 
 /* A filter of the program may kill for system calls that filter_program.c does not check. */
@@ -386,11 +393,11 @@ static void wait_under_a_filter(void) {
  * dead. */
 static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
   pthread_t later;
-  make_file(1);
-  ((uint32_t *)((char *)file + SPOOL_HEADER_BYTES))[1] = 0;
+  make_file(5);
+  file->offered = 3;
   check(spool_open(path) == 0 && !spool_is_short());
   spool_begin_process(spool_new_process());
-  check(write_records(1, 300) == 0 && !spool_is_short());
+  check(spool_has_room() && write_records(1, 300) == 0 && !spool_is_short());
   check(write_records(1, 200) == 0 && spool_is_short());
   errno = 77;
   int64_t before_ns = clock_now_ns();
@@ -398,7 +405,8 @@ static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
   spool_wait_for_room();
   check(errno == 77 && !spool_is_short() && clock_now_ns() - before_ns >= 40000000);
   pthread_join(later, NULL);
-  check(write_records(1, 450) == 0 && spool_is_short());
+  check(write_records(1, 950) == 0 && spool_is_short());
+  spool->recorder_pid = pid_of_the_dead();
   int status = -1;
   pid_t child = fork();
   if (child == 0) wait_under_a_filter();
@@ -406,6 +414,28 @@ static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
   before_ns = clock_now_ns();
   for (int i = 0; i < 1000; i++) spool_wait_for_room(); /* nothing was offered since, and the child has waited */
   check(clock_now_ns() - before_ns < 500000000);
+  check(spool_has_room() && write_records(1, 2048) > 0 && !spool_has_room());
+  drop_file();
+}
+
+/* It may be there, and get no CPU. */
+static void test_a_wait_for_room_is_longer_while_the_recorder_lives(void) {
+  make_file(5);
+  file->offered = 3;
+  check(spool_open(path) == 0);
+  spool_begin_process(spool_new_process());
+  spool->recorder_pid = (uint32_t)getpid();
+  check(write_records(1, 500) == 0 && spool_is_short());
+  pid_t child = fork();
+  if (child == 0) {
+    usleep(1500000);
+    atomic_store((_Atomic uint64_t *)&file->offered, 5);
+    _exit(0);
+  }
+  int64_t before_ns = clock_now_ns();
+  spool_wait_for_room();
+  check(!spool_is_short() && clock_now_ns() - before_ns >= 1200000000);
+  waitpid(child, NULL, 0);
   drop_file();
 }
 
@@ -421,6 +451,7 @@ int main(void) {
 #endif
   test_records_that_do_not_fit_are_counted();
   test_a_wait_for_room_ends_with_an_offer_or_after_a_second();
+  test_a_wait_for_room_is_longer_while_the_recorder_lives();
   test_another_file_is_refused();
   test_an_exec_handoff_is_taken_once();
   test_handoffs_that_nobody_takes_make_room();

@@ -12,7 +12,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import build
 from tests.support.recording import Recording, bare, losses, record, report, run, target
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 #: Every allocation is sampled, so that hundreds of chunks are written.
 EXACT = ["--alloc-interval", "1", "--cpu-interval", "1ms"]

@@ -31,7 +31,7 @@ from tests.support.recording import (
     total,
 )
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 HELLO = ["-c", "print('hello')"]
 RECORDER_FAILED, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127

@@ -11,7 +11,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import embedding, library
 from tests.support.recording import Recording, bare, record, rows, run, target, tool
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 EXACT = ["--alloc-interval", "1"]
 

@@ -29,7 +29,7 @@ from tests.support.recording import (
     tool,
 )
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 DEATHS = ("SIGKILL", "_exit", "exit", "segfault", "SIGTERM", "SIGINT", "SIGHUP", "SIGABRT", "exception")
 

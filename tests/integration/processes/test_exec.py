@@ -11,7 +11,7 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, Recording, bare, losses, record, report, rows, target
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 OURS = "LD_PRELOAD,SCALENE_TRACE_SPOOL"
 STARTED = 20

@@ -35,7 +35,7 @@ from tests.support.recording import (
 )
 from tests.support.steered_recording import Steered, control, steered
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 FILE = target("steered")
 

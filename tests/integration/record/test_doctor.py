@@ -34,7 +34,7 @@ def test_this_host_is_examined_and_nothing_is_started(any_python: Interpreter, t
     assert status == any(each["recorded"] in ("in part", "not") for each in found.values())
 
 
-@pytest.mark.two_interpreters
+@pytest.mark.shares_interpreters
 def test_what_it_says_is_what_a_recording_loses(python: Interpreter, tmp_path: Path) -> None:
     refused = "process_vm_readv,perf_event_open"
     status, found = examined(tmp_path, python, refused=refused)

@@ -12,7 +12,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import build
 from tests.support.recording import Recording, environment, losses, record, report, rows, run, target, tool
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 MIB = 1 << 20
 

@@ -24,7 +24,7 @@ from tests.support.recording import (
     total,
 )
 
-pytestmark = pytest.mark.two_interpreters
+pytestmark = pytest.mark.shares_interpreters
 
 FAST = ["--cpu-interval", "1ms"]
 #: Shares are compared as majorities. Of a line that is native (or Python) at least 49 times in 50, a majority of 12 ticks or

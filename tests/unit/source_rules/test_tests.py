@@ -43,12 +43,12 @@ def full_folders(root: Path) -> list[str]:
 
 
 def drawn_in_vain(source: str) -> list[str]:
-    """The tests of a file that are marked to run on two interpreters, but run on one: they take none of those."""
+    """The tests of a file that are marked to share the interpreters, but take none of those."""
     return [
         each.name
         for each in ast.parse(source).body
         if isinstance(each, ast.FunctionDef)
-        and any(ast.unparse(mark) == "pytest.mark.two_interpreters" for mark in each.decorator_list)
+        and any(ast.unparse(mark) == "pytest.mark.shares_interpreters" for mark in each.decorator_list)
         and not {argument.arg for argument in each.args.args} & {*PARAMETERS}
     ]
 
@@ -88,9 +88,9 @@ def test_a_planted_full_folder_is_found(tmp_path: Path) -> None:
     assert full_folders(tmp_path) == ["tests/unit"]
 
 
-def test_tests_on_two_interpreters_take_an_interpreter() -> None:
+def test_tests_that_share_interpreters_take_an_interpreter() -> None:
     paths = (ROOT / "tests").rglob("test_*.py")
     assert {path.name: found for path in paths if (found := drawn_in_vain(path.read_text()))} == {}
-    mark = "@pytest.mark.two_interpreters\n"
+    mark = "@pytest.mark.shares_interpreters\n"
     planted = f"{mark}def test_a(any_python): ...\n{mark}def test_b(python): ...\ndef test_c(any_python): ...\n"
     assert drawn_in_vain(planted) == ["test_a"]
