@@ -114,7 +114,7 @@ def _examine(split: Split) -> int:
         if other := next((each for each in ("recover", "control") if each in given), None):
             raise UsageError(f"{DOCTOR} and --{other} cannot be given together.")
         settings = settings_of(given, split.program)
-        return examine(split.program, settings.python, settings.output, bool(given.get("json")))
+        return examine(split.program, settings, bool(given.get("json")))
     except UsageError as error:
         print_message(str(error))
         return WRONG_USAGE

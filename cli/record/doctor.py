@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 from ...formats.units import counted
-from ...recorder.host.checks import IN_PART, LESS_EXACT, NOT, WHOLE, Check, checks_of, is_missing
+from ...recorder.host.checks import IN_PART, LESS_EXACT, NOT, WHOLE, Check, checks_of, irrelevant_losses, is_missing
 from ...recorder.host.host import this_host
+from ...recorder.settings import Settings
 from ..render.table import wrap
 from ..render.text import Screen, clean, screen_for
 
@@ -17,15 +18,19 @@ _STYLES = {WHOLE: "dim", LESS_EXACT: "info", IN_PART: "loss", NOT: "error"}
 _INDENT = "    "
 
 
-def examine(words: list[str], python: str | None, output: Path, as_json: bool) -> int:
-    """Prints the checks. Returns 0, or 1 if something will not be recorded. Raises UsageError."""
-    checks = checks_of(this_host(words, python, output))
+def examine(words: list[str], settings: Settings, as_json: bool) -> int:
+    """Prints the checks for a recording with these settings. Returns 0, or 1 if something will not be recorded. Raises
+    UsageError."""
+    host = this_host(words, settings.python, settings.output)
+    checks = checks_of(host, irrelevant_losses(settings))
     if as_json:
-        print(json.dumps({"complete": not any(map(is_missing, checks)), "checks": list(map(_row, checks))}, indent=1))
+        text = json.dumps({"complete": not any(map(is_missing, checks)), "checks": list(map(_row, checks))}, indent=1)
     else:
-        screen = screen_for(sys.stdout)
-        for line in lines(checks, screen):
-            print(line)
+        text = "\n".join(lines(checks, screen_for(sys.stdout)))
+    try:
+        print(text, flush=True)
+    except BrokenPipeError:  # its reader needs no more
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return int(any(map(is_missing, checks)))
 
 

@@ -55,3 +55,4 @@ LOSS(faults_unseen, info, "page faults of threads could not be observed (perf_ev
 LOSS(greenlets_unread, loss, "greenlets of gevent could not be read from outside and are missing (an unknown release of greenlet, more than 1 GiB of small objects, no recording of memory, or an allocator of Python without pools)")
 LOSS(tasks_rare, info, "asyncio tasks or greenlets were observed less than twice a second, since there were so many: each time that one began, moved on or ended between two of these, its suspended time may be wrong by half of the time between them")
 LOSS(interval_widened, info, "CPU ticks came so often that they would have left the program less than a third of its CPU time: their interval was made longer")
+LOSS(images_crowded, loss, "processes had more than 1,024 pieces of code from libraries: calls into the others are not recognised, and their functions have no names")

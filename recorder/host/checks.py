@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
 
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.losses import RECORDER_LOSSES, Loss, shim_losses
 from ...formats.units import counted, file_size_text
+from ..settings import Settings
 from .host import Host
 
 WHOLE, LESS_EXACT, IN_PART, NOT = "whole", "less exact", "in part", "not"
@@ -60,9 +61,28 @@ def is_missing(check: Check) -> bool:
     return check.recorded in (IN_PART, NOT)
 
 
-def checks_of(host: Host) -> list[Check]:
-    """All checks, in the order in which a recording needs them."""
-    return [each(host) for each in _CHECKS]
+def checks_of(host: Host, irrelevant: Collection[str] = ()) -> list[Check]:
+    """All checks, in the order in which a recording needs them. ``irrelevant``: losses that a recording will not have,
+    because its options leave out what they are about (:func:`irrelevant_losses`)."""
+    return [_without(each(host), irrelevant) for each in _CHECKS]
+
+
+def irrelevant_losses(settings: Settings) -> set[str]:
+    """The losses that a recording with these options cannot have."""
+    of_memory = {"faults_unseen", "types_unread", "python_malloc", "allocator_replaced"}
+    return {
+        *(() if settings.memory else of_memory),
+        *(() if settings.wait else {"waits_off"}),
+        *(() if settings.gpu_interval_ns else {"gpu_off"}),
+    }
+
+
+def _without(check: Check, irrelevant: Collection[str]) -> Check:
+    """The check without these losses; what to change goes with the last one."""
+    kept = tuple(each for each in check.losses if each not in irrelevant)
+    if kept or not check.losses:
+        return replace(check, losses=kept)
+    return replace(check, losses=(), change="", remark="The options given do not need it.")
 
 
 def sentence(loss: str) -> str:

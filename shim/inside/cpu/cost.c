@@ -36,7 +36,7 @@ static void end_window(struct tick_cost *cost) {
 int64_t cost_begin(void) {
   struct tick_cost *cost = &this_thread.tick_cost;
   if (likely(this_thread.mean_ns >= MEASURED_BELOW_NS)) return 0;
-  int64_t now_ns = clock_thread_cpu_ns(), beyond_ns = now_ns - cost->due_ns;
+  int64_t now_ns = clock_thread_cpu_ns(), beyond_ns = now_ns - cost->due_ns; /* < 0 in a forked child, once */
   if (cost->due_ns && (cost->ticks == 0 || beyond_ns < cost->least_beyond_ns)) cost->least_beyond_ns = beyond_ns;
   return now_ns;
 }

@@ -18,6 +18,7 @@
 #include "inside/python/late.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 #include "shared/native/image.h"
 #include "shared/native/records.h"
 #include "shared/saferead.h"
@@ -39,6 +40,7 @@ static _Atomic int refreshing;
 static _Atomic uintptr_t last_link; /* link_map at the end of the list when it was last read */
 static _Atomic int closing;         /* number of threads inside dlclose: libraries may be unmapped at any moment */
 static _Atomic uint32_t seen_closed_count;
+static _Atomic bool crowded;
 static struct image_source source;
 static int turn;                    /* number of tables built so far; guarded by refreshing */
 static struct loaded_library entry; /* guarded by refreshing; static, as it is too large for a handler's stack */
@@ -64,7 +66,10 @@ static bool same_image(const struct image *a, const struct image *b) {
 }
 
 static void add_image(struct image_table *table, const struct image_table *before, struct image image) {
-  if (table->count >= MAX_IMAGES) return;
+  if (table->count >= MAX_IMAGES) {
+    if (!atomic_exchange(&crowded, true)) loss_add(LOSS_images_crowded);
+    return;
+  }
   const struct image *known = before ? find_image(before, image.start) : NULL;
   image.stays = !before || (known && known->stays);
   int at = table->count++;

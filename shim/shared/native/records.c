@@ -9,11 +9,11 @@
 #include "shared/spool.h"
 #include "shared/stacks/hash.h"
 
-void native_write_image(const struct image *image, const char *path, uint32_t thread) {
+bool native_write_image(const struct image *image, const char *path, uint32_t thread) {
   size_t length = strlen(path);
   unsigned slots = (unsigned)(1 + (length + SPOOL_SLOT_BYTES - 1) / SPOOL_SLOT_BYTES);
   struct record_module *record = spool_claim(slots);
-  if (!record) return;
+  if (!record) return false;
   record->thread = thread;
   record->t_ns = clock_now_ns();
   record->start = image->start;
@@ -24,6 +24,7 @@ void native_write_image(const struct image *image, const char *path, uint32_t th
   record->image = image->id;
   memcpy(record + 1, path, length);
   spool_publish(record, RECORD_MODULE, slots);
+  return true;
 }
 
 struct record_native native_node(uint64_t parent, uint64_t image, uint64_t address, bool gap) {

@@ -8,8 +8,8 @@
 
 #pragma GCC visibility push(hidden)
 
-/* Writes a module record. Context: signal. */
-void native_write_image(const struct image *image, const char *path, uint32_t thread);
+/* Writes a module record; false = the spool has no room. Context: signal. */
+bool native_write_image(const struct image *image, const char *path, uint32_t thread);
 /* Returns the record of a function without its head and thread. Its hash depends on the content only, so it is equal in
  * all processes. Context: signal. */
 struct record_native native_node(uint64_t parent, uint64_t image, uint64_t address, bool gap);

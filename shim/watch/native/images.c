@@ -27,8 +27,7 @@ static uint64_t written[WRITTEN]; /* ids of images whose record was written last
 static void note(const struct image *image) {
   uint64_t *place = &written[image->id % WRITTEN];
   if (*place == image->id) return;
-  *place = image->id;
-  native_write_image(image, library.path, 0);
+  if (native_write_image(image, library.path, 0)) *place = image->id;
 }
 
 /* Returns how many images begin at or before `address`. */

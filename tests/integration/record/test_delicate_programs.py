@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.interpreters import Interpreter
+from tests.support.native import library as build_library
 from tests.support.paths import TARGETS
 from tests.support.recording import losses, record, report, target, total
 
@@ -86,3 +87,23 @@ def test_a_sub_interpreter_that_is_made_after_many_ticks_is_reported(
     done = record(tmp_path / "t.parquet", ["-c", code], python, ["--cpu-interval", "1ms"])
     assert (done.status, done.stdout) == (0, b"done\n")
     assert losses(report(tmp_path / "t.parquet")).get("sub_interpreters", 0) == made
+
+
+LIBRARIES = """
+import ctypes, sys, time
+kept = [ctypes.CDLL(f"{sys.argv[1]}/{number}.so") for number in range(1100)]
+end_s = time.process_time() + 0.3
+while time.process_time() < end_s: pass
+print(kept[-1].main())
+"""
+
+
+def test_more_libraries_than_are_remembered_are_a_loss(any_python: Interpreter, tmp_path: Path) -> None:
+    library = build_library(tmp_path, "answer.c")
+    (copies := tmp_path / "copies").mkdir()
+    for number in range(1100):
+        shutil.copy(library, copies / f"{number}.so")
+    done = record(tmp_path / "t.parquet", ["-c", LIBRARIES, copies], any_python)
+    assert (done.status, done.stdout) == (0, b"seven\n7\n"), done.stderr
+    found = losses(report(tmp_path / "t.parquet"))
+    assert found["images_crowded"] == 1 and "spool_full" not in found

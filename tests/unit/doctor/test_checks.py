@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
+import os
 import re
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +26,7 @@ from scalene_trace.recorder.host.interpreter_file import Build
 from scalene_trace.recorder.run import load
 from scalene_trace.recorder.run.unrecorded import Unrecorded
 from tests.support.paths import ROOT
+from tests.support.recording import tool
 
 TEXTS = {each.name: each.text for each in (*shim_losses(), *RECORDER_LOSSES)}
 NUMBERS = {each.name: number for number, each in enumerate(shim_losses())}
@@ -198,3 +202,37 @@ def test_a_folder_that_may_not_be_searched_is_a_place_with_a_problem(
     with pytest.raises(SetupError, match=re.escape(said)):
         output_template(tmp_path / "t.parquet")
     assert place_of(tmp_path / "t.parquet").problem == said
+
+
+@pytest.mark.parametrize(
+    ("options", "planted", "name", "left"),
+    [
+        (["--no-wait"], {"child_error": errno.EPERM}, "observing", ()),
+        (["--no-memory"], {"python_malloc": "debug"}, "allocators", ()),
+        (["--no-memory"], {"locked_bytes": 0}, "locked_memory", ()),
+        (["--no-memory"], {"read_error": errno.EPERM}, "reading", ("stacks_off",)),
+        (["--no-memory"], {"perf_error": errno.EPERM}, "perf_events", ("engine_posix",)),
+        (["--gpu-interval", "0"], {"gpu_error": "NVML error 18"}, "gpu", ()),
+    ],
+)
+def test_what_the_options_leave_out_is_not_missing(
+    options: list[str],
+    planted: dict[str, Any],
+    name: str,
+    left: tuple[str, ...],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(doctor, "this_host", lambda *_: replace(GOOD, **planted))
+    command.run(["--doctor", "--json", *options])
+    (found,) = [each for each in json.loads(capsys.readouterr().out)["checks"] if each["name"] == name]
+    assert tuple(found["losses"]) == left and bool(found["change"]) == bool(left)
+    assert ("do not need it" in found["consequence"]) == (not left)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*tool("scalene-record"), "--doctor"], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE)
+    os.close(writer)
+    assert done.stderr == b"" and done.returncode in (0, 1)
