@@ -16,6 +16,8 @@ PYTEST_ARGS ?= -n 6
 MEASURE_ARGS ?= -n 4
 
 .DEFAULT_GOAL := help
+# Otherwise each of the thousands of processes that the tests start compiles all modules again.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
 
 help: ## list the targets
@@ -95,7 +97,7 @@ $(UNITS): test-units-%: $(VENV)/.stamp-install
 	@PATH="$(CURDIR)/$(BIN):$$PATH" cmake -S shim -B build/c-$* -G Ninja -DCMAKE_BUILD_TYPE=Debug \
 		-DSHIM_TESTS=ON -DSHIM_WERROR=ON -DSHIM_SANITIZE=$* >/dev/null
 	@MAKEFLAGS= PATH="$(CURDIR)/$(BIN):$$PATH" cmake --build build/c-$*
-	@$(BIN)/ctest --test-dir build/c-$* --output-on-failure --no-tests=error
+	@$(BIN)/ctest --test-dir build/c-$* -j 2 --output-on-failure --no-tests=error
 
 test-stress-undefined: build/targets/.stamp
 	@echo "== the shim as a whole, sanitizer: undefined"

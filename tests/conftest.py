@@ -16,7 +16,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import IO
 
@@ -40,8 +40,11 @@ FIGURES = (*SEATS_TAKEN, "samples")
 #: How many tests of this run measure. Other tests wait for them, but not forever: a worker may have crashed.
 MEASURING_TESTS = pytest.StashKey[int]()
 PATIENCE_S = 900
-#: On how many interpreters `make test` and `make measure` run a test; each runs on others.
+#: On how many interpreters `make test` runs a test, and `make measure` one that holds figures; each runs on others.
 MOST_INTERPRETERS = 2
+MOST_MEASURED = 1
+#: Of the combinations of a wide matrix, one in so many is run.
+MATRIX_SHARE = 3
 STARTED_S = time.monotonic()
 
 
@@ -73,21 +76,28 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("long")
 
 
+@cache
+def versions_here() -> tuple[tuple[int, ...], ...]:
+    return tuple(each.version for each in recorded_interpreters())
+
+
 def is_drawn(item: pytest.Item) -> bool:
-    """Whether `make test` and `make measure` run a test on its interpreter.
+    """Whether `make test` and `make measure` run a test with its parameters.
 
     Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many. A test of
-    ``shares_interpreters`` that has other parameters and measures nothing runs each combination of those on one, so that the
-    combinations share the interpreters. `make stress` runs the rest.
+    ``shares_interpreters`` that has other parameters runs each combination of those on one, so that the combinations share
+    the interpreters, and so does one that holds figures. Of a ``wide_matrix``, a part is drawn. `make stress` runs the rest.
     """
+    if item.get_closest_marker("wide_matrix") and zlib.crc32(item.nodeid.encode()) % MATRIX_SHARE:
+        return False
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
     python = next((params.pop(name) for name in PARAMETERS if name in params), None)
-    versions = [each.version for each in recorded_interpreters()]
+    versions = versions_here()
     if not isinstance(python, Interpreter) or python.version not in versions:
         return True
     turn = zlib.crc32(item.nodeid.replace(python.name, "").encode())
-    shared = params and item.get_closest_marker("shares_interpreters") and not item.get_closest_marker("figures")
-    runs_on = 1 if shared else MOST_INTERPRETERS
+    is_one = item.get_closest_marker("figures") or (params and item.get_closest_marker("shares_interpreters"))
+    runs_on = MOST_MEASURED if is_one else MOST_INTERPRETERS
     return (turn + versions.index(python.version)) % len(versions) < runs_on
 
 

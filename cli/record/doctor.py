@@ -21,7 +21,7 @@ _INDENT = "    "
 def examine(words: list[str], settings: Settings, as_json: bool) -> int:
     """Prints the checks for a recording with these settings. Returns 0, or 1 if something will not be recorded. Raises
     UsageError."""
-    host = this_host(words, settings.python, settings.output)
+    host = this_host(words, settings.python, settings.output, settings.cpu_engine == "posix")
     checks = checks_of(host, irrelevant_losses(settings))
     if as_json:
         text = json.dumps({"complete": not any(map(is_missing, checks)), "checks": list(map(_row, checks))}, indent=1)

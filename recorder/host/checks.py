@@ -15,6 +15,7 @@ from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.losses import RECORDER_LOSSES, Loss, shim_losses
 from ...formats.units import counted, file_size_text
 from ..settings import Settings
+from ..spool.spool_file import AHEAD_BYTES, FULL_AHEAD
 from .host import Host
 
 WHOLE, LESS_EXACT, IN_PART, NOT = "whole", "less exact", "in part", "not"
@@ -26,8 +27,6 @@ FEW_THREADS = 16
 SIGNALS_SHARE, SIGNALS_OF_THREAD = 2, 2
 DESCRIPTORS_SHARE, MOST_DESCRIPTORS = 4, 2048
 LOCKED_SHARE, LOCKED_OF_THREAD_BYTES, MOST_LOCKING = 64, 8192, 32
-#: What a recording allocates ahead of its use.
-AHEAD_BYTES = 17 << 20
 
 
 @dataclass(frozen=True)
@@ -126,6 +125,8 @@ def _library(host: Host) -> Check:
 
 
 def _perf(host: Host) -> Check:
+    if host.is_posix_only:
+        return Check("perf_events", "perf events", "not used: --cpu-engine posix", ("engine_posix", "faults_unseen"))
     level = f"perf_event_paranoid is {host.paranoid}" if host.paranoid else ""
     if not host.perf_error:
         return Check("perf_events", "perf events", ", ".join(filter(None, ("opened", level))))
@@ -163,7 +164,7 @@ def _signals(host: Host) -> Check:
 def _descriptors(host: Host) -> Check:
     limit = host.descriptors or 0
     threads = MOST_DESCRIPTORS if limit > 4 * MOST_DESCRIPTORS else limit // DESCRIPTORS_SHARE
-    is_low = host.descriptors is not None and threads < FEW_THREADS
+    is_low = host.descriptors is not None and threads < FEW_THREADS and not host.is_posix_only
     losses, change = (("thread_posix",), "Raise ulimit -n.") if is_low else ((), "")
     return Check("descriptors", "descriptors", _room(host.descriptors, threads), losses, change=change)
 
@@ -174,7 +175,7 @@ def _locked(host: Host) -> Check:
         return Check(name, what, "no limit")
     threads = min(limit // LOCKED_SHARE // LOCKED_OF_THREAD_BYTES, MOST_LOCKING)
     found = f"{file_size_text(limit)}, which is enough for {counted(threads, 'thread', 'threads')}"
-    losses, change = ((), "") if threads else (("faults_unseen",), "Raise ulimit -l.")
+    losses, change = ((), "") if threads or host.is_posix_only else (("faults_unseen",), "Raise ulimit -l.")
     return Check(name, what, found, losses, change=change)
 
 
@@ -211,6 +212,8 @@ def _place(host: Host) -> Check:
     is_full = place.free_bytes < AHEAD_BYTES
     losses = ("spool_space",) if is_full else ()
     change = f"Make {file_size_text(AHEAD_BYTES)} free, or name an output elsewhere with -o." if is_full else ""
+    if place.limit_chunks is not None and place.limit_chunks < FULL_AHEAD:
+        losses, change = ("spool_space",), "Raise ulimit -f."
     if place.in_place:
         return Check(name, what, found, losses, change=change)
     if place.chunks:
@@ -225,6 +228,8 @@ def _place(host: Host) -> Check:
 
 def _allocators(host: Host) -> Check:
     name, what = "allocators", "Python's allocators"
+    if not host.python_malloc and host.is_dev_mode:
+        return Check(name, what, "PYTHONDEVMODE is set", ("allocator_replaced",), change="Unset PYTHONDEVMODE.")
     if not host.python_malloc:
         return Check(name, what, "PYTHONMALLOC is not set")
     found = f"PYTHONMALLOC={host.python_malloc}"

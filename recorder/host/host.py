@@ -20,6 +20,7 @@ from ..run.program import Program, resolve_program
 from ..run.unrecorded import Unrecorded, unrecorded
 from ..sampling import nvml
 from ..shim_library import preloadable_shim
+from ..spool.spool_file import most_chunks
 from .interpreter_file import Build, build_of
 
 _PERF_EVENT_OPEN, _TIMER_CREATE, _TIMER_DELETE = 298, 222, 226  # on x86-64
@@ -33,13 +34,15 @@ _DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 @dataclass(frozen=True)
 class Place:
     """Where the recording would lie. ``chunks``: of a spool in memory, 0 = it lies in the folder; ``in_place``: whether that
-    is safe there; ``problem``: why nothing can be written, as a recording would say it, else ""."""
+    is safe there; ``problem``: why nothing can be written, as a recording would say it, else ""; ``limit_chunks``: how many
+    chunks ``ulimit -f`` allows."""
 
     folder: str
     free_bytes: int
     in_place: bool = True
     chunks: int = 0
     problem: str = ""
+    limit_chunks: int | None = None
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,8 @@ class Started:
 class Host:
     """Errors are numbers of errno, 0 = none; ``child_error`` None = it could not be tried. Limits: None = there is none.
     ``paranoid``, ``ptrace_scope``: as the kernel shows them, "" = unknown. ``gpus``: None = there is no driver, else the names
-    of the devices; ``gpu_error``: why they are unknown."""
+    of the devices; ``gpu_error``: why they are unknown. ``is_dev_mode``: PYTHONDEVMODE is set; ``is_posix_only``: perf events
+    are not to be used."""
 
     started: Started
     place: Place
@@ -76,10 +80,13 @@ class Host:
     python_malloc: str = ""
     gpus: Sequence[str] | None = None
     gpu_error: str = ""
+    is_dev_mode: bool = False
+    is_posix_only: bool = False
 
 
-def this_host(words: list[str], python: str | None, output: Path) -> Host:
-    """The host as a recording of ``words`` would find it; without words, of a script. Raises UsageError."""
+def this_host(words: list[str], python: str | None, output: Path, is_posix_only: bool = False) -> Host:
+    """The host as a recording of ``words`` would find it; without words, of a script. ``is_posix_only``: --cpu-engine posix is
+    given. Raises UsageError."""
     child_error = _error_of_reading_a_child()  # first: no thread may run when a process forks
     gpus, gpu_error = _gpus()
     return Host(
@@ -99,6 +106,8 @@ def this_host(words: list[str], python: str | None, output: Path) -> Host:
         os.environ.get("PYTHONMALLOC", ""),
         gpus,
         gpu_error,
+        bool(os.environ.get("PYTHONDEVMODE")),
+        is_posix_only,
     )
 
 
@@ -124,8 +133,9 @@ def _behind_script(program: Program) -> str:
         line = os.fsdecode(file.readline(256))
     words = line[2:].split() if line.startswith("#!") else []
     if words and Path(words[0]).name == "env" and len(words) > 1:
+        named = [each for each in words[1:] if not each.startswith("-") and "=" not in each]
         with suppress(NotFound, NotExecutable):
-            return resolve_program([words[-1]], None).executable
+            return resolve_program(named[:1] or words[:1], None).executable
     return words[0] if words else program.executable
 
 
@@ -143,8 +153,17 @@ def place_of(output: Path) -> Place:
     except OSError as error:
         return Place(str(folder), 0, problem=str(setup_error(folder, error)))
     problem = "" if os.access(folder, os.W_OK | os.X_OK) else str(setup_error(folder, _DENIED))
+    if not problem and most_chunks() == 0:
+        problem = str(setup_error(folder, OSError(errno.EFBIG, os.strerror(errno.EFBIG))))
     in_place = writes_in_place(folder)
-    return Place(str(folder), space.f_bavail * space.f_frsize, in_place, 0 if in_place else memory_chunks(), problem)
+    return Place(
+        str(folder),
+        space.f_bavail * space.f_frsize,
+        in_place,
+        0 if in_place else memory_chunks(),
+        problem,
+        most_chunks(),
+    )
 
 
 def _library_problem(output: Path) -> str:

@@ -23,6 +23,8 @@ _RING = _C["SPOOL_RING"]
 FULL_AHEAD = 256
 #: Disk space that is left for the trace itself.
 _RESERVE_BYTES = 4 << 20
+#: Disk space without which not all chunks are offered before the program starts.
+AHEAD_BYTES = CHUNKS_OFFSET + FULL_AHEAD * CHUNK_BYTES + _RESERVE_BYTES
 _RETRY_S = 1.0
 #: Where the interval between allocation samples begins when it adapts to the program.
 FIRST_ALLOC_INTERVAL_BYTES = 256 * 1024
@@ -52,7 +54,7 @@ class SpoolFile:
         self._unreported: list[int] = []
         self._retry_at_s = 0.0
         self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        self.chunks = min(chunks, _most_chunks())
+        self.chunks = min(chunks, most_chunks())
         os.ftruncate(self.descriptor, _offset(self.chunks))
         os.posix_fallocate(self.descriptor, 0, CHUNKS_OFFSET)
         self._map = mmap.mmap(self.descriptor, CHUNKS_OFFSET)
@@ -193,7 +195,7 @@ def _seccomp_filters() -> int:
     return int(fields.get("Seccomp_filters", int(fields.get("Seccomp", "0")) != 0))
 
 
-def _most_chunks() -> int:
+def most_chunks() -> int:
     """How many chunks ``ulimit -f`` allows."""
     limit, _ = resource.getrlimit(resource.RLIMIT_FSIZE)
     return _RING if limit == resource.RLIM_INFINITY else max(0, limit - CHUNKS_OFFSET) // CHUNK_BYTES

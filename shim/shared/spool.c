@@ -32,6 +32,8 @@ static _Atomic uint64_t kept_offer;
 _Static_assert(SPOOL_RING <= 1 << KEPT_NUMBER_BITS, "the number of a chunk fits");
 static _Atomic int64_t retry_ns; /* time of that attempt */
 
+static _Atomic uint64_t short_at; /* `offered` + 1 when a thread last waited in vain although there were offers */
+
 #define MOVE_PAUSE_NS 10000000 /* after a chunk could not be mapped */
 
 /* When a thread began to open the next chunk; 0 = no thread does. Otherwise a hundred threads would open one each, when
@@ -77,6 +79,7 @@ void spool_begin_process(uint32_t process) {
   atomic_store(&kept_offer, 0);
   atomic_store(&retry_ns, 0);
   atomic_store(&opening_ns, 0);
+  atomic_store(&short_at, 0);
   errno = saved_errno;
 }
 
@@ -324,6 +327,7 @@ void *spool_claim(unsigned slots) {
 #define FEW_OFFERS 2 /* are left to those that do not wait: ticks, and the watcher */
 #define STEP_NS 200000
 #define MOST_WAITED_NS 1000000000
+#define MOST_WAITED_FOR_OTHERS_NS 100000000
 #define MOST_WAITED_FOR_LIVING_NS 10000000000 /* for a recorder that is there, but gets no CPU */
 
 bool spool_has_room(void) {
@@ -354,24 +358,40 @@ static void sleep_a_step(void) {
   errno = saved_errno;
 }
 
+static bool recorder_is_there(void) {
+  uint32_t section = seal_enter();
+  bool there = !sealed() && !is_gone((pid_t)spool->recorder_pid);
+  seal_leave(section);
+  return there;
+}
+
 /* In another pid namespace than the recorder's, the pid means another process or none: then either limit is right. */
 static bool may_still_offer(int64_t waited_ns) {
-  if (waited_ns < MOST_WAITED_NS) return true;
-  return waited_ns < MOST_WAITED_FOR_LIVING_NS && !is_gone((pid_t)spool->recorder_pid);
+  return waited_ns < MOST_WAITED_NS || (waited_ns < MOST_WAITED_FOR_LIVING_NS && recorder_is_there());
+}
+
+/* Waits for one step and returns true, or notes that waiting is in vain. While there are offers, nothing is lost without a
+ * wait, so it is short then. */
+static bool wait_a_step(int64_t since_ns, uint64_t offered) {
+  int64_t waited_ns = clock_now_ns() - since_ns;
+  bool has = has_offer(), waits = has ? waited_ns < MOST_WAITED_FOR_OTHERS_NS : may_still_offer(waited_ns);
+  if (waits) {
+    sleep_a_step();
+  } else {
+    atomic_store(has ? &short_at : (_Atomic uint64_t *)&spool->waited_in_vain, offered + 1);
+  }
+  return waits;
 }
 
 /* A recorder that was killed offers nothing any more, and must not keep the program from running. One wait in vain is
  * enough for all processes, also for those that start later. */
 SLOW_PATH void spool_wait_for_room(void) {
-  _Atomic uint64_t *in_vain = (_Atomic uint64_t *)&spool->waited_in_vain;
-  const _Atomic uint64_t *offered = (const _Atomic uint64_t *)&spool->offered;
+  const _Atomic uint64_t *in_vain = (const _Atomic uint64_t *)&spool->waited_in_vain;
   int64_t since_ns = clock_now_ns();
-  while (recording() && spool_is_short() && atomic_load(in_vain) != atomic_load(offered) + 1) {
-    if (may_still_offer(clock_now_ns() - since_ns)) {
-      sleep_a_step();
-    } else {
-      atomic_store(in_vain, atomic_load(offered) + 1);
-    }
+  while (recording() && spool_is_short()) {
+    uint64_t offered = atomic_load((const _Atomic uint64_t *)&spool->offered);
+    if (atomic_load(in_vain) == offered + 1 || (has_offer() && atomic_load(&short_at) == offered + 1)) return;
+    if (!wait_a_step(since_ns, offered)) return;
   }
 }
 
@@ -396,7 +416,8 @@ struct record_alloc *spool_take_back(uint32_t place, uint64_t id) {
   if (!chunk || !place || (uintptr_t)record - (uintptr_t)chunk >= SPOOL_CHUNK_BYTES || id_of(record) != id) return NULL;
   if (!atomic_compare_exchange_strong((_Atomic uint32_t *)&record->head, &published, 1u << 16)) return NULL;
   if (likely(atomic_load(&current) == chunk && id_of(record) == id)) return record;
-  spool_publish(record, RECORD_ALLOC, 1);
+  uint32_t taken = 1u << 16; /* else a child that was forked meanwhile, or another chunk, has written there */
+  atomic_compare_exchange_strong((_Atomic uint32_t *)&record->head, &taken, RECORD_ALLOC | 1u << 16);
   return NULL;
 }
 

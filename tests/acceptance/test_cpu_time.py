@@ -34,15 +34,17 @@ def test_ticks_add_up_to_the_cpu_time_of_the_kernel(python: Interpreter, tmp_pat
 def test_a_thousand_threads_of_3_ms_are_counted(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("short_threads")], python, ["--cpu-interval", "1ms"])
     found, path = report(tmp_path / "t.parquet"), target("short_threads")
-    ratio = total(rows_of_function(found, "short", path), "cpu_s") / done.facts["short_s"]
-    figure("CPU time of 1,000 threads of 3 ms", python, 100 * (ratio - 1), 10, "percent")
-    assert ratio == pytest.approx(1, abs=0.1)
+    cpu_s = total(rows_of_function(found, "short", path), "cpu_s")
+    figure("CPU time of 1,000 threads of 3 ms", python, 100 * (cpu_s / done.facts["with_start_s"] - 1), 10, "percent")
+    assert (
+        0.9 * done.facts["short_s"] <= cpu_s <= 1.1 * done.facts["with_start_s"]
+    )  # ticks rarely see the start of a thread
     assert found["traces"][0]["threads"] == 1001
 
 
 def test_a_thousand_threads_of_3_ms_are_counted_at_the_default_interval(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("short_threads")], python)
     found = report(tmp_path / "t.parquet")
-    ratio = found["totals"]["cpu_s"] / done.facts["short_s"]
-    figure("CPU time of the program with 1,000 threads of 3 ms, 10 ms interval", python, ratio, 1.25, "ratio")
-    assert 0.95 <= ratio <= 1.25, "the program is its threads, their start and the interpreter's start"
+    ratio = found["totals"]["cpu_s"] / done.facts["process_s"]
+    figure("CPU time of the program with 1,000 threads of 3 ms, 10 ms interval", python, ratio, 1.1, "ratio")
+    assert 0.95 <= ratio <= 1.1, "all but the interpreter's end"

@@ -47,10 +47,9 @@ def _waits_outside(report: Report) -> Iterator[str]:
     share = percent(sum(each.wait_s or 0.0 for each in found), whole_s)
     yield f"{share:.0f} % of the waiting time is on no line of the program's own code: {', '.join(waits)}."
     if any(each.name == "gevent" for each in found):
-        yield (
-            "gevent's hub waits for all greenlets at once. How long each of them was suspended, and on which line, is in"
-            " scalene-analyze tasks."
-        )
+        where = "How long each of them was suspended, and on which line, is in scalene-analyze tasks."
+        none = "How long each of them was suspended is not in the trace."
+        yield f"gevent's hub waits for all greenlets at once. {where if report.totals.suspended_s else none}"
 
 
 def _memory_outside(report: Report) -> str:

@@ -43,6 +43,7 @@ struct thread_state {
   bool paused;       /* this thread has noticed that the recording is paused */
   bool perf_expired; /* the timer fired during the pause and was not set again */
   bool user_expired;
+  uint32_t scarcities;   /* timers_scarcities() before this thread lost its timer */
   int64_t paused_cpu_ns; /* clock and usage of this thread's pauses; during a pause, minus the clocks at its start */
   int64_t paused_user_ns;
   int64_t paused_system_ns;

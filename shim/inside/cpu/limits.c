@@ -25,7 +25,7 @@ static bool before_limit(pid_t pid, int resource, const void *given) {
   if (!concerns_us(pid, resource, given)) return false;
   int error = errno;
   bool known = safe_read(&limit, given, sizeof limit);
-  if (known) timers_limit_signals(limit.rlim_cur);
+  if (known) timers_limit_signals(limit.rlim_cur, false);
   errno = error;
   return known;
 }
@@ -34,7 +34,7 @@ static bool before_limit(pid_t pid, int resource, const void *given) {
 static int after_limit(int result) {
   struct rlimit limit;
   int error = errno;
-  if (getrlimit(RLIMIT_SIGPENDING, &limit) == 0) timers_limit_signals(limit.rlim_cur);
+  if (getrlimit(RLIMIT_SIGPENDING, &limit) == 0) timers_limit_signals(limit.rlim_cur, true);
   errno = error;
   return result;
 }

@@ -174,16 +174,31 @@ static void on_perf(const void *context) {
   if (t->perf_fd >= 0) timers_start_perf(t->perf_fd, period_ns);
 }
 
+/* A thread loses its ticks while the limit on queued signals is too low, and gets them back when it is not any more. */
+static void arm_again_if_allowed(void) {
+  struct thread_state *t = &this_thread;
+  if (likely(t->perf_fd >= 0 || t->user_timer >= 0) || t->scarcities == timers_scarcities()) return;
+  t->scarcities = timers_scarcities();
+  t->perf_user_ns = -1;
+  if (timers_arm_perf() == 0) {
+    t->engine = ENGINE_PERF;
+  } else {
+    timers_arm_user();
+  }
+}
+
 /* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again
  * while its last overflow is still being disabled: on a crowded machine, the event then stays off for ever. So an event
  * is closed and opened again if no tick arrives for 20 periods plus 100 ms of user time. */
 static void watch_perf(int64_t user_ns) {
   struct thread_state *t = &this_thread;
+  arm_again_if_allowed();
   if (t->perf_user_ns < 0) t->perf_user_ns = user_ns;
   if (t->engine != ENGINE_PERF || user_ns - t->perf_user_ns < 20 * timers_mean_period_ns() + 100000000) return;
   t->perf_user_ns = user_ns;
   loss_add(t->perf_fd >= 0 && timers_own_event(t->perf_fd) ? LOSS_perf_silent : LOSS_perf_closed);
   timers_disarm_perf();
+  t->scarcities = timers_scarcities();
   if (timers_arm_perf() == 0) return;
   t->engine = ENGINE_POSIX;
   if (t->user_timer < 0) timers_arm_user();

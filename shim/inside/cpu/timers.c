@@ -80,9 +80,10 @@ bool timers_may_arm(void) {
   return false;
 }
 
-void timers_limit_signals(uint64_t limit) {
+/* Before a higher limit is in force, a thread would find that nothing has changed, and not look again. */
+void timers_limit_signals(uint64_t limit, bool in_force) {
   bool scarce = (uint64_t)atomic_load(&armed) > limit / 2;
-  set_scarce(scarce);
+  if (scarce || in_force) set_scarce(scarce);
   if (scarce) descriptors_enable(false);
 }
 

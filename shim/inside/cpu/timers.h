@@ -28,8 +28,8 @@ void timers_start_all(void);
 /* Resets the number of armed timers: a forked child inherits none. Context: signal. */
 void timers_postfork_child(void);
 /* Disables the events of all threads if they are too many for a limit on queued signals. Call it before the limit is set,
- * and after it was not set with the old one. Context: normal. */
-void timers_limit_signals(uint64_t limit);
+ * and again with the one in force. Context: normal. */
+void timers_limit_signals(uint64_t limit, bool in_force);
 /* Returns a number that has changed if events were disabled because of such a limit since the call before, or may be
  * enabled again. Context: signal. */
 uint32_t timers_scarcities(void);

@@ -132,9 +132,9 @@ static void test_an_event_that_the_program_has_closed_is_opened_again(void) {
 
 /* The program sets a limit, and timers.c learns of it before and after the call. */
 static void limit_signals(rlim_t most) {
-  timers_limit_signals(most);
+  timers_limit_signals(most, false);
   most_signals = most;
-  timers_limit_signals(most);
+  timers_limit_signals(most, true);
 }
 
 static void test_page_faults_are_observed_again_after_a_limit_on_signals_was_raised(void) {

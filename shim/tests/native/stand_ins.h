@@ -8,6 +8,7 @@
 #include "inside/python/late.h"
 #include "inside/python/python.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 #include "shared/spool.h"
 
 struct spool_header *spool;
@@ -21,5 +22,6 @@ void late_after_close(void) {}
 void *spool_claim(unsigned slots) { return (void)slots, NULL; }
 void spool_publish(void *record, unsigned kind, unsigned slots) { (void)record, (void)kind, (void)slots; }
 void next_resolve(void) {}
+void loss_add(enum loss loss) { (void)loss; }
 
 #endif

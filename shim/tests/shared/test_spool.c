@@ -364,7 +364,7 @@ static void test_the_oldest_handoff_of_the_living_makes_room(void) {
 
 static void *offer_later(void *argument) {
   usleep(50000);
-  atomic_store((_Atomic uint64_t *)&file->offered, 5);
+  atomic_store((_Atomic uint64_t *)&file->offered, 4);
   return argument;
 }
 
@@ -394,8 +394,8 @@ static void wait_under_a_filter(void) {
 static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
   pthread_t later;
   make_file(5);
-  file->offered = 3;
-  check(spool_open(path) == 0 && !spool_is_short());
+  file->offered = 1;
+  check(spool_open(path) == 0);
   spool_begin_process(spool_new_process());
   check(spool_has_room() && write_records(1, 300) == 0 && !spool_is_short());
   check(write_records(1, 200) == 0 && spool_is_short());
@@ -405,7 +405,7 @@ static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
   spool_wait_for_room();
   check(errno == 77 && !spool_is_short() && clock_now_ns() - before_ns >= 40000000);
   pthread_join(later, NULL);
-  check(write_records(1, 950) == 0 && spool_is_short());
+  check(write_records(1, 1500) == 0 && spool_is_short());
   spool->recorder_pid = pid_of_the_dead();
   int status = -1;
   pid_t child = fork();
@@ -421,7 +421,7 @@ static void test_a_wait_for_room_ends_with_an_offer_or_after_a_second(void) {
 /* It may be there, and get no CPU. */
 static void test_a_wait_for_room_is_longer_while_the_recorder_lives(void) {
   make_file(5);
-  file->offered = 3;
+  file->offered = 1;
   check(spool_open(path) == 0);
   spool_begin_process(spool_new_process());
   spool->recorder_pid = (uint32_t)getpid();
@@ -429,13 +429,31 @@ static void test_a_wait_for_room_is_longer_while_the_recorder_lives(void) {
   pid_t child = fork();
   if (child == 0) {
     usleep(1500000);
-    atomic_store((_Atomic uint64_t *)&file->offered, 5);
+    atomic_store((_Atomic uint64_t *)&file->offered, 4);
     _exit(0);
   }
   int64_t before_ns = clock_now_ns();
   spool_wait_for_room();
   check(!spool_is_short() && clock_now_ns() - before_ns >= 1200000000);
   waitpid(child, NULL, 0);
+  drop_file();
+}
+
+/* Nothing is lost before they are used up. */
+static void test_a_wait_for_more_than_the_last_chunks_is_short(void) {
+  make_file(5);
+  file->offered = 3;
+  check(spool_open(path) == 0);
+  spool_begin_process(spool_new_process());
+  spool->recorder_pid = (uint32_t)getpid();
+  check(write_records(1, 500) == 0 && spool_is_short());
+  int64_t before_ns = clock_now_ns();
+  spool_wait_for_room();
+  int64_t after_ns = clock_now_ns();
+  check(after_ns - before_ns >= 100000000 && after_ns - before_ns < 900000000);
+  for (int i = 0; i < 1000; i++) spool_wait_for_room();
+  check(clock_now_ns() - after_ns < 2000000000);
+  check(spool->waited_in_vain == 0); /* when they are used up, a thread waits for longer */
   drop_file();
 }
 
@@ -452,6 +470,7 @@ int main(void) {
   test_records_that_do_not_fit_are_counted();
   test_a_wait_for_room_ends_with_an_offer_or_after_a_second();
   test_a_wait_for_room_is_longer_while_the_recorder_lives();
+  test_a_wait_for_more_than_the_last_chunks_is_short();
   test_another_file_is_refused();
   test_an_exec_handoff_is_taken_once();
   test_handoffs_that_nobody_takes_make_room();

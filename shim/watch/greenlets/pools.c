@@ -262,10 +262,11 @@ static enum listed search_list(struct greenlets *greenlets, struct kinds *kinds)
 }
 
 bool pools_search(struct greenlets *greenlets, struct kinds *kinds, uintptr_t table, int64_t now_ns) {
-  for (int i = 0; i < greenlets->pool_count; i++) greenlets->fresh[i] = false;
   if (greenlets->refused) greenlets->polls.unread_now++;
   if (greenlets->refused) return true;
   enum listed listed = greenlets->table ? search_list(greenlets, kinds) : LIST_UNKNOWN;
+  /* The list was read at the last poll too, so what it has led to is not older. */
+  for (int i = 0; i < greenlets->pool_count; i++) greenlets->fresh[i] = false;
   if (now_ns < (listed == LIST_NEW ? greenlets->soon_ns : greenlets->search_ns)) return listed == LIST_SAME;
   search_all(greenlets, kinds, table, now_ns);
   return true;

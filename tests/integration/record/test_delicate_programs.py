@@ -65,6 +65,28 @@ def test_stacks_are_read_after_the_first_thread_has_ended(python: Interpreter, t
     assert total(found["lines"], "cpu_s") >= 0.4 and losses(found).get("torn_stack", 0) <= 3  # else all are
 
 
+LIMITED = """
+import resource, time
+def burn(seconds):
+    x, end_s = 0, time.thread_time() + seconds
+    while time.thread_time() < end_s:
+        for i in range(20_000): x += i
+def after(): burn(0.6)
+soft, hard = resource.getrlimit(resource.RLIMIT_SIGPENDING)
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (0, hard))
+burn(0.8)
+resource.setrlimit(resource.RLIMIT_SIGPENDING, (soft, hard))
+after()
+"""
+
+
+def test_ticks_come_back_with_the_room_for_their_signals(python: Interpreter, tmp_path: Path) -> None:
+    assert record(tmp_path / "t.parquet", ["-c", LIMITED], python).status == 0
+    found = report(tmp_path / "t.parquet", "--all", command="functions")
+    assert losses(report(tmp_path / "t.parquet"))["signal_budget"] >= 1
+    assert total([row for row in found["functions"] if row["function"] == "after"], "cumulative_cpu_s") >= 0.3
+
+
 SUB_INTERPRETER = """
 import time, _xxsubinterpreters as interpreters
 def work(end_s):

@@ -126,6 +126,17 @@ def test_a_stack_from_the_beginning_of_a_thread_without_python_is_whole(tmp_path
     assert stacks_of(tmp_path / "t.parquet") == {"[no Python stack];clone;fast_call": 10}
 
 
+def test_a_thread_of_a_library_keeps_its_functions_below_the_line_that_it_works_for(tmp_path: Path) -> None:
+    program = Program()
+    facts = {"pc_class": "extension", "pc_module": EXTENSION, "extension_module": EXTENSION}
+    program.ticks(program.native((EXTENSION, 16)), 3, **facts)
+    helper = program.thread(program.one, cpu_ns=0, tid=1002)
+    whole = program.native((LIBC, 32), (EXTENSION, 16), (EXTENSION, 32))
+    program.tick(15 * MS, program.one, helper, None, native=whole, has_python=False, **facts)
+    path = program.write(tmp_path / "t.parquet")
+    assert stacks_of(path) == {"main;leaf;fast_call": 30, "main;leaf;clone;fast_call;kernel": 10}
+
+
 def test_the_callee_is_the_outermost_function_that_does_not_pass_a_call_on(tmp_path: Path) -> None:
     program = Program()
     program.ticks(program.native((PYTHON, 16), (PYTHON, 32), (PYTHON, 48), (PYTHON, 64)), 3)

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,13 @@ from scalene_trace.cli.render.text import Screen
 from scalene_trace.formats.spool.losses import RECORDER_LOSSES, shim_losses
 from scalene_trace.recorder.errors import SetupError, UsageError
 from scalene_trace.recorder.folder.output import output_template
-from scalene_trace.recorder.host import checks
+from scalene_trace.recorder.host import checks, host
 from scalene_trace.recorder.host.checks import IN_PART, LESS_EXACT, NOT, WHOLE, Check, checks_of, is_missing
 from scalene_trace.recorder.host.host import Host, Place, Started, place_of
 from scalene_trace.recorder.host.interpreter_file import Build
 from scalene_trace.recorder.run import load
 from scalene_trace.recorder.run.unrecorded import Unrecorded
+from scalene_trace.recorder.spool.spool_file import AHEAD_BYTES
 from tests.support.paths import ROOT
 from tests.support.recording import tool
 
@@ -51,6 +53,11 @@ PLANTED: list[tuple[dict[str, Any], str, str, tuple[str, ...]]] = [
     ({"read_error": errno.EPERM}, "reading", NOT, ("stacks_off", "types_unread")),
     ({"child_error": errno.EPERM}, "observing", NOT, ("waits_off",)),
     ({"child_error": None}, "observing", WHOLE, ()),
+    ({"place": replace(PLACE, free_bytes=AHEAD_BYTES - 1)}, "place", IN_PART, ("spool_space",)),
+    ({"place": replace(PLACE, free_bytes=AHEAD_BYTES)}, "place", WHOLE, ()),
+    ({"place": replace(PLACE, limit_chunks=255)}, "place", IN_PART, ("spool_space",)),
+    ({"place": replace(PLACE, limit_chunks=256)}, "place", WHOLE, ()),
+    ({"is_dev_mode": True}, "allocators", LESS_EXACT, ("allocator_replaced",)),
     ({"python_malloc": "malloc_debug"}, "allocators", LESS_EXACT, ("python_malloc",)),
     ({"python_malloc": "debug"}, "allocators", LESS_EXACT, ("allocator_replaced",)),
     ({"gpu_error": "NVML error 18"}, "gpu", NOT, ("gpu_off",)),
@@ -236,3 +243,37 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
     done = subprocess.run([*tool("scalene-record"), "--doctor"], cwd=tmp_path, stdout=writer, stderr=subprocess.PIPE)
     os.close(writer)
     assert done.stderr == b"" and done.returncode in (0, 1)
+
+
+def test_without_perf_events_by_choice_the_limits_of_descriptors_and_locked_memory_do_not_count() -> None:
+    found = named(replace(GOOD, is_posix_only=True, descriptors=1, locked_bytes=0))
+    assert found["perf_events"].losses == ("engine_posix", "faults_unseen") and not found["perf_events"].change
+    assert not found["descriptors"].losses + found["locked_memory"].losses
+
+
+def test_a_limit_on_file_sizes_that_leaves_no_room_is_a_problem(tmp_path: Path) -> None:
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
+        "from pathlib import Path; from scalene_trace.recorder.host.host import place_of; print(place_of(Path('t')).problem)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True).stdout
+    assert said.startswith("The limit on file sizes (ulimit -f) is too low")
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("#!{0}", True),
+        ("#!/usr/bin/env {0}", True),
+        ("#!/usr/bin/env -S {0} -u", True),
+        ("#!/usr/bin/env -S A=1 {0} -m x", True),
+        ("#!/usr/bin/env -S python9 -m", False),
+        ("#!/usr/bin/env -S -m", False),
+        ("#!", False),
+    ],
+)
+def test_the_interpreter_of_a_script_is_the_one_of_its_first_line(line: str, found: bool, tmp_path: Path) -> None:
+    (script := tmp_path / "tool").write_text(line.format(sys.executable) + "\n")
+    script.chmod(0o755)
+    build = host.this_host([str(script)], None, tmp_path / "t").started.build
+    assert (build is not None) == found

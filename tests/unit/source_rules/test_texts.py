@@ -104,7 +104,13 @@ def messages(source: str) -> Iterator[str]:
 
 
 SOURCES = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
-MESSAGES = sorted({(str(path.relative_to(ROOT)), text) for path in SOURCES for text in messages(path.read_text())})
+
+
+@cache
+def all_messages() -> list[tuple[str, str]]:
+    return sorted({(str(path.relative_to(ROOT)), text) for path in SOURCES for text in messages(path.read_text())})
+
+
 #: The texts of losses are written in C, where the shim and Python read them.
 LOSSES = (ROOT / "formats" / "spool" / "losses.h").read_text()
 #: Options of other programs, in examples and advice.
@@ -117,14 +123,14 @@ def unknown_options(text: str) -> list[str]:
 
 
 def test_messages_cite_options_that_exist() -> None:
-    found = {(path, name) for path, text in MESSAGES for name in unknown_options(text)}
+    found = {(path, name) for path, text in all_messages() for name in unknown_options(text)}
     found |= {("losses.h", name) for name in unknown_options(LOSSES)}
     assert found == set()
 
 
 def test_messages_cite_no_file_that_is_not_installed() -> None:
     cited = re.compile(r"\b(?:docs|tests|benchmarks|examples)/|\b[\w-]+\.md\b")
-    assert [(path, text) for path, text in MESSAGES if " " in text and cited.search(text)] == []
+    assert [(path, text) for path, text in all_messages() if " " in text and cited.search(text)] == []
     assert not cited.search(re.sub(r"//.*|/\*.*?\*/", "", LOSSES, flags=re.DOTALL))
 
 
@@ -133,13 +139,15 @@ def is_sentence(text: str) -> bool:
 
 
 def test_sentences_have_single_spaces() -> None:
-    assert [(path, text) for path, text in MESSAGES if is_sentence(text) and re.search(r"\w[.,;:]?  +\w", text)] == []
+    assert [
+        (path, text) for path, text in all_messages() if is_sentence(text) and re.search(r"\w[.,;:]?  +\w", text)
+    ] == []
 
 
 def test_sentences_have_a_space_between_them() -> None:
     """A text that is written in two pieces lacks it easily."""
     missing = re.compile(r"[a-z]{2}[.;][A-Z][a-z]|[a-z]{2},[a-z]{2}|[a-z]{3}\.[a-z]+ing ")
-    assert [(path, text) for path, text in MESSAGES if is_sentence(text) and missing.search(text)] == []
+    assert [(path, text) for path, text in all_messages() if is_sentence(text) and missing.search(text)] == []
 
 
 _VERB = re.compile(r"^ (is|are|was|were|has|have|does|do)\b")

@@ -15,8 +15,8 @@
 --   gc_us [us]: the part of these four that garbage collections took
 -- Order: none
 WITH placed AS (
-    SELECT stack, if(callee IS NULL OR is_whole AND stack IS NOT NULL, NULL, native) AS called_native, thread, user_s,
-        system_s, class, gc,
+    SELECT stack, thread, user_s, system_s, class, gc,
+        if(callee IS NULL OR is_whole AND NOT is_parallel AND stack IS NOT NULL, NULL, native) AS called_native,
         least(greatest((t_ns - $origin_ns) // $bin_ns, 0), $bins - 1) AS bin
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) USING (trace, native),
         selection

@@ -11,7 +11,7 @@
 -- Order: none
 WITH ticks AS (
     SELECT charged_ticks.* EXCLUDE (native, stack), own_stack AS stack,
-        if(f.callee IS NULL OR is_whole AND own_stack IS NOT NULL, NULL, native) AS called_native
+        if(f.callee IS NULL OR is_whole AND NOT is_parallel AND own_stack IS NOT NULL, NULL, native) AS called_native
     FROM charged_ticks LEFT JOIN (SELECT trace, native, callee, is_whole FROM native_frames) f USING (trace, native),
         selection
     WHERE is_selected(selection, t_ns, process, thread)
