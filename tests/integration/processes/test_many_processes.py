@@ -32,7 +32,7 @@ def run_process(space: SpoolFile, process: int) -> None:
 def test_the_recorder_does_not_grow_with_the_processes_that_have_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spool_file, "_most_chunks", lambda: 300)
+    monkeypatch.setattr(spool_file, "most_chunks", lambda: 300)
     monkeypatch.setattr(rss, "_MOST_PIDS", 100)  # the last few thousand are kept, for samples of GPUs
     space = SpoolFile(tmp_path / "spool", Settings())
     space.offer_ahead()

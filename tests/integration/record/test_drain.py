@@ -55,7 +55,7 @@ LITTLE_ROOM = 300
 @pytest.fixture
 def drain_with_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[SpoolFile, Drain]:
     """A spool of few chunks, and its drain."""
-    monkeypatch.setattr(spool_file, "_most_chunks", lambda: LITTLE_ROOM)
+    monkeypatch.setattr(spool_file, "most_chunks", lambda: LITTLE_ROOM)
     space = SpoolFile(tmp_path / "spool", Settings())
     space.offer_ahead()
     return space, Drain(space, tmp_path / "spool")
