@@ -183,7 +183,7 @@ def test_a_large_trace_is_reported_within_a_second_or_two(tmp_path: Path) -> Non
     )
     small = builder.write(tmp_path / "small.parquet")
     # 0.8 and 0.45 s of CPU time on an idle machine, 2.8 and 1.4 s on a slow one; wall time would tell what else is running
-    assert cpu_s_of_report(path) < 3 * cpu_s_of_report(small)
+    assert cpu_s_of_report(path) < 3.5 * cpu_s_of_report(small)
     # sums are exact, so that no digit depends on which thread of DuckDB was first
     answers = {as_process("--json", path).stdout for _ in range(2)}
     assert len(answers) == 1 and b'"lines"' in answers.pop()
