@@ -43,8 +43,6 @@ PATIENCE_S = 900
 #: On how many interpreters `make test` runs a test, and `make measure` one that holds figures; each runs on others.
 MOST_INTERPRETERS = 2
 MOST_MEASURED = 1
-#: Of the combinations of a wide matrix, one in so many is run.
-MATRIX_SHARE = 3
 STARTED_S = time.monotonic()
 
 
@@ -82,14 +80,12 @@ def versions_here() -> tuple[tuple[int, ...], ...]:
 
 
 def is_drawn(item: pytest.Item) -> bool:
-    """Whether `make test` and `make measure` run a test with its parameters.
+    """Whether `make test` and `make measure` run a test on its interpreter.
 
     Each test runs on MOST_INTERPRETERS of those that are here, drawn by its name, so that all get about as many. A test of
     ``shares_interpreters`` that has other parameters runs each combination of those on one, so that the combinations share
-    the interpreters, and so does one that holds figures. Of a ``wide_matrix``, a part is drawn. `make stress` runs the rest.
+    the interpreters, and so does one that holds figures. `make stress` runs the rest.
     """
-    if item.get_closest_marker("wide_matrix") and zlib.crc32(item.nodeid.encode()) % MATRIX_SHARE:
-        return False
     params = dict(getattr(getattr(item, "callspec", None), "params", {}))
     python = next((params.pop(name) for name in PARAMETERS if name in params), None)
     versions = versions_here()

@@ -11,7 +11,7 @@
 #include "shared/clock.h"
 #include "shared/loss.h"
 
-#define MEASURED_BELOW_NS 1000000 /* ticks at longer intervals never cost so much */
+#define MEASURED_BELOW_NS 1000000 /* at longer intervals, the default among them, nothing is measured */
 #define WINDOW_TICKS 64
 
 static _Atomic int64_t shortest_mean_ns;

@@ -174,17 +174,20 @@ static void on_perf(const void *context) {
   if (t->perf_fd >= 0) timers_start_perf(t->perf_fd, period_ns);
 }
 
+/* Opens the event again; where that is refused, a timer takes its place. */
+static void arm_again(void) {
+  struct thread_state *t = &this_thread;
+  t->scarcities = timers_scarcities();
+  t->engine = timers_arm_perf() == 0 ? ENGINE_PERF : ENGINE_POSIX;
+  if (t->engine == ENGINE_POSIX && t->user_timer < 0) timers_arm_user();
+}
+
 /* A thread loses its ticks while the limit on queued signals is too low, and gets them back when it is not any more. */
 static void arm_again_if_allowed(void) {
   struct thread_state *t = &this_thread;
   if (likely(t->perf_fd >= 0 || t->user_timer >= 0) || t->scarcities == timers_scarcities()) return;
-  t->scarcities = timers_scarcities();
   t->perf_user_ns = -1;
-  if (timers_arm_perf() == 0) {
-    t->engine = ENGINE_PERF;
-  } else {
-    timers_arm_user();
-  }
+  arm_again();
 }
 
 /* A program may close every descriptor that it does not know. And the kernel may lose an event that is enabled again
@@ -198,10 +201,7 @@ static void watch_perf(int64_t user_ns) {
   t->perf_user_ns = user_ns;
   loss_add(t->perf_fd >= 0 && timers_own_event(t->perf_fd) ? LOSS_perf_silent : LOSS_perf_closed);
   timers_disarm_perf();
-  t->scarcities = timers_scarcities();
-  if (timers_arm_perf() == 0) return;
-  t->engine = ENGINE_POSIX;
-  if (t->user_timer < 0) timers_arm_user();
+  arm_again();
 }
 
 /* Returns true if this scheduler tick happened in the kernel. */

@@ -88,7 +88,6 @@ def test_two_rows_with_one_id_are_damage(kind: str, run: Any, tmp_path: Path) ->
 TABLES = {"report", "functions", "leaks", "memory", "timeline", "threads", "libraries", "processes", "info"}
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("kind", THIN)
 @pytest.mark.parametrize("command", [name for name in analyze.COMMANDS if name in TABLES])
 def test_a_thin_trace_is_answered_sensibly(command: str, kind: str, run: Any, tmp_path: Path) -> None:

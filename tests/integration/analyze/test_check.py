@@ -51,7 +51,6 @@ def check(run: Any, trace: Path, tmp_path: Path) -> Any:
     return call
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize(
     ("table", "kept", "broken", "value"),
     [
@@ -104,7 +103,6 @@ def test_what_fails_comes_first_and_names_the_place(check: Any) -> None:
     ]
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize(
     ("rule", "says"),
     [

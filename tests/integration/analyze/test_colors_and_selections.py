@@ -58,7 +58,6 @@ def test_when_there_are_colours(
 COMMANDS = ("report", "functions", "leaks", "memory", "timeline", "threads", "tasks", "libraries", "processes")
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("command", [*COMMANDS, "info", "diff"])
 def test_every_command_takes_the_option(command: str, run: Any, trace: Path) -> None:
     traces = [trace] * (2 if command == "diff" else 1)

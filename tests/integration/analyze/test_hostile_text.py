@@ -94,7 +94,6 @@ PRINTED = [
 ]
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("arguments", PRINTED, ids=" ".join)
 def test_a_table_is_inert_as_text_and_json(arguments: list[str], run: Any, trace: Path) -> None:
     command, *more = arguments
@@ -129,7 +128,6 @@ def test_a_check_is_inert(budget: str, code: int, run: Any, trace: Path, tmp_pat
         assert_inert(ran.out + ran.err)
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("view", [*KIND_VIEWS.values(), "lines", "functions"])
 def test_rows_are_inert_in_every_format(view: str, run: Any, trace: Path, tmp_path: Path) -> None:
     place = tmp_path / "rows"

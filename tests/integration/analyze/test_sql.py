@@ -206,7 +206,6 @@ def test_there_is_no_folder_that_a_statement_may_write_to(trace: Path) -> None:
     }
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("name", ["a*b", "a[b", "a?b", "it's", "a;b", "-- x", "a\nb", "\udcff", "$(id)", "{}", "%s"])
 def test_a_file_of_any_name_is_read_and_no_other(name: str, tmp_path: Path) -> None:
     rich_trace(tmp_path / "axb.parquet")

@@ -63,7 +63,6 @@ def test_the_names_of_the_command_line_are_those_of_the_formats() -> None:
     assert tuple(METRICS) == METRIC_NAMES
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize("kind", THIN)
 def test_a_thin_trace_can_be_exported(kind: str, name: str, export: Export, tmp_path: Path) -> None:

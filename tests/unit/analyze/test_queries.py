@@ -48,7 +48,6 @@ def opened(empty_trace: Path) -> Iterator[Traces]:
         yield traces
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize("name", NAMES)
 def test_the_header_names_the_columns_of_the_result(name: str, opened: Traces) -> None:
     header = queries.header(name)

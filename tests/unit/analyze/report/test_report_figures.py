@@ -209,7 +209,6 @@ CLASSES = [
 ]
 
 
-@pytest.mark.wide_matrix
 @pytest.mark.parametrize(("shown", "expected"), CLASSES, ids=lambda each: str(each))
 def test_the_class_of_a_tick(shown: dict[str, Any], expected: str, tmp_path: Path) -> None:
     builder, process, thread = one_thread()
