@@ -209,13 +209,13 @@ def _place(host: Host) -> Check:
     if place.problem:
         return Check(name, what, place.folder, problem=place.problem)
     found = f"{place.folder}, {file_size_text(place.free_bytes)} free"
-    is_full = place.free_bytes < AHEAD_BYTES
+    is_full = place.free_bytes < AHEAD_BYTES and not place.chunks
     losses = ("spool_space",) if is_full else ()
     change = f"Make {file_size_text(AHEAD_BYTES)} free, or name an output elsewhere with -o." if is_full else ""
-    if place.limit_chunks is not None and place.limit_chunks < FULL_AHEAD:
-        losses, change = ("spool_space",), "Raise ulimit -f."
+    is_low = place.limit_chunks is not None and place.limit_chunks < FULL_AHEAD
+    remark = "Of many events at once, some may be lost: the limit on file sizes (ulimit -f) is low." if is_low else ""
     if place.in_place:
-        return Check(name, what, found, losses, change=change)
+        return Check(name, what, found, losses, "", remark, change or "Raise ulimit -f." * is_low)
     if place.chunks:
         found += f"; events in /dev/shm, at most {file_size_text(place.chunks * CHUNK_BYTES)}"
         return Check(name, what, found, losses, change=change)

@@ -28,6 +28,8 @@ _THREAD_CPU_CLOCK = 3
 _SIGEV_NONE = 1
 _TASK_CLOCK = struct.pack("IIQQQQQ", 1, 64, 1, 10**7, 0, 0, 1 << 0 | 1 << 5 | 1 << 6).ljust(64, b"\0")
 _SEEN = b"scalene-trace"
+#: Options of env(1) whose operand is the next word.
+_OPERANDS_OF_ENV = ("-u", "--unset", "-C", "--chdir")
 _DENIED = PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
 
@@ -133,10 +135,22 @@ def _behind_script(program: Program) -> str:
         line = os.fsdecode(file.readline(256))
     words = line[2:].split() if line.startswith("#!") else []
     if words and Path(words[0]).name == "env" and len(words) > 1:
-        named = [each for each in words[1:] if not each.startswith("-") and "=" not in each]
         with suppress(NotFound, NotExecutable):
-            return resolve_program(named[:1] or words[:1], None).executable
+            return resolve_program([_command_of_env(words[1:]) or words[0]], None).executable
     return words[0] if words else program.executable
+
+
+def _command_of_env(words: list[str]) -> str:
+    """The command among the arguments of env(1); "" if there is none."""
+    left = iter(words)
+    for word in left:
+        if word in _OPERANDS_OF_ENV:
+            next(left, None)
+        elif word.startswith("-S") and word != "-S":
+            return word[2:]
+        elif not word.startswith("-") and "=" not in word:
+            return word
+    return ""
 
 
 # ---- where it is written ----

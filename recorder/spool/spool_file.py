@@ -150,7 +150,8 @@ class SpoolFile:
         batch = self.full_ahead
         while (wanted := min(self.full_ahead - self._ahead(), self.chunks - self._used)) > 0:
             if not batch:
-                self.header.waited_in_vain = self._offered + 1  # so that no thread waits for room
+                if self._ahead() == 0:
+                    self.header.waited_in_vain = self._offered + 1  # so that no thread waits for room
                 return False
             if not self._allocate(count := min(batch, wanted)):
                 batch //= 2

@@ -25,7 +25,7 @@ from tests.support.recording import (
 )
 from tests.support.target_environments import recorded_interpreters
 
-pytestmark = [pytest.mark.measures_busy, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.measures_busy
 
 KINDS = ("zlib", "hashlib", "sorted", "numpy")
 LENGTHS_US = (20, 200, 2000, 20000)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, line_of, lines_of, record, report, rows_of_function, target, total
 
-pytestmark = [pytest.mark.measures_busy, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.measures_busy
 
 
 def test_a_busy_thread_beside_eight_blocked_ones_has_the_time(python: Interpreter, tmp_path: Path) -> None:

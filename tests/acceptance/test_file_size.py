@@ -9,7 +9,7 @@ import pytest
 from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, record, report
 
-pytestmark = [pytest.mark.measures_alone, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.measures_alone
 
 BUSY = """
 import time

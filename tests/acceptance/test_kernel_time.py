@@ -19,7 +19,7 @@ from tests.support.recording import (
     total,
 )
 
-pytestmark = [pytest.mark.measures_alone, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.measures_alone
 
 ENOUGH_TICKS = 2400
 

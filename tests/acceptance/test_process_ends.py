@@ -43,7 +43,6 @@ def test_waits_return_what_they_return_bare_and_tell_all_ends(python: Interprete
     assert spawned == {9, 4} and "processes_running" not in losses(report(trace))
 
 
-@pytest.mark.shares_interpreters
 def test_the_cpu_time_of_ends_is_counted(python: Interpreter, tmp_path: Path) -> None:
     """What the kernel takes to end forked children: it belongs to no line, and to the whole."""
     code = (

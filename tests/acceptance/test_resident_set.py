@@ -12,7 +12,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.native import library as build_library
 from tests.support.recording import figure, line_of, lines_of, losses, record, report, rows, target
 
-pytestmark = [pytest.mark.samples, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.samples
 
 
 def test_the_heap_explains_the_resident_set(python: Interpreter, tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 /* The interposed functions that set limits. An event whose signal finds no room in the queue sends SIGIO instead, which
  * ends the program. So before the program lowers the limit on queued signals, events that it leaves no room for are
- * disabled. Their threads notice the silence and do without ticks (ticks.c). */
+ * disabled. Their threads notice the silence and do without ticks until a higher limit is set (ticks.c). */
 #undef _FORTIFY_SOURCE
 #include <sys/resource.h>
 

@@ -41,7 +41,7 @@ static char user_cookie, kernel_cookie; /* their addresses are the sigev_value o
 static _Atomic bool perf_refused;
 static _Atomic int32_t armed;       /* timers and events; each may hold one queued signal of the user's limit */
 static _Atomic bool signals_scarce; /* more is armed than a lowered limit allows: no event may be enabled */
-static _Atomic uint32_t scarcities; /* how often that has begun or ended */
+static _Atomic uint32_t scarcities; /* how often that has begun or ended, or a limit was set */
 static bool single_threaded;
 
 int64_t timers_mean_period_ns(void) {
@@ -80,10 +80,16 @@ bool timers_may_arm(void) {
   return false;
 }
 
-/* Before a higher limit is in force, a thread would find that nothing has changed, and not look again. */
+/* Every limit that is in force lets threads without a timer look again. A thread that looked before it is would find that
+ * nothing has changed. */
 void timers_limit_signals(uint64_t limit, bool in_force) {
   bool scarce = (uint64_t)atomic_load(&armed) > limit / 2;
-  if (scarce || in_force) set_scarce(scarce);
+  if (in_force) {
+    atomic_store(&signals_scarce, scarce);
+    atomic_fetch_add(&scarcities, 1);
+  } else if (scarce) {
+    set_scarce(true);
+  }
   if (scarce) descriptors_enable(false);
 }
 

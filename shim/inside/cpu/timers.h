@@ -31,7 +31,7 @@ void timers_postfork_child(void);
  * and again with the one in force. Context: normal. */
 void timers_limit_signals(uint64_t limit, bool in_force);
 /* Returns a number that has changed if events were disabled because of such a limit since the call before, or may be
- * enabled again. Context: signal. */
+ * enabled again, or if a limit was set. Context: signal. */
 uint32_t timers_scarcities(void);
 /* True while the process has one thread: then its limits may be changed for a moment. Context: signal. */
 void timers_set_single_threaded(bool single);

@@ -13,11 +13,13 @@
 #include "inside/core/fork.h"
 #include "inside/core/next.h"
 #include "inside/core/thread_state.h"
+#include "inside/cpu/cost.h"
 #include "inside/cpu/descriptors.h"
 #include "inside/cpu/faults.h"
 #include "inside/cpu/timers.h"
 #include "inside/signals/signals.h"
 #include "shared/base.h"
+#include "shared/clock.h"
 #include "shared/loss.h"
 #include "shared/spool.h"
 #include "tests/check.h"
@@ -155,10 +157,41 @@ static void test_page_faults_are_observed_again_after_a_limit_on_signals_was_rai
   end();
 }
 
+/* Some of many threads may have closed their events, so that there is room again although the limit is as low: those that
+ * were refused look again when it is raised. */
+static void test_a_higher_limit_is_noticed_also_if_there_was_room(void) {
+  begin();
+  limit_signals(1);
+  faults_ignore();
+  timers_disarm_perf();
+  limit_signals(5); /* the kernel timer is all that is armed */
+  check(timers_may_arm());
+  uint32_t before = timers_scarcities();
+  limit_signals(MANY);
+  check(timers_scarcities() != before);
+  end();
+}
+
+/* Ticks that cost much make the interval longer. */
+static void test_the_interval_is_not_shorter_than_half_of_what_ticks_cost(void) {
+  header.cpu_interval_ns = 10000;
+  check(timers_draw_period_ns() < 20000 && timers_mean_period_ns() == 10000);
+  for (int i = 0; i < 200; i++) {
+    int64_t began_ns = cost_begin(), period_ns = timers_draw_period_ns();
+    while (clock_thread_cpu_ns() - began_ns < 200000) {}
+    cost_end(began_ns, period_ns);
+  }
+  check(timers_mean_period_ns() >= 90000 && timers_mean_period_ns() <= 1000000);
+  header.cpu_interval_ns = 10000000;
+  check(timers_mean_period_ns() == 10000000);
+}
+
 int main(void) {
   descriptors_init();
   test_a_tick_while_a_thread_ends_opens_no_event();
   test_an_event_that_the_program_has_closed_is_opened_again();
   test_page_faults_are_observed_again_after_a_limit_on_signals_was_raised();
+  test_a_higher_limit_is_noticed_also_if_there_was_room();
+  test_the_interval_is_not_shorter_than_half_of_what_ticks_cost();
   return 0;
 }

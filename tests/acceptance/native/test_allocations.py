@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import pytest
-
 from tests.support import native
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, analyze, line_of, losses, record, report, rows, target
@@ -43,7 +41,6 @@ def test_a_leak_in_c_code_names_its_functions(python: Interpreter, tmp_path: Pat
     assert ";leak_some (native_leak) " in stacked  # the blocks that it frees
 
 
-@pytest.mark.shares_interpreters
 def test_allocations_have_no_native_stack_unless_asked_for(python: Interpreter, tmp_path: Path) -> None:
     trace = recorded(tmp_path, python, [])
     assert not any(native_stacks(report(trace, command="leaks")).values())

@@ -11,7 +11,7 @@ from tests.support import native
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, analyze, figure, line_of, lines_of, losses, record, report, target, total
 
-pytestmark = [pytest.mark.measures_alone, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.measures_alone
 
 #: How the library makes its threads: options of the compiler, mark of the line, a library and a function that work.
 WAYS = {

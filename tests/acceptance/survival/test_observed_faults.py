@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.support import perf_events
 from tests.support.interpreters import Interpreter
 from tests.support.native import build, library
@@ -17,7 +15,6 @@ def test_a_raw_child_keeps_what_it_maps_where_its_parent_had_the_events_pages(tm
     assert (done.status, done.stdout, done.stderr) == (0, b"0\n", b"")
 
 
-@pytest.mark.shares_interpreters
 def test_page_faults_are_observed_after_the_program_has_closed_the_events(python: Interpreter, tmp_path: Path) -> None:
     """The events of one thread get the numbers that those of the other one had."""
     perf_events.needed()
@@ -29,7 +26,6 @@ def test_page_faults_are_observed_after_the_program_has_closed_the_events(python
     assert found["perf_closed"] == 2 and not {"perf_silent", "faults_unseen", "engine_posix"} & found.keys()
 
 
-@pytest.mark.shares_interpreters
 def test_events_leave_the_program_the_memory_that_it_may_lock(python: Interpreter, tmp_path: Path) -> None:
     program = [target("limited_memory"), library(tmp_path, "reserving_lines.c")]
     done = record(tmp_path / "t.parquet", program, python)

@@ -11,7 +11,7 @@ from tests.support.interpreters import Interpreter
 from tests.support.recording import figure, losses, record, report, target
 from tests.support.target_environments import recorded_interpreters
 
-pytestmark = [pytest.mark.samples, pytest.mark.shares_interpreters]
+pytestmark = pytest.mark.samples
 
 #: Versions that keep the innermost frame in a variable of the bytecode loop.
 WITH_C_FRAMES = [each for each in recorded_interpreters() if each.version[:2] in ((3, 11), (3, 12))]

@@ -166,7 +166,6 @@ print(sorted({{'pyarrow', 'numpy', 'pandas', 'rich', 'cffi'}} & set(sys.modules)
     assert done.stderr.decode().strip() == "[]"
 
 
-@pytest.mark.measures
 def cpu_s_of(run: Callable[[], subprocess.CompletedProcess[bytes]]) -> float:
     """CPU time of a process that must end well."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -175,6 +174,7 @@ def cpu_s_of(run: Callable[[], subprocess.CompletedProcess[bytes]]) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+@pytest.mark.measures
 def test_a_large_trace_is_reported_within_a_second_or_two(tmp_path: Path) -> None:
     path = write_large_trace(tmp_path / "t.parquet")
     loop = [sys.executable, "-c", "x = 0\nfor i in range(10_000_000): x += i"]

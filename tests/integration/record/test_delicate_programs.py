@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support import perf_events
 from tests.support.interpreters import Interpreter
 from tests.support.native import library as build_library
 from tests.support.paths import TARGETS
@@ -81,6 +82,7 @@ after()
 
 
 def test_ticks_come_back_with_the_room_for_their_signals(python: Interpreter, tmp_path: Path) -> None:
+    perf_events.needed()
     assert record(tmp_path / "t.parquet", ["-c", LIMITED], python).status == 0
     found = report(tmp_path / "t.parquet", "--all", command="functions")
     assert losses(report(tmp_path / "t.parquet"))["signal_budget"] >= 1

@@ -6,8 +6,6 @@ import json
 import sys
 from pathlib import Path
 
-import pytest
-
 from tests.support import perf_events
 from tests.support.interpreters import Interpreter
 from tests.support.recording import Json, environment, losses, record_command, report, run, target, tool
@@ -34,7 +32,6 @@ def test_this_host_is_examined_and_nothing_is_started(any_python: Interpreter, t
     assert status == any(each["recorded"] in ("in part", "not") for each in found.values())
 
 
-@pytest.mark.shares_interpreters
 def test_what_it_says_is_what_a_recording_loses(python: Interpreter, tmp_path: Path) -> None:
     refused = "process_vm_readv,perf_event_open"
     status, found = examined(tmp_path, python, refused=refused)

@@ -20,7 +20,6 @@ def suspended(trace: Path) -> dict[str, float]:
     return {mark: found[line]["suspended_s"] if line in found else 0 for mark, line in lines.items()}
 
 
-@pytest.mark.shares_interpreters
 def test_greenlets_are_on_their_lines_under_their_names(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("greenlets"), "6", "0.6"], python)
     found, tasks = suspended(done.trace), report(done.trace, command="tasks")["tasks"]
@@ -37,7 +36,6 @@ def test_greenlets_are_on_their_lines_under_their_names(python: Interpreter, tmp
 
 
 @pytest.mark.measures
-@pytest.mark.shares_interpreters
 def test_suspended_time_of_greenlets(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
         done = record(trace, [target("greenlets"), "20", "4"], python)

@@ -84,7 +84,6 @@ def test_it_is_found_when_it_starts(python: Interpreter, program: Path, way: str
     assert starts.count(True) == 1, "one thread is started by Python code"
 
 
-@pytest.mark.shares_interpreters
 def test_it_may_come_with_a_library_that_is_linked_to_it(python: Interpreter, program: Path, tmp_path: Path) -> None:
     path, home = library_and_home(python)
     folder = Path(path).parent
@@ -117,14 +116,12 @@ def test_a_second_interpreter_beside_the_first_is_a_loss(program: Path, tmp_path
     assert losses(found) == {"python_second": 1} and found["traces"][0]["python"] == first.full_name
 
 
-@pytest.mark.shares_interpreters
 def test_a_namespace_of_its_own_is_a_loss(python: Interpreter, program: Path, tmp_path: Path) -> None:
     done = recorded(tmp_path, program, "namespace", python)
     # the watcher finds no images of another namespace, so it may count waits whose native stack it cannot follow
     assert {**losses(report(done.trace)), "waits_unplaced": 0} == {"python_namespace": 1, "waits_unplaced": 0}
 
 
-@pytest.mark.shares_interpreters
 def test_calls_that_do_not_arrive_are_a_loss(python: Interpreter, program: Path, tmp_path: Path) -> None:
     done = recorded(tmp_path, program, "deep", python)
     found = report(done.trace)

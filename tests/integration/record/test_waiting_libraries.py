@@ -61,7 +61,6 @@ def test_waits_name_the_library_that_waits(frames: str, python: Interpreter, tmp
     assert started["waits_in"] == "waiters", (main, started)
 
 
-@pytest.mark.shares_interpreters
 def test_idle_threads_of_a_real_library_name_it(python: Interpreter, tmp_path: Path) -> None:
     done = record(tmp_path / "t.parquet", [target("idle_blas")], python)
     assert done.status == 0 and done.facts == {"corner": 400}

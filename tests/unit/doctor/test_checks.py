@@ -55,8 +55,8 @@ PLANTED: list[tuple[dict[str, Any], str, str, tuple[str, ...]]] = [
     ({"child_error": None}, "observing", WHOLE, ()),
     ({"place": replace(PLACE, free_bytes=AHEAD_BYTES - 1)}, "place", IN_PART, ("spool_space",)),
     ({"place": replace(PLACE, free_bytes=AHEAD_BYTES)}, "place", WHOLE, ()),
-    ({"place": replace(PLACE, limit_chunks=255)}, "place", IN_PART, ("spool_space",)),
-    ({"place": replace(PLACE, limit_chunks=256)}, "place", WHOLE, ()),
+    ({"place": replace(PLACE, in_place=False, chunks=4096, free_bytes=AHEAD_BYTES - 1)}, "place", WHOLE, ()),
+    ({"place": replace(PLACE, limit_chunks=255)}, "place", WHOLE, ()),
     ({"is_dev_mode": True}, "allocators", LESS_EXACT, ("allocator_replaced",)),
     ({"python_malloc": "malloc_debug"}, "allocators", LESS_EXACT, ("python_malloc",)),
     ({"python_malloc": "debug"}, "allocators", LESS_EXACT, ("allocator_replaced",)),
@@ -251,6 +251,12 @@ def test_without_perf_events_by_choice_the_limits_of_descriptors_and_locked_memo
     assert not found["descriptors"].losses + found["locked_memory"].losses
 
 
+def test_a_low_limit_on_file_sizes_is_said_and_changed() -> None:
+    (low,) = [each for each in checks_of(replace(GOOD, place=replace(PLACE, limit_chunks=255))) if each.consequence]
+    assert "ulimit -f" in low.consequence and low.change == "Raise ulimit -f."
+    assert not named(replace(GOOD, place=replace(PLACE, limit_chunks=256)))["place"].consequence
+
+
 def test_a_limit_on_file_sizes_that_leaves_no_room_is_a_problem(tmp_path: Path) -> None:
     code = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))\n"
@@ -267,6 +273,8 @@ def test_a_limit_on_file_sizes_that_leaves_no_room_is_a_problem(tmp_path: Path) 
         ("#!/usr/bin/env {0}", True),
         ("#!/usr/bin/env -S {0} -u", True),
         ("#!/usr/bin/env -S A=1 {0} -m x", True),
+        ("#!/usr/bin/env -S -u B -C / --chdir / {0}", True),
+        ("#!/usr/bin/env -S{0} -u", True),
         ("#!/usr/bin/env -S python9 -m", False),
         ("#!/usr/bin/env -S -m", False),
         ("#!", False),

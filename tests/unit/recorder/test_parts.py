@@ -454,7 +454,11 @@ def test_if_space_is_missing_a_part_is_offered_and_the_failure_counted(tmp_path,
     made.offer_ahead()
     assert (made.header.offered, made.failures) == (40, 1)
     made.offer_ahead()  # not at once again
-    assert made.failures == 1
+    assert made.failures == 1 and made.header.waited_in_vain == 0
+    made.header.taken = 40
+    monkeypatch.setattr(made, "_retry_at_s", 0.0)
+    made.offer_ahead()
+    assert made.failures == 2 and made.header.waited_in_vain == 41, "no thread waits for a disk that is full"
     made.close()
 
 

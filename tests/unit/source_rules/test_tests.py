@@ -43,13 +43,16 @@ def full_folders(root: Path) -> list[str]:
 
 
 def drawn_in_vain(source: str) -> list[str]:
-    """The tests of a file that are marked to share the interpreters, but take none of those."""
+    """The tests of a file that are marked to share the interpreters, but take none of those, or have no matrix to share."""
     return [
         each.name
         for each in ast.parse(source).body
         if isinstance(each, ast.FunctionDef)
         and any(ast.unparse(mark) == "pytest.mark.shares_interpreters" for mark in each.decorator_list)
-        and not {argument.arg for argument in each.args.args} & {*PARAMETERS}
+        and not (
+            {argument.arg for argument in each.args.args} & {*PARAMETERS}
+            and any(ast.unparse(mark).startswith("pytest.mark.parametrize") for mark in each.decorator_list)
+        )
     ]
 
 
@@ -92,5 +95,9 @@ def test_tests_that_share_interpreters_take_an_interpreter() -> None:
     paths = (ROOT / "tests").rglob("test_*.py")
     assert {path.name: found for path in paths if (found := drawn_in_vain(path.read_text()))} == {}
     mark = "@pytest.mark.shares_interpreters\n"
-    planted = f"{mark}def test_a(any_python): ...\n{mark}def test_b(python): ...\ndef test_c(any_python): ...\n"
-    assert drawn_in_vain(planted) == ["test_a"]
+    matrix = "@pytest.mark.parametrize('a', [1, 2])\n"
+    planted = (
+        f"{mark}{matrix}def test_a(any_python): ...\n{mark}{matrix}def test_b(python): ...\n"
+        f"{mark}def test_c(python): ...\ndef test_d(any_python): ...\n"
+    )
+    assert drawn_in_vain(planted) == ["test_a", "test_c"]

@@ -10,7 +10,7 @@ import pytest
 from tests.support.interpreters import Interpreter, interpreters
 
 
-def test_at_least_shares_interpreters_are_here() -> None:
+def test_at_least_two_interpreters_are_here() -> None:
     found = [each.full_name for each in interpreters()]
     assert len(found) >= 2, f"the tests must run on two versions of CPython from 3.10 to 3.15; found: {found}"
 
