@@ -113,8 +113,8 @@ def all_messages() -> list[tuple[str, str]]:
 
 #: The texts of losses are written in C, where the shim and Python read them.
 LOSSES = (ROOT / "formats" / "spool" / "losses.h").read_text()
-#: Options of other programs, in examples and advice.
-_OTHERS = {"--fast", "--shm-size"}
+#: Options of other programs, in examples and advice, or read from a script.
+_OTHERS = {"--chdir", "--fast", "--shm-size", "--unset"}
 _OPTION = re.compile(rf"(?<![\w-])--[a-z]+(?:-[a-z]+)*(?![\w{VALUE}-])")
 
 
