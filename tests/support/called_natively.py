@@ -12,9 +12,10 @@ from tests.support.functions_of_files import native_code
 from tests.support.perf import FRAMES, LOOP, Frame
 
 #: They pass a call on to what was meant, or check its result: their work is open until that is known. (The check often is the
-#: last that they do, by a jump, so that the loop seems to call it.)
+#: last that they do, by a jump, so that the loop seems to call it.) They ask for the thread's state, which is TLS.
 ANY_CALL = re.compile(
     r"^_?PyObject_(Vectorcall|FastCall|Call)\w*$|^call_function$|^vectorcall_|^method_vectorcall|^_Py_CheckFunctionResult$"
+    r"|^__tls_get_addr"
 )
 TP_CALL = "_PyObject_MakeTpCall"
 MAIN = "Py_BytesMain"

@@ -42,6 +42,7 @@ LOOP, MAKE = "_PyEval_EvalFrameDefault", "_PyObject_MakeTpCall"
         (("called_by_a_jump", "cfunction_call", MAKE, LOOP), FUNCTION, "native"),
         (("builtin_max", LOOP), FUNCTION, "native"),
         (("PyObject_Vectorcall", LOOP), FUNCTION, "open"),
+        (("__tls_get_addr@plt", "PyObject_Vectorcall", LOOP), FUNCTION, "open"),
         (("_Py_CheckFunctionResult", LOOP), FUNCTION, "open"),
         (("_Py_CheckFunctionResult", "PyObject_Vectorcall", LOOP), TYPE, "open"),
         ((MAKE, "PyObject_Vectorcall", LOOP), FUNCTION, "open"),
