@@ -6,7 +6,7 @@ PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 PACKAGES := formats recorder analyze cli
 C_FILES := $(wildcard shim/*/*.[ch] shim/*/*/*.[ch]) formats/spool/spool.h formats/spool/records.h
-PY_FILES := $(PACKAGES) tests benchmarks examples docs
+PY_FILES := $(PACKAGES) shim/dynamic_flags.py tests benchmarks examples docs
 UNITS := test-units-none test-units-address test-units-thread
 TREE := build/tree
 WEB := build/web
@@ -18,7 +18,7 @@ MEASURE_ARGS ?= -n 4
 .DEFAULT_GOAL := help
 # Otherwise each of the thousands of processes that the tests start compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c stress bench generate html clean
+.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c wheels stress bench generate html clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
@@ -106,6 +106,24 @@ test-stress-undefined: build/targets/.stamp
 	@SCALENE_TRACE_SHIM=$(CURDIR)/build/c-undefined/libscalene_shim.so $(BIN)/python -m tests.long.stress --ticks 5000 --print-only
 
 test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of the shim under stress
+
+# ---- wheels ----------------------------------------------------------------------------------------------------------
+
+# Compiled against the symbols of glibc 2.28, so that older distributions can load the libraries. auditwheel refuses others.
+WHEEL_ARCHES ?= x86_64
+$(VENV)/.stamp-wheel-tools: pyproject.toml | $(VENV)/.stamp-tools
+	$(BIN)/python -m pip install -q --disable-pip-version-check --group wheels
+	@touch $@
+
+wheels: $(VENV)/.stamp-wheel-tools ## a wheel for each architecture, for glibc 2.28 and newer, in dist/
+	@rm -rf build/wheels
+	@for arch in $(WHEEL_ARCHES); do \
+		PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target $$arch-linux-gnu.2.28" \
+			$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels \
+			-C build-dir=build/wheel-$$arch . && \
+		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --plat manylinux_2_28_$$arch -w dist build/wheels/*_$$arch.whl || exit 1; \
+	done
+	@ls dist/*.whl
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 

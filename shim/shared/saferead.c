@@ -30,10 +30,10 @@ void safe_read_init(void) {
   int saved_errno = errno;
   uint64_t probe = 1, copy = 0;
   struct iovec to = {&copy, sizeof copy}, from = {&probe, sizeof probe};
-  refused = syscall(SYS_process_vm_readv, target, &to, 1, &from, 1, 0) != (long)sizeof copy;
+  refused = syscall(SYS_process_vm_readv, target, &to, 1, &from, 1, 0L) != (long)sizeof copy;
   if (spool && (spool->features & FEATURE_PLAIN_READS)) refused = true;
-  gathers =
-      !refused && !under_valgrind() && syscall(SYS_process_vm_writev, target, &from, 1, &to, 1, 0) == (long)sizeof copy;
+  gathers = !refused && !under_valgrind() &&
+            syscall(SYS_process_vm_writev, target, &from, 1, &to, 1, 0L) == (long)sizeof copy;
   errno = saved_errno;
 }
 
@@ -72,7 +72,7 @@ static APART long read_proven(const struct iovec *to, unsigned long to_count, co
   remote[0] = (struct iovec){(void *)challenge_at, sizeof answer};
   for (unsigned long i = 0; i < to_count; i++) local[i + 1] = to[i];
   for (unsigned long i = 0; i < count; i++) remote[i + 1] = from[i];
-  long got = syscall(SYS_process_vm_readv, target, local, to_count + 1, remote, count + 1, 0);
+  long got = syscall(SYS_process_vm_readv, target, local, to_count + 1, remote, count + 1, 0L);
   if (got < (long)sizeof answer) return -1;
   if (answer == asked) return got - (long)sizeof answer;
   for (unsigned long i = 0; i < to_count; i++) memset(to[i].iov_base, 0, to[i].iov_len);
@@ -84,9 +84,9 @@ bool safe_read_proves(void) { return !challenge_at || read_proven(NULL, 0, NULL,
 /* Returns the number of bytes read, or < 0 with errno set. After the first thread of the process has ended, the pid no
  * longer leads to its memory (ESRCH), so the read is repeated with the id of the calling thread. */
 static long read_own(const struct iovec *to, const struct iovec *from, unsigned long count) {
-  long got = syscall(SYS_process_vm_readv, target, to, 1, from, count, 0);
+  long got = syscall(SYS_process_vm_readv, target, to, 1, from, count, 0L);
   if (got < 0 && errno == ESRCH && own) {
-    got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), to, 1, from, count, 0);
+    got = syscall(SYS_process_vm_readv, syscall(SYS_gettid), to, 1, from, count, 0L);
   }
   return got;
 }
@@ -137,7 +137,7 @@ bool safe_read(void *to, const void *from, size_t size) {
  * parent's, and the call would overwrite the parent's memory. */
 static long gather(const struct iovec *to, const struct iovec *from, unsigned long count) {
   uint32_t section = seal_enter();
-  long got = sealed() ? -1 : syscall(SYS_process_vm_writev, syscall(SYS_gettid), from, count, to, 1, 0);
+  long got = sealed() ? -1 : syscall(SYS_process_vm_writev, syscall(SYS_gettid), from, count, to, 1, 0L);
   seal_leave(section);
   return got;
 }
@@ -172,6 +172,6 @@ bool safe_read_many(void *to, const uintptr_t *from, int count, size_t size, str
 int safe_read_pieces(const struct iovec *to, const struct iovec *from, int count, size_t size) {
   unsigned long pieces = (unsigned long)count;
   long got = challenge_at ? read_proven(to, pieces, from, pieces)
-                          : syscall(SYS_process_vm_readv, target, to, pieces, from, pieces, 0);
+                          : syscall(SYS_process_vm_readv, target, to, pieces, from, pieces, 0L);
   return got < 0 ? 0 : (int)((size_t)got / size);
 }

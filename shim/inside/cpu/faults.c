@@ -73,7 +73,7 @@ static int open_event(void) {
 
 /* Written in the pages without a right to write, so the kernel goes on from the page's end to its beginning. */
 static void *map_records(int fd) {
-  long pages = syscall(SYS_mmap, NULL, MAPPED, PROT_READ, MAP_SHARED, fd, 0);
+  long pages = syscall(SYS_mmap, NULL, MAPPED, PROT_READ, MAP_SHARED, fd, 0L);
   return pages > 0 ? (void *)pages : NULL;
 }
 

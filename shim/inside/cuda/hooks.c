@@ -167,7 +167,7 @@ static uintptr_t find_for(const struct library *library, const char *name) {
 static int write_error(uintptr_t *slot) {
   uintptr_t value = *slot;
   struct iovec from = {&value, sizeof value}, to = {slot, sizeof *slot};
-  ssize_t written = syscall(SYS_process_vm_writev, syscall(SYS_getpid), &from, 1, &to, 1, 0);
+  ssize_t written = syscall(SYS_process_vm_writev, syscall(SYS_getpid), &from, 1, &to, 1, 0L);
   return written == sizeof value ? 0 : written < 0 ? errno : EFAULT;
 }
 
