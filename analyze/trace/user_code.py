@@ -24,6 +24,14 @@ _INSTALLED = re.compile(
 #: The name that Python gives to the code of ``-c``, but also to code that libraries run with exec: methods of dataclasses
 #: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
+#: Code without a file that the user has typed or written: sessions of interpreters and notebooks, doctests, ``timeit``. What
+#: the recorder calls ``<not recorded>`` may be anybody's.
+_TYPED = r"stdin>|string>|console>|input>|ipython-input-|python-input-|doctest |timeit-src>|not recorded>"
+#: All other code without a file is made at run time, such as templates and wrappers of functions. networkx appends a number.
+_GENERATED = re.compile(rf"<(?!{_TYPED}).*>", re.DOTALL)
+_PACKAGE = re.compile(r"^.*/(?:site|dist)-packages/([^/]+)/")
+#: What a launcher imports: the package of its program.
+_IMPORTS = re.compile(r"^\s*from (\w+)[\w.]* import ", re.MULTILINE)
 #: What runs the module of ``-m``: two frames.
 _RUNPY = r"^<frozen runpy>$|/lib(64)?/python3\.[0-9]+t?/runpy\.py$"
 _IN_BIN = re.compile(r"(^|/)bin/[^/.]+$")
@@ -36,8 +44,12 @@ def select_user_files(connection: Connection, selection: Selection) -> None:
     """Fills the table ``user_files`` with the files of the opened traces that are the user's code."""
     rows = connection.execute("SELECT DISTINCT file FROM locations WHERE file IS NOT NULL").fetchall()
     files = [file for (file,) in rows]
-    others = _written_by_others(connection, files)
-    programs = [] if user_files(files, Selection(), others) else _installed_programs(connection)
+    started_by, generated = _written_by_others(connection, files)
+    others, programs = [*started_by, *generated], list[str]()
+    if not user_files(files, Selection(), others):
+        programs = _installed_programs(connection, files, started_by)
+    if not programs and not user_files(files, Selection(), others):
+        others = [*started_by, *(file for file in generated if file == _EXECUTED)]
     chosen = user_files(files, selection, others, programs)
     connection.execute("INSERT INTO user_files SELECT unnest(?::VARCHAR[])", (chosen,))
 
@@ -59,9 +71,9 @@ def user_files(
     return [file for file in files if not excluded(file) and (selection.all_files or is_user(file) or included(file))]
 
 
-def _installed_programs(connection: Connection) -> list[str]:
-    """The installed modules that processes run as their programs, such as ``-m json.tool``: where nothing else is the user's,
-    they are. Only a program's code is outermost on a stack, or called by runpy alone, and is called ``<module>``."""
+def _installed_programs(connection: Connection, files: Iterable[str], started_by: Mapping[str, str]) -> list[str]:
+    """The files of the installed programs that processes run: where nothing else is the user's, they are. For ``-m json.tool``
+    that is the module, for ``-m sphinx`` and for a launcher the whole package, whose first module only calls the rest."""
     sql = """
         WITH outermost AS (SELECT DISTINCT trace, list_slice(locations, -4, -1) AS locations FROM stacks),
         frames AS (
@@ -72,18 +84,33 @@ def _installed_programs(connection: Connection) -> list[str]:
         FROM frames JOIN locations USING (trace, id) GROUP BY trace, locations
     """
     found = connection.execute(sql, (_RUNPY, _RUNPY)).fetchall()
-    return [file for file, function in found if function == "<module>" and not file.startswith("<")]
+    # Only a program's code is outermost on a stack, or called by runpy alone, and is called <module>.
+    programs = {file for file, function in found if function == "<module>" and not file.startswith("<")}
+    folders = {match[0] for file in programs if (match := _PACKAGE.search(file))}
+    started = {match[1] for file, text in started_by.items() if file in programs and (match := _IMPORTS.search(text))}
+
+    def belongs(file: str) -> bool:
+        folder = _PACKAGE.search(file)
+        return file in programs or (folder is not None and (folder[0] in folders or folder[1] in started))
+
+    return [file for file in files if belongs(file)]
 
 
-def _written_by_others(connection: Connection, files: Sequence[str]) -> list[str]:
-    """Of the files outside of the installation, those that the user has not written: launchers and generated code."""
-    candidates = [file for file in files if _IN_BIN.search(file) or file == _EXECUTED]
+def _written_by_others(connection: Connection, files: Sequence[str]) -> tuple[dict[str, str], list[str]]:
+    """Of the files outside of the installation, those that the user has not written: launchers (name to text), and generated
+    code whose text nobody has kept."""
+    candidates = [file for file in files if _IN_BIN.search(file) or file == _EXECUTED or _GENERATED.match(file)]
     if not candidates:
-        return []
+        return {}, []
     query = "SELECT file, any_value(text) FROM sources WHERE list_contains(?::VARCHAR[], file) GROUP BY file"
     texts = {file: text for file, text in connection.execute(query, (candidates,)).fetchall() if text is not None}
-    is_generated = _EXECUTED in candidates and _EXECUTED not in texts and not _may_run_users_code(connection)
-    return launchers(texts) + [_EXECUTED] * is_generated
+    is_generated = _EXECUTED in candidates and not _may_run_users_code(connection)
+    generated = [
+        file
+        for file in candidates
+        if file not in texts and (is_generated if file == _EXECUTED else _GENERATED.match(file))
+    ]
+    return {file: texts[file] for file in launchers(texts)}, generated
 
 
 def _may_run_users_code(connection: Connection) -> bool:

@@ -21,6 +21,8 @@ SITE = (f"{LIBRARY}/site.py", "<module>", 1, 600)
 APP = ("/home/me/app.py", "<module>", 1, 2)
 LAUNCHER = ("/venv/bin/tool", "<module>", 1, 5)
 TEXT = "import sys\nfrom tool import main\nsys.argv[0] = 'tool'\nif True:\n    sys.exit(main())\n"
+OWN = (f"{LIBRARY}/site-packages/tool/work.py", "work", 1, 9)
+OTHER = (f"{LIBRARY}/site-packages/other/__init__.py", "other", 1, 9)
 PACKAGE = (f"{LIBRARY}/site-packages/tool/__main__.py", "<module>", 1, 4)
 
 
@@ -34,6 +36,10 @@ PACKAGE = (f"{LIBRARY}/site-packages/tool/__main__.py", "<module>", 1, 4)
         ([[*RUNPY, TOOL, TOOL_MAIN, DUMP], [APP]], [APP[0]]),
         ([[*RUNPY, TOOL, IMPORT, APP]], [APP[0]]),  # -m pytest runs the user's files
         ([[LAUNCHER, DUMP]], []),
+        ([[LAUNCHER, OTHER, OWN, DUMP]], [OWN[0]]),  # a launcher is not the program: its package is
+        ([[LAUNCHER, OTHER, OWN, OTHER], [APP]], [APP[0]]),
+        ([[*RUNPY, PACKAGE, OTHER, OWN, DUMP]], [OWN[0]]),  # and so is that of -m
+        ([[*RUNPY, PACKAGE], [BOOTSTRAP, OTHER, OWN]], [PACKAGE[0], OWN[0]]),
         ([[BOOTSTRAP, DUMP], [IMPORT, SITE]], []),
     ],
 )

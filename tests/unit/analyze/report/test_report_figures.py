@@ -164,6 +164,35 @@ def test_generated_code_is_the_users_only_where_it_was_given(tmp_path: Path, com
     assert report_on(builder, tmp_path).lines[0].file == ("<string>" if is_code else APP)
 
 
+@pytest.mark.parametrize(
+    ("file", "is_typed"),
+    [
+        ("<template>", False),
+        ("<sqlalchemy generated warned() wrapper for sqlalchemy.orm.session.Session._flush>", False),
+        ("<class 'networkx.utils.decorators.argmap'> compilation 48", False),
+        ("<makefun-gen-0>", False),
+        ("<stdin>", True),
+        ("<python-input-3>", True),
+        ("<doctest app.main[0]>", True),
+        ("<timeit-src>", True),
+        ("<not recorded>", True),
+    ],
+)
+def test_code_that_libraries_generate_belongs_to_its_caller(tmp_path: Path, file: str, is_typed: bool) -> None:
+    builder, process, thread = one_thread()
+    builder.tick(0, process, thread, builder.stack((file, "root", 1, 2), MAIN))
+    assert report_on(builder, tmp_path).lines[0].file == (file if is_typed else APP)
+    assert report_on(builder, tmp_path, include=("<*",)).lines[0].file == file
+    builder.source(file, "x = 1\ny = 2\n")  # a text that can be shown is worth a line of its own
+    assert report_on(builder, tmp_path).lines[0].file == file
+
+
+def test_generated_code_is_shown_if_there_is_nothing_else(tmp_path: Path) -> None:
+    builder, process, thread = one_thread()
+    builder.tick(0, process, thread, builder.stack(("<embedded>", "<module>", 1, 2)))
+    assert report_on(builder, tmp_path).lines[0].file == "<embedded>"
+
+
 #: What a tick shows, and the class that the rule gives it.
 CLASSES = [
     ({"pc_class": "eval", "opcode": "CALL"}, "python"),
