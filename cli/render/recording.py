@@ -7,14 +7,14 @@ from pathlib import Path
 
 from ...analyze.results.trace import Loss, MarkInfo, TraceInfo
 from ...formats.units import counted, file_size_text, seconds
-from .table import columns_text, wrap
+from .table import columns_text, joined, wrap
 from .text import Screen, clean, fit, not_shown
 
 _MOST_MARKS = 40
 
 
 def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
-    """Two lines on what was recorded, then the losses of the trace."""
+    """What was recorded, in two lines where the screen is wide enough, then the losses of the trace."""
     command = " ".join(map(clean, trace.command)) if trace.command else "(command not stored)"
     yield screen.paint(fit(command, screen.width, screen), "bold")
     facts = [trace.started_at and clean(trace.started_at[:19].replace("T", " ")) + " UTC", _wall(trace)]
@@ -22,7 +22,8 @@ def trace_lines(trace: TraceInfo, screen: Screen) -> Iterator[str]:
     facts += [counted(trace.processes, "process", "processes"), counted(trace.threads, "thread", "threads")]
     facts += [f"{clean(Path(trace.path).name)} {_file_size(trace.path)}"]
     separator = screen.glyph(" · ", " | ")
-    yield fit(separator.join(fact for fact in facts if fact), screen.width, screen)
+    for line in joined([fact for fact in facts if fact], separator, screen.width):
+        yield fit(line, screen.width, screen)
     for loss in trace.losses:
         style = loss.severity if loss.severity in ("error", "loss") else "info"
         yield from (screen.paint(line, style) for line in loss_lines(loss, screen))

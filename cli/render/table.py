@@ -57,6 +57,17 @@ def wrap(text: str, width: int, indent: str = "") -> list[str]:
     return [*lines, current]
 
 
+def joined(facts: Sequence[str], separator: str, width: int) -> list[str]:
+    """``facts`` with ``separator`` between them, in lines of at most ``width`` columns; no line ends within a fact."""
+    lines: list[str] = []
+    for fact in facts:
+        if lines and cells(lines[-1] + separator + fact) + len(separator.rstrip()) <= width:
+            lines[-1] += separator + fact
+        else:
+            lines[-1:] = [*(line + separator.rstrip() for line in lines[-1:]), fact]
+    return lines
+
+
 def place(file: str, line: int | None, text: str, used: int, screen: Screen) -> str:
     """``file:line``, then a text, in the room that ``used`` columns leave. A long path loses its start."""
     place, rest = f"{clean(file)}:{line}", clean(text)

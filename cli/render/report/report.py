@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ....analyze.report.line_filter import ShownFile, ShownLine, matters, reaches, shown_files
 from ....analyze.results.report import WAIT_WORDS, Function, Line, Report
@@ -12,7 +12,7 @@ from ..gpu import device_facts, device_table, gpu_columns, gpu_summary, gpu_titl
 from ..memory import leak_table
 from ..native import line_note
 from ..recording import trace_lines
-from ..table import estimated
+from ..table import estimated, joined
 from ..text import Screen, bar, cells, clean, cpu_parts, fit, fit_left, sparkline
 from .columns import LINE, Column, allocated, at_peak, columns_for, held, time_range, uncertain, used
 from .findings import findings_text
@@ -20,6 +20,7 @@ from .legend import legend, marks_in
 from .remarks import remarks
 
 _MOST_ROWS = 20  #: of the tables by file and by function
+_INDENT = 20  #: what stands before the facts of the totals
 #: From this part of the waiting time, and these seconds, on, waits without a Python stack are named.
 _LEAST_IDLE, _LEAST_IDLE_S = 0.05, 0.1
 #: The classes of CPU time in the order of their bar; the least share, in percent, from which on one that is rare is named.
@@ -115,7 +116,7 @@ def _totals(report: Report, screen: Screen) -> Iterator[str]:
     if screen.width >= 110:
         shares += [f"(garbage collection {percent(totals.gc_s, totals.cpu_s):.0f} %)"] if totals.gc_s else []
     elif len(found) == len(_CLASSES):
-        below = [" " * 20 + shares.pop(2)]
+        below = [" " * _INDENT + shares.pop(2)]
     shown = bar(screen, parts, totals.cpu_s, width) + "  " if width else ""
     yield f"CPU      {seconds(totals.cpu_s):>9}  {shown}{'  '.join(shares)}"
     yield from below
@@ -133,14 +134,21 @@ def _waiting(report: Report, screen: Screen) -> Iterator[str]:
         return
     named = {word: getattr(waits, f"{name}_s") for name, word in WAIT_WORDS.items()}
     parts = [f"{word} {percent(part, totals.wait_s):.0f} %" for word, part in named.items() if part]
-    facts = "  ".join(["all threads: " * bool(parts) + ", ".join(parts)])
-    text = f"Waiting  {seconds(totals.wait_s):>9}  {facts}".rstrip()
+    facts = joined([f"all threads: {parts[0]}", *parts[1:]], ", ", screen.width - _INDENT) if parts else [""]
     idle_s = math.fsum(each.wait_s or 0.0 for each in report.outside or [] if each.name is None)
     what = "unknown: Python stacks could not be read" if report.lacks_stacks else "without Python code"
-    idle = f"{seconds(idle_s)} of it {what}"  # idle threads of libraries, above all
-    lines = [f"{text}; {idle}"] if cells(text) + cells(idle) + 2 <= screen.width else [text, f"{'':20}{idle}"]
-    is_worth = idle_s >= max(_LEAST_IDLE * totals.wait_s, _LEAST_IDLE_S)
-    yield from (fit(line, screen.width, screen) for line in (lines if is_worth else [text]))
+    if idle_s >= max(_LEAST_IDLE * totals.wait_s, _LEAST_IDLE_S):  # idle threads of libraries, above all
+        idle = f"{seconds(idle_s)} of it {what}"
+        is_short = _INDENT + cells(facts[-1]) + 2 + cells(idle) <= screen.width
+        facts[-1:] = [f"{facts[-1]}; {idle}"] if is_short else [facts[-1], idle]
+    yield from _below(f"Waiting  {seconds(totals.wait_s):>9}  ", facts, screen)
+
+
+def _below(head: str, facts: Sequence[str], screen: Screen) -> Iterator[str]:
+    """``facts``, a line each: the first one after ``head``, the others under the figures of the totals."""
+    for index, fact in enumerate(facts):
+        line = (" " * _INDENT if index else head) + fact
+        yield fit(line.rstrip(), screen.width, screen)
 
 
 def _headline(screen: Screen) -> int:
@@ -155,11 +163,12 @@ def _memory(report: Report, screen: Screen) -> Iterator[str]:
         yield "; ".join(["Memory   not recorded", *resident])
         return
     width = _headline(screen)
-    shown = screen.paint(sparkline(screen, report.timeline or [], *time_range(report), width), "memory") + "  " * (
-        width > 0
-    )
-    facts = "; ".join([f"peak; Python's peak {megabytes(totals.python_peak_bytes)}", *resident])
-    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{fit(facts, screen.width - 22 - width, screen)}"
+    shown = screen.paint(sparkline(screen, report.timeline or [], *time_range(report), width), "memory")
+    left = _INDENT + (width + 2 if width else 0)
+    facts = ["peak", f"Python's peak {megabytes(totals.python_peak_bytes)}", *resident]
+    first, *others = joined(facts, "; ", screen.width - left)
+    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{'  ' * (width > 0)}{fit(first, screen.width - left, screen)}"
+    yield from _below(" " * _INDENT, others, screen)
     yield from _volumes(report, screen)
 
 
@@ -169,12 +178,12 @@ def _volumes(report: Report, screen: Screen) -> Iterator[str]:
     if totals.alloc_bytes is not None:
         facts.append(f"{megabytes(totals.alloc_bytes)} allocated")
         several = any(trace.processes > 1 for trace in report.traces)
-        end = "the ends of the processes" if several else "the end"
+        end = "the ends of processes" if several else "the end"
         facts.append(f"{megabytes(totals.live_at_end_bytes)} alive at {end}")
     if totals.copy_bytes:
         facts.append(f"{megabytes(totals.copy_bytes)} copied")
     if facts:
-        yield fit(" " * 20 + ", ".join(facts), screen.width, screen)
+        yield from _below(" " * _INDENT, joined(facts, ", ", screen.width - _INDENT), screen)
 
 
 def _line_tables(report: Report, files: list[ShownFile], columns: list[Column], screen: Screen) -> Iterator[str]:

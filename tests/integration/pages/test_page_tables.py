@@ -71,6 +71,14 @@ def test_all_columns_of_a_table_are_visible_at_1400_pixels(tab: str, browser: Br
         assert page.value(OVERFLOWING) == []
 
 
+@pytest.mark.parametrize("tab", ["lines", "functions", "leaks", "threads", "recording"])
+def test_tables_leave_out_columns_that_do_not_fit_into_900_pixels(tab: str, browser: Browser, tmp_path: Path) -> None:
+    with browser.page(written(leaky_trace(tmp_path / "t.parquet")), 900, part=f"#tab={tab}") as page:
+        assert page.value(OVERFLOWING) == []
+        if tab == "leaks":
+            assert {"place", "source", "bytes_per_s", "probability", "live_at_end_bytes"} <= set(page.value(HEADS))
+
+
 HEADS = "[...document.querySelectorAll('#pane .table .head .cell')].map(each => each.dataset.key)"
 
 

@@ -204,7 +204,7 @@ def test_several_processes_may_end_with_more_than_was_there_at_once(tmp_path: Pa
     report = build_report([builder.write(tmp_path / "t.parquet")], Selection())
     assert (report.totals.peak_bytes, report.totals.live_at_end_bytes) == (40_000_000, 80_000_000)
     assert (report.lines[0].live_at_peak_bytes, report.lines[0].live_at_end_bytes) == (40_000_000, 80_000_000)
-    assert "80.0 MB alive at the ends of the processes" in text_of(builder, tmp_path)
+    assert "80.0 MB alive at the ends of processes" in text_of(builder, tmp_path)
 
 
 def test_traces_of_one_process_each_are_limited_by_all_their_peaks(tmp_path: Path) -> None:

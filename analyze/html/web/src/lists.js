@@ -157,6 +157,7 @@ export function leakTable(state, open) {
     label: "Leaks",
     sort: { key: "bytes_per_s", down: true },
     open,
+    spare: ["allocator", "error_bytes_per_s", "mallocs", "frees", "type", "function", "path"],
     empty: state.trace.leaks === null ? "Leaks are unknown, because allocations were not recorded." : "No line leaks.",
   });
   const note = element(

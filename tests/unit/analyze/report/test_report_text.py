@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from scalene_trace.analyze.report.line_filter import shown_files
 from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.report.timeline import build_timeline
-from scalene_trace.analyze.results.report import Report
+from scalene_trace.analyze.results.report import Report, Waits
 from scalene_trace.analyze.results.trend import reduce_points, steps
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.memory import leaks_text, memory_text
 from scalene_trace.cli.render.report import functions_text, report_text
+from scalene_trace.cli.render.report.report import header
 from scalene_trace.cli.render.table import wrap
 from scalene_trace.cli.render.text import Screen, bar, cells, clean, cut, cut_left, sparkline
 from scalene_trace.cli.render.timeline import timeline_text
@@ -139,6 +141,26 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path) -> None:
         screen = Screen(width, has_color=has_color, is_cut=True)
         for line in report_text(report, screen):
             assert cells(re.sub(r"\x1b\[[0-9;]*m", "", line)) <= width, line
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_no_figure_of_the_totals_is_cut_off(width: int, tmp_path: Path) -> None:
+    report = report_of({1: 500, 10: 300, 12: 180}, tmp_path)
+    waits = Waits(sleep_s=54.0, disk_s=1.0, runnable_s=44.0, gil_s=1.0)
+    memory = {"peak_bytes": 160_300_000, "python_peak_bytes": 160_300_000, "peak_rss_bytes": 158_900_000}
+    volumes = {"alloc_bytes": 248e6, "live_at_end_bytes": 4.7e6, "copy_bytes": 5_100_000}
+    report = replace(
+        report,
+        traces=[replace(report.traces[0], processes=4, threads=700)],
+        totals=replace(report.totals, wait_s=100.0, waits=waits, **memory, **volumes),
+    )
+    lines = list(header(report, Screen(width, is_cut=True)))
+    text = " ".join(" ".join(lines[1:]).split())
+    for fact in ("4 processes", "700 threads", "t.parquet", "sleep 54 %", "disk 1 %", "runnable 44 %", "GIL 1 %"):
+        assert fact in text
+    for fact in ("Python's peak 160 MB", "RSS 159 MB", "248 MB allocated", "ends of processes", "5.1 MB copied"):
+        assert fact in text
+    assert max(map(cells, lines)) <= width
 
 
 def memory_trace(tmp_path: Path) -> Path:
