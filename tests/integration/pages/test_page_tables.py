@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from scalene_trace.analyze.html.page import build_page
+from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.browser import Browser, Page, running_browser
 from tests.support.page_traces import COLUMN, busy_trace, device_trace
@@ -105,6 +106,21 @@ def test_tables_of_a_gpu_leave_out_columns_that_do_not_fit(browser: Browser, tmp
         page.tab.set_viewport_size({"width": 2000, "height": 1000})
         page.wait(f"{HEADS}.length > {len(first)} && document.querySelector('nav > button').hidden")
         assert page.complaints() == []
+
+
+def test_no_more_is_alive_than_the_footprint(browser: Browser, tmp_path: Path) -> None:
+    """A sample stands for 89 MB, and 41 MB were there, as the report says too."""
+    builder = TraceBuilder()
+    process = builder.process(end_ns=10 * SECOND)
+    thread = builder.thread(process, cpu_ns=0)
+    stack = builder.stack(("/home/me/app.py", "main", 1, 3))
+    builder.alloc(SECOND, process, thread, stack, 40_000_000, None, interval_bytes=2**26)
+    builder.memory(2 * SECOND, process, thread, None, 41_000_003, 41_000_003)
+    path = builder.write(tmp_path / "t.parquet")
+    assert build_report([path], Selection()).totals.live_at_end_bytes == 41_000_003
+    with browser.page(written(path)) as page:
+        assert page.value("document.querySelector('[data-figure=live_at_end_bytes]').dataset.value") == "41000003"
+        assert (column(page, "kept"), column(page, "live")) == (["41.0"], ["41.0"])
 
 
 def test_a_long_name_of_a_file_is_cut_and_the_number_of_the_line_is_not(browser: Browser, tmp_path: Path) -> None:

@@ -112,6 +112,10 @@ function cumulate(trace, nodes) {
   }
 }
 
+/** The most that can be alive: what is alive is estimated from samples, and the footprint is counted. It is unknown where
+ * several processes end at different moments. */
+const mostAlive = (trace, peak) => (peak > 0 && trace.info.processes === 1 ? peak : Infinity);
+
 function totalsOf(trace, nodes, first, end) {
   const totals = Object.fromEntries(
     Object.entries(nodes).map(([name, sums]) => [name, sums.reduce((sum, value) => sum + value, 0)]),
@@ -122,9 +126,11 @@ function totalsOf(trace, nodes, first, end) {
     isWhole && trace.query.from_s === null && trace.query.to_s === null && !trace.query.process.length
       ? trace.memory.peak_rss_mark
       : null;
+  const peak = trace.has.memory ? highest(trace.memory.footprint, first, end) : null;
   return Object.assign(completed(totals), {
+    kept: Math.min(totals.kept, mostAlive(trace, peak)),
     idle: WAITS.reduce((sum, [name]) => sum + nodes[name][0], 0), // of threads without a Python stack: node 0
-    peak: trace.has.memory ? highest(trace.memory.footprint, first, end) : null,
+    peak,
     pythonPeak: trace.has.memory ? highest(trace.memory.python, first, end) : null,
     gpuPeak: highest(trace.gpu?.memory, first, end),
     rss: rss === null && mark === null ? null : Math.max(rss ?? 0, mark ?? 0),
@@ -157,6 +163,8 @@ export function sumUp(trace, first, end) {
   cumulate(trace, nodes);
   threads(trace, first, end);
   const totals = totalsOf(trace, nodes, first, end);
+  const most = mostAlive(trace, totals.peak);
+  for (const row of [...trace.lines, ...trace.functions]) for (const name of ["kept", "live"]) row[name] = Math.min(row[name], most);
   const own = trace.lines.reduce((sum, row) => sum + row.cpu, 0);
   return { first, end, peakBin, nodes, totals, foreign: totals.cpu - own };
 }
