@@ -23,6 +23,7 @@ OLD_APP, NEW_APP = "/srv/one/app.py", "/srv/two/app.py"
 OLD = ["import tool", "", "def work(rows):", "    for row in rows:", "        tool.crunch(row)", "    tool.store(rows)", "", "work([1])"]  # fmt: skip
 #: Two lines at the top, the function renamed, its loop edited, what it stores gone, something new.
 NEW = ["import sys", "import tool", "", "def process(rows):", "    for row in sorted(rows):", "        tool.crunch(row)", "    log[rows[0]] = 77", "", "process([1])"]  # fmt: skip
+HEADS = "[...document.querySelectorAll('#pane .table .head .cell')].map(each => each.dataset.key)"
 LIBRARY = "/opt/{}/lib/python3.12/site-packages/tool.py"
 
 
@@ -90,6 +91,22 @@ def page(browser: Browser, report: tuple[Diff, Path]) -> Iterator[Page]:
         yield found
         assert found.requests() == [report[1].as_uri()]
         assert found.complaints() == []
+
+
+def test_the_lines_leave_out_columns_that_do_not_fit_into_900_pixels(
+    browser: Browser, report: tuple[Diff, Path]
+) -> None:
+    table = "document.querySelector('#pane .table')"
+    button = "document.querySelector('nav > button')"
+    with browser.page(report[1], 900) as page:
+        assert page.value(f"{table}.scrollWidth <= {table}.clientWidth")
+        assert page.value(f"{button}.textContent") == "all columns" and "what changed" in page.value(f"{button}.title")
+        assert "also" not in page.value(HEADS) and {"verdict", "change", "source"} <= set(page.value(HEADS))
+        page.click("nav > button")
+        assert "also" in page.value(HEADS) and page.value(f"{button}.textContent") == "fewer columns"
+        page.click("[data-tab=runs]")
+        assert page.value(f"{button}.hidden") is True
+        assert page.complaints() == []
 
 
 def column(page: Page, key: str) -> list[str]:

@@ -227,7 +227,8 @@ export function changedLines(compared, state, open) {
       text: (row) => clean((row.source ?? row.before_source ?? "").trim()),
     },
   ];
-  return new Table(columns, { label: "Lines", sort: null, open, empty: "No line has a sample.", decorate: tinted });
+  const spare = ["bar", "also", "status", "range"]; // the cells before and after say what the bar shows
+  return new Table(columns, { label: "Lines", sort: null, open, spare, empty: "No line has a sample.", decorate: tinted });
 }
 
 function also(cell, row, compared) {

@@ -83,7 +83,22 @@ export class Comparison {
       oninput: () => this.#filter(),
     });
     const list = element("div", { class: "tabs", role: "tablist", onkeydown: (event) => this.#tabKey(event) }, ...this.tabs);
-    return element("nav", {}, list, this.measures, this.search);
+    this.columns = element("button", { type: "button", onclick: () => this.#showColumns() });
+    this.lines.fitted = () => this.#offerColumns();
+    return element("nav", {}, list, this.columns, this.measures, this.search);
+  }
+
+  /** The button that shows the columns of the lines that a narrow window leaves out. */
+  #offerColumns() {
+    const titles = this.lines.leftOut.filter(Boolean);
+    this.columns.hidden = this.tab !== "lines" || (!this.lines.leftOut.length && !this.lines.isWhole);
+    this.columns.textContent = this.lines.isWhole ? "fewer columns" : "all columns";
+    this.columns.title = this.lines.isWhole ? "only those that fit" : `also ${titles.join(", ")}`;
+  }
+
+  #showColumns() {
+    this.lines.showAll(!this.lines.isWhole);
+    this.#offerColumns();
   }
 
   /** Chooses the measure that lines and sources show. */
@@ -120,6 +135,7 @@ export class Comparison {
     if (name === "flame") this.flame.draw();
     if (name === "source") this.source.shown();
     for (const table of this.#tables(name)) table.refresh();
+    this.#offerColumns();
     this.address.remember();
   }
 
