@@ -2,6 +2,7 @@
 
 Rows wait until there are :data:`JOINED_ROWS` of their kind, which become row groups of their own. Of the rows that wait at
 the end, all kinds with fewer than :data:`SHARED_BELOW_ROWS` share one row group, and a larger kind has row groups of its own.
+Long source texts are a row group of their own at once.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ JOINED_ROWS = 92_160
 #: A kind with at most so many columns has longer row groups, which take no more memory: resident sets, of which a long
 #: recording has tens of millions of rows.
 _NARROW_COLUMNS, _NARROW_FACTOR = 4, 4
+#: Source texts of this size do not wait for other rows: they are a row group of their own, which takes long to compress.
+LONG_TEXT_BYTES = 1 << 20
 
 TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -62,7 +65,14 @@ def row_groups(parts: Iterable[Tables]) -> Iterator[list[Block]]:
         for name in waiting:
             if _rows(waiting[name]) >= JOINED_ROWS * _factor(schema.kind(name)):
                 yield from _full_groups(waiting, name)
+        if text_bytes(waiting["source"]) >= LONG_TEXT_BYTES:
+            yield [_joined(waiting["source"])]
     yield from _last_groups(waiting)
+
+
+def text_bytes(group: Iterable[Block]) -> int:
+    """The size of the source texts in a row group."""
+    return sum(block.arrays["text"].nbytes for block in group if block.kind.name == "source")
 
 
 def _add(tables: Tables, waiting: dict[str, list[Block]]) -> None:

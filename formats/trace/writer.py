@@ -1,7 +1,8 @@
 """Writes a trace: one Parquet file with one table, whose columns are those of :mod:`.schema`.
 
 All kinds with few rows share one row group, ordered by kind, then time; a larger kind has row groups of its own,
-sorted by time. A recording that is larger than memory comes in parts, whose rows are joined into row groups
+sorted by time. Source texts of more than 1 MiB are a row group of their own, which a thread compresses while other rows are
+made. A recording that is larger than memory comes in parts, whose rows are joined into row groups
 (:mod:`.row_groups`): they are sorted by time within each part, and successive parts are nearly in order. Times and ids are
 delta-encoded, other columns are dictionary-encoded. Only ``kind`` and ``t_ns`` have statistics, and the footer has no Arrow
 schema. Measurements showed for each of these choices that it makes small traces smaller (docs/trace-format.md). The file
@@ -14,6 +15,8 @@ import errno
 import os
 import secrets
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +24,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from ..beside import Beside
 from ..errors import TraceWriteError
 from . import integrity, schema
-from .row_groups import TYPES, Block, Tables, row_groups
+from .row_groups import LONG_TEXT_BYTES, TYPES, Block, Tables, row_groups, text_bytes
 
 #: Integers with few distinct values, which are smaller as a dictionary than as deltas.
 _DICTIONARY_NUMBERS = frozenset(
@@ -125,31 +129,63 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
     with os.fdopen(descriptor, "r+b") as file:
         wanted, groups = _arrow_schema(), row_groups(parts)
         first = [group for group in (next(groups, None),) if group is not None]
-        options = _writer_options(all(map(_is_small, first)), sum(map(_text_bytes, first)))
+        options = _writer_options(all(map(_is_small, first)), sum(map(text_bytes, first)))
         with pq.ParquetWriter(file, wanted, **options) as writer:
             frames = 0
-            while group := first.pop() if first else next(groups, None):
-                frames += sum(_frames(block) for block in group)
-                table = _group_table(trace_id, group, wanted)
-                writer.write_table(table, row_group_size=max(len(table), 1))
-                del group, table  # so that only one is in memory at a time
-                # Metadata of the row group stays allocated, in small pieces between the memory that is free now. Without
-                # this call, libc would keep all of that memory.
-                pa.default_memory_pool().release_unused()
+            with _Groups(writer) as written:
+                while group := first.pop() if first else next(groups, None):
+                    frames += sum(_frames(block) for block in group)
+                    takes_long = text_bytes(group) >= LONG_TEXT_BYTES
+                    table = [_group_table(trace_id, group, wanted)]
+                    del group  # so that only one is in memory at a time
+                    written.add(table.pop(), takes_long)
             writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
 
 
+class _Groups:
+    """Writes row groups one after the other. A context manager: at its end all are written, or none is being written."""
+
+    def __init__(self, writer: pq.ParquetWriter) -> None:
+        self._writer = writer
+        self._last: Beside[None] | None = None
+
+    def __enter__(self) -> _Groups:
+        return self
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        with suppress(BaseException) if kind else nullcontext():  # the first error counts
+            self._finish()
+
+    def add(self, table: pa.Table, takes_long: bool) -> None:
+        """Writes ``table`` as a row group; one that takes long in a thread, until the next row group is there."""
+        self._finish()
+        if takes_long:
+            self._last = Beside(partial(self._write, table), "texts")
+        else:
+            self._write(table)
+
+    def _finish(self) -> None:
+        last, self._last = self._last, None
+        if last:
+            last.result()
+
+    def _write(self, table: pa.Table) -> None:
+        self._writer.write_table(table, row_group_size=max(len(table), 1))
+        del table
+        # Metadata of the row group stays allocated, in small pieces between the memory that is free now. Without this call,
+        # libc would keep all of that memory.
+        pa.default_memory_pool().release_unused()
+
+
 def _is_small(group: Sequence[Block]) -> bool:
-    """Has the row group few rows, and no long texts but sources?"""
+    """Has the row group few rows, and no long texts but sources? Where those are a row group of their own, it does not
+    matter: they are most of the trace."""
+    if text_bytes(group) >= LONG_TEXT_BYTES:
+        return False
     arrays = (array for block in group if block.kind.name != "source" for array in block.arrays.values())
     return sum(block.rows for block in group) < _FEW_ROWS and sum(array.nbytes for array in arrays) < _FEW_BYTES
-
-
-def _text_bytes(group: Sequence[Block]) -> int:
-    """The size of the source texts in a row group."""
-    return sum(block.arrays["text"].nbytes for block in group if block.kind.name == "source")
 
 
 def _frames(block: Block) -> int:

@@ -122,11 +122,13 @@ class Conversion:
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = 0
+        self._sources = Sources()
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. No reference to a set is held while the
         writer works, so that only one is in memory at a time. What only the first tables need is released after them."""
+        yield {"source": self._read_sources()}
         start_ns, lives = self._survey.start_ns, self._survey.lives
         del self._survey.lives
         images = Images(lives)
@@ -175,12 +177,18 @@ class Conversion:
         self.events += sum(len(tables[kind]["t_ns"]) for kind in _SAMPLES)
         return tables
 
+    def _read_sources(self) -> dict[str, Any]:
+        """The ``source`` table. It comes first: the writer compresses it while other tables are made."""
+        with ProgramFiles(self._outcome.rights()) as files:
+            given, notebooks = self._programs.texts, self._notebooks
+            self._sources = _sources(self._survey, self._facts, given, self._nodes, self._stacks, files, notebooks)
+        return self._sources.taken()
+
     def _other_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
         with ProgramFiles(self._outcome.rights()) as files:
-            sources = _sources(survey, self._facts, self._programs.texts, nodes, stacks, files, self._notebooks)
             symbols = self._symbols(files)
-        losses = loss_table(survey.header, self._recorder_losses(sources, symbols))
+        losses = loss_table(survey.header, self._recorder_losses(self._sources, symbols))
         lost = zip(losses["severity"], losses["text"], strict=True)
         self.errors = [text for severity, text in lost if severity == "error"]
         tables = {
@@ -189,8 +197,7 @@ class Conversion:
             "code": code_table(survey.tick_stacks, nodes),
             "native": self._native.table,
             "module": self._module_ids.table(),
-            "symbol": symbols.table,
-            "source": sources.table,
+            "symbol": symbols.finished(),
             "mark": mark_table(self._marks),
             "setting": self._setting_table(),
             "loss": losses,

@@ -34,6 +34,11 @@ class Sources:
     withheld: int = 0
     text_bytes: int = 0
 
+    def taken(self) -> dict[str, list[Any]]:
+        """The table, of which no reference is kept."""
+        table, self.table = self.table, {}
+        return table
+
 
 def read_sources(
     files: Iterable[str],

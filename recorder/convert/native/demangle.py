@@ -40,9 +40,14 @@ _BEFORE_SPACE = re.compile(r"operator\W{0,3}$|operator (?:new|.*\b(?:unsigned|lo
 _OPENING, _CLOSING = "(<[{", ")>]}"
 
 
+def is_mangled(name: str) -> bool:
+    """May :func:`demangled` have a readable form of the name?"""
+    return _MANGLED.match(name) is not None and "\0" not in name
+
+
 def demangled(names: Sequence[str]) -> list[str | None]:
     """Readable forms of symbols' names; None = it is no mangled name, or could not be read."""
-    numbers = [number for number, name in enumerate(names) if _MANGLED.match(name) and "\0" not in name]
+    numbers = [number for number, name in enumerate(names) if is_mangled(name)]
     numbers.sort(key=lambda number: len(names[number]))
     found: list[str | None] = [None] * len(names)
     for answer in _read_apart([names[number] for number in numbers]):

@@ -29,17 +29,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ....formats.beside import Beside
 from ...rights.opening import OpenFile, Withheld, open_regular_file
 from ..keyed.by_key import Masked
 from .addresses import Image
 from .debugdata import open_debugdata
-from .demangle import demangled
+from .demangle import demangled, is_mangled
 from .elf import ElfFile, Records, layout
 from .methods import method_names
 
@@ -68,8 +70,9 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
 
 @dataclass
 class Symbols:
-    """The ``symbol`` table. ``unread``: number of files that could not be read; ``changed``: of files that have changed
-    since they were loaded; ``withheld``: of files that may not be read."""
+    """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read; ``changed``: of files that have changed
+    since they were loaded; ``withheld``: of files that may not be read; ``readable``: reads mangled names, None = there are
+    none."""
 
     table: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name", "demangled")}
@@ -77,6 +80,12 @@ class Symbols:
     unread: int = 0
     changed: int = 0
     withheld: int = 0
+    readable: Beside[list[str | None]] | None = None
+
+    def finished(self) -> dict[str, list[Any]]:
+        """The table, when another process has read the mangled names. Call it once."""
+        self.table["demangled"] = self.readable.result() if self.readable else [None] * len(self.table["name"])
+        return self.table
 
 
 def distinct_offsets(modules: Masked, offsets: Masked) -> dict[int, Offsets]:
@@ -115,7 +124,9 @@ def read_symbols(
             symbols.unread += 1
         else:
             _append(symbols.table, module, rows)
-    symbols.table["demangled"] = demangled(symbols.table["name"])
+    names = symbols.table["name"]
+    if any(map(is_mangled, names)):
+        symbols.readable = Beside(partial(demangled, names), "names")
     return symbols
 
 
