@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Iterable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -58,7 +57,7 @@ def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 
     Raises TraceWriteError when the system refuses, and ValueError for tables that do not match the schema.
     """
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
     try:
         _write_file(temporary, trace_id, parts)
         temporary.replace(path)

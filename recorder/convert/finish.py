@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import shutil
 import time
 from collections.abc import Callable
@@ -186,7 +185,7 @@ def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
 
 def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
     """Puts the trace in its place on another file system. Raises TraceWriteError."""
-    beside = output.with_name(f".{output.name}.{secrets.token_hex(6)}.tmp")
+    beside = output.with_name(f".{output.name}.{os.urandom(6).hex()}.tmp")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as target, written.open("rb") as source:

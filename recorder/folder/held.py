@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,7 +41,7 @@ class HeldFolder:
         try:
             self.name.mkdir(0o700)
         except FileExistsError:
-            self.name = self.name.with_name(f"{self.name.name}.{secrets.token_hex(6)}")
+            self.name = self.name.with_name(f"{self.name.name}.{os.urandom(6).hex()}")
             self.name.mkdir(0o700)
         again = _opened(self.name)
         os.dup2(again, self._descriptor, inheritable=False)

@@ -6,7 +6,6 @@ import errno
 import fcntl
 import itertools
 import os
-import secrets
 import stat
 import time
 from collections.abc import Callable
@@ -78,7 +77,7 @@ def create_spool_folder(template: str, fill: Callable[[Path], int], report: Call
     """
     final = output_path(template, os.getpid())
     final = final.with_name(f"{final.name}.spool")
-    new = final.with_name(f".{final.name}.{secrets.token_hex(6)}")
+    new = final.with_name(f".{final.name}.{os.urandom(6).hex()}")
     try:
         held = _create(new)
     except OSError as error:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from pathlib import Path
@@ -53,7 +52,7 @@ def memory_chunks() -> int:
 
 def memory_path() -> Path:
     """A new name for a spool in memory, which no other recording has. The file has mode 0600."""
-    return MEMORY_FOLDER / f"scalene-trace-{secrets.token_hex(12)}.spool"
+    return MEMORY_FOLDER / f"scalene-trace-{os.urandom(12).hex()}.spool"
 
 
 def spool_of(folder: Path) -> Path:

@@ -16,12 +16,14 @@ import errno
 import os
 import stat
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .identity import OWN_RIGHTS, READING_CAPABILITIES, Identity, Rights, own_identity
+
+if TYPE_CHECKING:
+    from concurrent.futures import ThreadPoolExecutor
 
 OpenFile = Callable[[Path], int]
 
@@ -128,6 +130,8 @@ def _libc() -> Any:
 
 
 def _thread_of(identity: Identity) -> ThreadPoolExecutor:
+    from concurrent.futures import ThreadPoolExecutor  # few recordings need it
+
     return ThreadPoolExecutor(1, "files", _become, (identity,))
 
 

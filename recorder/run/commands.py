@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +23,8 @@ from ..option_values import alloc_interval_bytes, interval_ns, threshold_bytes
 from ..spool.spool_file import FIRST_ALLOC_INTERVAL_BYTES, SpoolFile
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..convert.finish import Finished
 
 _C = constants()

@@ -40,3 +40,8 @@ def load_converter() -> None:
     """Imports the converter and the trace writer with numpy and pyarrow, which takes about 0.2 s. Raises ImportError."""
     from ...formats.trace import writer  # noqa: F401 (imported here to be imported after the program was started)
     from ..convert import convert, finish  # noqa: F401
+
+
+def load_for_snapshots() -> None:
+    """Imports what only snapshots need. Raises ImportError."""
+    import concurrent.futures  # noqa: F401

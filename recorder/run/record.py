@@ -6,7 +6,6 @@ import errno
 import json
 import os
 import resource
-import secrets
 import signal
 import socket
 import threading
@@ -33,7 +32,7 @@ from ..settings import Settings
 from ..shim_library import preloadable_shim
 from ..spool.drain import Drain
 from ..spool.spool_file import SpoolFile
-from .load import load_converter, prepare_converter
+from .load import load_converter, load_for_snapshots, prepare_converter
 from .program import Program, resolve_program, start
 from .session import Prepared, Recorded, Session
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
@@ -73,7 +72,7 @@ def record(
             if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
                 # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
                 prepare_converter()
-                _load_converter()
+                _load_all(threading.Event())
             rss = RssSampler(prepared.space, folder / RSS_NAME)
             drain = Drain(prepared.space, folder / SPOOL_NAME)
             watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
@@ -153,11 +152,21 @@ def _memory_space(folder: Path, settings: Settings) -> SpoolFile | None:
 def _supervise(session: Session, pid: int) -> Recorded:
     """Waits for the program. From here on, no error may end the recorder before the program ends."""
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
+    is_over = threading.Event()
     with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
-        threading.Thread(target=_load_converter, name="imports", daemon=True).start()
+        threading.Thread(target=_load_all, args=(is_over,), name="imports", daemon=True).start()
     ended = wait_for(pid, session.turn, session.observe_end)
+    is_over.set()
     _load_converter()
     return session.end(ended)
+
+
+def _load_all(is_over: threading.Event) -> None:
+    """Imports what the end needs, then what snapshots need, unless the program has ended: the end would wait for that."""
+    _load_converter()
+    if not is_over.is_set():
+        with suppress(Exception):  # as in _load_converter: the snapshot reports it
+            load_for_snapshots()
 
 
 def _load_converter() -> None:
@@ -182,7 +191,7 @@ def _environment(shim: Path | None, spool: Path) -> dict[bytes, bytes]:
 
 def _facts(settings: Settings, program: Program, template: str) -> Facts:
     return Facts(
-        trace_id=secrets.token_hex(16),
+        trace_id=os.urandom(16).hex(),
         output=template,
         command=settings.command if settings.argv else [],
         command_code=program.code if settings.argv else None,

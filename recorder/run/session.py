@@ -10,7 +10,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -35,6 +34,8 @@ from .commands import Commands, Target
 from .snapshots import Snapshots
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..convert.finish import Finished
     from .supervise import Ended
 

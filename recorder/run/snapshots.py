@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ..convert.finish import Finished
 
 
@@ -23,6 +24,10 @@ class Snapshots:
 
     def request(self) -> Future[Finished]:
         """A trace of everything that happened before this call; cancelled when the recording ends first."""
+        from concurrent.futures import (
+            Future,  # takes 7 ms, which every start would take longer (load.load_for_snapshots)
+        )
+
         with self._lock:
             future = self._waiting or Future()
             if self._closed:
