@@ -116,7 +116,7 @@ $(VENV)/.stamp-wheel-tools: pyproject.toml | $(VENV)/.stamp-tools
 	@touch $@
 
 wheels: $(VENV)/.stamp-wheel-tools ## a wheel for each architecture, for glibc 2.28 and newer, in dist/
-	@rm -rf build/wheels
+	@rm -rf build/wheels dist/scalene_trace-*.whl
 	@for arch in $(WHEEL_ARCHES); do \
 		PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target $$arch-linux-gnu.2.28" \
 			$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels \

@@ -33,6 +33,10 @@ class Beside(Generic[T]):
             raise self._error
         return self._found.pop()
 
+    def is_running(self) -> bool:
+        """Whether the thread is still at work."""
+        return self._thread is not None and self._thread.is_alive()
+
     def _run(self) -> None:
         try:
             self._found.append(self._work())

@@ -26,7 +26,10 @@ _INSTALLED = re.compile(
 _EXECUTED = "<string>"
 #: Code without a file that the user has typed or written: sessions of interpreters and notebooks, doctests, ``timeit``. What
 #: the recorder calls ``<not recorded>`` may be anybody's.
-_TYPED = r"stdin>|string>|console>|input>|ipython-input-|python-input-|doctest |timeit-src>|not recorded>"
+_TYPED = (
+    r"stdin>|string>|console>|input>|ipython-input-|python-input-|bpython-input-|interactive input>|pyshell#|"
+    r"timed (?:exec|eval)>|magic-timeit>|command-\d|doctest |timeit-src>|not recorded>"
+)
 #: All other code without a file is made at run time, such as templates and wrappers of functions. networkx appends a number.
 _GENERATED = re.compile(rf"<(?!{_TYPED}).*>", re.DOTALL)
 _PACKAGE = re.compile(r"^.*/(?:site|dist)-packages/([^/]+)/")

@@ -56,9 +56,9 @@ def check_trace(path: Path) -> TraceHeader:
     Raises TraceMissing, TraceIsDirectory, TraceEmpty, NotParquet, NotATrace, TraceCut, TraceDamaged, TraceChanged,
     TraceTooLarge or TraceTooNew.
     """
-    descriptor = _open(path)
     from .bounds.limits import TooLarge
 
+    descriptor = _open(path)
     try:
         file = _File(descriptor, path)
         if file.size == 0:
@@ -73,12 +73,12 @@ def check_trace(path: Path) -> TraceHeader:
 def stored_frames(path: Path) -> int | None:
     """The number of frames of all stacks together, from the file metadata of the trace at ``path``; None where it is not
     there, or where there is no trace. The file is not checked: use it only to plan memory."""
+    from .bounds.limits import TooLarge
+
     try:
         descriptor = _open(path)
     except TraceFileError:
         return None
-    from .bounds.limits import TooLarge
-
     try:
         _, digits = _find(_framed_footer(path, _File(descriptor, path)), schema.METADATA_FRAMES)
     except (OSError, TraceFileError, TooLarge):

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -137,7 +137,7 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
                     takes_long = text_bytes(group) >= LONG_TEXT_BYTES
                     table = [_group_table(trace_id, group, wanted)]
                     del group  # so that only one is in memory at a time
-                    written.add(table.pop(), takes_long)
+                    written.add(table, takes_long)
             writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()
         integrity.seal(file.fileno())
@@ -154,23 +154,31 @@ class _Groups:
         return self
 
     def __exit__(self, kind: object, *_: object) -> None:
-        with suppress(BaseException) if kind else nullcontext():  # the first error counts
+        try:
             self._finish()
+        except BaseException:
+            while self._last and self._last.is_running():  # an interrupt: the file is closed after this
+                with suppress(BaseException):
+                    self._last.result()
+            if not kind:  # else the first error counts
+                raise
 
-    def add(self, table: pa.Table, takes_long: bool) -> None:
-        """Writes ``table`` as a row group; one that takes long in a thread, until the next row group is there."""
+    def add(self, held: list[pa.Table], takes_long: bool) -> None:
+        """Writes the table that ``held`` gives up as a row group; one that takes long in a thread, until the next row group
+        is there."""
         self._finish()
         if takes_long:
-            self._last = Beside(partial(self._write, table), "texts")
+            self._last = Beside(partial(self._write, held), "texts")
         else:
-            self._write(table)
+            self._write(held)
 
     def _finish(self) -> None:
-        last, self._last = self._last, None
-        if last:
-            last.result()
+        if self._last:
+            self._last.result()
+        self._last = None
 
-    def _write(self, table: pa.Table) -> None:
+    def _write(self, held: list[pa.Table]) -> None:
+        table = held.pop()
         self._writer.write_table(table, row_group_size=max(len(table), 1))
         del table
         # Metadata of the row group stays allocated, in small pieces between the memory that is free now. Without this call,

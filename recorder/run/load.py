@@ -43,5 +43,8 @@ def load_converter() -> None:
 
 
 def load_for_snapshots() -> None:
-    """Imports what only snapshots need. Raises ImportError."""
-    import concurrent.futures  # noqa: F401
+    """Imports what only snapshots and some recordings need. Raises ImportError."""
+    import concurrent.futures.thread  # noqa: F401
+    import subprocess  # noqa: F401
+
+    from ...formats.trace.bounds import limits  # noqa: F401

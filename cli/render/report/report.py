@@ -140,7 +140,7 @@ def _waiting(report: Report, screen: Screen) -> Iterator[str]:
     if idle_s >= max(_LEAST_IDLE * totals.wait_s, _LEAST_IDLE_S):  # idle threads of libraries, above all
         idle = f"{seconds(idle_s)} of it {what}"
         is_short = _INDENT + cells(facts[-1]) + 2 + cells(idle) <= screen.width
-        facts[-1:] = [f"{facts[-1]}; {idle}"] if is_short else [facts[-1], idle]
+        facts[-1:] = [f"{facts[-1]}; {idle}".removeprefix("; ")] if is_short else [facts[-1], idle]
     yield from _below(f"Waiting  {seconds(totals.wait_s):>9}  ", facts, screen)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.formats.beside import Beside
-from scalene_trace.formats.trace import row_groups
+from scalene_trace.formats.trace import row_groups, writer
 from scalene_trace.formats.trace.integrity import check_trace
 from scalene_trace.formats.trace.writer import write_trace
 
@@ -71,3 +72,26 @@ def test_work_beside_gives_its_result_or_its_error(monkeypatch: pytest.MonkeyPat
     assert Beside(lambda: 7, "work").result() == 7
     with pytest.raises(ZeroDivisionError):
         Beside(lambda: 1 // 0, "work").result()
+
+
+def test_an_interrupt_waits_for_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file must not be closed while a thread still writes to it."""
+    done, first = [], []
+
+    class Interrupted(Beside[None]):
+        def result(self) -> None:
+            if not first:
+                first.append(self)
+                raise KeyboardInterrupt
+            super().result()
+
+    def slow(self: object, held: list[object]) -> None:
+        time.sleep(0.3)
+        done.append(held.pop())
+
+    monkeypatch.setattr(writer, "Beside", Interrupted)
+    monkeypatch.setattr(writer._Groups, "_write", slow)
+    with pytest.raises(KeyboardInterrupt), writer._Groups(cast(Any, None)) as groups:
+        groups.add([cast(Any, "texts")], True)
+        groups.add([cast(Any, "more")], False)
+    assert done == ["texts"]
