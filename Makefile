@@ -110,20 +110,16 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 # ---- wheels ----------------------------------------------------------------------------------------------------------
 
 # Compiled against the symbols of glibc 2.28, so that older distributions can load the libraries. auditwheel refuses others.
-WHEEL_ARCHES ?= x86_64
 $(VENV)/.stamp-wheel-tools: pyproject.toml | $(VENV)/.stamp-tools
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group wheels
 	@touch $@
 
-wheels: $(VENV)/.stamp-wheel-tools ## a wheel for each architecture, for glibc 2.28 and newer, in dist/
+wheels: $(VENV)/.stamp-wheel-tools ## a wheel for x86-64 and glibc 2.28 or newer, in dist/
 	@rm -rf build/wheels dist/scalene_trace-*.whl
-	@for arch in $(WHEEL_ARCHES); do \
-		PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target $$arch-linux-gnu.2.28" \
-			$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels \
-			-C build-dir=build/wheel-$$arch . && \
-		PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --plat manylinux_2_28_$$arch -w dist build/wheels/*_$$arch.whl || exit 1; \
-	done
-	@ls dist/*.whl
+	@PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target x86_64-linux-gnu.2.28" \
+		$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels \
+		-C build-dir=build/wheel .
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --plat manylinux_2_28_x86_64 -w dist build/wheels/*.whl
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 

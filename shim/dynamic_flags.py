@@ -16,7 +16,8 @@ _DF_1_INITFIRST, _DF_1_NODLOPEN = 0x20, 0x40
 
 
 def flagged(image: bytes) -> bytes:
-    """The image of a 64-bit little-endian library with both bits set. Raises ValueError if it is none, or has no flags."""
+    """The image of a 64-bit little-endian library, with both bits set. Raises ValueError for other files, and if the library
+    has no DT_FLAGS_1."""
     if not image.startswith(_ELF64_LITTLE):
         raise ValueError("no 64-bit little-endian ELF file")
     headers_at, size, count = *struct.unpack_from("<Q", image, 32), *struct.unpack_from("<HH", image, 54)

@@ -24,15 +24,17 @@ _INSTALLED = re.compile(
 #: The name that Python gives to the code of ``-c``, but also to code that libraries run with exec: methods of dataclasses
 #: and named tuples, lines of .pth files, the start of workers that libraries spawn.
 _EXECUTED = "<string>"
-#: Code without a file that the user has typed or written: sessions of interpreters and notebooks, doctests, ``timeit``. What
-#: the recorder calls ``<not recorded>`` may be anybody's.
+#: Code without a file that the user has typed or written: sessions of interpreters and notebooks, doctests, ``timeit``.
+#: What the recorder calls ``<not recorded>`` may be anybody's.
 _TYPED = (
     r"stdin>|string>|console>|input>|ipython-input-|python-input-|bpython-input-|interactive input>|pyshell#|"
     r"timed (?:exec|eval)>|magic-timeit>|command-\d|doctest |timeit-src>|not recorded>"
 )
-#: All other code without a file is made at run time, such as templates and wrappers of functions. networkx appends a number.
+#: All other code without a file is made at run time, such as templates and wrappers of functions. networkx appends a
+#: number.
 _GENERATED = re.compile(rf"<(?!{_TYPED}).*>", re.DOTALL)
-_PACKAGE = re.compile(r"^.*/(?:site|dist)-packages/([^/]+)/")
+#: The folder of a package with its name, or the file of a module that is no package.
+_PACKAGE = re.compile(r"^.*/(?:site|dist)-packages/([^/]+?)(?:/|\.py$)")
 #: What a launcher imports: the package of its program.
 _IMPORTS = re.compile(r"^\s*from (\w+)[\w.]* import ", re.MULTILINE)
 #: What runs the module of ``-m``: two frames.
@@ -63,7 +65,8 @@ def user_files(
     """Those of ``files`` that are the user's code.
 
     By default these are all files outside of the standard library, installed packages and frozen modules, except
-    ``others``, and the ``programs``. ``all_files`` adds every file, ``include`` adds matching files, and ``exclude`` takes precedence over both.
+    ``others``, and the ``programs``. ``all_files`` adds every file, ``include`` adds matching files, and ``exclude`` takes
+    precedence over both.
     """
     included, excluded, excepted = _matcher(selection.include), _matcher(selection.exclude), frozenset(others)
     run = frozenset(programs)
@@ -75,8 +78,9 @@ def user_files(
 
 
 def _installed_programs(connection: Connection, files: Iterable[str], started_by: Mapping[str, str]) -> list[str]:
-    """The files of the installed programs that processes run: where nothing else is the user's, they are. For ``-m json.tool``
-    that is the module, for ``-m sphinx`` and for a launcher the whole package, whose first module only calls the rest."""
+    """The files of the installed programs that processes run: where nothing else is the user's, they are. For
+    ``-m json.tool`` that is the module, for ``-m sphinx`` and for a launcher the whole package, whose first module only
+    calls the rest."""
     sql = """
         WITH outermost AS (SELECT DISTINCT trace, list_slice(locations, -4, -1) AS locations FROM stacks),
         frames AS (
@@ -100,8 +104,8 @@ def _installed_programs(connection: Connection, files: Iterable[str], started_by
 
 
 def _written_by_others(connection: Connection, files: Sequence[str]) -> tuple[dict[str, str], list[str]]:
-    """Of the files outside of the installation, those that the user has not written: launchers (name to text), and generated
-    code whose text nobody has kept."""
+    """Of the files outside of the installation, those that the user has not written: launchers (name to text), and
+    generated code whose text nobody has kept."""
     candidates = [file for file in files if _IN_BIN.search(file) or file == _EXECUTED or _GENERATED.match(file)]
     if not candidates:
         return {}, []

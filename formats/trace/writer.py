@@ -1,7 +1,7 @@
 """Writes a trace: one Parquet file with one table, whose columns are those of :mod:`.schema`.
 
 All kinds with few rows share one row group, ordered by kind, then time; a larger kind has row groups of its own,
-sorted by time. Source texts of more than 1 MiB are a row group of their own, which a thread compresses while other rows are
+sorted by time. Source texts of at least 1 MiB are a row group of their own, which a thread compresses while other rows are
 made. A recording that is larger than memory comes in parts, whose rows are joined into row groups
 (:mod:`.row_groups`): they are sorted by time within each part, and successive parts are nearly in order. Times and ids are
 delta-encoded, other columns are dictionary-encoded. Only ``kind`` and ``t_ns`` have statistics, and the footer has no Arrow
@@ -136,7 +136,7 @@ def _write_file(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
                     frames += sum(_frames(block) for block in group)
                     takes_long = text_bytes(group) >= LONG_TEXT_BYTES
                     table = [_group_table(trace_id, group, wanted)]
-                    del group  # so that only one is in memory at a time
+                    del group  # so that at most two are in memory: the next one, and one with long texts
                     written.add(table, takes_long)
             writer.add_key_value_metadata(_metadata(trace_id, frames))
         file.flush()

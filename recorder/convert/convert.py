@@ -127,7 +127,7 @@ class Conversion:
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. No reference to a set is held while the
-        writer works, so that only one is in memory at a time. What only the first tables need is released after them."""
+        writer works, so that one is in memory at a time, besides sources that are being compressed. What only the first tables need is released after them."""
         yield {"source": self._read_sources()}
         start_ns, lives = self._survey.start_ns, self._survey.lives
         del self._survey.lives

@@ -42,7 +42,7 @@ def load_converter() -> None:
     from ..convert import convert, finish  # noqa: F401
 
 
-def load_for_snapshots() -> None:
+def load_the_rest() -> None:
     """Imports what only snapshots and some recordings need. Raises ImportError."""
     import concurrent.futures.thread  # noqa: F401
     import subprocess  # noqa: F401

@@ -32,7 +32,7 @@ from ..settings import Settings
 from ..shim_library import preloadable_shim
 from ..spool.drain import Drain
 from ..spool.spool_file import SpoolFile
-from .load import load_converter, load_for_snapshots, prepare_converter
+from .load import load_converter, load_the_rest, prepare_converter
 from .program import Program, resolve_program, start
 from .session import Prepared, Recorded, Session
 from .supervise import PYTHON_IGNORES, hold_signals, wait_for
@@ -162,11 +162,11 @@ def _supervise(session: Session, pid: int) -> Recorded:
 
 
 def _load_all(is_over: threading.Event) -> None:
-    """Imports what the end needs, then what snapshots need, unless the program has ended: the end would wait for that."""
+    """Imports what every end needs, then the rest, unless the program has ended: the end would wait for that."""
     _load_converter()
     if not is_over.is_set():
         with suppress(Exception):  # as in _load_converter: the snapshot reports it
-            load_for_snapshots()
+            load_the_rest()
 
 
 def _load_converter() -> None:

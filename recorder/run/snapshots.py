@@ -24,9 +24,7 @@ class Snapshots:
 
     def request(self) -> Future[Finished]:
         """A trace of everything that happened before this call; cancelled when the recording ends first."""
-        from concurrent.futures import (
-            Future,  # takes 7 ms, which every start would take longer (load.load_for_snapshots)
-        )
+        from concurrent.futures import Future  # takes 7 ms, which every start would take longer (load.load_the_rest)
 
         with self._lock:
             future = self._waiting or Future()

@@ -134,14 +134,14 @@ def _waiting(report: Report, screen: Screen) -> Iterator[str]:
         return
     named = {word: getattr(waits, f"{name}_s") for name, word in WAIT_WORDS.items()}
     parts = [f"{word} {percent(part, totals.wait_s):.0f} %" for word, part in named.items() if part]
-    facts = joined([f"all threads: {parts[0]}", *parts[1:]], ", ", screen.width - _INDENT) if parts else [""]
+    facts = joined([f"all threads: {parts[0]}", *parts[1:]], ", ", screen.width - _INDENT) if parts else []
     idle_s = math.fsum(each.wait_s or 0.0 for each in report.outside or [] if each.name is None)
     what = "unknown: Python stacks could not be read" if report.lacks_stacks else "without Python code"
     if idle_s >= max(_LEAST_IDLE * totals.wait_s, _LEAST_IDLE_S):  # idle threads of libraries, above all
         idle = f"{seconds(idle_s)} of it {what}"
-        is_short = _INDENT + cells(facts[-1]) + 2 + cells(idle) <= screen.width
-        facts[-1:] = [f"{facts[-1]}; {idle}".removeprefix("; ")] if is_short else [facts[-1], idle]
-    yield from _below(f"Waiting  {seconds(totals.wait_s):>9}  ", facts, screen)
+        last = "; ".join([*facts[-1:], idle])
+        facts[-1:] = [last] if _INDENT + cells(last) <= screen.width else [*facts[-1:], idle]
+    yield from _below(f"Waiting  {seconds(totals.wait_s):>9}  ", facts or [""], screen)
 
 
 def _below(head: str, facts: Sequence[str], screen: Screen) -> Iterator[str]:
@@ -167,7 +167,8 @@ def _memory(report: Report, screen: Screen) -> Iterator[str]:
     left = _INDENT + (width + 2 if width else 0)
     facts = ["peak", f"Python's peak {megabytes(totals.python_peak_bytes)}", *resident]
     first, *others = joined(facts, "; ", screen.width - left)
-    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{'  ' * (width > 0)}{fit(first, screen.width - left, screen)}"
+    shown += "  " * (width > 0)
+    yield f"Memory   {megabytes(totals.peak_bytes):>9}  {shown}{fit(first, screen.width - left, screen)}"
     yield from _below(" " * _INDENT, others, screen)
     yield from _volumes(report, screen)
 

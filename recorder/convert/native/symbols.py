@@ -70,9 +70,9 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
 
 @dataclass
 class Symbols:
-    """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read; ``changed``: of files that have changed
-    since they were loaded; ``withheld``: of files that may not be read; ``readable``: reads mangled names, None = there are
-    none."""
+    """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read;
+    ``changed``: of files that have changed since they were loaded; ``withheld``: of files that may not be read;
+    ``readable``: reads mangled names, None = there are none."""
 
     table: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name", "demangled")}

@@ -123,6 +123,22 @@ def test_no_more_is_alive_than_the_footprint(browser: Browser, tmp_path: Path) -
         assert (column(page, "kept"), column(page, "live")) == (["41.0"], ["41.0"])
 
 
+def test_several_processes_have_no_more_alive_at_the_peak_than_the_footprint(browser: Browser, tmp_path: Path) -> None:
+    """What is alive at their ends, which are different moments, may be more."""
+    builder = TraceBuilder()
+    for start_ns in (0, 5 * SECOND):
+        process = builder.process(end_ns=start_ns + 4 * SECOND)
+        thread = builder.thread(process, cpu_ns=0)
+        stack = builder.stack(("/home/me/app.py", "main", 1, 3))
+        builder.alloc(start_ns + SECOND, process, thread, stack, 40_000_000, None, interval_bytes=2**26)
+        builder.memory(start_ns + 2 * SECOND, process, thread, None, 41_000_003, 41_000_003)
+    path = builder.write(tmp_path / "t.parquet")
+    with browser.page(written(path)) as page:
+        (kept,), (live,) = column(page, "kept"), column(page, "live")
+        peak = int(page.value("document.querySelector('[data-figure=peak_bytes]').dataset.value"))
+    assert float(live) <= peak / 1e6 < float(kept)
+
+
 def test_a_long_name_of_a_file_is_cut_and_the_number_of_the_line_is_not(browser: Browser, tmp_path: Path) -> None:
     builder = TraceBuilder()
     process = builder.process()

@@ -1,4 +1,4 @@
-"""The wheels of `make wheels`: one is installed in an environment of its own, without this checkout, and records a program."""
+"""The wheel of `make wheels` is installed in an environment of its own, without this checkout, and records a program."""
 
 from __future__ import annotations
 

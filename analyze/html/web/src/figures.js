@@ -112,9 +112,12 @@ function cumulate(trace, nodes) {
   }
 }
 
-/** The most that can be alive: what is alive is estimated from samples, and the footprint is counted. It is unknown where
- * several processes end at different moments. */
-const mostAlive = (trace, peak) => (peak > 0 && trace.info.processes === 1 ? peak : Infinity);
+/** The most that can be alive at one moment (live), and at the ends of the processes (kept): what is alive is estimated
+ * from samples, and the footprint is counted. Several processes end at different moments, which have no most. */
+function mostAlive(trace, peak) {
+  const live = peak > 0 ? peak : Infinity;
+  return { live, kept: trace.info.processes === 1 ? live : Infinity };
+}
 
 function totalsOf(trace, nodes, first, end) {
   const totals = Object.fromEntries(
@@ -128,7 +131,7 @@ function totalsOf(trace, nodes, first, end) {
       : null;
   const peak = trace.has.memory ? highest(trace.memory.footprint, first, end) : null;
   return Object.assign(completed(totals), {
-    kept: Math.min(totals.kept, mostAlive(trace, peak)),
+    kept: Math.min(totals.kept, mostAlive(trace, peak).kept),
     idle: WAITS.reduce((sum, [name]) => sum + nodes[name][0], 0), // of threads without a Python stack: node 0
     peak,
     pythonPeak: trace.has.memory ? highest(trace.memory.python, first, end) : null,
@@ -163,8 +166,9 @@ export function sumUp(trace, first, end) {
   cumulate(trace, nodes);
   threads(trace, first, end);
   const totals = totalsOf(trace, nodes, first, end);
-  const most = mostAlive(trace, totals.peak);
-  for (const row of [...trace.lines, ...trace.functions]) for (const name of ["kept", "live"]) row[name] = Math.min(row[name], most);
+  const limits = Object.entries(mostAlive(trace, totals.peak));
+  for (const row of [...trace.lines, ...trace.functions])
+    for (const [name, most] of limits) row[name] = Math.min(row[name], most);
   const own = trace.lines.reduce((sum, row) => sum + row.cpu, 0);
   return { first, end, peakBin, nodes, totals, foreign: totals.cpu - own };
 }

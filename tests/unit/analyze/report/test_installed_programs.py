@@ -22,6 +22,7 @@ APP = ("/home/me/app.py", "<module>", 1, 2)
 LAUNCHER = ("/venv/bin/tool", "<module>", 1, 5)
 TEXT = "import sys\nfrom tool import main\nsys.argv[0] = 'tool'\nif True:\n    sys.exit(main())\n"
 OWN = (f"{LIBRARY}/site-packages/tool/work.py", "work", 1, 9)
+MODULE = (f"{LIBRARY}/site-packages/tool.py", "work", 1, 9)
 OTHER = (f"{LIBRARY}/site-packages/other/__init__.py", "other", 1, 9)
 PACKAGE = (f"{LIBRARY}/site-packages/tool/__main__.py", "<module>", 1, 4)
 
@@ -38,6 +39,7 @@ PACKAGE = (f"{LIBRARY}/site-packages/tool/__main__.py", "<module>", 1, 4)
         ([[LAUNCHER, DUMP]], []),
         ([[LAUNCHER, OTHER, OWN, DUMP]], [OWN[0]]),  # a launcher is not the program: its package is
         ([[LAUNCHER, OTHER, OWN, OTHER], [APP]], [APP[0]]),
+        ([[LAUNCHER, OTHER, MODULE, DUMP]], [MODULE[0]]),
         ([[*RUNPY, PACKAGE, OTHER, OWN, DUMP]], [OWN[0]]),  # and so is that of -m
         ([[*RUNPY, PACKAGE], [BOOTSTRAP, OTHER, OWN]], [PACKAGE[0], OWN[0]]),
         ([[BOOTSTRAP, DUMP], [IMPORT, SITE]], []),

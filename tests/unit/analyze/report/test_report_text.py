@@ -19,7 +19,7 @@ from scalene_trace.analyze.report.line_filter import shown_files
 from scalene_trace.analyze.report.memory import MemoryQuery, build_memory
 from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.report.timeline import build_timeline
-from scalene_trace.analyze.results.report import Report, Waits
+from scalene_trace.analyze.results.report import Package, Report, Waits
 from scalene_trace.analyze.results.trend import reduce_points, steps
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.cli.render.memory import leaks_text, memory_text
@@ -161,6 +161,14 @@ def test_no_figure_of_the_totals_is_cut_off(width: int, tmp_path: Path) -> None:
     for fact in ("Python's peak 160 MB", "RSS 159 MB", "248 MB allocated", "ends of processes", "5.1 MB copied"):
         assert fact in text
     assert max(map(cells, lines)) <= width
+
+
+def test_waiting_of_no_known_class_is_said_without_a_list(tmp_path: Path) -> None:
+    report = report_of({1: 500}, tmp_path)
+    outside = [Package(None, False, 0.0, 0.0, 1.0)]
+    report = replace(report, totals=replace(report.totals, wait_s=2.0, waits=Waits()), outside=outside)
+    (line,) = (line for line in header(report, Screen(120, is_cut=True)) if line.startswith("Waiting"))
+    assert line.split(maxsplit=1)[1] == "2.00 s  1.00 s of it without Python code"
 
 
 def memory_trace(tmp_path: Path) -> Path:
