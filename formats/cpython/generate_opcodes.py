@@ -7,6 +7,7 @@ version. Entries of other versions are kept.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -46,8 +47,6 @@ print(json.dumps({version: {"names": names, "caches": caches, "base": base}}))
 
 def ask(python: str) -> dict[str, Any]:
     """{"3.12": its instructions} of the interpreter ``python`` (a path). Raises OSError, subprocess.CalledProcessError."""
-    import subprocess  # every recording imports this module for DATA_PATH
-
     answer = subprocess.run([python, "-I", "-c", _QUESTION], check=True, capture_output=True, text=True)
     facts: dict[str, Any] = json.loads(answer.stdout)
     return facts

@@ -45,6 +45,5 @@ def load_converter() -> None:
 def load_the_rest() -> None:
     """Imports what only snapshots and some recordings need. Raises ImportError."""
     import concurrent.futures.thread  # noqa: F401
-    import subprocess  # noqa: F401
 
     from ...formats.trace.bounds import limits  # noqa: F401

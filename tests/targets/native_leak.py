@@ -11,10 +11,11 @@ library = ctypes.CDLL(sys.argv[1])
 library.leak_some.argtypes = [ctypes.c_size_t]
 kept = []
 in_rust = rpds.List()
-start = time.monotonic()
-for step in range(500 * int(sys.argv[2])):
+due = time.monotonic()
+for _ in range(500 * int(sys.argv[2])):
     library.leak_some(30_000)  # LINE: library
     kept.append(numpy.ones(5_000))  # LINE: numpy
     for _ in range(200):
         in_rust = in_rust.push_front(None)  # LINE: rust
-    time.sleep(max(start + (step + 1) / 500 - time.monotonic(), 0))  # evenly, on a busy machine too
+    due = max(due + 1 / 500, now := time.monotonic())  # evenly: what a busy machine has delayed is not made up for
+    time.sleep(due - now)

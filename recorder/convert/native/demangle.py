@@ -13,6 +13,7 @@ import os
 import re
 import resource
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -58,8 +59,6 @@ def demangled(names: Sequence[str]) -> list[str | None]:
 
 def _read_apart(names: Sequence[str]) -> list[str]:
     """What the other process gave back until it ended: number and readable form of each name that it could read."""
-    import subprocess  # takes 4 ms, and few recordings have mangled names
-
     folders = {str(Path(spec.origin).parent.parent) for each in _PACKAGES if (spec := find_spec(each)) and spec.origin}
     if not names or not folders or not sys.executable or not Path(__file__).is_file():
         return []  # a recorder that was packed into one file has no interpreter, and sys.executable is the recorder

@@ -146,7 +146,7 @@ def test_the_analysis_starts_without_pyarrow_and_the_recorder_without_duckdb() -
 
 def test_the_recorder_imports_nothing_that_only_some_recordings_need() -> None:
     """The user waits for what is imported before the program starts, and for all of it after a short program."""
-    slow = "'secrets', 'concurrent.futures', 'logging', 'subprocess', 'scalene_trace.formats.trace.bounds.limits'"
+    slow = "'secrets', 'concurrent.futures', 'logging', 'scalene_trace.formats.trace.bounds.limits'"
     code = f"""if True:
         import sys, scalene_trace.cli.record.command, scalene_trace.recorder.run.record as record
         before = [each for each in (*({slow}), 'numpy', 'pyarrow', 'typer') if each in sys.modules]
