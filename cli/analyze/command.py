@@ -13,7 +13,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_args
 
 import typer
 
@@ -112,18 +112,40 @@ def _help(text: str) -> str:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """``arguments``, with ``report`` first if they name no command; alone if there are none, but a trace to report.
-    Raises UsageError for a mistyped command."""
+    """``arguments``, with their command first, which may follow options, and ``report`` if they name none; alone if there
+    are none, but a trace to report. Raises UsageError for a mistyped command."""
     if not arguments and exists(DEFAULT_TRACE):
         return ["report"]
     if not arguments or arguments[0] in (*COMMANDS, *_GLOBAL_OPTIONS):
         return list(arguments)
     first = arguments[0]
+    if (place := _command_after_options(arguments)) is not None:
+        return [arguments[place], *arguments[:place], *arguments[place + 1 :]]
     if not first.startswith("-") and not exists(first) and "/" not in first and "." not in first:
         close = difflib.get_close_matches(first, COMMANDS, 1)
         hint = f"Did you mean {close[0]}?" if close else f"Commands: {', '.join(COMMANDS)}."
         raise UsageError(f"There is no command and no file {first}. {hint}")
     return ["report", *arguments]
+
+
+def _command_after_options(arguments: Sequence[str]) -> int | None:
+    """The place of a command whose own options come before it, as in ``--color always report``; a file of this name is a
+    trace."""
+    flags = _flags() if arguments[0].startswith("-") else set()
+    place = 0
+    while place < len(arguments) and (word := arguments[place]).startswith("-") and word not in ("-", "--"):
+        place += 1 if word in flags or "=" in word else 2  # an option that is no flag has a value
+    is_command = 0 < place < len(arguments) and arguments[place] in COMMANDS and not exists(arguments[place])
+    return place if is_command else None
+
+
+def _flags() -> set[str]:
+    """The options of all commands that take no value."""
+    signatures = [inspect.signature(command, eval_str=True) for command in COMMANDS.values()]
+    types = [parameter.annotation for signature in signatures for parameter in signature.parameters.values()]
+    flags = [option for kind, option in map(get_args, types) if kind is bool]
+    # typer takes the first name for the default, until it has read the annotation
+    return {name for option in flags for names in (option.default, *option.param_decls) for name in names.split("/")}
 
 
 def main() -> NoReturn:

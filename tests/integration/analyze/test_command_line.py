@@ -46,6 +46,24 @@ def test_a_mistyped_command_is_named(run: Any) -> None:
     assert "fucntions" in wrong.err and "Did you mean functions?" in wrong.err
 
 
+@pytest.mark.parametrize(
+    "words",
+    [["--json", "leaks", ""], ["--color", "always", "leaks", "", "--json"], ["--color=never", "--json", "leaks", ""]],
+    ids=" ".join,
+)
+def test_options_may_come_before_the_command(words: list[str], run: Any, trace: Path) -> None:
+    assert run(*(word or trace for word in words)).json["schema"] == "scalene-trace/leaks/1"
+
+
+def test_the_value_of_an_option_is_no_command(run: Any, trace: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(trace.parent)
+    assert run("--output", "info", "--force", "html", trace).code == 0
+    assert Path("info").read_text().startswith("<!doctype html>")
+    assert "leaks" in run("--sort", "leaks", trace).err, "no field has this name"
+    small_trace(Path("leaks"))
+    assert run("--json", "leaks").json["schema"] == "scalene-trace/report/1", "a file"
+
+
 def test_a_file_called_like_a_command_is_opened_by_its_path(run: Any, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     small_trace(tmp_path / "info")
