@@ -109,6 +109,25 @@ def test_the_lines_leave_out_columns_that_do_not_fit_into_900_pixels(
         assert page.complaints() == []
 
 
+@pytest.mark.parametrize(("width", "is_folded"), [(900, True), (1400, False)])
+def test_both_versions_fit_side_by_side(
+    width: int, is_folded: bool, browser: Browser, report: tuple[Diff, Path]
+) -> None:
+    table = "document.querySelector('#pane .pane-column .table')"
+    heads = f"[...{table}.querySelectorAll('.head .cell')].map(e => e.dataset.key)"
+    with browser.page(report[1], width, part="#tab=source") as page:
+        assert page.value("document.querySelector('.pane-split').classList.contains('folded')") is is_folded
+        assert page.value(f"{table}.scrollWidth <= {table}.clientWidth")
+        assert {"before-text", "after-text", "change"} <= set(page.value(heads))
+        assert ("before" in page.value(heads)) is not is_folded
+        if is_folded:
+            page.click("nav > button")
+            assert {"before", "after", "verdict"} <= set(page.value(heads))
+        page.click(".fold")
+        assert page.value("document.querySelector('.fold').getAttribute('aria-expanded')") == str(is_folded).lower()
+        assert page.complaints() == []
+
+
 def column(page: Page, key: str) -> list[str]:
     found: list[str] = page.value(COLUMN.format(key=key))
     return found

@@ -1,7 +1,7 @@
 // Source text with the cost of each line.
 import { lineName } from "./address.js";
-import { element } from "./dom.js";
 import { baseName, clean, decimal, percent } from "./format.js";
+import { Split } from "./split.js";
 import { Table } from "./table.js";
 import { SPARE, deviceColumns, timeBar } from "./columns.js";
 
@@ -28,33 +28,8 @@ export class Source {
       decorate: heat(state),
       spare: SPARE,
     });
-    this.title = element("div", { class: "details" });
-    this.fold = element("button", { type: "button", class: "fold", onclick: () => this.#fold(this.#isOpen()) });
-    this.element = element(
-      "div",
-      { class: "pane-split" },
-      this.files.element,
-      element(
-        "div",
-        { class: "pane-column" },
-        element("div", { class: "tools" }, this.fold, this.title),
-        this.table.element,
-      ),
-    );
-    this.#fold(window.innerWidth < NARROW);
-  }
-
-  #isOpen() {
-    return !this.element.classList.contains("folded");
-  }
-
-  /** Hides or shows the list of files. */
-  #fold(isFolded) {
-    this.element.classList.toggle("folded", isFolded);
-    this.fold.textContent = isFolded ? "files ▸" : "◂ files";
-    this.fold.setAttribute("aria-expanded", String(!isFolded));
-    this.files.refresh();
-    this.table.refresh();
+    this.split = new Split(this.files, this.table, NARROW);
+    this.element = this.split.element;
   }
 
   /** Call this after the window has changed: updates the figures of the files. */
@@ -128,7 +103,7 @@ export class Source {
     if (!this.#rows.has(file)) this.#rows.set(file, rowsOf(file, this.state.trace));
     if (this.#file === file) return;
     this.#file = file;
-    this.title.textContent = clean(file);
+    this.split.title.textContent = clean(file);
     this.table.set(this.#rows.get(file));
     this.#scrollToCostliest();
   }

@@ -1,8 +1,11 @@
 // Both versions of the source side by side, with the cost of their lines and its change.
-import { element } from "../dom.js";
 import { baseName, clean } from "../format.js";
+import { Split } from "../split.js";
 import { Table } from "../table.js";
 import { changeText, chip, comparedName } from "./compared.js";
+
+// Below this width of the window, the versions get the place of the list of files.
+const NARROW = 1300;
 
 /** The names of a row's lines in the address: of the new one, then of the old one. */
 function rowNames(file, { before, after }) {
@@ -34,14 +37,10 @@ export class ComparedSource {
       label: "Both versions of the source",
       empty: "Choose a file.",
       decorate: (made, row) => this.#tint(made, row),
+      spare: ["before", "after", "verdict"],
     });
-    this.title = element("div", { class: "details" });
-    this.element = element(
-      "div",
-      { class: "pane-split narrow" },
-      this.files.element,
-      element("div", { class: "pane-column" }, element("div", { class: "tools" }, this.title), this.table.element),
-    );
+    this.split = new Split(this.files, this.table, NARROW, "narrow");
+    this.element = this.split.element;
   }
 
   /** Call this after the chosen measure has changed. */
@@ -101,7 +100,7 @@ export class ComparedSource {
     if (this.#file === file) return;
     this.#file = file;
     const names = [file.before, file.after].filter(Boolean);
-    this.title.textContent = names[0] === names[1] || names.length === 1 ? clean(names[0]) : names.map(clean).join("  →  ");
+    this.split.title.textContent = names[0] === names[1] || names.length === 1 ? clean(names[0]) : names.map(clean).join("  →  ");
     this.table.set(this.#rows.get(file));
     this.#scrollToChange();
   }
@@ -170,7 +169,7 @@ export class ComparedSource {
   #columns() {
     const number = (side) => ({ key: `${side}-line`, title: "", width: "44px", align: "right", style: "dim", unsorted: true, text: (row) => (row[side] ? String(row[side]) : "") }); // prettier-ignore
     const figure = (side, line) => ({ key: side, title: side, width: "74px", align: "right", unsorted: true, text: (row) => this.compared.text(this.state.measure, this.#figure(row[line], side)) }); // prettier-ignore
-    const source = (side) => ({ key: `${side}-text`, title: side === "before" ? "old version" : "new version", width: "minmax(180px, 1fr)", style: `code ${side}`, unsorted: true, text: (row) => clean(row[`${side}Text`] ?? "") }); // prettier-ignore
+    const source = (side) => ({ key: `${side}-text`, title: side === "before" ? "old version" : "new version", width: "minmax(300px, 1fr)", style: `code ${side}`, unsorted: true, text: (row) => clean(row[`${side}Text`] ?? "") }); // prettier-ignore
     return [
       number("before"),
       figure("before", "old"),

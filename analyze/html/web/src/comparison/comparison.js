@@ -84,20 +84,28 @@ export class Comparison {
     });
     const list = element("div", { class: "tabs", role: "tablist", onkeydown: (event) => this.#tabKey(event) }, ...this.tabs);
     this.columns = element("button", { type: "button", onclick: () => this.#showColumns() });
-    this.lines.fitted = () => this.#offerColumns();
+    for (const table of this.#wide()) table.fitted = () => this.#offerColumns();
     return element("nav", {}, list, this.columns, this.measures, this.search);
   }
 
-  /** The button that shows the columns of the lines that a narrow window leaves out. */
+  /** The tables that leave out columns in a narrow window. */
+  #wide() {
+    return [this.lines, this.source.table];
+  }
+
+  /** The button that shows the columns that a narrow window leaves out. */
   #offerColumns() {
-    const titles = this.lines.leftOut.filter(Boolean);
-    this.columns.hidden = this.tab !== "lines" || (!this.lines.leftOut.length && !this.lines.isWhole);
-    this.columns.textContent = this.lines.isWhole ? "fewer columns" : "all columns";
-    this.columns.title = this.lines.isWhole ? "only those that fit" : `also ${titles.join(", ")}`;
+    const table = this.#tables(this.tab).find((each) => this.#wide().includes(each));
+    this.columns.hidden = !table || (!table.leftOut.length && !table.isWhole);
+    if (this.columns.hidden) return;
+    const titles = table.leftOut.filter(Boolean);
+    this.columns.textContent = table.isWhole ? "fewer columns" : "all columns";
+    this.columns.title = table.isWhole ? "only those that fit" : `also ${titles.join(", ")}`;
   }
 
   #showColumns() {
-    this.lines.showAll(!this.lines.isWhole);
+    const isWhole = this.columns.textContent === "all columns";
+    for (const table of this.#wide()) table.showAll(isWhole);
     this.#offerColumns();
   }
 
