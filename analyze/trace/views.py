@@ -18,6 +18,8 @@ from .sql_text import literal, quoted
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+#: The views that most questions need.
+FIRST = ("lines", "functions", "waits", "threads", "allocations")
 #: View of each kind, in the order in which they are documented.
 KIND_VIEWS: dict[str, str] = {
     "cpu": "cpu_rows",
@@ -188,8 +190,13 @@ def definitions(files: list[tuple[str, FileColumns]]) -> Iterator[tuple[str, str
         yield view, queries.body(view)
 
 
-def describe() -> Iterator[tuple[str, str, list[ViewColumn]]]:
-    """(name, what it holds, columns) of every view, without a trace."""
+def describe() -> list[tuple[str, str, list[ViewColumn]]]:
+    """(name, what it holds, columns) of every view, without a trace; those of FIRST before the others."""
+    views = list(_described())
+    return sorted(views, key=lambda view: FIRST.index(view[0]) if view[0] in FIRST else len(FIRST))
+
+
+def _described() -> Iterator[tuple[str, str, list[ViewColumn]]]:
     columns = [_TRACE, ViewColumn("kind", "VARCHAR", "", "kind of record")]
     yield RECORDS_VIEW, "which kinds of record does the trace hold, a row for each record?", columns
     for name, view in KIND_VIEWS.items():

@@ -184,14 +184,14 @@ def _json_value(value: Any) -> Any:
 
 def _print_schema(names: list[str], form: str, color: str) -> None:
     from ...analyze.results.base import to_json
-    from ...analyze.trace.views import describe
+    from ...analyze.trace.views import FIRST, describe
     from ..render.sql import schema_text
 
-    found = _named_views(names, list(describe()))
+    found = _named_views(names, describe())
     if form == "json":
         views = [{"view": name, "text": text, "columns": to_json(columns)} for name, text, columns in found]
         return print_json({"schema": "scalene-trace/sql-schema/1", "query": {}, "traces": [], "views": views})
-    return print_lines(schema_text(found, screen(color)))
+    return print_lines(schema_text(found, screen(color), 0 if names else len(FIRST)))
 
 
 def _named_views(names: list[str], views: list[_View]) -> list[_View]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -60,9 +60,11 @@ def inert(text: str) -> str:
     return f"'{text}" if is_formula and not _NUMBER.fullmatch(text) else text
 
 
-def schema_text(views: Iterable[tuple[str, str, list[ViewColumn]]], screen: Screen) -> Iterator[str]:
-    """Every view with its columns, types, units and meaning."""
-    for name, text, columns in views:
+def schema_text(views: Sequence[tuple[str, str, list[ViewColumn]]], screen: Screen, first: int) -> Iterator[str]:
+    """Every view with its columns, types, units and meaning. Most questions need those before place ``first`` only."""
+    for place, (name, text, columns) in enumerate(views):
+        if first and place in (0, first):
+            yield from ("The other views:" if place else "Most questions need one of these views:", "")
         yield screen.paint(name, "bold")
         yield from (screen.paint(line, "dim") for line in wrap(f"  {text}", screen.width, indent="  "))
         for column in columns:

@@ -1,5 +1,5 @@
 // The columns that lines and functions share, with descriptions of their figures.
-import { bar, element, sparkline } from "./dom.js";
+import { bar, element, sparkline } from "./widgets/dom.js";
 import { PARTS, WAITS } from "./figures.js";
 import { baseName, clean, decimal, percent } from "./format.js";
 

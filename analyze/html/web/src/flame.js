@@ -1,8 +1,8 @@
 // Flame graphs of CPU time, waiting time, live memory, GPU time and allocations.
 import { PARTS, WAITS, inclusive } from "./figures.js";
 import { decimal, clean, baseName, megabytes, percent, seconds } from "./format.js";
-import { element } from "./dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, deepFrame, rareFrame, rareText, setChosen } from "./icicle.js";
+import { element } from "./widgets/dom.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, deepFrame, rareFrame, rareText, setChosen } from "./widgets/icicle.js";
 
 const sum = (names) => (nodes, node) => names.reduce((total, name) => total + nodes[name][node], 0);
 

@@ -1,6 +1,7 @@
 // Formats numbers and text. Text of a trace is data: it must only be used as the text of an element.
 
-const MOST = 400; // the most characters of a text
+/** The most characters of a text. */
+export const MOST = 400;
 
 /** `text` with escapes for characters that could hide, break or reorder it, cut to MOST characters. */
 export function clean(text) {

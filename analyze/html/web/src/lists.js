@@ -1,8 +1,8 @@
 // The tables of functions, leaks, threads, processes and losses.
-import { element, sparkline } from "./dom.js";
+import { element, sparkline } from "./widgets/dom.js";
 import { PARTS, WAITS } from "./figures.js";
 import { baseName, clean, decimal, megabytes, percent, perSecond, seconds } from "./format.js";
-import { Table } from "./table.js";
+import { Table } from "./widgets/table.js";
 import { SPARE, deviceColumns, memoryColumns, placeColumn, timeColumns } from "./columns.js";
 
 const plain = (key, title, width, text = (row) => clean(String(row[key] ?? "")), more = {}) => ({

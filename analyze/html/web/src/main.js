@@ -5,7 +5,7 @@ import { Address, lineName, selectLine, sortTables, tableParts } from "./address
 import { readDocument, Trace } from "./data.js";
 import { growthByLine, nameLines, sumUp } from "./figures.js";
 import { Comparison } from "./comparison/comparison.js";
-import { element } from "./dom.js";
+import { element } from "./widgets/dom.js";
 import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";
 import { Source } from "./source.js";

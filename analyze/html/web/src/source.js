@@ -1,8 +1,9 @@
 // Source text with the cost of each line.
 import { lineName } from "./address.js";
 import { baseName, clean, decimal, percent } from "./format.js";
-import { Split } from "./split.js";
-import { Table } from "./table.js";
+import { Split } from "./widgets/split.js";
+import { coloured, writeCode } from "./widgets/syntax.js";
+import { Table } from "./widgets/table.js";
 import { SPARE, deviceColumns, timeBar } from "./columns.js";
 
 // Below this width of the window, the source gets the place of the list of files.
@@ -133,10 +134,11 @@ function rowsOf(file, trace) {
   const rows = [];
   let next = 1;
   for (const [first, text] of pieces) {
-    if (first > next) rows.push({ line: null, text: "⋮", figures: null });
+    if (first > next) rows.push({ line: null, text: "⋮", colours: [], figures: null });
     const lines = text === null ? [null] : text.split("\n");
+    const colours = text === null ? [[]] : coloured(file, text);
     lines.forEach((each, index) =>
-      rows.push({ line: first + index, text: each, figures: figures.get(first + index) ?? null }),
+      rows.push({ line: first + index, text: each, colours: colours[index], figures: figures.get(first + index) ?? null }),
     );
     next = first + lines.length;
   }
@@ -206,7 +208,7 @@ function sourceColumns(state) {
       width: "minmax(300px, 1fr)",
       style: "code",
       unsorted: true,
-      text: (row) => (row.text === null ? "(source not in the trace)" : clean(row.text)),
+      fill: (cell, row) => (row.text === null ? cell.append("(source not in the trace)") : writeCode(cell, row.text, row.colours)), // prettier-ignore
     },
   ].filter(Boolean);
 }

@@ -1,5 +1,5 @@
 // The head of the page: the recording, and the totals of the window.
-import { bar, element } from "./dom.js";
+import { bar, element } from "./widgets/dom.js";
 import { PARTS, WAITS } from "./figures.js";
 import { clean, decimal, megabytes, percent, seconds } from "./format.js";
 import { DIRECTIONS, UNCLASSIFIED } from "./columns.js";

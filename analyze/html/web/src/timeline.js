@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import { PARTS, cpuByBin } from "./figures.js";
 import { clean, decimal, megabytes, typed } from "./format.js";
-import { element } from "./dom.js";
+import { element } from "./widgets/dom.js";
 
 const MOST_OF_A_MARK = 32; // the most characters of a mark's text on a chart
 const COLUMNS = 300; // the most steps of the curve of CPU use

@@ -1,8 +1,8 @@
 // The contents of a comparison: totals and lines with their verdicts, and the text of their figures.
 import { lineName } from "../address.js";
-import { element } from "../dom.js";
+import { element } from "../widgets/dom.js";
 import { baseName, clean, decimal, megabytes, seconds } from "../format.js";
-import { Table } from "../table.js";
+import { Table } from "../widgets/table.js";
 
 export const JUDGED = ["better", "worse"];
 

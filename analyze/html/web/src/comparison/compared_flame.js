@@ -1,8 +1,8 @@
 // A flame graph of two versions: the width of a call is its cost in one version, its colour the change of the cost.
 import { inclusive, sumUp } from "../figures.js";
 import { baseName, clean, decimal } from "../format.js";
-import { element } from "../dom.js";
-import { DEEPEST, Icicle, LEAST_SHARE, choices, deepFrame, rareFrame, rareText, setChosen } from "../icicle.js";
+import { element } from "../widgets/dom.js";
+import { DEEPEST, Icicle, LEAST_SHARE, choices, deepFrame, rareFrame, rareText, setChosen } from "../widgets/icicle.js";
 import { KINDS, noStackName, codeBox, isNative, isShown, kindsOf, titlesOf } from "../flame.js";
 
 const WIDTHS = { before: "width: before", after: "after" };

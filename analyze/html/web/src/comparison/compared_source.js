@@ -1,7 +1,8 @@
 // Both versions of the source side by side, with the cost of their lines and its change.
 import { baseName, clean } from "../format.js";
-import { Split } from "../split.js";
-import { Table } from "../table.js";
+import { Split } from "../widgets/split.js";
+import { coloured, writeCode } from "../widgets/syntax.js";
+import { Table } from "../widgets/table.js";
 import { changeText, chip, comparedName } from "./compared.js";
 
 // Below this width of the window, the versions get the place of the list of files.
@@ -23,7 +24,8 @@ export class ComparedSource {
   constructor(compared, state) {
     this.compared = compared;
     this.state = state;
-    this.texts = ["before", "after"].map((side) => textsOf(compared.sources[side]));
+    this.sources = ["before", "after"].map((side) => new Map(Object.entries(compared.sources[side])));
+    this.texts = [new Map(), new Map()];
     this.lines = [linesBy(compared.lines, "before_file", "before_line"), linesBy(compared.lines, "file", "line")];
     this.fileRows = compared.files.map((file) => ({ ...file, name: file.after ?? file.before }));
     this.files = new Table(this.#fileColumns(), {
@@ -134,6 +136,15 @@ export class ComparedSource {
     return rows.length ? rows : this.#withoutText(file);
   }
 
+  /** Text and colours of the lines of a file, by number. */
+  #textOf(side, name) {
+    if (!this.texts[side].has(name)) {
+      const pieces = this.sources[side].get(name) ?? [];
+      this.texts[side].set(name, new Map(pieces.flatMap((piece) => linesOf(name, piece))));
+    }
+    return this.texts[side].get(name);
+  }
+
   /** The rows if the traces hold no text: the lines with samples. */
   #withoutText(file) {
     const own = this.compared.lines.filter((row) => row.file === file.after && row.before_file === file.before);
@@ -141,12 +152,15 @@ export class ComparedSource {
   }
 
   #row(file, before, after, gap = null) {
-    const text = (side, name, line) => (line ? (this.texts[side].get(name)?.get(line) ?? null) : gap);
+    const of = (side, name, line) => (line ? this.#textOf(side, name).get(line) : undefined) ?? [line ? null : gap, []];
+    const [old, now] = [of(0, file.before, before), of(1, file.after, after)];
     return {
       before,
       after,
-      beforeText: text(0, file.before, before),
-      afterText: text(1, file.after, after),
+      beforeText: old[0],
+      beforeColours: old[1],
+      afterText: now[0],
+      afterColours: now[1],
       old: before ? this.lines[0].get(`${file.before}:${before}`) : null,
       now: after ? this.lines[1].get(`${file.after}:${after}`) : null,
     };
@@ -169,7 +183,7 @@ export class ComparedSource {
   #columns() {
     const number = (side) => ({ key: `${side}-line`, title: "", width: "44px", align: "right", style: "dim", unsorted: true, text: (row) => (row[side] ? String(row[side]) : "") }); // prettier-ignore
     const figure = (side, line) => ({ key: side, title: side, width: "74px", align: "right", unsorted: true, text: (row) => this.compared.text(this.state.measure, this.#figure(row[line], side)) }); // prettier-ignore
-    const source = (side) => ({ key: `${side}-text`, title: side === "before" ? "old version" : "new version", width: "minmax(300px, 1fr)", style: `code ${side}`, unsorted: true, text: (row) => clean(row[`${side}Text`] ?? "") }); // prettier-ignore
+    const source = (side) => ({ key: `${side}-text`, title: side === "before" ? "old version" : "new version", width: "minmax(300px, 1fr)", style: `code ${side}`, unsorted: true, fill: (cell, row) => writeCode(cell, row[`${side}Text`] ?? "", row[`${side}Colours`]) }); // prettier-ignore
     return [
       number("before"),
       figure("before", "old"),
@@ -218,14 +232,10 @@ export class ComparedSource {
   }
 }
 
-function textsOf(sources) {
-  const texts = new Map();
-  for (const [file, pieces] of Object.entries(sources)) {
-    const lines = new Map();
-    for (const [first, text] of pieces) text.split("\n").forEach((each, index) => lines.set(first + index, each));
-    texts.set(file, lines);
-  }
-  return texts;
+/** The lines of a piece of a file: [number, [text, colours]]. */
+function linesOf(name, [first, text]) {
+  const colours = coloured(name, text);
+  return text.split("\n").map((each, index) => [first + index, [each, colours[index]]]);
 }
 
 function linesBy(lines, file, line) {

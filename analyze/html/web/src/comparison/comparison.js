@@ -1,11 +1,11 @@
 // The page of a comparison: summary, totals, lines with verdicts, both sources, and one flame graph of both versions.
 import { Address, selectLine, sortTables, tableParts } from "../address.js";
 import { Trace } from "../data.js";
-import { element } from "../dom.js";
+import { element } from "../widgets/dom.js";
 import { clean, decimal } from "../format.js";
-import { choices, setChosen } from "../icicle.js";
+import { choices, setChosen } from "../widgets/icicle.js";
 import { heading, warning } from "../summary.js";
-import { Table } from "../table.js";
+import { Table } from "../widgets/table.js";
 import { Compared, changedLines, comparedName, placeOf, totalsTable } from "./compared.js";
 import { ComparedFlame } from "./compared_flame.js";
 import { ComparedSource } from "./compared_source.js";

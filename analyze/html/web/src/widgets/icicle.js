@@ -2,7 +2,7 @@
 import flamegraph from "d3-flame-graph";
 import { select } from "d3-selection";
 import { element } from "./dom.js";
-import { decimal, percent } from "./format.js";
+import { decimal, percent } from "../format.js";
 
 export const LEAST_SHARE = 0.0005; // of the whole: smaller calls of a frame are drawn as one
 export const DEEPEST = 400;
