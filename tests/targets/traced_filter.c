@@ -1,5 +1,6 @@
 /* Traces its child, as strace does, and holds the first tick of the child's second thread until the first one has set a
- * filter: the tick has left the queue, and is delivered afterwards. Ends as the child does. */
+ * filter: the tick has left the queue, and is delivered afterwards. It must be one that the thread gets in its own work:
+ * a thread that is held while the shim begins it goes on with a system call. Ends as the child does. */
 #define _GNU_SOURCE
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -8,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -17,9 +19,10 @@
 #define TICK 61
 #define HOLD_US 300000 /* of the first thread, in which the second one gets a tick */
 
-static atomic_bool stop;
+static atomic_bool stop, *working; /* the latter is shared with the tracer */
 
 static void *work(void *unused) {
+  *working = true;
   while (!stop) {}
   return unused;
 }
@@ -51,6 +54,7 @@ static int child(void) {
 
 int main(void) {
   int status = 0;
+  working = mmap(NULL, sizeof *working, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   pid_t stopped, held = 0, pid = fork();
   if (pid == 0) return child();
   waitpid(pid, &status, 0);
@@ -62,7 +66,7 @@ int main(void) {
       continue;
     }
     int signal = status >> 16 ? 0 : WSTOPSIG(status);
-    if (signal == TICK && stopped != pid && !held) {
+    if (signal == TICK && stopped != pid && !held && *working) {
       held = stopped;
       continue;
     }
