@@ -292,7 +292,7 @@ def test_a_program_that_does_not_run_leaves_an_earlier_trace_in_its_place(tmp_pa
 )
 def test_a_program_that_ran_replaces_an_earlier_trace_whatever_its_exit_status(tmp_path, words):
     (tmp_path / "trace.parquet").write_bytes(b"earlier")
-    (tmp_path / "main.c").write_text("#include <unistd.h>\nint main(void) { sleep(4); return 127; }")
+    (tmp_path / "main.c").write_text("#include <unistd.h>\nint main(void) { sleep(11); return 127; }")
     subprocess.run(["cc", "-o", "native", "main.c"], cwd=tmp_path, check=True)
     status, _, said = run(*words, cwd=tmp_path)
     assert status in (126, 127) and "earlier recording" not in said
