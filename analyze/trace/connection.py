@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .sql_text import quoted
@@ -42,6 +42,10 @@ class Connection:
         self._queries = dict(views.queries)
         self._macros = dict(views.macros)
         self._order = {name: number for number, name in enumerate(self._queries)}
+
+    def store_all(self) -> None:
+        """Lets all views that are not made yet become tables."""
+        self._views = replace(self._views, tables=frozenset(self._views.queries))
 
     def redefine(self, queries: Mapping[str, str]) -> None:
         """Other queries for views that are not made yet."""

@@ -226,6 +226,7 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
+    is_report = tables >= views.REPORT_TABLES
     tables |= catalogue.stored("always")
     connection.define(Views(dict(views.definitions(files)), tables, simpler, queries.macros()))
     found = connection.execute("SELECT trace, kind, records FROM event_counts").fetchall()
@@ -239,6 +240,8 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
     connection.redefine(absent)
     _select(connection, selection)
+    if is_report and sum(records for _, _, records in found) <= views.MOST_STORED:
+        connection.store_all()
 
 
 def _check_times(traces: Traces, files: list[tuple[str, views.FileColumns]]) -> None:

@@ -59,6 +59,10 @@ _STORED_KINDS = ("memory_samples", "processes", "threads", "settings")
 #: queries names are not made.
 REPORT_TABLES = catalogue.stored("yes").union(_STORED_KINDS)
 
+#: Reports keep all views as tables where the traces have at most so many records: DuckDB then takes longer to plan a query,
+#: through the views down to the files, than to run it. With 50,000 records it no longer does.
+MOST_STORED = 20_000
+
 #: Tables that say what was asked for.
 SELECTION_TABLES: dict[str, str] = {
     "selection": "SELECT NULL::BIGINT AS from_ns, NULL::BIGINT AS to_ns, NULL::INTEGER[] AS process_ids, NULL::INTEGER[] AS thread_ids",

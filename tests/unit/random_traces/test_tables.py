@@ -20,7 +20,8 @@ from scalene_trace.analyze.report.report import build_report
 from scalene_trace.analyze.report.threads import build_threads
 from scalene_trace.analyze.report.timeline import peak_rss
 from scalene_trace.analyze.results.base import to_json
-from scalene_trace.analyze.trace import queries
+from scalene_trace.analyze.trace import queries, views
+from scalene_trace.analyze.trace.connection import Connection
 from scalene_trace.analyze.trace.selection import Selection
 from scalene_trace.analyze.trace.traces import open_traces
 from tests.support.random_traces import (
@@ -320,6 +321,19 @@ def test_traces_reduced_together_are_those_reduced_one_by_one(
         together = to_json(build_report(paths, selection))
         patch.setattr(reduction, "batches_of", lambda paths, cores: ([[path] for path in paths], cores))
         assert_alike(together, to_json(build_report(paths, selection)))
+
+
+@given(full_traces(), selections)
+def test_reports_are_the_same_with_all_views_as_tables(builder: TraceBuilder, selection: Selection) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        path = builder.write(Path(folder) / "t.parquet")
+        expected = to_json(build_report([path], selection))
+        stored: list[str] = []
+        store_all = Connection.store_all
+        patch.setattr(Connection, "store_all", lambda self: (stored.append("all"), store_all(self)))
+        patch.setattr(views, "MOST_STORED", 20_000)
+        assert_alike(to_json(build_report([path], selection)), expected)
+        assert stored
 
 
 def assert_alike(found: Any, expected: Any, at: str = "") -> None:

@@ -28,11 +28,7 @@ WITH step AS (
     SELECT r.*, f.footprint_bytes AS held_bytes
     FROM resident_moments r ASOF LEFT JOIN told f ON f.process = r.process AND f.t_ns <= r.read_ns
 ), beside AS (
-    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns AS heap_ns
-    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns <= r.read_ns
-    UNION ALL
-    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns
-    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns > r.read_ns
+    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns AS heap_ns FROM held r JOIN heap_samples h USING (process)
 ), counted AS (
     SELECT b.* EXCLUDE (t_ns, rss_bytes, shared_bytes) FROM beside b, step
     QUALIFY row_number() OVER (
