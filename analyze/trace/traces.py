@@ -135,7 +135,8 @@ def _open(
             connection.execute(f"SET threads = {threads:d}")
             connection.execute(f"SET memory_limit = '{memory.setting(memory.limit_bytes(threads))}'")
         traces = Traces(files, Connection(connection), temporary)
-        _define(traces, selection, _with_inputs(tables) if is_sealed else tables)
+        is_report = not is_sealed and tables >= views.REPORT_TABLES
+        _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_report)
         if is_sealed:
             traces.connection.make_all() if is_whole else traces.connection.make(tables)
         _lock(connection, is_sealed)
@@ -215,7 +216,7 @@ def escaped(name: str) -> str:
     return re.sub(r"([*?\[])", r"[\1]", name)
 
 
-def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> None:
+def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_report: bool) -> None:
     """Defines the views, those in ``tables`` as tables, and fills the tables that say what is asked for."""
     connection = traces.connection
     files = [(literal, views.file_columns(connection.raw, literal)) for literal in traces.literals()]
@@ -226,7 +227,6 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str]) -> Non
     for name, query in views.SELECTION_TABLES.items():
         connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
     simpler = {name: each.simpler for name, each in catalogue.definitions().items() if each.simpler}
-    is_report = tables >= views.REPORT_TABLES
     tables |= catalogue.stored("always")
     connection.define(Views(dict(views.definitions(files)), tables, simpler, queries.macros()))
     found = connection.execute("SELECT trace, kind, records FROM event_counts").fetchall()

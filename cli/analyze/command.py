@@ -129,14 +129,16 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 
 def _command_after_options(arguments: Sequence[str]) -> int | None:
-    """The place of a command whose own options come before it, as in ``--color always report``; a file of this name is a
+    """The place of a command whose own options come before it, as in ``--color always report``. A file of this name is a
     trace."""
-    flags = _flags() if arguments[0].startswith("-") else set()
+    flags = _flags().union(_GLOBAL_OPTIONS) if arguments[0].startswith("-") else set()
     place = 0
     while place < len(arguments) and (word := arguments[place]).startswith("-") and word not in ("-", "--"):
-        place += 1 if word in flags or "=" in word else 2  # an option that is no flag has a value
-    is_command = 0 < place < len(arguments) and arguments[place] in COMMANDS and not exists(arguments[place])
-    return place if is_command else None
+        has_value = "=" in word or (word[1] != "-" and len(word) > 2)  # in the same word
+        place += 1 if has_value or word in flags else 2
+    if not 0 < place < len(arguments) or (found := arguments[place]) not in COMMANDS:
+        return None
+    return None if exists(found) and not Path(found).is_dir() else place
 
 
 def _flags() -> set[str]:

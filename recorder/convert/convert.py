@@ -48,7 +48,7 @@ from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
-_AT_ONCE_NS = 10_000_000_000  # on a busy machine, a shell may take seconds to find no program
+_SOON_NS = 10_000_000_000  # on a busy machine, a shell may take seconds to find no program
 _C = constants()
 
 Tables = dict[str, dict[str, Any]]
@@ -78,16 +78,16 @@ class Outcome:
 
 def _why_nothing_ran(lives: Lives, outcome: Outcome) -> str:
     """A sentence if the recording is of no use, else "". A static program leaves no process. A shell or env(1) that cannot
-    run its command returns 126 or 127 at once; programs that have run may return these too."""
+    run its command returns 126 or 127 soon; programs that have run may return these too."""
     starts = lives.starts.records
     if len(starts) == 0:
         return "The program cannot be recorded"
-    if outcome.root_end is None or outcome.wall_ns is None or outcome.wall_ns > _AT_ONCE_NS:
+    if outcome.root_end is None or outcome.wall_ns is None or outcome.wall_ns > _SOON_NS:
         return ""
     status, images = outcome.root_end.exit_status, np.count_nonzero(starts["cause"] != _C["CAUSE_FORK"])
     if status not in (126, 127) or images > 1 or starts["python_version"].any():
         return ""
-    return f"The program returned {status} at once, as if its command could not be run"
+    return f"The program returned {status} within ten seconds, as if its command could not be run"
 
 
 class Conversion:

@@ -26,7 +26,10 @@ is_in_turn, size = sys.argv[1] == "in turn", int(sys.argv[2])
 ends = socket.socketpair()
 for number in range(2):
     if os.fork() == 0:
+        ends[1 - number].close()
         hold(size, ends[number], number == 0, is_in_turn)
         os._exit(0)
+for end in ends:
+    end.close()  # so that a process that waits learns of the other's death
 for _ in range(2):
     os.wait()

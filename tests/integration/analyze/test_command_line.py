@@ -60,6 +60,11 @@ def test_the_value_of_an_option_is_no_command(run: Any, trace: Path, monkeypatch
     assert run("--output", "info", "--force", "html", trace).code == 0
     assert Path("info").read_text().startswith("<!doctype html>")
     assert "leaks" in run("--sort", "leaks", trace).err, "no field has this name"
+    Path("leaks").mkdir()
+    assert run("--json", "leaks", trace).json["schema"] == "scalene-trace/leaks/1", "a folder is no trace"
+    Path("leaks").rmdir()
+    assert run("-opage.html", "html", trace).code == 0 and Path("page.html").exists()
+    assert "leaks [OPTIONS]" in run("--json", "--help", "leaks").out
     small_trace(Path("leaks"))
     assert run("--json", "leaks").json["schema"] == "scalene-trace/report/1", "a file"
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from scalene_trace.analyze.html import texts
 from scalene_trace.analyze.html.page import build_page
 from scalene_trace.analyze.trace.selection import Selection
 from tests.support.browser import Browser, running_browser
@@ -33,6 +34,8 @@ HOSTILE = [
     "(" * 100_000,
     "'" + "x" * 1_000,
     "\U0001f600" * 300 + " '\U0001f600' \U0001f600",
+    "#" + "\U0001f600" * 300,
+    "x = '" + "\U0001f600" * 300,
     "a' \u202e if \U000e0001 else\x00\x1b[31m \u2028 '",
     "if " * 5_000,
     "def f(" + "[{" * 10_000,
@@ -52,18 +55,20 @@ def browser() -> Iterator[Browser]:
         yield found
 
 
-def page_of(folder: Path, file: str, text: str) -> Path:
+def page_of(folder: Path, file: str, text: str, line: int = 1) -> Path:
     builder = TraceBuilder()
     process = builder.process(end_ns=SECOND)
     thread = builder.thread(process, SECOND)
     builder.source(file, text)
-    builder.tick(SECOND // 2, process, thread, builder.stack((file, "main", 1, 1)))
+    builder.tick(SECOND // 2, process, thread, builder.stack((file, "main", 1, line)))
     page = builder.write(folder / "t.parquet").with_suffix(".html")
     page.write_text(build_page([folder / "t.parquet"], Selection()))
     return page
 
 
-@pytest.mark.parametrize("file", ["/home/me/app.py", "/home/me/.venv/bin/tool", "<string>", "/home/me/a.b/book.ipynb"])
+@pytest.mark.parametrize(
+    "file", ["/home/me/app.py", "/home/me/.venv/bin/tool", "<string>", "/home/me/a.b/book.ipynb", "/bin/tool-3.12"]
+)
 def test_python_has_the_colours_of_its_syntax(file: str, browser: Browser, tmp_path: Path) -> None:
     with browser.page(page_of(tmp_path, file, "\n".join(SAMPLE)), part="#tab=source") as page:
         assert page.value(TEXTS) == [line.replace("\t", "    ") for line in SAMPLE]
@@ -75,11 +80,31 @@ def test_python_has_the_colours_of_its_syntax(file: str, browser: Browser, tmp_p
         assert page.complaints() == []
 
 
-@pytest.mark.parametrize("file", ["/home/me/page.html", "/home/me/app.py.j2", "/home/me/query.sql"])
+@pytest.mark.parametrize("file", ["/home/me/page.html", "/home/me/app.py.j2", "/home/me/query.sql", "<template>"])
 def test_other_languages_have_none(file: str, browser: Browser, tmp_path: Path) -> None:
     with browser.page(page_of(tmp_path, file, "\n".join(SAMPLE)), part="#tab=source") as page:
         assert page.value(TEXTS)[0] == next(iter(SAMPLE))
         assert not any(page.value(COLOURS))
+
+
+def test_excerpts_that_may_begin_within_a_text_have_no_colours(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = '"""' + "\nText\n" * 5 + '    of a docstring."""\nif x: pass\n' + "x = 1\n" * 5 + "if x: pass"
+    lines = text.split("\n")
+    for line, words in ((len(lines), ["if=keyword", "pass=keyword"]), (lines.index("if x: pass") + 1, [])):
+        folder = tmp_path / str(line)
+        folder.mkdir()
+        monkeypatch.setattr(texts, "MAX_CHARACTERS", 0)
+        with browser.page(page_of(folder, "/home/me/app.py", text, line), part="#tab=source") as page:
+            shown = page.value(TEXTS)
+            assert shown[0] == "⋮" and len(shown) < len(lines)
+            at = len(shown) - 1 - shown[::-1].index("if x: pass")
+            assert page.value(COLOURS)[at] == words, line
+    monkeypatch.undo()
+    cut = 's = """' + "x" * 3_000 + '"""\nif x: pass'
+    with browser.page(page_of(tmp_path, "/home/me/app.py", cut), part="#tab=source") as page:
+        assert page.value(TEXTS)[1] == "if x: pass" and not any(page.value(COLOURS))
 
 
 def test_hostile_sources_are_text_that_is_only_cut(browser: Browser, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Small traces are read as large ones are: test_tables.py compares both ways."""
+"""Small traces are read as large ones are, where a test does not ask for the other way: test_tables.py compares both."""
 
 from __future__ import annotations
 

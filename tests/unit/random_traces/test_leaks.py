@@ -403,7 +403,8 @@ def _parts_at(builder: TraceBuilder, chosen: list[Row], moment: str, t_ns: int, 
 
 
 def _closest(builder: TraceBuilder, process: Row, read_ns: int) -> Row | None:
-    """What the process told closest to the reading, with a like footprint and before its last 10 ms if there is any such."""
+    """Of what the process reported last before the reading, first after it, and last before it outside its last 10 ms: with
+    a like footprint, before its last 10 ms, and the closest, in this order."""
     told = [row for row in builder.rows.get("heap", []) if row["process"] == process["process"]]
     memory = [row for row in builder.rows.get("memory", []) if row["process"] == process["process"]]
     before = [row for row in [*told, *memory] if row["t_ns"] <= read_ns]
@@ -415,7 +416,11 @@ def _closest(builder: TraceBuilder, process: Row, read_ns: int) -> Row | None:
         is_other = held is not None and abs(row["footprint_bytes"] - held) > step
         return is_other, row["t_ns"] > end_ns - 10 * MS, abs(row["t_ns"] - read_ns), row["t_ns"]
 
-    return min(told, key=badness, default=None)
+    early = [row["t_ns"] for row in told if row["t_ns"] <= read_ns]
+    late = [row["t_ns"] for row in told if row["t_ns"] > read_ns]
+    running = [t_ns for t_ns in early if t_ns <= end_ns - 10 * MS]
+    times = {max(early, default=None), min(late, default=None), max(running, default=None)}
+    return min((row for row in told if row["t_ns"] in times), key=badness, default=None)
 
 
 @given(resident_traces(), selections)

@@ -136,7 +136,7 @@ function rowsOf(file, trace) {
   for (const [first, text] of pieces) {
     if (first > next) rows.push({ line: null, text: "⋮", colours: [], figures: null });
     const lines = text === null ? [null] : text.split("\n");
-    const colours = text === null ? [[]] : coloured(file, text);
+    const colours = text === null ? [[]] : coloured(file, first, text);
     lines.forEach((each, index) =>
       rows.push({ line: first + index, text: each, colours: colours[index], figures: figures.get(first + index) ?? null }),
     );

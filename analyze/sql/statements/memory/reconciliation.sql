@@ -1,7 +1,8 @@
 -- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
--- Sums over the processes alive, each with the counters that it reported before or after the reading of its resident
--- set: those whose footprint differs by at most the threshold from that at the reading, then those from before its last
--- 10 ms (after that, its interpreter has finalized), then the closest ones. Pages that processes share count in each of
+-- Sums over the processes alive, each with counters that it reported near the reading of its resident set: the last ones
+-- before it, the first ones after it, or the last ones before it that are not from the process's last 10 ms (after that,
+-- its interpreter has finalized). Of these, those whose footprint differs by at most the threshold from that at the
+-- reading, then those from before the last 10 ms, then the closest ones. Pages that processes share count in each of
 -- them, in the resident set and in its parts.
 -- Reads: heap_samples, memory_samples, resident_moments, settings
 -- Columns:
@@ -25,10 +26,18 @@ WITH step AS (
     UNION ALL
     SELECT process, t_ns, footprint_bytes FROM memory_samples
 ), held AS (
-    SELECT r.*, f.footprint_bytes AS held_bytes
+    SELECT r.*, f.footprint_bytes AS held_bytes,
+        least(r.read_ns, coalesce(process_end_ns - 10000000, r.read_ns)) AS running_ns
     FROM resident_moments r ASOF LEFT JOIN told f ON f.process = r.process AND f.t_ns <= r.read_ns
 ), beside AS (
-    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns AS heap_ns FROM held r JOIN heap_samples h USING (process)
+    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns AS heap_ns
+    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns <= r.read_ns
+    UNION ALL
+    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns
+    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns > r.read_ns
+    UNION ALL
+    SELECT r.*, h.* EXCLUDE (trace, process, t_ns), h.t_ns
+    FROM held r ASOF JOIN heap_samples h ON h.process = r.process AND h.t_ns <= r.running_ns
 ), counted AS (
     SELECT b.* EXCLUDE (t_ns, rss_bytes, shared_bytes) FROM beside b, step
     QUALIFY row_number() OVER (

@@ -234,7 +234,7 @@ export class ComparedSource {
 
 /** The lines of a piece of a file: [number, [text, colours]]. */
 function linesOf(name, [first, text]) {
-  const colours = coloured(name, text);
+  const colours = coloured(name, first, text);
   return text.split("\n").map((each, index) => [first + index, [each, colours[index]]]);
 }
 

@@ -10,14 +10,20 @@ const STYLES = tagHighlighter([
   { tag: tags.comment, class: "comment" },
   { tag: [tags.definition(tags.className), tags.function(tags.definition(tags.variableName)), tags.meta], class: "definition" },
 ]);
-// Files with another ending, such as templates, are not Python; cells, and code without a file, are.
-const IS_PYTHON = /(^|\/)[^./]*$|\.(py\w?|ipynb)(\b[^./]*)?$|[<>\]]$/;
+// What Python's frames may name beside Python: templates, and sources that were compiled to C.
+const IS_OTHER = /\.(html?|xml|j2|jinja2?|tmpl|tpl|mako?|sql|txt|md|rst|json|ya?ml|toml|css|[jt]s|rs|[ch]|cc|[ch]pp|cxx)$|^<template>$/i;
+// A line that was cut in the recording ends so.
+const CUT = /^.{2000,}\u2026$/m;
+const TRIPLE = /"""|'''/;
 
-/** Which characters of each line have which colour: for each line of `text`, parts [from, to, class] in their order. */
-export function coloured(file, text) {
+/**
+ * Which characters of each line have which colour: for each line of `text`, which begins in line `first` of the file, parts
+ * [from, to, class] in their order. There are none where a text of several lines may have begun before, or lacks its end.
+ */
+export function coloured(file, first, text) {
   const lines = text.split("\n");
   const parts = lines.map(() => []);
-  if (!IS_PYTHON.test(file)) return parts;
+  if (IS_OTHER.test(file) || (TRIPLE.test(text) && (first > 1 || CUT.test(text)))) return parts;
   const starts = [];
   let start = 0;
   for (const line of lines) {
@@ -28,8 +34,8 @@ export function coloured(file, text) {
   highlightTree(parser.parse(text), STYLES, (from, to, style) => {
     while (at + 1 < starts.length && starts[at + 1] <= from) at++;
     for (let line = at; line < starts.length && starts[line] < to; line++) {
-      const [first, end] = [Math.max(from - starts[line], 0), Math.min(to - starts[line], lines[line].length)];
-      if (end > first) parts[line].push([first, end, style]);
+      const [begin, end] = [Math.max(from - starts[line], 0), Math.min(to - starts[line], lines[line].length, MOST)];
+      if (end > begin) parts[line].push([begin, end, style]);
     }
   });
   return parts;
@@ -37,10 +43,11 @@ export function coloured(file, text) {
 
 /** Fills `cell` with a line of source in these colours. */
 export function writeCode(cell, text, parts) {
-  const end = Math.min(text.length, MOST);
+  let end = Math.min(text.length, MOST);
   let done = 0;
+  if (isLow(text, end)) end--; // both halves of a character
   const write = (to, style) => {
-    if (isLow(text, to)) to++; // both halves of a character
+    if (isLow(text, to)) to++;
     if (to <= done) return;
     const piece = document.createTextNode(clean(text.slice(done, to)));
     done = to;
