@@ -1,9 +1,9 @@
 -- Answers: what did the resident set of the (one) trace's process tree consist of, at its peak and at the end?
--- Sums over the processes alive, each with counters that it reported near the reading of its resident set: the last
--- ones before it, the first ones after it, or the last ones before it that are not from the process's last 10 ms (after
--- that, its interpreter has finalized). Of these, those whose footprint differs by at most the threshold from that at
--- the reading, then those from before the last 10 ms, then the closest ones. Pages that processes share count in each of
--- them, in the resident set and in its parts.
+-- Sums over the processes alive, each with counters that it reported near the reading of its resident set: the
+-- last ones before it, the first ones after it, or the last ones before it that are not from the process's last
+-- 10 ms (after that, its interpreter has finalized). Of these, those whose footprint differs by at most the
+-- threshold from that at the reading, then those from before the last 10 ms, then the closest ones. Pages that
+-- processes share count in each of them, in the resident set and in its parts.
 -- Reads: heap_samples, memory_samples, resident_moments, settings
 -- Columns:
 --   moment: peak (of the resident set) or end (the last reading)
