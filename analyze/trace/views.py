@@ -60,7 +60,7 @@ _STORED_KINDS = ("memory_samples", "processes", "threads", "settings")
 REPORT_TABLES = catalogue.stored("yes").union(_STORED_KINDS)
 
 #: Reports keep all views as tables where the traces have at most so many records: DuckDB then takes longer to plan a query,
-#: through the views down to the files, than to run it. With 50,000 records it no longer does.
+#: through the views down to the files, than to run it. With 40,000 records as much is lost as gained.
 MOST_STORED = 20_000
 
 #: Tables that say what was asked for.

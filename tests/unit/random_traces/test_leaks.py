@@ -332,9 +332,9 @@ def resident_traces(draw: st.DrawFn) -> TraceBuilder:
     builder = TraceBuilder()
     for index in range(draw(st.integers(1, 4))):
         start_ns = draw(st.integers(0, 3 * SECOND)) if index else 0
-        end_ns = draw(st.none() | st.integers(start_ns + 1, 11 * SECOND))
+        end_ns = draw(st.none() | st.integers(start_ns, 11 * SECOND))
         process = builder.process(start_ns, end_ns=end_ns)
-        last_ns = end_ns - 1 if end_ns else 10 * SECOND
+        last_ns = 10 * SECOND if end_ns is None else end_ns - 1
         shared = draw(st.sampled_from((None, 0, 7_000_003)))
         for t_ns in draw(st.lists(st.integers(start_ns, max(last_ns, start_ns)), max_size=6, unique=True)):
             rss = draw(st.integers(0, 3)) * 10_000_019

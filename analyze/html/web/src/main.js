@@ -5,6 +5,7 @@ import { Address, lineName, selectLine, sortTables, tableParts } from "./address
 import { readDocument, Trace } from "./data.js";
 import { growthByLine, nameLines, sumUp } from "./figures.js";
 import { Comparison } from "./comparison/comparison.js";
+import { ColumnsButton } from "./widgets/columns_button.js";
 import { element } from "./widgets/dom.js";
 import { clean, decimal, percent, seconds, typed } from "./format.js";
 import { Flame } from "./flame.js";
@@ -69,10 +70,8 @@ class Page {
       recording: this.recording.element,
     };
     const tables = Object.keys(TABS).flatMap((name) => this.#tables(name));
-    for (const table of tables) {
-      table.changed = () => this.address.remember();
-      table.fitted = () => this.#offerColumns();
-    }
+    for (const table of tables) table.changed = () => this.address.remember();
+    this.columns = new ColumnsButton(tables, () => this.#tables(this.tab));
     this.figures = element("section", { class: "figures", "aria-label": "Totals of the window" });
     this.pane = element("main", { id: "pane", role: "tabpanel" });
     this.foot = element("footer", {});
@@ -158,8 +157,7 @@ class Page {
       { class: "tabs", role: "tablist", onkeydown: (event) => this.#tabKey(event) },
       ...this.tabs,
     );
-    this.columns = element("button", { type: "button", onclick: () => this.#showColumns() });
-    return element("nav", {}, list, this.columns, ...[this.bars].filter(Boolean), this.search);
+    return element("nav", {}, list, this.columns.element, ...[this.bars].filter(Boolean), this.search);
   }
 
   #count(name) {
@@ -170,22 +168,6 @@ class Page {
   #setBars(isOn) {
     this.state.waitInBars = isOn;
     this.#drawTables();
-  }
-
-  /** Offers the columns that the tables of the tab leave out, or to leave them out again. */
-  #offerColumns() {
-    const tables = this.#tables(this.tab);
-    const titles = [...new Set(tables.flatMap((table) => table.leftOut))];
-    const isWhole = tables.some((table) => table.isWhole);
-    this.columns.hidden = !titles.length && !isWhole;
-    this.columns.textContent = isWhole ? "fewer columns" : "all columns";
-    this.columns.title = isWhole ? "only those that fit" : `also ${titles.join(", ")}`;
-  }
-
-  #showColumns() {
-    const isWhole = this.columns.textContent === "all columns";
-    for (const name of Object.keys(TABS)) for (const table of this.#tables(name)) table.showAll(isWhole);
-    this.#offerColumns();
   }
 
   #lineText(file, line) {
@@ -282,7 +264,7 @@ class Page {
     if (name === "flame") this.flame.draw();
     if (name === "source") this.source.shown();
     for (const table of this.#tables(name)) table.refresh();
-    this.#offerColumns();
+    this.columns.refresh();
     this.address.remember();
   }
 

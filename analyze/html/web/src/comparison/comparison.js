@@ -1,6 +1,7 @@
 // The page of a comparison: summary, totals, lines with verdicts, both sources, and one flame graph of both versions.
 import { Address, selectLine, sortTables, tableParts } from "../address.js";
 import { Trace } from "../data.js";
+import { ColumnsButton } from "../widgets/columns_button.js";
 import { element } from "../widgets/dom.js";
 import { clean, decimal } from "../format.js";
 import { choices, setChosen } from "../widgets/icicle.js";
@@ -51,7 +52,9 @@ export class Comparison {
     const [before, after] = this.sides;
     document.title = `${clean(after[0].info.command?.join(" ") ?? after[0].info.path)} – comparison – scalene-trace`;
     this.pane = element("main", { id: "pane", role: "tabpanel" });
-    for (const name of Object.keys(TABS)) for (const table of this.#tables(name)) table.changed = () => this.address.remember();
+    const tables = Object.keys(TABS).flatMap((name) => this.#tables(name));
+    for (const table of tables) table.changed = () => this.address.remember();
+    this.columns = new ColumnsButton(tables, () => this.#tables(this.tab));
     const keys = "1–4 tabs · / filter · Enter source";
     this.foot = element(
       "footer",
@@ -83,30 +86,7 @@ export class Comparison {
       oninput: () => this.#filter(),
     });
     const list = element("div", { class: "tabs", role: "tablist", onkeydown: (event) => this.#tabKey(event) }, ...this.tabs);
-    this.columns = element("button", { type: "button", onclick: () => this.#showColumns() });
-    for (const table of this.#wide()) table.fitted = () => this.#offerColumns();
-    return element("nav", {}, list, this.columns, this.measures, this.search);
-  }
-
-  /** The tables that leave out columns in a narrow window. */
-  #wide() {
-    return [this.lines, this.source.table];
-  }
-
-  /** The button that shows the columns that a narrow window leaves out. */
-  #offerColumns() {
-    const table = this.#tables(this.tab).find((each) => this.#wide().includes(each));
-    this.columns.hidden = !table || (!table.leftOut.length && !table.isWhole);
-    if (this.columns.hidden) return;
-    const titles = table.leftOut.filter(Boolean);
-    this.columns.textContent = table.isWhole ? "fewer columns" : "all columns";
-    this.columns.title = table.isWhole ? "only those that fit" : `also ${titles.join(", ")}`;
-  }
-
-  #showColumns() {
-    const isWhole = this.columns.textContent === "all columns";
-    for (const table of this.#wide()) table.showAll(isWhole);
-    this.#offerColumns();
+    return element("nav", {}, list, this.columns.element, this.measures, this.search);
   }
 
   /** Chooses the measure that lines and sources show. */
@@ -143,7 +123,7 @@ export class Comparison {
     if (name === "flame") this.flame.draw();
     if (name === "source") this.source.shown();
     for (const table of this.#tables(name)) table.refresh();
-    this.#offerColumns();
+    this.columns.refresh();
     this.address.remember();
   }
 
