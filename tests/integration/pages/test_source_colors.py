@@ -102,9 +102,10 @@ def test_excerpts_that_may_begin_within_a_text_have_no_colours(
             at = len(shown) - 1 - shown[::-1].index("if x: pass")
             assert page.value(COLOURS)[at] == words, line
     monkeypatch.undo()
-    cut = 's = """' + "x" * 3_000 + '"""\nif x: pass'
-    with browser.page(page_of(tmp_path, "/home/me/app.py", cut), part="#tab=source") as page:
-        assert page.value(TEXTS)[1] == "if x: pass" and not any(page.value(COLOURS))
+    for inside in ("x" * 3_000, "x" * 1_000 + "\u2028" + "x" * 1_500):
+        cut = f's = """{inside}"""\nif x: pass'
+        with browser.page(page_of(tmp_path, "/home/me/app.py", cut), part="#tab=source") as page:
+            assert page.value(TEXTS)[1] == "if x: pass" and not any(page.value(COLOURS))
 
 
 def test_hostile_sources_are_text_that_is_only_cut(browser: Browser, tmp_path: Path) -> None:

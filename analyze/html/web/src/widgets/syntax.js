@@ -12,18 +12,19 @@ const STYLES = tagHighlighter([
 ]);
 // What Python's frames may name beside Python: templates, and sources that were compiled to C.
 const IS_OTHER = /\.(html?|xml|j2|jinja2?|tmpl|tpl|mako?|sql|txt|md|rst|json|ya?ml|toml|css|[jt]s|rs|[ch]|cc|[ch]pp|cxx)$|^<template>$/i;
-// A line that was cut in the recording ends so.
-const CUT = /^.{2000,}\u2026$/m;
+// Longer lines are cut where the page is made.
+const LONGEST = 2000;
 const TRIPLE = /"""|'''/;
 
 /**
  * Which characters of each line have which colour: for each line of `text`, which begins in line `first` of the file, parts
- * [from, to, class] in their order. There are none where a text of several lines may have begun before, or lacks its end.
+ * [from, to, class] in their order. There are none where a string of several lines may end that began before, or lacks its end.
  */
 export function coloured(file, first, text) {
   const lines = text.split("\n");
   const parts = lines.map(() => []);
-  if (IS_OTHER.test(file) || (TRIPLE.test(text) && (first > 1 || CUT.test(text)))) return parts;
+  const isPart = first > 1 || lines.some((line) => line.length > LONGEST);
+  if (IS_OTHER.test(file) || (isPart && TRIPLE.test(text))) return parts;
   const starts = [];
   let start = 0;
   for (const line of lines) {
