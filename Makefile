@@ -125,7 +125,7 @@ wheels: $(VENV)/.stamp-wheel-tools ## a wheel for x86-64 and glibc 2.28 or newer
 
 stress: packages build/targets/.stamp ## 2 million ticks on each interpreter, CPython's own tests, 400 kills, the programs of the system, fuzzing, native stacks against libgcc, native time of calls against perf, exports read by their programs; results into benchmarks/results/
 	$(BIN)/pytest -m long
-	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/recorder/test_convert_cuda_calls.py
+	$(BIN)/pytest --hypothesis-profile=long tests/unit/random_traces tests/unit/convert/test_convert_cuda_calls.py
 	$(BIN)/python -m tests.long.stress --ticks 2000000
 	$(BIN)/python -m tests.long.regression
 	$(BIN)/python -m tests.long.kills

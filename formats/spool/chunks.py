@@ -93,8 +93,8 @@ def read_chunks(view: View) -> Iterator[Chunk]:
                 yield chunk
     with view.spool.open("rb", buffering=0) as file:
         for offer, index in view.live:
-            if offer not in drained:
-                yield from _live_chunk(file.fileno(), index)
+            if offer not in drained and (found := live_chunk(file.fileno(), index)) is not None:
+                yield found
 
 
 class _Offers:
@@ -154,7 +154,9 @@ def _taken(descriptor: int, count: int) -> Iterator[tuple[int, int]]:
             yield int(ffi().from_buffer("struct chunk_header *", data).offer), index
 
 
-def _live_chunk(descriptor: int, index: int) -> Iterator[Chunk]:
+def live_chunk(descriptor: int, index: int, first: int = 0) -> Chunk | None:
+    """The chunk at ``index`` of the spool file ``descriptor``, without its first ``first`` slots; None = it is no process's,
+    or has no more."""
     import numpy as np  # as in _part_chunks
 
     data = os.pread(descriptor, CHUNK_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
@@ -166,6 +168,7 @@ def _live_chunk(descriptor: int, index: int) -> Iterator[Chunk]:
     is_single = (slots[:, 2] == 1) & (slots[:, 3] == 0)
     changed = is_single & (slots[:, :4] != later[:, :4]).any(axis=1)
     slots = np.where(changed[:, None], later, slots) if changed.any() else slots
-    if len(slots) > 1 and slots[0, :4].any():
-        head = ffi().from_buffer("struct chunk_header *", data)
-        yield Chunk(int(head.process), int(head.offer), slots[1:])
+    if len(slots) <= 1 + first or not slots[0, :4].any():
+        return None
+    head = ffi().from_buffer("struct chunk_header *", data)
+    return Chunk(int(head.process), int(head.offer), slots[1 + first :])

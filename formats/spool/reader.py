@@ -12,6 +12,7 @@ import stat
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -203,7 +204,7 @@ class Spool:
         first = True
         following = next(chunks, None)
         while first or following is not None:
-            found = _records(self._batch(itertools.chain([following], chunks)) if following else [])
+            found = read_records(self._batch(itertools.chain([following], chunks)) if following else [])
             following = next(chunks, None)
             batch = [replace(found, last=following is None)]
             del found
@@ -255,7 +256,7 @@ def _check_header(path: Path, header: np.void) -> None:
         raise NotASpool(path, "its chunk size or ring size is wrong")
 
 
-def _records(chunks: Iterable[Chunk]) -> Records:
+def read_records(chunks: Iterable[Chunk]) -> Records:
     """The records of ``chunks``, with ``last`` = False."""
     reading = _Reading()
     for chunk in chunks:
@@ -266,6 +267,15 @@ def _records(chunks: Iterable[Chunk]) -> Records:
     return Records(
         False, bulk, payload["process_start"], payload["module"], payload["code"], types, reading.damaged + cut
     )
+
+
+def whole_slots(slots: Slots) -> int:
+    """How many slots the records take that begin in the first of ``slots``, up to the first slot that is not claimed."""
+    counts = slots[:, 2:4].copy().view("<u2").ravel().tolist()
+    at = 0
+    while at < len(counts) and counts[at] and at + counts[at] <= len(counts):
+        at += counts[at]
+    return at
 
 
 def _read_records(chunk: Chunk, reading: _Reading) -> None:
@@ -288,10 +298,13 @@ def _read_records(chunk: Chunk, reading: _Reading) -> None:
             found = np.flatnonzero(starts & (kinds == number))
             if len(found):
                 reading.bulk[short].append((slots[found], np.full(len(found), process, np.int32)))
-    for at in long_starts:
-        name = record_kinds().get(int(kinds[at]), "").removeprefix("record_")
-        if name in _PAYLOAD_KINDS:
-            reading.payload[name].append(_with_payload(name, process, slots[at : at + (int(heads[at]) >> 16)]))
+    of_kind = kinds[long_starts]
+    for name in _PAYLOAD_KINDS:
+        found = long_starts[of_kind == _numbers()[name]]
+        records = slots[found].view(struct_dtype(f"record_{name}")).ravel()
+        ends = found + (heads[found] >> 16)
+        for record, at, end in zip(records, found.tolist(), ends.tolist(), strict=True):
+            reading.payload[name].append(WithPayload(process, record, slots[at + 1 : end].tobytes()))
 
 
 def _unfolded(slots: Slots) -> tuple[Slots, Slots]:
@@ -308,17 +321,30 @@ def _unfolded(slots: Slots) -> tuple[Slots, Slots]:
     return alloc.view(np.uint8).reshape(slots.shape), free.view(np.uint8).reshape(slots.shape)
 
 
-def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], list[int], int]:
+@cache
+def _numbers() -> dict[str, int]:
+    """The number of each kind of record."""
+    return {name.removeprefix("record_"): number for number, name in record_kinds().items()}
+
+
+@cache
+def _known() -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """For each number of a kind: is it known, and has it a payload?"""
+    known, has_payload = np.zeros(1 << 16, np.bool_), np.zeros(1 << 16, np.bool_)
+    known[[*record_kinds(), _C["SPOOL_PAD"]]] = True
+    has_payload[[_numbers()[name] for name in _PAYLOAD_KINDS]] = True
+    return known, has_payload
+
+
+def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.int64], int]:
     """For each slot whether a record begins there, the slots of records that may have a payload, and the number of damaged
     records."""
     kinds, counts = heads & 0xFFFF, heads >> 16
     starts = counts > 0
     damaged = int(np.count_nonzero(kinds[counts == 0]))
     end, long_starts = 0, []
-    payload_kinds = [
-        number for number, name in record_kinds().items() if name.removeprefix("record_") in _PAYLOAD_KINDS
-    ]
-    for at in np.flatnonzero(starts & ((counts > 1) | np.isin(kinds, payload_kinds))).tolist():
+    known, has_payload = _known()
+    for at in np.flatnonzero(starts & ((counts > 1) | has_payload[kinds])).tolist():
         if at < end:
             continue
         end = at + int(counts[at])
@@ -329,13 +355,8 @@ def _record_starts(heads: npt.NDArray[np.uint32]) -> tuple[npt.NDArray[np.bool_]
             damaged += 1
         elif kinds[at]:
             long_starts.append(at)
-    unknown = starts & ~np.isin(kinds, [*record_kinds(), _C["SPOOL_PAD"]])
-    return starts & ~unknown, long_starts, damaged + int(np.count_nonzero(unknown))
-
-
-def _with_payload(name: str, process: int, slots: Slots) -> WithPayload:
-    record = slots[0].view(struct_dtype(f"record_{name}"))[0]
-    return WithPayload(process, record.copy(), slots[1:].tobytes())
+    unknown = starts & ~known[kinds]
+    return starts & ~unknown, np.array(long_starts, np.int64), damaged + int(np.count_nonzero(unknown))
 
 
 def _bulk(name: str, parts: list[tuple[Slots, npt.NDArray[np.int32]]]) -> Bulk:

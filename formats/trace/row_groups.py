@@ -29,6 +29,7 @@ JOINED_ROWS = 92_160
 _NARROW_COLUMNS, _NARROW_FACTOR = 4, 4
 #: Source texts of this size do not wait for other rows: they are a row group of their own, which takes long to compress.
 LONG_TEXT_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 
 TYPES: dict[str, pa.DataType] = {
     "string": pa.string(),
@@ -159,7 +160,20 @@ def _array(values: Values, wanted: pa.DataType) -> pa.Array:
         return pa.ListArray.from_arrays(values.offsets, values.items, type=wanted)
     if isinstance(values, np.ma.MaskedArray):
         return pa.array(values.data, type=wanted, mask=np.ma.getmaskarray(values))
+    if wanted == TYPES["string"] and isinstance(values, list):
+        return pa.concat_arrays([pa.array(piece, type=wanted) for piece in _pieces(values)])
     return pa.array(values, type=wanted)
+
+
+def _pieces(texts: list[str | None]) -> Iterator[list[str | None]]:
+    """The texts, a megabyte at a time: while Arrow converts a list, other threads wait, of which some drain the spool."""
+    first, size = 0, 0
+    for number, text in enumerate(texts, 1):
+        size += len(text or "")
+        if size >= _PIECE_BYTES:
+            yield texts[first:number]
+            first, size = number, 0
+    yield texts[first:]
 
 
 def _joined(blocks: list[Block]) -> Block:

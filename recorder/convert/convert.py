@@ -33,6 +33,7 @@ from .kinds.resident import rss_tables
 from .kinds.tasks import task_table, valid_tasks
 from .kinds.ticks import code_table, cpu_table
 from .kinds.waits import valid_waits, wait_table
+from .known import Known
 from .native.addresses import ModuleIds
 from .native.frames import function_offsets, native_frames
 from .native.symbols import Offsets, Symbols, distinct_offsets, read_symbols
@@ -93,7 +94,7 @@ def _why_nothing_ran(lives: Lives, outcome: Outcome) -> str:
 class Conversion:
     """One pass from ``spool`` to tables. ``events``: samples of all kinds so far; ``errors``: a sentence for each loss with
     severity "error", complete when all tables have been made; ``why_nothing_ran``: a sentence, "" if something
-    has run."""
+    has run; ``known``: what was read while the program ran."""
 
     def __init__(
         self,
@@ -103,17 +104,18 @@ class Conversion:
         rss_path: Path,
         marks_path: Path | None = None,
         gpu: GpuRows | None = None,
+        known: Known | None = None,
     ) -> None:
         self.events = 0
         self.errors: list[str] = []
         self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
-        self._gpu = gpu
+        self._gpu, self._known = gpu, known or Known()
         self._survey = survey = Survey(spool)
         commands = command_lines(survey.lives.starts)
         self._programs = _named_programs(survey, facts, commands)
         self._notebooks = notebooks_in(commands.values())
-        self._nodes = read_nodes(survey.nodes, self._programs.codes)
+        self._nodes = read_nodes(survey.nodes, self._programs.codes, self._known.lines)
         self._stacks = resolve_stacks(self._nodes, survey.stacks)
         self._module_ids = ModuleIds()
         self._native = native_frames(survey.natives, survey.native_stacks, survey.modules, self._module_ids)
@@ -180,9 +182,19 @@ class Conversion:
     def _read_sources(self) -> dict[str, Any]:
         """The ``source`` table. It comes first: the writer compresses it while other tables are made."""
         with ProgramFiles(self._outcome.rights()) as files:
-            given, notebooks = self._programs.texts, self._notebooks
-            self._sources = _sources(self._survey, self._facts, given, self._nodes, self._stacks, files, notebooks)
+            self._sources = self._sources_of(files)
         return self._sources.taken()
+
+    def _sources_of(self, opened: ProgramFiles) -> Sources:
+        nodes, stacks, facts = self._nodes, self._stacks, self._facts
+        if not facts.sources:
+            return Sources()
+        used = np.unique(stacks.table["locations"].items).tolist()
+        innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()} | nodes.program_files()
+        files = [nodes.locations[each][0] for each in used]
+        started_ns = int(self._survey.header["start_real_ns"])
+        given, notebooks, known = self._programs.texts, self._notebooks, self._known.sources
+        return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open, notebooks, known)
 
     def _other_tables(self) -> Tables:
         survey, nodes, stacks = self._survey, self._nodes, self._stacks
@@ -228,7 +240,14 @@ class Conversion:
     def _symbols(self, files: ProgramFiles) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
         images = self._module_ids.images(to_real_ns)
-        return read_symbols(images, self._addresses, self._facts.cwd, open_file=files.open)
+        return read_symbols(
+            images,
+            self._addresses,
+            self._facts.cwd,
+            open_file=files.open,
+            tables=self._known.functions,
+            readable=self._known.readable,
+        )
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid
@@ -274,22 +293,3 @@ def _with_storable_names(tables: Tables) -> Tables:
 def _named_programs(survey: Survey, facts: Facts, commands: Commands) -> GivenPrograms:
     forked_from = survey.lineage.forked_from
     return name_programs(survey.codes, survey.command_writers, commands, forked_from, facts.command_code)
-
-
-def _sources(
-    survey: Survey,
-    facts: Facts,
-    given: dict[str, str],
-    nodes: Nodes,
-    stacks: Stacks,
-    opened: ProgramFiles,
-    notebooks: set[str],
-) -> Sources:
-    """``given``: the texts of ``-c`` by the names of their files; ``notebooks``: those that command lines name."""
-    if not facts.sources:
-        return Sources()
-    used = np.unique(stacks.table["locations"].items).tolist()
-    innermost = {nodes.locations[each][0] for each in np.unique(stacks.innermost).tolist()} | nodes.program_files()
-    files = [nodes.locations[each][0] for each in used]
-    started_ns = int(survey.header["start_real_ns"])
-    return read_sources(files, innermost, facts.cwd, started_ns, given, opened.open, notebooks)

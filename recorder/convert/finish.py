@@ -10,12 +10,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...formats.errors import NothingRecorded, TraceError, TraceWriteError
 from ...formats.spool.chunks import View
 from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
-from ...formats.spool.regular import is_plain_file
+from ...formats.spool.regular import is_plain_file, open_regular
 from ...formats.trace.integrity import check_trace
 from ..folder.facts import Facts, default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
@@ -29,8 +30,13 @@ from .kinds.ends import RootEnd
 from .kinds.gpu import GpuRows
 from .progress import Progress
 
+if TYPE_CHECKING:
+    from .begun import BegunTrace
+
 #: Records are published a few microseconds after their time was read, so wait before reading those of a running program.
 SETTLE_S = 0.02
+#: Metadata come last in a trace, behind the descriptions of its row groups.
+_FOOTER_END_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -50,24 +56,32 @@ def finish(
     losses: dict[str, int],
     rights: Callable[[], Rights] = Rights,
     facts: Facts | None = None,
+    begun: BegunTrace | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` after the program has ended, and removes the folder.
 
     ``wall_ns``: length of the recording in nanoseconds; ``losses``: the recorder's counts by name; ``rights``: gives
     the rights with which files of the program are read (Outcome); ``facts``: None = those in the
-    folder. Raises TraceError; the folder is then kept.
+    folder; ``begun``: what was written while the program ran. Raises TraceError; the folder is then kept.
     """
     facts = facts or read_facts(folder)
     output = output_path(facts.output, root_end.pid)
-    return _finish(folder, facts, output, Outcome(root_end, wall_ns, False, losses, rights=rights))
+    return _finish(folder, facts, output, Outcome(root_end, wall_ns, False, losses, rights=rights), begun)
 
 
 def finish_early(
-    folder: Path, facts: Facts, output: Path, wall_ns: int, losses: dict[str, int], rights: Callable[[], Rights]
+    folder: Path,
+    facts: Facts,
+    output: Path,
+    wall_ns: int,
+    losses: dict[str, int],
+    rights: Callable[[], Rights],
+    begun: BegunTrace | None = None,
 ) -> Finished:
     """Like :func:`finish`, but while the program runs on, up to the moment ``wall_ns``. Shows no progress, because the
     terminal is the program's."""
-    finished = write_trace_of(folder, facts, output, Outcome(None, wall_ns, False, losses, "duration", rights))
+    outcome = Outcome(None, wall_ns, False, losses, "duration", rights)
+    finished = write_trace_of(folder, facts, output, outcome, begun=begun)
     remove_recording(folder)
     return finished
 
@@ -128,10 +142,10 @@ def _recovery_output(folder: Path) -> Path:
     return plain.with_name(template.name.replace("%p", str(starts[0].record["pid"]))) if starts else plain
 
 
-def _finish(folder: Path, facts: Facts, output: Path, outcome: Outcome) -> Finished:
+def _finish(folder: Path, facts: Facts, output: Path, outcome: Outcome, begun: BegunTrace | None = None) -> Finished:
     progress = Progress()
     try:
-        finished = write_trace_of(folder, facts, output, outcome, progress.step)
+        finished = write_trace_of(folder, facts, output, outcome, progress.step, begun=begun)
     except NothingRecorded:
         remove_recording(folder)
         raise
@@ -148,10 +162,12 @@ def write_trace_of(
     outcome: Outcome,
     step: Callable[[str], None] = lambda _: None,
     view: View | None = None,
+    begun: BegunTrace | None = None,
 ) -> Finished:
     """Writes the trace of the recording in ``folder`` and leaves the folder unchanged, because the recording may continue.
 
-    ``step`` is called with the name of each step; ``view``: the chunks that are read, None = all. Raises TraceError.
+    ``step`` is called with the name of each step; ``view``: the chunks that are read, None = all; ``begun``: the trace with
+    the rows that were written while the program ran. Raises TraceError.
     """
     from ...formats.trace.writer import write_trace  # imports pyarrow, which must follow load.prepare_converter()
 
@@ -160,12 +176,16 @@ def write_trace_of(
         time.sleep(SETTLE_S)
     spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
     gpu = GpuRows(folder, outcome.until_ns)
-    conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu)
+    known = begun.known if begun else None
+    conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu, known)
     if outcome.root_end and conversion.why_nothing_ran and _is_earlier(output, facts.trace_id):
         raise NothingRecorded(f"{conversion.why_nothing_ran}, so {output.name} of an earlier recording was kept.")
     step("writing the trace")
     written = folder / TRACE_NAME
-    write_trace(written, facts.trace_id, conversion.tables())
+    if begun and begun.takes_rest():
+        begun.complete(conversion.tables())
+    else:
+        write_trace(written, facts.trace_id, conversion.tables())
     size_bytes = written.stat().st_size
     _put_in_place(written, output, facts.trace_id)
     return Finished(output, conversion.events, size_bytes, conversion.errors)
@@ -204,6 +224,17 @@ def _is_earlier(output: Path, trace_id: str) -> bool:
 def _is_snapshot(output: Path, trace_id: str) -> bool:
     """Is the file at ``output`` a snapshot of this recording?"""
     try:
-        return check_trace(output).trace_id == trace_id
+        return _may_hold(output, trace_id) and check_trace(output).trace_id == trace_id
     except (TraceError, OSError):
         return False
+
+
+def _may_hold(path: Path, trace_id: str) -> bool:
+    """Is the id anywhere near the end of the file, where a trace has it? A check of the whole file takes much longer. Raises
+    OSError."""
+    file = open_regular(path)
+    if file is None:
+        return False
+    with file:
+        at = max(0, os.fstat(file.fileno()).st_size - _FOOTER_END_BYTES)
+        return trace_id.encode() in os.pread(file.fileno(), _FOOTER_END_BYTES, at)

@@ -55,6 +55,11 @@ def read_cells(files: Iterable[str], notebooks: Iterable[str], folder: str, open
     return found
 
 
+def is_cell(file: str) -> bool:
+    """May the file be a cell of a notebook?"""
+    return bool(_names_of_cells([file]))
+
+
 def _names_of_cells(files: Iterable[str]) -> dict[str, list[str]]:
     """The files that are cells, by the hash in their names."""
     names: dict[str, list[str]] = {}

@@ -27,7 +27,8 @@ _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/
 
 @dataclass
 class Sources:
-    """The ``source`` table, and the number of files that could not be read, or may not be (``withheld``)."""
+    """The ``source`` table, and the number of files that could not be read, or may not be (``withheld``).
+    ``text_bytes``: size of the texts in the trace so far."""
 
     table: dict[str, list[Any]] = field(default_factory=lambda: {"file": [], "text": [], "changed": []})
     unread: int = 0
@@ -40,6 +41,14 @@ class Sources:
         return table
 
 
+@dataclass
+class KnownTexts:
+    """Files whose texts were read while the program ran. ``text_bytes``: size of all of these."""
+
+    files: set[str] = field(default_factory=set)
+    text_bytes: int = 0
+
+
 def read_sources(
     files: Iterable[str],
     innermost: set[str],
@@ -48,6 +57,7 @@ def read_sources(
     given: Mapping[str, str],
     open_file: OpenFile = open_regular_file,
     notebooks: Iterable[str] = (),
+    known: KnownTexts | None = None,
 ) -> Sources:
     """The texts of ``files`` (names as compiled; relative ones are taken from ``folder``).
 
@@ -55,11 +65,13 @@ def read_sources(
     of programs.
     ``started_real_ns``: a file that was modified later counts as changed; ``given``: the texts of ``-c`` by the
     names of their files; ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does;
-    ``notebooks``: in which cells are looked for.
+    ``notebooks``: in which cells are looked for; ``known``: files that are left out, since their texts were read before.
     """
-    names = sorted(set(files))
+    known = known or KnownTexts()
+    names = sorted(set(files) - known.files)
     cells = read_cells(names, notebooks, folder, open_file)
     sources, archives = Sources(unread=cells.unread, withheld=cells.withheld), _Archives(open_file)
+    sources.text_bytes = known.text_bytes
     for file in names:
         text = given.get(file, cells.texts.get(file))
         if text is not None:

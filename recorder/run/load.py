@@ -43,7 +43,8 @@ def load_converter() -> None:
 
 
 def load_the_rest() -> None:
-    """Imports what only snapshots and some recordings need. Raises ImportError."""
+    """Imports what only snapshots, some recordings, and those that last need. Raises ImportError."""
     import concurrent.futures.thread  # noqa: F401
 
     from ...formats.trace.bounds import limits  # noqa: F401
+    from ..convert import begun  # noqa: F401

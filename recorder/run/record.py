@@ -72,7 +72,7 @@ def record(
             if resource.getrlimit(resource.RLIMIT_NOFILE)[0] < _FEW_DESCRIPTORS:
                 # An import that fails for lack of descriptors cannot be repeated, so it goes before the samplers open files.
                 prepare_converter()
-                _load_all(threading.Event())
+                _load_all(threading.Event(), lambda: None)
             rss = RssSampler(prepared.space, folder / RSS_NAME)
             drain = Drain(prepared.space, folder / SPOOL_NAME)
             watcher = Watcher(folder / SPOOL_NAME) if settings.wait else None
@@ -154,19 +154,21 @@ def _supervise(session: Session, pid: int) -> Recorded:
     # In a thread, because the imports take a while in which the program may need hundreds of chunks.
     is_over = threading.Event()
     with suppress(RuntimeError):  # cannot start a thread: the imports happen when the program has ended
-        threading.Thread(target=_load_all, args=(is_over,), name="imports", daemon=True).start()
+        threading.Thread(target=_load_all, args=(is_over, session.begin_trace), name="imports", daemon=True).start()
     ended = wait_for(pid, session.turn, session.observe_end)
     is_over.set()
     _load_converter()
     return session.end(ended)
 
 
-def _load_all(is_over: threading.Event) -> None:
-    """Imports what every end needs, then the rest, unless the program has ended: the end would wait for that."""
+def _load_all(is_over: threading.Event, begin_trace: Callable[[], None]) -> None:
+    """Imports what every end needs, then the rest, and begins the trace, unless the program has ended: the end would wait
+    for that."""
     _load_converter()
-    if not is_over.is_set():
-        with suppress(Exception):  # as in _load_converter: the snapshot reports it
-            load_the_rest()
+    for step in (load_the_rest, begin_trace):
+        if not is_over.is_set():
+            with suppress(Exception):  # as in _load_converter: the snapshot, or the end, reports it
+                step()
 
 
 def _load_converter() -> None:

@@ -12,11 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...formats.errors import NothingRecorded, TraceError
 from ..control.server import ControlServer
 from ..folder.facts import Facts, restore_folder
+from ..folder.files import SPOOL_NAME, TRACE_NAME
 from ..folder.held import HeldFolder
 from ..folder.marks import MarkFile
 from ..folder.output import output_path
@@ -25,6 +27,7 @@ from ..rights.observer import RightsObserver
 
 # Imported now: once the program runs, there may be no descriptor left to read a module with.
 from ..sampling.gpu_sampler import GpuSampler
+from ..sampling.idle import IdleProcessors
 from ..sampling.rss import RssSampler
 from ..sampling.watcher import Watcher
 from ..settings import Settings
@@ -36,6 +39,7 @@ from .snapshots import Snapshots
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from ..convert.begun import BegunTrace
     from ..convert.finish import Finished
     from .supervise import Ended
 
@@ -46,6 +50,8 @@ _TURN_S = 0.05
 #: that are offered ahead would last for less than four of the longer pauses.
 _HURRY_S = 0.005
 _HURRY_PAUSES = 4
+#: Parts of the trace are made while the program runs if so much of a processor is idle, and fewer chunks are in use.
+_IDLE_PROCESSORS, _MANY_CHUNKS = 0.25, 512
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,22 @@ class Session:
         self._written: Finished | None = None
         self._failure = ""
         self._failed_snapshots = 0
+        self._begun: BegunTrace | None = None
+        self._begins = threading.Lock()
         self._server = self._start_server()
+
+    def begin_trace(self) -> None:
+        """Begins the trace, unless the end has come. Call it in another thread, when the converter was imported."""
+        from ..convert.ahead import Ahead  # as in _write_snapshot
+        from ..convert.begun import BegunTrace
+
+        prepared, idle = self._prepared, IdleProcessors()
+        folder = prepared.folder.path
+        with self._begins:
+            if not self._header.ended:
+                may_work = partial(_may_work, idle, prepared.space)
+                ahead = Ahead(folder / SPOOL_NAME, prepared.facts, self._drain.pinned, self._rights, may_work)
+                self._begun = BegunTrace(folder / TRACE_NAME, prepared.facts.trace_id, ahead)
 
     def turn(self) -> float:
         """Does the periodic work, which takes about 30 ms at most. Returns the seconds until the next turn."""
@@ -148,7 +169,7 @@ class Session:
         if self._early_end:
             self._early_end.join()
         else:
-            self._header.ended = 1
+            self._set_ended()
             self._write_last(self._now_ns(), ended)
         return Recorded(ended.status, self._written, self._failure)
 
@@ -174,9 +195,15 @@ class Session:
             now_s = time.monotonic()
             self._snapshot_s = max(requested_s + self._every_s, 2 * now_s - requested_s)
 
+    def _set_ended(self) -> None:
+        with self._begins:
+            self._header.ended = 1
+        if self._begun:
+            self._begun.end()
+
     def _end_early(self) -> None:
         """After --duration: processes stop their samplers at the next tick, and the trace is written while they run on."""
-        self._header.ended = 1
+        self._set_ended()
         self._end_s = _NEVER_S
         thread = threading.Thread(target=self._write_last, args=(self._now_ns(), None), name="last")
         with suppress(RuntimeError):  # cannot start a thread: the trace is written when the program ends
@@ -216,6 +243,8 @@ class Session:
         except Exception as error:
             self._failure = _failure_text(self._prepared.folder, error)
         finally:
+            if self._begun:
+                self._begun.give_up()
             self._prepared.space.close()
         if self._written:
             self._prepared.folder.remove()
@@ -228,10 +257,12 @@ class Session:
         prepared = self._prepared
         removed = restore_folder(prepared.folder, prepared.space.path, prepared.space.descriptor, prepared.facts)
         losses = self._losses() | {"spool_removed": int(removed)}
+        begun = None if removed else self._begun  # a removed folder has taken it along
+        folder, facts = prepared.folder.path, prepared.facts
         if ended is None:
-            return finish_early(prepared.folder.path, prepared.facts, self._output, wall_ns, losses, self._rights)
+            return finish_early(folder, facts, self._output, wall_ns, losses, self._rights, begun)
         end = RootEnd(self._pid, *ended)
-        return finish(prepared.folder.path, end, wall_ns, losses, self._rights, prepared.facts)
+        return finish(folder, end, wall_ns, losses, self._rights, facts, begun)
 
     def _stop(self) -> None:
         self._snapshots.close()
@@ -247,6 +278,11 @@ class Session:
         self._rss.close()
         self._drain.close()
         self._prepared.marks.close()
+
+
+def _may_work(idle: IdleProcessors, space: SpoolFile) -> bool:
+    """Is there time to work ahead: is a processor idle for long enough, and are few chunks waiting to be drained?"""
+    return idle.since_last() >= _IDLE_PROCESSORS and len(space.in_use) < _MANY_CHUNKS
 
 
 def _start_gpu(prepared: Prepared, rss: RssSampler, settings: Settings) -> GpuSampler | None:

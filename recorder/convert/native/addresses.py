@@ -125,6 +125,14 @@ def _time_of(row: tuple[int, ...]) -> int:
     return row[3]
 
 
+def segment_of(module: WithPayload) -> Segment:
+    """A module record as a segment."""
+    record = module.record
+    path, pc_class = from_bytes(module.payload[: int(record["path_bytes"])]), int(record["pc_class"])
+    where = int(record["start"]), int(record["end"]), int(record["bias"])
+    return Segment(*where, path, _CLASSES.get(pc_class, "unknown"), int(record["t_ns"]))
+
+
 class Modules:
     """The executable segments of all processes. ``rows``: as _SEGMENT, by process, then time; ``of_image``: the first row
     of each image, by its hash; ``paths``: by number; ``forked_from``: as in ModuleCollector."""

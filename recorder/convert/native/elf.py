@@ -39,6 +39,8 @@ class ElfFile:
         status = os.fstat(descriptor)
         self.size = status.st_size
         self.changed_ns = max(status.st_mtime_ns, status.st_ctime_ns)
+        #: Of this file with these contents.
+        self.identity = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
     def __enter__(self) -> ElfFile:
         return self

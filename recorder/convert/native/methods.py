@@ -9,14 +9,15 @@ Like all of a file, these tables are claims: a name counts only if it looks like
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .elf import ElfFile, Records, layout
 
-_PT_LOAD, _PT_DYNAMIC, _PF_W = 1, 2, 2
+_PT_LOAD, _PT_DYNAMIC, _PF_X, _PF_W = 1, 2, 1, 2
 _DT_RELA, _DT_RELASZ = 7, 8
 _DYNAMIC = layout("tag:8 value:8")
 _RELOCATION = layout("place:8 type:4 symbol:4 addend:8")
@@ -33,24 +34,51 @@ _LONGEST_NAME = 100
 Addresses = npt.NDArray[np.uint64]
 
 
-def method_names(file: ElfFile, wanted: Addresses) -> dict[int, str]:
-    """The names of those functions that start at the addresses ``wanted`` (sorted) and stand in a method table. Raises
-    OSError and ValueError."""
+class Methods(NamedTuple):
+    """Entries of one writable segment that look like a PyMethodDef: addresses of functions, and of their names."""
+
+    functions: Addresses
+    names: Addresses
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory."""
+        return self.functions.nbytes + self.names.nbytes
+
+
+def method_tables(file: ElfFile) -> Iterator[Methods]:
+    """What looks like method tables, in the order of the writable segments. Raises OSError and ValueError."""
+    headers = file.segments()
+    segments = headers[headers["type"] == _PT_LOAD][:_MOST_SEGMENTS]
+    code = segments[segments["flags"] & _PF_X != 0]
+    relocations = _relocations(file, headers, segments)
+    for words in _writable(file, segments, relocations):
+        # A function has a name before it, flags and documentation behind it. Few words can be flags, so these come first.
+        at = np.flatnonzero(words[2:-1] - 1 < _MOST_FLAGS) + 1
+        functions = words[at]
+        is_code = np.zeros(len(at), np.bool_)
+        for segment in code:
+            is_code |= functions - segment["vaddr"] < segment["memsz"]
+        at = at[is_code]
+        yield Methods(words[at], words[at - 1])
+
+
+def method_names(file: ElfFile, tables: Iterable[Methods], wanted: Addresses) -> dict[int, str]:
+    """The names of those functions that start at the addresses ``wanted`` (sorted) and stand in a method table. ``tables``:
+    what :func:`method_tables` gives for the file. Raises OSError and ValueError."""
     headers = file.segments()
     segments = headers[headers["type"] == _PT_LOAD][:_MOST_SEGMENTS]
     found: dict[int, str] = {}
-    relocations = _relocations(file, headers, segments)
     places = 0
-    for words in _writable(file, segments, relocations):
-        middle = words[1:-2]  # where a function can stand: a name before it, flags and documentation behind it
-        place = np.minimum(np.searchsorted(wanted, middle), len(wanted) - 1)
-        looks_so = np.flatnonzero((wanted[place] == middle) & (words[2:-1] - 1 < _MOST_FLAGS)) + 1
+    for functions, names in tables:
+        place = np.minimum(np.searchsorted(wanted, functions), len(wanted) - 1)
+        looks_so = np.flatnonzero(wanted[place] == functions)
         places += len(looks_so)
         if places > _MOST_PLACES:
             raise ValueError("too many places")
-        for at in looks_so.tolist():
-            if name := _name(file, segments, int(words[at - 1])):
-                found.setdefault(int(words[at]), name)
+        for function, at in zip(functions[looks_so].tolist(), names[looks_so].tolist(), strict=True):
+            if name := _name(file, segments, at):
+                found.setdefault(function, name)
     return found
 
 

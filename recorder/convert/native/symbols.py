@@ -1,8 +1,9 @@
 """Names the functions that sampled native instructions are in, from the symbol tables of the files.
 
-This runs after the program has ended, while the user waits. Only sampled addresses are looked up, and only in files that
-have not changed since they were loaded. A symbol table is read in pieces of bounded size, and only the symbols that hold a
-sampled instruction are kept, so a library of a gigabyte takes no more memory than a small one. Names are as in the file
+This runs after the program has ended, while the user waits, and for some files earlier (:mod:`..ahead`). Only sampled
+addresses are looked up, and only in files that have not changed since they were loaded. A symbol table is read in pieces of
+bounded size, and only the symbols that hold a sampled instruction are kept, so a library of a gigabyte takes no more memory
+than a small one. Names are as in the file
 (mangled for C++ and Rust), beside readable ones (:mod:`.demangle`). Functions without a symbol are named by the method
 tables of extensions (:mod:`.methods`).
 
@@ -27,7 +28,7 @@ each sampled library, and would replace about 40 lines of this module.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -44,12 +45,12 @@ from .debugdata import open_debugdata
 from .demangle import demangled, is_mangled
 from .elf import ElfFile, Records, layout
 from .methods import method_names
+from .tables import SYMBOL, FunctionTables
 
 Offsets = npt.NDArray[np.int64]
 
 #: Seconds for all files of a recording together.
 TIME_LIMIT_S = 5.0
-_CHUNK_ROWS = 1 << 18
 _MOST_SECTIONS = 1 << 20
 #: Symbols of one file that hold a sampled instruction. Only a malicious file has more.
 _MOST_SYMBOLS = 100_000
@@ -57,10 +58,8 @@ _LONGEST_NAME = 2_000
 
 
 _SECTION = layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
-_SYMBOL = layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
 _PT_LOAD, _PF_X = 1, 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
-_FUNCTION_TYPES = (0, 2, 10)  # no type (assembly without .type), function, indirect function
 _PREFERENCE = np.array([0, 2, 1] + [0] * 13, np.int8)  # by binding: a global name, then a weak one, then a local one
 
 
@@ -72,7 +71,7 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
 class Symbols:
     """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read;
     ``changed``: of files that have changed since they were loaded; ``withheld``: of files that may not be read;
-    ``readable``: reads mangled names, None = there are none."""
+    ``readable``: forms of mangled names that are known, with ``new_names`` when :meth:`finished` has been called."""
 
     table: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name", "demangled")}
@@ -80,11 +79,19 @@ class Symbols:
     unread: int = 0
     changed: int = 0
     withheld: int = 0
-    readable: Beside[list[str | None]] | None = None
+    readable: dict[str, str | None] = field(default_factory=dict)
+    new_names: list[str] = field(default_factory=list)
+    being_read: Beside[list[str | None]] | None = None
+
+    def is_finished(self) -> bool:
+        """Would :meth:`finished` not wait?"""
+        return not (self.being_read and self.being_read.is_running())
 
     def finished(self) -> dict[str, list[Any]]:
-        """The table, when another process has read the mangled names. Call it once."""
-        self.table["demangled"] = self.readable.result() if self.readable else [None] * len(self.table["name"])
+        """The table, when another process has read the new ones among the mangled names. Call it once."""
+        if self.being_read:
+            self.readable |= zip(self.new_names, self.being_read.result(), strict=True)
+        self.table["demangled"] = list(map(self.readable.get, self.table["name"]))
         return self.table
 
 
@@ -101,13 +108,17 @@ def read_symbols(
     folder: str,
     limit_s: float = TIME_LIMIT_S,
     open_file: OpenFile = open_regular_file,
+    tables: FunctionTables | None = None,
+    readable: Mapping[str, str | None] | None = None,
 ) -> Symbols:
     """The functions that hold the addresses of ``sampled`` (sorted int64 by module id).
 
     ``images``: by module id; relative paths are taken from ``folder``; ``limit_s``: seconds for all files together;
-    ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does. Files with the most addresses
-    come first, and files that are not reached in time count as unread.
+    ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does; ``tables``: those that were
+    read before; ``readable``: readable forms of names that are known already. Files with the most addresses come first, and
+    files that are not reached in time count as unread.
     """
+    tables, readable = tables or FunctionTables(), readable or {}
     symbols, end_s = Symbols(), time.monotonic() + limit_s
     for module in sorted(sampled, key=lambda each: (-len(sampled[each]), each)):
         image = images[module]
@@ -115,7 +126,7 @@ def read_symbols(
             continue  # the kernel's vDSO (linux-vdso.so.1) has no file
         try:
             with ElfFile(open_file(Path(folder, image.path)), end_s) as file:
-                rows = list(_functions(file, image, sampled[module].astype(np.uint64)))
+                rows = list(_functions(file, image, sampled[module].astype(np.uint64), tables))
         except FileChanged:
             symbols.changed += 1
         except Withheld:
@@ -124,9 +135,11 @@ def read_symbols(
             symbols.unread += 1
         else:
             _append(symbols.table, module, rows)
-    names = symbols.table["name"]
-    if any(map(is_mangled, names)):
-        symbols.readable = Beside(partial(demangled, names), "names")
+    symbols.readable = dict(readable)
+    new = sorted({name for name in symbols.table["name"] if is_mangled(name)} - readable.keys())
+    if new:
+        symbols.being_read = Beside(partial(demangled, new), "names")
+        symbols.new_names = new
     return symbols
 
 
@@ -136,7 +149,9 @@ def _append(table: dict[str, list[Any]], module: int, rows: list[tuple[int, int,
             table[column].append(value)
 
 
-def _functions(file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64]) -> Iterator[tuple[int, int, str]]:
+def _functions(
+    file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64], tables: FunctionTables
+) -> Iterator[tuple[int, int, str]]:
     """For each run of ``addresses`` (sorted) in one function: the first one, one more than the last one, and the name.
 
     Raises FileChanged, OSError, ValueError.
@@ -144,8 +159,8 @@ def _functions(file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64]) -
     if file.changed_ns > image.loaded_ns:
         raise FileChanged
     _check_segments(file, image)
-    owner, names = _owners(file, addresses)
-    methods = _methods(file, addresses[owner < 0])
+    owner, names = _owners(file, addresses, tables)
+    methods = _methods(file, addresses[owner < 0], tables)
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
         if owner[first] >= 0 and (name := names[owner[first]]):
@@ -153,16 +168,18 @@ def _functions(file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64]) -
     yield from ((address, address + 1, name) for address, name in methods.items())
 
 
-def _owners(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArray[np.int64], list[str]]:
+def _owners(
+    file: ElfFile, addresses: npt.NDArray[np.uint64], tables: FunctionTables
+) -> tuple[npt.NDArray[np.int64], list[str]]:
     """For each address the number of its symbol, -1 = none; and the names of symbols by number."""
     sections = _sections(file)
-    owner, names = _owners_in(file, sections, addresses)
+    owner, names = _owners_in(file, sections, addresses, tables)
     if (owner >= 0).all():
         return owner, names
     try:
         if (inner := open_debugdata(file, sections)) is not None:
             with inner:
-                more, more_names = _owners_in(inner, _sections(inner), addresses)
+                more, more_names = _owners_in(inner, _sections(inner), addresses, FunctionTables())
             owner = np.where((owner < 0) & (more >= 0), more + len(names), owner)
             names = names + more_names
     except (OSError, ValueError, OverflowError):
@@ -171,23 +188,23 @@ def _owners(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> tuple[npt.NDArr
 
 
 def _owners_in(
-    file: ElfFile, sections: Records, addresses: npt.NDArray[np.uint64]
+    file: ElfFile, sections: Records, addresses: npt.NDArray[np.uint64], known: FunctionTables
 ) -> tuple[npt.NDArray[np.int64], list[str]]:
     """:func:`_owners` by the one symbol table of a file."""
     tables = _symbol_tables(sections)
     if tables is None:
         return np.full(len(addresses), -1, np.int64), []
     table, strings = tables
-    symbols = _covering(file, table, addresses)
+    symbols = _covering(known.symbols(file, table), addresses)
     owner = _innermost(symbols, addresses)
     taken, owner[owner >= 0] = np.unique(owner[owner >= 0], return_inverse=True)
     return owner, [_name(file, strings, int(symbols["name"][number])) for number in taken]
 
 
-def _methods(file: ElfFile, addresses: npt.NDArray[np.uint64]) -> dict[int, str]:
+def _methods(file: ElfFile, addresses: npt.NDArray[np.uint64], tables: FunctionTables) -> dict[int, str]:
     """Names of functions without a symbol. A file in which they cannot be found has symbols nevertheless."""
     try:
-        return method_names(file, addresses) if len(addresses) else {}
+        return method_names(file, tables.methods(file), addresses) if len(addresses) else {}
     except (OSError, ValueError, OverflowError):
         return {}
 
@@ -214,23 +231,18 @@ def _sections(file: ElfFile) -> Records:
 def _symbol_tables(sections: Records) -> tuple[np.void, np.void] | None:
     """The section with symbols (.symtab, else .dynsym) and the section with their names; None in a stripped program."""
     for kind in (_SHT_SYMTAB, _SHT_DYNSYM):
-        found = sections[(sections["type"] == kind) & (sections["entsize"] == _SYMBOL.itemsize)]
+        found = sections[(sections["type"] == kind) & (sections["entsize"] == SYMBOL.itemsize)]
         if len(found) and found[0]["link"] < len(sections):
             return found[0], sections[found[0]["link"]]
     return None
 
 
-def _covering(file: ElfFile, table: np.void, addresses: npt.NDArray[np.uint64]) -> Records:
-    """The symbols of functions that hold one of the addresses. Raises ValueError when there are too many."""
-    kept: list[Records] = [np.empty(0, _SYMBOL)]
-    offset, count = int(table["offset"]), int(table["size"]) // _SYMBOL.itemsize
-    for first in range(0, count, _CHUNK_ROWS):
-        symbols = file.records(_SYMBOL, offset + first * _SYMBOL.itemsize, min(_CHUNK_ROWS, count - first))
-        if not len(symbols):
-            break
+def _covering(symbols_of_functions: Iterable[Records], addresses: npt.NDArray[np.uint64]) -> Records:
+    """The symbols that hold one of the addresses. Raises ValueError when there are too many."""
+    kept: list[Records] = [np.empty(0, SYMBOL)]
+    for symbols in symbols_of_functions:
         low, high = _held(symbols, addresses)
-        symbols = symbols[high > low]  # before the other conditions: few of a large table are left
-        kept.append(symbols[np.isin(symbols["info"] & 15, _FUNCTION_TYPES) & (symbols["shndx"] != 0)])
+        kept.append(symbols[high > low])
         if sum(map(len, kept)) > _MOST_SYMBOLS:
             raise ValueError("too many symbols")
     return np.concatenate(kept)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -30,6 +31,8 @@ _LOST_PARENT = -2
 #: A deeper chain is a cycle in a damaged spool: the shim's own limit is far lower.
 _DEEPEST = 8192
 _STACKS_AT_A_TIME = 4096
+#: Of line tables that are kept while a program runs.
+_MOST_LINE_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -76,8 +79,37 @@ class Stacks:
         return ids_of(self.hashes, self.ids, hashes)
 
 
-def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> Nodes:
-    """The nodes with their lines. ``records``: distinct node records, sorted by hash; ``codes``: by hash."""
+class Lines:
+    """Decodes line tables, and can keep them for as long as a program runs: those of ``add``, up to 64 MiB."""
+
+    def __init__(self) -> None:
+        self._known: dict[Encoded, LineTable] = {}
+        self._left_bytes = _MOST_LINE_BYTES
+
+    def add(self, codes: Iterable[CodeObject]) -> None:
+        """Keeps the tables of these code objects."""
+        wanted = [each for each in dict.fromkeys(map(_encoded, codes)) if each not in self._known]
+        for each, table in zip(wanted, line_tables(wanted), strict=True):
+            self._left_bytes -= table.starts.nbytes + table.lines.nbytes + len(each.table)
+            if self._left_bytes < 0:
+                return
+            self._known[each] = table
+
+    def tables(self, codes: Iterable[CodeObject]) -> Iterator[LineTable]:
+        """The table of each code object, in order."""
+        wanted = list(map(_encoded, codes))
+        others = line_tables([each for each in wanted if each not in self._known])
+        for each in wanted:
+            yield self._known.get(each) or next(others)
+
+
+def _encoded(code: CodeObject) -> Encoded:
+    return Encoded(code.python_version, code.first_line, code.line_table)
+
+
+def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject], known: Lines | None = None) -> Nodes:
+    """The nodes with their lines. ``records``: distinct node records, sorted by hash; ``codes``: by hash; ``known``: line
+    tables that were decoded before."""
     hashes = records["hash"]
     parents = records["parent"]
     parent = np.where(parents == 0, _NO_PARENT, index_of(hashes, parents))
@@ -85,19 +117,18 @@ def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject]) -> N
     code_hashes, code = np.unique(records["code"], return_inverse=True)
     objects = [codes.get(int(each), UNKNOWN_CODE) for each in code_hashes]
     instruction = records["instruction"].astype(np.int64)
-    lines = _lines(objects, code, instruction)
+    lines = _lines(objects, code, instruction, known or Lines())
     location, locations = _locations(objects, code, lines)
     truncated = records["truncated"] != 0
     return Nodes(hashes, parent, code, instruction, truncated, location, objects, locations)
 
 
-def _lines(objects: list[CodeObject], code: Ints, instruction: Ints) -> Ints:
+def _lines(objects: list[CodeObject], code: Ints, instruction: Ints, known: Lines) -> Ints:
     """The line of each node. The line tables of all code objects are decoded once."""
     lines = np.zeros(len(code), np.int64)
     order = np.argsort(code, kind="stable")
     bounds = np.searchsorted(code[order], np.arange(len(objects) + 1))
-    encoded = [Encoded(each.python_version, each.first_line, each.line_table) for each in objects]
-    for number, table in enumerate(line_tables(encoded)):
+    for number, table in enumerate(known.tables(objects)):
         rows = order[bounds[number] : bounds[number + 1]]
         lines[rows] = table.lines_of(instruction[rows])
         without = rows[lines[rows] == NO_LINE]

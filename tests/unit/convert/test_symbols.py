@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from scalene_trace.recorder.convert.native import elf as elf_file
-from scalene_trace.recorder.convert.native import symbols
+from scalene_trace.recorder.convert.native import symbols, tables
 from scalene_trace.recorder.convert.native.addresses import Image, ModuleIds, Segment
 from scalene_trace.recorder.convert.native.symbols import Symbols, distinct_offsets, read_symbols
 from tests.support import native
@@ -29,7 +29,7 @@ CODE = (0x1000, 0x100000)
 def elf(path: Path, found: Sequence[tuple[str, int, int, int]], kind: int = 2) -> Path:
     """An ELF file with these symbols (name, value, size, info) in a section of type ``kind``, and code at CODE."""
     names = b"\0" + b"".join(name.encode() + b"\0" for name, *_ in found)
-    table = np.zeros(len(found), symbols._SYMBOL)
+    table = np.zeros(len(found), tables.SYMBOL)
     ends = np.cumsum([0, *(len(name.encode()) + 1 for name, *_ in found)])
     table["name"], table["shndx"] = 1 + ends[:-1], 7
     table["value"], table["size"] = [row[1] for row in found], [row[2] for row in found]
@@ -196,13 +196,13 @@ def test_no_bytes_whatever_stop_the_recorder(tmp_path: Path) -> None:
 
 
 def test_a_million_symbols_over_the_same_address_are_refused(tmp_path: Path) -> None:
-    table = np.zeros(200_000, symbols._SYMBOL)
+    table = np.zeros(200_000, tables.SYMBOL)
     table["value"], table["size"], table["info"], table["shndx"] = 0x2000, 64, FUNCTION, 1
     assert resolved(write_elf(tmp_path / "x.so", table, b"\0f\0"), [0x2000]).unread == 1
 
 
 def test_a_huge_library_is_read_in_pieces(tmp_path: Path) -> None:
-    table = np.zeros(2_500_000, symbols._SYMBOL)
+    table = np.zeros(2_500_000, tables.SYMBOL)
     table["value"], table["size"] = 0x1000 + 16 * np.arange(len(table)), 16
     table["info"], table["shndx"], table["name"] = FUNCTION, 1, 1
     table["name"][-7] = 3

@@ -11,7 +11,7 @@ import pytest
 
 from scalene_trace.recorder.convert.native.addresses import Image
 from scalene_trace.recorder.convert.native.elf import HEADER, MAGIC, SEGMENT, ElfFile
-from scalene_trace.recorder.convert.native.methods import method_names
+from scalene_trace.recorder.convert.native.methods import method_names, method_tables
 from scalene_trace.recorder.convert.native.symbols import read_symbols
 from tests.support import native
 
@@ -54,12 +54,12 @@ def test_a_malicious_table_is_not_searched(tmp_path):
     for name, value in {"magic": MAGIC, "class": 2, "data": 1, "phoff": 64, "phnum": segments}.items():
         header[name] = value
     start = 64 + table.nbytes
-    table["type"], table["flags"], table["vaddr"] = 1, 6, 1 << 40
-    table[0] = (1, 6, start, 0x10000, 0, 8 * words, 8 * words, 8)
-    data = np.tile(np.array([0x2000, 1], "<u8"), words // 2)
+    table["type"], table["flags"], table["vaddr"] = 1, 7, 1 << 40
+    table[0] = (1, 7, start, 0x10000, 0, 8 * words, 8 * words, 8)
+    data = np.tile(np.array([0x10000, 1], "<u8"), words // 2)
     path = tmp_path / "x.so"
     path.write_bytes(header.tobytes() + table.tobytes() + data.tobytes())
     with ElfFile(os.open(path, os.O_RDONLY), 2**62) as file, pytest.raises(ValueError, match="too many places"):
-        method_names(file, np.array([0x2000], np.uint64))
-    found = read_symbols({1: Image(str(path), frozenset(), 2**62)}, {1: np.array([0x2000])}, "/")
+        method_names(file, method_tables(file), np.array([0x10000], np.uint64))
+    found = read_symbols({1: Image(str(path), frozenset(), 2**62)}, {1: np.array([0x10000])}, "/")
     assert found.table["name"] == [] and found.unread == 0
