@@ -93,7 +93,8 @@ def read_chunks(view: View) -> Iterator[Chunk]:
                 yield chunk
     with view.spool.open("rb", buffering=0) as file:
         for offer, index in view.live:
-            if offer not in drained and (found := live_chunk(file.fileno(), index)) is not None:
+            found = None if offer in drained else live_chunk(file.fileno(), index)
+            if found is not None and found.offer == offer:  # else it was moved, and this is another one in its place
                 yield found
 
 
@@ -152,6 +153,13 @@ def _taken(descriptor: int, count: int) -> Iterator[tuple[int, int]]:
         data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
         if len(data) == SLOT_BYTES and any(data[:4]):
             yield int(ffi().from_buffer("struct chunk_header *", data).offer), index
+
+
+def slots_in_use(descriptor: int, index: int) -> int:
+    """How many slots behind its header the chunk at ``index`` of the spool file ``descriptor`` has given to records."""
+    data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
+    cursor = int(ffi().from_buffer("struct chunk_header *", data).cursor) if len(data) == SLOT_BYTES else 0
+    return min(cursor, CHUNK_SLOTS) - 1
 
 
 def live_chunk(descriptor: int, index: int, first: int = 0) -> Chunk | None:

@@ -54,6 +54,11 @@ RECORDER_LOSSES: tuple[Loss, ...] = (
     ),
     Loss("source_unread", "info", "source files could not be stored: larger than 2 MiB, not text, or not readable"),
     Loss(
+        "source_changed",
+        "info",
+        "source files were changed while the program ran: the trace has the texts from before",
+    ),
+    Loss(
         "symbols_unread",
         "info",
         "functions of a library have no names: its file was deleted, is not readable or is not an ELF file",

@@ -10,7 +10,7 @@ import itertools
 import os
 import stat
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -32,6 +32,8 @@ _C = constants()
 #: because those of processes that end at once have few slots, but each chunk takes memory of its own.
 _BATCH_SLOTS = 64 * (CHUNK_SLOTS - 1)
 _BATCH_CHUNKS = 1024
+#: Chunks of a short recording, which are kept in memory. Deflated slots take a third or less.
+_SHORT_BYTES, _DEFLATED_TO_PART = 16 << 20, 3
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
@@ -114,28 +116,32 @@ class Records:
 
 class CodeObjects:
     """Joins the parts of code objects. ``whole``: those that are complete, by hash; ``writers``: the processes that have
-    written those of ``watched_file``, at most 256 of each."""
+    written those of ``watched_file``, at most 256 of each; ``known``: some that were joined before, none of that file."""
 
-    def __init__(self, watched_file: str | None = None) -> None:
+    def __init__(self, watched_file: str | None = None, known: Mapping[int, CodeObject] | None = None) -> None:
         self.writers: dict[int, set[int]] = defaultdict(set)
-        self._watched_file = watched_file
+        self._watched_file, self._known = watched_file, known or {}
         self.whole: dict[int, CodeObject] = {}
         self._parts: dict[int, dict[int, list[WithPayload]]] = defaultdict(lambda: defaultdict(list))
 
     def add(self, parts: list[WithPayload]) -> None:
         """Adds the parts of one batch. Each process writes its own copy of a code object; the first complete one is kept."""
-        for part in parts:
-            if (code := int(part.record["code"])) not in self.whole:
+        codes = [int(part.record["code"]) for part in parts]
+        for code, part in zip(codes, parts, strict=True):
+            if code in self._known:
+                self.whole[code] = self._known[code]
+                self._parts.pop(code, None)
+            elif code not in self.whole:
                 self._parts[code][part.process].append(part)
-        for code in {int(part.record["code"]) for part in parts} & self._parts.keys():
+        for code in set(codes) & self._parts.keys():
             found, complete = _best(self._parts[code])
             if found and complete:
                 self.whole[code] = found
                 if found.file == self._watched_file:
                     self.writers[code] = set(list(self._parts[code])[:_MOST_WRITERS])
                 del self._parts[code]
-        for part in parts:
-            writers = self.writers.get(int(part.record["code"]))
+        for code, part in zip(codes, parts, strict=True) if self.writers else ():
+            writers = self.writers.get(code)
             if writers is not None and len(writers) < _MOST_WRITERS:
                 writers.add(part.process)
 
@@ -189,17 +195,20 @@ class Spool:
         self._view = view or _view(path, int(self.header["chunks_used"]))
         self._batch_chunks = batch_chunks
         self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
-        self._only: list[Records] = []
+        parts_bytes = sum(size for _, size in self._view.parts) * _DEFLATED_TO_PART
+        self._is_short = batch_chunks is None and parts_bytes + len(self._view.live) * CHUNK_BYTES <= _SHORT_BYTES
+        self._kept: list[Records] = []
 
     def batches(self) -> Iterator[Records]:
         """Every published record, in batches; at least one.
 
-        Records in a batch are ordered by time, and successive batches nearly so. A recording with one batch is read once and
-        kept for the next call.
+        Records in a batch are ordered by time, and successive batches nearly so. A short recording is read once and kept for
+        the next call.
         """
-        if self._only:
-            yield from self._only
+        if self._kept:
+            yield from self._kept
             return
+        kept: list[Records] | None = [] if self._is_short else None
         chunks = read_chunks(self._view)
         first = True
         following = next(chunks, None)
@@ -211,10 +220,13 @@ class Spool:
             if self._last_ns is not None:
                 batch = [_up_to(batch.pop(), self._last_ns)]
             if first and following is None:
-                self._only = batch[:]
+                kept = []  # a single batch is in memory anyway
+            if kept is not None:
+                kept += batch
             first = False
-            yield batch.pop()  # hold no reference, so that only one batch is in memory at a time
+            yield batch.pop()  # hold no reference, so that only one batch of a long recording is in memory at a time
             release_unused()
+        self._kept = kept or []
 
     def _batch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
         """The chunks of one batch."""

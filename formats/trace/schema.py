@@ -378,8 +378,15 @@ KINDS: tuple[Kind, ...] = (
         (),
         (
             Column("file", "string", "", "as in location.file"),
-            Column("text", "string", "", "the file's text when it was read: while the program ran, or at the end of the recording"),
-            Column("changed", "bool", "", "the file was modified after the start of the recording"),
+            Column(
+                "text",
+                "string",
+                "",
+                "the file's text when it was read: while the program ran, or at the end of the recording",
+            ),
+            Column(
+                "changed", "bool", "", "the file was modified after the start of the recording, and read after that"
+            ),
         ),
     ),
     Kind(

@@ -1,29 +1,32 @@
 """Makes parts of the trace while the program runs, so that its user waits less at the end: source texts are read and
-compressed, symbol tables and line tables are read, mangled names are made readable.
+compressed, code objects and tables of functions and lines are read, mangled names are made readable.
 
-What is found here is a head start and nothing else. The end reads the whole recording, takes from here what it finds, and
-makes the rest; without a head start the trace is the same. Only a source text may differ: the earlier one is nearer to what ran.
+The end reads the whole recording nevertheless, takes what it finds here, and makes the rest. Samples and losses are the same
+with and without. Texts may differ, of files that change or go while the program runs: what was read is nearer to what ran.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ...formats.spool.chunks import CHUNK_SLOTS, Chunk, View, live_chunk
+from ...formats.spool.chunks import Chunk, View, live_chunk, slots_in_use
 from ...formats.spool.reader import CodeObject, CodeObjects, Records, read_header, read_records, whole_slots
 from ..folder.facts import Facts
 from ..rights.identity import Rights
-from ..rights.opening import ProgramFiles
+from ..rights.opening import OpenFile, ProgramFiles
 from .known import Known
 from .native.addresses import ModuleIds, Segment, segment_of
-from .native.symbols import Offsets, Symbols, read_symbols
+from .native.names import ReadableNames
+from .native.symbols import Offsets, read_symbols
 from .native.tables import FunctionTables
 from .notebooks import is_cell
 from .sources import Sources, is_standard_library, read_sources
@@ -32,12 +35,11 @@ from .sources import Sources, is_standard_library, read_sources
 #: and less often.
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
 #: Of one look.
-_MOST_CHUNKS = 64
-_FILES_AT_A_TIME, _SYMBOLS_S = 16, 1.0
+_MOST_CHUNKS, _SYMBOLS_S = 64, 1.0
 #: Source texts are handed over when they have this size together, because each row group takes 9 KB of the trace.
 _TOGETHER_BYTES = 4 << 20
-#: What is remembered of images, addresses and names; more are left to the end.
-_MOST_SEGMENTS, _MOST_ADDRESSES, _MOST_NAMES = 20_000, 200_000, 50_000
+#: What is remembered of files, images and addresses; more are left to the end.
+_MOST_FILES, _MOST_SEGMENTS, _MOST_ADDRESSES, _LONGEST_PATH = 20_000, 20_000, 200_000, 4096
 
 Tables = dict[str, dict[str, Any]]
 
@@ -46,8 +48,11 @@ class Ahead:
     """Looks at the recording at ``spool`` from time to time, as long as :meth:`end` was not called.
 
     ``pinned``: gives the chunks that the recording has, and keeps them in their places (:meth:`..spool.drain.Drain.pinned`);
-    ``rights``: gives the rights with which files of the program are read; it is called when their names have been read;
-    ``may_work``: is there a processor that nobody needs?
+    ``rights``: gives the rights with which files of the program are read; ``may_work``: is there a processor that nobody
+    needs?
+
+    A file is opened by the look after the one that has found its name: by then, the process that has written the name was
+    observed, and ``rights`` knows of it.
     """
 
     def __init__(
@@ -62,17 +67,19 @@ class Ahead:
         self._spool, self._facts, self._pinned, self._rights, self._may_work = spool, facts, pinned, rights, may_work
         self._over = threading.Event()
         self._read: dict[int, int] = {}  # slots that were read of each chunk, by its offer
-        self._tried: set[str] = set()
+        self._files: dict[int, str] = {}  # of code objects that were on no stack yet
+        self._found: set[str] = set()  # files that were found
+        self._names: list[str] = []  # those that are to be read
         self._texts: dict[str, list[Any]] = {}
         self._text_bytes = 0
         self._ids, self._segments = ModuleIds(), dict[int, Segment]()
-        self._addresses: dict[int, Offsets] = {}
-        self._symbols: Symbols | None = None
+        self._addresses: dict[int, Offsets] = {}  # that were found, by module
+        self._address_count = 0
+        self._wanted: dict[int, Offsets] = {}  # those that are to be looked up
 
     def end(self) -> None:
         """Ends the looks; one that is under way ends soon."""
         self._over.set()
-        self.known.functions.stop_keeping()
 
     def tables(self) -> Iterator[Tables]:
         """``source`` tables, until :meth:`end` is called."""
@@ -86,23 +93,23 @@ class Ahead:
             if self._text_bytes >= _TOGETHER_BYTES:
                 yield self._taken()
             now_s = time.monotonic()
-            pause_s = max(_FIRST_S, _TIMES_AS_LONG * (now_s - look_s), _PART_OF_TIME * (now_s - begun_s))
-            pause_s = min(pause_s, _LONGEST_S)
+            pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
+            pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - look_s))
         if self._text_bytes:
             yield self._taken()
 
     def _look(self) -> None:
+        self._read_files()
+        if self._over.is_set():
+            return
         records = read_records(self._new_chunks())
         codes = CodeObjects()
         codes.add(records.codes)
-        self.known.lines.add(codes.whole.values())
-        names = self._new_names(codes.whole.values())
-        addresses = self._new_addresses(records) if self._takes_functions() else {}
-        if names or addresses:
-            with ProgramFiles(self._rights()) as files:
-                self._read_texts(names, files)
-                if addresses and not self._over.is_set():
-                    self._read_functions(addresses, files)
+        self._find_names(records, codes.whole)
+        self._find_addresses(records)
+        if not self._over.is_set():
+            self.known.codes.add(codes.whole)
+            self.known.lines.add(codes.whole.values())
 
     def _new_chunks(self) -> list[Chunk]:
         """What was written to chunks since the last look."""
@@ -111,7 +118,7 @@ class Ahead:
         with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
             for offer, index in view.live:
                 read[offer] = first = self._read.get(offer, 0)
-                if first < CHUNK_SLOTS - 1 and len(found) < _MOST_CHUNKS:
+                if len(found) < _MOST_CHUNKS and slots_in_use(file.fileno(), index) > first:
                     chunk = live_chunk(file.fileno(), index, first)
                     if chunk is not None and chunk.offer == offer:
                         found.append(chunk)
@@ -119,29 +126,54 @@ class Ahead:
         self._read = read
         return found
 
+    def _read_files(self) -> None:
+        """Reads what the last look has found, with the rights that hold now. If they hold no more afterwards, nothing of it
+        is kept."""
+        if not self._names and not self._wanted:
+            return
+        rights = self._rights()
+        with ProgramFiles(rights) as files:
+            opened = self._unless_over(files.open)
+            sources = self._sources(opened)
+            self._look_up(opened)
+        if self._rights() == rights:
+            self._add_texts(sources)
+        else:
+            self.known.functions, self.known.names = FunctionTables(keeps=True), ReadableNames()
+
+    def _unless_over(self, open_file: OpenFile) -> OpenFile:
+        """Opens nothing after the end: what is not read yet is read there."""
+
+        def opened(path: Path) -> int:
+            if self._over.is_set():
+                raise OSError(errno.ECANCELED, os.strerror(errno.ECANCELED))
+            return open_file(path)
+
+        return opened
+
     # ---- sources ----
 
-    def _new_names(self, codes: Iterable[CodeObject]) -> list[str]:
-        """Files that were not tried before, outside of the standard library: whether one of that is wanted depends on
-        samples."""
+    def _find_names(self, records: Records, codes: Mapping[int, CodeObject]) -> None:
+        """The files of code on stacks, outside of the standard library: whether one of that is wanted depends on samples."""
         if not self._facts.sources:
-            return []
-        names = sorted({each.file for each in codes} - self._tried)
-        self._tried.update(names)
-        return [each for each in names if not is_cell(each) and not is_standard_library(each)]
+            return
+        if len(self._files) < _MOST_FILES:
+            self._files |= {code: each.file for code, each in codes.items() if len(each.file) <= _LONGEST_PATH}
+        for code in np.unique(records.bulk["node"].records["code"]).tolist():
+            name = self._files.pop(code, "<")
+            if name not in self._found and len(self._found) < _MOST_FILES and _may_be_read(name):
+                self._found.add(name)
+                self._names.append(name)
 
-    def _read_texts(self, names: list[str], opened: ProgramFiles) -> None:
-        started_ns, known = int(read_header(self._spool)["start_real_ns"]), self.known.sources
-        for at in range(0, len(names), _FILES_AT_A_TIME):
-            if self._over.is_set():
-                return
-            some = names[at : at + _FILES_AT_A_TIME]
-            self._add_texts(read_sources(some, set(), self._facts.cwd, started_ns, {}, opened.open, (), known))
+    def _sources(self, opened: OpenFile) -> Sources:
+        names, self._names = self._names, []
+        started_ns = int(read_header(self._spool)["start_real_ns"])
+        return read_sources(names, set(), self._facts.cwd, started_ns, {}, opened, (), self.known.sources)
 
     def _add_texts(self, sources: Sources) -> None:
         """Adds texts that were read. What was not read is tried again, and counted, at the end."""
         known, found = self.known.sources, sources.taken()
-        known.files.update(found["file"])
+        known.modified_ns |= sources.modified_ns
         self._text_bytes += sources.text_bytes - known.text_bytes
         known.text_bytes = sources.text_bytes
         for name, values in found.items():
@@ -153,42 +185,35 @@ class Ahead:
 
     # ---- functions ----
 
-    def _new_addresses(self, records: Records) -> dict[int, Offsets]:
-        """The addresses on native stacks that were not seen before, by the numbers of images."""
-        for each in records.modules[: max(0, _MOST_SEGMENTS - len(self._segments))]:
-            self._segments.setdefault(int(each.record["image"]), segment_of(each))
+    def _find_addresses(self, records: Records) -> None:
+        """The addresses on native stacks that were not seen before."""
+        for each in records.modules:
+            if len(self._segments) < _MOST_SEGMENTS and int(each.record["path_bytes"]) <= _LONGEST_PATH:
+                self._segments.setdefault(int(each.record["image"]), segment_of(each))
         natives = records.bulk["native"].records
-        found: dict[int, Offsets] = {}
-        for image in np.unique(natives["image"]).tolist():
+        images, of_native = np.unique(natives["image"], return_inverse=True)
+        order = np.argsort(of_native, kind="stable")
+        bounds = np.searchsorted(of_native[order], np.arange(len(images) + 1))
+        addresses = natives["address"].view(np.int64)[order]
+        for number, image in enumerate(images.tolist()):
             segment = self._segments.get(image)
-            offsets = np.unique(natives["address"][natives["image"] == image].view(np.int64))
-            if segment is not None and sum(map(len, self._addresses.values())) < _MOST_ADDRESSES:
+            if segment is not None and self._address_count < _MOST_ADDRESSES:
                 module = self._ids.id_of(segment)
                 known = self._addresses.get(module, np.empty(0, np.int64))
-                found[module] = np.setdiff1d(offsets[offsets > 0], known)
-                self._addresses[module] = np.union1d(known, found[module])
-        return {module: offsets for module, offsets in found.items() if len(offsets)}
+                new = np.setdiff1d(addresses[bounds[number] : bounds[number + 1]], known)
+                new = new[new > 0]
+                if len(new):
+                    self._address_count += len(new)
+                    self._addresses[module] = np.union1d(known, new)
+                    self._wanted[module] = np.union1d(self._wanted.get(module, new), new)
 
-    def _takes_functions(self) -> bool:
-        """Takes the answers of the other process, which reads names. False as long as it has not given them."""
-        if self._symbols and not self._symbols.is_finished():
-            return False
-        if self._symbols:
-            self._symbols.finished()
-            self.known.readable = self._symbols.readable
-            self._symbols = None
-        return len(self.known.readable) < _MOST_NAMES
-
-    def _read_functions(self, addresses: dict[int, Offsets], opened: ProgramFiles) -> None:
-        """Reads tables, and gives new names to another process, whose answers a later look takes."""
+    def _look_up(self, opened: OpenFile) -> None:
+        """Reads the tables of the functions at the new addresses, and asks for readable forms of their names."""
+        wanted, self._wanted = self._wanted, {}
         header, known = read_header(self._spool), self.known
         images = self._ids.images(int(header["start_real_ns"]) - int(header["start_mono_ns"]))
-        self._symbols = read_symbols(
-            images,
-            addresses,
-            self._facts.cwd,
-            _SYMBOLS_S,
-            open_file=opened.open,
-            tables=known.functions,
-            readable=known.readable,
-        )
+        read_symbols(images, wanted, self._facts.cwd, _SYMBOLS_S, opened, known.functions, known.names)
+
+
+def _may_be_read(name: str) -> bool:
+    return not (name.startswith("<") or is_cell(name) or is_standard_library(name))

@@ -39,11 +39,14 @@ class BegunTrace:
         self._ahead.end()
 
     def takes_rest(self) -> bool:
-        """Waits until everything that was found early is with the writer. False: the writer has failed, and nothing of this
-        trace is left."""
+        """Waits until everything that was found early is with the writer. False: the writer has failed, or its file is gone;
+        no text of this trace is left."""
         if not self._writing.is_running():
             self._settled.set()  # no thread could be started
         self._settled.wait()
+        if self._waits and not list(self._path.parent.glob(f".{self._path.name}.*.tmp")):
+            self.give_up()
+            self._waits = False
         if not self._waits:
             self.known.sources = KnownTexts()
         return self._waits

@@ -111,7 +111,7 @@ class Conversion:
         self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
         self._gpu, self._known = gpu, known or Known()
-        self._survey = survey = Survey(spool)
+        self._survey = survey = Survey(spool, self._known.codes.whole)
         commands = command_lines(survey.lives.starts)
         self._programs = _named_programs(survey, facts, commands)
         self._notebooks = notebooks_in(commands.values())
@@ -246,7 +246,7 @@ class Conversion:
             self._facts.cwd,
             open_file=files.open,
             tables=self._known.functions,
-            readable=self._known.readable,
+            names=self._known.names,
         )
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
@@ -263,6 +263,7 @@ class Conversion:
             "unknown_lines": unknown_line_tables(self._nodes),
             "unknown_opcodes": unknown_instructions(self._nodes),
             "source_unread": sources.unread,
+            "source_changed": self._known.sources.changed(self._facts.cwd),
             "symbols_unread": symbols.unread,
             "symbols_changed": symbols.changed,
             "files_withheld": sources.withheld + symbols.withheld,

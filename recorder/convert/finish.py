@@ -176,13 +176,14 @@ def write_trace_of(
         time.sleep(SETTLE_S)
     spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
     gpu = GpuRows(folder, outcome.until_ns)
+    takes_rest = begun is not None and begun.takes_rest()  # from here on, only this thread uses what is known
     known = begun.known if begun else None
     conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu, known)
     if outcome.root_end and conversion.why_nothing_ran and _is_earlier(output, facts.trace_id):
         raise NothingRecorded(f"{conversion.why_nothing_ran}, so {output.name} of an earlier recording was kept.")
     step("writing the trace")
     written = folder / TRACE_NAME
-    if begun and begun.takes_rest():
+    if begun and takes_rest:
         begun.complete(conversion.tables())
     else:
         write_trace(written, facts.trace_id, conversion.tables())

@@ -8,7 +8,7 @@ import re
 import tokenize
 import zipfile
 from collections.abc import Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -28,12 +28,13 @@ _LIBRARY = re.compile(r"/lib(?:64|32)?/python3\.\d+t?/(?!(?:site|dist)-packages/
 @dataclass
 class Sources:
     """The ``source`` table, and the number of files that could not be read, or may not be (``withheld``).
-    ``text_bytes``: size of the texts in the trace so far."""
+    ``text_bytes``: size of the texts in the trace so far; ``modified_ns``: times of modification by the names of files."""
 
     table: dict[str, list[Any]] = field(default_factory=lambda: {"file": [], "text": [], "changed": []})
     unread: int = 0
     withheld: int = 0
     text_bytes: int = 0
+    modified_ns: dict[str, int] = field(default_factory=dict)
 
     def taken(self) -> dict[str, list[Any]]:
         """The table, of which no reference is kept."""
@@ -43,10 +44,19 @@ class Sources:
 
 @dataclass
 class KnownTexts:
-    """Files whose texts were read while the program ran. ``text_bytes``: size of all of these."""
+    """Texts that were read while the program ran. ``modified_ns``: times of modification by the files' names in the trace;
+    ``text_bytes``: size of all texts."""
 
-    files: set[str] = field(default_factory=set)
+    modified_ns: dict[str, int] = field(default_factory=dict)
     text_bytes: int = 0
+
+    def changed(self, folder: str) -> int:
+        """The number of files that have been modified since."""
+        found = 0
+        for file, modified_ns in self.modified_ns.items():
+            with suppress(OSError, ValueError):  # gone, in an archive, or not named in UTF-8
+                found += Path(folder, file).stat().st_mtime_ns != modified_ns
+        return found
 
 
 def read_sources(
@@ -68,7 +78,7 @@ def read_sources(
     ``notebooks``: in which cells are looked for; ``known``: files that are left out, since their texts were read before.
     """
     known = known or KnownTexts()
-    names = sorted(set(files) - known.files)
+    names = sorted(each for each in set(files) if storable(each) not in known.modified_ns)
     cells = read_cells(names, notebooks, folder, open_file)
     sources, archives = Sources(unread=cells.unread, withheld=cells.withheld), _Archives(open_file)
     sources.text_bytes = known.text_bytes
@@ -87,13 +97,15 @@ def is_standard_library(file: str) -> bool:
     return _LIBRARY.search(file) is not None
 
 
-def _add(sources: Sources, file: str, text: str, changed: bool) -> None:
+def _add(sources: Sources, file: str, text: str, changed: bool) -> bool:
+    """False: there are too many texts."""
     sources.text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
     if sources.text_bytes > MOST_BYTES:
         sources.unread += 1
-        return
+        return False
     for name, value in (("file", storable(file)), ("text", storable(text)), ("changed", changed)):
         sources.table[name].append(value)
+    return True
 
 
 def _read(
@@ -104,7 +116,8 @@ def _read(
             data, modified_ns = _contents(open_file(path))
         except NotADirectoryError:
             data, modified_ns = archives.contents(path)
-        _add(sources, file, _decoded(data), modified_ns > started_real_ns)
+        if _add(sources, file, _decoded(data), modified_ns > started_real_ns):
+            sources.modified_ns[storable(file)] = modified_ns
     except (FileNotFoundError, NotADirectoryError):
         return  # deleted, or never a file: generated code may have any name
     except Withheld:

@@ -8,6 +8,7 @@ without privileges can change neither: ``/proc``, which is read while the proces
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import deque
 from collections.abc import Iterable, Set
@@ -40,6 +41,7 @@ class RightsObserver:
         self._found: set[Identity] = set()
         self._living: deque[int] = deque(maxlen=_MOST_PROCESSES)
         self._due_s = 0.0
+        self._reading = threading.Lock()
 
     def turn(self, started: Iterable[int]) -> None:
         """Reads some of the processes that live, those that have just ``started`` first."""
@@ -47,7 +49,8 @@ class RightsObserver:
         if time.monotonic() >= self._due_s:
             self._due_s = time.monotonic() + _TURN_S
             for _ in range(min(_READS_PER_TURN, len(self._living))):
-                self.observe(self._living.popleft())
+                with self._reading:
+                    self.observe(self._living.popleft())
         if self._header.losses[self._unannounced]:  # read now: the process may write here
             self._add(NOBODY)
 
@@ -61,7 +64,7 @@ class RightsObserver:
     def rights(self) -> Rights:
         """The rights that all processes have had, as far as is known now."""
         for pid in tuple(self._living):
-            with suppress(ValueError):  # another thread has just taken it out
+            with suppress(ValueError), self._reading:  # another thread may have taken it out, and has read it then
                 self._living.remove(pid)
                 self.observe(pid)
         return common_rights(self._own, set(self._found), announced(self._folder, self._inode))

@@ -26,8 +26,8 @@ def adopts_orphans() -> bool:
 
 
 def reap_orphans(program: int) -> None:
-    """Reaps the children that have ended, except ``program``, whose status is read elsewhere. The recorder starts no other
-    children, so all of them are orphans."""
+    """Reaps the children that have ended, except ``program``, whose status is read elsewhere. All others are orphans, or
+    processes that read mangled names, whose status nobody needs."""
     with suppress(ChildProcessError):
         for _ in range(_MOST_AT_ONCE):
             ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)

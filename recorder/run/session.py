@@ -110,7 +110,7 @@ class Session:
         self._failure = ""
         self._failed_snapshots = 0
         self._begun: BegunTrace | None = None
-        self._begins = threading.Lock()
+        self._begins, self._is_over = threading.Lock(), False
         self._server = self._start_server()
 
     def begin_trace(self) -> None:
@@ -121,7 +121,7 @@ class Session:
         prepared, idle = self._prepared, IdleProcessors()
         folder = prepared.folder.path
         with self._begins:
-            if not self._header.ended:
+            if not self._is_over:
                 may_work = partial(_may_work, idle, prepared.space)
                 ahead = Ahead(folder / SPOOL_NAME, prepared.facts, self._drain.pinned, self._rights, may_work)
                 self._begun = BegunTrace(folder / TRACE_NAME, prepared.facts.trace_id, ahead)
@@ -197,7 +197,8 @@ class Session:
 
     def _set_ended(self) -> None:
         with self._begins:
-            self._header.ended = 1
+            self._is_over = True
+        self._header.ended = 1
         if self._begun:
             self._begun.end()
 
@@ -234,20 +235,21 @@ class Session:
     def _write_last(self, wall_ns: int, ended: Ended | None) -> None:
         """Writes the trace; ``ended`` None = the program runs on. An error of any kind is reported, not raised: the
         program has run, and its recording is kept."""
+        nothing = False
         try:
             self._stop()
             self._written = self._finish(wall_ns, ended)
         except NothingRecorded as error:
-            self._failure = str(error)
-            self._prepared.folder.remove()
+            self._failure, nothing = str(error), True
         except Exception as error:
             self._failure = _failure_text(self._prepared.folder, error)
         finally:
             if self._begun:
                 self._begun.give_up()
             self._prepared.space.close()
-        if self._written:
+        if self._written or nothing:
             self._prepared.folder.remove()
+        if self._written:
             self._on_trace(self._written)
 
     def _finish(self, wall_ns: int, ended: Ended | None) -> Finished:

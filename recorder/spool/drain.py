@@ -51,7 +51,9 @@ class Drain:
         self._size = 0
         self._retry_at_s = 0.0
         self._turn = threading.Lock()
+        self._pins: list[frozenset[int]] = []  # of each thread that reads: one writes a snapshot, one looks ahead
         self._pinned: frozenset[int] = frozenset()
+        self._switch_s = sys.getswitchinterval()
         self._largest_part = min(_PART_BYTES, _file_limit())
         self._own_namespace = own_pid_namespace()
 
@@ -59,17 +61,25 @@ class Drain:
     def pinned(self) -> Iterator[View]:
         """The chunks of the recording at this moment, for another thread. Those in the spool stay in their places inside the
         ``with`` block. Chunks that are taken later are moved as always, so that a long snapshot does not fill the spool."""
-        interval_s = sys.getswitchinterval()
         with self._turn:
             view = view_of(self._spool, self._space.descriptor, self._space.used)
-            self._pinned = frozenset(index for _, index in view.live)
-        sys.setswitchinterval(_PINNED_SWITCH_S)
+            pins = frozenset(index for _, index in view.live)
+            if not self._pins:
+                self._switch_s = sys.getswitchinterval()
+                sys.setswitchinterval(_PINNED_SWITCH_S)
+            self._pin([*self._pins, pins])
         try:
             yield view
         finally:
-            sys.setswitchinterval(interval_s)
             with self._turn:
-                self._pinned = frozenset()
+                self._pins.remove(pins)
+                self._pin(self._pins)
+                if not self._pins:
+                    sys.setswitchinterval(self._switch_s)
+
+    def _pin(self, pins: list[frozenset[int]]) -> None:
+        self._pins = pins
+        self._pinned = frozenset[int]().union(*pins)
 
     def turn(self) -> None:
         """Drains for a moment, if there is something to drain."""

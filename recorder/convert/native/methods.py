@@ -25,6 +25,8 @@ _R_RELATIVE = 8
 #: Data of more bytes, or with more relocations, is not searched.
 _MOST_BYTES, _MOST_RELOCATIONS = 32 << 20, 1 << 20
 _MOST_DYNAMIC, _MOST_SEGMENTS = 4096, 64
+#: What looks like an entry of a method table, in one file.
+_MOST_ENTRIES = 1 << 20
 #: Places that look like a function in a table. Only a malicious file has more.
 _MOST_PLACES = 20_000
 #: PyMethodDef.ml_flags (METH_VARARGS and so on) are below.
@@ -51,7 +53,7 @@ def method_tables(file: ElfFile) -> Iterator[Methods]:
     headers = file.segments()
     segments = headers[headers["type"] == _PT_LOAD][:_MOST_SEGMENTS]
     code = segments[segments["flags"] & _PF_X != 0]
-    relocations = _relocations(file, headers, segments)
+    relocations, entries = _relocations(file, headers, segments), 0
     for words in _writable(file, segments, relocations):
         # A function has a name before it, flags and documentation behind it. Few words can be flags, so these come first.
         at = np.flatnonzero(words[2:-1] - 1 < _MOST_FLAGS) + 1
@@ -60,6 +62,9 @@ def method_tables(file: ElfFile) -> Iterator[Methods]:
         for segment in code:
             is_code |= functions - segment["vaddr"] < segment["memsz"]
         at = at[is_code]
+        entries += len(at)
+        if entries > _MOST_ENTRIES:
+            raise ValueError("too many entries")
         yield Methods(words[at], words[at - 1])
 
 

@@ -30,21 +30,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.beside import Beside
 from ...rights.opening import OpenFile, Withheld, open_regular_file
 from ..keyed.by_key import Masked
 from .addresses import Image
 from .debugdata import open_debugdata
-from .demangle import demangled, is_mangled
 from .elf import ElfFile, Records, layout
 from .methods import method_names
+from .names import ReadableNames
 from .tables import SYMBOL, FunctionTables
 
 Offsets = npt.NDArray[np.int64]
@@ -71,7 +69,7 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
 class Symbols:
     """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read;
     ``changed``: of files that have changed since they were loaded; ``withheld``: of files that may not be read;
-    ``readable``: forms of mangled names that are known, with ``new_names`` when :meth:`finished` has been called."""
+    ``names``: has been asked for the readable forms of mangled names."""
 
     table: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name", "demangled")}
@@ -79,19 +77,11 @@ class Symbols:
     unread: int = 0
     changed: int = 0
     withheld: int = 0
-    readable: dict[str, str | None] = field(default_factory=dict)
-    new_names: list[str] = field(default_factory=list)
-    being_read: Beside[list[str | None]] | None = None
-
-    def is_finished(self) -> bool:
-        """Would :meth:`finished` not wait?"""
-        return not (self.being_read and self.being_read.is_running())
+    names: ReadableNames = field(default_factory=ReadableNames)
 
     def finished(self) -> dict[str, list[Any]]:
-        """The table, when another process has read the new ones among the mangled names. Call it once."""
-        if self.being_read:
-            self.readable |= zip(self.new_names, self.being_read.result(), strict=True)
-        self.table["demangled"] = list(map(self.readable.get, self.table["name"]))
+        """The table, when another process has read the mangled names. Call it once."""
+        self.table["demangled"] = self.names.answers(self.table["name"])
         return self.table
 
 
@@ -109,17 +99,17 @@ def read_symbols(
     limit_s: float = TIME_LIMIT_S,
     open_file: OpenFile = open_regular_file,
     tables: FunctionTables | None = None,
-    readable: Mapping[str, str | None] | None = None,
+    names: ReadableNames | None = None,
 ) -> Symbols:
     """The functions that hold the addresses of ``sampled`` (sorted int64 by module id).
 
     ``images``: by module id; relative paths are taken from ``folder``; ``limit_s``: seconds for all files together;
     ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does; ``tables``: those that were
-    read before; ``readable``: readable forms of names that are known already. Files with the most addresses come first, and
-    files that are not reached in time count as unread.
+    read before; ``names``: has been asked for some names before. Files with the most addresses come first, and files that are
+    not reached in time count as unread.
     """
-    tables, readable = tables or FunctionTables(), readable or {}
-    symbols, end_s = Symbols(), time.monotonic() + limit_s
+    tables = tables or FunctionTables()
+    symbols, end_s = Symbols(names=names or ReadableNames()), time.monotonic() + limit_s
     for module in sorted(sampled, key=lambda each: (-len(sampled[each]), each)):
         image = images[module]
         if "/" not in image.path:
@@ -135,11 +125,7 @@ def read_symbols(
             symbols.unread += 1
         else:
             _append(symbols.table, module, rows)
-    symbols.readable = dict(readable)
-    new = sorted({name for name in symbols.table["name"] if is_mangled(name)} - readable.keys())
-    if new:
-        symbols.being_read = Beside(partial(demangled, new), "names")
-        symbols.new_names = new
+    symbols.names.ask(symbols.table["name"])
     return symbols
 
 

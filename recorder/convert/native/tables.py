@@ -5,7 +5,8 @@ Reading them takes most of the time that names take, so :class:`FunctionTables` 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -19,6 +20,15 @@ _FUNCTION_TYPES = (0, 2, 10)  # no type (assembly without .type), function, indi
 _MOST_KEPT_BYTES = 64 << 20
 
 Identity = tuple[int, ...]
+K = TypeVar("K")
+
+
+class _Sized(Protocol):
+    @property
+    def nbytes(self) -> int: ...
+
+
+P = TypeVar("P", bound=_Sized)
 
 
 class FunctionTables:
@@ -28,43 +38,35 @@ class FunctionTables:
     def __init__(self, keeps: bool = False) -> None:
         self._symbols: dict[tuple[Identity, int], list[Records]] = {}
         self._methods: dict[Identity, list[Methods]] = {}
-        self._left_bytes = _MOST_KEPT_BYTES if keeps else 0
-
-    def stop_keeping(self) -> None:
-        """From now on, only what was kept before is given again."""
-        self._left_bytes = 0
+        self._left_bytes = _MOST_KEPT_BYTES if keeps else -1
 
     def symbols(self, file: ElfFile, table: np.void) -> Iterator[Records]:
         """The symbols (SYMBOL) of functions in the symbol table whose section header is ``table``, in pieces of at most
         262,144. Raises OSError and ValueError."""
         key = file.identity, int(table["offset"])
-        known = self._symbols.get(key)
-        if known is not None:
-            yield from known
+        return self._kept(self._symbols, key, lambda: _pieces(file, table))
+
+    def methods(self, file: ElfFile) -> Iterator[Methods]:
+        """What :func:`.methods.method_tables` gives. Raises OSError and ValueError."""
+        return self._kept(self._methods, file.identity, lambda: method_tables(file))
+
+    def _kept(self, known: dict[K, list[P]], key: K, read: Callable[[], Iterable[P]]) -> Iterator[P]:
+        """The pieces that are known under ``key``, else those that ``read`` gives, which are kept if all of them have room."""
+        if key in known:
+            yield from known[key]
             return
-        kept: list[Records] | None = []
+        kept: list[P] = []
         size = 0
-        for piece in _pieces(file, table):
+        for piece in read():
             size += piece.nbytes
-            if kept is not None and size <= self._left_bytes:
+            if size <= self._left_bytes:
                 kept.append(piece)
             else:
-                kept = None
+                kept.clear()
             yield piece
-        if kept is not None and self._left_bytes:
-            self._symbols[key] = kept
+        if size <= self._left_bytes:
+            known[key] = kept
             self._left_bytes -= size
-
-    def methods(self, file: ElfFile) -> list[Methods]:
-        """What :func:`.methods.method_tables` gives. Raises OSError and ValueError."""
-        known = self._methods.get(file.identity)
-        if known is None:
-            known = list(method_tables(file))
-            size = sum(each.nbytes for each in known)
-            if size < self._left_bytes:
-                self._methods[file.identity] = known
-                self._left_bytes -= size
-        return known
 
 
 def _pieces(file: ElfFile, table: np.void) -> Iterator[Records]:

@@ -33,6 +33,7 @@ _DEEPEST = 8192
 _STACKS_AT_A_TIME = 4096
 #: Of line tables that are kept while a program runs.
 _MOST_LINE_BYTES = 64 << 20
+_LINE_TABLE_BYTES = 600  # of one table beside its contents
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ class Stacks:
 
 
 class Lines:
-    """Decodes line tables, and can keep them for as long as a program runs: those of ``add``, up to 64 MiB."""
+    """Decodes line tables, and can keep them for as long as a program runs: those of ``add``, up to about 64 MiB."""
 
     def __init__(self) -> None:
         self._known: dict[Encoded, LineTable] = {}
@@ -89,8 +90,8 @@ class Lines:
     def add(self, codes: Iterable[CodeObject]) -> None:
         """Keeps the tables of these code objects."""
         wanted = [each for each in dict.fromkeys(map(_encoded, codes)) if each not in self._known]
-        for each, table in zip(wanted, line_tables(wanted), strict=True):
-            self._left_bytes -= table.starts.nbytes + table.lines.nbytes + len(each.table)
+        for each, table in zip(wanted, line_tables(wanted), strict=True) if self._left_bytes > 0 else ():
+            self._left_bytes -= table.starts.nbytes + table.lines.nbytes + len(each.table) + _LINE_TABLE_BYTES
             if self._left_bytes < 0:
                 return
             self._known[each] = table
@@ -98,9 +99,10 @@ class Lines:
     def tables(self, codes: Iterable[CodeObject]) -> Iterator[LineTable]:
         """The table of each code object, in order."""
         wanted = list(map(_encoded, codes))
-        others = line_tables([each for each in wanted if each not in self._known])
-        for each in wanted:
-            yield self._known.get(each) or next(others)
+        known = [self._known.get(each) for each in wanted]
+        others = line_tables([each for each, table in zip(wanted, known, strict=True) if table is None])
+        for table in known:
+            yield table or next(others)
 
 
 def _encoded(code: CodeObject) -> Encoded:

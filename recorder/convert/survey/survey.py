@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -37,7 +38,7 @@ Hashes = npt.NDArray[np.uint64]
 
 
 class Survey:
-    """The survey of the recording in ``spool``.
+    """The survey of the recording in ``spool``. ``known_codes``: code objects that were read before, by hash.
 
     ``lives``: what is known of each process and thread; ``nodes``, ``natives``: distinct node and native records, by hash;
     ``command_writers``: the processes that have written each code object of ``-c``, by hash;
@@ -50,7 +51,7 @@ class Survey:
     of the spool: CLOCK_MONOTONIC in nanoseconds.
     """
 
-    def __init__(self, spool: Spool) -> None:
+    def __init__(self, spool: Spool, known_codes: Mapping[int, CodeObject] | None = None) -> None:
         self.header = spool.header
         self.types: dict[int, str] = {}
         self.stacks: Hashes = np.empty(0, np.uint64)
@@ -60,7 +61,11 @@ class Survey:
         self.natives = np.empty(0, struct_dtype("record_native"))
         self.last_ns = int(self.header["start_mono_ns"])
         self.damaged = 0
-        self._starts, self._modules, self._codes = StartCollector(), ModuleCollector(), CodeObjects(COMMAND_FILE)
+        self._starts, self._modules, self._codes = (
+            StartCollector(),
+            ModuleCollector(),
+            CodeObjects(COMMAND_FILE, known_codes),
+        )
         self._processes, self._threads, self._first_clock = Extremes(), Extremes(), Extremes()
         self._last_clock, self._collections = Extremes(highest=True), Extremes(highest=True)
         self._last_batch = Extremes(highest=True)

@@ -193,15 +193,18 @@ def test_draining_goes_on_while_a_snapshot_is_read(
     write(300)
     still_open = writer.fill(closed=False, count=10)
     space.notice_taken()
-    seen = writer.number
+    seen, switch_s = writer.number, sys.getswitchinterval()
     with drain.pinned() as view:
         spool = Spool(tmp_path / "spool", view=view)
         for _ in range(2):
             found = []
             for batch in spool.batches():
                 found.append(batch.bulk["tick"].records["t_ns"] - space.header.start_mono_ns)
+                with drain.pinned():  # by another thread, which looks ahead
+                    assert sys.getswitchinterval() < switch_s
                 write(100)
             assert np.array_equal(np.sort(np.concatenate(found)), np.arange(seen))
+    assert sys.getswitchinterval() == switch_s
     assert writer.number > seen + 3 * LITTLE_ROOM * (CHUNK_SLOTS - 1)
     for _ in range(20):
         turn(space, drain)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -13,23 +14,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
 from scalene_trace.formats.spool.chunks import View, view_of
+from scalene_trace.formats.spool.reader import CodeObject
 from scalene_trace.recorder.convert import ahead as module
 from scalene_trace.recorder.convert.ahead import Ahead
 from scalene_trace.recorder.convert.begun import BegunTrace
 from scalene_trace.recorder.convert.convert import Outcome
 from scalene_trace.recorder.convert.finish import write_trace_of
 from scalene_trace.recorder.convert.kinds.ends import RootEnd
+from scalene_trace.recorder.convert.native import names, symbols, tables
 from scalene_trace.recorder.convert.native.elf import ElfFile
+from scalene_trace.recorder.convert.native.tables import FunctionTables
+from scalene_trace.recorder.convert.survey import stacks
+from scalene_trace.recorder.convert.survey.stacks import Lines
 from scalene_trace.recorder.folder.facts import Facts
 from scalene_trace.recorder.folder.files import SPOOL_NAME, TRACE_NAME
-from scalene_trace.recorder.rights.identity import OWN_RIGHTS, WITHHELD
+from scalene_trace.recorder.rights.identity import OWN_RIGHTS, WITHHELD, Rights
 from scalene_trace.recorder.sampling import idle
 from tests.support.conversion import BYTECODE, LINES, facts
-from tests.support.spool_builder import SpoolBuilder
+from tests.support.spool_builder import PYTHON_311, SpoolBuilder
 
 END = Outcome(RootEnd(1001, 0, False, 0, 0), 10**10, False, {}, still_runs=lambda pid, begun_ns: False)
 
@@ -42,41 +49,65 @@ def pinned(path: Path) -> Iterator[View]:
 
 
 class Recording:
-    """A recording that grows: ``steps`` add to it, one before each look."""
+    """A recording that grows: ``steps`` add to it, one before each look. Two looks more follow the last one, since files are
+    read by the look after the one that finds them."""
 
     def __init__(
-        self, folder: Path, steps: list[Callable[[SpoolBuilder], Any]], monkeypatch: pytest.MonkeyPatch
+        self,
+        folder: Path,
+        steps: list[Callable[[SpoolBuilder], Any]],
+        monkeypatch: pytest.MonkeyPatch,
+        rights: Callable[[], Rights] = lambda: OWN_RIGHTS,
     ) -> None:
         monkeypatch.setattr(module, "_FIRST_S", 0)
         monkeypatch.setattr(module, "_LONGEST_S", 0)
-        self.builder, self._steps, self.rights = SpoolBuilder().start(), list(steps), OWN_RIGHTS
+        monkeypatch.setattr(module, "_TIMES_AS_LONG", 0)
+        self.builder, self._steps, self._looks_left = SpoolBuilder().start(), list(steps), 2
         self.folder = folder / "recording"
         self.spool = self.builder.write(self.folder / SPOOL_NAME)
         self.facts: Facts = facts(folder)
-        self.ahead = Ahead(self.spool, self.facts, lambda: pinned(self.spool), lambda: self.rights, self._step)
+        self.ahead = Ahead(self.spool, self.facts, lambda: pinned(self.spool), rights, self._step)
         self.begun = BegunTrace(self.folder / TRACE_NAME, self.facts.trace_id, self.ahead)
 
     def _step(self) -> bool:
-        """Called before each look, and once more after the last one."""
-        if not self._steps:
-            symbols = self.ahead._symbols
-            if symbols is None or symbols.is_finished():  # a look more takes the answers of the other process
-                self.ahead.end()
-            return True
-        self._steps.pop(0)(self.builder)
-        self.builder.write(self.spool)
+        """Called before each look."""
+        if self._steps:
+            self._steps.pop(0)(self.builder)
+            self.builder.write(self.spool)
+        elif self._looks_left:
+            self._looks_left -= 1
+        else:
+            self.ahead.end()
         return True
 
     def until_looked_at(self) -> None:
         end_s = time.monotonic() + 60
-        while not self.ahead._over.is_set():
+        while not self.begun._waits:
             assert time.monotonic() < end_s
             time.sleep(0.001)
 
-    def trace(self, name: str, begun: BegunTrace | None) -> pq.FileMetaData:
+    def trace(self, name: str, begun: BegunTrace | None) -> Path:
         finished = write_trace_of(self.folder, self.facts, self.folder / name, END, begun=begun)
         assert not list(self.folder.glob("..trace*"))
         return finished.output
+
+
+def values_of(path: Path, kind: str, column: str) -> list[Any]:
+    return [row[kind][column] for row in pq.read_table(path).to_pylist() if row["kind"] == kind]
+
+
+def losses_of(path: Path) -> dict[str, int]:
+    return dict(zip(values_of(path, "loss", "name"), values_of(path, "loss", "count"), strict=True))
+
+
+def sampled(number: int, file: str) -> Callable[[SpoolBuilder], Any]:
+    """A step that adds a tick in a function of ``file``."""
+
+    def step(builder: SpoolBuilder) -> None:
+        builder.code(number, file=file, line_table=LINES).add("node", hash=number, code=number)
+        builder.add("tick", thread=1, stack=number, cpu_ns=number, t_ns=builder.header["start_mono_ns"])
+
+    return step
 
 
 def rows_of(path: Path) -> Counter[str]:
@@ -113,7 +144,7 @@ def test_a_begun_trace_has_the_same_rows(tmp_path, monkeypatch, seed):
     steps = [with_function(tmp_path, number, draw) for number in range(1, draw.choice((2, 12, 40)))]
     recording = Recording(tmp_path, steps, monkeypatch)
     recording.until_looked_at()
-    assert recording.ahead.known.sources.files or len(steps) < 5
+    assert recording.ahead.known.sources.modified_ns or len(steps) < 5
     begun = recording.trace("begun.parquet", recording.begun)
     assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
 
@@ -122,104 +153,176 @@ def test_texts_are_written_as_they_are_found(tmp_path, monkeypatch):
     text = "".join(f"value = {random.random()}\n" for _ in range(60_000))
     for number in range(6):
         (tmp_path / f"m{number}.py").write_text(text)
-
-    def step(number: int) -> Callable[[SpoolBuilder], Any]:
-        return lambda builder: builder.code(number, file=f"m{number}.py").add("node", hash=number, code=number)
-
     monkeypatch.setattr(module, "_TOGETHER_BYTES", len(text))
-    recording = Recording(tmp_path, [step(number) for number in range(1, 6)], monkeypatch)
+    recording = Recording(tmp_path, [sampled(number, f"m{number}.py") for number in range(1, 6)], monkeypatch)
     recording.until_looked_at()
     groups = pq.read_metadata(recording.trace("t.parquet", recording.begun)).num_row_groups
     assert groups == 6  # one for each text, and one for the rest
 
 
-def test_functions_and_their_readable_names_are_known_before_the_end(tmp_path, monkeypatch):
-    source = tmp_path / "a.cpp"
+def library(folder: Path) -> tuple[Path, tuple[int, int], int]:
+    """A library with a function whose name is mangled, the addresses of its code, and that of the function."""
+    source, made = folder / "a.cpp", folder / "a.so"
     source.write_text("namespace shop { int total(int count, double each) { return count * each; } }\n")
-    library = tmp_path / "a.so"
     compiler = shutil.which("c++") or pytest.skip("no C++ compiler")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
-    listed = subprocess.run(["nm", library], check=True, capture_output=True, text=True).stdout
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", made, source], check=True)
+    listed = subprocess.run(["nm", made], check=True, capture_output=True, text=True).stdout
     address = next(int(row.split()[0], 16) for row in listed.splitlines() if "total" in row)
-    with ElfFile(os.open(library, os.O_RDONLY), 2**62) as file:
+    with ElfFile(os.open(made, os.O_RDONLY), 2**62) as file:
         segment = next(each for each in file.segments() if each["type"] == 1 and each["flags"] & 1)
-    code = int(segment["vaddr"]), int(segment["vaddr"] + segment["memsz"])
+    return made, (int(segment["vaddr"]), int(segment["vaddr"] + segment["memsz"])), address
 
+
+def in_library(path: Path, code: tuple[int, int], address: int) -> Callable[[SpoolBuilder], Any]:
     def step(builder: SpoolBuilder) -> None:
-        builder.module(*code, str(library), image=7, bias=0, t_ns=1 << 61)
-        builder.native(5, image=7, address=address).add("node", hash=1, code=1).code(1)
+        builder.module(*code, str(path), image=7, bias=0, t_ns=1 << 61).native(5, image=7, address=address)
+        builder.code(1).add("node", hash=1, code=1)
         builder.add("tick", thread=1, stack=1, native=5, cpu_ns=1, t_ns=builder.header["start_mono_ns"])
 
-    recording = Recording(tmp_path, [step, lambda builder: None], monkeypatch)
+    return step
+
+
+def test_functions_and_their_readable_names_are_known_before_the_end(tmp_path, monkeypatch):
+    recording = Recording(tmp_path, [in_library(*library(tmp_path))], monkeypatch)
     recording.until_looked_at()
-    mangled = "_ZN4shop5totalEid"
-    assert recording.ahead.known.readable == {mangled: "shop::total"}
-    asked: list[Any] = []
-    monkeypatch.setattr("scalene_trace.recorder.convert.native.symbols.demangled", asked.append)
-    made = pq.read_table(recording.trace("t.parquet", recording.begun)).to_pylist()
-    assert [row["symbol"]["demangled"] for row in made if row["kind"] == "symbol"] == ["shop::total"] and not asked
+    read = []
+    monkeypatch.setattr(tables, "_pieces", lambda file, table: read.append(file) or ())
+    recording.ahead.known.names.answers([])
+    monkeypatch.setattr(names, "demangled", read.append)
+    made = recording.trace("t.parquet", recording.begun)
+    assert values_of(made, "symbol", "demangled") == ["shop::total"] and not read
+
+
+def test_names_are_asked_for_again_if_they_could_not_be_read(tmp_path, monkeypatch):
+    with monkeypatch.context() as failing:
+        failing.setattr(names, "demangled", lambda wanted: [None] * len(wanted))
+        recording = Recording(tmp_path, [in_library(*library(tmp_path))], monkeypatch)
+        recording.until_looked_at()
+    assert values_of(recording.trace("t.parquet", recording.begun), "symbol", "demangled") == ["shop::total"]
 
 
 def test_a_file_that_changes_later_keeps_the_text_that_ran(tmp_path, monkeypatch):
     path = tmp_path / "a.py"
     path.write_text("first\n")
-
-    def tick(builder: SpoolBuilder) -> None:
-        builder.code(1, file=str(path), line_table=LINES).add("node", hash=1, code=1)
-        builder.add("tick", thread=1, stack=1, cpu_ns=1, t_ns=builder.header["start_mono_ns"])
-
-    recording = Recording(tmp_path, [tick], monkeypatch)
+    recording = Recording(tmp_path, [sampled(1, str(path)), sampled(2, "gone.py")], monkeypatch)
     recording.until_looked_at()
     path.write_text("second\n")
-    made = pq.read_table(recording.trace("t.parquet", recording.begun)).to_pylist()
-    assert [row["source"]["text"] for row in made if row["kind"] == "source"] == ["first\n"]
+    made = recording.trace("t.parquet", recording.begun)
+    assert values_of(made, "source", "text") == ["first\n"] and losses_of(made)["source_changed"] == 1
 
 
-def test_a_file_that_may_not_be_read_is_asked_for_again_at_the_end(tmp_path, monkeypatch):
+def test_a_name_that_is_not_utf_8_has_one_text(tmp_path, monkeypatch):
+    name = "caf\udce9.py"
+    (tmp_path / name).write_text("first\n")
+    recording = Recording(tmp_path, [sampled(1, name)], monkeypatch)
+    recording.until_looked_at()
+    assert len(values_of(recording.trace("t.parquet", recording.begun), "source", "file")) == 1
+
+
+def test_code_on_no_stack_has_no_text(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text("first\n")
+    recording = Recording(tmp_path, [lambda builder: builder.code(1, file="a.py")], monkeypatch)
+    recording.until_looked_at()
+    assert values_of(recording.trace("t.parquet", recording.begun), "source", "file") == []
+
+
+@pytest.mark.parametrize("given_up", [0, 1])
+def test_what_was_read_with_rights_that_a_process_has_given_up_is_dropped(tmp_path, monkeypatch, given_up):
+    """``given_up``: before the first file is opened, or while files are read."""
+    (tmp_path / "a.py").write_text("first\n")
+    asked = itertools.count()
+
+    def rights() -> Rights:
+        return OWN_RIGHTS if next(asked) < given_up else WITHHELD
+
+    recording = Recording(tmp_path, [sampled(1, "a.py"), in_library(*library(tmp_path))], monkeypatch, rights)
+    recording.until_looked_at()
+    known = recording.ahead.known
+    assert next(asked) > 1 and not known.sources.modified_ns and not recording.ahead._texts.get("file")
+    assert not known.functions._symbols and known.names.answers(["_ZN4shop5totalEid"]) == [None]
+
+
+def test_processes_that_write_nothing_do_not_keep_others_from_being_read(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("first\n")
 
-    def tick(builder: SpoolBuilder) -> None:
-        builder.code(1, file="a.py", line_table=LINES).add("node", hash=1, code=1)
-        builder.add("tick", thread=1, stack=1, cpu_ns=1, t_ns=builder.header["start_mono_ns"])
+    def idle_ones(builder: SpoolBuilder) -> None:
+        for process in range(2, 3 * module._MOST_CHUNKS):
+            builder.start(process)
 
-    recording = Recording(tmp_path, [], monkeypatch)
-    recording.rights = WITHHELD
-    recording._steps.append(tick)
+    def last(builder: SpoolBuilder) -> None:
+        builder.code(1, process=1000, file="a.py").add("node", 1000, hash=1, code=1)
+
+    recording = Recording(tmp_path, [idle_ones, *[lambda builder: None] * 5, last], monkeypatch)
     recording.until_looked_at()
-    assert not recording.ahead.known.sources.files
-    assert recording.trace("begun.parquet", recording.begun)
-    losses = [row["loss"] for row in pq.read_table(recording.folder / "begun.parquet").to_pylist() if row["loss"]]
-    assert not [each for each in losses if each["name"] == "files_withheld"]  # the end may read it
+    assert list(recording.ahead.known.sources.modified_ns) == ["a.py"]
 
 
 def test_a_writer_that_fails_early_costs_nothing(tmp_path, monkeypatch):
+    """Its folder is not there, or its file is removed."""
     steps = [with_function(tmp_path, number, random.Random(3)) for number in range(1, 12)]
     recording = Recording(tmp_path, steps, monkeypatch)
     recording.until_looked_at()
-    assert recording.begun.takes_rest()
-    gone = Recording(tmp_path / "gone", [], monkeypatch)
-    whole = recording.trace("whole.parquet", recording.begun)
-    assert rows_of(whole)
-    shutil.rmtree(gone.folder)
-    failed = BegunTrace(gone.folder / TRACE_NAME, gone.facts.trace_id, gone.ahead)
-    assert not failed.takes_rest() and not failed.known.sources.files
+    whole = rows_of(recording.trace("whole.parquet", None) if recording.begun.give_up() else recording.trace("w", None))
+    again = Recording(tmp_path, [lambda builder: None], monkeypatch)
+    again.builder = recording.builder
+    again.builder.write(again.spool)
+    again.until_looked_at()
+    for each in again.folder.glob("..trace*"):
+        each.unlink()
+    assert rows_of(again.trace("again.parquet", again.begun)) == whole
+    failed = BegunTrace(tmp_path / "nowhere" / TRACE_NAME, recording.facts.trace_id, again.ahead)
+    assert not failed.takes_rest()
+    assert rows_of(again.trace("failed.parquet", failed)) == whole
 
 
 def test_giving_up_leaves_nothing(tmp_path, monkeypatch):
     recording = Recording(tmp_path, [with_function(tmp_path, 1, random.Random(1))], monkeypatch)
     recording.begun.give_up()
     assert [each.name for each in recording.folder.iterdir()] == [SPOOL_NAME]
+    recording.begun.give_up()
+
+
+def test_line_tables_that_are_known_are_those_of_their_code(monkeypatch):
+    codes = [CodeObject(PYTHON_311, 100 * n, "a.py", f"f{n}", LINES, b"") for n in range(1, 9)]
+    lines, expected = Lines(), [int(table.lines_of(np.array([6]))[0]) for table in Lines().tables(codes)]
+    lines.add(codes[2:5])
+    assert expected == [100 * n + 3 for n in range(1, 9)]
+    assert [int(table.lines_of(np.array([6]))[0]) for table in lines.tables(codes)] == expected
+    monkeypatch.setattr(stacks, "_MOST_LINE_BYTES", 1_000)
+    small = Lines()
+    small.add(codes)
+    assert 0 < len(small._known) < len(codes)
+    assert [int(table.lines_of(np.array([6]))[0]) for table in small.tables(codes)] == expected
+
+
+def test_tables_of_functions_are_kept_up_to_their_limit(tmp_path, monkeypatch):
+    path, _, address = library(tmp_path)
+    monkeypatch.setattr(tables, "_MOST_KEPT_BYTES", 0)
+    for keeps, most in itertools.product((False, True), (0, 1 << 20)):
+        monkeypatch.setattr(tables, "_MOST_KEPT_BYTES", most)
+        kept = FunctionTables(keeps)
+        for _ in range(2):
+            with ElfFile(os.open(path, os.O_RDONLY), 2**62) as file:
+                owner, found = symbols._owners(file, np.array([address], np.uint64), kept)
+            assert [found[each] for each in owner] == ["_ZN4shop5totalEid"]
+        assert bool(kept._symbols) == (keeps and most > 0)
 
 
 def test_idle_processors_are_those_that_we_may_use(monkeypatch):
     rows = ["cpu 9 9 9 9000 9000", "cpu0 0 0 0 {idle} 50 0", "cpu1 0 0 0 {idle} 0", "cpu2 0 0 0 {other} 0", "intr 5"]
-    state = {"idle": 0, "other": 0, "now": 100.0}
+    state = {"idle": 0, "other": 0, "now": 100.0, "stops": 3}
+    files = {"stat": "\n".join(rows), "cgroup": "0::/a/b", "cpu.stat": "usage_usec 5\nnr_throttled {stops}"}
     monkeypatch.setattr(idle.os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(idle.time, "monotonic", lambda: state["now"])
-    monkeypatch.setattr(idle.Path, "read_text", lambda path: "\n".join(rows).format(**state))
+    monkeypatch.setattr(idle.Path, "read_text", lambda path: files[path.name].format(**state))
     measured = idle.IdleProcessors()
-    state.update(idle=50 * idle._TICKS_PER_S // 100, other=10**6, now=101.0)
-    assert measured.since_last() == pytest.approx(1.0)
+
+    def after_a_second() -> float:
+        state.update(idle=state["idle"] + 50 * idle._TICKS_PER_S // 100, other=10**6, now=state["now"] + 1)
+        return measured.since_last()
+
+    assert after_a_second() == pytest.approx(1.0)
     assert measured.since_last() == 0  # no time has passed
-    state.update(now=102.0)
-    assert measured.since_last() == 0
+    state["stops"] += 1
+    assert after_a_second() == 0  # the quota was used up
+    assert after_a_second() == pytest.approx(1.0)
