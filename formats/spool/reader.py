@@ -32,8 +32,9 @@ _C = constants()
 #: because those of processes that end at once have few slots, but each chunk takes memory of its own.
 _BATCH_SLOTS = 64 * (CHUNK_SLOTS - 1)
 _BATCH_CHUNKS = 1024
-#: Chunks of a short recording, which are kept in memory. Deflated slots take a third or less.
-_SHORT_BYTES, _DEFLATED_TO_PART = 16 << 20, 3
+#: Of the batches of a short recording, which are kept in memory.
+_SHORT_BYTES = 16 << 20
+_PAYLOAD_BYTES = 400  # of a record with a payload, beside that
 _LAST_ID = 2**31 - 1
 
 _BULK_KINDS = (
@@ -112,6 +113,13 @@ class Records:
     codes: list[WithPayload]
     types: dict[int, str]
     damaged: int
+
+    @property
+    def nbytes(self) -> int:
+        """Their size in memory, about."""
+        found = sum(each.records.nbytes + each.process.nbytes for each in self.bulk.values())
+        lists = (self.process_starts, self.modules, self.codes)
+        return found + sum(_PAYLOAD_BYTES + len(each.payload) for records in lists for each in records)
 
 
 class CodeObjects:
@@ -195,8 +203,6 @@ class Spool:
         self._view = view or _view(path, int(self.header["chunks_used"]))
         self._batch_chunks = batch_chunks
         self._last_ns = None if until_ns is None else int(self.header["start_mono_ns"]) + until_ns
-        parts_bytes = sum(size for _, size in self._view.parts) * _DEFLATED_TO_PART
-        self._is_short = batch_chunks is None and parts_bytes + len(self._view.live) * CHUNK_BYTES <= _SHORT_BYTES
         self._kept: list[Records] = []
 
     def batches(self) -> Iterator[Records]:
@@ -208,7 +214,8 @@ class Spool:
         if self._kept:
             yield from self._kept
             return
-        kept: list[Records] | None = [] if self._is_short else None
+        kept: list[Records] | None = [] if self._batch_chunks is None else None
+        kept_bytes = 0
         chunks = read_chunks(self._view)
         first = True
         following = next(chunks, None)
@@ -219,10 +226,11 @@ class Spool:
             del found
             if self._last_ns is not None:
                 batch = [_up_to(batch.pop(), self._last_ns)]
+            kept_bytes += batch[0].nbytes
             if first and following is None:
-                kept = []  # a single batch is in memory anyway
-            if kept is not None:
-                kept += batch
+                kept = batch[:]  # a single batch is in memory anyway
+            elif kept is not None:
+                kept = [*kept, *batch] if kept_bytes <= _SHORT_BYTES else None
             first = False
             yield batch.pop()  # hold no reference, so that only one batch of a long recording is in memory at a time
             release_unused()

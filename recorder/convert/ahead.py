@@ -1,8 +1,9 @@
 """Makes parts of the trace while the program runs, so that its user waits less at the end: source texts are read and
 compressed, code objects and tables of functions and lines are read, mangled names are made readable.
 
-The end reads the whole recording nevertheless, takes what it finds here, and makes the rest. Samples and losses are the same
-with and without. Texts may differ, of files that change or go while the program runs: what was read is nearer to what ran.
+The end reads the whole recording nevertheless, takes what it finds here, and makes the rest. Samples are the same with and
+without. Texts and names of functions may differ, of files that change or go while the program runs: what was read is nearer
+to what ran. So may the losses that count such files.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _MOST_CHUNKS, _SYMBOLS_S = 64, 1.0
 _TOGETHER_BYTES = 4 << 20
 #: What is remembered of files, images and addresses; more are left to the end.
 _MOST_FILES, _MOST_SEGMENTS, _MOST_ADDRESSES, _LONGEST_PATH = 20_000, 20_000, 200_000, 4096
+_MOST_NAME_BYTES = 16 << 20
 
 Tables = dict[str, dict[str, Any]]
 
@@ -78,7 +80,7 @@ class Ahead:
         self._wanted: dict[int, Offsets] = {}  # those that are to be looked up
 
     def end(self) -> None:
-        """Ends the looks; one that is under way ends soon."""
+        """Ends the looks; one that is under way opens no further file."""
         self._over.set()
 
     def tables(self) -> Iterator[Tables]:
@@ -95,7 +97,7 @@ class Ahead:
             now_s = time.monotonic()
             pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
             pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - look_s))
-        if self._text_bytes:
+        if any(self._texts.values()):
             yield self._taken()
 
     def _look(self) -> None:
@@ -211,6 +213,8 @@ class Ahead:
         """Reads the tables of the functions at the new addresses, and asks for readable forms of their names."""
         wanted, self._wanted = self._wanted, {}
         header, known = read_header(self._spool), self.known
+        if known.names.text_bytes > _MOST_NAME_BYTES:
+            return
         images = self._ids.images(int(header["start_real_ns"]) - int(header["start_mono_ns"]))
         read_symbols(images, wanted, self._facts.cwd, _SYMBOLS_S, opened, known.functions, known.names)
 

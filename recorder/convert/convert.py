@@ -240,6 +240,7 @@ class Conversion:
     def _symbols(self, files: ProgramFiles) -> Symbols:
         to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
         images = self._module_ids.images(to_real_ns)
+        self._known.names.settle()  # what it has not reached is asked for again
         return read_symbols(
             images,
             self._addresses,

@@ -13,10 +13,11 @@ from .survey.given_programs import COMMAND_FILE
 from .survey.stacks import Lines
 
 _MOST_CODE_BYTES = 64 << 20
+_OBJECT_BYTES = 400  # of a code object beside its contents
 
 
 class KnownCodes:
-    """``whole``: code objects by hash, at most 64 MiB of them, and none of ``-c``: who writes these is asked at the end."""
+    """``whole``: code objects by hash, about 64 MiB of them at most, and none of ``-c``: who writes these is asked at the end."""
 
     def __init__(self) -> None:
         self.whole: dict[int, CodeObject] = {}
@@ -25,7 +26,7 @@ class KnownCodes:
     def add(self, codes: Mapping[int, CodeObject]) -> None:
         """Adds code objects."""
         for code, each in codes.items():
-            size = len(each.file) + len(each.name) + len(each.line_table) + len(each.bytecode)
+            size = _OBJECT_BYTES + len(each.file) + len(each.name) + len(each.line_table) + len(each.bytecode)
             if size < self._left_bytes and each.file != COMMAND_FILE and code not in self.whole:
                 self.whole[code] = each
                 self._left_bytes -= size

@@ -99,10 +99,11 @@ def is_standard_library(file: str) -> bool:
 
 def _add(sources: Sources, file: str, text: str, changed: bool) -> bool:
     """False: there are too many texts."""
-    sources.text_bytes += len(text) if text.isascii() else len(text.encode(errors="replace"))
-    if sources.text_bytes > MOST_BYTES:
+    size = len(text) if text.isascii() else len(text.encode(errors="replace"))
+    if sources.text_bytes + size > MOST_BYTES:
         sources.unread += 1
         return False
+    sources.text_bytes += size
     for name, value in (("file", storable(file)), ("text", storable(text)), ("changed", changed)):
         sources.table[name].append(value)
     return True

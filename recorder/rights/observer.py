@@ -50,7 +50,8 @@ class RightsObserver:
             self._due_s = time.monotonic() + _TURN_S
             for _ in range(min(_READS_PER_TURN, len(self._living))):
                 with self._reading:
-                    self.observe(self._living.popleft())
+                    if self._living:  # another thread takes some out too
+                        self.observe(self._living.popleft())
         if self._header.losses[self._unannounced]:  # read now: the process may write here
             self._add(NOBODY)
 
@@ -63,7 +64,9 @@ class RightsObserver:
 
     def rights(self) -> Rights:
         """The rights that all processes have had, as far as is known now."""
-        for pid in tuple(self._living):
+        with self._reading:  # no process is between being taken out and being read
+            living = tuple(self._living)
+        for pid in living:
             with suppress(ValueError), self._reading:  # another thread may have taken it out, and has read it then
                 self._living.remove(pid)
                 self.observe(pid)

@@ -274,7 +274,8 @@ class Session:
             self._watcher.stop()
         with suppress(OSError):  # a short process may not have been noticed: its GPU samples need its process id
             self._notice()
-        self._observe_rights()
+        with suppress(Exception):  # as in turn()
+            self._observe_rights()
         if self._gpu:
             self._gpu.stop()
         self._rss.close()

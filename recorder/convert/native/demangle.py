@@ -41,19 +41,19 @@ _OPENING, _CLOSING = "(<[{", ")>]}"
 
 
 def is_mangled(name: str) -> bool:
-    """May :func:`demangled` have a readable form of the name?"""
+    """May :func:`read_names` have a readable form of the name?"""
     return _MANGLED.match(name) is not None and "\0" not in name
 
 
-def demangled(names: Sequence[str]) -> list[str | None]:
-    """Readable forms of symbols' names; None = it is no mangled name, or could not be read."""
-    numbers = [number for number, name in enumerate(names) if is_mangled(name)]
-    numbers.sort(key=lambda number: len(names[number]))
-    found: list[str | None] = [None] * len(names)
-    for answer in _read_apart([names[number] for number in numbers]):
+def read_names(names: Sequence[str]) -> dict[str, str]:
+    """Readable forms of the mangled ones among the names; "" = there is none. Names that were not reached in time, or have
+    ended the process, are left out."""
+    wanted = sorted((each for each in dict.fromkeys(names) if is_mangled(each)), key=len)
+    found: dict[str, str] = {}
+    for answer in _read_apart(wanted):
         number, _, text = answer.partition(":")
-        if number.isdecimal() and int(number) < len(numbers):
-            found[numbers[int(number)]] = text or None
+        if number.isdecimal() and int(number) < len(wanted):
+            found[wanted[int(number)]] = text
     return found
 
 

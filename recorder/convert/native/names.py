@@ -6,43 +6,37 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ....formats.beside import Beside
-from .demangle import demangled, is_mangled
-
-#: Of names that are asked for.
-_MOST_BYTES = 16 << 20
+from .demangle import is_mangled, read_names
 
 
 class ReadableNames:
-    """Asks for names early and gives the answers later."""
+    """Asks for names early and gives the answers later. ``text_bytes``: size of the answers so far."""
 
     def __init__(self) -> None:
+        self.text_bytes = 0
         self._texts: dict[str, str] = {}
-        self._asked: set[str] = set()
-        self._runs: list[tuple[list[str], Beside[list[str | None]]]] = []
-        self._left_bytes = _MOST_BYTES
+        self._wanted: set[str] = set()
+        self._run: Beside[dict[str, str]] | None = None
 
     def ask(self, names: Iterable[str]) -> None:
-        """Has the mangled ones among the names read, unless they were asked for before."""
-        for run in [each for each in self._runs if not each[1].is_running()]:
-            self._take(run)
-        new = sorted({each for each in names if is_mangled(each)} - self._asked)
-        size = sum(map(len, new))
-        if new and size <= self._left_bytes:
-            self._left_bytes -= size
-            self._asked.update(new)
-            self._runs.append((new, Beside(partial(demangled, new), "names")))
+        """Has the mangled ones among the names read that have no answer yet: now or, if another process is at work for this
+        object, by the next call after that."""
+        if self._run and not self._run.is_running():
+            self.settle()
+        self._wanted |= {each for each in names if is_mangled(each)} - self._texts.keys()
+        if self._wanted and not self._run:
+            self._run = Beside(partial(read_names, sorted(self._wanted)), "names")
+            self._wanted = set()
+
+    def settle(self) -> None:
+        """Waits for the process that is at work."""
+        if self._run:
+            run, self._run = self._run, None
+            found = run.result()
+            self._texts |= found
+            self.text_bytes += sum(len(name) + len(text) for name, text in found.items())
 
     def answers(self, names: Sequence[str]) -> list[str | None]:
-        """The readable form of each name, when all have been read; None = it is not mangled, or could not be read."""
-        while self._runs:
-            self._take(self._runs[0])
-        return list(map(self._texts.get, names))
-
-    def _take(self, run: tuple[list[str], Beside[list[str | None]]]) -> None:
-        """Takes the answers of a process. If there are none, it could not be started: the names may be asked for again."""
-        names, answers = run
-        self._runs.remove(run)
-        found = {name: text for name, text in zip(names, answers.result(), strict=True) if text is not None}
-        self._texts |= found
-        if not found:
-            self._asked.difference_update(names)
+        """The readable form of each name, of those that were asked for; None = it is not mangled, or could not be read."""
+        self.settle()
+        return [self._texts.get(each) or None for each in names]

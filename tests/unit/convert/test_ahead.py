@@ -21,6 +21,7 @@ import pytest
 from scalene_trace.formats.spool.chunks import View, view_of
 from scalene_trace.formats.spool.reader import CodeObject
 from scalene_trace.recorder.convert import ahead as module
+from scalene_trace.recorder.convert import sources
 from scalene_trace.recorder.convert.ahead import Ahead
 from scalene_trace.recorder.convert.begun import BegunTrace
 from scalene_trace.recorder.convert.convert import Outcome
@@ -118,7 +119,9 @@ def rows_of(path: Path) -> Counter[str]:
 def with_function(folder: Path, number: int, draw: random.Random) -> Callable[[SpoolBuilder], Any]:
     """A step that adds samples of a function in a file of its own, which is large enough for a row group now and then."""
     file = folder / f"module_{number}.py"
-    file.write_text("".join(f"value_{draw.random()} = {draw.random()}\n" for _ in range(draw.choice((1, 10, 40_000)))))
+    file.write_text(
+        "".join(f"value_{draw.random()} = {draw.random()}\n" for _ in range(draw.choice((0, 1, 10, 40_000))))
+    )
 
     def step(builder: SpoolBuilder) -> None:
         name = draw.choice((str(file), file.name, f"<generated {number}>", "/gone/x.py", os.__file__))
@@ -187,15 +190,15 @@ def test_functions_and_their_readable_names_are_known_before_the_end(tmp_path, m
     recording.until_looked_at()
     read = []
     monkeypatch.setattr(tables, "_pieces", lambda file, table: read.append(file) or ())
-    recording.ahead.known.names.answers([])
-    monkeypatch.setattr(names, "demangled", read.append)
+    recording.ahead.known.names.settle()
+    monkeypatch.setattr(names, "read_names", read.append)
     made = recording.trace("t.parquet", recording.begun)
     assert values_of(made, "symbol", "demangled") == ["shop::total"] and not read
 
 
-def test_names_are_asked_for_again_if_they_could_not_be_read(tmp_path, monkeypatch):
+def test_names_are_asked_for_again_if_they_were_not_reached(tmp_path, monkeypatch):
     with monkeypatch.context() as failing:
-        failing.setattr(names, "demangled", lambda wanted: [None] * len(wanted))
+        failing.setattr(names, "read_names", lambda wanted: {"_Z3onev": "one"})
         recording = Recording(tmp_path, [in_library(*library(tmp_path))], monkeypatch)
         recording.until_looked_at()
     assert values_of(recording.trace("t.parquet", recording.begun), "symbol", "demangled") == ["shop::total"]
@@ -217,6 +220,24 @@ def test_a_name_that_is_not_utf_8_has_one_text(tmp_path, monkeypatch):
     recording = Recording(tmp_path, [sampled(1, name)], monkeypatch)
     recording.until_looked_at()
     assert len(values_of(recording.trace("t.parquet", recording.begun), "source", "file")) == 1
+
+
+def test_an_empty_file_has_a_row(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text("")
+    recording = Recording(tmp_path, [sampled(1, "a.py")], monkeypatch)
+    recording.until_looked_at()
+    assert list(recording.ahead.known.sources.modified_ns) == ["a.py"]
+    assert values_of(recording.trace("t.parquet", recording.begun), "source", "file") == ["a.py"]
+
+
+def test_a_text_that_has_no_room_takes_none(tmp_path, monkeypatch):
+    for name, size in {"a.py": 90, "b.py": 50, "c.py": 10}.items():
+        (tmp_path / name).write_text("#" * size)
+    monkeypatch.setattr(sources, "MOST_BYTES", 100)
+    recording = Recording(tmp_path, [sampled(n, f"{name}.py") for n, name in enumerate("abc", 1)], monkeypatch)
+    recording.until_looked_at()
+    made = recording.trace("t.parquet", recording.begun)
+    assert sorted(values_of(made, "source", "file")) == ["a.py", "c.py"] and losses_of(made)["source_unread"] == 1
 
 
 def test_code_on_no_stack_has_no_text(tmp_path, monkeypatch):

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from scalene_trace.recorder.convert.native import demangle
 from scalene_trace.recorder.convert.native.demangle import (
-    demangled,
     shortened,
     without_arguments,
     without_parameters,
 )
+from scalene_trace.recorder.convert.native.names import ReadableNames
 
 #: What c++filt prints: what is shown of it.
 CPP = {
@@ -43,6 +43,12 @@ CPP = {
     "{virtual override thunk({offset(-16)}, a::~a())}": "a::~a",
     "": "",
 }
+
+
+def demangled(names: list[str]) -> list[str | None]:
+    asked = ReadableNames()
+    asked.ask(names)
+    return asked.answers(names)
 
 
 @pytest.mark.parametrize("printed", CPP)
@@ -171,10 +177,10 @@ def test_a_process_that_leaves_the_pipe_open_is_not_waited_for(monkeypatch: pyte
 
 
 def test_names_are_read_where_memory_is_limited_further() -> None:
-    program = "from scalene_trace.recorder.convert.native.demangle import demangled; print(demangled(['_Z3onev']))"
+    program = "from scalene_trace.recorder.convert.native.demangle import read_names; print(read_names(['_Z3onev']))"
     limit = "import os, resource, sys; resource.setrlimit(resource.RLIMIT_AS, (800 << 20,) * 2); os.execv(sys.argv[1], sys.argv[1:])"
     command = [sys.executable, "-c", limit, sys.executable, "-c", program]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "['one']\n"
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "{'_Z3onev': 'one'}\n"
 
 
 @settings(max_examples=3, deadline=None)
