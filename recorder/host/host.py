@@ -16,6 +16,7 @@ from pathlib import Path
 from ..errors import NotExecutable, NotFound, SetupError
 from ..folder.output import output_template, setup_error
 from ..folder.place import memory_chunks, writes_in_place
+from ..processor import SYSTEM_CALLS
 from ..run.program import Program, resolve_program
 from ..run.unrecorded import Unrecorded, unrecorded
 from ..sampling import nvml
@@ -23,7 +24,6 @@ from ..shim_library import preloadable_shim
 from ..spool.spool_file import most_chunks
 from .interpreter_file import Build, build_of
 
-_PERF_EVENT_OPEN, _TIMER_CREATE, _TIMER_DELETE = 298, 222, 226  # on x86-64
 _THREAD_CPU_CLOCK = 3
 _SIGEV_NONE = 1
 _TASK_CLOCK = struct.pack("IIQQQQQ", 1, 64, 1, 10**7, 0, 0, 1 << 0 | 1 << 5 | 1 << 6).ljust(64, b"\0")
@@ -198,7 +198,7 @@ def _libc() -> ctypes.CDLL:
 def _perf_error() -> int:
     """Opens the event that samples a thread's user time, as the shim does."""
     arguments = [ctypes.c_long(each) for each in (0, -1, -1, 0)]
-    descriptor = _libc().syscall(ctypes.c_long(_PERF_EVENT_OPEN), _TASK_CLOCK, *arguments)
+    descriptor = _libc().syscall(ctypes.c_long(SYSTEM_CALLS.perf_event_open), _TASK_CLOCK, *arguments)
     if descriptor < 0:
         return ctypes.get_errno()
     os.close(descriptor)
@@ -208,9 +208,14 @@ def _perf_error() -> int:
 def _timer_error() -> int:
     event = struct.pack("QiiQ", 0, 0, _SIGEV_NONE, 0).ljust(64, b"\0")
     made = ctypes.c_int()
-    if _libc().syscall(ctypes.c_long(_TIMER_CREATE), ctypes.c_long(_THREAD_CPU_CLOCK), event, ctypes.byref(made)) < 0:
+    if (
+        _libc().syscall(
+            ctypes.c_long(SYSTEM_CALLS.timer_create), ctypes.c_long(_THREAD_CPU_CLOCK), event, ctypes.byref(made)
+        )
+        < 0
+    ):
         return ctypes.get_errno()
-    _libc().syscall(ctypes.c_long(_TIMER_DELETE), ctypes.c_long(made.value))
+    _libc().syscall(ctypes.c_long(SYSTEM_CALLS.timer_delete), ctypes.c_long(made.value))
     return 0
 
 

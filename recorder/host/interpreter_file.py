@@ -35,6 +35,8 @@ _LONGEST_NAME = 4096
 _FOLDERS = (
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
+    "/lib/aarch64-linux-gnu",
+    "/usr/lib/aarch64-linux-gnu",
     "/lib64",
     "/usr/lib64",
     "/lib",

@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..processor import SYSTEM_CALLS
 from .identity import OWN_RIGHTS, READING_CAPABILITIES, Identity, Rights, own_identity
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 
 OpenFile = Callable[[Path], int]
 
-_SETGROUPS, _SETFSUID, _SETFSGID, _CAPGET, _CAPSET, _OPENAT2 = 116, 122, 123, 125, 126, 437  # on x86-64
 _AT_FDCWD = -100
 _NO_MAGIC_LINKS = 2
 _CAPABILITY_VERSION = 0x20080522
@@ -98,7 +98,9 @@ def _find(path: bytes) -> int:
     if b"\0" in path:
         raise ValueError("not a path")
     how = (ctypes.c_uint64 * 3)(os.O_PATH | os.O_CLOEXEC, 0, _NO_MAGIC_LINKS)
-    found: int = _libc().syscall(_OPENAT2, _AT_FDCWD, ctypes.c_char_p(path), how, ctypes.c_long(ctypes.sizeof(how)))
+    found: int = _libc().syscall(
+        SYSTEM_CALLS.openat2, _AT_FDCWD, ctypes.c_char_p(path), how, ctypes.c_long(ctypes.sizeof(how))
+    )
     error = ctypes.get_errno()
     if found < 0 and error in (errno.ENOSYS, errno.EPERM):  # before Linux 5.6, or a seccomp filter that is as old
         return _find_resolved(path)
@@ -150,8 +152,8 @@ def _become(identity: Identity) -> None:
         _drop_reading_capabilities()
     groups = sorted(identity.groups)
     if frozenset(groups) != frozenset(os.getgroups()):
-        _call(_SETGROUPS, len(groups), (ctypes.c_uint32 * len(groups))(*groups))
-    for number, wanted in ((_SETFSGID, identity.group), (_SETFSUID, identity.user)):
+        _call(SYSTEM_CALLS.setgroups, len(groups), (ctypes.c_uint32 * len(groups))(*groups))
+    for number, wanted in ((SYSTEM_CALLS.setfsgid, identity.group), (SYSTEM_CALLS.setfsuid, identity.user)):
         _libc().syscall(number, ctypes.c_long(wanted))
         if _libc().syscall(number, ctypes.c_long(-1)) != wanted:  # reports no errors, but what holds now
             raise PermissionError(errno.EPERM, "setfsuid")
@@ -160,9 +162,9 @@ def _become(identity: Identity) -> None:
 def _drop_reading_capabilities() -> None:
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; then the same of the capabilities from 32 on
-    _call(_CAPGET, header, sets)
+    _call(SYSTEM_CALLS.capget, header, sets)
     sets[0] &= ~READING_CAPABILITIES
-    _call(_CAPSET, header, sets)
+    _call(SYSTEM_CALLS.capset, header, sets)
 
 
 def _call(number: int, *arguments: Any) -> None:

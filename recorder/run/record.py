@@ -23,6 +23,7 @@ from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, discard, output_template
 from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
+from ..processor import check_pages
 from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
 from ..rights.observer import RightsObserver
@@ -56,6 +57,7 @@ def record(
 
     Raises RecordError when the program was not started.
     """
+    check_pages()
     umask = os.umask(_UMASK)
     program = resolve_program(settings.command, settings.python)
     template = output_template(settings.output)

@@ -14,13 +14,9 @@
 #ifndef SCALENE_TRACE_BASE_H
 #define SCALENE_TRACE_BASE_H
 
-#if !defined(__x86_64__) || defined(__ILP32__) || !defined(__linux__)
-#error "scalene-trace supports Linux on x86-64 only: it decodes call instructions and reads registers of that processor"
-#endif
+/* First, since it refuses other processors, and since it defines _GNU_SOURCE. */
+#include "shared/arch/arch.h"
 
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>

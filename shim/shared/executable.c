@@ -170,7 +170,7 @@ static enum executable_kind kind_of_elf(int fd, const Elf64_Ehdr *header, const 
   struct stat file;
   struct program program = {.fd = fd, .header = header};
   if (fstat(fd, &file) == 0 && gains_privileges(fd, &file)) return EXECUTABLE_PRIVILEGED;
-  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != EM_X86_64) return EXECUTABLE_REFUSES;
+  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != ARCH_ELF_MACHINE) return EXECUTABLE_REFUSES;
   if (!read_segments(&program) || is_our_loader(path)) return EXECUTABLE_RECORDABLE;
   if (!program.has_loader) return starts_with(file_name(path), "ld-") ? EXECUTABLE_REFUSES : EXECUTABLE_STATIC;
   return program.is_ours && !has_sanitizer(&program) ? EXECUTABLE_RECORDABLE : EXECUTABLE_REFUSES;

@@ -100,7 +100,9 @@ static long read_pieces(const struct iovec *to, const struct iovec *from, unsign
   return got;
 }
 
-static bool plausible(uintptr_t address, size_t size) { return address >= 65536 && address < 0x7ffffffff000u - size; }
+static bool plausible(uintptr_t address, size_t size) {
+  return address >= 65536 && address < ARCH_HIGHEST_ADDRESS - size;
+}
 
 size_t safe_read_some(void *to, const void *from, size_t size) {
   if (!plausible((uintptr_t)from, size)) return 0;

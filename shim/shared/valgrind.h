@@ -6,17 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* True if the process runs under valgrind. The sequence is the one of valgrind.h: rotations of a register that cancel
- * each other out, and an exchange of a register with itself. A processor executes it without effect; valgrind
- * recognizes it as a request. Context: signal. */
+#include "shared/arch/arch.h"
+
+/* True if the process runs under valgrind. The sequence is the one of valgrind.h: a processor executes it without
+ * effect; valgrind recognizes it as a request. Context: signal. */
 static inline bool under_valgrind(void) {
-  uint64_t result = 0;
   volatile uint64_t request[6] = {0x1001 /* RUNNING_ON_VALGRIND */};
-  __asm__ volatile("rolq $3, %%rdi; rolq $13, %%rdi; rolq $61, %%rdi; rolq $51, %%rdi; xchgq %%rbx, %%rbx"
-                   : "+d"(result)
-                   : "a"(&request[0])
-                   : "cc", "memory");
-  return result != 0;
+  return arch_valgrind_request(request) != 0;
 }
 
 #endif

@@ -152,13 +152,14 @@ static bool in_runtime(const struct thread_entry *entry, uint64_t address) {
 }
 
 /* The parent of a vfork is in state D until the child calls exec or exits, but it does not wait for a disk. */
-static bool starts_child(int32_t number) { return number == SYS_vfork || number == SYS_clone || number == SYS_clone3; }
+static bool starts_child(int32_t number) {
+  return ARCH_IS_VFORK(number) || number == SYS_clone || number == SYS_clone3;
+}
 
 /* True for calls that never wait for a disk, so that the thread's state need not be read. */
 static bool never_waits_for_disk(int32_t number) {
-  static const int32_t calls[] = {SYS_futex,           SYS_poll,           SYS_ppoll,       SYS_select,
-                                  SYS_pselect6,        SYS_epoll_wait,     SYS_epoll_pwait, SYS_nanosleep,
-                                  SYS_clock_nanosleep, SYS_rt_sigtimedwait};
+  static const int32_t calls[] = {SYS_futex,     SYS_ppoll,           SYS_pselect6,        SYS_epoll_pwait,
+                                  SYS_nanosleep, SYS_clock_nanosleep, SYS_rt_sigtimedwait, ARCH_OLDER_WAITS};
   for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
     if (calls[i] == number) return true;
   }

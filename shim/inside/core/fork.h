@@ -31,12 +31,8 @@ bool fork_is_recorded_process(void);
 bool fork_shares_memory(void);
 
 /* False in a child with an empty block in place of its thread-local storage: in every thread that libc has set up, the
- * first word there is its own address. Context: signal. */
-static inline bool fork_has_thread_storage(void) {
-  uintptr_t first;
-  __asm__ volatile("mov %%fs:0, %0" : "=r"(first));
-  return first != 0;
-}
+ * first word there is not 0. Context: signal. */
+static inline bool fork_has_thread_storage(void) { return arch_thread_block() != 0; }
 
 #pragma GCC visibility pop
 

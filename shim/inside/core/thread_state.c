@@ -34,11 +34,10 @@ THREAD_LOCAL struct thread_stack this_stack;
 
 void thread_stack_of_first(uintptr_t high) { this_stack = (struct thread_stack){high - FIRST_BYTES, high}; }
 
-/* libc puts what describes the thread, to which the fs register points, at the upper end of the stack, which is one
+/* libc puts what describes the thread, to which the thread pointer leads, at the upper end of the stack, which is one
  * mapping of at least the requested size. So no other mapping is inside [end - bytes, end). */
 void thread_stack_begin(size_t bytes) {
-  uintptr_t end, here = (uintptr_t)__builtin_frame_address(0);
-  __asm__ volatile("mov %%fs:0, %0" : "=r"(end));
+  uintptr_t end = arch_thread_block(), here = (uintptr_t)__builtin_frame_address(0);
   this_stack = (struct thread_stack){0, 0};
   if (bytes < 2 * SLACK || end <= here || end - here >= bytes - SLACK) return;
   this_stack = (struct thread_stack){end - bytes + SLACK, here};

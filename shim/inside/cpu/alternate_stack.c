@@ -2,24 +2,22 @@
  * Our handler would overflow it. */
 #include "inside/cpu/alternate_stack.h"
 
-#include <cpuid.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "shared/base.h"
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
 #define HANDLER_BYTES 4096
-#define FRAME_BYTES 1536 /* of a signal frame, besides the extended state of the processor */
 
 /* Kernels before 5.14 do not tell the size of a signal frame. */
 static size_t frame_bytes(void) {
-  unsigned eax, extended_state = 0, ecx, edx;
   size_t told = getauxval(AT_MINSIGSTKSZ);
   if (told) return told;
-  __get_cpuid_count(13, 0, &eax, &extended_state, &ecx, &edx);
-  return extended_state + FRAME_BYTES;
+  return arch_signal_frame_bytes();
 }
 
 bool alternate_stack_too_small(const stack_t *stack) {

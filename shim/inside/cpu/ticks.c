@@ -100,11 +100,6 @@ static void follow_interval(void) {
 
 /* ---- the sample ---- */
 
-static uintptr_t interrupted_register(const void *context, int number) {
-  const ucontext_t *user = context;
-  return (uintptr_t)user->uc_mcontext.gregs[number];
-}
-
 static uint32_t clamp_weight(int64_t ns) { return ns < 0 ? 0 : ns > UINT32_MAX ? UINT32_MAX : (uint32_t)ns; }
 
 static bool stacks_possible(void) {
@@ -147,12 +142,12 @@ static void sample(const void *context, int64_t user_ns, int64_t system_ns, uint
   void *state = python_thread_state();
   if (!state && !python_thread_known()) flags |= TICK_NO_PYTHON;
   if (scratch) evidence_take(context, scratch, &native);
-  uintptr_t sp = interrupted_register(context, REG_RSP);
+  uintptr_t sp = arch_interrupted_sp(context);
   frames_sample(stacks_possible() ? state : NULL, native.eval_frame, sp, scratch, &stack);
   if (scratch) scratch_give(scratch);
   note_sub_interpreters();
   objects_collections(state, false);
-  write_tick(&stack, &native, interrupted_register(context, REG_RIP), user_ns, system_ns, flags);
+  write_tick(&stack, &native, arch_interrupted_pc(context), user_ns, system_ns, flags);
   mappings_look(stack.hash, false);
   if (unlikely(residency_has_groups())) faults_watch();
 }
@@ -265,7 +260,7 @@ static void on_fault(const void *context) {
   if (faults_take(&fault) && mappings_are_resident_part(fault.address)) {
     struct scratch *scratch = scratch_take();
     void *state = stacks_possible() ? python_thread_state() : NULL;
-    frames_sample(state, 0, interrupted_register(context, REG_RSP), scratch, &stack);
+    frames_sample(state, 0, arch_interrupted_sp(context), scratch, &stack);
     if (scratch) scratch_give(scratch);
     mappings_note_fault(fault.address, fault.count, stack.hash);
   }

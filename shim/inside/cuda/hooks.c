@@ -29,7 +29,7 @@
 #define MAX_LIBRARIES 4096
 #define MAX_PROVIDERS 16
 
-enum { BY_CALL = R_X86_64_JUMP_SLOT, BY_TABLE = R_X86_64_GLOB_DAT, BY_POINTER = R_X86_64_64 };
+enum { BY_CALL = ARCH_RELOCATION_CALL, BY_TABLE = ARCH_RELOCATION_TABLE, BY_POINTER = ARCH_RELOCATION_POINTER };
 
 /* A loaded library, with the parts of its dynamic section that are needed here. */
 struct library {
@@ -325,33 +325,7 @@ __attribute__((visibility("hidden"), used)) void *cuda_before_dlsym(void *handle
 
 /* The result of dlsym(RTLD_NEXT, ...) depends on the address of its caller. So this jumps to the real dlsym with the
  * caller's stack. */
-__asm__(".pushsection .text\n"
-        ".globl dlsym\n"
-        ".type dlsym, @function\n"
-        "dlsym:\n"
-        "  .cfi_startproc\n"
-        "  endbr64\n"
-        "  push %rdi\n"
-        "  .cfi_adjust_cfa_offset 8\n"
-        "  push %rsi\n"
-        "  .cfi_adjust_cfa_offset 8\n"
-        "  sub $8, %rsp\n"
-        "  .cfi_adjust_cfa_offset 8\n"
-        "  call cuda_before_dlsym\n"
-        "  add $8, %rsp\n"
-        "  .cfi_adjust_cfa_offset -8\n"
-        "  pop %rsi\n"
-        "  .cfi_adjust_cfa_offset -8\n"
-        "  pop %rdi\n"
-        "  .cfi_adjust_cfa_offset -8\n"
-        "  test %rax, %rax\n"
-        "  jne 1f\n"
-        "  mov cuda_real_dlsym(%rip), %rax\n"
-        "  jmp *%rax\n"
-        "1: ret\n"
-        "  .cfi_endproc\n"
-        ".size dlsym, . - dlsym\n"
-        ".popsection\n");
+ARCH_DLSYM_FUNCTION("cuda_before_dlsym", "cuda_real_dlsym");
 
 static void *dlsym_not_found(void *handle, const char *name) {
   (void)handle, (void)name;
@@ -359,7 +333,7 @@ static void *dlsym_not_found(void *handle, const char *name) {
 }
 
 static void find_real_dlsym(void) {
-  void *real = dlvsym(RTLD_NEXT, "dlsym", "GLIBC_2.2.5");
+  void *real = dlvsym(RTLD_NEXT, "dlsym", ARCH_FIRST_GLIBC);
   cuda_real_dlsym = real ? (dlsym_function *)real : dlsym_not_found;
 }
 

@@ -36,7 +36,7 @@
 #define MAX_RANGES 8192
 #define MOST_YIELDS 10000
 #define PAGE 4096
-#define ADDRESSES ((uintptr_t)1 << 47)
+#define ADDRESSES ((uintptr_t)1 << ARCH_ADDRESS_BITS)
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* the address is a wish */
 #endif

@@ -388,12 +388,12 @@ static uint64_t run_slow_path(struct memory_state *m, const struct block *block,
 }
 
 /* The sampler uses floating point, whose flags and exception masks belong to the program. */
-static uint32_t take_float_state(void) {
-  uint32_t saved = __builtin_ia32_stmxcsr();
-  __builtin_ia32_ldmxcsr(0x1f80); /* all exceptions masked, no flag raised */
+static arch_float_state take_float_state(void) {
+  arch_float_state saved = arch_float_state_now();
+  arch_float_state_set(ARCH_FLOAT_DEFAULT);
   return saved;
 }
-static void give_float_state(uint32_t saved) { __builtin_ia32_ldmxcsr(saved); }
+static void give_float_state(arch_float_state saved) { arch_float_state_set(saved); }
 
 /* Does nothing while the slow path already runs in this thread: what a signal handler allocates then is counted with
  * the next block. A handler may also leave the slow path by longjmp; then the stack pointer is above the stored frame,

@@ -57,13 +57,11 @@ enum called {
  * out of the image. */
 static bool is_direct(const struct native_frame *caller) {
   struct image image, called;
-  int32_t distance;
   uintptr_t after = caller->pc;
   if ((caller->flags & (NATIVE_EXACT | NATIVE_AFTER_GAP)) || !images_find(after - 5, &image) || !image.stays)
     return false;
-  memcpy(&distance, (const void *)(after - sizeof distance), sizeof distance);
-  uintptr_t target = after + (uintptr_t)(intptr_t)distance;
-  return *(const uint8_t *)(after - 5) == 0xe8 && images_find(target, &called) && called.start == image.start;
+  uintptr_t target = arch_called_directly(after);
+  return target && images_find(target, &called) && called.start == image.start;
 }
 
 static bool of_object(enum called so_far) { return so_far >= CALLED_TP_CALL && so_far <= CALLED_TYPE; }
@@ -168,8 +166,8 @@ void evidence_take(const void *context, struct scratch *scratch, struct native_e
     take_frames(stack, out);
     return;
   }
-  uintptr_t pc = registers.value[DWARF_RIP];
-  evidence_scan(pc, registers.value[DWARF_RSP], scratch, out);
+  uintptr_t pc = registers.value[DWARF_PC];
+  evidence_scan(pc, registers.value[DWARF_STACK], scratch, out);
   if (out->flags >> TICK_PC_SHIFT != PC_EVAL) out->chain = scanned_chain(pc, out->extension_pc);
 }
 
@@ -218,7 +216,8 @@ void evidence_scan(uintptr_t pc, uintptr_t sp, struct scratch *scratch, struct n
   size_t count = safe_read_some(words, (void *)(sp & ~(uintptr_t)7), SCAN_WORDS * sizeof *words) / sizeof *words;
   for (size_t i = 0; i < count; i++) {
     struct image image;
-    if (!images_find((uintptr_t)words[i], &image) || !add_word((uintptr_t)words[i], &image, out)) continue;
+    uintptr_t word = arch_code_address((uintptr_t)words[i]);
+    if (!images_find(word, &image) || !add_word(word, &image, out)) continue;
     out->eval_frame = (sp & ~(uintptr_t)7) + (i + 1) * sizeof *words;
     return;
   }

@@ -199,7 +199,7 @@ static bool read_return_address(uintptr_t word, uint64_t generation) {
   uint64_t key = generation << 48 | (uint64_t)word << 1, cached = atomic_load_explicit(entry, memory_order_relaxed);
   uint8_t code[8];
   if ((cached & ~UINT64_C(1)) == key) return cached & 1;
-  bool result = safe_read(code, (void *)(word - 7), 7) && image_follows_call(code + 7);
+  bool result = safe_read(code, (void *)(word - 7), 7) && arch_follows_call(code + 7);
   atomic_store_explicit(entry, key | result, memory_order_relaxed);
   return result;
 }
@@ -207,15 +207,15 @@ static bool read_return_address(uintptr_t word, uint64_t generation) {
 bool images_follows_call(uintptr_t address, const struct image *image) {
   if (address < image->start + 7) return false;
   if (!image->stays) return read_return_address(address, images_generation());
-  return image_follows_call((const uint8_t *)address);
+  return arch_follows_call((const uint8_t *)address);
 }
 
 /* The code may begin with its page, so that fewer than seven bytes are readable. */
 bool images_follows_call_elsewhere(uintptr_t address) {
   uint8_t code[8] = {0};
   size_t here = address & 4095;
-  if (safe_read(code, (void *)(address - 7), 7)) return image_follows_call(code + 7);
+  if (safe_read(code, (void *)(address - 7), 7)) return arch_follows_call(code + 7);
   if (here < 2 || here >= 7 || !safe_read(code, (void *)(address - here), here)) return false;
   for (size_t i = 1; i <= 7; i++) code[7 - i] = i <= here ? code[here - i] : 0;
-  return image_follows_call(code + 7);
+  return arch_follows_call(code + 7);
 }

@@ -27,11 +27,7 @@
 #define DEEPEST 1024            /* frames of one unwinding */
 
 void unwind_registers_of(const void *context, struct unwind_registers *out) {
-  static const uint8_t place[DWARF_REGISTERS] = {REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-                                                 REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-                                                 REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
-  const ucontext_t *user = context;
-  for (int i = 0; i < DWARF_REGISTERS; i++) out->value[i] = (uintptr_t)user->uc_mcontext.gregs[place[i]];
+  arch_registers_of(context, out->value);
   out->known = BIT(DWARF_REGISTERS) - 1;
 }
 
@@ -42,7 +38,7 @@ static bool is_known(const struct unwind_registers *registers, unsigned number) 
 /* ---- one step ---- */
 
 static void look_up(struct frame_step *step) {
-  step->has_rule = frame_rules_find(step->registers.value[DWARF_RIP], step->is_return, &step->rule);
+  step->has_rule = frame_rules_find(step->registers.value[DWARF_PC], step->is_return, &step->rule);
 }
 
 /* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller. */
@@ -52,12 +48,11 @@ void unwind_init(void) {
   static uint64_t stack[128];
   ucontext_t context = {.uc_stack = {.ss_sp = stack, .ss_size = sizeof stack}};
   makecontext(&context, (void (*)(void))unwind_init, 0);
-  uintptr_t place = (uintptr_t)context.uc_mcontext.gregs[REG_RSP];
-  if (place >= (uintptr_t)stack && place < (uintptr_t)stack + sizeof stack) context_end = *(uintptr_t *)place;
+  context_end = arch_context_end(&context, stack, sizeof stack);
 }
 
 static bool starts_stack(const struct frame_step *step) {
-  uintptr_t address = step->registers.value[DWARF_RIP];
+  uintptr_t address = step->registers.value[DWARF_PC];
   return !address || address == context_end;
 }
 
@@ -68,34 +63,35 @@ static bool plausible(const struct frame_step *step) {
   return starts_stack(step) || (step->has_rule && step->rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
 }
 
-/* What the search knows of rbp in the caller: if rbp points above the return address, the frame without a rule did not
- * change it; if it points right below, that frame has saved it there. */
-static void guess_rbp(struct native_stack *stack, const struct frame_step *from, uintptr_t place,
-                      struct frame_step *to) {
-  uintptr_t rbp = from->registers.value[DWARF_RBP];
-  if (!is_known(&from->registers, DWARF_RBP) || (rbp & 7)) return;
-  bool saved = rbp + sizeof(uint64_t) == place;
-  to->registers.value[DWARF_RBP] = rbp;
-  if (rbp > place || (saved && stack_window_read(&stack->window, rbp, &to->registers.value[DWARF_RBP])))
-    to->registers.known |= BIT(DWARF_RBP);
+/* What the search knows of the frame pointer in the caller: if it points above the return address, the frame without a rule
+ * did not change it; if it points right below, that frame has saved it there. */
+static void guess_frame(struct native_stack *stack, const struct frame_step *from, uintptr_t place,
+                        struct frame_step *to) {
+  uintptr_t frame = from->registers.value[DWARF_FRAME];
+  if (!is_known(&from->registers, DWARF_FRAME) || (frame & 7)) return;
+  bool saved = frame + sizeof(uint64_t) == place;
+  to->registers.value[DWARF_FRAME] = frame;
+  if (frame > place || (saved && stack_window_read(&stack->window, frame, &to->registers.value[DWARF_FRAME])))
+    to->registers.known |= BIT(DWARF_FRAME);
 }
 
 /* Searches the stack for the next return address into an image. From here on the stack is copied: the stack of a coroutine
  * that lies on the thread's own may end here, at a page that cannot be read. */
 static bool search(struct native_stack *stack, const struct frame_step *from, struct frame_step *to) {
   if (stack->window.high) stack_window_begin(&stack->window, 0, 0);
-  uintptr_t place = (from->registers.value[DWARF_RSP] + 7) & ~(uintptr_t)7;
+  uintptr_t place = (from->registers.value[DWARF_STACK] + 7) & ~(uintptr_t)7;
   to->is_return = true;
   for (int i = 0; i < SEARCHED_WORDS && stack->searched < ALL_SEARCHED_WORDS; i++, place += sizeof(uint64_t)) {
-    uintptr_t *word = &to->registers.value[DWARF_RIP];
+    uintptr_t *word = &to->registers.value[DWARF_PC];
     stack->searched++;
     if (!stack_window_read(&stack->window, place, word)) return false;
+    *word = arch_code_address(*word);
     struct image image;
     if (!images_find(*word - 1, &image) || !images_follows_call(*word, &image)) continue;
     look_up(to);
-    to->registers.value[DWARF_RSP] = place + sizeof(uint64_t);
-    to->registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
-    guess_rbp(stack, from, place, to);
+    to->registers.value[DWARF_STACK] = place + sizeof(uint64_t);
+    to->registers.known = FOUND_BY_SEARCH;
+    guess_frame(stack, from, place, to);
     return true;
   }
   return false;
@@ -115,17 +111,17 @@ static struct native_frame *next_frame(struct native_stack *stack) {
 
 static void add_frame(struct native_stack *stack, const struct frame_step *step, uint8_t flags) {
   struct native_frame *frame = next_frame(stack);
-  frame->pc = step->registers.value[DWARF_RIP];
+  frame->pc = step->registers.value[DWARF_PC];
   frame->function = step->rule.start;
   frame->pc_class = step->rule.pc_class;
   frame->flags = (uint8_t)(flags | (step->is_return ? 0 : NATIVE_EXACT));
   if (!step->has_rule) frame->flags |= NATIVE_NO_RULE;
   if (flags & NATIVE_AFTER_GAP) stack->gaps++;
-  stack->last_sp = step->registers.value[DWARF_RSP];
+  stack->last_sp = step->registers.value[DWARF_STACK];
 }
 
 static bool in_eval(const struct frame_step *step) {
-  return python_in_loop(step->registers.value[DWARF_RIP] - step->is_return);
+  return python_in_loop(step->registers.value[DWARF_PC] - step->is_return);
 }
 
 /* Finds the caller. False = the stack ends here; `end` says why. */

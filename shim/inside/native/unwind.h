@@ -46,12 +46,8 @@ void unwind_init(void);
 void unwind_registers_of(const void *context, struct unwind_registers *out);
 /* Takes the registers of the calling function. Context: signal. */
 static ALWAYS_INLINE void unwind_registers_here(struct unwind_registers *out) {
-  __asm__ volatile("mov %%rbx, %0; mov %%rbp, %1; mov %%rsp, %2; lea 0(%%rip), %%rax; mov %%rax, %3"
-                   : "=m"(out->value[DWARF_RBX]), "=m"(out->value[DWARF_RBP]), "=m"(out->value[DWARF_RSP]),
-                     "=m"(out->value[DWARF_RIP])
-                   :
-                   : "rax");
-  out->known = 1u << DWARF_RIP | 1u << DWARF_RSP | 1u << DWARF_RBP | 1u << DWARF_RBX;
+  arch_registers_here(out->value);
+  out->known = BIT(DWARF_PC) | BIT(DWARF_STACK) | BIT(DWARF_FRAME) | BIT(DWARF_EXTRA);
 }
 /* Unwinds from the instruction that the registers name to the bytecode loop. Without process_vm_readv it finds no
  * frame, since any address in a stack or a table may be wrong. Context: signal. */

@@ -6,7 +6,6 @@
  * preserved, and calls that do not concern us fail exactly as they do without the shim. */
 #undef _FORTIFY_SOURCE
 #include <alloca.h>
-#include <asm/prctl.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <spawn.h>
@@ -124,13 +123,6 @@ static int run_with_changed_environment(const struct exec_call *call, const stru
   return result;
 }
 
-/* The thread pointer points to itself in every thread that libc has set up. */
-static bool has_thread_local_storage(void) {
-  uintptr_t pointer = 0;
-  if (syscall(SYS_arch_prctl, ARCH_GET_FS, &pointer) || pointer == 0) return false;
-  return *(const volatile uintptr_t *)pointer == pointer;
-}
-
 /* The kind of the image in the environment that it is started with. */
 static enum executable_kind kind_with(enum executable_kind kind, const struct environment *found) {
   bool sanitizer = found->preload != NULL && executable_preload_has_sanitizer(found->preload);
@@ -156,7 +148,7 @@ static int start_image(const struct exec_call *call) {
   next_ensure();
   if (sealed()) return start_sealed_image(call);
   if (fork_own_pid() == 0) return run(call, call->environment); /* nothing is recorded here, nor was it ever */
-  if (fork_shares_memory() && !has_thread_local_storage()) return run(call, call->environment);
+  if (fork_shares_memory() && !arch_thread_is_set_up()) return run(call, call->environment);
   fork_check();
   int error = errno;
   struct image image = {true, EXECUTABLE_RECORDABLE};

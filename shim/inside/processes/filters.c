@@ -45,14 +45,7 @@ typedef long syscall_function(long, long, long, long, long, long, long);
 __attribute__((visibility("hidden"))) syscall_function *filters_real_syscall;
 
 static long call_kernel(const struct call *call) {
-  register long fourth __asm__("r10") = call->d;
-  register long fifth __asm__("r8") = call->e;
-  register long sixth __asm__("r9") = call->f;
-  long result = call->number;
-  __asm__ volatile("syscall"
-                   : "+a"(result)
-                   : "D"(call->a), "S"(call->b), "d"(call->c), "r"(fourth), "r"(fifth), "r"(sixth)
-                   : "rcx", "r11", "memory");
+  long result = arch_system_call(call->number, call->a, call->b, call->c, call->d, call->e, call->f);
   if (result >= 0 || result < -4095) return result;
   errno = (int)-result;
   return -1;
@@ -132,8 +125,7 @@ void filters_postfork_child(void) { atomic_store(&busy, false); }
 
 /* Makes no system call while it waits: the other thread may set a filter for all threads. */
 static void take_turn(void) {
-  for (int tries = 0; atomic_exchange(&busy, true) && tries < MOST_TRIES && !seal_is_in_force(); tries++)
-    __builtin_ia32_pause();
+  for (int tries = 0; atomic_exchange(&busy, true) && tries < MOST_TRIES && !seal_is_in_force(); tries++) arch_pause();
 }
 
 #define MOST_WAIT_NS 1000000000 /* by the clock: on a crowded machine, a pause may last for several time slices */
@@ -297,21 +289,7 @@ long filters_make(long number, long a, long b, long c, long d, long e, long f) {
 }
 
 /* Jumps to the real function, so that a system call that returns twice finds the caller's stack as it was. */
-__asm__(".pushsection .text\n"
-        ".globl syscall\n"
-        ".type syscall, @function\n"
-        "syscall:\n"
-        "  .cfi_startproc\n"
-        "  endbr64\n"
-        "  cmp $157, %rdi\n" /* SYS_prctl */
-        "  je filters_make\n"
-        "  cmp $317, %rdi\n" /* SYS_seccomp */
-        "  je filters_make\n"
-        "  mov filters_real_syscall(%rip), %rax\n"
-        "  test %rax, %rax\n"
-        "  je filters_make\n"
-        "  jmp *%rax\n"
-        "  .cfi_endproc\n"
-        ".size syscall, . - syscall\n"
-        ".popsection\n");
-_Static_assert(SYS_prctl == 157 && SYS_seccomp == 317, "as the code above has it");
+#define TEXT_OF(number) #number
+#define TEXT(number) TEXT_OF(number)
+ARCH_SYSCALL_FUNCTION(TEXT(ARCH_PRCTL), TEXT(ARCH_SECCOMP), "filters_make", "filters_real_syscall");
+_Static_assert(SYS_prctl == ARCH_PRCTL && SYS_seccomp == ARCH_SECCOMP, "as the code above has it");

@@ -10,7 +10,8 @@
  *
  * A function that makes objects may store the address of another function in them, which nothing else names.
  *
- * Instructions are looked for at every byte. What only looks like one leads elsewhere in nearly all cases. */
+ * Instructions are those of x86-64, looked for at every byte. What only looks like one leads elsewhere in nearly all cases.
+ * For other processors nothing is found, except by the table alone. */
 #include "inside/python/loop.h"
 
 #include <elf.h>
@@ -138,7 +139,7 @@ bool loop_part_find(struct code_range loop, struct code_range *part) {
   struct search search = {.count = 0};
   struct candidate candidates[CANDIDATES] = {{.jumps = 0}};
   struct code_range function;
-  if (!begin(&search, &loop)) return false;
+  if (!ARCH_READS_X86_CODE || !begin(&search, &loop)) return false;
   for (uintptr_t at = loop.start; at < loop.end - 6; at++) {
     const uint8_t *code = (const uint8_t *)at;
     bool is_conditional = code[0] == 0x0f && (code[1] & 0xf0) == 0x80;
@@ -193,7 +194,7 @@ static int find_in(const struct search *search, const struct code_range *part, u
 
 int loop_find_callers(const struct code_range parts[2], uintptr_t function, struct code_range *out, int room) {
   struct search search = {.count = 0};
-  if (!function || !begin(&search, &parts[0])) return 0;
+  if (!ARCH_READS_X86_CODE || !function || !begin(&search, &parts[0])) return 0;
   uintptr_t seen[TARGETS] = {0};
   int count = find_in(&search, &parts[0], function, out, 0, room, seen);
   return parts[1].end <= search.code_end ? find_in(&search, &parts[1], function, out, count, room, seen) : count;
@@ -201,7 +202,7 @@ int loop_find_callers(const struct code_range parts[2], uintptr_t function, stru
 
 bool loop_refers(struct code_range code, uintptr_t function) {
   struct search search = {.count = 0};
-  return function && begin(&search, &code) && refers(&search, &code, function);
+  return ARCH_READS_X86_CODE && function && begin(&search, &code) && refers(&search, &code, function);
 }
 
 /* ---- what it stores ---- */
@@ -216,7 +217,7 @@ static bool is_of_jump(uintptr_t at) {
 int loop_find_stored(struct code_range code, uintptr_t *out, int room) {
   struct search search = {.count = 0};
   int count = 0;
-  if (!begin(&search, &code) || code.end - code.start > MOST_CODE) return 0;
+  if (!ARCH_READS_X86_CODE || !begin(&search, &code) || code.end - code.start > MOST_CODE) return 0;
   for (uintptr_t at = code.start + 2; at + sizeof(uint32_t) <= code.end; at++) {
     uint32_t number;
     memcpy(&number, (const void *)at, sizeof number);

@@ -21,43 +21,24 @@
 
 /* Calls that must be allowed, and calls that the shim survives if they fail. */
 static const uint16_t needed[] = {
-    SYS_read,
-    SYS_openat,
-    SYS_close,
-    SYS_fstat,
-    SYS_newfstatat,
-    SYS_pread64,
-    SYS_mmap,
-    SYS_munmap,
-    SYS_mprotect,
-    SYS_madvise,
-    SYS_rt_sigaction,
-    SYS_rt_sigprocmask,
-    SYS_rt_sigreturn,
-    SYS_ioctl,
-    SYS_fcntl,
-    SYS_getpid,
-    SYS_gettid,
-    SYS_getppid,
-    SYS_getuid,
-    SYS_geteuid,
-    SYS_getgid,
-    SYS_getegid,
-    SYS_getrusage,
-    SYS_clock_gettime,
-    SYS_timer_create,
-    SYS_timer_delete,
-    SYS_timer_settime,
-    SYS_sched_yield,
-    SYS_sigaltstack,
-    SYS_prctl,
+    SYS_read,         SYS_openat,       SYS_close,         SYS_fstat,
+    SYS_newfstatat,   SYS_pread64,      SYS_mmap,          SYS_munmap,
+    SYS_mprotect,     SYS_madvise,      SYS_rt_sigaction,  SYS_rt_sigprocmask,
+    SYS_rt_sigreturn, SYS_ioctl,        SYS_fcntl,         SYS_getpid,
+    SYS_gettid,       SYS_getppid,      SYS_getuid,        SYS_geteuid,
+    SYS_getgid,       SYS_getegid,      SYS_getrusage,     SYS_clock_gettime,
+    SYS_timer_create, SYS_timer_delete, SYS_timer_settime, SYS_sched_yield,
+    SYS_sigaltstack,  SYS_prctl,
+#ifdef SYS_arch_prctl
     SYS_arch_prctl,
+#endif
     SYS_prlimit64,
+#ifdef SYS_readlink
     SYS_readlink,
-    SYS_write,
-    SYS_faccessat,
-    SYS_nanosleep,
-    SYS_rt_tgsigqueueinfo,
+#else
+    SYS_readlinkat,
+#endif
+    SYS_write,        SYS_faccessat,    SYS_nanosleep,     SYS_rt_tgsigqueueinfo,
 };
 static const uint16_t may_fail[] = {
     SYS_perf_event_open, SYS_process_vm_readv, SYS_process_vm_writev, SYS_mincore,    SYS_kill,
@@ -92,7 +73,7 @@ static struct state loaded(const struct sock_filter *instruction, uint32_t numbe
   case BPF_LD | BPF_W | BPF_LEN: return (struct state){KNOWN, sizeof(struct seccomp_data)};
   case BPF_LD | BPF_W | BPF_ABS:
     if (instruction->k == offsetof(struct seccomp_data, nr)) return (struct state){KNOWN, number};
-    return instruction->k == offsetof(struct seccomp_data, arch) ? (struct state){KNOWN, AUDIT_ARCH_X86_64} : any;
+    return instruction->k == offsetof(struct seccomp_data, arch) ? (struct state){KNOWN, ARCH_AUDIT} : any;
   default: return any;
   }
 }

@@ -22,7 +22,7 @@
 #define ENCODED_INDIRECT 0x80
 #define ENCODED_OMIT 0xff
 
-enum slot { SLOT_RBX = FOLLOW_RBX, SLOT_RBP = FOLLOW_RBP, SLOT_RETURN = FOLLOW_RETURN, SLOT_RSP, SLOTS };
+enum slot { SLOT_EXTRA = FOLLOW_EXTRA, SLOT_FRAME = FOLLOW_FRAME, SLOT_RETURN = FOLLOW_RETURN, SLOT_STACK, SLOTS };
 
 /* The rules at one address. */
 struct row {
@@ -70,7 +70,7 @@ static bool push(struct terms *terms, uint8_t base, uint64_t offset) {
 }
 
 static bool push_register(struct terms *terms, uint8_t number, uint64_t offset, uintptr_t pc) {
-  if (number == DWARF_RIP) return push(terms, NO_BASE, pc + offset);
+  if (number == DWARF_PC) return push(terms, NO_BASE, pc + offset);
   return number < DWARF_REGISTERS && push(terms, number, offset);
 }
 
@@ -187,10 +187,10 @@ static bool fits(uint64_t value) { return (int64_t)value == (int32_t)value; }
 
 static int slot_of(uint64_t number) {
   switch (number) {
-  case DWARF_RBX: return SLOT_RBX;
-  case DWARF_RBP: return SLOT_RBP;
-  case DWARF_RSP: return SLOT_RSP;
-  case DWARF_RIP: return SLOT_RETURN;
+  case DWARF_EXTRA: return SLOT_EXTRA;
+  case DWARF_FRAME: return SLOT_FRAME;
+  case DWARF_STACK: return SLOT_STACK;
+  case DWARF_RETURN: return SLOT_RETURN;
   default: return -1;
   }
 }
@@ -210,7 +210,7 @@ static bool restore(struct program *p, uint64_t number) {
 }
 
 static bool set_cfa(struct row *row, uint64_t number, uint64_t offset) {
-  if (number >= DWARF_RIP || !fits(offset)) return false;
+  if (number >= DWARF_PC || !fits(offset)) return false;
   row->cfa_base = (uint8_t)number;
   row->cfa_offset = (int32_t)offset;
   row->cfa_deref = false;
@@ -240,14 +240,14 @@ static bool set_saved_expression(struct program *p, uint64_t number) {
     return true;
   }
   if (evaluate(p, &term) && !term.deref && !term.scale) return set_saved(&p->row, number, term.base, term.offset);
-  if (p->in.failed || number == DWARF_RIP) return false;
+  if (p->in.failed || number == DWARF_RETURN) return false;
   p->in.at = before;
   cursor_skip(&p->in, cursor_uleb(&p->in));
   return set_saved(&p->row, number, BASE_UNKNOWN, 0);
 }
 
 static bool lose(struct program *p, uint64_t number) {
-  return number != DWARF_RIP && set_saved(&p->row, number, BASE_UNKNOWN, 0);
+  return number != DWARF_RETURN && set_saved(&p->row, number, BASE_UNKNOWN, 0);
 }
 
 static bool remember(struct program *p) {
@@ -287,7 +287,7 @@ static bool run_saved(struct program *p, uint8_t operation) {
   case 0x05: return set_saved(&p->row, number, BASE_CFA, factored(p, cursor_uleb(in)));
   case 0x06: return restore(p, number);
   case 0x07: return set_saved(&p->row, number, BASE_UNKNOWN, 0);
-  case 0x08: return number != DWARF_RIP && set_saved(&p->row, number, BASE_SAME, 0);
+  case 0x08: return (ARCH_LINK_REGISTER || number != DWARF_RETURN) && set_saved(&p->row, number, BASE_SAME, 0);
   case 0x09: cursor_uleb(in); return lose(p, number); /* saved in another register */
   case 0x10: return set_saved_expression(p, number);
   case 0x11: return set_saved(&p->row, number, BASE_CFA, factored(p, (uint64_t)cursor_sleb(in)));
@@ -320,6 +320,7 @@ static bool run_one(struct program *p, uint8_t operation) {
   case 0x0f:
   case 0x12:
   case 0x13: return run_cfa(p, operation);
+  case 0x2d: return ARCH_LINK_REGISTER;        /* the return address is signed from here on, or no longer */
   case 0x2e: cursor_uleb(&p->in); return true; /* size of pushed arguments */
   default: return run_saved(p, operation);
   }
@@ -411,7 +412,7 @@ static bool run_cie(struct program *p, const struct frame_tables *tables, uintpt
   p->data_align = cursor_sleb(&p->in);
   uint64_t return_register = version == 1 ? cursor_u8(&p->in) : cursor_uleb(&p->in);
   p->sized = letters[0] == 'z';
-  if (return_register != DWARF_RIP || (letters[0] && !p->sized)) return false;
+  if (return_register != DWARF_RETURN || (letters[0] && !p->sized)) return false;
   if (p->sized && !read_augmentation_data(p, letters + 1)) return false;
   p->row.cfa_base = NO_BASE;
   for (int slot = 0; slot < SLOTS; slot++) p->row.base[slot] = BASE_SAME;
@@ -438,9 +439,9 @@ static bool run_fde(struct program *p, struct frame_rule *out) {
 /* The stack pointer of the caller is the CFA. In a signal frame its place is said, too, and is the CFA's. */
 static bool plain_stack_pointer(const struct program *p) {
   const struct row *row = &p->row;
-  if (row->base[SLOT_RSP] == BASE_SAME) return true;
-  return p->signal && row->cfa_deref && row->cfa_after == 0 && row->base[SLOT_RSP] == row->cfa_base &&
-         row->offset[SLOT_RSP] == row->cfa_offset;
+  if (row->base[SLOT_STACK] == BASE_SAME) return true;
+  return p->signal && row->cfa_deref && row->cfa_after == 0 && row->base[SLOT_STACK] == row->cfa_base &&
+         row->offset[SLOT_STACK] == row->cfa_offset;
 }
 
 static bool make_rule(const struct program *p, struct frame_rule *out) {
@@ -456,7 +457,8 @@ static bool make_rule(const struct program *p, struct frame_rule *out) {
     out->saved_offset[i] = row->offset[i];
   }
   if (row->base[SLOT_RETURN] == BASE_UNKNOWN) return true;
-  return row->cfa_base < DWARF_RIP && row->base[SLOT_RETURN] != BASE_SAME && plain_stack_pointer(p);
+  bool has_return = ARCH_LINK_REGISTER || row->base[SLOT_RETURN] != BASE_SAME;
+  return row->cfa_base < DWARF_PC && has_return && plain_stack_pointer(p);
 }
 
 bool frame_program_run(const struct frame_tables *tables, uintptr_t fde, uintptr_t pc, uintptr_t lookup,

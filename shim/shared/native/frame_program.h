@@ -6,19 +6,13 @@
 
 #pragma GCC visibility push(hidden)
 
-/* DWARF's numbers of registers of x86-64. */
-#define DWARF_RBX 3
-#define DWARF_RBP 6
-#define DWARF_RSP 7
-#define DWARF_RIP 16
-#define DWARF_REGISTERS 17
-/* Further values of a base. */
-#define BASE_CFA 17     /* the canonical frame address: the stack pointer before the call instruction pushed */
-#define BASE_SAME 18    /* the register is unchanged */
-#define BASE_UNKNOWN 19 /* it is lost; a return address: this frame is the outermost one */
+/* Values of a base, besides DWARF's numbers of registers (shared/arch). */
+#define BASE_CFA DWARF_REGISTERS           /* the canonical frame address: the stack pointer before the call */
+#define BASE_SAME (DWARF_REGISTERS + 1)    /* the register is unchanged */
+#define BASE_UNKNOWN (DWARF_REGISTERS + 2) /* it is lost; a return address: this frame is the outermost one */
 
-/* The registers that are followed. rbx is among them because ld.so's _dl_runtime_resolve finds its frame by it. */
-enum followed { FOLLOW_RBX, FOLLOW_RBP, FOLLOW_RETURN, FOLLOWED };
+/* The registers that are followed: the frame pointer, one more that the callee saves, and the return address. */
+enum followed { FOLLOW_EXTRA, FOLLOW_FRAME, FOLLOW_RETURN, FOLLOWED };
 
 #define RULE_DEREF 1  /* the CFA is the word at base + offset, plus `after` */
 #define RULE_SIGNAL 2 /* a signal frame: the frame found by it was interrupted, so its address is exact */

@@ -5,8 +5,6 @@
 #include "shared/native/frame_program.h"
 #include "shared/saferead.h"
 
-#define HIGHEST_ADDRESS 0x7ffffffff000u
-
 /* ---- the stack ---- */
 
 static SLOW_PATH bool fill(struct stack_window *stack, uintptr_t address) {
@@ -27,7 +25,7 @@ bool stack_window_read(struct stack_window *, uintptr_t, uintptr_t *) __attribut
 /* Windows begin at the word that is needed, since the next ones lie at higher addresses. */
 bool stack_window_read(struct stack_window *stack, uintptr_t address, uintptr_t *out) {
   uintptr_t index = (address - stack->start) / sizeof(uint64_t);
-  if ((address & 7) || address >= HIGHEST_ADDRESS) return false;
+  if ((address & 7) || address >= ARCH_HIGHEST_ADDRESS) return false;
   if (address < stack->start || index >= stack->words) {
     if (!fill(stack, address)) return false;
     index = 0;
@@ -63,7 +61,7 @@ static uintptr_t place_of(const struct frame_step *step, enum followed which, ui
   return step->registers.value[base] + offset;
 }
 
-/* Restores rbx or rbp, or forgets it. */
+/* Restores a register that the callee saves, or forgets it. */
 static void restore(struct stack_window *stack, const struct frame_step *from, enum followed which, unsigned number,
                     uintptr_t cfa, struct unwind_registers *to) {
   uintptr_t place = place_of(from, which, cfa);
@@ -73,19 +71,29 @@ static void restore(struct stack_window *stack, const struct frame_step *from, e
   if (known) to->known |= BIT(number);
 }
 
-/* A stack grows with each call, except where a signal changed it. */
+/* A stack grows with each call, except where a signal changed it, or where an innermost function has saved nothing and the
+ * return address is in its register. That register is unknown in the caller, which has made a call. */
 bool frame_step_apply(struct stack_window *stack, const struct frame_step *from, struct frame_step *to) {
   uintptr_t cfa, address;
   if (!from->has_rule || !cfa_of(stack, from, &cfa)) return false;
   bool signal = from->rule.flags & RULE_SIGNAL;
-  if (!signal && (cfa <= from->registers.value[DWARF_RSP] || (cfa & 7))) return false;
-  uintptr_t place = place_of(from, FOLLOW_RETURN, cfa);
-  if (!place || !stack_window_read(stack, place, &address) || address >= HIGHEST_ADDRESS) return false;
-  to->registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
-  to->registers.value[DWARF_RIP] = address;
-  to->registers.value[DWARF_RSP] = cfa;
+  bool in_register = ARCH_LINK_REGISTER && from->rule.saved_base[FOLLOW_RETURN] == BASE_SAME;
+  uintptr_t lowest = from->registers.value[DWARF_STACK] + !in_register;
+  if (!signal && (cfa < lowest || (cfa & 7))) return false;
+  if (in_register) {
+    if (!is_known(&from->registers, DWARF_RETURN)) return false;
+    address = from->registers.value[DWARF_RETURN];
+  } else {
+    uintptr_t place = place_of(from, FOLLOW_RETURN, cfa);
+    if (!place || !stack_window_read(stack, place, &address)) return false;
+  }
+  address = arch_code_address(address);
+  if (address >= ARCH_HIGHEST_ADDRESS) return false;
+  to->registers.known = BIT(DWARF_PC) | BIT(DWARF_STACK);
+  to->registers.value[DWARF_PC] = address;
+  to->registers.value[DWARF_STACK] = cfa;
   to->is_return = !signal;
-  restore(stack, from, FOLLOW_RBX, DWARF_RBX, cfa, &to->registers);
-  restore(stack, from, FOLLOW_RBP, DWARF_RBP, cfa, &to->registers);
+  restore(stack, from, FOLLOW_EXTRA, DWARF_EXTRA, cfa, &to->registers);
+  restore(stack, from, FOLLOW_FRAME, DWARF_FRAME, cfa, &to->registers);
   return true;
 }

@@ -7,12 +7,12 @@
 
 #pragma GCC visibility push(hidden)
 
-#define BIT(number) (UINT32_C(1) << (number))
+#define BIT(number) ((arch_register_set)1 << (number))
 
 /* Registers by DWARF's numbers. */
 struct unwind_registers {
   uintptr_t value[DWARF_REGISTERS];
-  uint32_t known; /* bit n: register n is known */
+  arch_register_set known; /* bit n: register n is known */
 };
 
 /* The part of a thread's stack that is at hand, in place or as a copy. */
@@ -24,6 +24,10 @@ struct stack_window {
   const uint64_t *word;
   uint64_t copy[WINDOW_WORDS];
 };
+
+/* What is known where the return address was found by a search of the stack: a call that pushes it leaves the stack pointer
+ * right above. With a link register it is saved anywhere in a frame, so the caller's stack pointer is unknown. */
+#define FOUND_BY_SEARCH (ARCH_LINK_REGISTER ? BIT(DWARF_PC) : BIT(DWARF_PC) | BIT(DWARF_STACK))
 
 /* A frame on the way: its registers, and the rule of its instruction. */
 struct frame_step {

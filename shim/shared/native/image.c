@@ -115,17 +115,3 @@ bool library_image(const struct loaded_library *library, int segment, bool main_
   out->id = id_of(out, library->path);
   return true;
 }
-
-bool image_follows_call(const uint8_t *p) {
-  if (p[-5] == 0xe8) return true;
-  for (int length = 2; length <= 7; length++) {
-    uint8_t modrm = p[1 - length];
-    if (p[-length] != 0xff || (modrm & 0x38) != 0x10) continue;
-    int mode = modrm >> 6, base = modrm & 7;
-    int need = 2 + (mode != 3 && base == 4);
-    if (mode == 1) need += 1;
-    if (mode == 2 || (mode == 0 && base == 5)) need += 4;
-    if (need == length) return true;
-  }
-  return false;
-}

@@ -47,9 +47,6 @@ bool library_read(struct loaded_library *library, uintptr_t link, const struct i
 /* Stores a segment of the library; `stays` is false. False = it is not executable. Context: signal. */
 bool library_image(const struct loaded_library *library, int segment, bool main_program,
                    const struct image_source *source, struct image *out);
-/* True if a call instruction of x86-64 ends right before `p`: E8 rel32, or FF /2 with any operand. Reads 7 bytes before
- * `p`. Context: signal. */
-bool image_follows_call(const uint8_t *p);
 
 #pragma GCC visibility pop
 

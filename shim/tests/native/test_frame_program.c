@@ -49,26 +49,26 @@ static void test_instructions(void) {
   struct frame_rule rule;
   /* push rbp; mov rbp, rsp; ...; pop rbp */
   const char prologue[] = "\x41\x0e\x10\x86\x02\x43\x0d\x06\x50\x0a\x0c\x07\x08\xc6\x41\x0b";
-  check(RUN(prologue, 0) && cfa_is(&rule, DWARF_RSP, 8) && rule.saved_base[FOLLOW_RBP] == BASE_SAME);
-  check(RUN(prologue, 1) && cfa_is(&rule, DWARF_RSP, 16) && rule.saved_base[FOLLOW_RBP] == BASE_CFA);
-  check(rule.saved_offset[FOLLOW_RBP] == -16 && rule.saved_offset[FOLLOW_RETURN] == -8);
-  check(RUN(prologue, 4) && cfa_is(&rule, DWARF_RBP, 16) && RUN(prologue, 19) && cfa_is(&rule, DWARF_RBP, 16));
-  check(RUN(prologue, 20) && cfa_is(&rule, DWARF_RSP, 8) && rule.saved_base[FOLLOW_RBP] == BASE_SAME);
-  check(RUN(prologue, 21) && cfa_is(&rule, DWARF_RBP, 16) && rule.saved_base[FOLLOW_RBP] == BASE_CFA);
+  check(RUN(prologue, 0) && cfa_is(&rule, DWARF_STACK, 8) && rule.saved_base[FOLLOW_FRAME] == BASE_SAME);
+  check(RUN(prologue, 1) && cfa_is(&rule, DWARF_STACK, 16) && rule.saved_base[FOLLOW_FRAME] == BASE_CFA);
+  check(rule.saved_offset[FOLLOW_FRAME] == -16 && rule.saved_offset[FOLLOW_RETURN] == -8);
+  check(RUN(prologue, 4) && cfa_is(&rule, DWARF_FRAME, 16) && RUN(prologue, 19) && cfa_is(&rule, DWARF_FRAME, 16));
+  check(RUN(prologue, 20) && cfa_is(&rule, DWARF_STACK, 8) && rule.saved_base[FOLLOW_FRAME] == BASE_SAME);
+  check(RUN(prologue, 21) && cfa_is(&rule, DWARF_FRAME, 16) && rule.saved_base[FOLLOW_FRAME] == BASE_CFA);
   check(RUN(prologue, 4095) && !RUN(prologue, 4096));
   /* DRAP: CFA = *(rbp - 8), and rbp was saved at rbp */
   check(RUN("\x0f\x03\x76\x78\x06\x10\x06\x02\x76\x00", 0) && (rule.flags & RULE_DEREF));
-  check(rule.cfa_base == DWARF_RBP && rule.cfa_offset == -8 && rule.cfa_after == 0);
-  check(rule.saved_base[FOLLOW_RBP] == DWARF_RBP && rule.saved_offset[FOLLOW_RBP] == 0);
+  check(rule.cfa_base == DWARF_FRAME && rule.cfa_offset == -8 && rule.cfa_after == 0);
+  check(rule.saved_base[FOLLOW_FRAME] == DWARF_FRAME && rule.saved_offset[FOLLOW_FRAME] == 0);
   /* OpenSSL: CFA = *(rsp + 8 + r9 * 8) + 8 */
   check(RUN("\x0f\x0a\x77\x08\x79\x00\x38\x1e\x22\x06\x23\x08", 0) && (rule.flags & RULE_DEREF));
-  check(rule.cfa_base == DWARF_RSP && rule.cfa_offset == 8 && rule.cfa_after == 8);
+  check(rule.cfa_base == DWARF_STACK && rule.cfa_offset == 8 && rule.cfa_after == 8);
   check(rule.cfa_index == 9 && rule.cfa_scale == 8);
   /* an expression of constants and the address, as in the PLT */
-  check(RUN("\x0f\x06\x77\x08\x34\x33\x24\x22\x86\x02", 0) && cfa_is(&rule, DWARF_RSP, 40));
+  check(RUN("\x0f\x06\x77\x08\x34\x33\x24\x22\x86\x02", 0) && cfa_is(&rule, DWARF_STACK, 40));
   /* no caller; values, rather than places; unknown instructions; a stack pointer that is not the CFA */
   check(RUN("\x07\x10", 0) && rule.saved_base[FOLLOW_RETURN] == BASE_UNKNOWN);
-  check(RUN("\x14\x06\x02", 0) && rule.saved_base[FOLLOW_RBP] == BASE_UNKNOWN && !RUN("\x14\x10\x02", 0));
+  check(RUN("\x14\x06\x02", 0) && rule.saved_base[FOLLOW_FRAME] == BASE_UNKNOWN && !RUN("\x14\x10\x02", 0));
   check(!RUN("\x3f", 0) && !RUN("\x0b", 0) && !RUN("\x87\x02", 0) && !RUN("\x0c\x10\x08", 0));
   check(!RUN("\x0a\x0a\x0a\x0a\x0a", 0) && !RUN("\x0f\x02\x06\x06", 0));
   check(!RUN("\x0e\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01", 0) && !RUN("\x0e\xff\xff\xff\xff\x7f", 0));

@@ -27,11 +27,11 @@ int64_t clock_now_ns(void) { return 1; }
 /* The registers at this instruction of the calling function. */
 #define REGISTERS_HERE(out)                                                                                            \
   __asm__ volatile("lea 0(%%rip), %%rax\n mov %%rax, %0\n mov %%rsp, %1\n mov %%rbp, %2\n mov %%rbx, %3"               \
-                   : "=m"((out)->value[DWARF_RIP]), "=m"((out)->value[DWARF_RSP]), "=m"((out)->value[DWARF_RBP]),      \
-                     "=m"((out)->value[DWARF_RBX])                                                                     \
+                   : "=m"((out)->value[DWARF_PC]), "=m"((out)->value[DWARF_STACK]), "=m"((out)->value[DWARF_FRAME]),   \
+                     "=m"((out)->value[DWARF_EXTRA])                                                                   \
                    :                                                                                                   \
                    : "rax");                                                                                           \
-  (out)->known = 1u << DWARF_RIP | 1u << DWARF_RSP | 1u << DWARF_RBP | 1u << DWARF_RBX
+  (out)->known = 1u << DWARF_PC | 1u << DWARF_STACK | 1u << DWARF_FRAME | 1u << DWARF_EXTRA
 
 static struct native_stack result;
 static uint64_t random_state = 1;
@@ -102,7 +102,7 @@ static void on_step(int signal, siginfo_t *info, void *context) {
   follow_shadow(context);
   unwind_registers_of(context, &registers);
   unwind(&registers, &result);
-  previous_pc = registers.value[DWARF_RIP];
+  previous_pc = registers.value[DWARF_PC];
   int at = 1, known = result.skipped ? INNER_FRAMES : result.count;
   while (at <= depth && at < known && result.frame[at].pc == shadow[depth - at]) at++;
   bool whole = at > depth || (at == INNER_FRAMES && result.skipped);
@@ -346,13 +346,13 @@ APART_FAST static void calls_by_the_stack_pointer(void (*code)(void)) {
 static void test_a_protected_page_on_the_own_stack(void) {
   char pages[3 * 4096];
   uintptr_t guard = ((uintptr_t)pages + 2 * 4096 - 1) & ~(uintptr_t)4095, in_calls;
-  struct unwind_registers registers = {.known = UINT32_C(1) << DWARF_RIP | UINT32_C(1) << DWARF_RSP};
+  struct unwind_registers registers = {.known = UINT32_C(1) << DWARF_PC | UINT32_C(1) << DWARF_STACK};
   calls_by_the_stack_pointer(unwind_here);
   in_calls = result.frame[1].pc;
   check(result.frame[1].function == (uintptr_t)&calls_by_the_stack_pointer);
   memset(pages, 0, sizeof pages);
-  registers.value[DWARF_RIP] = 4096;
-  registers.value[DWARF_RSP] = guard - 256;
+  registers.value[DWARF_PC] = 4096;
+  registers.value[DWARF_STACK] = guard - 256;
   check(mprotect((void *)guard, 4096, PROT_NONE) == 0);
   unwind(&registers, &result);
   check(result.end == UNWIND_LOST && result.count == 1);
@@ -379,9 +379,9 @@ static void test_wrong_registers_lose_the_stack(void) {
   errno = 7;
   for (int i = 0; i < 20000; i++) {
     for (int k = 0; k < DWARF_REGISTERS; k++) registers.value[k] = draw() >> draw() % 64;
-    if (i % 2) registers.value[DWARF_RIP] = (uintptr_t)&leaf + draw() % 4096;
-    if (i % 4 == 3) registers.value[DWARF_RSP] = (uintptr_t)&registers + draw() % 512;
-    registers.known = (uint32_t)draw() | 1u << DWARF_RIP | 1u << DWARF_RSP;
+    if (i % 2) registers.value[DWARF_PC] = (uintptr_t)&leaf + draw() % 4096;
+    if (i % 4 == 3) registers.value[DWARF_STACK] = (uintptr_t)&registers + draw() % 512;
+    registers.known = (uint32_t)draw() | 1u << DWARF_PC | 1u << DWARF_STACK;
     unwind(&registers, &result);
     check(result.count >= 1 && result.count <= NATIVE_FRAMES);
   }
@@ -483,7 +483,7 @@ static void test_a_library_that_goes_away(void) {
   bool goes = images_find(pc, &image) && !image.stays;
   check(frame_rules_find(pc, false, &rule) && rule.start == pc && rule.pc_class == PC_SUPPORT);
   check(frame_rules_find(pc, false, &again) && memcmp(&rule, &again, sizeof rule) == 0);
-  check(rule.cfa_base == DWARF_RSP && rule.cfa_offset == 8 && rule.saved_base[FOLLOW_RETURN] == BASE_CFA);
+  check(rule.cfa_base == DWARF_STACK && rule.cfa_offset == 8 && rule.saved_base[FOLLOW_RETURN] == BASE_CFA);
   next.dlclose(library); /* as libc itself closes libraries: the list of images does not show it yet */
   for (uintptr_t at = 1; goes && at < 4096; at += 32) check(!frame_rules_find(pc + at, true, &rule));
   dlclose(dlopen(LIBRARY, RTLD_NOW)); /* counted */

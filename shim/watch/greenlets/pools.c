@@ -203,7 +203,7 @@ static void search_pool(struct greenlets *greenlets, struct kinds *kinds, uintpt
 
 static void search_arena(struct greenlets *greenlets, struct kinds *kinds, uintptr_t arena) {
   static char headers[AT_ONCE * POOL_HEADER_BYTES];
-  uintptr_t from[AT_ONCE], first = (arena + POOL_BYTES - 1) & ~(uintptr_t)(POOL_BYTES - 1);
+  uintptr_t from[AT_ONCE] = {0}, first = (arena + POOL_BYTES - 1) & ~(uintptr_t)(POOL_BYTES - 1);
   int count = 0;
   for (uintptr_t at = first; at + POOL_BYTES <= arena + ARENA_BYTES; at += POOL_BYTES) from[count++] = at;
   remote_read_each(headers, from, count, POOL_HEADER_BYTES);

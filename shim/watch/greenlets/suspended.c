@@ -176,7 +176,7 @@ static void read_greenlets(struct greenlets *greenlets, struct kinds *kinds, con
 
 /* Goes from the frame object to the frame; on 3.10 they are the same. */
 static void enter_frames(struct kinds *kinds, struct task_observation *observations, int count) {
-  uintptr_t from[TASKS_AT_ONCE];
+  uintptr_t from[TASKS_AT_ONCE] = {0};
   for (int i = 0; i < count; i++) from[i] = walks[i].at;
   remote_read_each(bytes, from, count, FRAME_OBJECT_BYTES);
   for (int i = 0; i < count; i++) {

@@ -57,7 +57,7 @@ static struct walk walk;
 
 static bool follows_call(uintptr_t address) {
   uint8_t code[7];
-  return safe_read(code, (void *)(address - sizeof code), sizeof code) && image_follows_call(code + sizeof code);
+  return safe_read(code, (void *)(address - sizeof code), sizeof code) && arch_follows_call(code + sizeof code);
 }
 
 static void read_rule(const struct image *image, struct cached_rule *entry) {
@@ -68,7 +68,7 @@ static void read_rule(const struct image *image, struct cached_rule *entry) {
 
 /* Returns the image that the frame is in; null = none. */
 static const struct image *look_up(struct frame_step *step) {
-  uintptr_t pc = step->registers.value[DWARF_RIP];
+  uintptr_t pc = step->registers.value[DWARF_PC];
   const struct image *image = remote_images_find(walk.images, pc - step->is_return);
   step->has_rule = false;
   step->rule = (struct frame_rule){.pc_class = PC_UNKNOWN};
@@ -93,7 +93,7 @@ static void add_frame(const struct frame_step *step, const struct image *image, 
   *frame = (struct frame){.after_gap = after_gap || after_left_out};
   if (walk.in_library) walk.callers++;
   if (!image) return;
-  uintptr_t address = step->is_return ? step->registers.value[DWARF_RIP] - 1 : image->bias;
+  uintptr_t address = step->is_return ? step->registers.value[DWARF_PC] - 1 : image->bias;
   if (step->has_rule) address = step->rule.start;
   frame->image = image->id;
   frame->address = address - image->bias;
@@ -112,15 +112,16 @@ static bool is_plausible(const struct frame_step *step) {
 
 /* Searches the stack for the next return address. */
 static bool search(const struct frame_step *from, struct frame_step *to, const struct image **image) {
-  uintptr_t place = (from->registers.value[DWARF_RSP] + 7) & ~(uintptr_t)7, word;
+  uintptr_t place = (from->registers.value[DWARF_STACK] + 7) & ~(uintptr_t)7, word;
   for (; walk.words < SEARCHED_WORDS && walk.calls < SEARCHED_CALLS; walk.words++, place += sizeof word) {
     if (!stack_window_read(&walk.window, place, &word)) return false;
+    word = arch_code_address(word);
     if (!remote_images_find(walk.images, word - 1)) continue;
     walk.calls++;
     *to = (struct frame_step){.is_return = true};
-    to->registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
-    to->registers.value[DWARF_RIP] = word;
-    to->registers.value[DWARF_RSP] = place + sizeof word;
+    to->registers.known = FOUND_BY_SEARCH;
+    to->registers.value[DWARF_PC] = word;
+    to->registers.value[DWARF_STACK] = place + sizeof word;
     *image = look_up(to);
     if (*image && (to->rule.flags & RULE_CALLED)) return true;
   }
@@ -134,7 +135,7 @@ static bool advance(const struct frame_step *step, struct frame_step *caller) {
   walk.cut = true;
   if (walk.in_interpreter || ++walk.steps == MAX_FRAMES || walk.callers == CALLERS) return false;
   bool found = frame_step_apply(&walk.window, step, caller);
-  if (found && !caller->registers.value[DWARF_RIP]) return walk.cut = false;
+  if (found && !caller->registers.value[DWARF_PC]) return walk.cut = false;
   if (found) image = look_up(caller);
   bool plausible = found && is_plausible(caller);
   walk.lost = !plausible && !walk.in_library && walk.images->cut;
@@ -163,9 +164,9 @@ uint64_t waiting_read(const struct remote_images *images, uintptr_t sp, uintptr_
   stack_window_begin(&walk.window, 0, 0);
   walk.count = walk.callers = walk.steps = walk.words = walk.calls = 0;
   walk.in_library = walk.in_interpreter = walk.cut = walk.lost = walk.left_out = false;
-  steps[0].registers.known = BIT(DWARF_RIP) | BIT(DWARF_RSP);
-  steps[0].registers.value[DWARF_RIP] = pc;
-  steps[0].registers.value[DWARF_RSP] = sp;
+  steps[0].registers.known = BIT(DWARF_PC) | BIT(DWARF_STACK);
+  steps[0].registers.value[DWARF_PC] = pc;
+  steps[0].registers.value[DWARF_STACK] = sp;
   const struct image *image = look_up(&steps[0]);
   add_frame(&steps[0], image, false);
   while (advance(&steps[now], &steps[1 - now])) now = 1 - now;

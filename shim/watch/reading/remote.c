@@ -40,7 +40,7 @@ static void read_pieces(char *to, const uintptr_t *from, int count, size_t size)
   int pieces = 0;
   memset(to, 0, (size_t)count * size);
   for (int i = 0; i < count; i++) {
-    if (from[i] < 65536 || from[i] >= 0x7ffffffff000u - size || (from[i] & 7)) continue;
+    if (from[i] < 65536 || from[i] >= ARCH_HIGHEST_ADDRESS - size || (from[i] & 7)) continue;
     local[pieces] = (struct iovec){to + (size_t)i * size, size};
     remote[pieces++] = (struct iovec){(void *)from[i], size};
   }

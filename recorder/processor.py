@@ -1,0 +1,42 @@
+"""Which processor this is, and the numbers of its system calls that Python's library has no functions for."""
+
+from __future__ import annotations
+
+import os
+import resource
+from typing import NamedTuple
+
+from .errors import SetupError
+
+#: The shim counts pages of this size, as all x86-64 kernels have them. Those of arm64 may have 16 or 64 KiB.
+_PAGE_BYTES = 4096
+
+
+class SystemCalls(NamedTuple):
+    """Numbers of system calls."""
+
+    perf_event_open: int
+    timer_create: int
+    timer_delete: int
+    setgroups: int
+    setfsuid: int
+    setfsgid: int
+    capget: int
+    capset: int
+    openat2: int
+
+
+_X86_64 = SystemCalls(298, 222, 226, 116, 122, 123, 125, 126, 437)
+_ARM64 = SystemCalls(241, 107, 111, 159, 151, 152, 90, 91, 437)
+IS_ARM64 = os.uname().machine == "aarch64"
+SYSTEM_CALLS = _ARM64 if IS_ARM64 else _X86_64
+
+
+def check_pages() -> None:
+    """Raises SetupError if the kernel's pages are of a size that the shim does not support."""
+    size_bytes = resource.getpagesize()
+    if size_bytes != _PAGE_BYTES:
+        raise SetupError(
+            f"Cannot record here: memory pages of this kernel have {size_bytes // 1024} KiB, and only 4 KiB are supported. "
+            "Use a kernel with pages of 4 KiB."
+        )
