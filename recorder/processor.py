@@ -28,8 +28,7 @@ class SystemCalls(NamedTuple):
 
 _X86_64 = SystemCalls(298, 222, 226, 116, 122, 123, 125, 126, 437)
 _ARM64 = SystemCalls(241, 107, 111, 159, 151, 152, 90, 91, 437)
-IS_ARM64 = os.uname().machine == "aarch64"
-SYSTEM_CALLS = _ARM64 if IS_ARM64 else _X86_64
+SYSTEM_CALLS = _ARM64 if os.uname().machine == "aarch64" else _X86_64
 
 
 def check_pages() -> None:

@@ -42,7 +42,7 @@ union rule_words {
 };
 
 static uint64_t key_of(uintptr_t pc, bool is_return, uint64_t generation) {
-  return generation << 48 | (uint64_t)pc << 1 | is_return;
+  return generation << (ARCH_ADDRESS_BITS + 1) | (uint64_t)pc << 1 | is_return;
 }
 
 static struct rule_entry *entry_of(uintptr_t pc, bool is_return) {

@@ -189,14 +189,15 @@ EXPORT int dlclose(void *handle) {
 /* ---- calls ---- */
 
 /* A library that was loaded after the start may be unloaded at any time, also by libc itself, so its code must be
- * read by a system call. The results are therefore cached until the images change. An entry is generation << 48 |
- * word << 1 | result. */
+ * read by a system call. The results are therefore cached until the images change. An entry is the generation,
+ * word << 1, and the result. */
 #define CACHED_CALLS 1024
 static _Atomic uint64_t call_cache[CACHED_CALLS];
 
 static bool read_return_address(uintptr_t word, uint64_t generation) {
   _Atomic uint64_t *entry = &call_cache[(word ^ word >> 10) % CACHED_CALLS];
-  uint64_t key = generation << 48 | (uint64_t)word << 1, cached = atomic_load_explicit(entry, memory_order_relaxed);
+  uint64_t key = generation << (ARCH_ADDRESS_BITS + 1) | (uint64_t)word << 1,
+           cached = atomic_load_explicit(entry, memory_order_relaxed);
   uint8_t code[8];
   if ((cached & ~UINT64_C(1)) == key) return cached & 1;
   bool result = safe_read(code, (void *)(word - 7), 7) && arch_follows_call(code + 7);

@@ -21,8 +21,6 @@
 #define ARCH_HIGHEST_ADDRESS 0xfffffffff000u
 #define ARCH_ADDRESS_BITS 48
 #define ARCH_READS_X86_CODE false
-/* A mutex of libc has 48 bytes instead of 40, which moves the fields of interpreters. From 3.14 on they are published. */
-#define ARCH_FIRST_LAYOUT 0x30d
 #define ARCH_RELOCATION_CALL R_AARCH64_JUMP_SLOT
 #define ARCH_RELOCATION_TABLE R_AARCH64_GLOB_DAT
 #define ARCH_RELOCATION_POINTER R_AARCH64_ABS64

@@ -22,10 +22,8 @@
 #define ARCH_ELF_MACHINE EM_X86_64
 #define ARCH_FIRST_GLIBC "GLIBC_2.2.5"       /* the version of the symbols that libc has always had */
 #define ARCH_HIGHEST_ADDRESS 0x7ffffffff000u /* no byte of a process lies there or above */
-#define ARCH_ADDRESS_BITS 47
-#define ARCH_READS_X86_CODE true /* loop.c and evidence.c decode instructions of this processor */
-/* The layouts of CPython in pylayout.c from this version on hold for it. */
-#define ARCH_FIRST_LAYOUT 0x30a
+#define ARCH_ADDRESS_BITS 47                 /* of the address of any byte of a process */
+#define ARCH_READS_X86_CODE true             /* loop.c and evidence.c decode instructions of this processor */
 /* Types of relocations of a call, of an entry of the global offset table, and of a pointer in data. */
 #define ARCH_RELOCATION_CALL R_X86_64_JUMP_SLOT
 #define ARCH_RELOCATION_TABLE R_X86_64_GLOB_DAT

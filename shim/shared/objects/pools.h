@@ -16,6 +16,6 @@
  * ARENA_BYTES of the address space: 1 + offset of the arena that begins in it; 0 = none begins there. Arenas are as large
  * as cells and disjoint, so at most one begins in a cell. */
 #define ARENA_LEAF_CELLS 16384
-#define ARENA_LEAVES 8192
+#define ARENA_LEAVES (1 << (ARCH_ADDRESS_BITS - 34)) /* with ARENA_LEAF_CELLS, for the whole address space */
 
 #endif

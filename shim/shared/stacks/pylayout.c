@@ -407,7 +407,6 @@ static bool replace_offsets(struct python_layout *out, const struct python_layou
 const struct python_layout *pylayout_for(uint32_t version, const char *runtime, struct python_layout *room) {
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
     if (layouts[i].version != version >> 16) continue;
-    if (layouts[i].version < ARCH_FIRST_LAYOUT) return NULL;
     if ((version & 0xf0) != 0xf0 || (layouts[i].version >= 0x30d && free_threaded(runtime))) return NULL;
     if (layouts[i].version < 0x30e) return &layouts[i];
     return replace_offsets(room, &layouts[i], version, runtime) ? room : NULL;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import re
 import shutil
 import subprocess
@@ -122,6 +123,8 @@ CONSTANTS = {
     "TYPE_FLAGS": ("PyTypeObject", "tp_flags"),
 }
 COUNTS = {"collecting": ("PyInterpreterState", "gc.collecting"), "stats": ("PyInterpreterState", "gc.generation_stats")}
+#: Where the list of interpreters begins, if the interpreter does not publish it.
+RUNTIME = {"runtime_interpreters": ("_PyRuntimeState", "interpreters.head")}
 #: Where they lie from 3.15 on: in a ring for each generation.
 RINGS = {
     "GC_RINGS_BYTES": ("struct { struct gc_stats all; char behind; }", "behind"),
@@ -216,32 +219,33 @@ def constants_below(folder: Path) -> dict[str, int]:
     return {name: int(value) for name, value in re.findall(r"#define (\w+) (\d+)\b", text)}
 
 
-def real_offsets(python: Interpreter, folder: Path, wanted: dict[str, tuple[str, str]]) -> dict[str, int]:
-    """The same by offsetof, compiled against the interpreter's own headers."""
+def real_offsets(
+    python: Interpreter, folder: Path, wanted: dict[str, tuple[str, str]], cross_compiler: str | None = None
+) -> dict[str, int]:
+    """The same by offsetof, compiled against the interpreter's own headers, for this machine or another processor.
+
+    The compiled code is not run: each offset is the size of an array.
+    """
     query = "import sysconfig; print(sysconfig.get_path('include'))"
     include = subprocess.run([python.path, "-c", query], capture_output=True, text=True, check=True).stdout.strip()
-    lines = [f'printf("{ours} %zu\\n", offsetof({struct}, {member}));' for ours, (struct, member) in wanted.items()]
-    frame = "#include <internal/pycore_frame.h>\n" if python.name != "3.10" else "#include <frameobject.h>\n"
-    state = "".join(f"#include <internal/{name}>\n" for name in HEADERS.get(python.name, ()))
-    text = f"#define Py_BUILD_CORE 1\n#include <Python.h>\n#include <internal/pycore_interp.h>\n{frame}{state}#include <stddef.h>\n#include <stdio.h>\nint main(void) {{ {' '.join(lines)} }}\n"
-    (folder / "offsets.c").write_text(text)
-    compiler = shutil.which("cc")
+    arrays = [f"char at_{name}[1 + offsetof({struct}, {member})];" for name, (struct, member) in wanted.items()]
+    frame = "#include <internal/pycore_frame.h>" if python.name != "3.10" else "#include <frameobject.h>"
+    state = [f"#include <internal/{name}>" for name in ("pycore_runtime.h", *HEADERS.get(python.name, ()))]
+    includes = ["#include <Python.h>", "#include <internal/pycore_interp.h>", frame, *state, "#include <stddef.h>"]
+    (folder / "offsets.c").write_text("\n".join(["#define Py_BUILD_CORE 1", *includes, *arrays, ""]))
+    compiler = cross_compiler or shutil.which("cc")
     assert compiler, "a C compiler is needed"
-    subprocess.run(
-        [
-            compiler,
-            "-w",
-            f"-I{include}",
-            f"-I{include}/internal",
-            f"-I{Path(include).parent}",
-            "-o",
-            folder / "offsets",
-            folder / "offsets.c",
-        ],
-        check=True,
-    )
-    printed = subprocess.run([folder / "offsets"], capture_output=True, text=True, check=True).stdout
-    return {name: int(value) for name, value in (line.split() for line in printed.splitlines())}
+    # Debian keeps pyconfig.h in a folder named after the processor.
+    if cross_compiler and not (folder / "aarch64-linux-gnu").exists():
+        (folder / "aarch64-linux-gnu").symlink_to(Path(include).parent / "x86_64-linux-gnu")
+    folders = (include, f"{include}/internal", Path(include).parent, folder)
+    options = ["-w", "-fno-common", *(f"-I{each}" for each in folders)]
+    subprocess.run([compiler, *options, "-c", "-o", folder / "offsets.o", folder / "offsets.c"], check=True)
+    symbols = subprocess.run(
+        ["readelf", "-sW", folder / "offsets.o"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.findall(r"^ *\d+: [0-9a-f]+ +(0x[0-9a-f]+|\d+) OBJECT .* at_(\w+)$", symbols, re.MULTILINE)
+    return {name: int(size, 0) - 1 for size, name in found}
 
 
 @pytest.fixture(params=interpreters(), ids=lambda each: each.name)
@@ -257,6 +261,19 @@ def with_headers(request: pytest.FixtureRequest) -> Interpreter:
 def test_our_offsets_are_those_of_the_headers(with_headers: Interpreter, tmp_path: Path) -> None:
     ours, real = our_table(with_headers.name), real_offsets(with_headers, tmp_path, members(with_headers.name))
     assert {name: ours[name] for name in real} == real
+
+
+def test_the_offsets_are_the_same_on_arm64(with_headers: Interpreter, tmp_path: Path) -> None:
+    cross_compiler = shutil.which("aarch64-linux-gnu-gcc")
+    if not cross_compiler or platform.machine() != "x86_64":
+        pytest.skip("this needs aarch64-linux-gnu-gcc on x86-64")
+    wanted = members(with_headers.name) | RUNTIME | CONSTANTS | COUNTS | WATCHED
+    ours, real = (real_offsets(with_headers, tmp_path, wanted, each) for each in (None, cross_compiler))
+    assert len(real) == len(wanted)
+    differing = {name for name in wanted if ours[name] != real[name]}
+    assert differing == ({"interp_generation", "interp_tasks"} if with_headers.version >= (3, 14) else set())
+    if differing:  # the first is published, and the second keeps its distance
+        assert len({each["interp_tasks"] - each["interp_generation"] for each in (ours, real)}) == 1
 
 
 def test_containers_and_types_lie_where_the_watcher_reads_them(with_headers: Interpreter, tmp_path: Path) -> None:
