@@ -25,7 +25,7 @@ from . import catalogue, contents, memory, queries, views
 from .connection import Connection, Views
 from .damage import damage, read_records
 from .selection import Selection
-from .sql_text import literal
+from .sql_text import literal, printable
 from .user_code import select_user_files
 from .views import REPORT_TABLES as REPORT_TABLES
 
@@ -137,6 +137,8 @@ def _open(
         traces = Traces(files, Connection(connection), temporary)
         is_report = not is_sealed and tables >= views.REPORT_TABLES
         _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_report)
+        if "syscall_name" in tables:
+            connection.execute(set_machine(traces.connection))
         if is_sealed:
             traces.connection.make_all() if is_whole else traces.connection.make(tables)
         _lock(connection, is_sealed)
@@ -242,6 +244,18 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
     _select(connection, selection)
     if is_report and sum(records for _, _, records in found) <= views.MOST_STORED:
         connection.store_all()
+
+
+def set_machine(connection: Connection) -> str:
+    """The statement that tells syscall_name the processor of the traces; NULL = they are of several processors.
+
+    Traces that do not name one are of x86-64.
+    """
+    asked = (
+        "SELECT DISTINCT coalesce(any_value(value) FILTER (name = 'machine'), 'x86_64') FROM settings GROUP BY trace"
+    )
+    found = connection.execute(asked).fetchall()
+    return f"SET VARIABLE machine = {printable(found[0][0]) if len(found) == 1 else 'NULL'}"
 
 
 def _check_times(traces: Traces, files: list[tuple[str, views.FileColumns]]) -> None:

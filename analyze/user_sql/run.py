@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...formats.errors import OutOfMemory
 from ..trace import memory, queries, sql_text, views
 from ..trace.selection import Selection
-from ..trace.traces import escaped, open_sealed, open_traces, selected
+from ..trace.traces import escaped, open_sealed, open_traces, selected, set_machine
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection, Statement
@@ -131,11 +131,12 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
         literals = [sql_text.printable(escaped(str(file.path.resolve()))) for file in traces.files]
         columns = [views.file_columns(connection.raw, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
+        machine = set_machine(connection)
     statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
     asked = (f"{name} = {'NULL' if value is None else value}" for name, value in selected(selection).items())
     statements.append(f"UPDATE selection SET {', '.join(asked)};")
     values = ", ".join(f"({sql_text.printable(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
-    statements += queries.macros().values()
+    statements += [f"{machine};", *queries.macros().values()]
     pairs = views.definitions(list(zip(literals, columns, strict=True)))
     return "\n".join(statements + [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in pairs]) + "\n"

@@ -435,6 +435,18 @@ def test_system_calls_have_names(trace: Path) -> None:
     assert rows(trace, asked) == [("futex", "clock_nanosleep", "system call 9999", None)]
 
 
+def test_system_calls_have_the_numbers_of_their_processor(trace: Path, tmp_path: Path) -> None:
+    builder, other = rich_builder(), tmp_path / "arm64.parquet"
+    builder.settings["machine"] = "aarch64"
+    builder.write(other)
+    asked = "SELECT syscall_name(98), syscall_name(115), syscall_name(202), syscall_name(NULL)"
+    assert rows(other, asked) == [("futex", "clock_nanosleep", "accept", None)]
+    assert run_sql([trace, other], asked, Selection())[1] == [
+        ("system call 98", "system call 115", "system call 202", None)
+    ]
+    assert rows(other, "SELECT syscall_name_on(202, 'x86_64'), syscall_name_on(98, 'aarch64')") == [("futex", "futex")]
+
+
 def test_the_schema_of_the_named_views_alone(run: Any) -> None:
     shown = run("sql", "--schema", "waits", "lines")
     assert shown.code == 0

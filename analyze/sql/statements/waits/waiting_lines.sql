@@ -2,7 +2,7 @@
 -- A thread that waits for work or for other threads (a queue, a pool, an event loop, a condition, join) is idle, which
 -- holds nothing up: such waits do not count. They are known by the modules of the standard library that the line calls.
 -- Waits for the CPU and for the interpreter's lock are left out too: where a thread waits for these is chance.
--- Reads: locations, selected_waits, stack_owners, stacks, user_frames, waiting_places
+-- Reads: locations, selected_waits, settings, stack_owners, stacks, user_frames, waiting_places
 -- Columns:
 --   file, line, function, first_line
 --   cause: lock, sleep, events, child, input, output, connection, disk or other
@@ -23,8 +23,9 @@ WITH held_up AS (
         WHEN call IN ('connect', 'accept', 'accept4') THEN 'connection'
         ELSE 'other' END AS cause
     FROM (
-        SELECT w.*, library, is_guess, syscall_name(syscall) AS call
+        SELECT w.*, library, is_guess, syscall_name_on(syscall, coalesce(value, 'x86_64')) AS call
         FROM selected_waits w LEFT JOIN waiting_places p ON p.trace = w.trace AND p.native = w.native
+        LEFT JOIN settings s ON s.trace = w.trace AND s.name = 'machine'
         WHERE class IN ('sleep', 'disk')
     )
 ), owned AS (
