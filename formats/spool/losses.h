@@ -56,3 +56,4 @@ LOSS(greenlets_unread, loss, "greenlets of gevent could not be read from outside
 LOSS(tasks_rare, info, "asyncio tasks or greenlets were observed less than twice a second, since there were so many: each time that one began, moved on or ended between two of these, its suspended time may be wrong by half of the time between them")
 LOSS(interval_widened, info, "CPU ticks came so often that they would have left the program less than a third of its CPU time: their interval was made longer")
 LOSS(images_crowded, loss, "processes had more than 1,024 pieces of code from libraries: calls into the others are not recognised, and their functions have no names")
+LOSS(loop_unread, info, "the machine code of the interpreter's bytecode loop is not decoded on this processor (arm64): for builds whose linker has moved parts of the loop, and for bound methods, the split between Python and native time may be off")

@@ -21,6 +21,7 @@
 #include "inside/python/objects.h"
 #include "inside/python/slots.h"
 #include "shared/base.h"
+#include "shared/loss.h"
 #include "shared/saferead.h"
 #include "shared/stacks/pylayout.h"
 #include "shared/words.h"
@@ -303,6 +304,7 @@ static void find_symbols(void) {
   find_call_ranges();
   find_type_functions();
   find_copies();
+  if (!ARCH_READS_X86_CODE) loss_add(LOSS_loop_unread);
   if (python_version >> 16 != 0x30a) return;
   if (dladdr1((void *)found.eval.start, &info, (void **)&map, RTLD_DL_LINKMAP) && map) {
     find_static_ranges(map->l_name[0] ? map->l_name : "/proc/self/exe", map->l_addr);
