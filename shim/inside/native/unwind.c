@@ -37,8 +37,24 @@ static bool is_known(const struct unwind_registers *registers, unsigned number) 
 
 /* ---- one step ---- */
 
+/* The rule of the function to which handlers of signals return, if it is without a table. */
+static SLOW_PATH bool find_signal_frame(uintptr_t pc, struct frame_rule *rule) {
+  uint32_t code[2];
+  if (!safe_read(code, (void *)pc, sizeof code) || !arch_returns_from_signal(code)) return false;
+  *rule = (struct frame_rule){.start = pc, .pc_class = PC_SUPPORT, .flags = RULE_DEREF | RULE_SIGNAL};
+  rule->cfa_base = DWARF_STACK;
+  rule->cfa_offset = ARCH_SIGNAL_STACK;
+  for (int i = 0; i < FOLLOWED; i++) rule->saved_base[i] = DWARF_STACK;
+  rule->saved_offset[FOLLOW_RETURN] = ARCH_SIGNAL_PC;
+  rule->saved_offset[FOLLOW_FRAME] = ARCH_SIGNAL_FRAME;
+  rule->saved_offset[FOLLOW_EXTRA] = ARCH_SIGNAL_EXTRA;
+  return true;
+}
+
 static void look_up(struct frame_step *step) {
-  step->has_rule = frame_rules_find(step->registers.value[DWARF_PC], step->is_return, &step->rule);
+  uintptr_t pc = step->registers.value[DWARF_PC];
+  step->has_rule = frame_rules_find(pc, step->is_return, &step->rule);
+  if (ARCH_SIGNAL_FRAMES_BY_CODE && !step->has_rule) step->has_rule = find_signal_frame(pc, &step->rule);
 }
 
 /* The return address of a function that makecontext starts. glibc's tables do not say that it has no caller. */

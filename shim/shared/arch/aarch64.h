@@ -7,6 +7,7 @@
 #endif
 #include <elf.h>
 #include <linux/audit.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,6 +67,18 @@ static inline uintptr_t arch_context_end(const ucontext_t *context, const void *
   (void)stack, (void)bytes;
   return (uintptr_t)context->uc_mcontext.regs[DWARF_RETURN];
 }
+
+/* mov x8, #139; svc #0. The kernel's frame lies at the stack pointer: what is told of the signal, then its context. */
+#define ARCH_SIGNAL_FRAMES_BY_CODE true
+static inline bool arch_returns_from_signal(const uint32_t code[2]) {
+  return code[0] == 0xd2801168 && code[1] == 0xd4000001;
+}
+#define ARCH_SIGNAL_CONTEXT(member) ((int32_t)(sizeof(siginfo_t) + offsetof(ucontext_t, uc_mcontext.member)))
+#define ARCH_SIGNAL_PC ARCH_SIGNAL_CONTEXT(pc)
+#define ARCH_SIGNAL_STACK ARCH_SIGNAL_CONTEXT(sp)
+#define ARCH_SIGNAL_FRAME ARCH_SIGNAL_CONTEXT(regs[DWARF_FRAME])
+#define ARCH_SIGNAL_EXTRA ARCH_SIGNAL_CONTEXT(regs[DWARF_EXTRA])
+#define ARCH_SIGNAL_RETURN ARCH_SIGNAL_CONTEXT(regs[DWARF_RETURN])
 
 /* ---- code ---- */
 

@@ -76,6 +76,19 @@ static inline uintptr_t arch_context_end(const ucontext_t *context, const void *
   return inside ? *(const uintptr_t *)place : 0;
 }
 
+/* Whether the function to which handlers of signals return has no unwind table and is known by its first instructions, and
+ * where the interrupted registers then lie, from the stack pointer there. */
+#define ARCH_SIGNAL_FRAMES_BY_CODE false
+static inline bool arch_returns_from_signal(const uint32_t code[2]) {
+  (void)code;
+  return false;
+}
+#define ARCH_SIGNAL_PC 0
+#define ARCH_SIGNAL_STACK 0
+#define ARCH_SIGNAL_FRAME 0
+#define ARCH_SIGNAL_EXTRA 0
+#define ARCH_SIGNAL_RETURN 0
+
 /* ---- code ---- */
 
 /* The address that a word of the stack means, if it is a return address. Context: signal. */

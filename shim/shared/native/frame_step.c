@@ -93,6 +93,10 @@ bool frame_step_apply(struct stack_window *stack, const struct frame_step *from,
   to->registers.value[DWARF_PC] = address;
   to->registers.value[DWARF_STACK] = cfa;
   to->is_return = !signal;
+  if (ARCH_SIGNAL_FRAMES_BY_CODE && signal && from->rule.cfa_offset == ARCH_SIGNAL_STACK) {
+    uintptr_t place = from->registers.value[DWARF_STACK] + ARCH_SIGNAL_RETURN;
+    if (stack_window_read(stack, place, &to->registers.value[DWARF_RETURN])) to->registers.known |= BIT(DWARF_RETURN);
+  }
   restore(stack, from, FOLLOW_EXTRA, DWARF_EXTRA, cfa, &to->registers);
   restore(stack, from, FOLLOW_FRAME, DWARF_FRAME, cfa, &to->registers);
   return true;
