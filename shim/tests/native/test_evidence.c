@@ -20,10 +20,10 @@ static volatile int sink; /* what a function does after a call, so that it is no
 
 /* The interrupted function. */
 APART static void leaf(void) {
-  ucontext_t context;
+  static ucontext_t context; /* it is larger than what is scanned of the stack on some processors */
   getcontext(&context);
   evidence_take(&context, &scratch, &found);
-  uintptr_t sp = (uintptr_t)context.uc_mcontext.gregs[REG_RSP];
+  uintptr_t sp = arch_interrupted_sp(&context);
   evidence_scan((uintptr_t)&leaf, sp, &scratch, &scanned);
   sink++;
 }
@@ -97,7 +97,12 @@ APART void exported(void) {
   leaf();
   sink++;
 }
-__asm__(".text\n.type stub, @function\nstub: .cfi_startproc\njmp exported\n.cfi_endproc\n.size stub, .-stub");
+#ifdef __aarch64__
+#define JUMP "b"
+#else
+#define JUMP "jmp"
+#endif
+__asm__(".text\n.type stub, %function\nstub: .cfi_startproc\n" JUMP " exported\n.cfi_endproc\n.size stub, .-stub");
 APART static void through_stub(void) { /* plays type_call that calls an exported function by name */
   stub();
   sink++;
@@ -243,7 +248,8 @@ static void test_words_that_are_no_frames_do_not_count(void) {
   next_function = remember;
   vectorcall();
   check(flags_of_call(with_stale_words, NULL, NULL) == 0);
-  check(scanned.flags & TICK_VECTORCALL); /* which the scan cannot know */
+  /* The scan cannot know that. With a link register, it finds the caller first, since that lies at the lower end of a frame. */
+  check(ARCH_LINK_REGISTER || (scanned.flags & TICK_VECTORCALL));
 }
 
 static void test_the_loop_itself(void) {
@@ -252,7 +258,7 @@ static void test_the_loop_itself(void) {
   python_symbols.eval = (struct address_range){(uintptr_t)&test_the_loop_itself, (uintptr_t)-1, 0};
   evidence_take(&context, &scratch, &found);
   check(found.flags == PC_EVAL << TICK_PC_SHIFT);
-  check(found.eval_frame == (uintptr_t)context.uc_mcontext.gregs[REG_RSP] && !found.extension_pc);
+  check(found.eval_frame == arch_interrupted_sp(&context) && !found.extension_pc);
 }
 
 static void *without_loop(void *unused) {

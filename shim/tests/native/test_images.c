@@ -51,10 +51,10 @@ static int class_at(uintptr_t address) {
 }
 
 __attribute__((noinline)) static uintptr_t callee(void) {
-  uintptr_t sp;
-  __asm__ volatile("mov %%rsp, %0" : "=r"(sp));
-  evidence_scan((uintptr_t)&memcpy, sp, &scratch, &found);
-  return sp;
+  uintptr_t registers[DWARF_REGISTERS];
+  arch_registers_here(registers);
+  evidence_scan((uintptr_t)&memcpy, registers[DWARF_STACK], &scratch, &found);
+  return registers[DWARF_STACK];
 }
 
 /* Plays the bytecode loop: it calls another function, and its range ends where end_of_loop begins. */

@@ -30,12 +30,8 @@ static bool allowed(struct sock_filter *code, size_t length) {
 
 /* `action` for one system call, and `otherwise` for the others. */
 static bool allowed_with(uint32_t number, uint32_t action, uint32_t otherwise) {
-  struct sock_filter code[] = {LOAD(arch),
-                               JUMP(BPF_JEQ, AUDIT_ARCH_X86_64, 1, 0),
-                               RETURN(SECCOMP_RET_KILL_PROCESS),
-                               LOAD(nr),
-                               JUMP(BPF_JEQ, number, 0, 1),
-                               RETURN(action),
+  struct sock_filter code[] = {LOAD(arch),       JUMP(BPF_JEQ, ARCH_AUDIT, 1, 0), RETURN(SECCOMP_RET_KILL_PROCESS),
+                               LOAD(nr),         JUMP(BPF_JEQ, number, 0, 1),     RETURN(action),
                                RETURN(otherwise)};
   return allowed(code, LENGTH(code));
 }

@@ -30,6 +30,11 @@
 
 static char path[64];
 #include "tests/shared/spool_file.h"
+
+/* Only x86-64 lets a program see each of its own instructions. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define HAS_STEPS
+#endif
 static uint8_t seen[MOST_RECORDS]; /* how often the reader has found the record with this number */
 static unsigned written;
 
@@ -287,7 +292,7 @@ static void test_a_kernel_that_refuses_costs_records_at_most(void) {
   in_child(replaced);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifdef HAS_STEPS
 
 static rlim_t locked_bytes(void) {
   char text[4096];
@@ -382,7 +387,7 @@ int main(void) {
   test_an_impossible_chunk_number_is_passed_over();
   test_slots_that_are_claimed_before_a_chunk_is_opened_become_padding();
   test_a_long_chain_of_forks_is_recorded();
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#ifdef HAS_STEPS
   test_locked_memory_does_not_stop_the_window();
   test_a_writer_may_be_interrupted_at_any_instruction();
 #endif

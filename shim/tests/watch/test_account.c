@@ -14,6 +14,10 @@
 #include "watch/stack.h"
 #include "watch/threads.h"
 
+#ifndef SYS_vfork /* not on arm64 */
+#define SYS_vfork SYS_clone
+#endif
+
 #define MS 1000000
 
 /* ---- stand-ins: the kernel's information, and a spool of one chunk ---- */

@@ -60,6 +60,14 @@ static void begin(int count) {
 
 static bool refresh(void) { return remote_images_refresh(&images, getpid(), (uintptr_t)&source); }
 
+static void put_call_before(uintptr_t address) {
+#ifdef __aarch64__
+  *(uint32_t *)(address - 4) = 0x94000000; /* BL */
+#else
+  *(uint8_t *)(address - 5) = 0xe8;
+#endif
+}
+
 static const struct image *at(int place) {
   return remote_images_find(&images, (uintptr_t)code + (uintptr_t)place * PAGE + 99);
 }
@@ -109,7 +117,7 @@ static void test_more_libraries_than_can_be_held(void) {
   uint64_t stack[512] = {[9] = caller};
   begin(HELD + 1);
   entry[1].l_name = "libc.so";
-  *(uint8_t *)(caller - 5) = 0xe8;
+  put_call_before(caller);
   check(refresh() && images.cut && !at(LIBRARIES - 1 - HELD) && at(LIBRARIES - HELD));
   check(!waiting_read(&images, (uintptr_t)stack, libc + 99));
   entry[HELD - 1].l_next = NULL;
@@ -128,7 +136,7 @@ static void test_what_forwards_a_call_is_left_out(void) {
   for (int i = 0; i < 4; i++) {
     entry[i + 1].l_name = names[i];
     return_address[i] = entry[i + 1].l_addr + 200;
-    *(uint8_t *)(return_address[i] - 5) = 0xe8;
+    put_call_before(return_address[i]);
   }
   waits = return_address[0] + 99;
   uint64_t stack[512] = {[9] = return_address[1], [19] = return_address[2]};
@@ -147,7 +155,7 @@ static void test_a_stack_that_only_forwards(void) {
   begin(2);
   entry[1].l_name = "libffi.so";
   uintptr_t address = entry[1].l_addr + 200;
-  *(uint8_t *)(address - 5) = 0xe8;
+  put_call_before(address);
   for (int i = 0; i < 4096; i++) stack[i] = address;
   check(refresh() && !waiting_read(&images, (uintptr_t)stack, address));
 }
