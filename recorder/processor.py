@@ -31,11 +31,18 @@ _ARM64 = SystemCalls(241, 107, 111, 159, 151, 152, 90, 91, 437)
 SYSTEM_CALLS = _ARM64 if os.uname().machine == "aarch64" else _X86_64
 
 
+def problem_of_pages(size_bytes: int) -> tuple[str, str]:
+    """Why nothing can be recorded where the kernel's pages are of this size, and what to change; "" if it can."""
+    if size_bytes == _PAGE_BYTES:
+        return "", ""
+    return (
+        f"Cannot record here: memory pages of this kernel have {size_bytes // 1024} KiB, and only 4 KiB are supported.",
+        "Use a kernel with pages of 4 KiB.",
+    )
+
+
 def check_pages() -> None:
     """Raises SetupError if the kernel's pages are of a size that the shim does not support."""
-    size_bytes = resource.getpagesize()
-    if size_bytes != _PAGE_BYTES:
-        raise SetupError(
-            f"Cannot record here: memory pages of this kernel have {size_bytes // 1024} KiB, and only 4 KiB are supported. "
-            "Use a kernel with pages of 4 KiB."
-        )
+    problem, change = problem_of_pages(resource.getpagesize())
+    if problem:
+        raise SetupError(f"{problem} {change}")

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from ...formats.spool.chunks import CHUNK_BYTES
 from ...formats.spool.losses import RECORDER_LOSSES, Loss, shim_losses
 from ...formats.units import counted, file_size_text
+from ..processor import problem_of_pages
 from ..settings import Settings
 from ..spool.spool_file import AHEAD_BYTES, FULL_AHEAD
 from .host import Host
@@ -117,6 +118,17 @@ def _interpreter(host: Host) -> Check:
         return Check(name, what, build.text)
     change = "Use a release of CPython 3.10 to 3.15 with the GIL."
     return Check(name, what, build.text, ("unknown_python",), change=change)
+
+
+def _processor(host: Host) -> Check:
+    """CPython's bytecode loop is not decoded on arm64."""
+    is_arm64 = host.machine == "aarch64"
+    found = f"{'arm64' if is_arm64 else 'x86-64'}, memory pages of {host.page_bytes // 1024} KiB"
+    losses = ("loop_unread",) if is_arm64 else ()
+    problem, change = problem_of_pages(host.page_bytes)
+    if is_arm64 and not change:
+        change = "Where the split of short calls matters, record the program on x86-64 too."
+    return Check("processor", "processor", found, losses, problem, change=change)
 
 
 def _library(host: Host) -> Check:
@@ -246,6 +258,6 @@ def _gpu(host: Host) -> Check:
 
 
 _CHECKS: tuple[Callable[[Host], Check], ...] = (
-    *(_program, _interpreter, _library, _place, _perf, _timers, _signals, _descriptors, _locked),
+    *(_program, _interpreter, _processor, _library, _place, _perf, _timers, _signals, _descriptors, _locked),
     *(_reading, _observing, _allocators, _gpu),
 )

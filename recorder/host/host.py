@@ -84,6 +84,8 @@ class Host:
     gpu_error: str = ""
     is_dev_mode: bool = False
     is_posix_only: bool = False
+    machine: str = "x86_64"
+    page_bytes: int = 4096
 
 
 def this_host(words: list[str], python: str | None, output: Path, is_posix_only: bool = False) -> Host:
@@ -110,6 +112,8 @@ def this_host(words: list[str], python: str | None, output: Path, is_posix_only:
         gpu_error,
         bool(os.environ.get("PYTHONDEVMODE")),
         is_posix_only,
+        os.uname().machine,
+        resource.getpagesize(),
     )
 
 

@@ -41,6 +41,8 @@ UNKNOWN = Started("/usr/bin/python3", build=replace(BUILD, is_known=False, is_fr
 
 #: Of each host that differs from the good one: the check that finds it, what is recorded, and the losses.
 PLANTED: list[tuple[dict[str, Any], str, str, tuple[str, ...]]] = [
+    ({"machine": "aarch64"}, "processor", LESS_EXACT, ("loop_unread",)),
+    ({"page_bytes": 65536}, "processor", NOT, ()),
     ({"perf_error": errno.EPERM}, "perf_events", LESS_EXACT, ("engine_posix", "faults_unseen")),
     ({"timer_error": errno.EAGAIN}, "timers", IN_PART, ("thread_unarmed",)),
     ({"signals": 0}, "signals", IN_PART, ("signal_budget",)),
