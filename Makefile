@@ -18,10 +18,10 @@ MEASURE_ARGS ?= -n 4
 .DEFAULT_GOAL := help
 # Otherwise each of the thousands of processes that the tests start compiles all modules again.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c wheels stress bench generate html clean
+.PHONY: help dev demo check format packages test measure test-units $(UNITS) test-stress-undefined test-c wheels stress bench generate html clean wheel-x86_64 wheel-aarch64 arm64
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
 
 # ---- the environment -------------------------------------------------------------------------------------------------
 
@@ -114,12 +114,22 @@ $(VENV)/.stamp-wheel-tools: pyproject.toml | $(VENV)/.stamp-tools
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group wheels
 	@touch $@
 
-wheels: $(VENV)/.stamp-wheel-tools ## a wheel for x86-64 and glibc 2.28 or newer, in dist/
-	@rm -rf build/wheels dist/scalene_trace-*.whl
-	@PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target x86_64-linux-gnu.2.28" \
-		$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels \
-		-C build-dir=build/wheel .
-	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat --plat manylinux_2_28_x86_64 -w dist build/wheels/*.whl
+# auditwheel refuses to name the platform of another processor, but finds it.
+wheels: wheel-x86_64 wheel-aarch64 ## wheels for x86-64 and arm64 and glibc 2.28 or newer, in dist/
+
+wheel-x86_64 wheel-aarch64: wheel-%: $(VENV)/.stamp-wheel-tools
+	@rm -rf build/wheels/$* dist/scalene_trace-*$*.whl
+	@PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target $*-linux-gnu.2.28" \
+		_PYTHON_HOST_PLATFORM=linux-$* \
+		$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels/$* \
+		-C build-dir=build/wheel-$* -C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR=$* .
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat -w dist \
+		--plat $(if $(filter $(shell uname -m),$*),manylinux_2_28_$*,auto) build/wheels/$*/*.whl
+
+# ---- arm64, in emulation ---------------------------------------------------------------------------------------------
+
+arm64: wheel-aarch64 ## record programs on an emulated arm64 machine (MINUTES=10 of the hardest); results into benchmarks/results/
+	$(BIN)/python -m tests.long.arm64 $(if $(MINUTES),--minutes $(MINUTES))
 
 # ---- long runs -------------------------------------------------------------------------------------------------------
 

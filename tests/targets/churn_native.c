@@ -82,8 +82,14 @@ long handlers(double seconds) {
 }
 
 /* sub rsp, 72; mov ecx, 4000; loop: dec ecx; jnz loop; add rsp, 72; ret */
+#ifdef __aarch64__
+#define ALIGNED(place) ((place) & ~3L)
+static const uint32_t machine_code[] = {0xd10143ff, 0x5281f409, 0x71000529, 0x54ffffe1, 0x910143ff, 0xd65f03c0};
+#else
+#define ALIGNED(place) (place)
 static const unsigned char machine_code[] = {0x48, 0x83, 0xec, 72,   0xb9, 0xa0, 0x0f, 0x00, 0x00,
                                              0xff, 0xc9, 0x75, 0xfc, 0x48, 0x83, 0xc4, 72,   0xc3};
+#endif
 
 /* As a just-in-time compiler does: written, made executable, called, and unmapped. */
 long generated(double seconds) {
@@ -91,9 +97,11 @@ long generated(double seconds) {
   for (double end = now() + seconds; now() < end; turns++) {
     char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED) return -1;
-    memcpy(page + turns % 64, machine_code, sizeof machine_code);
+    char *code = page + ALIGNED(turns % 64);
+    memcpy(code, machine_code, sizeof machine_code);
+    __builtin___clear_cache(code, code + sizeof machine_code);
     if (mprotect(page, PAGE, PROT_READ | PROT_EXEC)) return -1;
-    for (int i = 0; i < 20; i++) ((void (*)(void))(page + turns % 64))();
+    for (int i = 0; i < 20; i++) ((void (*)(void))code)();
     munmap(page, PAGE);
   }
   return turns;

@@ -1,0 +1,159 @@
+"""An arm64 machine on x86-64: Debian's kernel and CPython 3.13 in qemu's full emulation.
+
+Its kernel is a real one: signals, perf events, process_vm_readv and LD_PRELOAD work as on any arm64 host. A core of it does
+about a tenth of the work of one here. Nothing is installed on the host; what is downloaded (120 MB) stays under ``build/``.
+"""
+
+from __future__ import annotations
+
+import lzma
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.support.paths import ROOT
+from tests.support.unpacked_python import KEYRING, QUIETLY, mirror
+
+FOLDER = ROOT / "build" / "arm64"
+SUITE = "trixie"
+PYTHON = "/usr/bin/python3.13"
+COMPILER = "aarch64-linux-gnu-gcc"
+#: Command: the Debian package that has it.
+TOOLS = {
+    "qemu-system-aarch64": "qemu-system-arm",
+    "cpio": "cpio",
+    COMPILER: "gcc-aarch64-linux-gnu and libc6-dev-arm64-cross",
+    "apt-get": "apt",
+    "dpkg-deb": "dpkg",
+}
+PACKAGES = (
+    *("busybox-static", "libc6", "python3.13", "python3.13-minimal", "libpython3.13-minimal", "libpython3.13-stdlib"),
+    *(
+        "libexpat1",
+        "zlib1g",
+        "libffi8",
+        "libssl3t64",
+        "libbz2-1.0",
+        "liblzma5",
+        "libsqlite3-0",
+        "libcrypt1",
+        "libuuid1",
+    ),
+    *("libzstd1", "libgcc-s1", "libstdc++6", "libtinfo6", "libncursesw6", "libreadline8t64"),
+)
+#: Modules of the kernel with which a folder of the host is mounted, each after those that it needs.
+MODULES = ("fs/netfs/netfs", "net/9p/9pnet", "net/9p/9pnet_virtio", "fs/9p/9p")
+#: The wheels of the packages that scalene-trace needs, for the machine's interpreter.
+PIP = (
+    *(word for age in ("_2_28", "_2_27", "_2_17", "2014") for word in ("--platform", f"manylinux{age}_aarch64")),
+    *("--python-version", "3.13", "--only-binary", ":all:", "--no-compile", "-q", "--disable-pip-version-check"),
+)
+#: The kernel's own pointers are signed by a cheap cipher: emulating the architecture's would take half of all time.
+PROCESSOR = "max,pauth-impdef=on"
+INIT = f"""#!/usr/bin/busybox sh
+b=/usr/bin/busybox
+$b mkdir -p /proc /sys /dev /tmp /host /usr/local/bin
+$b mount -t proc p /proc; $b mount -t sysfs s /sys; $b mount -t devtmpfs d /dev
+$b mkdir -p /dev/shm /dev/pts; $b mount -t tmpfs t /dev/shm; $b mount -t devpts p /dev/pts
+$b --install -s /usr/local/bin; $b ln -s /usr/local/bin/sh /usr/local/bin/true /bin/
+export PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp PYTHONPATH=/host/site
+for module in {" ".join(Path(each).name for each in MODULES)}; do insmod /modules/$module.ko; done
+mount -t 9p -o trans=virtio,version=9p2000.L,msize=524288,cache=loose host /host
+cd /tmp; sh /host/command.sh >/host/output 2>&1; echo $? >/host/status
+sync; umount /host; $b poweroff -f
+"""
+
+
+def missing() -> str | None:
+    """Why the machine cannot be had; None if it can."""
+    if os.uname().machine != "x86_64":
+        return "the machine is emulated on x86-64 only"
+    absent = [package for command, package in TOOLS.items() if not shutil.which(command)]
+    if absent:
+        return f"Debian packages are missing: {', '.join(absent)}"
+    return None if mirror() and KEYRING.exists() else "no Debian package source is set up here"
+
+
+def make_machine() -> None:
+    """Downloads and unpacks the machine, unless it is there. Raises CalledProcessError."""
+    if (FOLDER / "initrd").exists():
+        return
+    root, kernel = FOLDER / "root", FOLDER / "kernel"
+    for each in (root, kernel, FOLDER / "apt"):
+        shutil.rmtree(each, ignore_errors=True)
+    _unpack(root, kernel)
+    for each in ("bin", "sbin", "lib", "lib64"):
+        if not (root / each).exists():
+            (root / each).symlink_to(f"usr/{each}")
+    (root / "modules").mkdir()
+    (modules,) = kernel.glob("usr/lib/modules/*/kernel")
+    for each in MODULES:
+        packed = (modules / f"{each}.ko.xz").read_bytes()
+        (root / "modules" / f"{Path(each).name}.ko").write_bytes(lzma.decompress(packed))
+    (root / "init").write_text(INIT)
+    (root / "init").chmod(0o755)
+    (image,) = kernel.glob("boot/vmlinuz-*")
+    shutil.move(image, FOLDER / "vmlinuz")
+    names = subprocess.run(["find", "."], cwd=root, check=True, capture_output=True).stdout
+    with (FOLDER / "initrd.new").open("wb") as file:
+        subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, stdout=file, check=True)
+    shutil.rmtree(root)
+    shutil.rmtree(kernel)
+    (FOLDER / "initrd.new").rename(FOLDER / "initrd")
+
+
+def _unpack(root: Path, kernel: Path) -> None:
+    """Unpacks Debian's packages into ``root``, and that of the kernel into ``kernel``."""
+    apt = FOLDER / "apt"
+    for each in ("lists/partial", "cache/archives/partial", "debs"):
+        (apt / each).mkdir(parents=True)
+    (apt / "sources.list").write_text(f"deb [arch=arm64 signed-by={KEYRING}] {mirror()} {SUITE} main\n")
+    places = {
+        "Dir::Etc::sourcelist": apt / "sources.list",
+        "Dir::Etc::sourceparts": "/dev/null",
+        "Dir::State::lists": apt / "lists",
+        "Dir::Cache": apt / "cache",
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "Acquire::Languages": "none",
+    }
+    options = [*QUIETLY, *(each for name, value in places.items() for each in ("-o", f"{name}={value}"))]
+    _run("apt-get", *options, "update")
+    depends = _run("apt-cache", *options, "depends", "linux-image-arm64")
+    (image,) = re.findall(r"Depends: (linux-image-\S+)", depends)[:1]
+    _run("apt-get", *options, "download", image, *PACKAGES, cwd=apt / "debs")
+    for package in sorted((apt / "debs").glob("*.deb")):
+        _run("dpkg-deb", "-x", package, kernel if package.name.startswith("linux-image") else root)
+    shutil.rmtree(apt)
+
+
+def install(site: Path, *packages: str | Path) -> None:
+    """Installs wheels for the machine's interpreter, with what they need, into a folder of the host. Raises CalledProcessError."""
+    _run(sys.executable, "-m", "pip", "install", *PIP, "--target", site, *packages)
+
+
+def run_machine(share: Path, command: str, limit_s: float) -> tuple[int, str]:
+    """Boots the machine (10 s), runs a shell command in it and returns its exit status with what it printed.
+
+    The folder ``share`` of the host is ``/host`` there; ``share/site`` has the Python packages. Raises TimeoutExpired.
+    """
+    (share / "command.sh").write_text(command)
+    for each in ("output", "status"):
+        (share / each).unlink(missing_ok=True)
+    qemu = ["qemu-system-aarch64", "-M", "virt", "-cpu", PROCESSOR, "-smp", "2", "-m", "3072", "-nic", "none"]
+    qemu += ["-kernel", str(FOLDER / "vmlinuz"), "-initrd", str(FOLDER / "initrd"), "-no-reboot", "-nographic"]
+    qemu += ["-append", "rdinit=/init console=ttyAMA0 quiet"]
+    qemu += ["-virtfs", f"local,path={share},mount_tag=host,security_model=none"]
+    done = subprocess.run(qemu, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s)
+    output = (
+        (share / "output").read_text(errors="replace") if (share / "output").exists() else done.stdout + done.stderr
+    )
+    status = (share / "status").read_text().strip() if (share / "status").exists() else ""
+    return int(status or 255), output
+
+
+def _run(*command: str | Path, cwd: Path | None = None) -> str:
+    return subprocess.run([*map(str, command)], cwd=cwd, capture_output=True, text=True, check=True).stdout
