@@ -109,7 +109,8 @@ test-c: test-units test-stress-undefined ## the unit tests, and a UBSan build of
 
 # ---- wheels ----------------------------------------------------------------------------------------------------------
 
-# Compiled against the symbols of glibc 2.28, so that older distributions can load the libraries. auditwheel refuses others.
+# Compiled against the symbols of glibc 2.28, so that older distributions can load the libraries. auditwheel refuses others
+# of this machine's processor.
 $(VENV)/.stamp-wheel-tools: pyproject.toml | $(VENV)/.stamp-tools
 	$(BIN)/python -m pip install -q --disable-pip-version-check --group wheels
 	@touch $@
@@ -122,7 +123,8 @@ wheel-x86_64 wheel-aarch64: wheel-%: $(VENV)/.stamp-wheel-tools
 	@PATH="$(CURDIR)/$(BIN):$$PATH" CC="$(CURDIR)/$(BIN)/python -m ziglang cc -target $*-linux-gnu.2.28" \
 		_PYTHON_HOST_PLATFORM=linux-$* \
 		$(BIN)/python -m pip wheel -q --disable-pip-version-check --no-deps --no-build-isolation -w build/wheels/$* \
-		-C build-dir=build/wheel-$* -C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR=$* .
+		-C build-dir=build/wheel-$* \
+		$(if $(filter $(shell uname -m),$*),,-C cmake.define.CMAKE_SYSTEM_NAME=Linux -C cmake.define.CMAKE_SYSTEM_PROCESSOR=$*) .
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/auditwheel repair --only-plat -w dist \
 		--plat $(if $(filter $(shell uname -m),$*),manylinux_2_28_$*,auto) build/wheels/$*/*.whl
 

@@ -28,7 +28,9 @@ class SystemCalls(NamedTuple):
 
 _X86_64 = SystemCalls(298, 222, 226, 116, 122, 123, 125, 126, 437)
 _ARM64 = SystemCalls(241, 107, 111, 159, 151, 152, 90, 91, 437)
-SYSTEM_CALLS = _ARM64 if os.uname().machine == "aarch64" else _X86_64
+#: By what uname(2) says, to a program of 32 bits too.
+_OF_MACHINE = {"x86_64": _X86_64, "i686": _X86_64, "aarch64": _ARM64, "armv8l": _ARM64}
+SYSTEM_CALLS = _OF_MACHINE.get(os.uname().machine, _X86_64)
 
 
 def problem_of_pages(size_bytes: int) -> tuple[str, str]:

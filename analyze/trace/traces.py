@@ -25,7 +25,7 @@ from . import catalogue, contents, memory, queries, views
 from .connection import Connection, Views
 from .damage import damage, read_records
 from .selection import Selection
-from .sql_text import literal, printable
+from .sql_text import literal
 from .user_code import select_user_files
 from .views import REPORT_TABLES as REPORT_TABLES
 
@@ -138,7 +138,7 @@ def _open(
         is_report = not is_sealed and tables >= views.REPORT_TABLES
         _define(traces, selection, _with_inputs(tables) if is_sealed else tables, is_report)
         if "syscall_name" in tables:
-            connection.execute(set_machine(traces.connection))
+            connection.execute(set_machine(traces.connection, len(traces.files)))
         if is_sealed:
             traces.connection.make_all() if is_whole else traces.connection.make(tables)
         _lock(connection, is_sealed)
@@ -246,16 +246,14 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
         connection.store_all()
 
 
-def set_machine(connection: Connection) -> str:
-    """The statement that tells syscall_name the processor of the traces; NULL = they are of several processors.
-
-    Traces that do not name one are of x86-64.
+def set_machine(connection: Connection, traces: int) -> str:
+    """The statement that tells syscall_name the processor of the traces, of which there are ``traces``; NULL = they are of
+    several processors. What is not of arm64 is of x86-64, whatever the kernel called it there.
     """
-    asked = (
-        "SELECT DISTINCT coalesce(any_value(value) FILTER (name = 'machine'), 'x86_64') FROM settings GROUP BY trace"
-    )
-    found = connection.execute(asked).fetchall()
-    return f"SET VARIABLE machine = {printable(found[0][0]) if len(found) == 1 else 'NULL'}"
+    asked = "SELECT count(DISTINCT trace) FROM settings WHERE name = 'machine' AND value = 'aarch64'"
+    of_arm64 = connection.execute(asked).fetchall()[0][0]
+    machine = {0: "'x86_64'", traces: "'aarch64'"}.get(of_arm64, "NULL")
+    return f"SET VARIABLE machine = {machine}"
 
 
 def _check_times(traces: Traces, files: list[tuple[str, views.FileColumns]]) -> None:

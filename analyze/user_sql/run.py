@@ -131,7 +131,7 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
         literals = [sql_text.printable(escaped(str(file.path.resolve()))) for file in traces.files]
         columns = [views.file_columns(connection.raw, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
-        machine = set_machine(connection)
+        machine = set_machine(connection, len(traces.files))
     statements = [f"CREATE OR REPLACE TEMP TABLE {name} AS {query};" for name, query in views.SELECTION_TABLES.items()]
     asked = (f"{name} = {'NULL' if value is None else value}" for name, value in selected(selection).items())
     statements.append(f"UPDATE selection SET {', '.join(asked)};")

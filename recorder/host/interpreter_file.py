@@ -33,10 +33,8 @@ _MOST_ROWS = 1 << 20
 _MOST_BYTES = 1 << 24
 _LONGEST_NAME = 4096
 _FOLDERS = (
-    "/lib/x86_64-linux-gnu",
-    "/usr/lib/x86_64-linux-gnu",
-    "/lib/aarch64-linux-gnu",
-    "/usr/lib/aarch64-linux-gnu",
+    f"/lib/{os.uname().machine}-linux-gnu",
+    f"/usr/lib/{os.uname().machine}-linux-gnu",
     "/lib64",
     "/usr/lib64",
     "/lib",

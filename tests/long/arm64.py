@@ -262,16 +262,16 @@ def check(part: str, share: Path, options: argparse.Namespace) -> list[tuple[str
     """Runs one part in a machine of its own: (figure, found, truth, whether it is close)."""
     commands, figures = PARTS[part]
     text, seconds = commands(options)
-    status, output = machine.run_machine(share, text, START_S + seconds)
-    if output.strip():
-        print(f"  {part}: status {status}, {output.strip()[-1000:]}")
     found = []
     try:
+        status, output = machine.run_machine(share, text, START_S + seconds)
+        if output.strip():
+            print(f"  {part}: status {status}, {output.strip()[-1000:]}")
         for name, value, truth in figures(share / "out", options):
-            close = abs(value - truth) <= max(CLOSE * truth, POINTS if "%" in name else 0)
+            close = abs(value - truth) <= (POINTS if "%" in name else CLOSE * truth)
             found.append((name, value, truth, close))
             print(f"  {part}: {name}: {value:.2f}, in truth {truth:.2f}{'' if close else '  WRONG'}", flush=True)
-    except (AssertionError, KeyError, OSError, TypeError, ValueError) as error:
+    except (AssertionError, KeyError, OSError, TypeError, ValueError, subprocess.TimeoutExpired) as error:
         print(f"  {part}: {error!r}  WRONG")
         found.append((f"{part}: {error!r}", 0, 1, False))
     return found

@@ -67,8 +67,16 @@ sync; umount /host; $b poweroff -f
 """
 
 
+def has_libc(compiler: str) -> bool:
+    """Debian's compiler comes without one if recommended packages are left out."""
+    return (
+        subprocess.run([compiler, "-E", "-x", "c", "-"], input=b"#include <elf.h>\n", capture_output=True).returncode
+        == 0
+    )
+
+
 def missing() -> str | None:
-    """Why the machine cannot be had; None if it can."""
+    """Why there can be no such machine; None if there can."""
     if os.uname().machine != "x86_64":
         return "the machine is emulated on x86-64 only"
     absent = [package for command, package in TOOLS.items() if not shutil.which(command)]

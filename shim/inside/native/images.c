@@ -189,8 +189,8 @@ EXPORT int dlclose(void *handle) {
 /* ---- calls ---- */
 
 /* A library that was loaded after the start may be unloaded at any time, also by libc itself, so its code must be
- * read by a system call. The results are therefore cached until the images change. An entry is the generation,
- * word << 1, and the result. */
+ * read by a system call. The results are therefore cached until the images change. An entry is
+ * generation << (ARCH_ADDRESS_BITS + 1) | word << 1 | result. */
 #define CACHED_CALLS 1024
 static _Atomic uint64_t call_cache[CACHED_CALLS];
 

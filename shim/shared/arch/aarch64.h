@@ -68,7 +68,7 @@ static inline uintptr_t arch_context_end(const ucontext_t *context, const void *
   return (uintptr_t)context->uc_mcontext.regs[DWARF_RETURN];
 }
 
-/* mov x8, #139; svc #0. The kernel's frame lies at the stack pointer: what is told of the signal, then its context. */
+/* mov x8, #139; svc #0. The kernel's frame lies at the stack pointer: what describes the signal, then its context. */
 #define ARCH_SIGNAL_FRAMES_BY_CODE true
 static inline bool arch_returns_from_signal(const uint32_t code[2]) {
   return code[0] == 0xd2801168 && code[1] == 0xd4000001;
@@ -106,7 +106,7 @@ static inline uintptr_t arch_called_directly(uintptr_t after) {
 
 /* ---- threads and the kernel ---- */
 
-/* The thread pointer leads to the address of the table of thread-local blocks, behind what describes the thread. */
+/* The thread pointer is the address of the thread's control block, which holds that of the table of thread-local blocks. */
 static inline uintptr_t arch_thread_block(void) {
   uintptr_t pointer = (uintptr_t)__builtin_thread_pointer();
   return pointer && *(const uintptr_t *)pointer ? pointer : 0;
@@ -126,7 +126,7 @@ static inline long arch_system_call(long number, long a, long b, long c, long d,
   return x0;
 }
 
-/* Without SVE; kernels tell it since before they support more. */
+/* Without SVE: kernels that support SVE tell programs the size. */
 static inline size_t arch_signal_frame_bytes(void) { return 5120; }
 
 static inline void arch_pause(void) { __asm__ volatile("yield"); }

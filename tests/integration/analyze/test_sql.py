@@ -447,6 +447,18 @@ def test_system_calls_have_the_numbers_of_their_processor(trace: Path, tmp_path:
     assert rows(other, "SELECT syscall_name_on(202, 'x86_64'), syscall_name_on(98, 'aarch64')") == [("futex", "futex")]
 
 
+@pytest.mark.parametrize("settings", [{}, {"hostname": "h"}, {"machine": "i686"}, {"machine": "' || x"}])
+def test_what_is_not_of_arm64_has_the_numbers_of_x86_64(trace: Path, tmp_path: Path, settings: dict[str, str]) -> None:
+    builders = [rich_builder(), rich_builder()]
+    builders[0].settings, builders[1].settings["machine"] = settings, "aarch64"
+    found = [tmp_path / "a.parquet", tmp_path / "b.parquet"]
+    for builder, path in zip(builders, found, strict=True):
+        builder.write(path)
+    assert rows(found[0], "SELECT syscall_name(202)") == [("futex",)]
+    assert run_sql([found[0], trace], "SELECT syscall_name(202)", Selection())[1] == [("futex",)]
+    assert run_sql(found, "SELECT syscall_name(202)", Selection())[1] == [("system call 202",)]
+
+
 def test_the_schema_of_the_named_views_alone(run: Any) -> None:
     shown = run("sql", "--schema", "waits", "lines")
     assert shown.code == 0

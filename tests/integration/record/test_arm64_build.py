@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.arm64_machine import COMPILER
+from tests.support.arm64_machine import COMPILER, has_libc
 from tests.support.paths import ROOT
 
 TOOLCHAIN = ROOT / "shim" / "cmake" / "aarch64.cmake"
@@ -19,8 +19,9 @@ TOOLCHAIN = ROOT / "shim" / "cmake" / "aarch64.cmake"
 def test_the_shim_compiles_for_arm64(tmp_path: Path) -> None:
     tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     cmake = shutil.which("cmake", path=tools)
-    if not shutil.which(COMPILER) or not cmake or not shutil.which("ninja", path=tools):
-        pytest.skip(f"{COMPILER}, cmake or ninja is missing")
+    compiler, ninja = shutil.which(COMPILER), shutil.which("ninja", path=tools)
+    if not (compiler and cmake and ninja) or not has_libc(compiler):
+        pytest.skip(f"{COMPILER} with a C library, cmake or ninja is missing")
     environment = os.environ | {"PATH": tools}
     options = [
         f"-DCMAKE_TOOLCHAIN_FILE={TOOLCHAIN}",

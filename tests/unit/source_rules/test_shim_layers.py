@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.arm64_machine import has_libc
 from tests.support.paths import ROOT
 
 SHIM = ROOT / "shim"
@@ -253,9 +254,11 @@ def test_a_planted_crowd_is_found(tmp_path: Path) -> None:
 
 
 def compiler_of(header: str) -> str | None:
-    """The compiler for the processor of a header: for most, that of this machine. None if there is none here."""
+    """The compiler for the processor of a header: for most, that of this machine. None if there is none here, or none with
+    the headers of a C library."""
     processor, cross_compiler = OF_PROCESSOR.get(header, (platform.machine(), ""))
-    return shutil.which("cc" if processor == platform.machine() else cross_compiler)
+    found = shutil.which("cc" if processor == platform.machine() else cross_compiler)
+    return found if found and has_libc(found) else None
 
 
 def broken_headers(shim: Path, headers: list[str]) -> list[str]:
