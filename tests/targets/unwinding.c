@@ -156,7 +156,7 @@ static void measure(const struct unwind_registers *registers) {
   static struct scratch scratch;
   struct native_evidence evidence;
   for (int i = 0; i < 20; i++)
-    evidence_scan(registers->value[DWARF_RIP], registers->value[DWARF_RSP], &scratch, &evidence);
+    evidence_scan(registers->value[DWARF_PC], registers->value[DWARF_STACK], &scratch, &evidence);
   scan_ns[timed] = (double)(clock_now_ns() - end) / 20;
   warm_ns[timed] = (double)(middle - begin) / 20 * 10 / ours.count;
   cold_ns[timed++] = (double)(end - middle) * 10 / ours.count;
@@ -168,7 +168,7 @@ static void on_signal(int signal, siginfo_t *info, void *context) {
   (void)signal, (void)info;
   images_refresh();
   unwind_registers_of(context, &registers);
-  interrupted_pc = registers.value[DWARF_RIP];
+  interrupted_pc = registers.value[DWARF_PC];
   /* Every second stack is followed through all bytecode loops. */
   python_symbols.eval = atomic_load(&compared) % 2 ? eval : (struct address_range){0};
   unwind(&registers, &ours);
