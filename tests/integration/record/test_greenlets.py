@@ -38,7 +38,7 @@ def test_greenlets_are_on_their_lines_under_their_names(python: Interpreter, tmp
 @pytest.mark.measures
 def test_suspended_time_of_greenlets(python: Interpreter, tmp_path: Path) -> None:
     def measure(trace: Path) -> dict[str, float]:
-        done = record(trace, [target("greenlets"), "20", "4"], python)
+        done = record(trace, [target("greenlets"), "20", "12"], python)
         found, errors = suspended(trace), {}
         for mark in LINES:
             errors[mark] = 100 * (found[mark] / done.facts[mark] - 1)
