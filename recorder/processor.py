@@ -1,4 +1,5 @@
-"""Which processor this is, and the numbers of its system calls that Python's library has no functions for."""
+"""Which processor this is, the numbers of its system calls that Python's library has no functions for, and the size of its
+pages."""
 
 from __future__ import annotations
 
@@ -28,9 +29,9 @@ class SystemCalls(NamedTuple):
 
 _X86_64 = SystemCalls(298, 222, 226, 116, 122, 123, 125, 126, 437)
 _ARM64 = SystemCalls(241, 107, 111, 159, 151, 152, 90, 91, 437)
-#: By what uname(2) says, to a program of 32 bits too.
-_OF_MACHINE = {"x86_64": _X86_64, "i686": _X86_64, "aarch64": _ARM64, "armv8l": _ARM64}
-SYSTEM_CALLS = _OF_MACHINE.get(os.uname().machine, _X86_64)
+#: The kernel's name of the processor; under the personality of 32 bits, uname(2) gives another one.
+MACHINE = "aarch64" if os.uname().machine in ("aarch64", "armv8l") else "x86_64"
+SYSTEM_CALLS = _ARM64 if MACHINE == "aarch64" else _X86_64
 
 
 def problem_of_pages(size_bytes: int) -> tuple[str, str]:

@@ -6,8 +6,8 @@ By its own default DuckDB takes four fifths of the machine, whatever the rest of
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from pathlib import Path
+
+from ...formats import cgroups
 
 #: The part of the machine's memory (or of the control group's) that the tables of DuckDB may take. Rows that Python holds,
 #: and vectors that DuckDB does not count, come on top.
@@ -16,11 +16,6 @@ SHARE = 0.6
 LEAST_BYTES = 128 << 20
 #: The most that DuckDB may write to its temporary folder, in multiples of its memory.
 SPILL = 4
-
-_GROUPS = Path("/proc/self/cgroup")
-#: Where control groups are mounted, and the file with a group's limit: version 2, version 1.
-_UNIFIED = (Path("/sys/fs/cgroup"), "memory.max")
-_OF_MEMORY = (Path("/sys/fs/cgroup/memory"), "memory.limit_in_bytes")
 
 
 def limit_bytes(threads: int | None = None) -> int:
@@ -41,7 +36,7 @@ def _cores() -> int:
 def _memory() -> int:
     """Bytes of memory that this process may use."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    for path in _limit_files():
+    for path in cgroups.files("memory", "memory.max", "memory.limit_in_bytes"):
         try:
             text = path.read_text()
         except OSError:
@@ -49,22 +44,3 @@ def _memory() -> int:
         if text.strip().isdigit():
             found = min(found, int(text))
     return found
-
-
-def _limit_files() -> Iterator[Path]:
-    """The files with the limits of this process's control groups and of those above them. (A line of the list of groups is
-    ``number:controllers:path``; version 2 has no controllers. In a container, the path may lie outside what is mounted.)"""
-    try:
-        lines = os.fsdecode(_GROUPS.read_bytes()).splitlines()
-    except OSError:
-        lines = []
-    for line in ["::/", ":memory:/", *lines]:
-        _, _, rest = line.partition(":")
-        controllers, _, group = rest.partition(":")
-        if controllers and "memory" not in controllers.split(","):
-            continue
-        root, name = _OF_MEMORY if controllers else _UNIFIED
-        folder = root if ".." in group.split("/") else root / group.lstrip("/")
-        while folder.is_relative_to(root):
-            yield folder / name
-            folder = folder.parent

@@ -148,10 +148,11 @@ class CodeObjects:
                 if found.file == self._watched_file:
                     self.writers[code] = set(list(self._parts[code])[:_MOST_WRITERS])
                 del self._parts[code]
-        for code, part in zip(codes, parts, strict=True) if self.writers else ():
-            writers = self.writers.get(code)
-            if writers is not None and len(writers) < _MOST_WRITERS:
-                writers.add(part.process)
+        if self.writers:
+            for code, part in zip(codes, parts, strict=True):
+                writers = self.writers.get(code)
+                if writers is not None and len(writers) < _MOST_WRITERS:
+                    writers.add(part.process)
 
     def all(self) -> tuple[dict[int, CodeObject], int]:
         """Every code object that has at least its names, by hash, and the number of incomplete ones."""
@@ -214,7 +215,7 @@ class Spool:
         if self._kept:
             yield from self._kept
             return
-        kept: list[Records] | None = [] if self._batch_chunks is None else None
+        kept: list[Records] | None = []
         kept_bytes = 0
         chunks = read_chunks(self._view)
         first = True

@@ -73,19 +73,29 @@ def check_trace(path: Path) -> TraceHeader:
 def stored_frames(path: Path) -> int | None:
     """The number of frames of all stacks together, from the file metadata of the trace at ``path``; None where it is not
     there, or where there is no trace. The file is not checked: use it only to plan memory."""
+    digits = _stored(path, schema.METADATA_FRAMES)
+    return int(digits) if digits.isdigit() else None
+
+
+def stored_trace_id(path: Path) -> str:
+    """The trace id in the file metadata of the trace at ``path``; "" where there is none. The file is not checked."""
+    return _stored(path, schema.METADATA_TRACE_ID).decode(errors="replace")
+
+
+def _stored(path: Path, key: str) -> bytes:
+    """The value of a key of the file metadata, without a check of the file; b"" where there is none."""
     from .bounds.limits import TooLarge
 
     try:
         descriptor = _open(path)
     except TraceFileError:
-        return None
+        return b""
     try:
-        _, digits = _find(_framed_footer(path, _File(descriptor, path)), schema.METADATA_FRAMES)
+        return _find(_framed_footer(path, _File(descriptor, path)), key)[1]
     except (OSError, TraceFileError, TooLarge):
-        return None
+        return b""
     finally:
         os.close(descriptor)
-    return int(digits) if digits.isdigit() else None
 
 
 def seal(descriptor: int) -> None:

@@ -29,6 +29,7 @@ JOINED_ROWS = 92_160
 _NARROW_COLUMNS, _NARROW_FACTOR = 4, 4
 #: Source texts of this size do not wait for other rows: they are a row group of their own, which takes long to compress.
 LONG_TEXT_BYTES = 1 << 20
+#: Of texts that are converted at a time.
 _PIECE_BYTES = 1 << 20
 
 TYPES: dict[str, pa.DataType] = {
@@ -166,7 +167,7 @@ def _array(values: Values, wanted: pa.DataType) -> pa.Array:
 
 
 def _pieces(texts: list[str | None]) -> Iterator[list[str | None]]:
-    """The texts, a megabyte at a time: while Arrow converts a list, other threads wait, of which some drain the spool."""
+    """The texts in pieces: while Arrow converts a list, other threads wait, of which one drains the spool."""
     first, size = 0, 0
     for number, text in enumerate(texts, 1):
         size += len(text or "")

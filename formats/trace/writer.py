@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from ..beside import Beside
 from ..errors import TraceWriteError
-from . import integrity, schema
+from . import integrity, schema, temporary
 from .row_groups import LONG_TEXT_BYTES, TYPES, Block, Tables, row_groups, text_bytes
 
 #: Integers with few distinct values, which are smaller as a dictionary than as deltas.
@@ -57,15 +57,15 @@ def write_trace(path: Path, trace_id: str, parts: Iterable[Tables]) -> None:
 
     Raises TraceWriteError when the system refuses, and ValueError for tables that do not match the schema.
     """
-    temporary = path.with_name(f".{path.name}.{os.urandom(6).hex()}.tmp")
+    written = temporary.new(path)
     try:
-        _write_file(temporary, trace_id, parts)
-        temporary.replace(path)
+        _write_file(written, trace_id, parts)
+        written.replace(path)
     except OSError as error:
-        temporary.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
         raise TraceWriteError(path, os.strerror(error.errno or errno.EIO)) from error
     except BaseException:
-        temporary.unlink(missing_ok=True)
+        written.unlink(missing_ok=True)
         raise
 
 

@@ -2,8 +2,8 @@
 compressed, code objects and tables of functions and lines are read, mangled names are made readable.
 
 The end reads the whole recording nevertheless, takes what it finds here, and makes the rest. Samples are the same with and
-without. Texts and names of functions may differ, of files that change or go while the program runs: what was read is nearer
-to what ran. So may the losses that count such files.
+without. If a file is changed or removed while the program runs, its text, the names of its functions and the losses that
+count such files may differ: what was read first is nearer to what ran.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from .native.tables import FunctionTables
 from .notebooks import is_cell
 from .sources import Sources, is_standard_library, read_sources
 
-#: The first look comes so long after the converter is loaded; then looks take at most a fifth of a processor, and come less
-#: and less often.
+#: The first pass begins so long after the converter is loaded; then passes take at most a fifth of a processor, and become
+#: rarer.
 _FIRST_S, _LONGEST_S, _TIMES_AS_LONG, _PART_OF_TIME = 0.3, 10.0, 4, 0.05
-#: Of one look.
+#: Of one pass.
 _MOST_CHUNKS, _SYMBOLS_S = 64, 1.0
 #: Source texts are handed over when they have this size together, because each row group takes 9 KB of the trace.
 _TOGETHER_BYTES = 4 << 20
@@ -47,13 +47,13 @@ Tables = dict[str, dict[str, Any]]
 
 
 class Ahead:
-    """Looks at the recording at ``spool`` from time to time, as long as :meth:`end` was not called.
+    """Makes passes over what is new in the recording at ``spool``, as long as :meth:`end` was not called.
 
     ``pinned``: gives the chunks that the recording has, and keeps them in their places (:meth:`..spool.drain.Drain.pinned`);
     ``rights``: gives the rights with which files of the program are read; ``may_work``: is there a processor that nobody
     needs?
 
-    A file is opened by the look after the one that has found its name: by then, the process that has written the name was
+    A file is opened by the pass after the one that has found its name: by then, the process that has written the name was
     observed, and ``rights`` knows of it.
     """
 
@@ -66,7 +66,10 @@ class Ahead:
         may_work: Callable[[], bool],
     ) -> None:
         self.known = Known(functions=FunctionTables(keeps=True))
-        self._spool, self._facts, self._pinned, self._rights, self._may_work = spool, facts, pinned, rights, may_work
+        self._facts, self._pinned, self._rights, self._may_work = facts, pinned, rights, may_work
+        header = read_header(spool)
+        self._started_ns = int(header["start_real_ns"])
+        self._to_real_ns = self._started_ns - int(header["start_mono_ns"])
         self._over = threading.Event()
         self._read: dict[int, int] = {}  # slots that were read of each chunk, by its offer
         self._files: dict[int, str] = {}  # of code objects that were on no stack yet
@@ -80,7 +83,7 @@ class Ahead:
         self._wanted: dict[int, Offsets] = {}  # those that are to be looked up
 
     def end(self) -> None:
-        """Ends the looks; one that is under way opens no further file."""
+        """Ends the passes; one that is under way opens no further file."""
         self._over.set()
 
     def tables(self) -> Iterator[Tables]:
@@ -89,18 +92,18 @@ class Ahead:
         while not self._over.wait(pause_s):
             if not self._may_work():
                 continue
-            look_s = time.monotonic()
+            pass_s = time.monotonic()
             with suppress(Exception):  # whatever fails here is done, and reported, at the end
-                self._look()
+                self._pass()
             if self._text_bytes >= _TOGETHER_BYTES:
                 yield self._taken()
             now_s = time.monotonic()
             pause_s = min(max(_FIRST_S, _PART_OF_TIME * (now_s - begun_s)), _LONGEST_S)
-            pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - look_s))
+            pause_s = max(pause_s, _TIMES_AS_LONG * (now_s - pass_s))
         if any(self._texts.values()):
             yield self._taken()
 
-    def _look(self) -> None:
+    def _pass(self) -> None:
         self._read_files()
         if self._over.is_set():
             return
@@ -114,7 +117,7 @@ class Ahead:
             self.known.lines.add(codes.whole.values())
 
     def _new_chunks(self) -> list[Chunk]:
-        """What was written to chunks since the last look."""
+        """What was written to chunks since the last pass."""
         found: list[Chunk] = []
         read: dict[int, int] = {}
         with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
@@ -129,7 +132,7 @@ class Ahead:
         return found
 
     def _read_files(self) -> None:
-        """Reads what the last look has found, with the rights that hold now. If they hold no more afterwards, nothing of it
+        """Reads what the last pass has found, with the rights that hold now. If they hold no more afterwards, nothing of it
         is kept."""
         if not self._names and not self._wanted:
             return
@@ -169,8 +172,7 @@ class Ahead:
 
     def _sources(self, opened: OpenFile) -> Sources:
         names, self._names = self._names, []
-        started_ns = int(read_header(self._spool)["start_real_ns"])
-        return read_sources(names, set(), self._facts.cwd, started_ns, {}, opened, (), self.known.sources)
+        return read_sources(names, set(), self._facts.cwd, self._started_ns, {}, opened, (), self.known.sources)
 
     def _add_texts(self, sources: Sources) -> None:
         """Adds texts that were read. What was not read is tried again, and counted, at the end."""
@@ -212,10 +214,10 @@ class Ahead:
     def _look_up(self, opened: OpenFile) -> None:
         """Reads the tables of the functions at the new addresses, and asks for readable forms of their names."""
         wanted, self._wanted = self._wanted, {}
-        header, known = read_header(self._spool), self.known
+        known = self.known
         if known.names.text_bytes > _MOST_NAME_BYTES:
             return
-        images = self._ids.images(int(header["start_real_ns"]) - int(header["start_mono_ns"]))
+        images = self._ids.images(self._to_real_ns)
         read_symbols(images, wanted, self._facts.cwd, _SYMBOLS_S, opened, known.functions, known.names)
 
 

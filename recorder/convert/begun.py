@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ...formats.beside import Beside
+from ...formats.trace import temporary
 from ...formats.trace.writer import write_trace
 from .ahead import Ahead, Tables
 from .known import Known
@@ -44,7 +45,7 @@ class BegunTrace:
         if not self._writing.is_running():
             self._settled.set()  # no thread could be started
         self._settled.wait()
-        if self._waits and not list(self._path.parent.glob(f".{self._path.name}.*.tmp")):
+        if self._waits and not list(temporary.existing(self._path)):
             self.give_up()
             self._waits = False
         if not self._waits:

@@ -16,8 +16,9 @@ from ...formats.errors import NothingRecorded, TraceError, TraceWriteError
 from ...formats.spool.chunks import View
 from ...formats.spool.layout import struct_dtype
 from ...formats.spool.reader import Spool, read_header
-from ...formats.spool.regular import is_plain_file, open_regular
-from ...formats.trace.integrity import check_trace
+from ...formats.spool.regular import is_plain_file
+from ...formats.trace import temporary
+from ...formats.trace.integrity import check_trace, stored_trace_id
 from ..folder.facts import Facts, default_output, read_facts
 from ..folder.files import MARKS_NAME, RSS_NAME, SPOOL_NAME, TRACE_NAME
 from ..folder.origin import is_original
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 #: Records are published a few microseconds after their time was read, so wait before reading those of a running program.
 SETTLE_S = 0.02
-#: Metadata come last in a trace, behind the descriptions of its row groups.
-_FOOTER_END_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ def _put_in_place(written: Path, output: Path, trace_id: str) -> None:
 
 def _copy_in_place(written: Path, output: Path, replaces: bool) -> None:
     """Puts the trace in its place on another file system. Raises TraceWriteError."""
-    beside = output.with_name(f".{output.name}.{os.urandom(6).hex()}.tmp")
+    beside = temporary.new(output)
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with os.fdopen(descriptor, "wb") as target, written.open("rb") as source:
@@ -225,17 +224,6 @@ def _is_earlier(output: Path, trace_id: str) -> bool:
 def _is_snapshot(output: Path, trace_id: str) -> bool:
     """Is the file at ``output`` a snapshot of this recording?"""
     try:
-        return _may_hold(output, trace_id) and check_trace(output).trace_id == trace_id
+        return stored_trace_id(output) == trace_id and check_trace(output).trace_id == trace_id  # a check takes longer
     except (TraceError, OSError):
         return False
-
-
-def _may_hold(path: Path, trace_id: str) -> bool:
-    """Is the id anywhere near the end of the file, where a trace has it? A check of the whole file takes much longer. Raises
-    OSError."""
-    file = open_regular(path)
-    if file is None:
-        return False
-    with file:
-        at = max(0, os.fstat(file.fileno()).st_size - _FOOTER_END_BYTES)
-        return trace_id.encode() in os.pread(file.fileno(), _FOOTER_END_BYTES, at)

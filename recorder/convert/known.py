@@ -35,7 +35,7 @@ class KnownCodes:
 @dataclass
 class Known:
     """What is known before the end. ``sources``: files whose texts are in the trace; ``codes``: code objects;
-    ``functions``, ``lines``: tables; ``names``: was asked for mangled names. While the program runs, only one thread uses
+    ``functions``, ``lines``: tables; ``names``: readable forms of mangled names. While the program runs, only one thread uses
     these."""
 
     sources: KnownTexts = field(default_factory=KnownTexts)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from ...formats.trace import temporary
 from ..errors import SetupError
 from .files import (
     CONTROL_NAME,
@@ -119,7 +120,7 @@ def remove_recording(folder: Path) -> None:
     names = [FACTS_NAME, RSS_NAME, MARKS_NAME, CONTROL_NAME, TRACE_NAME, GPU_NAME, GPU_DEVICES_NAME]
     paths = [folder / name for name in (*names, RIGHTS_NAME, ORIGIN_NAME)]
     with suppress(OSError):  # out of descriptors
-        paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *folder.glob(f".{TRACE_NAME}.*.tmp")]
+        paths += [*folder.glob(f"{SPOOL_NAME}.part[0-9]*"), *temporary.existing(folder / TRACE_NAME)]
     for path in paths:
         with suppress(OSError):
             path.unlink()

@@ -16,7 +16,7 @@ from pathlib import Path
 from ..errors import NotExecutable, NotFound, SetupError
 from ..folder.output import output_template, setup_error
 from ..folder.place import memory_chunks, writes_in_place
-from ..processor import SYSTEM_CALLS
+from ..processor import MACHINE, SYSTEM_CALLS
 from ..run.program import Program, resolve_program
 from ..run.unrecorded import Unrecorded, unrecorded
 from ..sampling import nvml
@@ -112,7 +112,7 @@ def this_host(words: list[str], python: str | None, output: Path, is_posix_only:
         gpu_error,
         bool(os.environ.get("PYTHONDEVMODE")),
         is_posix_only,
-        os.uname().machine,
+        MACHINE,
         resource.getpagesize(),
     )
 

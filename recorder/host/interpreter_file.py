@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from ..convert.native.elf import ElfFile, Records, layout
+from ..processor import MACHINE
 from ..shim_library import watch_library
 
 _SECTION = layout("name:4 type:4 flags:8 addr:8 offset:8 size:8 link:4 info:4 addralign:8 entsize:8")
@@ -33,8 +34,8 @@ _MOST_ROWS = 1 << 20
 _MOST_BYTES = 1 << 24
 _LONGEST_NAME = 4096
 _FOLDERS = (
-    f"/lib/{os.uname().machine}-linux-gnu",
-    f"/usr/lib/{os.uname().machine}-linux-gnu",
+    f"/lib/{MACHINE}-linux-gnu",
+    f"/usr/lib/{MACHINE}-linux-gnu",
     "/lib64",
     "/usr/lib64",
     "/lib",

@@ -43,7 +43,7 @@ def load_converter() -> None:
 
 
 def load_the_rest() -> None:
-    """Imports what only snapshots, some recordings, and those that last need. Raises ImportError."""
+    """Imports what is needed by snapshots, by some recordings, and by those that last. Raises ImportError."""
     import concurrent.futures.thread  # noqa: F401
 
     from ...formats.trace.bounds import limits  # noqa: F401

@@ -23,7 +23,7 @@ from ..folder.marks import MarkFile
 from ..folder.origin import create_origin
 from ..folder.output import create_spool_folder, discard, output_template
 from ..folder.place import MEMORY_AHEAD, memory_chunks, memory_path, remove_spool, writes_in_place
-from ..processor import check_pages
+from ..processor import MACHINE, check_pages
 from ..rights.announced import create_rights
 from ..rights.identity import is_privileged
 from ..rights.observer import RightsObserver
@@ -220,7 +220,7 @@ def _host(settings: Settings) -> dict[str, str]:
         "recorder_version": VERSION,
         "hostname": system.nodename,
         "kernel": system.release,
-        "machine": system.machine,
+        "machine": MACHINE,
         "cpu_count": str(len(os.sched_getaffinity(0))),
         # Settings hold the initial values; the spool's header also has what --control has set since then.
         "cpu_interval_ns": str(settings.cpu_interval_ns),

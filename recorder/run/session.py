@@ -1,7 +1,7 @@
 """A recording while its program runs: periodic work, commands, snapshots, and the end.
 
-There are three threads: one waits for the program and must never block for long, one serves the control socket
-(:mod:`..control.server`), and one writes snapshots (:mod:`.snapshots`).
+There are four threads: one waits for the program and must never block for long, one serves the control socket
+(:mod:`..control.server`), one writes snapshots (:mod:`.snapshots`), and one begins the trace (:mod:`..convert.begun`).
 """
 
 from __future__ import annotations

@@ -7,6 +7,8 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+from ...formats import cgroups
+
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _IDLE, _IOWAIT = 4, 5  # columns of /proc/stat
 
@@ -15,12 +17,12 @@ class IdleProcessors:
     """Measures from one call to the next."""
 
     def __init__(self) -> None:
-        self._group = _own_group()
+        self._group_files = set(cgroups.files("cpu", "cpu.stat", "cpu.stat"))
         self._before = self._now()
 
     def since_last(self) -> float:
         """How many processors were idle on average since the last call, or since this object was made; 0 if that is not
-        known, or if a quota of the control group has stopped processes."""
+        known, or if a quota of a control group has stopped processes."""
         (before_s, idle_before_s, stops_before), self._before = self._before, self._now()
         now_s, idle_s, stops = self._before
         if now_s <= before_s or stops != stops_before:
@@ -28,7 +30,7 @@ class IdleProcessors:
         return max(0.0, (idle_s - idle_before_s) / (now_s - before_s))
 
     def _now(self) -> tuple[float, float, int]:
-        """The time, the idle time of all allowed processors (both in seconds), and how often the quota was used up."""
+        """The time, the idle time of all allowed processors (both in seconds), and how often quotas were used up."""
         ours, ticks = {f"cpu{number}" for number in os.sched_getaffinity(0)}, 0
         with suppress(OSError, ValueError, IndexError):
             for row in Path("/proc/stat").read_text().splitlines():
@@ -38,17 +40,10 @@ class IdleProcessors:
         return time.monotonic(), ticks / _TICKS_PER_S, self._stops()
 
     def _stops(self) -> int:
-        with suppress(OSError, ValueError, IndexError):
-            for row in self._group.joinpath("cpu.stat").read_text().splitlines():
-                if row.startswith("nr_throttled "):
-                    return int(row.split()[1])
-        return 0
-
-
-def _own_group() -> Path:
-    """The folder of our control group (version 2)."""
-    group = ""
-    with suppress(OSError):
-        rows = Path("/proc/self/cgroup").read_text().splitlines()
-        group = next((row.removeprefix("0::/") for row in rows if row.startswith("0::/")), "")
-    return Path("/sys/fs/cgroup") / group
+        """How often the quotas of the control groups have stopped processes."""
+        stops = 0
+        for path in self._group_files:
+            with suppress(OSError, ValueError, IndexError):
+                rows = [row.split() for row in path.read_text().splitlines()]
+                stops += sum(int(count) for name, count in rows if name == "nr_throttled")
+        return stops

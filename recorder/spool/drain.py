@@ -2,7 +2,8 @@
 
 A finished chunk is copied into a part file, and then its place in the spool is offered again. A recorder that dies between
 the two steps leaves the chunk in both files; the reader recognises it by its offer. An unfinished chunk stays in the spool
-until the recording or its process ends. While a snapshot is made, the chunks that it reads stay in the spool too.
+until the recording or its process ends. The chunks that another thread reads, for a snapshot or ahead of the end, stay in the spool
+too.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _CHUNKS_PER_TURN = 256
 _BUSY_CHUNKS = 2048
 _PART_BYTES = 256 << 20
 _RETRY_S = 1.0
-#: How long another thread may keep the GIL while a snapshot is made in it. Each chunk needs the GIL six times; with Python's
+#: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. Each chunk needs the GIL six times; with Python's
 #: 5 ms, 40 chunks per second could be drained then.
 _PINNED_SWITCH_S = 0.0002
 
@@ -51,7 +52,7 @@ class Drain:
         self._size = 0
         self._retry_at_s = 0.0
         self._turn = threading.Lock()
-        self._pins: list[frozenset[int]] = []  # of each thread that reads: one writes a snapshot, one looks ahead
+        self._pins: list[frozenset[int]] = []  # of each thread that reads: one writes a snapshot, one works ahead
         self._pinned: frozenset[int] = frozenset()
         self._switch_s = sys.getswitchinterval()
         self._largest_part = min(_PART_BYTES, _file_limit())

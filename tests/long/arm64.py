@@ -1,10 +1,9 @@
 """Records programs on an emulated arm64 machine and compares what the traces say with what the programs know.
 
 ``python -m tests.long.arm64`` runs the unit tests of the shim in the machine, installs the wheel in ``dist/`` (``make
-wheel-aarch64``) and records there:
-lines of each kind, halves of Python and native code, kills at a few moments, and the programs of tests.long.stress for
-``--minutes`` altogether. The traces are made in the machine and read here. A dated result goes into
-``benchmarks/results/``; exit status 1 when something is not as it should be.
+wheel-aarch64``) and records there: lines of each kind, halves of Python and native code, kills at a few moments, and the
+programs of tests.long.stress for ``--minutes`` altogether. The traces are made in the machine and read here. A dated result
+goes into ``benchmarks/results/``; exit status 1 when something is not as it should be.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def unexpected(found: Json) -> dict[str, int]:
 # ---- the unit tests in C ----
 
 
-def commands_of_units(_: argparse.Namespace) -> tuple[str, float]:
+def commands_of_units(_: float) -> tuple[str, float]:
     """Each test's exit status is appended to a file."""
     tests = "for test in /host/units/test_*; do LD_LIBRARY_PATH=/host/units timeout 600 $test >/host/out/unit.txt 2>&1; status=$?"
     # The longest takes minutes here.
@@ -82,7 +81,7 @@ def commands_of_units(_: argparse.Namespace) -> tuple[str, float]:
     return f"cd /tmp; {tests}; {failed}; echo $status $test >>/host/out/units; done\n", 1800.0
 
 
-def check_units(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
+def check_units(out: Path) -> Iterator[tuple[str, float, float]]:
     """How many failed."""
     ended = [line.split() for line in (out / "units").read_text().splitlines()]
     assert len(ended) > 20, ended
@@ -110,11 +109,11 @@ def build_units(share: Path) -> None:
 # ---- a line of each kind ----
 
 
-def commands_of_each_kind(_: argparse.Namespace) -> tuple[str, float]:
+def commands_of_each_kind(_: float) -> tuple[str, float]:
     return record("each_kind", "each_kind.py", "3"), 60.0
 
 
-def check_each_kind(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
+def check_each_kind(out: Path) -> Iterator[tuple[str, float, float]]:
     """(figure, found, truth) of the lines of each_kind.py."""
     facts, found = facts_of(out, "each_kind"), report(out / "each_kind.parquet")
     rows = {row["line"]: row for row in found["lines"] if row["file"] == "/host/targets/each_kind.py"}
@@ -134,11 +133,11 @@ def check_each_kind(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, flo
 # ---- half Python, half native ----
 
 
-def commands_of_halves(_: argparse.Namespace) -> tuple[str, float]:
+def commands_of_halves(_: float) -> tuple[str, float]:
     return record("halves", "halves.py", "4", "zlib_2000us", "hashlib_2000us", "sorted_20000us", "min_2000us"), 120.0
 
 
-def check_halves(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
+def check_halves(out: Path) -> Iterator[tuple[str, float, float]]:
     """The native share of each pair, in percent."""
     facts, found = facts_of(out, "halves"), report(out / "halves.parquet")
     by_function = {row["function"]: row for row in found["functions"] if row["file"] == "/host/targets/halves.py"}
@@ -150,7 +149,7 @@ def check_halves(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float,
 # ---- kills ----
 
 
-def commands_of_kills(_: argparse.Namespace) -> tuple[str, float]:
+def commands_of_kills(_: float) -> tuple[str, float]:
     """Kills the recorder and all that it has started once some blocks are published, and recovers what it has left."""
     waiting = "import sys, time\nwhile int.from_bytes(open(sys.argv[1], 'rb').read(8), 'little') < int(sys.argv[2]): time.sleep(.05)"
     recorder = f"{machine.PYTHON} -m scalene_trace.cli.record.command"
@@ -167,7 +166,7 @@ def commands_of_kills(_: argparse.Namespace) -> tuple[str, float]:
     return text, 60.0 * len(KILLS_AT)
 
 
-def check_kills(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
+def check_kills(out: Path) -> Iterator[tuple[str, float, float]]:
     """How many published blocks are missing after a kill. The sizes are those of tests/targets/progress.py."""
     for blocks in KILLS_AT:
         name = f"killed_{blocks}"
@@ -186,12 +185,12 @@ def check_kills(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, 
 # ---- filters of system calls ----
 
 
-def commands_of_filters(_: argparse.Namespace) -> tuple[str, float]:
+def commands_of_filters(_: float) -> tuple[str, float]:
     cases = [(kind, way) for kind in ("kills", "allows") for way in ("prctl", "syscall")]
     return "".join(record(f"{kind}_{way}", "filtered_arm64.py", kind, way) for kind, way in cases), 120.0
 
 
-def check_filters(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
+def check_filters(out: Path) -> Iterator[tuple[str, float, float]]:
     """A program is not killed for what the recorder does; and is recorded on if the filter allows that."""
     for way in ("prctl", "syscall"):
         for kind in ("kills", "allows"):
@@ -206,27 +205,29 @@ def check_filters(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float
 # ---- the hardest programs ----
 
 
-def commands_of_stress(options: argparse.Namespace) -> tuple[str, float]:
+def commands_of_stress(minutes: float) -> tuple[str, float]:
     text = "cp /host/*.so /tmp/\n"  # signals interrupt reads of the host's folder, which begin again then
     for program, share in PROGRAMS.items():
         libraries = ["/tmp/churn_native.so", "/tmp/comes_and_goes.so"] if program == "native" else []
-        words = ["churn.py", f"{60 * options.minutes * share:.0f}", program, *libraries]
+        words = ["churn.py", f"{60 * minutes * share:.0f}", program, *libraries]
         interval = "10ms" if program == "native" else "1ms"  # docs/design/arm64.md: shorter ones may stop a thread
         text += record(f"stress_{program}", *words, options=f"--cpu-interval {interval} --no-source")
-    return text, 60.0 * options.minutes + CONVERT_S * len(PROGRAMS)
+    return text, 60.0 * minutes + CONVERT_S * len(PROGRAMS)
 
 
-def check_stress(out: Path, _: argparse.Namespace) -> Iterator[tuple[str, float, float]]:
+def check_stress(out: Path) -> Iterator[tuple[str, float, float]]:
     """Programs that failed or left a kind of work out; and torn stacks in percent of the ticks."""
     for program in PROGRAMS:
         facts, found = facts_of(out, f"stress_{program}"), report(out / f"stress_{program}.parquet")
         ticks, lost = found["traces"][0]["events"]["cpu"], losses(found)
         print(f"  stress {program}: {ticks} ticks, {facts}, losses {lost}")
         yield f"failures of {program} in {ticks} ticks", sum(count <= 0 for count in facts.values()), 0
-        yield f"torn % of {program}, over 1", max(0.0, 100 * lost.get("torn_stack", 0) / ticks - 1), 0
+        yield f"torn stacks of {program} above one in a hundred", max(0.0, lost.get("torn_stack", 0) - ticks / 100), 0
 
 
-PARTS: dict[str, tuple[Callable[..., tuple[str, float]], Callable[..., Iterator[tuple[str, float, float]]]]] = {
+#: For each part: what gives the commands of the machine, given the minutes of the hardest programs, and the seconds that they
+#: may take; and what gives the figures, given the folder of their output: name, found, truth.
+PARTS: dict[str, tuple[Callable[[float], tuple[str, float]], Callable[[Path], Iterator[tuple[str, float, float]]]]] = {
     "units": (commands_of_units, check_units),
     "each_kind": (commands_of_each_kind, check_each_kind),
     "halves": (commands_of_halves, check_halves),
@@ -258,16 +259,16 @@ def prepare(share: Path) -> None:
     subprocess.run([*compile_it, "-DLIBRARY", "-o", share / "comes_and_goes.so"], check=True)
 
 
-def check(part: str, share: Path, options: argparse.Namespace) -> list[tuple[str, float, float, bool]]:
+def check(part: str, share: Path, minutes: float) -> list[tuple[str, float, float, bool]]:
     """Runs one part in a machine of its own: (figure, found, truth, whether it is close)."""
     commands, figures = PARTS[part]
-    text, seconds = commands(options)
+    text, seconds = commands(minutes)
     found = []
     try:
         status, output = machine.run_machine(share, text, START_S + seconds)
         if output.strip():
             print(f"  {part}: status {status}, {output.strip()[-1000:]}")
-        for name, value, truth in figures(share / "out", options):
+        for name, value, truth in figures(share / "out"):
             close = abs(value - truth) <= (POINTS if "%" in name else CLOSE * truth)
             found.append((name, value, truth, close))
             print(f"  {part}: {name}: {value:.2f}, in truth {truth:.2f}{'' if close else '  WRONG'}", flush=True)
@@ -293,7 +294,7 @@ def main() -> int:
     prepare(share)
     if "units" in (options.part or PARTS):
         build_units(share)
-    found = [each for part in options.part or PARTS for each in check(part, share, options)]
+    found = [each for part in options.part or PARTS for each in check(part, share, options.minutes)]
     if not options.print_only:
         names = ("figure", "found", "truth", "close")
         text = "\n".join(f"{value:10.2f} {truth:10.2f}  {name}" for name, value, truth, _ in found)

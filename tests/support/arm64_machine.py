@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from tests.support.paths import ROOT
-from tests.support.unpacked_python import KEYRING, QUIETLY, mirror
+from tests.support.unpacked_python import KEYRING, apt_options, mirror
 
 FOLDER = ROOT / "build" / "arm64"
 SUITE = "trixie"
@@ -116,19 +116,7 @@ def make_machine() -> None:
 def _unpack(root: Path, kernel: Path) -> None:
     """Unpacks Debian's packages into ``root``, and that of the kernel into ``kernel``."""
     apt = FOLDER / "apt"
-    for each in ("lists/partial", "cache/archives/partial", "debs"):
-        (apt / each).mkdir(parents=True)
-    (apt / "sources.list").write_text(f"deb [arch=arm64 signed-by={KEYRING}] {mirror()} {SUITE} main\n")
-    places = {
-        "Dir::Etc::sourcelist": apt / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
-        "Dir::State::lists": apt / "lists",
-        "Dir::Cache": apt / "cache",
-        "APT::Architecture": "arm64",
-        "APT::Architectures": "arm64",
-        "Acquire::Languages": "none",
-    }
-    options = [*QUIETLY, *(each for name, value in places.items() for each in ("-o", f"{name}={value}"))]
+    options = apt_options(apt, str(mirror()), SUITE, "arm64")
     _run("apt-get", *options, "update")
     depends = _run("apt-cache", *options, "depends", "linux-image-arm64")
     (image,) = re.findall(r"Depends: (linux-image-\S+)", depends)[:1]

@@ -95,11 +95,13 @@ def _run(end_s: float, *command: str | Path, cwd: Path | None = None) -> str:
     return subprocess.run(words, cwd=cwd, capture_output=True, text=True, check=True, timeout=left_s).stdout
 
 
-def _download_and_unpack(version: str, source: str, root: Path, run: Callable[..., str]) -> None:
-    apt = root / "apt"
+def apt_options(apt: Path, source: str, suite: str, architecture: str = "") -> list[str]:
+    """Options with which apt uses one suite of the package source ``source`` and keeps everything in the folder ``apt``,
+    for this machine's architecture or another one."""
     for each in ("lists/partial", "cache/archives/partial", "debs"):
         (apt / each).mkdir(parents=True)
-    (apt / "sources.list").write_text(f"deb [signed-by={KEYRING}] {source} {SUITE} main\n")
+    only = f"arch={architecture} " if architecture else ""
+    (apt / "sources.list").write_text(f"deb [{only}signed-by={KEYRING}] {source} {suite} main\n")
     places = {
         "Dir::Etc::sourcelist": apt / "sources.list",
         "Dir::Etc::sourceparts": "/dev/null",
@@ -107,7 +109,14 @@ def _download_and_unpack(version: str, source: str, root: Path, run: Callable[..
         "Dir::Cache": apt / "cache",
         "Acquire::Languages": "none",
     }
-    options = [*QUIETLY, *(each for name, value in places.items() for each in ("-o", f"{name}={value}"))]
+    if architecture:
+        places |= {"APT::Architecture": architecture, "APT::Architectures": architecture}
+    return [*QUIETLY, *(each for name, value in places.items() for each in ("-o", f"{name}={value}"))]
+
+
+def _download_and_unpack(version: str, source: str, root: Path, run: Callable[..., str]) -> None:
+    apt = root / "apt"
+    options = apt_options(apt, source, SUITE)
     run("apt-get", *options, "update")
     limits = [f"--no-{each}" for each in WITHOUT]
     closure = run("apt-cache", *options, "depends", "--recurse", *limits, f"python{version}", f"libpython{version}-dev")

@@ -32,7 +32,10 @@ class ReadableNames:
         """Waits for the process that is at work."""
         if self._run:
             run, self._run = self._run, None
-            found = run.result()
+            try:
+                found = run.result()
+            except Exception:  # of the system; names stay as they are in the file
+                found = {}
             self._texts |= found
             self.text_bytes += sum(len(name) + len(text) for name, text in found.items())
 

@@ -2,10 +2,9 @@
 
 This runs after the program has ended, while the user waits, and for some files earlier (:mod:`..ahead`). Only sampled
 addresses are looked up, and only in files that have not changed since they were loaded. A symbol table is read in pieces of
-bounded size, and only the symbols that hold a sampled instruction are kept, so a library of a gigabyte takes no more memory
-than a small one. Names are as in the file
-(mangled for C++ and Rust), beside readable ones (:mod:`.demangle`). Functions without a symbol are named by the method
-tables of extensions (:mod:`.methods`).
+bounded size, and of a file that is read at the end only the symbols that hold a sampled instruction are kept, so a library
+of a gigabyte takes no more memory than a small one. Names are as in the file (mangled for C++ and Rust), beside readable
+ones (:mod:`.names`). Functions without a symbol are named by the method tables of extensions (:mod:`.methods`).
 
 ELF is parsed here, with one numpy dtype for each of its structures, because libraries for it make the end of every
 recording slower. Measured in November 2026, CPU time, against 0.30 s for a whole recording of ``-c pass``:
@@ -69,7 +68,7 @@ class FileChanged(Exception):  # noqa: N818 (the name says what happened)
 class Symbols:
     """The ``symbol`` table, which :meth:`finished` completes. ``unread``: number of files that could not be read;
     ``changed``: of files that have changed since they were loaded; ``withheld``: of files that may not be read;
-    ``names``: has been asked for the readable forms of mangled names."""
+    ``names``: readable forms of mangled names."""
 
     table: dict[str, list[Any]] = field(
         default_factory=lambda: {name: [] for name in ("module", "start_offset", "end_offset", "name", "demangled")}
@@ -105,7 +104,7 @@ def read_symbols(
 
     ``images``: by module id; relative paths are taken from ``folder``; ``limit_s``: seconds for all files together;
     ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does; ``tables``: those that were
-    read before; ``names``: has been asked for some names before. Files with the most addresses come first, and files that are
+    read before; ``names``: readable forms of those that were asked for before. Files with the most addresses come first, and files that are
     not reached in time count as unread.
     """
     tables = tables or FunctionTables()

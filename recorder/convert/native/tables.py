@@ -15,7 +15,8 @@ from .methods import Methods, method_tables
 
 SYMBOL = layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
 _CHUNK_ROWS = 1 << 18
-_FUNCTION_TYPES = (0, 2, 10)  # no type (assembly without .type), function, indirect function
+#: By the type of a symbol: no type (assembly without .type), function, indirect function.
+_IS_FUNCTION = np.isin(np.arange(16), (0, 2, 10))
 #: Of all tables that are kept together.
 _MOST_KEPT_BYTES = 64 << 20
 
@@ -76,6 +77,3 @@ def _pieces(file: ElfFile, table: np.void) -> Iterator[Records]:
         if not len(symbols):
             return
         yield symbols[_IS_FUNCTION[symbols["info"] & 15] & (symbols["shndx"] != 0)]
-
-
-_IS_FUNCTION = np.isin(np.arange(16), _FUNCTION_TYPES)

@@ -89,8 +89,10 @@ class Lines:
 
     def add(self, codes: Iterable[CodeObject]) -> None:
         """Keeps the tables of these code objects."""
+        if self._left_bytes < 0:
+            return
         wanted = [each for each in dict.fromkeys(map(_encoded, codes)) if each not in self._known]
-        for each, table in zip(wanted, line_tables(wanted), strict=True) if self._left_bytes > 0 else ():
+        for each, table in zip(wanted, line_tables(wanted), strict=True):
             self._left_bytes -= table.starts.nbytes + table.lines.nbytes + len(each.table) + _LINE_TABLE_BYTES
             if self._left_bytes < 0:
                 return

@@ -10,6 +10,7 @@ import pytest
 from scalene_trace.analyze.exports import size
 from scalene_trace.analyze.report import report
 from scalene_trace.analyze.trace import memory
+from scalene_trace.formats import cgroups
 from tests.support.example_traces import rich_trace
 from tests.support.trace_builder import write_large_trace
 
@@ -74,9 +75,8 @@ def test_the_limit_of_each_control_group_above_holds(
 ) -> None:
     root = tmp_path / "groups"
     monkeypatch.setattr(memory, "_cores", lambda: 4)
-    monkeypatch.setattr(memory, "_GROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(memory, "_UNIFIED", (root, "memory.max"))
-    monkeypatch.setattr(memory, "_OF_MEMORY", (root / "memory", "memory.limit_in_bytes"))
+    monkeypatch.setattr(cgroups, "_GROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(cgroups, "_MOUNTED", root)
     if groups is not None:
         (tmp_path / "cgroup").write_bytes(b"0::/\xff\n" + groups.encode())
     (root / limited).parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -18,6 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from scalene_trace.formats.spool import reader
 from scalene_trace.formats.spool.chunks import View, view_of
 from scalene_trace.formats.spool.reader import CodeObject
 from scalene_trace.recorder.convert import ahead as module
@@ -35,6 +37,7 @@ from scalene_trace.recorder.convert.survey.stacks import Lines
 from scalene_trace.recorder.folder.facts import Facts
 from scalene_trace.recorder.folder.files import SPOOL_NAME, TRACE_NAME
 from scalene_trace.recorder.rights.identity import OWN_RIGHTS, WITHHELD, Rights
+from scalene_trace.recorder.rights.opening import open_regular_file
 from scalene_trace.recorder.sampling import idle
 from tests.support.conversion import BYTECODE, LINES, facts
 from tests.support.spool_builder import PYTHON_311, SpoolBuilder
@@ -50,8 +53,8 @@ def pinned(path: Path) -> Iterator[View]:
 
 
 class Recording:
-    """A recording that grows: ``steps`` add to it, one before each look. Two looks more follow the last one, since files are
-    read by the look after the one that finds them."""
+    """A recording that grows: ``steps`` add to it, one before each pass. Two passes more follow the last one, since files are
+    read by the pass after the one that finds them. ``failures``: what passes have raised."""
 
     def __init__(
         self,
@@ -63,29 +66,38 @@ class Recording:
         monkeypatch.setattr(module, "_FIRST_S", 0)
         monkeypatch.setattr(module, "_LONGEST_S", 0)
         monkeypatch.setattr(module, "_TIMES_AS_LONG", 0)
-        self.builder, self._steps, self._looks_left = SpoolBuilder().start(), list(steps), 2
+        self.builder, self._steps, self._passes_left = SpoolBuilder().start(), list(steps), 2
         self.folder = folder / "recording"
         self.spool = self.builder.write(self.folder / SPOOL_NAME)
         self.facts: Facts = facts(folder)
+        self.failures: list[Exception] = []
         self.ahead = Ahead(self.spool, self.facts, lambda: pinned(self.spool), rights, self._step)
+        self._make_pass, self.ahead._pass = self.ahead._pass, self._watched_pass
         self.begun = BegunTrace(self.folder / TRACE_NAME, self.facts.trace_id, self.ahead)
 
+    def _watched_pass(self) -> None:
+        try:
+            self._make_pass()
+        except Exception as error:
+            self.failures.append(error)
+
     def _step(self) -> bool:
-        """Called before each look."""
+        """Called before each pass."""
         if self._steps:
             self._steps.pop(0)(self.builder)
             self.builder.write(self.spool)
-        elif self._looks_left:
-            self._looks_left -= 1
+        elif self._passes_left:
+            self._passes_left -= 1
         else:
             self.ahead.end()
         return True
 
-    def until_looked_at(self) -> None:
+    def until_ended(self) -> None:
         end_s = time.monotonic() + 60
         while not self.begun._waits:
             assert time.monotonic() < end_s
             time.sleep(0.001)
+        assert not self.failures and self.ahead._read and not self._steps
 
     def trace(self, name: str, begun: BegunTrace | None) -> Path:
         finished = write_trace_of(self.folder, self.facts, self.folder / name, END, begun=begun)
@@ -144,10 +156,10 @@ def with_function(folder: Path, number: int, draw: random.Random) -> Callable[[S
 @pytest.mark.parametrize("seed", range(8))
 def test_a_begun_trace_has_the_same_rows(tmp_path, monkeypatch, seed):
     draw = random.Random(seed)
-    steps = [with_function(tmp_path, number, draw) for number in range(1, draw.choice((2, 12, 40)))]
+    steps = [with_function(tmp_path, number, draw) for number in range(1, draw.choice((6, 12, 40)))]
     recording = Recording(tmp_path, steps, monkeypatch)
-    recording.until_looked_at()
-    assert recording.ahead.known.sources.modified_ns or len(steps) < 5
+    recording.until_ended()
+    assert recording.ahead.known.sources.modified_ns
     begun = recording.trace("begun.parquet", recording.begun)
     assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
 
@@ -158,7 +170,7 @@ def test_texts_are_written_as_they_are_found(tmp_path, monkeypatch):
         (tmp_path / f"m{number}.py").write_text(text)
     monkeypatch.setattr(module, "_TOGETHER_BYTES", len(text))
     recording = Recording(tmp_path, [sampled(number, f"m{number}.py") for number in range(1, 6)], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     groups = pq.read_metadata(recording.trace("t.parquet", recording.begun)).num_row_groups
     assert groups == 6  # one for each text, and one for the rest
 
@@ -187,20 +199,71 @@ def in_library(path: Path, code: tuple[int, int], address: int) -> Callable[[Spo
 
 def test_functions_and_their_readable_names_are_known_before_the_end(tmp_path, monkeypatch):
     recording = Recording(tmp_path, [in_library(*library(tmp_path))], monkeypatch)
-    recording.until_looked_at()
-    read = []
-    monkeypatch.setattr(tables, "_pieces", lambda file, table: read.append(file) or ())
+    recording.until_ended()
     recording.ahead.known.names.settle()
-    monkeypatch.setattr(names, "read_names", read.append)
+    read: list[Any] = []
+    for place, name in ((tables, "_pieces"), (names, "read_names")):
+        monkeypatch.setattr(place, name, lambda *given: read.append(given) or ())
     made = recording.trace("t.parquet", recording.begun)
     assert values_of(made, "symbol", "demangled") == ["shop::total"] and not read
+
+
+def test_code_and_its_lines_are_known_before_the_end(tmp_path, monkeypatch):
+    recording = Recording(tmp_path, [sampled(1, "a.py"), sampled(2, "<string>"), sampled(3, "b.py")], monkeypatch)
+    recording.until_ended()
+    joined, decoded = reader._best, stacks.line_tables
+    read: list[Any] = []
+    monkeypatch.setattr(reader, "_best", lambda parts: read.append(parts) or joined(parts))
+    monkeypatch.setattr(stacks, "line_tables", lambda wanted: read.extend(wanted) or decoded(wanted))
+    made = recording.trace("t.parquet", recording.begun)
+    assert set(values_of(made, "location", "file")) == {"a.py", "<string>", "b.py"}
+    assert (
+        len(read) == 1
+    )  # the code of -c is joined at the end, since that asks who has written it; its lines are known
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_programs_of_c_options_have_their_own_names(tmp_path, monkeypatch, is_begun):
+    def step(builder: SpoolBuilder) -> None:
+        for process, text in ((2, "a = 1"), (3, "b = 2")):
+            builder.start(process, ("python", "-c", text))
+            builder.code(process, process=process, file="<string>", name="<module>", line_table=LINES)
+            builder.add("node", process, hash=process, code=process)
+            times = {"cpu_ns": 1, "t_ns": builder.header["start_mono_ns"]}
+            builder.add("tick", process, thread=process, stack=process, **times)
+
+    recording = Recording(tmp_path, [step], monkeypatch)
+    recording.until_ended()
+    if not is_begun:
+        recording.begun.give_up()
+    made = recording.trace("t.parquet", recording.begun if is_begun else None)
+    assert sorted(values_of(made, "location", "file")) == ["<string> -c 'a = 1'", "<string> -c 'b = 2'"]
+
+
+def test_no_file_is_opened_early_after_the_end(tmp_path, monkeypatch):
+    (tmp_path / "a.py").write_text("first\n")
+    opened: list[Path] = []
+    monkeypatch.setattr(module, "ProgramFiles", lambda rights: contextlib.nullcontext(Opener(opened)))
+    recording = Recording(tmp_path, [sampled(1, "a.py")], monkeypatch, lambda: recording.ahead.end() or OWN_RIGHTS)
+    recording.until_ended()
+    assert not opened and not recording.ahead.known.sources.modified_ns
+    assert values_of(recording.trace("t.parquet", recording.begun), "source", "text") == ["first\n"]
+
+
+class Opener:
+    def __init__(self, opened: list[Path]) -> None:
+        self._opened = opened
+
+    def open(self, path: Path) -> int:
+        self._opened.append(path)
+        return open_regular_file(path)
 
 
 def test_names_are_asked_for_again_if_they_were_not_reached(tmp_path, monkeypatch):
     with monkeypatch.context() as failing:
         failing.setattr(names, "read_names", lambda wanted: {"_Z3onev": "one"})
         recording = Recording(tmp_path, [in_library(*library(tmp_path))], monkeypatch)
-        recording.until_looked_at()
+        recording.until_ended()
     assert values_of(recording.trace("t.parquet", recording.begun), "symbol", "demangled") == ["shop::total"]
 
 
@@ -208,7 +271,7 @@ def test_a_file_that_changes_later_keeps_the_text_that_ran(tmp_path, monkeypatch
     path = tmp_path / "a.py"
     path.write_text("first\n")
     recording = Recording(tmp_path, [sampled(1, str(path)), sampled(2, "gone.py")], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     path.write_text("second\n")
     made = recording.trace("t.parquet", recording.begun)
     assert values_of(made, "source", "text") == ["first\n"] and losses_of(made)["source_changed"] == 1
@@ -218,14 +281,14 @@ def test_a_name_that_is_not_utf_8_has_one_text(tmp_path, monkeypatch):
     name = "caf\udce9.py"
     (tmp_path / name).write_text("first\n")
     recording = Recording(tmp_path, [sampled(1, name)], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     assert len(values_of(recording.trace("t.parquet", recording.begun), "source", "file")) == 1
 
 
 def test_an_empty_file_has_a_row(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("")
     recording = Recording(tmp_path, [sampled(1, "a.py")], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     assert list(recording.ahead.known.sources.modified_ns) == ["a.py"]
     assert values_of(recording.trace("t.parquet", recording.begun), "source", "file") == ["a.py"]
 
@@ -235,7 +298,7 @@ def test_a_text_that_has_no_room_takes_none(tmp_path, monkeypatch):
         (tmp_path / name).write_text("#" * size)
     monkeypatch.setattr(sources, "MOST_BYTES", 100)
     recording = Recording(tmp_path, [sampled(n, f"{name}.py") for n, name in enumerate("abc", 1)], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     made = recording.trace("t.parquet", recording.begun)
     assert sorted(values_of(made, "source", "file")) == ["a.py", "c.py"] and losses_of(made)["source_unread"] == 1
 
@@ -243,7 +306,7 @@ def test_a_text_that_has_no_room_takes_none(tmp_path, monkeypatch):
 def test_code_on_no_stack_has_no_text(tmp_path, monkeypatch):
     (tmp_path / "a.py").write_text("first\n")
     recording = Recording(tmp_path, [lambda builder: builder.code(1, file="a.py")], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     assert values_of(recording.trace("t.parquet", recording.begun), "source", "file") == []
 
 
@@ -257,7 +320,7 @@ def test_what_was_read_with_rights_that_a_process_has_given_up_is_dropped(tmp_pa
         return OWN_RIGHTS if next(asked) < given_up else WITHHELD
 
     recording = Recording(tmp_path, [sampled(1, "a.py"), in_library(*library(tmp_path))], monkeypatch, rights)
-    recording.until_looked_at()
+    recording.until_ended()
     known = recording.ahead.known
     assert next(asked) > 1 and not known.sources.modified_ns and not recording.ahead._texts.get("file")
     assert not known.functions._symbols and known.names.answers(["_ZN4shop5totalEid"]) == [None]
@@ -274,30 +337,38 @@ def test_processes_that_write_nothing_do_not_keep_others_from_being_read(tmp_pat
         builder.code(1, process=1000, file="a.py").add("node", 1000, hash=1, code=1)
 
     recording = Recording(tmp_path, [idle_ones, *[lambda builder: None] * 5, last], monkeypatch)
-    recording.until_looked_at()
+    recording.until_ended()
     assert list(recording.ahead.known.sources.modified_ns) == ["a.py"]
 
 
 def test_a_writer_that_fails_early_costs_nothing(tmp_path, monkeypatch):
-    """Its folder is not there, or its file is removed."""
-    steps = [with_function(tmp_path, number, random.Random(3)) for number in range(1, 12)]
-    recording = Recording(tmp_path, steps, monkeypatch)
-    recording.until_looked_at()
-    whole = rows_of(recording.trace("whole.parquet", None) if recording.begun.give_up() else recording.trace("w", None))
-    again = Recording(tmp_path, [lambda builder: None], monkeypatch)
-    again.builder = recording.builder
-    again.builder.write(again.spool)
-    again.until_looked_at()
-    for each in again.folder.glob("..trace*"):
+    """Its file is removed, or its folder is not there."""
+
+    def recording() -> Recording:
+        made = Recording(tmp_path, [with_function(tmp_path, n, random.Random(n)) for n in range(1, 12)], monkeypatch)
+        made.until_ended()
+        return made
+
+    first = recording()
+    first.begun.give_up()
+    whole = rows_of(first.trace("whole.parquet", None))
+    second = recording()
+    for each in second.folder.glob("..trace*"):
         each.unlink()
-    assert rows_of(again.trace("again.parquet", again.begun)) == whole
-    failed = BegunTrace(tmp_path / "nowhere" / TRACE_NAME, recording.facts.trace_id, again.ahead)
+    assert rows_of(second.trace("second.parquet", second.begun)) == whole
+    third = recording()
+    third.begun.give_up()
+    failed = BegunTrace(tmp_path / "nowhere" / TRACE_NAME, third.facts.trace_id, third.ahead)
     assert not failed.takes_rest()
-    assert rows_of(again.trace("failed.parquet", failed)) == whole
+    assert rows_of(third.trace("failed.parquet", failed)) == whole
 
 
 def test_giving_up_leaves_nothing(tmp_path, monkeypatch):
-    recording = Recording(tmp_path, [with_function(tmp_path, 1, random.Random(1))], monkeypatch)
+    (tmp_path / "m.py").write_text("#" * 2_000_000)
+    monkeypatch.setattr(module, "_TOGETHER_BYTES", 1)
+    recording = Recording(tmp_path, [sampled(1, "m.py")], monkeypatch)
+    recording.until_ended()
+    assert len(list(recording.folder.iterdir())) == 2
     recording.begun.give_up()
     assert [each.name for each in recording.folder.iterdir()] == [SPOOL_NAME]
     recording.begun.give_up()
@@ -318,7 +389,6 @@ def test_line_tables_that_are_known_are_those_of_their_code(monkeypatch):
 
 def test_tables_of_functions_are_kept_up_to_their_limit(tmp_path, monkeypatch):
     path, _, address = library(tmp_path)
-    monkeypatch.setattr(tables, "_MOST_KEPT_BYTES", 0)
     for keeps, most in itertools.product((False, True), (0, 1 << 20)):
         monkeypatch.setattr(tables, "_MOST_KEPT_BYTES", most)
         kept = FunctionTables(keeps)
@@ -332,10 +402,17 @@ def test_tables_of_functions_are_kept_up_to_their_limit(tmp_path, monkeypatch):
 def test_idle_processors_are_those_that_we_may_use(monkeypatch):
     rows = ["cpu 9 9 9 9000 9000", "cpu0 0 0 0 {idle} 50 0", "cpu1 0 0 0 {idle} 0", "cpu2 0 0 0 {other} 0", "intr 5"]
     state = {"idle": 0, "other": 0, "now": 100.0, "stops": 3}
-    files = {"stat": "\n".join(rows), "cgroup": "0::/a/b", "cpu.stat": "usage_usec 5\nnr_throttled {stops}"}
+    files = {"stat": "\n".join(rows), "b": "usage_usec 5", "a": "usage_usec 5\nnr_throttled {stops}"}
+    monkeypatch.setattr(idle.cgroups, "files", lambda *names: [Path("/b"), Path("/a"), Path("/gone")])
     monkeypatch.setattr(idle.os, "sched_getaffinity", lambda pid: {0, 1})
     monkeypatch.setattr(idle.time, "monotonic", lambda: state["now"])
-    monkeypatch.setattr(idle.Path, "read_text", lambda path: files[path.name].format(**state))
+    monkeypatch.setattr(idle.Path, "read_text", lambda path: read(path.name))
+
+    def read(name: str) -> str:
+        if name not in files:
+            raise FileNotFoundError(name)
+        return files[name].format(**state)
+
     measured = idle.IdleProcessors()
 
     def after_a_second() -> float:

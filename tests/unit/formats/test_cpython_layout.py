@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.arm64_machine import has_libc
+from tests.support.arm64_machine import COMPILER, has_libc
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.paths import ROOT
 
@@ -267,9 +267,9 @@ def test_our_offsets_are_those_of_the_headers(with_headers: Interpreter, tmp_pat
 
 
 def test_the_offsets_are_the_same_on_arm64(with_headers: Interpreter, tmp_path: Path) -> None:
-    cross_compiler = shutil.which("aarch64-linux-gnu-gcc")
+    cross_compiler = shutil.which(COMPILER)
     if not cross_compiler or not has_libc(cross_compiler) or platform.machine() != "x86_64":
-        pytest.skip("this needs aarch64-linux-gnu-gcc on x86-64")
+        pytest.skip(f"this needs {COMPILER} on x86-64")
     wanted = members(with_headers.name) | RUNTIME | CONSTANTS | COUNTS | WATCHED
     ours, real = (real_offsets(with_headers, tmp_path, wanted, each) for each in (None, cross_compiler))
     differing = {name for name in wanted if ours[name] != real[name]}

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.arm64_machine import has_libc
+from tests.support.arm64_machine import COMPILER, has_libc
 from tests.support.paths import ROOT
 
 SHIM = ROOT / "shim"
@@ -28,7 +28,7 @@ MOST_FILES = 15
 X_MACROS = ("inside/core/interposed.h", "inside/cuda/call_list.h")
 #: Headers of one processor, and Debian's compiler for it. arch.h includes that of the processor it is compiled for.
 OF_PROCESSOR = {
-    "shared/arch/aarch64.h": ("aarch64", "aarch64-linux-gnu-gcc"),
+    "shared/arch/aarch64.h": ("aarch64", COMPILER),
     "shared/arch/x86_64.h": ("x86_64", "x86_64-linux-gnu-gcc"),
 }
 #: In shim/ but in no layer: the unit tests include everything.
