@@ -73,7 +73,6 @@ class Recording:
         self.failures: list[Exception] = []
         self.ahead = Ahead(self.spool, self.facts, lambda: pinned(self.spool), rights, self._step)
         self._make_pass, self.ahead._pass = self.ahead._pass, self._watched_pass
-        self.begun = BegunTrace(self.folder / TRACE_NAME, self.facts.trace_id, self.ahead)
 
     def _watched_pass(self) -> None:
         try:
@@ -93,6 +92,8 @@ class Recording:
         return True
 
     def until_ended(self) -> None:
+        """Begins the passes, which may use what the test has bound by now, and waits until they have ended."""
+        self.begun = BegunTrace(self.folder / TRACE_NAME, self.facts.trace_id, self.ahead)
         end_s = time.monotonic() + 60
         while not self.begun._waits:
             assert time.monotonic() < end_s
