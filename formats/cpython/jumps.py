@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+
 from .opcodes import InstructionSet, instruction_starts
 
 _ARGUMENT_BITS = 8
 _LARGEST = 1 << 31
 
 
-def backward_target(instructions: InstructionSet, bytecode: bytes, unit: int) -> int | None:
-    """The code unit to which the instruction at code unit ``unit`` jumps; None if that is not a jump backwards.
+def backward_targets(instructions: InstructionSet, bytecode: bytes, units: Iterable[int]) -> Iterator[int | None]:
+    """The code unit to which the instruction at each code unit jumps; None if that is not a jump backwards.
 
     ``bytecode`` may be any bytes: a target outside of it is None too.
     """
-    starts = instruction_starts(instructions, bytecode)
-    if not 0 <= unit < len(starts):
-        return None
-    at = int(starts[unit])
+    starts = instruction_starts(instructions, bytecode).tolist()
+    for unit in units:
+        yield _target(instructions, bytecode, starts[unit]) if 0 <= unit < len(starts) else None
+
+
+def _target(instructions: InstructionSet, bytecode: bytes, at: int) -> int | None:
+    """That of the instruction that begins at code unit ``at``."""
     name = instructions.names[bytecode[2 * at]]
     is_absolute = name == "JUMP_ABSOLUTE"  # of 3.10, where jumps forwards have other names
     if not is_absolute and "JUMP_BACKWARD" not in name:

@@ -8,6 +8,7 @@ always counted from the start of the bytecode.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -51,13 +52,28 @@ def instruction_set(python_version: int) -> InstructionSet | None:
 
 def instruction_starts(instructions: InstructionSet, bytecode: bytes) -> npt.NDArray[np.int32]:
     """For each code unit of ``bytecode``, the code unit at which its instruction starts: int32[len(bytecode) // 2]."""
-    opcodes = bytecode[: len(bytecode) // 2 * 2 : 2]
-    units, starts, at = instructions.units, [], 0
-    while at < len(opcodes):
-        starts.append(at)
-        at += units[opcodes[at]]
-    bounds = np.array([*starts, len(opcodes)], np.int32)
-    return np.repeat(bounds[:-1], bounds[1:] - bounds[:-1])
+    return next(starts_of_all(instructions, [bytecode]))
+
+
+def starts_of_all(instructions: InstructionSet, bytecodes: Sequence[bytes]) -> Iterator[npt.NDArray[np.int32]]:
+    """:func:`instruction_starts` of each bytecode, in order; all together take much less time."""
+    lengths = np.array([len(each) // 2 for each in bytecodes], np.int64)
+    ends = np.cumsum(lengths)
+    count = int(lengths.sum())
+    joined = b"".join([each[: len(each) // 2 * 2] for each in bytecodes])
+    units = np.array(instructions.units, np.int64)[np.frombuffer(joined, np.uint8)[::2]]
+    # Where the instruction leads to that would begin at each unit; at the end, to the first one of the next bytecode.
+    following = np.append(np.minimum(np.arange(count) + units, np.repeat(ends, lengths)), count)
+    is_start = np.zeros(count + 1, np.bool_)
+    is_start[ends - lengths] = True
+    reached_units = 1
+    while reached_units <= lengths.max(initial=0):  # by 1, 2, 4, … instructions
+        is_start[following[is_start]] = True
+        following = following[following]
+        reached_units *= 2
+    starts = np.maximum.accumulate(np.where(is_start[:count], np.arange(count), 0)).astype(np.int32)
+    for first, end in zip((ends - lengths).tolist(), ends.tolist(), strict=True):
+        yield starts[first:end] - np.int32(first)
 
 
 @cache

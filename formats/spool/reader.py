@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..errors import NotASpool, SpoolMissing, SpoolVersion
-from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, View, read_chunks, view_of
+from .chunks import CHUNK_BYTES, CHUNK_SLOTS, Chunk, Offers, View, read_chunks, view_of
 from .layout import constants, record_kinds, struct_dtype
 from .memory import release_unused
 
@@ -122,6 +122,15 @@ class Records:
         return found + sum(_PAYLOAD_BYTES + len(each.payload) for records in lists for each in records)
 
 
+class ReadBefore:
+    """Records that were read before. ``offers``: those of their chunks; ``parts``: number of slots and records, for each time
+    that some were read."""
+
+    def __init__(self) -> None:
+        self.offers = Offers()
+        self.parts: list[tuple[int, Records]] = []
+
+
 class CodeObjects:
     """Joins the parts of code objects. ``whole``: those that are complete, by hash; ``writers``: the processes that have
     written those of ``watched_file``, at most 256 of each; ``known``: some that were joined before, none of that file."""
@@ -188,8 +197,9 @@ def read_header(path: Path) -> np.void:
 class Spool:
     """The spool file at ``path`` and the part files beside it, which can be read any number of times.
 
-    ``batch_chunks``: chunks in a batch, None = by their slots; ``until_ns``: only events up to this moment of the recording, None = all; ``view``:
-    the chunks that are read, None = all that the recording has now. Raises SpoolMissing, NotASpool or SpoolVersion.
+    ``batch_chunks``: chunks in a batch, None = by their slots; ``until_ns``: only events up to this moment of the recording,
+    None = all; ``view``: the chunks that are read, None = all that the recording has now; ``before``: those that need not be
+    read again. Raises SpoolMissing, NotASpool or SpoolVersion.
     """
 
     def __init__(
@@ -198,8 +208,10 @@ class Spool:
         batch_chunks: int | None = None,
         until_ns: int | None = None,
         view: View | None = None,
+        before: ReadBefore | None = None,
     ) -> None:
         self.path = path
+        self._before = before or ReadBefore()
         self.header = read_header(path)
         self._view = view or _view(path, int(self.header["chunks_used"]))
         self._batch_chunks = batch_chunks
@@ -217,18 +229,22 @@ class Spool:
             return
         kept: list[Records] | None = []
         kept_bytes = 0
-        chunks = read_chunks(self._view)
-        first = True
+        chunks = read_chunks(self._view, self._before.offers)
         following = next(chunks, None)
-        while first or following is not None:
-            found = read_records(self._batch(itertools.chain([following], chunks)) if following else [])
-            following = next(chunks, None)
-            batch = [replace(found, last=following is None)]
-            del found
+        groups = _groups(self._before.parts)
+        first, last = True, False
+        while not last:
+            slots, parts = groups.popleft() if groups else (0, [])
+            if not groups and following is not None:
+                parts = [*parts, read_records(self._batch(itertools.chain([following], chunks), slots))]
+                following = next(chunks, None)
+            last = not groups and following is None
+            batch = [replace(_merged(parts), last=last)]
+            del parts
             if self._last_ns is not None:
                 batch = [_up_to(batch.pop(), self._last_ns)]
             kept_bytes += batch[0].nbytes
-            if first and following is None:
+            if first and last:
                 kept = batch[:]  # a single batch is in memory anyway
             elif kept is not None:
                 kept = [*kept, *batch] if kept_bytes <= _SHORT_BYTES else None
@@ -237,17 +253,44 @@ class Spool:
             release_unused()
         self._kept = kept or []
 
-    def _batch(self, chunks: Iterator[Chunk]) -> Iterator[Chunk]:
-        """The chunks of one batch."""
+    def _batch(self, chunks: Iterator[Chunk], slots: int = 0) -> Iterator[Chunk]:
+        """The chunks of one batch, which has ``slots`` already."""
         if self._batch_chunks is not None:
             yield from itertools.islice(chunks, self._batch_chunks)
             return
-        slots = 0
         for chunk in itertools.islice(chunks, _BATCH_CHUNKS):
             yield chunk
             slots += len(chunk.slots) + int((chunk.slots[:, 0] == _C["RECORD_BRIEF"]).sum())  # these are two records
             if slots >= _BATCH_SLOTS:
                 return
+
+
+def _groups(parts: list[tuple[int, Records]]) -> deque[tuple[int, list[Records]]]:
+    """``parts`` (number of slots, records) for batches, with the slots that each of these has then."""
+    groups: deque[tuple[int, list[Records]]] = deque()
+    for slots, records in parts:
+        if groups and groups[-1][0] + slots <= _BATCH_SLOTS:
+            before, group = groups.pop()
+            groups.append((before + slots, [*group, records]))
+        else:
+            groups.append((slots, [records]))
+    return groups
+
+
+def _merged(parts: list[Records]) -> Records:
+    """All records of ``parts``, those of each kind by time."""
+    if len(parts) <= 1:
+        return parts[0] if parts else read_records([])
+    bulk: dict[str, Bulk] = {}
+    for kind in _BULK_KINDS:
+        found = joined(*(each.bulk[kind] for each in parts))
+        bulk[kind] = by_time(found) if "t_ns" in (found.records.dtype.names or ()) else found
+    starts, modules, codes = (
+        list(itertools.chain.from_iterable(found))
+        for found in zip(*((each.process_starts, each.modules, each.codes) for each in parts), strict=True)
+    )
+    types = {key: name for each in parts for key, name in each.types.items()}
+    return Records(False, bulk, starts, modules, codes, types, sum(each.damaged for each in parts))
 
 
 def _view(path: Path, count: int) -> View:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.spool.chunks import Chunk, View, live_chunk, slots_in_use
+from ...formats.spool.chunks import Chunk, View, live_chunk, use_of
 from ...formats.spool.reader import CodeObject, CodeObjects, Records, read_header, read_records, whole_slots
 from ..folder.facts import Facts
 from ..rights.identity import Rights
@@ -28,9 +28,10 @@ from .known import Known
 from .native.addresses import ModuleIds, Segment, segment_of
 from .native.names import ReadableNames
 from .native.symbols import Offsets, read_symbols
-from .native.tables import FunctionTables
+from .native.tables import MOST_BYTES_EARLY, FunctionTables
 from .notebooks import is_cell
 from .sources import Sources, is_standard_library, read_sources
+from .survey.columns import Ints, rows_by_key
 
 #: The first pass begins so long after the converter is loaded; then passes take at most a fifth of a processor, and become
 #: rarer.
@@ -65,7 +66,7 @@ class Ahead:
         rights: Callable[[], Rights],
         may_work: Callable[[], bool],
     ) -> None:
-        self.known = Known(functions=FunctionTables(keeps=True))
+        self.known = Known(functions=FunctionTables(MOST_BYTES_EARLY))
         self._facts, self._pinned, self._rights, self._may_work = facts, pinned, rights, may_work
         header = read_header(spool)
         self._started_ns = int(header["start_real_ns"])
@@ -78,6 +79,8 @@ class Ahead:
         self._texts: dict[str, list[Any]] = {}
         self._text_bytes = 0
         self._ids, self._segments = ModuleIds(), dict[int, Segment]()
+        self._of_process: dict[int, list[Segment]] = {}
+        self._segment_count = 0
         self._addresses: dict[int, Offsets] = {}  # that were found, by module
         self._address_count = 0
         self._wanted: dict[int, Offsets] = {}  # those that are to be looked up
@@ -107,7 +110,31 @@ class Ahead:
         self._read_files()
         if self._over.is_set():
             return
-        records = read_records(self._new_chunks())
+        finished, others = self._new_chunks()
+        records = read_records(finished)
+        self.known.records.keep(finished, records)
+        for each in (records, read_records(others)):
+            self._find(each)
+
+    def _new_chunks(self) -> tuple[list[Chunk], list[Chunk]]:
+        """The chunks that have been finished since the last pass, and what was written to others since."""
+        with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
+            finished = self.known.records.new_chunks(view, _MOST_CHUNKS)
+            found: list[Chunk] = []
+            read: dict[int, int] = {}
+            for offer, index in view.live:
+                if offer in self.known.records.offers:
+                    continue
+                read[offer] = first = self._read.get(offer, 0)
+                if len(found) < _MOST_CHUNKS and use_of(file.fileno(), index)[0] > first:
+                    chunk = live_chunk(file.fileno(), index, first)
+                    if chunk is not None and chunk.offer == offer:
+                        found.append(chunk)
+                        read[offer] += whole_slots(chunk.slots)
+        self._read = read
+        return finished, found
+
+    def _find(self, records: Records) -> None:
         codes = CodeObjects()
         codes.add(records.codes)
         self._find_names(records, codes.whole)
@@ -115,21 +142,6 @@ class Ahead:
         if not self._over.is_set():
             self.known.codes.add(codes.whole)
             self.known.lines.add(codes.whole.values())
-
-    def _new_chunks(self) -> list[Chunk]:
-        """What was written to chunks since the last pass."""
-        found: list[Chunk] = []
-        read: dict[int, int] = {}
-        with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
-            for offer, index in view.live:
-                read[offer] = first = self._read.get(offer, 0)
-                if len(found) < _MOST_CHUNKS and slots_in_use(file.fileno(), index) > first:
-                    chunk = live_chunk(file.fileno(), index, first)
-                    if chunk is not None and chunk.offer == offer:
-                        found.append(chunk)
-                        read[offer] += whole_slots(chunk.slots)
-        self._read = read
-        return found
 
     def _read_files(self) -> None:
         """Reads what the last pass has found, with the rights that hold now. If they hold no more afterwards, nothing of it
@@ -144,7 +156,7 @@ class Ahead:
         if self._rights() == rights:
             self._add_texts(sources)
         else:
-            self.known.functions, self.known.names = FunctionTables(keeps=True), ReadableNames()
+            self.known.functions, self.known.names = FunctionTables(MOST_BYTES_EARLY), ReadableNames()
 
     def _unless_over(self, open_file: OpenFile) -> OpenFile:
         """Opens nothing after the end: what is not read yet is read there."""
@@ -190,31 +202,43 @@ class Ahead:
     # ---- functions ----
 
     def _find_addresses(self, records: Records) -> None:
-        """The addresses on native stacks that were not seen before."""
+        """The addresses on native stacks, and those that ticks interrupted, that were not seen before."""
         for each in records.modules:
-            if len(self._segments) < _MOST_SEGMENTS and int(each.record["path_bytes"]) <= _LONGEST_PATH:
-                self._segments.setdefault(int(each.record["image"]), segment_of(each))
+            if self._segment_count < _MOST_SEGMENTS and int(each.record["path_bytes"]) <= _LONGEST_PATH:
+                self._segment_count += 1
+                segment = segment_of(each)
+                self._segments.setdefault(int(each.record["image"]), segment)
+                self._of_process.setdefault(each.process, []).append(segment)
         natives = records.bulk["native"].records
-        images, of_native = np.unique(natives["image"], return_inverse=True)
-        order = np.argsort(of_native, kind="stable")
-        bounds = np.searchsorted(of_native[order], np.arange(len(images) + 1))
-        addresses = natives["address"].view(np.int64)[order]
-        for number, image in enumerate(images.tolist()):
-            segment = self._segments.get(image)
-            if segment is not None and self._address_count < _MOST_ADDRESSES:
-                module = self._ids.id_of(segment)
-                known = self._addresses.get(module, np.empty(0, np.int64))
-                new = np.setdiff1d(addresses[bounds[number] : bounds[number + 1]], known)
-                new = new[new > 0]
-                if len(new):
-                    self._address_count += len(new)
-                    self._addresses[module] = np.union1d(known, new)
-                    self._wanted[module] = np.union1d(self._wanted.get(module, new), new)
+        for image, rows in rows_by_key(natives["image"]):
+            if (known := self._segments.get(image)) is not None:
+                self._add_addresses(known, natives["address"].view(np.int64)[rows])
+        ticks = records.bulk["tick"]
+        for process, rows in rows_by_key(ticks.process):
+            addresses = np.unique(ticks.records["pc"][rows])
+            for segment in self._of_process.get(process, ()):  # those of its parents are left to the end
+                first, end = np.searchsorted(addresses, [segment.start, segment.end])
+                if first < end:
+                    self._add_addresses(segment, (addresses[first:end] - np.uint64(segment.bias)).view(np.int64))
+
+    def _add_addresses(self, segment: Segment, addresses: Ints) -> None:
+        """``addresses``: ELF virtual addresses in the image of ``segment``."""
+        if self._address_count >= _MOST_ADDRESSES:
+            return
+        module = self._ids.id_of(segment)
+        known = self._addresses.get(module, np.empty(0, np.int64))
+        new = np.setdiff1d(addresses[addresses > 0], known)
+        if len(new):
+            self._address_count += len(new)
+            self._addresses[module] = np.union1d(known, new)
+            self._wanted[module] = np.union1d(self._wanted.get(module, new), new)
 
     def _look_up(self, opened: OpenFile) -> None:
         """Reads the tables of the functions at the new addresses, and asks for readable forms of their names."""
-        wanted, self._wanted = self._wanted, {}
         known = self.known
+        if known.names.is_reading():  # by the next pass: one process at a time
+            return
+        wanted, self._wanted = self._wanted, {}
         if known.names.text_bytes > _MOST_NAME_BYTES:
             return
         images = self._ids.images(self._to_real_ns)

@@ -6,6 +6,7 @@ and once for the samples. A recording that fits into one batch becomes one set o
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +37,7 @@ from .kinds.waits import valid_waits, wait_table
 from .known import Known
 from .native.addresses import ModuleIds
 from .native.frames import function_offsets, native_frames
-from .native.symbols import Offsets, Symbols, distinct_offsets, read_symbols
+from .native.symbols import TIME_LIMIT_S, Offsets, Symbols, distinct_offsets, read_symbols
 from .notebooks import notebooks_in
 from .running import running_images, still_runs
 from .sources import Sources, read_sources
@@ -49,6 +50,8 @@ from .survey.survey import Survey
 
 #: Kinds of samples in the trace.
 _SAMPLES = ("cpu", "wait", "task", "memory", "alloc", "copy", "device_copy", "device_sync", "device_alloc")
+#: For symbols at the end, if they took all of their time before.
+_SHORTEST_S = 0.5
 _SOON_NS = 10_000_000_000  # on a busy machine, a shell may take seconds to find no program
 _C = constants()
 
@@ -124,13 +127,14 @@ class Conversion:
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = 0
-        self._sources = Sources()
+        self._sources, self._symbols_s = Sources(), TIME_LIMIT_S
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. No reference to a set is held while the
         writer works, so that one is in memory at a time, besides sources that are being compressed. What only the first tables need is released after them."""
         yield {"source": self._read_sources()}
+        self._ask_for_names()
         start_ns, lives = self._survey.start_ns, self._survey.lives
         del self._survey.lives
         images = Images(lives)
@@ -237,18 +241,22 @@ class Conversion:
         is_over = self._outcome.ended_by != "snapshot"
         return is_over and any(mark.what == "pause" and mark.t_ns == 0 and mark.end_ns is None for mark in self._marks)
 
+    def _ask_for_names(self) -> None:
+        """Has the mangled names on native stacks read while tables are made."""
+        with ProgramFiles(self._outcome.rights()) as files:
+            self._read_symbols(files)
+
     def _symbols(self, files: ProgramFiles) -> Symbols:
-        to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
-        images = self._module_ids.images(to_real_ns)
         self._known.names.settle()  # what it has not reached is asked for again
-        return read_symbols(
-            images,
-            self._addresses,
-            self._facts.cwd,
-            open_file=files.open,
-            tables=self._known.functions,
-            names=self._known.names,
-        )
+        return self._read_symbols(files)
+
+    def _read_symbols(self, files: ProgramFiles) -> Symbols:
+        to_real_ns = int(self._survey.header["start_real_ns"]) - self._survey.start_ns
+        begun_s, known = time.monotonic(), self._known
+        images, folder, limit_s = self._module_ids.images(to_real_ns), self._facts.cwd, self._symbols_s
+        found = read_symbols(images, self._addresses, folder, limit_s, files.open, known.functions, known.names)
+        self._symbols_s = max(_SHORTEST_S, self._symbols_s - (time.monotonic() - begun_s))
+        return found
 
     def _recorder_losses(self, sources: Sources, symbols: Symbols) -> dict[str, int]:
         damaged = self._survey.damaged + self._allocations.damaged + self._cuda_calls.damaged + self._invalid

@@ -173,10 +173,10 @@ def write_trace_of(
     step("reading events")
     if outcome.until_ns is not None and view is None:
         time.sleep(SETTLE_S)
-    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view)
-    gpu = GpuRows(folder, outcome.until_ns)
     takes_rest = begun is not None and begun.takes_rest()  # from here on, only this thread uses what is known
     known = begun.known if begun else None
+    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view, before=known.records if known else None)
+    gpu = GpuRows(folder, outcome.until_ns)
     conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu, known)
     if outcome.root_end and conversion.why_nothing_ran and _is_earlier(output, facts.trace_id):
         raise NothingRecorded(f"{conversion.why_nothing_ran}, so {output.name} of an earlier recording was kept.")

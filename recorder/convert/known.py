@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ...formats.spool.early import EarlyRecords
 from ...formats.spool.reader import CodeObject
 from .native.names import ReadableNames
 from .native.tables import FunctionTables
@@ -34,9 +35,11 @@ class KnownCodes:
 
 @dataclass
 class Known:
-    """What is known before the end. ``sources``: files whose texts are in the trace; ``codes``: code objects;
-    ``functions``, ``lines``: tables; ``names``: readable forms of mangled names. While the program runs, only one thread uses
-    these."""
+    """What is known before the end. ``records``: those of finished chunks; ``sources``: files whose texts are in the trace;
+    ``codes``: code objects; ``functions``, ``lines``: tables; ``names``: readable forms of mangled names. While the program
+    runs, only one thread uses these."""
+
+    records: EarlyRecords = field(default_factory=EarlyRecords)
 
     sources: KnownTexts = field(default_factory=KnownTexts)
     codes: KnownCodes = field(default_factory=KnownCodes)

@@ -55,7 +55,8 @@ class KnownTexts:
         found = 0
         for file, modified_ns in self.modified_ns.items():
             with suppress(OSError, ValueError):  # gone, in an archive, or not named in UTF-8
-                found += Path(folder, file).stat().st_mtime_ns != modified_ns
+                path = file if file.startswith("/") else f"{folder}/{file}"
+                found += os.stat(path).st_mtime_ns != modified_ns  # noqa: PTH116 (three times as fast)
         return found
 
 

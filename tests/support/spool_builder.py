@@ -180,8 +180,17 @@ class SpoolBuilder:
         ring = np.arange(C["SPOOL_RING"], dtype="<u4")
         front = header.tobytes().ljust(C["SPOOL_HEADER_BYTES"], b"\0") + ring.tobytes()
         front = front.ljust(C["SPOOL_CHUNKS_OFFSET"], b"\0")
-        chunks = [self._chunk(n, *chunk) for n, chunk in enumerate(self._chunks)]
+        chunks = [self._chunk(n, *chunk, self._is_closed(n)) for n, chunk in enumerate(self._chunks)]
         return front + bytes(drained * C["SPOOL_CHUNK_BYTES"]) + b"".join(chunks[drained:])
+
+    def _is_closed(self, number: int) -> bool:
+        """Has its process begun another chunk since?"""
+        process, lines = self._chunks[number]
+        return self._open.get(process) is not lines
+
+    def closed(self) -> int:
+        """How many chunks are closed before the first open one."""
+        return next((n for n in range(len(self._chunks)) if not self._is_closed(n)), len(self._chunks))
 
     def part(self, first: int, end: int) -> bytes:
         """The bytes of a part file with the chunks from ``first`` up to ``end``."""
@@ -197,8 +206,9 @@ class SpoolBuilder:
         return path
 
     @staticmethod
-    def _chunk(offer: int, process: int, lines: bytearray) -> bytes:
+    def _chunk(offer: int, process: int, lines: bytearray, is_closed: bool) -> bytes:
         header = np.zeros(1, struct_dtype("chunk_header"))
+        header["closed"] = is_closed
         header["process"], header["offer"], header["cursor"] = process, offer, 1 + len(lines) // LINE
         return (header.tobytes() + bytes(lines)).ljust(C["SPOOL_CHUNK_BYTES"], b"\0")
 

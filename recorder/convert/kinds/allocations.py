@@ -20,7 +20,7 @@ from ....formats.spool.reader import Bulk, Records, by_time, joined
 from ....formats.trace.columns import Coded
 from ....formats.trace.text import storable
 from ..native.frames import NativeFrames
-from ..survey.columns import Ints, Masked, chosen_of, rows_by_process, thread_ids, valid_sizes
+from ..survey.columns import Ints, Masked, chosen_of, rows_by_key, thread_ids, valid_sizes
 from ..survey.stacks import Stacks
 from ..survey.survey import Survey
 
@@ -198,8 +198,8 @@ def _named_rows(allocs: Bulk, others: Bulk) -> Ints:
     """Row of ``allocs`` that each record of ``others`` names by its process and id, -1 = none. If an id occurs more than
     once (a damaged spool), the first row is taken."""
     named = np.full(len(others), -1, np.int64)
-    candidates = dict(rows_by_process(allocs.process))
-    for process, rows in rows_by_process(others.process):
+    candidates = dict(rows_by_key(allocs.process))
+    for process, rows in rows_by_key(others.process):
         if (found := candidates.get(process)) is None:
             continue
         ids = allocs.records["id"][found]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ....formats.spool.reader import Records
-from ..survey.columns import Ints, rows_by_process, thread_ids
+from ..survey.columns import Ints, rows_by_key, thread_ids
 from ..survey.gc_history import counters_of
 from ..survey.survey import Survey
 
@@ -29,7 +29,7 @@ class Collections:
         bulk = batch.bulk["gc"]
         counters = counters_of(bulk.records)
         added = np.zeros_like(counters)
-        for process, rows in rows_by_process(bulk.process):
+        for process, rows in rows_by_key(bulk.process):
             so_far = np.maximum.accumulate(np.vstack([self._before(process), counters[rows]]))
             added[rows] = np.diff(so_far, axis=0)
             self._so_far[process] = so_far[-1]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.cpython.opcodes import NOT_READ, InstructionSet, instruction_set, instruction_starts
+from ....formats.cpython.opcodes import NOT_READ, InstructionSet, instruction_set, starts_of_all
 from ....formats.spool.layout import constants, names_of
 from ....formats.spool.reader import Bulk, CodeObject
 from ....formats.trace.columns import Coded
 from ..keyed.by_key import ByKey
 from ..native.addresses import ModuleIds, Modules, Resolved, resolve
 from ..native.frames import NativeFrames
-from ..survey.columns import Ints, rows_by_process
+from ..survey.columns import Ints, rows_by_key
 from ..survey.stacks import UNKNOWN_CODE, Nodes, Stacks, python_version_text
 
 _C = constants()
@@ -104,7 +105,7 @@ def _resolve_by_process(
 ) -> Resolved:
     module = np.zeros(len(addresses), np.int32)
     offset = np.zeros(len(addresses), np.int64)
-    for each, rows in rows_by_process(process):
+    for each, rows in rows_by_key(process):
         found = resolve(addresses[rows], each, modules, ids)
         module[rows], offset[rows] = found.module, found.offset
     return Resolved(module, offset)
@@ -135,16 +136,24 @@ def _innermost_instructions(nodes: Nodes, index: Ints) -> tuple[Ints, Ints, Ints
     codes = nodes.code[index[found]]
     order = np.argsort(codes, kind="stable")
     distinct, starts = np.unique(codes[order], return_index=True)
-    for each, rows in zip(distinct.tolist(), np.split(found[order], starts[1:]), strict=False):
-        code, units = nodes.codes[each], nodes.instruction[index[rows]]
-        version[rows] = code.python_version
-        if (instructions := instruction_set(code.python_version)) is not None:
-            back[rows], stored[rows] = _starts(instructions, code, units)
+    rows_of = dict(zip(distinct.tolist(), np.split(found[order], starts[1:]), strict=False))
+    by_version: dict[int, list[int]] = defaultdict(list)
+    for each, rows in rows_of.items():
+        version[rows] = nodes.codes[each].python_version
+        by_version[nodes.codes[each].python_version].append(each)
+    for number, of_version in by_version.items():
+        if (instructions := instruction_set(number)) is not None:
+            objects = [nodes.codes[each] for each in of_version]
+            all_starts = starts_of_all(instructions, [code.bytecode for code in objects])
+            for each, code, found_starts in zip(of_version, objects, all_starts, strict=True):
+                rows = rows_of[each]
+                back[rows], stored[rows] = _in_code(instructions, code, found_starts, nodes.instruction[index[rows]])
     return back, stored, version
 
 
-def _starts(instructions: InstructionSet, code: CodeObject, units: Ints) -> tuple[Ints, Ints]:
-    starts = instruction_starts(instructions, code.bytecode)
+def _in_code(
+    instructions: InstructionSet, code: CodeObject, starts: npt.NDArray[np.int32], units: Ints
+) -> tuple[Ints, Ints]:
     inside = (units >= 0) & (units < len(starts))
     if not inside.any():
         without_caches = np.where((units >= 0) & (not instructions.has_caches), 0, -1)

@@ -15,23 +15,29 @@ class ReadableNames:
     def __init__(self) -> None:
         self.text_bytes = 0
         self._texts: dict[str, str] = {}
-        self._wanted: set[str] = set()
-        self._run: Beside[dict[str, str]] | None = None
+        self._asked: set[str] = set()  # of those that are being read
+        self._runs: list[Beside[dict[str, str]]] = []
 
     def ask(self, names: Iterable[str]) -> None:
-        """Has the mangled ones among the names read that have no answer yet: now or, if another process is at work for this
-        object, by the next call after that."""
-        if self._run and not self._run.is_running():
-            self.settle()
-        self._wanted |= {each for each in names if is_mangled(each)} - self._texts.keys()
-        if self._wanted and not self._run:
-            self._run = Beside(partial(read_names, sorted(self._wanted)), "names")
-            self._wanted = set()
+        """Has the mangled ones among the names read by another process, unless they were read or are being read."""
+        self._settle([each for each in self._runs if not each.is_running()])
+        wanted = {each for each in names if is_mangled(each)} - self._texts.keys() - self._asked
+        if wanted:
+            self._asked |= wanted
+            self._runs.append(Beside(partial(read_names, sorted(wanted)), "names"))
+
+    def is_reading(self) -> bool:
+        """Is a process at work?"""
+        return any(each.is_running() for each in self._runs)
 
     def settle(self) -> None:
-        """Waits for the process that is at work."""
-        if self._run:
-            run, self._run = self._run, None
+        """Waits for the processes that are at work. Names that they have not reached may be asked for again."""
+        self._settle(list(self._runs))
+        self._asked.clear()
+
+    def _settle(self, runs: list[Beside[dict[str, str]]]) -> None:
+        for run in runs:
+            self._runs.remove(run)
             try:
                 found = run.result()
             except Exception:  # of the system; names stay as they are in the file

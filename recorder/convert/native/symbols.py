@@ -36,13 +36,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ...rights.opening import OpenFile, Withheld, open_regular_file
-from ..keyed.by_key import Masked
+from ..keyed.by_key import Ints, Masked, index_of
 from .addresses import Image
 from .debugdata import open_debugdata
 from .elf import ElfFile, Records, layout
 from .methods import method_names
 from .names import ReadableNames
-from .tables import SYMBOL, FunctionTables
+from .tables import SYMBOL, Addresses, Function, FunctionTables
 
 Offsets = npt.NDArray[np.int64]
 
@@ -104,8 +104,8 @@ def read_symbols(
 
     ``images``: by module id; relative paths are taken from ``folder``; ``limit_s``: seconds for all files together;
     ``open_file``: opens a regular file as :func:`..rights.opening.open_regular_file` does; ``tables``: those that were
-    read before; ``names``: readable forms of those that were asked for before. Files with the most addresses come first, and files that are
-    not reached in time count as unread.
+    read before; ``names``: readable forms of those that were asked for before. Files with the most addresses come first,
+    and files that are not reached in time count as unread.
     """
     tables = tables or FunctionTables()
     symbols, end_s = Symbols(names=names or ReadableNames()), time.monotonic() + limit_s
@@ -135,7 +135,7 @@ def _append(table: dict[str, list[Any]], module: int, rows: list[tuple[int, int,
 
 
 def _functions(
-    file: ElfFile, image: Image, addresses: npt.NDArray[np.uint64], tables: FunctionTables
+    file: ElfFile, image: Image, addresses: Addresses, tables: FunctionTables
 ) -> Iterator[tuple[int, int, str]]:
     """For each run of ``addresses`` (sorted) in one function: the first one, one more than the last one, and the name.
 
@@ -144,37 +144,44 @@ def _functions(
     if file.changed_ns > image.loaded_ns:
         raise FileChanged
     _check_segments(file, image)
-    owner, names = _owners(file, addresses, tables)
-    methods = _methods(file, addresses[owner < 0], tables)
+    answers = tables.answers(file)
+    if len(new := answers.unknown(addresses)):
+        answers.add(new, *_owners_and_methods(file, new, tables))
+    owner = answers.of(addresses)
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
-        if owner[first] >= 0 and (name := names[owner[first]]):
+        if owner[first] >= 0 and (name := answers.functions[owner[first]].name):
             yield int(addresses[first]), int(addresses[last]) + 1, name
-    yield from ((address, address + 1, name) for address, name in methods.items())
 
 
-def _owners(
-    file: ElfFile, addresses: npt.NDArray[np.uint64], tables: FunctionTables
-) -> tuple[npt.NDArray[np.int64], list[str]]:
-    """For each address the number of its symbol, -1 = none; and the names of symbols by number."""
+def _owners_and_methods(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> tuple[Ints, list[Function]]:
+    """For each address the number of its function, -1 = none; and the functions by number."""
+    owner, functions = _owners(file, addresses, tables)
+    methods = _methods(file, addresses[owner < 0], tables)
+    owner[index_of(addresses, np.array(list(methods), np.uint64))] = np.arange(len(methods)) + len(functions)
+    return owner, functions + [Function(address, 1, name) for address, name in methods.items()]
+
+
+def _owners(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> tuple[Ints, list[Function]]:
+    """As _owners_and_methods, by symbols alone."""
     sections = _sections(file)
-    owner, names = _owners_in(file, sections, addresses, tables)
+    owner, functions = _owners_in(file, sections, addresses, tables)
     if (owner >= 0).all():
-        return owner, names
+        return owner, functions
     try:
         if (inner := open_debugdata(file, sections)) is not None:
             with inner:
-                more, more_names = _owners_in(inner, _sections(inner), addresses, FunctionTables())
-            owner = np.where((owner < 0) & (more >= 0), more + len(names), owner)
-            names = names + more_names
+                more, more_functions = _owners_in(inner, _sections(inner), addresses, FunctionTables(0))
+            owner = np.where((owner < 0) & (more >= 0), more + len(functions), owner)
+            functions = functions + more_functions
     except (OSError, ValueError, OverflowError):
         pass  # the names outside of it are good
-    return owner, names
+    return owner, functions
 
 
 def _owners_in(
-    file: ElfFile, sections: Records, addresses: npt.NDArray[np.uint64], known: FunctionTables
-) -> tuple[npt.NDArray[np.int64], list[str]]:
+    file: ElfFile, sections: Records, addresses: Addresses, known: FunctionTables
+) -> tuple[Ints, list[Function]]:
     """:func:`_owners` by the one symbol table of a file."""
     tables = _symbol_tables(sections)
     if tables is None:
@@ -183,10 +190,12 @@ def _owners_in(
     symbols = _covering(known.symbols(file, table), addresses)
     owner = _innermost(symbols, addresses)
     taken, owner[owner >= 0] = np.unique(owner[owner >= 0], return_inverse=True)
-    return owner, [_name(file, strings, int(symbols["name"][number])) for number in taken]
+    found = symbols[taken]
+    names = [_name(file, strings, at) for at in found["name"].tolist()]
+    return owner, [Function(*each) for each in zip(found["value"].tolist(), found["size"].tolist(), names, strict=True)]
 
 
-def _methods(file: ElfFile, addresses: npt.NDArray[np.uint64], tables: FunctionTables) -> dict[int, str]:
+def _methods(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> dict[int, str]:
     """Names of functions without a symbol. A file in which they cannot be found has symbols nevertheless."""
     try:
         return method_names(file, tables.methods(file), addresses) if len(addresses) else {}
@@ -222,10 +231,12 @@ def _symbol_tables(sections: Records) -> tuple[np.void, np.void] | None:
     return None
 
 
-def _covering(symbols_of_functions: Iterable[Records], addresses: npt.NDArray[np.uint64]) -> Records:
-    """The symbols that hold one of the addresses. Raises ValueError when there are too many."""
+def _covering(symbols_of_functions: Iterable[Records], addresses: Addresses) -> Records:
+    """The symbols that hold one of the addresses. ``symbols_of_functions``: pieces, each sorted by its values. Raises
+    ValueError when there are too many."""
     kept: list[Records] = [np.empty(0, SYMBOL)]
-    for symbols in symbols_of_functions:
+    for piece in symbols_of_functions:
+        symbols = piece[_near(piece, addresses)]
         low, high = _held(symbols, addresses)
         kept.append(symbols[high > low])
         if sum(map(len, kept)) > _MOST_SYMBOLS:
@@ -233,14 +244,25 @@ def _covering(symbols_of_functions: Iterable[Records], addresses: npt.NDArray[np
     return np.concatenate(kept)
 
 
-def _held(symbols: Records, addresses: npt.NDArray[np.uint64]) -> tuple[Any, Any]:
+def _near(symbols: Records, addresses: Addresses) -> npt.NDArray[np.bool_]:
+    """Which symbols (sorted by their values) may hold one of the addresses. An address can only be in those that begin at or
+    before it, and in none of the first ones, of which all end at or before it."""
+    first = np.searchsorted(np.maximum.accumulate(symbols["value"] + symbols["size"]), addresses, "right")
+    end = np.searchsorted(symbols["value"], addresses, "right")
+    change = np.zeros(len(symbols) + 1, np.int64)
+    np.add.at(change, first[first < end], 1)
+    np.add.at(change, end[first < end], -1)
+    return np.cumsum(change[:-1]) > 0
+
+
+def _held(symbols: Records, addresses: Addresses) -> tuple[Any, Any]:
     """The range [from, to) of the sorted addresses that each symbol holds. An end beyond 64 bits wraps around, so such a
     symbol holds none."""
     ends = symbols["value"] + symbols["size"]
     return np.searchsorted(addresses, symbols["value"]), np.searchsorted(addresses, ends)
 
 
-def _innermost(symbols: Records, addresses: npt.NDArray[np.uint64]) -> npt.NDArray[np.int64]:
+def _innermost(symbols: Records, addresses: Addresses) -> Ints:
     """For each address the index of its symbol, -1 = none: the innermost one and, among equal ones, one with a global
     name."""
     owner = np.full(len(addresses), -1, np.int64)

@@ -1,15 +1,17 @@
-"""Tables of functions in files: what an ELF file says of all its functions, before it is asked for single addresses.
+"""Tables of functions in files: what an ELF file says of all its functions, and which function each sampled address is in.
 
-Reading them takes most of the time that names take, so :class:`FunctionTables` can keep them for as long as a program runs.
+Finding these takes most of the time that names take, so :class:`FunctionTables` keeps them for as long as a program runs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
+from ..keyed.by_key import Ints, index_of
 from .elf import ElfFile, Records, layout
 from .methods import Methods, method_tables
 
@@ -17,9 +19,10 @@ SYMBOL = layout("name:4 info:1 other:1 shndx:2 value:8 size:8")
 _CHUNK_ROWS = 1 << 18
 #: By the type of a symbol: no type (assembly without .type), function, indirect function.
 _IS_FUNCTION = np.isin(np.arange(16), (0, 2, 10))
-#: Of all tables that are kept together.
-_MOST_KEPT_BYTES = 64 << 20
+#: Of all tables that are kept together, by those who read addresses twice, or for as long as a program runs.
+MOST_BYTES, MOST_BYTES_EARLY = 16 << 20, 64 << 20
 
+Addresses = npt.NDArray[np.uint64]
 Identity = tuple[int, ...]
 K = TypeVar("K")
 
@@ -32,18 +35,59 @@ class _Sized(Protocol):
 P = TypeVar("P", bound=_Sized)
 
 
-class FunctionTables:
-    """The symbols of functions and the method tables of files. ``keeps``: those that were read are kept, up to 64 MiB, and
-    given again for a file that has not changed since."""
+class Function(NamedTuple):
+    """What a file says of a function. ``start``: ELF virtual address; ``size``: in bytes."""
 
-    def __init__(self, keeps: bool = False) -> None:
+    start: int
+    size: int
+    name: str
+
+
+class Answers:
+    """Which function of a file each address (ELF virtual address) is in, of those that were asked for."""
+
+    def __init__(self) -> None:
+        self.functions: list[Function] = []
+        self._numbers: dict[Function, int] = {}
+        self._addresses = np.empty(0, np.uint64)
+        self._of_address = np.empty(0, np.int64)
+
+    def unknown(self, addresses: Addresses) -> Addresses:
+        """Those of ``addresses`` (sorted, distinct) that were not added."""
+        return addresses[index_of(self._addresses, addresses) < 0]
+
+    def add(self, addresses: Addresses, of_address: Ints, functions: list[Function]) -> None:
+        """Adds unknown addresses; ``of_address``: the index of each one's function, -1 = none."""
+        numbers = [self._numbers.setdefault(each, len(self._numbers)) for each in functions]
+        self.functions = list(self._numbers)
+        known = np.append(np.array(numbers, np.int64), -1)[of_address]
+        all_addresses = np.concatenate([self._addresses, addresses])
+        order = np.argsort(all_addresses, kind="stable")
+        self._addresses = all_addresses[order]
+        self._of_address = np.concatenate([self._of_address, known])[order]
+
+    def of(self, addresses: Addresses) -> Ints:
+        """The index into ``functions`` for each of ``addresses``, which were added; -1 = none."""
+        return self._of_address[index_of(self._addresses, addresses)]
+
+
+class FunctionTables:
+    """The symbols of functions, the method tables of files, and the functions at addresses. Tables that were read are kept,
+    up to ``most_bytes``, and given again for a file that has not changed since; so are all answers."""
+
+    def __init__(self, most_bytes: int = MOST_BYTES) -> None:
         self._symbols: dict[tuple[Identity, int], list[Records]] = {}
         self._methods: dict[Identity, list[Methods]] = {}
-        self._left_bytes = _MOST_KEPT_BYTES if keeps else -1
+        self._answers: dict[Identity, Answers] = {}
+        self._left_bytes = most_bytes
+
+    def answers(self, file: ElfFile) -> Answers:
+        """The functions at addresses of this file that were found so far."""
+        return self._answers.setdefault(file.identity, Answers())
 
     def symbols(self, file: ElfFile, table: np.void) -> Iterator[Records]:
         """The symbols (SYMBOL) of functions in the symbol table whose section header is ``table``, in pieces of at most
-        262,144. Raises OSError and ValueError."""
+        262,144, each sorted by its values. Raises OSError and ValueError."""
         key = file.identity, int(table["offset"])
         return self._kept(self._symbols, key, lambda: _pieces(file, table))
 
@@ -76,4 +120,5 @@ def _pieces(file: ElfFile, table: np.void) -> Iterator[Records]:
         symbols = file.records(SYMBOL, offset + first * SYMBOL.itemsize, min(_CHUNK_ROWS, count - first))
         if not len(symbols):
             return
-        yield symbols[_IS_FUNCTION[symbols["info"] & 15] & (symbols["shndx"] != 0)]
+        functions = symbols[_IS_FUNCTION[symbols["info"] & 15] & (symbols["shndx"] != 0)]
+        yield functions[np.argsort(functions["value"])]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +18,10 @@ _ADDRESS_SPACE_BYTES = 1 << 57
 LAST_ID = 2**31 - 1
 
 
-def rows_by_process(process: npt.NDArray[np.int32]) -> Iterator[tuple[int, Ints]]:
-    """Each process id with the rows that it has in ``process``, in their order."""
-    order = np.argsort(process, kind="stable")
-    ordered = process[order]
+def rows_by_key(keys: npt.NDArray[np.integer[Any]]) -> Iterator[tuple[int, Ints]]:
+    """Each key with the rows that it has in ``keys``, in their order."""
+    order = np.argsort(keys, kind="stable")
+    ordered = keys[order]
     starts = np.flatnonzero(np.diff(ordered, prepend=ordered[:1] - 1))
     yield from zip(ordered[starts].tolist(), np.split(order, starts[1:]), strict=False)
 

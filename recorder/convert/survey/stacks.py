@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ....formats.cpython.jumps import backward_target
+from ....formats.cpython.jumps import backward_targets
 from ....formats.cpython.linetable import NO_LINE, Encoded, LineTable, line_tables, supported
 from ....formats.cpython.opcodes import instruction_set
 from ....formats.spool.reader import CodeObject
@@ -25,6 +25,9 @@ Location = tuple[str, str, int, int]  #: file, function, first line, line
 UNKNOWN_CODE = CodeObject(0, 0, "<not recorded>", "<not recorded>", b"", b"")
 
 _RUNPY = re.compile(r"^<frozen runpy>$|/runpy\.py$")
+
+#: More than a code object has code units, and more than a line's number can be.
+_CODE_UNITS, _LINES = 1 << 32, 1 << 32
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
@@ -53,7 +56,8 @@ class Nodes:
 
     def program_files(self) -> set[str]:
         """The files that are run as programs: their code is outermost on a stack, or called by runpy."""
-        files = np.array([_RUNPY.search(file) is not None for file, *_ in self.locations] + [False])
+        runs_others = {file: _RUNPY.search(file) is not None for file in {file for file, *_ in self.locations}}
+        files = np.array([runs_others[file] for file, *_ in self.locations] + [False])
         below = (self.parent == _NO_PARENT) | ((self.parent >= 0) & files[self.location[self.parent]])
         found = (self.locations[each] for each in np.unique(self.location[below]).tolist())
         return {file for file, name, *_ in found if name == "<module>"}
@@ -128,16 +132,20 @@ def read_nodes(records: npt.NDArray[np.void], codes: dict[int, CodeObject], know
 
 
 def _lines(objects: list[CodeObject], code: Ints, instruction: Ints, known: Lines) -> Ints:
-    """The line of each node. The line tables of all code objects are decoded once."""
-    lines = np.zeros(len(code), np.int64)
-    order = np.argsort(code, kind="stable")
-    bounds = np.searchsorted(code[order], np.arange(len(objects) + 1))
-    for number, table in enumerate(known.tables(objects)):
-        rows = order[bounds[number] : bounds[number + 1]]
-        lines[rows] = table.lines_of(instruction[rows])
-        without = rows[lines[rows] == NO_LINE]
-        if len(without):
-            lines[without] = _lines_of_targets(objects[number], table, instruction[without])
+    """The line of each node. The line tables of all code objects are decoded once, and searched as one."""
+    tables = list(known.tables(objects))
+    lengths = np.array([len(each.starts) for each in tables], np.int64)
+    starts = np.concatenate([*(each.starts for each in tables), np.empty(0, np.int64)])
+    all_lines = np.concatenate([*(each.lines for each in tables), np.empty(0, np.int64)])
+    keys = np.repeat(np.arange(len(tables)) * _CODE_UNITS, lengths) + np.minimum(starts, _CODE_UNITS - 1)
+    run = np.searchsorted(keys, code * _CODE_UNITS + instruction, "right") - 1
+    has_run = run >= (np.cumsum(lengths) - lengths)[code]
+    first_lines = np.array([each.first_line for each in tables], np.int64)
+    lines: Ints = np.where(has_run, np.append(all_lines, 0)[run], first_lines[code])
+    without = np.flatnonzero(lines == NO_LINE)
+    for number in np.unique(code[without]).tolist():
+        rows = without[code[without] == number]
+        lines[rows] = _lines_of_targets(objects[number], tables[number], instruction[rows])
     return lines
 
 
@@ -146,20 +154,22 @@ def _lines_of_targets(code: CodeObject, table: LineTable, units: Ints) -> Ints:
     instructions = instruction_set(code.python_version)
     if instructions is None:
         return np.full(len(units), NO_LINE, np.int64)
-    found = {unit: backward_target(instructions, code.bytecode, unit) for unit in set(units.tolist())}
-    targets = np.array([found[unit] if found[unit] is not None else -1 for unit in units.tolist()], np.int64)
+    found = backward_targets(instructions, code.bytecode, units.tolist())
+    targets = np.array([-1 if target is None else target for target in found], np.int64)
     return np.where(targets >= 0, table.lines_of(targets), NO_LINE)
 
 
 def _locations(objects: list[CodeObject], code: Ints, lines: Ints) -> tuple[Ints, list[Location]]:
     """Index of each node's location, and the distinct locations (two code objects may share one)."""
-    pairs, of_node = np.unique(np.stack([code, lines]), axis=1, return_inverse=True)
+    pairs, of_node = np.unique(code * _LINES + lines, return_inverse=True)
     ids: dict[Location, int] = {}
-    of_pair = np.empty(pairs.shape[1], np.int64)
-    for number, (code_index, line) in enumerate(pairs.T.tolist()):
+    of_pair = np.empty(len(pairs), np.int64)
+    for number, (code_index, line) in enumerate(
+        zip(*(each.tolist() for each in np.divmod(pairs, _LINES)), strict=True)
+    ):
         each = objects[code_index]
         of_pair[number] = ids.setdefault((each.file, each.name, each.first_line, line), len(ids))
-    return of_pair[of_node.ravel()], list(ids)
+    return of_pair[of_node], list(ids)
 
 
 def unknown_line_tables(nodes: Nodes) -> int:
@@ -212,7 +222,7 @@ def _stack_table(
 ) -> Stacks:
     chains = [np.frombuffer(chain, np.int32) for chain, _ in known]
     parts = [_location_bytes(location) for location in nodes.locations]
-    digests = [blake2b(b"".join([parts[n] for n in chain.tolist()]), digest_size=8).digest() for chain in chains]
+    digests = [blake2b(b"".join(map(parts.__getitem__, each.tolist())), digest_size=8).digest() for each in chains]
     lengths = np.array([len(chain) for chain in chains], np.int64)
     table = {
         "stack": np.arange(1, len(chains) + 1, dtype=np.int32),

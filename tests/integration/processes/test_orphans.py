@@ -62,6 +62,6 @@ def test_the_recorder_starts_no_child_but_the_program() -> None:
     assert {path.name for path, text in texts.items() if any(way in text for way in ways)} == {"demangle.py"}
     assert {path.name for path, text in texts.items() if "posix_spawn" in text or "os.fork" in text} == {
         "program.py",
-        "demangle.py",
+        "demangler.py",
         "host.py",
     }

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from scalene_trace.formats.spool import reader
+from scalene_trace.formats.spool import chunks, early, reader
 from scalene_trace.formats.spool.chunks import View, view_of
 from scalene_trace.formats.spool.reader import CodeObject
 from scalene_trace.recorder.convert import ahead as module
@@ -54,7 +54,8 @@ def pinned(path: Path) -> Iterator[View]:
 
 class Recording:
     """A recording that grows: ``steps`` add to it, one before each pass. Two passes more follow the last one, since files are
-    read by the pass after the one that finds them. ``failures``: what passes have raised."""
+    read by the pass after the one that finds them. ``failures``: what passes have raised; ``drained``: how many chunks are in
+    part files, by the number before and that of the first ones that are closed."""
 
     def __init__(
         self,
@@ -67,6 +68,8 @@ class Recording:
         monkeypatch.setattr(module, "_LONGEST_S", 0)
         monkeypatch.setattr(module, "_TIMES_AS_LONG", 0)
         self.builder, self._steps, self._passes_left = SpoolBuilder().start(), list(steps), 2
+        self.drained: Callable[[int, int], int] = lambda before, closed: 0
+        self._drained = 0
         self.folder = folder / "recording"
         self.spool = self.builder.write(self.folder / SPOOL_NAME)
         self.facts: Facts = facts(folder)
@@ -84,7 +87,8 @@ class Recording:
         """Called before each pass."""
         if self._steps:
             self._steps.pop(0)(self.builder)
-            self.builder.write(self.spool)
+            self._drained = self.drained(self._drained, self.builder.closed())
+            self.builder.write(self.spool, self._drained)
         elif self._passes_left:
             self._passes_left -= 1
         else:
@@ -98,7 +102,7 @@ class Recording:
         while not self.begun._waits:
             assert time.monotonic() < end_s
             time.sleep(0.001)
-        assert not self.failures and self.ahead._read and not self._steps
+        assert not self.failures and not self._steps and (self.ahead._read or self.ahead.known.records.parts)
 
     def trace(self, name: str, begun: BegunTrace | None) -> Path:
         finished = write_trace_of(self.folder, self.facts, self.folder / name, END, begun=begun)
@@ -138,31 +142,64 @@ def with_function(folder: Path, number: int, draw: random.Random) -> Callable[[S
 
     def step(builder: SpoolBuilder) -> None:
         name = draw.choice((str(file), file.name, f"<generated {number}>", "/gone/x.py", os.__file__))
+        name = str(file) if number == 1 else name
+        process, stack = draw.choice((1, 1, 2)), 100 + number
         builder.code(number, file=name, name=f"f{number}", first_line=11, line_table=LINES, bytecode=BYTECODE)
-        builder.add("node", hash=100 + number, parent=0, code=number, instruction=draw.randrange(12))
-        for _ in range(draw.randrange(1, 4)):
-            tick = {
-                "thread": 1,
-                "stack": 100 + number,
-                "cpu_ns": 10**7 * number,
-                "t_ns": builder.header["start_mono_ns"],
-            }
-            builder.add("tick", **tick)
-        if draw.random() < 0.3:
-            builder.new_chunk()
+        builder.add("node", hash=stack, parent=0, code=number, instruction=draw.randrange(12))
+        for n in range(draw.randrange(1, 4)):
+            tick = {"thread": process, "stack": stack, "cpu_ns": 10**7 * number}
+            builder.add("tick", process, t_ns=builder.header["start_mono_ns"] + 10 * number + n, **tick)
+        builder.alloc(number, 10 * number, process, stack=stack)
+        for freed in draw.sample(range(1, number + 1), min(number, 2)):
+            builder.free(freed, 10 * number + 5, draw.choice((1, 2)), stack=stack)
+            builder.note(freed, type=7)
+        for each in (1, 2):
+            if draw.random() < 0.3 or number == 3:
+                builder.new_chunk(each)
 
     return step
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(12))
 def test_a_begun_trace_has_the_same_rows(tmp_path, monkeypatch, seed):
     draw = random.Random(seed)
     steps = [with_function(tmp_path, number, draw) for number in range(1, draw.choice((6, 12, 40)))]
+    monkeypatch.setattr(early, "_MOST_BYTES", draw.choice((8 << 20, 8 << 20, 20_000)))
+    monkeypatch.setattr(module, "_MOST_CHUNKS", draw.choice((64, 2)))
     recording = Recording(tmp_path, steps, monkeypatch)
+    recording.builder.start(2).type(7, b"app.Order")
+    recording.drained = lambda before, closed: draw.randint(before, closed)
     recording.until_ended()
-    assert recording.ahead.known.sources.modified_ns
+    assert recording.ahead.known.sources.modified_ns and recording.ahead.known.records.parts
     begun = recording.trace("begun.parquet", recording.begun)
     assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
+
+
+def test_finished_chunks_are_read_once(tmp_path, monkeypatch):
+    """Those in the spool, and those in part files: the end reads the others."""
+    chunks_read: list[int] = []
+
+    def counting(read: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*arguments: Any) -> Any:
+            chunks_read.append(1)
+            return read(*arguments)
+
+        return counted
+
+    def step(builder: SpoolBuilder) -> None:
+        number = builder.closed()
+        builder.code(1).add("node", hash=1, code=1).new_chunk()
+        builder.add("tick", thread=1, stack=1, cpu_ns=number, t_ns=builder.header["start_mono_ns"])
+
+    recording = Recording(tmp_path, [step] * 9, monkeypatch)
+    recording.drained = lambda before, closed: closed // 2
+    recording.until_ended()
+    assert sum(slots for slots, _ in recording.ahead.known.records.parts) > 9
+    for name in ("live_chunk", "_inflated"):
+        monkeypatch.setattr(chunks, name, counting(getattr(chunks, name)))
+    kinds = pq.read_table(recording.trace("t.parquet", recording.begun))["kind"].to_pylist()
+    assert kinds.count("cpu") == 9
+    assert len(chunks_read) == 1, "the open one"
 
 
 def test_texts_are_written_as_they_are_found(tmp_path, monkeypatch):
@@ -388,16 +425,15 @@ def test_line_tables_that_are_known_are_those_of_their_code(monkeypatch):
     assert [int(table.lines_of(np.array([6]))[0]) for table in small.tables(codes)] == expected
 
 
-def test_tables_of_functions_are_kept_up_to_their_limit(tmp_path, monkeypatch):
+def test_tables_of_functions_are_kept_up_to_their_limit(tmp_path):
     path, _, address = library(tmp_path)
-    for keeps, most in itertools.product((False, True), (0, 1 << 20)):
-        monkeypatch.setattr(tables, "_MOST_KEPT_BYTES", most)
-        kept = FunctionTables(keeps)
+    for most in (0, 1 << 20):
+        kept = FunctionTables(most)
         for _ in range(2):
             with ElfFile(os.open(path, os.O_RDONLY), 2**62) as file:
                 owner, found = symbols._owners(file, np.array([address], np.uint64), kept)
-            assert [found[each] for each in owner] == ["_ZN4shop5totalEid"]
-        assert bool(kept._symbols) == (keeps and most > 0)
+            assert [found[each].name for each in owner] == ["_ZN4shop5totalEid"]
+        assert bool(kept._symbols) == (most > 0)
 
 
 def test_idle_processors_are_those_that_we_may_use(monkeypatch):

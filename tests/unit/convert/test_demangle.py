@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalene_trace.recorder.convert.native import demangle
-from scalene_trace.recorder.convert.native.demangle import (
+from scalene_trace.recorder.convert.native.demangler import (
     shortened,
     without_arguments,
     without_parameters,
@@ -161,7 +161,7 @@ def test_a_recorder_that_was_packed_into_a_file_does_not_start_itself(
     packed.write_text(f"#!/bin/sh\ntouch '{started}'\n")
     packed.chmod(0o755)
     monkeypatch.setattr(sys, "executable", str(packed))
-    monkeypatch.setattr(demangle, "__file__", str(tmp_path / "demangle.pyc"))
+    monkeypatch.setattr(demangle, "_PROGRAM", tmp_path / "demangler.py")
     assert demangled(["_Z3onev"]) == [None] and not started.exists()
 
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from scalene_trace.formats.cpython import generate_opcodes, linetable
-from scalene_trace.formats.cpython.jumps import backward_target
+from scalene_trace.formats.cpython.jumps import backward_targets
 from scalene_trace.formats.cpython.linetable import NO_LINE, Encoded, line_table, line_tables
-from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts
+from scalene_trace.formats.cpython.opcodes import instruction_set, instruction_starts, starts_of_all
 from tests.support.interpreters import interpreters
 
 # Compiles a part of the standard library and prints, per code object: first line, table, lines by code unit, the starts of
@@ -103,10 +103,25 @@ def test_instruction_starts_are_those_that_dis_counts(version, oracle):
 
 
 @EVERY
+def test_instruction_starts_of_many_are_those_of_each(version, oracle):
+    instructions = instruction_set(version_hex(version))
+    bytecodes = [each[2] for each in oracle(version)]
+    bytecodes[5:5] = [b"", bytecodes[0][:-1], b"\x01", bytecodes[1][:-2], b""]
+    found = starts_of_all(instructions, bytecodes)
+    for bytecode, starts in zip(bytecodes, found, strict=True):
+        at, expected = 0, []
+        while at < len(bytecode) // 2:
+            units = instructions.units[bytecode[2 * at]]
+            expected += [at] * min(units, len(bytecode) // 2 - at)
+            at += units
+        assert starts.tolist() == expected
+
+
+@EVERY
 def test_jumps_backwards_lead_where_dis_says(version, oracle):
     instructions, compared, without_line = instruction_set(version_hex(version)), 0, 0
     for _, _, bytecode, lines, starts, jumps in oracle(version):
-        found = [(unit, backward_target(instructions, bytecode, unit)) for unit in starts]
+        found = list(zip(starts, backward_targets(instructions, bytecode, starts), strict=True))
         names = {unit: instructions.names[bytecode[2 * unit]] for unit in starts}
         # 3.10: others have a condition, and therefore a line
         wanted = [[unit, to] for unit, to in jumps if version != "3.10" or names[unit] == "JUMP_ABSOLUTE"]
@@ -120,8 +135,8 @@ def test_jumps_backwards_lead_where_dis_says(version, oracle):
 def test_made_up_bytecode_has_no_target(unit):
     instructions = instruction_set(0x030B00F0)
     extended = bytes([144, 255] * 3 + [140, 255])  # EXTENDED_ARG three times, JUMP_BACKWARD
-    assert backward_target(instructions, extended, unit) is None
-    assert backward_target(instructions, b"", unit) is None
+    assert list(backward_targets(instructions, extended, [unit])) == [None]
+    assert list(backward_targets(instructions, b"", [unit])) == [None]
 
 
 @EVERY
