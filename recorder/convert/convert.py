@@ -114,6 +114,7 @@ class Conversion:
         self._spool, self._facts, self._outcome, self._rss_path = spool, facts, outcome, rss_path
         self._marks = read_marks(marks_path, outcome.until_ns) if marks_path else []
         self._gpu, self._known = gpu, known or Known()
+        self._known.names.prepare()
         self._survey = survey = Survey(spool, self._known.codes.whole)
         commands = command_lines(survey.lives.starts)
         self._programs = _named_programs(survey, facts, commands)

@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,33 +28,50 @@ def is_mangled(name: str) -> bool:
     return _MANGLED.match(name) is not None and "\0" not in name
 
 
-def read_names(names: Sequence[str]) -> dict[str, str]:
+def read_names(names: Sequence[str], reader: Reader | None = None) -> dict[str, str]:
     """Readable forms of the mangled ones among the names; "" = there is none. Names that were not reached in time, or have
-    ended the process, are left out."""
+    ended the process, are left out. ``reader``: one that was started before; it can be used once."""
     wanted = sorted((each for each in dict.fromkeys(names) if is_mangled(each)), key=len)
     found: dict[str, str] = {}
-    for answer in _read_apart(wanted):
+    for answer in _read_apart(wanted, reader):
         number, _, text = answer.partition(":")
         if number.isdecimal() and int(number) < len(wanted):
             found[wanted[int(number)]] = text
     return found
 
 
-def _read_apart(names: Sequence[str]) -> list[str]:
-    """What the other process gave back until it ended: number and readable form of each name that it could read."""
-    folders = {str(Path(spec.origin).parent.parent) for each in _PACKAGES if (spec := find_spec(each)) and spec.origin}
-    if not names or not folders or not sys.executable or not _PROGRAM.is_file():
-        return []  # a recorder that was packed into one file has no interpreter, and sys.executable is the recorder
-    command = [sys.executable, "-I", "-S", str(_PROGRAM), *sorted(folders)]
-    text = "\0".join(names).encode("utf-8", "replace")
-    try:
-        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    except OSError:
+class Reader:
+    """The other process, which starts while the names are not known yet, and ends when it has read some, or when its pipe is
+    closed. There is none without the packages, or where the system refuses it."""
+
+    def __init__(self) -> None:
+        specs = (find_spec(each) for each in _PACKAGES)
+        folders = {str(Path(spec.origin).parent.parent) for spec in specs if spec and spec.origin}
+        self._process: subprocess.Popen[bytes] | None = None
+        if not folders or not sys.executable or not _PROGRAM.is_file():
+            return  # a recorder that was packed into one file has no interpreter, and sys.executable is the recorder
+        command = [sys.executable, "-I", "-S", str(_PROGRAM), *sorted(folders)]
+        pipe = subprocess.PIPE
+        with suppress(OSError):
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL)
+
+    def output_for(self, text: bytes) -> bytes:
+        """What the process gives back for ``text`` until it ends. Call it once."""
+        if self._process is None:
+            return b""
+        with self._process as process:
+            try:
+                output, _ = process.communicate(text, _TIMEOUT_S)
+            except subprocess.TimeoutExpired as expired:
+                process.kill()
+                output = expired.output or b""  # do not read on: a child of the process may hold the pipe open
+        return output
+
+
+def _read_apart(names: Sequence[str], reader: Reader | None) -> list[str]:
+    """What the other process gave back: number and readable form of each name that it could read."""
+    if not names:
         return []
-    with process:
-        try:
-            output, _ = process.communicate(text, _TIMEOUT_S)
-        except subprocess.TimeoutExpired as expired:
-            process.kill()
-            output = expired.output or b""  # do not read on: a child of the process may hold the pipe open
+    text = "\0".join(names).encode("utf-8", "replace")
+    output = (reader or Reader()).output_for(text)
     return output.decode("utf-8", "replace").split("\0")[:-1]

@@ -132,8 +132,8 @@ def without_arguments(text: str, levels: int = 0) -> str:
 def _serve() -> None:
     """Reads names from stdin, writes number and readable form of each to stdout, ended by a NUL."""
     sys.path += sys.argv[1:]
-    names = sys.stdin.buffer.read().decode("utf-8", "replace").split("\0")
     cpp = _demangler("cpp_demangle")
+    names = sys.stdin.buffer.read().decode("utf-8", "replace").split("\0")  # the others may come long after its start
     rust = _demangler("rust_demangler") if any(map(_OF_RUST.match, names)) else None
     with open("/proc/self/statm") as file:  # noqa: PTH123 (pathlib takes 10 ms)
         taken_bytes = int(file.read().split()[0]) * resource.getpagesize()

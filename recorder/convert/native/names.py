@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 from ....formats.beside import Beside
-from .demangle import is_mangled, read_names
+from .demangle import Reader, is_mangled, read_names
 
 
 class ReadableNames:
@@ -17,6 +17,12 @@ class ReadableNames:
         self._texts: dict[str, str] = {}
         self._asked: set[str] = set()  # of those that are being read
         self._runs: list[Beside[dict[str, str]]] = []
+        self._prepared: list[Reader] = []  # at most one
+
+    def prepare(self) -> None:
+        """Starts the process for those that will be asked for next, if there were some before."""
+        if (self._texts or self._asked) and not self._prepared:
+            self._prepared.append(Reader())
 
     def ask(self, names: Iterable[str]) -> None:
         """Has the mangled ones among the names read by another process, unless they were read or are being read."""
@@ -24,7 +30,8 @@ class ReadableNames:
         wanted = {each for each in names if is_mangled(each)} - self._texts.keys() - self._asked
         if wanted:
             self._asked |= wanted
-            self._runs.append(Beside(partial(read_names, sorted(wanted)), "names"))
+            reader = self._prepared.pop() if self._prepared else None
+            self._runs.append(Beside(partial(read_names, sorted(wanted), reader), "names"))
 
     def is_reading(self) -> bool:
         """Is a process at work?"""
@@ -48,4 +55,6 @@ class ReadableNames:
     def answers(self, names: Sequence[str]) -> list[str | None]:
         """The readable form of each name, of those that were asked for; None = it is not mangled, or could not be read."""
         self.settle()
+        while self._prepared:
+            self._prepared.pop().output_for(b"")
         return [self._texts.get(each) or None for each in names]

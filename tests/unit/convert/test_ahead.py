@@ -299,7 +299,7 @@ class Opener:
 
 def test_names_are_asked_for_again_if_they_were_not_reached(tmp_path, monkeypatch):
     with monkeypatch.context() as failing:
-        failing.setattr(names, "read_names", lambda wanted: {"_Z3onev": "one"})
+        failing.setattr(names, "read_names", lambda wanted, reader: {"_Z3onev": "one"})
         recording = Recording(tmp_path, [in_library(*library(tmp_path))], monkeypatch)
         recording.until_ended()
     assert values_of(recording.trace("t.parquet", recording.begun), "symbol", "demangled") == ["shop::total"]

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scalene_trace.recorder.convert.native import demangle
+from scalene_trace.recorder.convert.native import names as names_module
 from scalene_trace.recorder.convert.native.demangler import (
     shortened,
     without_arguments,
@@ -131,7 +132,7 @@ def test_short_names_are_read_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """So names that use up the time of all names hide none that is shorter."""
     asked: list[str] = []
 
-    def read_two(names: Sequence[str]) -> list[str]:
+    def read_two(names: Sequence[str], reader: object) -> list[str]:
         asked.extend(names)
         return ["1:two", "0:one"]
 
@@ -174,6 +175,31 @@ def test_a_process_that_leaves_the_pipe_open_is_not_waited_for(monkeypatch: pyte
     began_s = time.monotonic()
     assert demangled(["_Z3onev", "_Z3twov"]) == ["one", None]
     assert time.monotonic() - began_s < 3
+
+
+def test_a_process_that_was_started_early_is_used_once_or_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[demangle.Reader] = []
+
+    class Counted(demangle.Reader):
+        def __init__(self) -> None:
+            super().__init__()
+            started.append(self)
+
+    for module in (demangle, names_module):
+        monkeypatch.setattr(module, "Reader", Counted)
+    names = ReadableNames()
+    names.prepare()
+    assert not started, "nobody has asked for a name"
+    names.ask(["_Z3onev"])
+    names.settle()
+    names.prepare()
+    names.prepare()
+    assert len(started) == 2
+    names.ask(["_Z3twov"])
+    assert names.answers(["_Z3onev", "_Z3twov"]) == ["one", "two"] and len(started) == 2
+    names.prepare()
+    assert names.answers(["_Z3twov"]) == ["two"] and len(started) == 3
+    assert [reader._process.returncode for reader in started if reader._process] == [0, 0, 0]
 
 
 def test_names_are_read_where_memory_is_limited_further() -> None:
