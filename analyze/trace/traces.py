@@ -242,8 +242,10 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
     absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
     connection.redefine(absent)
     _select(connection, selection)
-    if is_report and sum(records for _, _, records in found) <= views.MOST_STORED:
-        connection.store_all()
+    if sum(records for _, _, records in found) <= views.MOST_STORED:
+        connection.execute("SET threads = 1")  # handing over so few rows takes longer than using them
+        if is_report:
+            connection.store_all()
 
 
 def set_machine(connection: Connection, traces: int) -> str:
