@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
 
-from .chunks import Chunk, View, finished_chunk, part_chunks, use_of
+from .chunks import Chunk, Offers, View, finished_chunk, part_chunks, use_of
 from .reader import ReadBefore, Records
 
 #: Of all records together: they are in memory for as long as the program runs.
@@ -20,34 +22,41 @@ class EarlyRecords(ReadBefore):
 
     def __init__(self) -> None:
         super().__init__()
-        self._positions: dict[Path, int] = {}
+        self._read_up_to: dict[Path, int] = {}  # of each part file
         self._left_bytes = _MOST_BYTES
+        self._given: tuple[Offers, dict[Path, int], int] | None = None
 
     def new_chunks(self, view: View, most: int) -> list[Chunk]:
-        """The finished chunks of ``view`` that were not given before, about ``most`` of them. Raises OSError."""
-        found: list[Chunk] = []
-        if self._left_bytes <= 0:
-            return found
-        for path, size in view.parts:
-            for chunk, end in part_chunks(path, self._positions.get(path, 0), size, self.offers):
-                found.append(chunk)
-                self._positions[path] = end
-                if len(found) >= most:
-                    return found
-        with view.spool.open("rb", buffering=0) as file:
-            for offer, index in view.live:
-                if len(found) >= most:
-                    break
-                if offer in self.offers or not use_of(file.fileno(), index)[1]:
-                    continue
-                chunk_in_spool = finished_chunk(file.fileno(), index)
-                if chunk_in_spool is not None and chunk_in_spool.offer == offer:
-                    self.offers.add(offer)
-                    found.append(chunk_in_spool)
+        """The finished chunks of ``view`` that are not kept yet, ``most`` of them at most. Raises OSError."""
+        offers, read_up_to = self.offers.copy(), dict(self._read_up_to)
+        chunks = _finished(view, offers, read_up_to) if self._left_bytes > 0 else iter(())
+        found = list(itertools.islice(chunks, most))
+        self._given = offers, read_up_to, sum(len(each.slots) for each in found)
         return found
 
-    def keep(self, chunks: list[Chunk], records: Records) -> None:
-        """Keeps the records of ``chunks``, which :meth:`new_chunks` has given."""
-        if chunks:
-            self.parts.append((sum(len(each.slots) for each in chunks), records))
+    def keep(self, records: Records) -> None:
+        """Keeps the records of the chunks that :meth:`new_chunks` has given. Those that are not kept are read at the end."""
+        if self._given is None:
+            return
+        self.offers, self._read_up_to, slots = self._given
+        self._given = None
+        if slots:
+            self.parts.append((slots, records))
             self._left_bytes -= records.nbytes
+
+
+def _finished(view: View, offers: Offers, read_up_to: dict[Path, int]) -> Iterator[Chunk]:
+    """The finished chunks of ``view`` whose offers are not in ``offers``, to which they are added. ``read_up_to``: the bytes
+    of each part file that were read, which is kept up to date."""
+    for path, size in view.parts:
+        for chunk, end in part_chunks(path, read_up_to.get(path, 0), size, offers):
+            read_up_to[path] = end
+            yield chunk
+    with view.spool.open("rb", buffering=0) as file:
+        for offer, index in view.live:
+            if offer in offers or not use_of(file.fileno(), index)[1]:
+                continue
+            finished = finished_chunk(file.fileno(), index)
+            if finished is not None and finished.offer == offer:
+                offers.add(offer)
+                yield finished

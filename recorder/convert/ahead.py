@@ -112,7 +112,7 @@ class Ahead:
             return
         finished, others = self._new_chunks()
         records = read_records(finished)
-        self.known.records.keep(finished, records)
+        self.known.records.keep(records)
         for each in (records, read_records(others)):
             self._find(each)
 
@@ -120,10 +120,11 @@ class Ahead:
         """The chunks that have been finished since the last pass, and what was written to others since."""
         with self._pinned() as view, view.spool.open("rb", buffering=0) as file:
             finished = self.known.records.new_chunks(view, _MOST_CHUNKS)
+            given = {chunk.offer for chunk in finished}
             found: list[Chunk] = []
             read: dict[int, int] = {}
             for offer, index in view.live:
-                if offer in self.known.records.offers:
+                if offer in self.known.records.offers or offer in given:
                     continue
                 read[offer] = first = self._read.get(offer, 0)
                 if len(found) < _MOST_CHUNKS and use_of(file.fileno(), index)[0] > first:

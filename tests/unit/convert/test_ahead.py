@@ -21,7 +21,7 @@ import pytest
 
 from scalene_trace.formats.spool import chunks, early, reader
 from scalene_trace.formats.spool.chunks import View, view_of
-from scalene_trace.formats.spool.reader import CodeObject
+from scalene_trace.formats.spool.reader import CodeObject, read_records
 from scalene_trace.recorder.convert import ahead as module
 from scalene_trace.recorder.convert import sources
 from scalene_trace.recorder.convert.ahead import Ahead
@@ -286,6 +286,23 @@ def test_no_file_is_opened_early_after_the_end(tmp_path, monkeypatch):
     recording.until_ended()
     assert not opened and not recording.ahead.known.sources.modified_ns
     assert values_of(recording.trace("t.parquet", recording.begun), "source", "text") == ["first\n"]
+
+
+def test_a_pass_that_fails_loses_no_records(tmp_path, monkeypatch):
+    def failing(chunks: Any) -> Any:
+        if failures:
+            raise failures.pop()
+        return read_records(chunks)
+
+    failures = [MemoryError() for _ in range(3)]
+    steps = [with_function(tmp_path, number, random.Random(number)) for number in range(1, 9)]
+    monkeypatch.setattr(module, "read_records", failing)
+    recording = Recording(tmp_path, steps, monkeypatch)
+    with pytest.raises(AssertionError):
+        recording.until_ended()  # passes have failed
+    assert not failures and recording.ahead.known.records.parts
+    begun = recording.trace("begun.parquet", recording.begun)
+    assert rows_of(begun) == rows_of(recording.trace("whole.parquet", None))
 
 
 class Opener:
