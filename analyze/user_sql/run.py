@@ -21,6 +21,13 @@ T = TypeVar("T")
 _LISTS = re.compile(r"(?i)\b(show|describe|summarize|duckdb_|pragma_|pg_|sqlite_|information_schema)|\(\s*desc\s*\)")
 _UNKNOWN_TABLE = "Catalog Error: Table"
 
+#: For each view, the query of one with the same columns and no rows.
+_EMPTY_VIEWS = """
+SELECT table_name,
+    'SELECT ' || string_agg(format('NULL::{} AS "{}"', data_type, replace(column_name, '"', '""')), ', ' ORDER BY column_index)
+    || ' WHERE false'
+FROM duckdb_columns() WHERE database_name = 'temp' AND NOT internal GROUP BY table_name
+"""
 #: A limit of rows that DuckDB and Arrow accept, beyond any result.
 _MOST_ROWS = 2**62
 
@@ -125,9 +132,15 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def init_script(paths: Sequence[Path], selection: Selection) -> str:
-    """SQL statements that create the same views in a plain DuckDB shell. Raises the errors of :func:`open_traces`."""
+    """SQL statements that create the same views in a plain DuckDB shell. Raises the errors of :func:`open_traces`.
+
+    Each view is made twice, as :meth:`..trace.connection.Connection.make_all` does it: first an empty one, then the real ones
+    in reverse order.
+    """
     with open_traces(paths, selection) as traces:
         connection = traces.connection
+        connection.make_all()
+        empty = dict(connection.execute(_EMPTY_VIEWS).fetchall())
         literals = [sql_text.printable(escaped(str(file.path.resolve()))) for file in traces.files]
         columns = [views.file_columns(connection.raw, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
@@ -138,5 +151,7 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     values = ", ".join(f"({sql_text.printable(file)})" for file in files)
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
     statements += [f"{machine};", *queries.macros().values()]
-    pairs = views.definitions(list(zip(literals, columns, strict=True)))
-    return "\n".join(statements + [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in pairs]) + "\n"
+    pairs = dict(views.definitions(list(zip(literals, columns, strict=True))))
+    statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS {empty[name]};" for name in pairs]
+    statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in reversed(pairs.items())]
+    return "\n".join(statements) + "\n"
