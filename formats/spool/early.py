@@ -7,10 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from .chunks import Chunk, Offers, View, finished_chunk, part_chunks, use_of
-from .reader import ReadBefore, Records
+from .reader import ReadBefore, Records, merged
 
 #: Of all records together: they are in memory for as long as the program runs.
 _MOST_BYTES = 8 << 20
+#: Of chunks that are closed and have a record that was not published. Only a malicious program has more.
+_MOST_UNFINISHED = 64
 
 
 class EarlyRecords(ReadBefore):
@@ -38,11 +40,15 @@ class EarlyRecords(ReadBefore):
         """Keeps the records of the chunks that :meth:`new_chunks` has given. Those that are not kept are read at the end."""
         if self._given is None:
             return
-        self.offers, self._read_up_to, slots = self._given
+        offers, read_up_to, slots = self._given
         self._given = None
         if slots:
-            self.parts.append((slots, records))
-            self._left_bytes -= records.nbytes
+            size, parts = records.nbytes, list(self.parts)
+            while parts and parts[-1][0] <= 2 * slots:  # so a long recording has few parts, each of which takes 8 KB
+                slots, records = slots + parts[-1][0], merged([parts.pop()[1], records])
+            self.parts = [*parts, (slots, records)]
+            self._left_bytes -= size
+        self.offers, self._read_up_to = offers, read_up_to
 
 
 def _finished(view: View, offers: Offers, read_up_to: dict[Path, int]) -> Iterator[Chunk]:
@@ -53,6 +59,7 @@ def _finished(view: View, offers: Offers, read_up_to: dict[Path, int]) -> Iterat
             read_up_to[path] = end
             yield chunk
     with view.spool.open("rb", buffering=0) as file:
+        unfinished = 0
         for offer, index in view.live:
             if offer in offers or not use_of(file.fileno(), index)[1]:
                 continue
@@ -60,3 +67,5 @@ def _finished(view: View, offers: Offers, read_up_to: dict[Path, int]) -> Iterat
             if finished is not None and finished.offer == offer:
                 offers.add(offer)
                 yield finished
+            elif (unfinished := unfinished + 1) > _MOST_UNFINISHED:
+                return

@@ -119,6 +119,7 @@ class Records:
         """Their size in memory, about."""
         found = sum(each.records.nbytes + each.process.nbytes for each in self.bulk.values())
         lists = (self.process_starts, self.modules, self.codes)
+        found += sum(_PAYLOAD_BYTES + len(name) for name in self.types.values())
         return found + sum(_PAYLOAD_BYTES + len(each.payload) for records in lists for each in records)
 
 
@@ -239,7 +240,7 @@ class Spool:
                 parts = [*parts, read_records(self._batch(itertools.chain([following], chunks), slots))]
                 following = next(chunks, None)
             last = not groups and following is None
-            batch = [replace(_merged(parts), last=last)]
+            batch = [replace(merged(parts), last=last)]
             del parts
             if self._last_ns is not None:
                 batch = [_up_to(batch.pop(), self._last_ns)]
@@ -277,7 +278,7 @@ def _groups(parts: list[tuple[int, Records]]) -> deque[tuple[int, list[Records]]
     return groups
 
 
-def _merged(parts: list[Records]) -> Records:
+def merged(parts: list[Records]) -> Records:
     """All records of ``parts``, those of each kind by time."""
     if len(parts) <= 1:
         return parts[0] if parts else read_records([])

@@ -79,7 +79,7 @@ class Ahead:
         self._texts: dict[str, list[Any]] = {}
         self._text_bytes = 0
         self._ids, self._segments = ModuleIds(), dict[int, Segment]()
-        self._of_process: dict[int, list[Segment]] = {}
+        self._of_process: dict[int, dict[Segment, None]] = {}  # in order
         self._segment_count = 0
         self._addresses: dict[int, Offsets] = {}  # that were found, by module
         self._address_count = 0
@@ -206,10 +206,13 @@ class Ahead:
         """The addresses on native stacks, and those that ticks interrupted, that were not seen before."""
         for each in records.modules:
             if self._segment_count < _MOST_SEGMENTS and int(each.record["path_bytes"]) <= _LONGEST_PATH:
-                self._segment_count += 1
                 segment = segment_of(each)
                 self._segments.setdefault(int(each.record["image"]), segment)
-                self._of_process.setdefault(each.process, []).append(segment)
+                of_process = self._of_process.setdefault(each.process, {})
+                self._segment_count += (
+                    segment not in of_process
+                )  # else it was read from the chunk before that was closed
+                of_process[segment] = None
         natives = records.bulk["native"].records
         for image, rows in rows_by_key(natives["image"]):
             if (known := self._segments.get(image)) is not None:

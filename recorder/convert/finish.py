@@ -7,7 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ from ..rights.observer import recovered_rights
 from .convert import Conversion, Outcome
 from .kinds.ends import RootEnd
 from .kinds.gpu import GpuRows
+from .known import Known
 from .progress import Progress
 
 if TYPE_CHECKING:
@@ -174,18 +175,19 @@ def write_trace_of(
     if outcome.until_ns is not None and view is None:
         time.sleep(SETTLE_S)
     takes_rest = begun is not None and begun.takes_rest()  # from here on, only this thread uses what is known
-    known = begun.known if begun else None
-    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view, before=known.records if known else None)
+    known = begun.known if begun else Known()
+    spool = Spool(folder / SPOOL_NAME, until_ns=outcome.until_ns, view=view, before=known.records)
     gpu = GpuRows(folder, outcome.until_ns)
-    conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu, known)
-    if outcome.root_end and conversion.why_nothing_ran and _is_earlier(output, facts.trace_id):
-        raise NothingRecorded(f"{conversion.why_nothing_ran}, so {output.name} of an earlier recording was kept.")
-    step("writing the trace")
     written = folder / TRACE_NAME
-    if begun and takes_rest:
-        begun.complete(conversion.tables())
-    else:
-        write_trace(written, facts.trace_id, conversion.tables())
+    with closing(known.names):
+        conversion = Conversion(spool, facts, outcome, folder / RSS_NAME, folder / MARKS_NAME, gpu, known)
+        if outcome.root_end and conversion.why_nothing_ran and _is_earlier(output, facts.trace_id):
+            raise NothingRecorded(f"{conversion.why_nothing_ran}, so {output.name} of an earlier recording was kept.")
+        step("writing the trace")
+        if begun and takes_rest:
+            begun.complete(conversion.tables())
+        else:
+            write_trace(written, facts.trace_id, conversion.tables())
     size_bytes = written.stat().st_size
     _put_in_place(written, output, facts.trace_id)
     return Finished(output, conversion.events, size_bytes, conversion.errors)

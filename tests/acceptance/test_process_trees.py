@@ -26,17 +26,17 @@ CAUSES = {
 TREES = tuple(CAUSES)
 
 
-def tree_error(how: str, python: Interpreter, trace: Path) -> float:
+def tree_error(how: str, python: Interpreter, trace: Path, work_s: float = 0.4) -> float:
     """Records a tree and holds its processes; the error of its CPU time, in percent."""
-    done = record(trace, [target("tree"), how, "0.4"], python, ["--cpu-interval", "200us"])
+    done = record(trace, [target("tree"), how, str(work_s)], python, ["--cpu-interval", "200us"])
     assert done.status == 0, done.stderr.decode()
     found, path = report(trace), str(target("tree"))
     processes = rows(trace, "process")
     assert {each["pid"] for each in done.facts} <= {row["pid"] for row in processes}
     assert CAUSES[how] in {row["cause"] for row in processes} and "root" in {row["cause"] for row in processes}
     assert found["traces"][0]["processes"] == len(processes)
-    work_s = total([row for row in found["functions"] if row["file"] == path and row["function"] == "work"], "cpu_s")
-    error = 100 * (work_s / sum(each["work_s"] for each in done.facts) - 1)
+    found_s = total([row for row in found["functions"] if row["file"] == path and row["function"] == "work"], "cpu_s")
+    error = 100 * (found_s / sum(each["work_s"] for each in done.facts) - 1)
     figure(f"CPU time of a process tree, {how}", python, error, 3, "percent")
     return error
 
@@ -49,7 +49,9 @@ def test_every_process_of_a_tree_is_in_the_trace(how: str, python: Interpreter, 
 
 @pytest.mark.parametrize("how", TREES)
 def test_every_process_of_a_tree_is_known_with_its_cause(how: str, any_python: Interpreter, tmp_path: Path) -> None:
-    tree_error(how, any_python, tmp_path / "t.parquet")  # holds the processes; the error of their time is not held here
+    tree_error(
+        how, any_python, tmp_path / "t.parquet", 0.1
+    )  # holds the processes; the error of their time is not held here
 
 
 def test_without_children_only_the_first_process_is_recorded(any_python: Interpreter, tmp_path: Path) -> None:

@@ -37,6 +37,10 @@ _LONGEST_NAME = 100
 Addresses = npt.NDArray[np.uint64]
 
 
+class TooLarge(ValueError):  # noqa: N818 (the name says why)
+    """A file that is not searched."""
+
+
 class Methods(NamedTuple):
     """Entries of one writable segment that look like a PyMethodDef: addresses of functions, and of their names."""
 
@@ -105,7 +109,7 @@ def _writable(file: ElfFile, segments: Records, relocations: Records) -> Iterato
 
 
 def _relocations(file: ElfFile, headers: Records, segments: Records) -> Records:
-    """The places whose contents are an address in the same file, and the addresses. Raises ValueError when there are too
+    """The places whose contents are an address in the same file, and the addresses. Raises TooLarge when there are too
     many."""
     empty = np.empty(0, _RELOCATION)
     for segment in headers[headers["type"] == _PT_DYNAMIC][:1]:
@@ -114,7 +118,7 @@ def _relocations(file: ElfFile, headers: Records, segments: Records) -> Records:
         values = {int(entry["tag"]): int(entry["value"]) for entry in entries[::-1]}
         size, offset = values.get(_DT_RELASZ, 0), _offset_of(segments, values.get(_DT_RELA, 0))
         if size // _RELOCATION.itemsize > _MOST_RELOCATIONS:
-            raise ValueError("too many relocations")
+            raise TooLarge("too many relocations")
         if offset is None:
             return empty
         found = file.records(_RELOCATION, offset, size // _RELOCATION.itemsize)

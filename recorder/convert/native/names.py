@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from ....formats.beside import Beside
@@ -22,7 +23,14 @@ class ReadableNames:
     def prepare(self) -> None:
         """Starts the process for those that will be asked for next, if there were some before."""
         if (self._texts or self._asked) and not self._prepared:
-            self._prepared.append(Reader())
+            with suppress(Exception):  # ask() will start one
+                self._prepared.append(Reader())
+
+    def close(self) -> None:
+        """Ends the process that was started and not needed."""
+        while self._prepared:
+            with suppress(Exception):
+                self._prepared.pop().output_for(b"")
 
     def ask(self, names: Iterable[str]) -> None:
         """Has the mangled ones among the names read by another process, unless they were read or are being read."""
@@ -55,6 +63,5 @@ class ReadableNames:
     def answers(self, names: Sequence[str]) -> list[str | None]:
         """The readable form of each name, of those that were asked for; None = it is not mangled, or could not be read."""
         self.settle()
-        while self._prepared:
-            self._prepared.pop().output_for(b"")
+        self.close()
         return [self._texts.get(each) or None for each in names]

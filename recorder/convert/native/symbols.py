@@ -30,7 +30,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,9 +40,9 @@ from ..keyed.by_key import Ints, Masked, index_of
 from .addresses import Image
 from .debugdata import open_debugdata
 from .elf import ElfFile, Records, layout
-from .methods import method_names
+from .methods import TooLarge, method_names
 from .names import ReadableNames
-from .tables import SYMBOL, Addresses, Function, FunctionTables
+from .tables import NOT_ASKED, SYMBOL, Addresses, Function, FunctionTables
 
 Offsets = npt.NDArray[np.int64]
 
@@ -145,44 +145,64 @@ def _functions(
         raise FileChanged
     _check_segments(file, image)
     answers = tables.answers(file)
-    if len(new := answers.unknown(addresses)):
-        answers.add(new, *_owners_and_methods(file, new, tables))
     owner = answers.of(addresses)
+    if len(new := np.flatnonzero(owner == NOT_ASKED)):
+        found = _owners_and_methods(file, addresses[new], tables)
+        keeps = found.is_complete | (found.owner >= 0)
+        numbers = answers.add(addresses[new], found.owner, found.functions, keeps)
+        owner[new] = numbers
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
         if owner[first] >= 0 and (name := answers.functions[owner[first]].name):
             yield int(addresses[first]), int(addresses[last]) + 1, name
 
 
-def _owners_and_methods(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> tuple[Ints, list[Function]]:
-    """For each address the number of its function, -1 = none; and the functions by number."""
-    owner, functions = _owners(file, addresses, tables)
-    methods = _methods(file, addresses[owner < 0], tables)
+class _Found(NamedTuple):
+    """``owner``: for each address the number of its function, -1 = none; ``functions``: by number; ``is_complete``: False =
+    a part of the file could not be read this time, so an address without a function may have one."""
+
+    owner: Ints
+    functions: list[Function]
+    is_complete: bool
+
+
+def _owners_and_methods(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> _Found:
+    """By the symbols of a file, then by its method tables."""
+    owner, functions, is_complete = _owners(file, addresses, tables)
+    rest = addresses[owner < 0]
+    try:
+        methods = method_names(file, tables.methods(file), rest) if len(rest) else {}
+    except TooLarge:
+        methods = {}
+    except (OSError, ValueError, OverflowError):  # the symbols are good
+        methods, is_complete = {}, False
     owner[index_of(addresses, np.array(list(methods), np.uint64))] = np.arange(len(methods)) + len(functions)
-    return owner, functions + [Function(address, 1, name) for address, name in methods.items()]
+    functions = functions + [Function(address, 1, name) for address, name in methods.items()]
+    return _Found(owner, functions, is_complete)
 
 
-def _owners(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> tuple[Ints, list[Function]]:
-    """As _owners_and_methods, by symbols alone."""
+def _owners(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> _Found:
+    """By the symbols of a file."""
     sections = _sections(file)
     owner, functions = _owners_in(file, sections, addresses, tables)
+    is_complete = True
     if (owner >= 0).all():
-        return owner, functions
+        return _Found(owner, functions, is_complete)
     try:
         if (inner := open_debugdata(file, sections)) is not None:
             with inner:
                 more, more_functions = _owners_in(inner, _sections(inner), addresses, FunctionTables(0))
             owner = np.where((owner < 0) & (more >= 0), more + len(functions), owner)
             functions = functions + more_functions
-    except (OSError, ValueError, OverflowError):
-        pass  # the names outside of it are good
-    return owner, functions
+    except (OSError, ValueError, OverflowError):  # the names outside of it are good
+        is_complete = False
+    return _Found(owner, functions, is_complete)
 
 
 def _owners_in(
     file: ElfFile, sections: Records, addresses: Addresses, known: FunctionTables
 ) -> tuple[Ints, list[Function]]:
-    """:func:`_owners` by the one symbol table of a file."""
+    """The owners and functions of _Found, by the one symbol table of a file."""
     tables = _symbol_tables(sections)
     if tables is None:
         return np.full(len(addresses), -1, np.int64), []
@@ -193,14 +213,6 @@ def _owners_in(
     found = symbols[taken]
     names = [_name(file, strings, at) for at in found["name"].tolist()]
     return owner, [Function(*each) for each in zip(found["value"].tolist(), found["size"].tolist(), names, strict=True)]
-
-
-def _methods(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> dict[int, str]:
-    """Names of functions without a symbol. A file in which they cannot be found has symbols nevertheless."""
-    try:
-        return method_names(file, tables.methods(file), addresses) if len(addresses) else {}
-    except (OSError, ValueError, OverflowError):
-        return {}
 
 
 def _check_segments(file: ElfFile, image: Image) -> None:

@@ -22,6 +22,9 @@ _IS_FUNCTION = np.isin(np.arange(16), (0, 2, 10))
 #: Of all tables that are kept together, by those who read addresses twice, or for as long as a program runs.
 MOST_BYTES, MOST_BYTES_EARLY = 16 << 20, 64 << 20
 
+#: Stands for the function of an address that was not looked up.
+NOT_ASKED = -2
+
 Addresses = npt.NDArray[np.uint64]
 Identity = tuple[int, ...]
 K = TypeVar("K")
@@ -52,23 +55,24 @@ class Answers:
         self._addresses = np.empty(0, np.uint64)
         self._of_address = np.empty(0, np.int64)
 
-    def unknown(self, addresses: Addresses) -> Addresses:
-        """Those of ``addresses`` (sorted, distinct) that were not added."""
-        return addresses[index_of(self._addresses, addresses) < 0]
-
-    def add(self, addresses: Addresses, of_address: Ints, functions: list[Function]) -> None:
-        """Adds unknown addresses; ``of_address``: the index of each one's function, -1 = none."""
+    def add(
+        self, addresses: Addresses, of_address: Ints, functions: list[Function], keeps: npt.NDArray[np.bool_]
+    ) -> Ints:
+        """Adds those of ``addresses`` (distinct) that ``keeps`` is true for; ``of_address``: the index of each one's function,
+        -1 = none. Returns the indexes into ``self.functions``, of all."""
         numbers = [self._numbers.setdefault(each, len(self._numbers)) for each in functions]
         self.functions = list(self._numbers)
-        known = np.append(np.array(numbers, np.int64), -1)[of_address]
-        all_addresses = np.concatenate([self._addresses, addresses])
+        found: Ints = np.append(np.array(numbers, np.int64), -1)[of_address]
+        all_addresses = np.concatenate([self._addresses, addresses[keeps]])
         order = np.argsort(all_addresses, kind="stable")
         self._addresses = all_addresses[order]
-        self._of_address = np.concatenate([self._of_address, known])[order]
+        self._of_address = np.concatenate([self._of_address, found[keeps]])[order]
+        return found
 
     def of(self, addresses: Addresses) -> Ints:
-        """The index into ``functions`` for each of ``addresses``, which were added; -1 = none."""
-        return self._of_address[index_of(self._addresses, addresses)]
+        """The index into ``functions`` for each of ``addresses``; -1 = it has none, NOT_ASKED = it was not added."""
+        at = index_of(self._addresses, addresses)
+        return np.where(at >= 0, np.append(self._of_address, NOT_ASKED)[at], NOT_ASKED)
 
 
 class FunctionTables:

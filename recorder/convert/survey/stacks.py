@@ -58,7 +58,8 @@ class Nodes:
         """The files that are run as programs: their code is outermost on a stack, or called by runpy."""
         runs_others = {file: _RUNPY.search(file) is not None for file in {file for file, *_ in self.locations}}
         files = np.array([runs_others[file] for file, *_ in self.locations] + [False])
-        below = (self.parent == _NO_PARENT) | ((self.parent >= 0) & files[self.location[self.parent]])
+        of_parent = self.location[np.maximum(self.parent, _NO_PARENT)]
+        below = (self.parent == _NO_PARENT) | ((self.parent >= 0) & files[of_parent])
         found = (self.locations[each] for each in np.unique(self.location[below]).tolist())
         return {file for file, name, *_ in found if name == "<module>"}
 
@@ -161,12 +162,11 @@ def _lines_of_targets(code: CodeObject, table: LineTable, units: Ints) -> Ints:
 
 def _locations(objects: list[CodeObject], code: Ints, lines: Ints) -> tuple[Ints, list[Location]]:
     """Index of each node's location, and the distinct locations (two code objects may share one)."""
-    pairs, of_node = np.unique(code * _LINES + lines, return_inverse=True)
+    pairs, of_node = np.unique(code * _LINES + lines + _LINES // 2, return_inverse=True)  # a line may be negative
     ids: dict[Location, int] = {}
     of_pair = np.empty(len(pairs), np.int64)
-    for number, (code_index, line) in enumerate(
-        zip(*(each.tolist() for each in np.divmod(pairs, _LINES)), strict=True)
-    ):
+    code_of, line_of = np.divmod(pairs, _LINES)
+    for number, (code_index, line) in enumerate(zip(code_of.tolist(), (line_of - _LINES // 2).tolist(), strict=True)):
         each = objects[code_index]
         of_pair[number] = ids.setdefault((each.file, each.name, each.first_line, line), len(ids))
     return of_pair[of_node], list(ids)

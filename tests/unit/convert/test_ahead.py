@@ -144,8 +144,9 @@ def with_function(folder: Path, number: int, draw: random.Random) -> Callable[[S
         name = draw.choice((str(file), file.name, f"<generated {number}>", "/gone/x.py", os.__file__))
         name = str(file) if number == 1 else name
         process, stack = draw.choice((1, 1, 2)), 100 + number
-        builder.code(number, file=name, name=f"f{number}", first_line=11, line_table=LINES, bytecode=BYTECODE)
-        builder.add("node", hash=stack, parent=0, code=number, instruction=draw.randrange(12))
+        lines = {"first_line": draw.choice((11, 11, -3)), "line_table": draw.choice((LINES, LINES, b""))}
+        builder.code(number, file=name, name=f"f{number}", bytecode=BYTECODE, **lines)
+        builder.add("node", hash=stack, parent=draw.choice((0, 0, 99)), code=number, instruction=draw.randrange(-1, 12))
         for n in range(draw.randrange(1, 4)):
             tick = {"thread": process, "stack": stack, "cpu_ns": 10**7 * number}
             builder.add("tick", process, t_ns=builder.header["start_mono_ns"] + 10 * number + n, **tick)
@@ -448,8 +449,8 @@ def test_tables_of_functions_are_kept_up_to_their_limit(tmp_path):
         kept = FunctionTables(most)
         for _ in range(2):
             with ElfFile(os.open(path, os.O_RDONLY), 2**62) as file:
-                owner, found = symbols._owners(file, np.array([address], np.uint64), kept)
-            assert [found[each].name for each in owner] == ["_ZN4shop5totalEid"]
+                found = symbols._owners(file, np.array([address], np.uint64), kept)
+            assert [found.functions[each].name for each in found.owner] == ["_ZN4shop5totalEid"]
         assert bool(kept._symbols) == (most > 0)
 
 
