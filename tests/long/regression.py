@@ -2,7 +2,7 @@
 
 ``python -m tests.long.regression`` runs every file of :data:`FILES` on each interpreter that has it, bare and recorded with
 everything on and a tick every millisecond, compares test by test, and writes a dated result into
-``benchmarks/results/``. What passes bare and fails recorded is repeated: a test *newly fails* when it fails recorded
+``benchmarks/results/``. Debian's packages have the tests of 3.14 and 3.15, if these were unpacked for our own. What passes bare and fails recorded is repeated: a test *newly fails* when it fails recorded
 more than once and never bare. Exit status 1 when one does that :data:`KNOWN` does not explain.
 """
 
@@ -27,6 +27,7 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
+from tests.support import unpacked_python
 from tests.support.interpreters import Interpreter, interpreters
 from tests.support.paths import ROOT
 from tests.support.recording import environment, losses, record_command, report
@@ -254,7 +255,7 @@ def options() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", default=FILES, help="test files (default: all of the list)")
-    parser.add_argument("--versions", default="3.11,3.13,3.10,3.12", help="minor versions, in this order")
+    parser.add_argument("--versions", default="3.11,3.13,3.15,3.14,3.10,3.12", help="minor versions, in this order")
     parser.add_argument("--repeats", type=int, default=REPEATS, help="further runs where a test seems to fail newly")
     parser.add_argument("--outputs", type=Path, help="folder for the output of recorded runs that failed")
     parser.add_argument("--print-only", action="store_true", help="write no result")
@@ -270,6 +271,9 @@ def main() -> int:
         asked.outputs.mkdir(parents=True, exist_ok=True)
     found = {each.name: each for each in interpreters()}
     pythons = [found[name] for name in asked.versions.split(",") if name in found]
+    for python in pythons:
+        if unpacked_python.unpacked(python.name).exists():
+            unpacked_python.unpack_tests(python.name)
     compared = []
     print(HEADINGS, flush=True)
     for python in pythons:

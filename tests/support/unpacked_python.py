@@ -138,6 +138,21 @@ def is_wanted(package: str, version: str) -> bool:
     return package.startswith(("lib", f"python{version}", "zlib"))
 
 
+def unpack_tests(version: str, folder: Path = FOLDER) -> None:
+    """Adds CPython's own tests to an unpacked interpreter, unless it has them. Raises OSError, and what subprocess raises."""
+    root, source = folder / version, mirror()
+    if source is None or (root / f"usr/lib/python{version}/test/test_bytes.py").exists():
+        return
+    apt, run = root / "apt", partial(_run, time.monotonic() + PATIENCE_S)
+    shutil.rmtree(apt, ignore_errors=True)
+    options = apt_options(apt, source, SUITE)
+    run("apt-get", *options, "update")
+    run("apt-get", *options, "download", f"libpython{version}-testsuite", cwd=apt / "debs")
+    for package in (apt / "debs").glob("*.deb"):
+        run("dpkg-deb", "-x", package, root)
+    shutil.rmtree(apt)
+
+
 def _use_own_libraries(python: Path, root: Path, run: Callable[..., str]) -> None:
     """Makes the program name the loader and the libraries of its own folder."""
     tools = root.parent / "tools"

@@ -1,0 +1,169 @@
+"""Beside Tachyon, the sampling profiler of CPython 3.15: what each costs a program, and how far its functions are off.
+
+Six programs of a fixed amount of work measure their own functions (``targets/timed_functions.py``). In each round a
+program runs bare, under scalene-record with everything on, and under Tachyon: by default (1 kHz, the main thread) and at
+its fastest rate with all threads. The slowdown is a ratio of wall times within a round. The error is that of the function,
+with all its lines, whose share of the time differs most from the program's stopwatch of the same run, in points; time of
+Tachyon's samples belongs to the innermost frame in the program's file. ``python -m tests.long.tachyon`` prints medians
+and ranges, and writes a dated result into ``benchmarks/results/``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from tests.support.dated_results import write_result
+from tests.support.interpreters import interpreters
+from tests.support.recording import target, tool
+
+PROGRAM = target("timed_functions")
+#: The first version that has Tachyon.
+FIRST = (3, 15)
+NAMES = ("python", "native", "calls", "kernel", "threads", "waits")
+#: Functions that others call: the program measures both together.
+_PART_OF = {"three": "calls", "fibonacci": "numbers"}
+
+Lines = dict[int, float]
+Figures = dict[str, dict[str, list[float]]]
+
+
+def output_of(command: list[str]) -> str:
+    """Runs a command; its stdout. Ends the benchmark when it fails."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise SystemExit(f"{' '.join(command)}\nreturned {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def bare(python: str, name: str, folder: Path) -> tuple[str, Lines]:
+    """The program alone."""
+    return output_of([python, str(PROGRAM), name]), {}
+
+
+def ours(python: str, name: str, folder: Path) -> tuple[str, Lines]:
+    """This project with its defaults."""
+    trace = str(folder / "t.parquet")
+    out = output_of([*tool("scalene-record"), "-o", trace, "--python", python, str(PROGRAM), name])
+    rows = json.loads(output_of([*tool("scalene-analyze"), "report", "--json", "--all-lines", trace]))["lines"]
+    mine = [row for row in rows if row["file"] == str(PROGRAM)]
+    return out, {row["line"]: row["cpu_s"] + (row["wait_s"] if name == "waits" else 0.0) for row in mine}
+
+
+def tachyon(*options: str) -> Callable[[str, str, Path], tuple[str, Lines]]:
+    """Tachyon with these options."""
+
+    def run(python: str, name: str, folder: Path) -> tuple[str, Lines]:
+        stacks = folder / "stacks.txt"
+        command = [python, "-m", "profiling.sampling", "run", *options, "--collapsed", "-o", str(stacks)]
+        out = output_of([*command, str(PROGRAM), name])
+        found: Lines = {}
+        for row in stacks.read_text().splitlines():
+            frames, _, samples = row.rpartition(" ")
+            mine = [frame for frame in frames.split(";") if frame.rpartition(":")[0].startswith(f"{PROGRAM.name}:")]
+            if mine:
+                line = int(mine[-1].rpartition(":")[2])
+                found[line] = found.get(line, 0.0) + int(samples)
+        return out, found
+
+    return run
+
+
+METHODS = {
+    "bare": bare,
+    "scalene-trace": ours,
+    "Tachyon": tachyon(),
+    "Tachyon, fastest": tachyon("-r", "1000khz", "-a"),
+}
+
+
+def functions() -> dict[int, str]:
+    """The measured function that each line belongs to."""
+    found = {}
+    for node in ast.parse(PROGRAM.read_text()).body:
+        if isinstance(node, ast.FunctionDef):
+            found |= dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), _PART_OF.get(node.name, node.name))
+    return found
+
+
+def worst_error(truth: dict[str, float], lines: Lines) -> float:
+    """The largest difference of a function's share of the time in all functions of the program's file, in points. The time of
+    its imports is left out: they come before the measured ones."""
+    of_line = functions()
+    spent: dict[str, float] = {}
+    for number, value in lines.items():
+        if name := of_line.get(number):
+            spent[name] = spent.get(name, 0.0) + value
+    whole, true_whole = sum(spent.values()) or 1.0, sum(truth.values())
+    return max(abs(100 * spent.get(name, 0.0) / whole - 100 * truth[name] / true_whole) for name in truth)
+
+
+def truth_of(out: str) -> dict[str, Any]:
+    """The program's own figures, on its last line that is JSON."""
+    found: dict[str, Any] = json.loads(next(line for line in reversed(out.splitlines()) if line.startswith("{")))
+    return found
+
+
+def spread(values: Sequence[float]) -> str:
+    """Median and range."""
+    return f"{statistics.median(values):.2f} ({min(values):.2f} to {max(values):.2f})"
+
+
+def measure(python: str, rounds: int) -> dict[str, Figures]:
+    """Wall times and errors by program and method."""
+    found: dict[str, Figures] = {}
+    for name in NAMES:
+        figures = found[name] = {method: {"wall_s": [], "error": []} for method in METHODS}
+        for _ in range(rounds):
+            for method, run in METHODS.items():
+                with TemporaryDirectory() as folder:
+                    out, lines = run(python, name, Path(folder))
+                truth = truth_of(out)
+                figures[method]["wall_s"].append(truth["wall_s"])
+                if lines:
+                    figures[method]["error"].append(worst_error(truth["functions"], lines))
+        print(name, {method: spread(each["wall_s"]) for method, each in figures.items()}, flush=True)
+    return found
+
+
+def table(found: dict[str, Figures]) -> str:
+    """Slowdown and error, medians and ranges."""
+    others = [method for method in METHODS if method != "bare"]
+    lines = [f"{'':10}" + "".join(f"{method:>26}" for method in others), "wall time as a multiple of bare"]
+    for name, figures in found.items():
+        alone = figures["bare"]["wall_s"]
+        ratios = [[w / b for w, b in zip(figures[method]["wall_s"], alone, strict=True)] for method in others]
+        lines.append(f"{name:10}" + "".join(f"{spread(each):>26}" for each in ratios))
+    lines.append("error of the worst function, in points")
+    for name, figures in found.items():
+        lines.append(f"{name:10}" + "".join(f"{spread(figures[method]['error']):>26}" for method in others))
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Measures and writes the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="(default: %(default)s)")
+    parser.add_argument("--print-only", action="store_true", help="write no result")
+    asked = parser.parse_args()
+    python = next((each for each in interpreters() if each.version >= FIRST), None)
+    if python is None:
+        raise SystemExit("this needs CPython 3.15")
+    found = measure(str(python.path), asked.rounds)
+    text = f"CPython {python.full_name}, {asked.rounds} rounds: medians and ranges\n{table(found)}"
+    print(text)
+    if not asked.print_only:
+        write_result("tachyon", {"python": python.full_name, "programs": found}, text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
