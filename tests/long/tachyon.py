@@ -1,8 +1,8 @@
 """Beside Tachyon, the sampling profiler of CPython 3.15: what each costs a program, and how far its functions are off.
 
 Six programs of a fixed amount of work measure their own functions (``targets/timed_functions.py``). In each round a
-program runs bare, under scalene-record with everything on, and under Tachyon: by default (1 kHz, the main thread) and at
-its fastest rate with all threads. The slowdown is a ratio of wall times within a round. The error is that of the function,
+program runs bare, under scalene-record with everything on (by default, and with Tachyon's interval), and under Tachyon: by
+default (1 kHz, the main thread) and at its fastest rate with all threads. The slowdown is a ratio of wall times within a round. The error is that of the function,
 with all its lines, whose share of the time differs most from the program's stopwatch of the same run, in points; time of
 Tachyon's samples belongs to the innermost frame in the program's file. ``python -m tests.long.tachyon`` prints medians
 and ranges, and writes a dated result into ``benchmarks/results/``.
@@ -49,13 +49,17 @@ def bare(python: str, name: str, folder: Path) -> tuple[str, Lines]:
     return output_of([python, str(PROGRAM), name]), {}
 
 
-def ours(python: str, name: str, folder: Path) -> tuple[str, Lines]:
-    """This project with its defaults."""
-    trace = str(folder / "t.parquet")
-    out = output_of([*tool("scalene-record"), "-o", trace, "--python", python, str(PROGRAM), name])
-    rows = json.loads(output_of([*tool("scalene-analyze"), "report", "--json", "--all-lines", trace]))["lines"]
-    mine = [row for row in rows if row["file"] == str(PROGRAM)]
-    return out, {row["line"]: row["cpu_s"] + (row["wait_s"] if name == "waits" else 0.0) for row in mine}
+def ours(*options: str) -> Callable[[str, str, Path], tuple[str, Lines]]:
+    """This project with these options."""
+
+    def run(python: str, name: str, folder: Path) -> tuple[str, Lines]:
+        trace = str(folder / "t.parquet")
+        out = output_of([*tool("scalene-record"), "-o", trace, *options, "--python", python, str(PROGRAM), name])
+        rows = json.loads(output_of([*tool("scalene-analyze"), "report", "--json", "--all-lines", trace]))["lines"]
+        mine = [row for row in rows if row["file"] == str(PROGRAM)]
+        return out, {row["line"]: row["cpu_s"] + (row["wait_s"] if name == "waits" else 0.0) for row in mine}
+
+    return run
 
 
 def tachyon(*options: str) -> Callable[[str, str, Path], tuple[str, Lines]]:
@@ -79,8 +83,9 @@ def tachyon(*options: str) -> Callable[[str, str, Path], tuple[str, Lines]]:
 
 METHODS = {
     "bare": bare,
-    "scalene-trace": ours,
-    "Tachyon": tachyon(),
+    "scalene-trace, 10 ms": ours(),
+    "scalene-trace, 1 ms": ours("--cpu-interval", "1ms"),
+    "Tachyon, 1 ms": tachyon(),
     "Tachyon, fastest": tachyon("-r", "1000khz", "-a"),
 }
 
