@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from .sql_text import quoted
+from .sql_text import no_rows
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -78,10 +78,7 @@ class Connection:
         queries = {name: self._taken(name) for name in sorted(self._queries, key=self._order.__getitem__)}
         for name, query in queries.items():
             typed = self.raw.sql(query)
-            columns = ", ".join(
-                f"NULL::{kind} AS {quoted(each)}" for each, kind in zip(typed.columns, typed.types, strict=True)
-            )
-            self.raw.execute(f"CREATE TEMP VIEW {name} AS SELECT {columns} WHERE false")
+            self.raw.execute(f"CREATE TEMP VIEW {name} AS {no_rows(zip(typed.columns, typed.types, strict=True))}")
         for name, query in reversed(queries.items()):
             self.raw.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS {query}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import groupby
 
 
@@ -20,3 +21,8 @@ def printable(text: str) -> str:
     runs = ((is_plain, "".join(run)) for is_plain, run in groupby(text, str.isprintable))
     pieces = [literal(run) if is_plain else " || ".join(f"chr({ord(each)})" for each in run) for is_plain, run in runs]
     return " || ".join(pieces) or literal(text)
+
+
+def no_rows(columns: Iterable[tuple[str, object]]) -> str:
+    """A query with these columns (names and types) and no rows."""
+    return f"SELECT {', '.join(f'NULL::{kind} AS {quoted(name)}' for name, kind in columns)} WHERE false"

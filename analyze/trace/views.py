@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...formats.trace import schema
-from . import catalogue, queries
+from . import catalogue, queries, sql_text
 from .sql_text import literal, quoted
 
 if TYPE_CHECKING:
@@ -147,8 +147,7 @@ def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
 
 def no_rows(kind: schema.Kind) -> str:
     """The query of the view of a kind that no file has: DuckDB plans nothing for it."""
-    columns = _kind_columns(kind)
-    return f"SELECT {', '.join(f'NULL::{each.type} AS {quoted(each.name)}' for each in columns)} WHERE false"
+    return sql_text.no_rows((each.name, each.type) for each in _kind_columns(kind))
 
 
 def _records_view(files: list[tuple[str, FileColumns]]) -> str:

@@ -21,11 +21,9 @@ T = TypeVar("T")
 _LISTS = re.compile(r"(?i)\b(show|describe|summarize|duckdb_|pragma_|pg_|sqlite_|information_schema)|\(\s*desc\s*\)")
 _UNKNOWN_TABLE = "Catalog Error: Table"
 
-#: For each view, the query of one with the same columns and no rows.
-_EMPTY_VIEWS = """
-SELECT table_name,
-    'SELECT ' || string_agg(format('NULL::{} AS "{}"', data_type, replace(column_name, '"', '""')), ', ' ORDER BY column_index)
-    || ' WHERE false'
+#: Columns of the views that were made: DuckDB has kept them, while a query of a view would be bound again.
+_COLUMNS = """
+SELECT table_name, list(column_name ORDER BY column_index), list(data_type ORDER BY column_index)
 FROM duckdb_columns() WHERE database_name = 'temp' AND NOT internal GROUP BY table_name
 """
 #: A limit of rows that DuckDB and Arrow accept, beyond any result.
@@ -140,7 +138,7 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     with open_traces(paths, selection) as traces:
         connection = traces.connection
         connection.make_all()
-        empty = dict(connection.execute(_EMPTY_VIEWS).fetchall())
+        columns_of = {name: zip(*columns, strict=True) for name, *columns in connection.execute(_COLUMNS).fetchall()}
         literals = [sql_text.printable(escaped(str(file.path.resolve()))) for file in traces.files]
         columns = [views.file_columns(connection.raw, literal) for literal in traces.literals()]
         files = [file for (file,) in connection.execute("SELECT file FROM user_files ORDER BY file").fetchall()]
@@ -152,6 +150,6 @@ def init_script(paths: Sequence[Path], selection: Selection) -> str:
     statements += [f"INSERT INTO user_files VALUES {values};"] if files else []
     statements += [f"{machine};", *queries.macros().values()]
     pairs = dict(views.definitions(list(zip(literals, columns, strict=True))))
-    statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS {empty[name]};" for name in pairs]
+    statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS {sql_text.no_rows(columns_of[name])};" for name in pairs]
     statements += [f"CREATE OR REPLACE TEMP VIEW {name} AS\n{query};" for name, query in reversed(pairs.items())]
     return "\n".join(statements) + "\n"

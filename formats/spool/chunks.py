@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .layout import constants, ffi
 from .regular import open_regular
@@ -48,15 +48,25 @@ class Chunk:
     slots: Slots
 
 
+class Live(NamedTuple):
+    """A chunk in the spool file. ``place``: its index there; ``slots``: how many it has given to records; ``is_closed``: it
+    will give no more."""
+
+    offer: int
+    place: int
+    slots: int
+    is_closed: bool
+
+
 @dataclass(frozen=True)
 class View:
     """The chunks that the recording at ``spool`` had at one moment. ``parts``: part files in order, with their sizes in
-    bytes then; ``live``: offer and index of the chunks in the spool file, by offer. What is added later does not belong to
-    it, but no chunk of ``live`` may be moved while it is read (recorder/spool/drain.py)."""
+    bytes then; ``live``: the chunks in the spool file, by offer. What is added later does not belong to it, but no chunk of
+    ``live`` may be moved while it is read (recorder/spool/drain.py)."""
 
     spool: Path
     parts: list[tuple[Path, int]]
-    live: list[tuple[int, int]]
+    live: list[Live]
 
 
 def frame_of(process: int, offer: int, data: bytes, compress: bool = True) -> bytes:
@@ -113,9 +123,11 @@ def read_chunks(view: View, known: Offers | None = None) -> Iterator[Chunk]:
     for path, size in view.parts:
         yield from (chunk for chunk, _ in part_chunks(path, 0, size, found))
     with view.spool.open("rb", buffering=0) as file:
-        for offer, index in view.live:
-            chunk = None if offer in found else live_chunk(file.fileno(), index)
-            if chunk is not None and chunk.offer == offer:  # else it was moved, and this is another one in its place
+        for each in view.live:
+            chunk = None if each.offer in found else live_chunk(file.fileno(), each.place)
+            if (
+                chunk is not None and chunk.offer == each.offer
+            ):  # else it was moved, and this is another one in its place
                 yield chunk
 
 
@@ -159,27 +171,19 @@ def _inflated(packed: bytes, size: int) -> bytes | None:
     return plain if len(plain) == size else None
 
 
-def _taken(descriptor: int, count: int) -> Iterator[tuple[int, int]]:
-    """Offer and index of each chunk that belongs to a process."""
+def _taken(descriptor: int, count: int) -> Iterator[Live]:
+    """Each chunk that belongs to a process."""
     existing = max(0, os.fstat(descriptor).st_size - CHUNKS_OFFSET) // SLOT_BYTES
     for index in range(min(count, _C["SPOOL_RING"], existing // CHUNK_SLOTS + 1)):
         data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
         if len(data) == SLOT_BYTES and any(data[:4]):
-            yield int(ffi().from_buffer("struct chunk_header *", data).offer), index
-
-
-def use_of(descriptor: int, index: int) -> tuple[int, bool]:
-    """How many slots behind its header the chunk at ``index`` of the spool file ``descriptor`` has given to records, and
-    whether it is closed."""
-    data = os.pread(descriptor, SLOT_BYTES, CHUNKS_OFFSET + index * CHUNK_BYTES)
-    if len(data) < SLOT_BYTES:
-        return -1, False
-    header = ffi().from_buffer("struct chunk_header *", data)
-    return min(int(header.cursor), CHUNK_SLOTS) - 1, bool(header.closed)
+            header = ffi().from_buffer("struct chunk_header *", data)
+            yield Live(int(header.offer), index, min(int(header.cursor), CHUNK_SLOTS) - 1, bool(header.closed))
 
 
 def is_finished(data: bytes, used: int) -> bool:
-    """Does each of the first ``used`` slots of a closed chunk belong to a published record? ``data``: begins with its header."""
+    """Does each of the first ``used`` slots of a closed chunk belong to a published record? ``data``: the chunk with its
+    header."""
     end = used * SLOT_BYTES
     lengths = data[SLOT_BYTES + 2 : end : SLOT_BYTES], data[SLOT_BYTES + 3 : end : SLOT_BYTES]
     if lengths == (b"\1" * (used - 1), bytes(used - 1)) and 0 not in data[SLOT_BYTES:end:SLOT_BYTES]:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
-from .chunks import Chunk, Offers, View, finished_chunk, part_chunks, use_of
+from .chunks import Chunk, Offers, View, finished_chunk, part_chunks
 from .reader import ReadBefore, Records, merged
 
 #: Of all records together: they are in memory for as long as the program runs.
@@ -60,12 +60,12 @@ def _finished(view: View, offers: Offers, read_up_to: dict[Path, int]) -> Iterat
             yield chunk
     with view.spool.open("rb", buffering=0) as file:
         unfinished = 0
-        for offer, index in view.live:
-            if offer in offers or not use_of(file.fileno(), index)[1]:
+        for each in view.live:
+            if each.offer in offers or not each.is_closed:
                 continue
-            finished = finished_chunk(file.fileno(), index)
-            if finished is not None and finished.offer == offer:
-                offers.add(offer)
+            finished = finished_chunk(file.fileno(), each.place)
+            if finished is not None and finished.offer == each.offer:
+                offers.add(each.offer)
                 yield finished
             elif (unfinished := unfinished + 1) > _MOST_UNFINISHED:
                 return

@@ -1,9 +1,9 @@
 """Makes parts of the trace while the program runs, so that its user waits less at the end: source texts are read and
 compressed, code objects and tables of functions and lines are read, mangled names are made readable.
 
-The end reads the whole recording nevertheless, takes what it finds here, and makes the rest. Samples are the same with and
-without. If a file is changed or removed while the program runs, its text, the names of its functions and the losses that
-count such files may differ: what was read first is nearer to what ran.
+The end takes what it finds here and makes the rest. Samples are the same with and without. If a file is changed or removed
+while the program runs, its text, the names of its functions and the losses that count such files may differ: what was read
+first is nearer to what ran.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formats.spool.chunks import Chunk, View, live_chunk, use_of
+from ...formats.spool.chunks import Chunk, View, live_chunk
 from ...formats.spool.reader import CodeObject, CodeObjects, Records, read_header, read_records, whole_slots
 from ..folder.facts import Facts
 from ..rights.identity import Rights
@@ -123,15 +123,15 @@ class Ahead:
             given = {chunk.offer for chunk in finished}
             found: list[Chunk] = []
             read: dict[int, int] = {}
-            for offer, index in view.live:
-                if offer in self.known.records.offers or offer in given:
+            for each in view.live:
+                if each.offer in self.known.records.offers or each.offer in given:
                     continue
-                read[offer] = first = self._read.get(offer, 0)
-                if len(found) < _MOST_CHUNKS and use_of(file.fileno(), index)[0] > first:
-                    chunk = live_chunk(file.fileno(), index, first)
-                    if chunk is not None and chunk.offer == offer:
+                read[each.offer] = first = self._read.get(each.offer, 0)
+                if len(found) < _MOST_CHUNKS and each.slots > first:
+                    chunk = live_chunk(file.fileno(), each.place, first)
+                    if chunk is not None and chunk.offer == each.offer:
                         found.append(chunk)
-                        read[offer] += whole_slots(chunk.slots)
+                        read[each.offer] += whole_slots(chunk.slots)
         self._read = read
         return finished, found
 
@@ -209,10 +209,9 @@ class Ahead:
                 segment = segment_of(each)
                 self._segments.setdefault(int(each.record["image"]), segment)
                 of_process = self._of_process.setdefault(each.process, {})
-                self._segment_count += (
-                    segment not in of_process
-                )  # else it was read from the chunk before that was closed
-                of_process[segment] = None
+                if segment not in of_process:  # else it was read from the chunk before that was closed
+                    of_process[segment] = None
+                    self._segment_count += 1
         natives = records.bulk["native"].records
         for image, rows in rows_by_key(natives["image"]):
             if (known := self._segments.get(image)) is not None:

@@ -128,12 +128,14 @@ class Conversion:
         self._cuda_calls = CudaCalls(survey, self._stacks)
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = 0
-        self._sources, self._symbols_s = Sources(), TIME_LIMIT_S
+        self._sources = Sources()
+        self._symbols_s = TIME_LIMIT_S  # that are left
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 
     def tables(self) -> Iterator[Tables]:
         """Sets of tables, as :func:`formats.trace.writer.write_trace` takes them. No reference to a set is held while the
-        writer works, so that one is in memory at a time, besides sources that are being compressed. What only the first tables need is released after them."""
+        writer works, so that one is in memory at a time, besides sources that are being compressed. What only the first tables
+        need is released after them."""
         yield {"source": self._read_sources()}
         self._ask_for_names()
         start_ns, lives = self._survey.start_ns, self._survey.lives

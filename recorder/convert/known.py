@@ -18,7 +18,8 @@ _OBJECT_BYTES = 400  # of a code object beside its contents
 
 
 class KnownCodes:
-    """``whole``: code objects by hash, about 64 MiB of them at most, and none of ``-c``: who writes these is asked at the end."""
+    """``whole``: code objects by hash, about 64 MiB of them at most, and none of ``-c``: who writes these is asked at the
+    end."""
 
     def __init__(self) -> None:
         self.whole: dict[int, CodeObject] = {}

@@ -2,8 +2,8 @@
 
 A finished chunk is copied into a part file, and then its place in the spool is offered again. A recorder that dies between
 the two steps leaves the chunk in both files; the reader recognises it by its offer. An unfinished chunk stays in the spool
-until the recording or its process ends. The chunks that another thread reads, for a snapshot or ahead of the end, stay in the spool
-too.
+until the recording or its process ends. The chunks that another thread reads, for a snapshot or ahead of the end, stay in
+the spool too.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _CHUNKS_PER_TURN = 256
 _BUSY_CHUNKS = 2048
 _PART_BYTES = 256 << 20
 _RETRY_S = 1.0
-#: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. Each chunk needs the GIL six times; with Python's
-#: 5 ms, 40 chunks per second could be drained then.
+#: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. To drain a chunk needs
+#: the GIL six times; with Python's 5 ms, 40 chunks per second could be drained then.
 _PINNED_SWITCH_S = 0.0002
 
 
@@ -73,7 +73,7 @@ class Drain:
         ``with`` block. Chunks that are taken later are moved as always, so that a long snapshot does not fill the spool."""
         with self._turn:
             view = view_of(self._spool, self._space.descriptor, self._space.used)
-            pins = frozenset(index for _, index in view.live)
+            pins = frozenset(each.place for each in view.live)
             if not self._pins:
                 self._switch_s = sys.getswitchinterval()
                 sys.setswitchinterval(_PINNED_SWITCH_S)

@@ -2,8 +2,8 @@
 
 ``python -m tests.long.regression`` runs every file of :data:`FILES` on each interpreter that has it, bare and recorded with
 everything on and a tick every millisecond, compares test by test, and writes a dated result into
-``benchmarks/results/``. Debian's packages have the tests of 3.14 and 3.15, if these were unpacked for our own. What passes bare and fails recorded is repeated: a test *newly fails* when it fails recorded
-more than once and never bare. Exit status 1 when one does that :data:`KNOWN` does not explain.
+``benchmarks/results/``. The tests of an interpreter that was unpacked for our own tests are unpacked too. What passes bare
+and fails recorded is repeated: a test *newly fails* when it fails recorded more than once and never bare. Exit status 1 when one does that :data:`KNOWN` does not explain.
 """
 
 from __future__ import annotations
@@ -272,8 +272,9 @@ def main() -> int:
     found = {each.name: each for each in interpreters()}
     pythons = [found[name] for name in asked.versions.split(",") if name in found]
     for python in pythons:
-        if unpacked_python.unpacked(python.name).exists():
-            unpacked_python.unpack_tests(python.name)
+        is_ours = python.path == unpacked_python.unpacked(python.name)
+        if is_ours and (reason := unpacked_python.unpack_tests(python.name)):
+            raise SystemExit(f"no tests of CPython {python.name}: {reason}")
     compared = []
     print(HEADINGS, flush=True)
     for python in pythons:

@@ -59,21 +59,33 @@ def unpack(version: str, folder: Path = FOLDER, end_s: float | None = None) -> s
     python = unpacked(version, folder)
     if python.exists() and runs(python):
         return None
+    root = python.parent.parent.parent
+    if reason := _tried(partial(_download_and_unpack, version), root, end_s):
+        return reason
+    return None if runs(python) else f"{python} does not run"
+
+
+def unpack_tests(version: str, folder: Path = FOLDER) -> str | None:
+    """Adds CPython's own tests to an unpacked interpreter, unless it has them. Returns why they cannot be had; None if they
+    can."""
+    if (folder / version / f"usr/lib/python{version}/test/test_bytes.py").exists():
+        return None
+    return _tried(partial(_unpack_packages, lambda *_: [f"libpython{version}-testsuite"]), folder / version, None)
+
+
+def _tried(step: Callable[[str, Path, Callable[..., str]], None], root: Path, end_s: float | None) -> str | None:
+    """Calls ``step`` with the package source, ``root`` and what runs a command. Returns why it cannot be done; None if it
+    was."""
     source = mirror()
     if not source or not KEYRING.exists():
         return "no Debian package source is set up here"
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb") or os.uname().machine != "x86_64":
         return "this needs apt-get and dpkg-deb on x86-64"
-    root = python.parent.parent.parent
-    shutil.rmtree(root, ignore_errors=True)
     try:
-        _download_and_unpack(
-            version, source, root, partial(_run, time.monotonic() + PATIENCE_S if end_s is None else end_s)
-        )
+        step(source, root, partial(_run, time.monotonic() + PATIENCE_S if end_s is None else end_s))
     except (subprocess.SubprocessError, OSError) as error:
-        shutil.rmtree(root, ignore_errors=True)
         return _reason(error)
-    return None if runs(python) else f"{python} does not run"
+    return None
 
 
 def _reason(error: subprocess.SubprocessError | OSError) -> str:
@@ -115,20 +127,38 @@ def apt_options(apt: Path, source: str, suite: str, architecture: str = "") -> l
 
 
 def _download_and_unpack(version: str, source: str, root: Path, run: Callable[..., str]) -> None:
+    shutil.rmtree(root, ignore_errors=True)
+    try:
+        _unpack_packages(partial(_packages, version), source, root, run)
+        for each in ("lib", "lib64"):
+            if not (root / each).exists():
+                (root / each).symlink_to(f"usr/{each}")
+        _use_own_libraries(unpacked(version, root.parent), root, run)
+    except BaseException:
+        shutil.rmtree(root, ignore_errors=True)
+        raise
+
+
+def _unpack_packages(
+    chosen: Callable[[list[str], Callable[..., str]], list[str]], source: str, root: Path, run: Callable[..., str]
+) -> None:
+    """Downloads packages and unpacks them in ``root``. ``chosen``: gives their names, by options of apt and what runs a
+    command."""
     apt = root / "apt"
+    shutil.rmtree(apt, ignore_errors=True)
     options = apt_options(apt, source, SUITE)
     run("apt-get", *options, "update")
-    limits = [f"--no-{each}" for each in WITHOUT]
-    closure = run("apt-cache", *options, "depends", "--recurse", *limits, f"python{version}", f"libpython{version}-dev")
-    names = sorted({name for name in re.findall(r"^(\w[\w.+-]*)$", closure, re.MULTILINE) if is_wanted(name, version)})
-    run("apt-get", *options, "download", *names, cwd=apt / "debs")
+    run("apt-get", *options, "download", *chosen(options, run), cwd=apt / "debs")
     for package in sorted((apt / "debs").glob("*.deb")):
         run("dpkg-deb", "-x", package, root)
     shutil.rmtree(apt)
-    for each in ("lib", "lib64"):
-        if not (root / each).exists():
-            (root / each).symlink_to(f"usr/{each}")
-    _use_own_libraries(unpacked(version, root.parent), root, run)
+
+
+def _packages(version: str, options: list[str], run: Callable[..., str]) -> list[str]:
+    """Those of the interpreter, with its headers and all that it needs."""
+    limits = [f"--no-{each}" for each in WITHOUT]
+    closure = run("apt-cache", *options, "depends", "--recurse", *limits, f"python{version}", f"libpython{version}-dev")
+    return sorted({name for name in re.findall(r"^(\w[\w.+-]*)$", closure, re.MULTILINE) if is_wanted(name, version)})
 
 
 def is_wanted(package: str, version: str) -> bool:
@@ -136,21 +166,6 @@ def is_wanted(package: str, version: str) -> bool:
     if package.endswith("-dev"):
         return package == f"libpython{version}-dev"
     return package.startswith(("lib", f"python{version}", "zlib"))
-
-
-def unpack_tests(version: str, folder: Path = FOLDER) -> None:
-    """Adds CPython's own tests to an unpacked interpreter, unless it has them. Raises OSError, and what subprocess raises."""
-    root, source = folder / version, mirror()
-    if source is None or (root / f"usr/lib/python{version}/test/test_bytes.py").exists():
-        return
-    apt, run = root / "apt", partial(_run, time.monotonic() + PATIENCE_S)
-    shutil.rmtree(apt, ignore_errors=True)
-    options = apt_options(apt, source, SUITE)
-    run("apt-get", *options, "update")
-    run("apt-get", *options, "download", f"libpython{version}-testsuite", cwd=apt / "debs")
-    for package in (apt / "debs").glob("*.deb"):
-        run("dpkg-deb", "-x", package, root)
-    shutil.rmtree(apt)
 
 
 def _use_own_libraries(python: Path, root: Path, run: Callable[..., str]) -> None:

@@ -133,21 +133,16 @@ def _innermost_instructions(nodes: Nodes, index: Ints) -> tuple[Ints, Ints, Ints
     stored = np.full(len(index), NOT_READ, np.int64)
     version = np.zeros(len(index), np.int64)
     found = np.flatnonzero(index >= 0)
-    codes = nodes.code[index[found]]
-    order = np.argsort(codes, kind="stable")
-    distinct, starts = np.unique(codes[order], return_index=True)
-    rows_of = dict(zip(distinct.tolist(), np.split(found[order], starts[1:]), strict=False))
-    by_version: dict[int, list[int]] = defaultdict(list)
-    for each, rows in rows_of.items():
-        version[rows] = nodes.codes[each].python_version
-        by_version[nodes.codes[each].python_version].append(each)
-    for number, of_version in by_version.items():
+    by_version: dict[int, list[tuple[CodeObject, Ints]]] = defaultdict(list)
+    for each, of_code in rows_by_key(nodes.code[index[found]]):
+        code, rows = nodes.codes[each], found[of_code]
+        version[rows] = code.python_version
+        by_version[code.python_version].append((code, rows))
+    for number, codes in by_version.items():
         if (instructions := instruction_set(number)) is not None:
-            objects = [nodes.codes[each] for each in of_version]
-            all_starts = starts_of_all(instructions, [code.bytecode for code in objects])
-            for each, code, found_starts in zip(of_version, objects, all_starts, strict=True):
-                rows = rows_of[each]
-                back[rows], stored[rows] = _in_code(instructions, code, found_starts, nodes.instruction[index[rows]])
+            all_starts = starts_of_all(instructions, [code.bytecode for code, _ in codes])
+            for (code, rows), starts in zip(codes, all_starts, strict=True):
+                back[rows], stored[rows] = _in_code(instructions, code, starts, nodes.instruction[index[rows]])
     return back, stored, version
 
 

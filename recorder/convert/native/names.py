@@ -18,19 +18,20 @@ class ReadableNames:
         self._texts: dict[str, str] = {}
         self._asked: set[str] = set()  # of those that are being read
         self._runs: list[Beside[dict[str, str]]] = []
-        self._prepared: list[Reader] = []  # at most one
+        self._prepared: Reader | None = None
 
     def prepare(self) -> None:
         """Starts the process for those that will be asked for next, if there were some before."""
         if (self._texts or self._asked) and not self._prepared:
             with suppress(Exception):  # ask() will start one
-                self._prepared.append(Reader())
+                self._prepared = Reader()
 
     def close(self) -> None:
         """Ends the process that was started and not needed."""
-        while self._prepared:
-            with suppress(Exception):
-                self._prepared.pop().output_for(b"")
+        prepared, self._prepared = self._prepared, None
+        with suppress(Exception):
+            if prepared:
+                prepared.output_for(b"")
 
     def ask(self, names: Iterable[str]) -> None:
         """Has the mangled ones among the names read by another process, unless they were read or are being read."""
@@ -38,7 +39,7 @@ class ReadableNames:
         wanted = {each for each in names if is_mangled(each)} - self._texts.keys() - self._asked
         if wanted:
             self._asked |= wanted
-            reader = self._prepared.pop() if self._prepared else None
+            reader, self._prepared = self._prepared, None
             self._runs.append(Beside(partial(read_names, sorted(wanted), reader), "names"))
 
     def is_reading(self) -> bool:

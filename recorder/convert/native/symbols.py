@@ -149,8 +149,7 @@ def _functions(
     if len(new := np.flatnonzero(owner == NOT_ASKED)):
         found = _owners_and_methods(file, addresses[new], tables)
         keeps = found.is_complete | (found.owner >= 0)
-        numbers = answers.add(addresses[new], found.owner, found.functions, keeps)
-        owner[new] = numbers
+        owner[new] = answers.add(addresses[new], found.owner, found.functions, keeps)
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
         if owner[first] >= 0 and (name := answers.functions[owner[first]].name):

@@ -17,6 +17,7 @@ from ....formats.cpython.opcodes import instruction_set
 from ....formats.spool.reader import CodeObject
 from ....formats.trace.columns import Lists
 from ..keyed.by_key import Ints, Masked, ids_of, index_of
+from .columns import rows_by_key
 
 Hashes = npt.NDArray[np.uint64]
 Location = tuple[str, str, int, int]  #: file, function, first line, line
@@ -144,8 +145,8 @@ def _lines(objects: list[CodeObject], code: Ints, instruction: Ints, known: Line
     first_lines = np.array([each.first_line for each in tables], np.int64)
     lines: Ints = np.where(has_run, np.append(all_lines, 0)[run], first_lines[code])
     without = np.flatnonzero(lines == NO_LINE)
-    for number in np.unique(code[without]).tolist():
-        rows = without[code[without] == number]
+    for number, of_code in rows_by_key(code[without]):
+        rows = without[of_code]
         lines[rows] = _lines_of_targets(objects[number], tables[number], instruction[rows])
     return lines
 

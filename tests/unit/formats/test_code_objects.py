@@ -123,7 +123,8 @@ def test_jumps_backwards_lead_where_dis_says(version, oracle):
     for _, _, bytecode, lines, starts, jumps in oracle(version):
         found = list(zip(starts, backward_targets(instructions, bytecode, starts), strict=True))
         names = {unit: instructions.names[bytecode[2 * unit]] for unit in starts}
-        # 3.10: others have a condition, and therefore a line
+        # 3.10: others have a condition, and therefore a line. 3.14: END_ASYNC_FOR names its loop, and does not jump there
+        jumps = [each for each in jumps if names[each[0]] != "END_ASYNC_FOR"]
         wanted = [[unit, to] for unit, to in jumps if version != "3.10" or names[unit] == "JUMP_ABSOLUTE"]
         assert [[unit, to] for unit, to in found if to is not None] == wanted
         compared += len(wanted)
