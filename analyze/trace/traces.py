@@ -239,7 +239,9 @@ def _define(traces: Traces, selection: Selection, tables: frozenset[str], is_rep
     paths = [file.path for file in traces.files]
     contents.check_texts(connection.raw, paths, files, kinds)
     contents.check_ids(connection.raw, paths, files, kinds)
-    absent = {view: views.no_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds}
+    absent = {
+        view: views.kind_without_rows(schema.kind(name)) for name, view in views.KIND_VIEWS.items() if name not in kinds
+    }
     connection.redefine(absent)
     _select(connection, selection)
     if sum(records for _, _, records in found) <= views.MOST_STORED:

@@ -145,7 +145,7 @@ def kind_view(kind: schema.Kind, files: list[tuple[str, FileColumns]]) -> str:
     return "\nUNION ALL\n".join(_kind_select(kind, each) for each in alike(files))
 
 
-def no_rows(kind: schema.Kind) -> str:
+def kind_without_rows(kind: schema.Kind) -> str:
     """The query of the view of a kind that no file has: DuckDB plans nothing for it."""
     return sql_text.no_rows((each.name, each.type) for each in _kind_columns(kind))
 

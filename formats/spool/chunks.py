@@ -125,9 +125,8 @@ def read_chunks(view: View, known: Offers | None = None) -> Iterator[Chunk]:
     with view.spool.open("rb", buffering=0) as file:
         for each in view.live:
             chunk = None if each.offer in found else live_chunk(file.fileno(), each.place)
-            if (
-                chunk is not None and chunk.offer == each.offer
-            ):  # else it was moved, and this is another one in its place
+            # If the offers differ, it was moved, and this is another one in its place.
+            if chunk is not None and chunk.offer == each.offer:
                 yield chunk
 
 

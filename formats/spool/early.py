@@ -11,7 +11,7 @@ from .reader import ReadBefore, Records, merged
 
 #: Of all records together: they are in memory for as long as the program runs.
 _MOST_BYTES = 8 << 20
-#: Of chunks that are closed and have a record that was not published. Only a malicious program has more.
+#: Of chunks that are closed and have a record that was not published. Hardly any program has more.
 _MOST_UNFINISHED = 64
 
 

@@ -129,7 +129,7 @@ class Conversion:
         self.why_nothing_ran = _why_nothing_ran(survey.lives, outcome)
         self._invalid = self._running = 0
         self._sources = Sources()
-        self._symbols_s = TIME_LIMIT_S  # that are left
+        self._symbols_s = TIME_LIMIT_S  # seconds that are left
         self._addresses: dict[int, Offsets] = distinct_offsets(*function_offsets(self._native.table))
 
     def tables(self) -> Iterator[Tables]:

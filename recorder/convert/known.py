@@ -41,7 +41,6 @@ class Known:
     runs, only one thread uses these."""
 
     records: EarlyRecords = field(default_factory=EarlyRecords)
-
     sources: KnownTexts = field(default_factory=KnownTexts)
     codes: KnownCodes = field(default_factory=KnownCodes)
     functions: FunctionTables = field(default_factory=FunctionTables)

@@ -43,8 +43,8 @@ _CHUNKS_PER_TURN = 256
 _BUSY_CHUNKS = 2048
 _PART_BYTES = 256 << 20
 _RETRY_S = 1.0
-#: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. To drain a chunk needs
-#: the GIL six times; with Python's 5 ms, 40 chunks per second could be drained then.
+#: How long another thread may keep the GIL while it reads chunks for a snapshot, or ahead of the end. Draining a chunk
+#: takes the GIL six times; with Python's 5 ms, 40 chunks per second could be drained then.
 _PINNED_SWITCH_S = 0.0002
 
 

@@ -1,9 +1,10 @@
 """CPython's own regression tests under the recorder, against the same tests bare.
 
-``python -m tests.long.regression`` runs every file of :data:`FILES` on each interpreter that has it, bare and recorded with
-everything on and a tick every millisecond, compares test by test, and writes a dated result into
-``benchmarks/results/``. The tests of an interpreter that was unpacked for our own tests are unpacked too. What passes bare
-and fails recorded is repeated: a test *newly fails* when it fails recorded more than once and never bare. Exit status 1 when one does that :data:`KNOWN` does not explain.
+``python -m tests.long.regression`` runs every file of :data:`FILES` on each interpreter that has it, bare and recorded
+with everything on and a tick every millisecond, compares test by test, and writes a dated result into
+``benchmarks/results/``. The tests of an interpreter that was unpacked for our own tests are unpacked too. What passes
+bare and fails recorded is repeated: a test *newly fails* when it fails recorded more than once and never bare. Exit
+status 1 when one does that :data:`KNOWN` does not explain.
 """
 
 from __future__ import annotations
@@ -271,10 +272,11 @@ def main() -> int:
         asked.outputs.mkdir(parents=True, exist_ok=True)
     found = {each.name: each for each in interpreters()}
     pythons = [found[name] for name in asked.versions.split(",") if name in found]
-    for python in pythons:
+    for python in list(pythons):
         is_ours = python.path == unpacked_python.unpacked(python.name)
         if is_ours and (reason := unpacked_python.unpack_tests(python.name)):
-            raise SystemExit(f"no tests of CPython {python.name}: {reason}")
+            print(f"CPython {python.name} has no tests: {reason}", file=sys.stderr)
+            pythons.remove(python)
     compared = []
     print(HEADINGS, flush=True)
     for python in pythons:

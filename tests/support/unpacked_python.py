@@ -68,9 +68,13 @@ def unpack(version: str, folder: Path = FOLDER, end_s: float | None = None) -> s
 def unpack_tests(version: str, folder: Path = FOLDER) -> str | None:
     """Adds CPython's own tests to an unpacked interpreter, unless it has them. Returns why they cannot be had; None if they
     can."""
-    if (folder / version / f"usr/lib/python{version}/test/test_bytes.py").exists():
+    mark = folder / version / "has-tests"
+    if mark.exists():
         return None
-    return _tried(partial(_unpack_packages, lambda *_: [f"libpython{version}-testsuite"]), folder / version, None)
+    step = partial(_unpack_packages, lambda *_: [f"libpython{version}-testsuite"])
+    if (reason := _tried(step, folder / version, None)) is None:
+        mark.touch()
+    return reason
 
 
 def _tried(step: Callable[[str, Path, Callable[..., str]], None], root: Path, end_s: float | None) -> str | None:
@@ -147,11 +151,13 @@ def _unpack_packages(
     apt = root / "apt"
     shutil.rmtree(apt, ignore_errors=True)
     options = apt_options(apt, source, SUITE)
-    run("apt-get", *options, "update")
-    run("apt-get", *options, "download", *chosen(options, run), cwd=apt / "debs")
-    for package in sorted((apt / "debs").glob("*.deb")):
-        run("dpkg-deb", "-x", package, root)
-    shutil.rmtree(apt)
+    try:
+        run("apt-get", *options, "update")
+        run("apt-get", *options, "download", *chosen(options, run), cwd=apt / "debs")
+        for package in sorted((apt / "debs").glob("*.deb")):
+            run("dpkg-deb", "-x", package, root)
+    finally:
+        shutil.rmtree(apt)
 
 
 def _packages(version: str, options: list[str], run: Callable[..., str]) -> list[str]:

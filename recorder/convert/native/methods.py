@@ -69,7 +69,7 @@ def method_tables(file: ElfFile) -> Iterator[Methods]:
         at = at[is_code]
         entries += len(at)
         if entries > _MOST_ENTRIES:
-            raise ValueError("too many entries")
+            raise TooLarge("too many entries")
         yield Methods(words[at], words[at - 1])
 
 

@@ -29,8 +29,8 @@ class ReadableNames:
     def close(self) -> None:
         """Ends the process that was started and not needed."""
         prepared, self._prepared = self._prepared, None
-        with suppress(Exception):
-            if prepared:
+        if prepared:
+            with suppress(Exception):
                 prepared.output_for(b"")
 
     def ask(self, names: Iterable[str]) -> None:

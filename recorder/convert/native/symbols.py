@@ -148,8 +148,7 @@ def _functions(
     owner = answers.of(addresses)
     if len(new := np.flatnonzero(owner == NOT_ASKED)):
         found = _owners_and_methods(file, addresses[new], tables)
-        keeps = found.is_complete | (found.owner >= 0)
-        owner[new] = answers.add(addresses[new], found.owner, found.functions, keeps)
+        owner[new] = answers.add(addresses[new], *found)
     starts = np.flatnonzero(np.diff(owner, prepend=-2))
     for first, last in zip(starts.tolist(), [*(starts[1:] - 1).tolist(), len(owner) - 1], strict=True):
         if owner[first] >= 0 and (name := answers.functions[owner[first]].name):
@@ -157,36 +156,36 @@ def _functions(
 
 
 class _Found(NamedTuple):
-    """``owner``: for each address the number of its function, -1 = none; ``functions``: by number; ``is_complete``: False =
-    a part of the file could not be read this time, so an address without a function may have one."""
+    """``owner``: for each address the number of its function, -1 = none; ``functions``: by number; ``is_sure``: False =
+    the address may have another function, which stands in a part of the file that could not be read this time."""
 
     owner: Ints
     functions: list[Function]
-    is_complete: bool
+    is_sure: npt.NDArray[np.bool_]
 
 
 def _owners_and_methods(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> _Found:
     """By the symbols of a file, then by its method tables."""
-    owner, functions, is_complete = _owners(file, addresses, tables)
+    owner, functions, is_sure = _owners(file, addresses, tables)
     rest = addresses[owner < 0]
     try:
         methods = method_names(file, tables.methods(file), rest) if len(rest) else {}
     except TooLarge:
         methods = {}
     except (OSError, ValueError, OverflowError):  # the symbols are good
-        methods, is_complete = {}, False
+        methods, is_sure = {}, owner >= 0
     owner[index_of(addresses, np.array(list(methods), np.uint64))] = np.arange(len(methods)) + len(functions)
     functions = functions + [Function(address, 1, name) for address, name in methods.items()]
-    return _Found(owner, functions, is_complete)
+    return _Found(owner, functions, is_sure)
 
 
 def _owners(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> _Found:
     """By the symbols of a file."""
     sections = _sections(file)
     owner, functions = _owners_in(file, sections, addresses, tables)
-    is_complete = True
+    is_sure = np.ones(len(addresses), np.bool_)
     if (owner >= 0).all():
-        return _Found(owner, functions, is_complete)
+        return _Found(owner, functions, is_sure)
     try:
         if (inner := open_debugdata(file, sections)) is not None:
             with inner:
@@ -194,8 +193,8 @@ def _owners(file: ElfFile, addresses: Addresses, tables: FunctionTables) -> _Fou
             owner = np.where((owner < 0) & (more >= 0), more + len(functions), owner)
             functions = functions + more_functions
     except (OSError, ValueError, OverflowError):  # the names outside of it are good
-        is_complete = False
-    return _Found(owner, functions, is_complete)
+        is_sure = owner >= 0
+    return _Found(owner, functions, is_sure)
 
 
 def _owners_in(

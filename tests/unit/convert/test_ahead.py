@@ -103,9 +103,8 @@ class Recording:
         while not self.begun._waits:
             assert time.monotonic() < end_s
             time.sleep(0.001)
-        assert (
-            len(self.failures) == failures and not self._steps and (self.ahead._read or self.ahead.known.records.parts)
-        )
+        assert len(self.failures) == failures and not self._steps
+        assert self.ahead._read or self.ahead.known.records.parts
 
     def trace(self, name: str, begun: BegunTrace | None) -> Path:
         finished = write_trace_of(self.folder, self.facts, self.folder / name, END, begun=begun)
