@@ -38,6 +38,9 @@
 #define CAUSE_SPAWN 4     /* a new process, first seen in this image (vfork + exec, posix_spawn) */
 #define START_OF_PYTHON 5 /* no start: the process has loaded an interpreter, and its start record names none */
 
+#define PYTHON_STACKS 1        /* its stacks can be read */
+#define PYTHON_FREE_THREADED 2 /* it has no GIL */
+
 /* The start of a process. Exec starts a new one: a process here is one image. Payload: path of the executable, then the
  * command line, NUL-separated. */
 struct record_process_start {
@@ -48,7 +51,7 @@ struct record_process_start {
   int32_t parent_pid;
   uint32_t parent;         /* process id of the forking parent or of the image before exec; 0 = unknown */
   uint16_t cause;          /* CAUSE_* */
-  uint16_t stacks;         /* 1 = Python stacks can be read */
+  uint16_t stacks;         /* PYTHON_STACKS, PYTHON_FREE_THREADED */
   uint32_t python_version; /* PY_VERSION_HEX; 0 = no Python in this image, or none yet */
   uint32_t pid_namespace;  /* number of the namespace of both pids; 0 = unknown */
   uint32_t exe_bytes;

@@ -18,6 +18,7 @@ PROCESS_KINDS: tuple[Kind, ...] = (
             Column("command", "list<string>", "", "command line", "not recorded: --no-argv"),
             Column("python_version", "string", "", "version of the interpreter", "no Python in this image"),
             Column("stacks", "bool", "", "Python stacks could be read"),
+            Column("free_threaded", "bool", "", "the interpreter has no GIL", "no Python in this image"),
             Column(
                 "end_ns",
                 "int64",

@@ -114,9 +114,12 @@ def _interpreter(host: Host) -> Check:
             "Whether Python stacks are recorded depends on the interpreter, which is known only when the program runs."
         )
         return Check(name, what, "not known from its file", remark="" if host.started.problem else unknown)
+    if build.is_known and build.is_free_threaded:
+        change = "Use the build with the GIL for a split into Python and native time, and for Python's allocations."
+        return Check(name, what, build.text, ("free_threaded",), change=change)
     if build.is_known:
         return Check(name, what, build.text)
-    change = "Use a release of CPython 3.10 to 3.15 with the GIL."
+    change = "Use a release of CPython 3.10 to 3.15."
     return Check(name, what, build.text, ("unknown_python",), change=change)
 
 

@@ -29,6 +29,8 @@ _SHT_DYNAMIC, _SHT_DYNSYM = 6, 11
 _PT_LOAD = 1
 _NEEDED, _RPATH, _RUNPATH = 1, 15, 29
 _RUNTIME_BYTES = 1024  # of pylayout.h
+#: How the table begins, and where it says that the build has no GIL.
+_COOKIE, _FREE_THREADED_AT = b"xdebugpy", 16
 _TIME_LIMIT_S = 5.0
 _MOST_ROWS = 1 << 20
 _MOST_BYTES = 1 << 24
@@ -51,7 +53,7 @@ _NEEDS_READS = 1
 @dataclass(frozen=True)
 class Build:
     """``version``: PY_VERSION_HEX, with patch 0 if only the file's name says it; ``is_exact``: with the patch;
-    ``is_free_threaded``: by the file's name; ``is_known``: whether its frames can be read; ``needs_reads``: only by
+    ``is_free_threaded``: by the table, or the file's name; ``is_known``: whether its frames can be read; ``needs_reads``: only by
     process_vm_readv."""
 
     version: int
@@ -98,10 +100,12 @@ def _build(found: _Contents, name: str) -> Build | None:
     match = _NAME.fullmatch(name)
     if found.runtime is None or (found.version is None and match is None):
         return None
+    has_table = found.runtime[:8] == _COOKIE
+    by_table = has_table and int.from_bytes(found.runtime[_FREE_THREADED_AT : _FREE_THREADED_AT + 8], "little") != 0
     version = found.version if found.version is not None else 3 << 24 | int(match[1]) << 16 | _FINAL if match else 0
-    is_free_threaded = bool(match and match[2])
-    kind = -1 if is_free_threaded else _layout(version, found.runtime)
-    return Build(version, found.version is not None, is_free_threaded, kind >= 0, kind == _NEEDS_READS)
+    by_name = bool(match and match[2])
+    kind = -1 if by_name and not by_table else _layout(version, found.runtime)
+    return Build(version, found.version is not None, by_table or by_name, kind >= 0, kind == _NEEDS_READS)
 
 
 def _layout(version: int, runtime: bytes) -> int:

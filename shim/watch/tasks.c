@@ -498,7 +498,7 @@ static bool poll_tasks(struct process *process, struct task_polls *polls, int64_
 
 static bool may_poll(struct process *process) {
   return process->threads && process->refusals < REFUSED && stack_aim(process->threads) &&
-         target.layout->interp_modules >= 0;
+         !target.layout->object_header;
 }
 
 static bool find(struct process *process, struct task_polls *polls, int64_t now_ns) {

@@ -77,7 +77,7 @@ def commands_of_units(_: float) -> tuple[str, float]:
     """Each test's exit status is appended to a file."""
     tests = "for test in /host/units/test_*; do LD_LIBRARY_PATH=/host/units timeout 600 $test >/host/out/unit.txt 2>&1; status=$?"
     # The longest takes minutes here.
-    failed = '[ $status = 0 ] || { echo "$test"; tail -n 5 /host/out/unit.txt; }'
+    failed = '[ $status = 0 ] || { echo "$test"; tail -n 30 /host/out/unit.txt; }'
     return f"cd /tmp; {tests}; {failed}; echo $status $test >>/host/out/units; done\n", 1800.0
 
 

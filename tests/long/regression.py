@@ -52,6 +52,7 @@ SPLIT = ("test_concurrent_futures", "test_multiprocessing")
 KNOWN = {
     "test_sys.SysModuleTest.test_debugmallocstats": "sys._debugmallocstats() tells of pymalloc only while Python calls it "
     "directly: whoever stands in front of Python's allocators, tracemalloc too, silences it",
+    "test_cmd_line.CmdLineTest.test_python_malloc_stats": "PYTHONMALLOCSTATS prints the same, at the end",
     "test_cmd_line.CmdLineTest.test_xdev": "a function of CPython's own tests names allocators by their addresses: those that "
     "stand in front of them have other ones",
 }

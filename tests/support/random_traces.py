@@ -15,6 +15,7 @@ from tests.support.trace_builder import MS, SECOND, Row, TraceBuilder
 FILES = ("/home/me/app.py", "/home/me/tool.py", "/usr/lib/python3.12/json/decoder.py", "<frozen runpy>")
 USER_FILES = FILES[:2]
 OPCODES = (
+    None,
     "BINARY_OP",
     "CALL",
     "CALL_FUNCTION_EX",
@@ -80,7 +81,8 @@ def _process(draw: st.DrawFn, builder: TraceBuilder, some_stack: st.SearchStrate
     is_fork = index > 0 and draw(st.booleans())
     inherited = draw(st.integers(0, 40_000_000)) if is_fork else 0
     process = builder.process(
-        start_ns, python_version=version, cause="fork" if is_fork else "root", parent=1 if is_fork else None,
+        start_ns, python_version=version, free_threaded=version and draw(st.sampled_from((None, False, False, True))),
+        cause="fork" if is_fork else "root", parent=1 if is_fork else None,
         start_footprint_bytes=inherited, end_ns=draw(st.none() | st.integers(9 * SECOND, 12 * SECOND)),
         end_footprint_bytes=draw(st.none() | st.integers(0, 50_000_000)),
     )  # fmt: skip
@@ -131,13 +133,16 @@ def oracle_votes(builder: TraceBuilder) -> dict[tuple[Any, Any], int]:
 
 def oracle_classes(builder: TraceBuilder) -> Callable[[Row], str]:
     """The class of a tick of the trace."""
-    versions = {row["process"]: row["python_version"] for row in builder.rows["process"]}
+    processes = {row["process"]: row for row in builder.rows["process"]}
     votes = oracle_votes(builder)
-    return lambda tick: _class(tick, versions[tick["process"]], votes)
+    return lambda tick: _class(tick, processes[tick["process"]], votes)
 
 
-def _class(tick: Row, version: str | None, votes: Mapping[tuple[Any, Any], int]) -> str:
+def _class(tick: Row, process: Row, votes: Mapping[tuple[Any, Any], int]) -> str:
     """The rule, written once more."""
+    version = process["python_version"]
+    if tick["has_python"] and process["free_threaded"]:
+        return "unclassified"
     if not tick["has_python"] or tick["extension_module"] or tick["pc_class"] in ("extension", "unknown"):
         return "native"
     opcode = tick["opcode"]

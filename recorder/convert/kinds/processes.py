@@ -76,7 +76,9 @@ def _fill_starts(rows: RowsByKey, starts: Starts, start_ns: int) -> None:
     rows.fill("pid", process, records["pid"].astype(np.int64))
     rows.fill("parent_pid", process, records["parent_pid"].astype(np.int64))
     rows.fill("parent", process, np.ma.masked_array(parent, mask=parent == 0))
-    rows.fill("stacks", process, records["stacks"] != 0)
+    rows.fill("stacks", process, records["stacks"] & _C["PYTHON_STACKS"] != 0)
+    is_free_threaded = records["stacks"] & _C["PYTHON_FREE_THREADED"] != 0
+    rows.fill("free_threaded", process, np.ma.masked_array(is_free_threaded, mask=version == 0))
     rows.fill("start_footprint_bytes", process, records["footprint_bytes"])
     rows.fill_texts("cause", process, _coded(records["cause"], _CAUSES, "root"))
     versions, codes = np.unique(version, return_inverse=True)

@@ -367,7 +367,9 @@ void pyalloc_init(void) {
   get_allocator = python_symbol("PyMem_GetAllocator");
   set_allocator = python_symbol("PyMem_SetAllocator");
   installed = false;
-  if (!python_layout || !memory_counts() || !get_arena || !set_arena || !get_allocator || !set_allocator) return;
+  if (!python_layout || python_layout->object_header || !memory_counts() || !get_arena || !set_arena ||
+      !get_allocator || !set_allocator)
+    return;
   if (is_initialized && !is_initialized()) {
     install();
   } else {

@@ -75,6 +75,11 @@ static uint32_t read_command(char *to, uint32_t size) {
   return used;
 }
 
+static uint16_t what_is_read(void) {
+  if (!python_layout) return 0;
+  return python_layout->object_header ? PYTHON_STACKS | PYTHON_FREE_THREADED : PYTHON_STACKS;
+}
+
 static void write_start(uint32_t cause, uint32_t parent) {
   static char text[PATH_LENGTH + MAX_COMMAND];
   ssize_t length = readlink("/proc/self/exe", text, PATH_LENGTH);
@@ -91,7 +96,7 @@ static void write_start(uint32_t cause, uint32_t parent) {
   record->cause = (uint16_t)cause;
   record->pid_namespace = (uint32_t)spool_pid_namespace();
   record->python_version = python_version;
-  record->stacks = python_layout != NULL;
+  record->stacks = what_is_read();
   record->exe_bytes = exe;
   record->argv_bytes = command;
   memory_footprint(&record->footprint_bytes, &record->python_footprint_bytes);
@@ -109,7 +114,7 @@ static void write_python(void) {
                                           .cause = START_OF_PYTHON,
                                           .pid_namespace = (uint32_t)spool_pid_namespace(),
                                           .python_version = python_version,
-                                          .stacks = python_layout != NULL};
+                                          .stacks = what_is_read()};
   spool_publish(record, RECORD_PROCESS_START, 1);
 }
 
@@ -300,6 +305,7 @@ static void warn_unknown_python(void) {
 
 static void count_python_losses(void) {
   if (python_version && !python_layout) loss_add(LOSS_unknown_python);
+  if (python_layout && python_layout->object_header) loss_add(LOSS_free_threaded);
   if (python_layout && safe_read_refused() && python_layout->tstate_frame < 0) loss_add(LOSS_stacks_off);
 }
 

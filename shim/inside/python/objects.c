@@ -166,7 +166,7 @@ static bool read_start(char *start, uintptr_t block, size_t size, enum block_hol
 uint64_t objects_type(uintptr_t block, size_t bytes, enum block_hold hold) {
   static const int headers[] = {0, 16, 32};
   char start[48];
-  if (!python_layout || !python_symbols.type_type || bytes < 16) return 0;
+  if (!python_layout || python_layout->object_header || !python_symbols.type_type || bytes < 16) return 0;
   if (safe_read_refused()) { /* an apparent pointer may be invalid, and a plain read of it would crash */
     loss_add(LOSS_types_unread);
     return 0;

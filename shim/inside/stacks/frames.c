@@ -236,7 +236,7 @@ static bool is_start(struct reads *reads, uintptr_t code) {
 uintptr_t frames_thread_started(void) {
   const struct python_layout *layout = python_layout;
   struct reads reads;
-  if (!layout || safe_read_refused()) return 0;
+  if (!layout || layout->object_header || safe_read_refused()) return 0;
   const char *state = python_thread_state();
   uintptr_t frame = state ? innermost_frame(state, PUBLISHED, 0) : 0;
   if (frame < 65536 || (frame & 7)) return 0;

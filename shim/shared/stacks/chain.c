@@ -21,6 +21,15 @@
 /* The verified frames: a hash of frame address, code address and instruction each. */
 static _Atomic uint64_t frame_memo[MEMO];
 
+/* The array of copies grows by being replaced, so it may be one that was freed. */
+uintptr_t chain_copied_bytecode(const struct python_layout *layout, uintptr_t code, int copy) {
+  uintptr_t copies = 0, first = 0;
+  if (copy < 0 || !safe_read(&copies, (void *)(code + (uintptr_t)layout->code_copies), sizeof copies) || !copies)
+    return 0;
+  uintptr_t at = copies + COPIES_ADDRESSES + (uintptr_t)copy * sizeof first;
+  return safe_read(&first, (void *)at, sizeof first) ? first : 0;
+}
+
 bool chain_add(const struct stack_target *target, struct scratch *scratch, uintptr_t address, const char *frame) {
   enum chain_frame kind = chain_read(target, address, frame, &scratch->entry[scratch->frames]);
   scratch->frames += kind == CHAIN_FRAME;

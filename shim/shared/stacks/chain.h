@@ -12,12 +12,16 @@
 #pragma GCC visibility push(hidden)
 
 enum chain_frame { CHAIN_FRAME, CHAIN_NO_CODE, CHAIN_BROKEN };
+/* Returns the address of that copy of the code object's bytecode; 0 = it could not be read. Context: signal. */
+uintptr_t chain_copied_bytecode(const struct python_layout *layout, uintptr_t code, int copy);
 /* Returns the index of the instruction in 2-byte units. It is less than first_traceable while the frame is being set
  * up, and arbitrary if the bytes are not a frame. */
 static inline int64_t chain_instruction(const struct stack_target *target, const char *frame, uintptr_t code) {
   const struct python_layout *layout = target->layout;
   if (layout->frame_owner < 0) return (int32_t)word_at(frame, layout->frame_instruction);
   uintptr_t first = code + (uintptr_t)layout->code_bytecode;
+  int copy = layout->frame_copy ? int_at(frame, layout->frame_copy) : 0;
+  if (copy) first = chain_copied_bytecode(layout, code, copy);
   return (int64_t)(word_at(frame, layout->frame_instruction) - first) >> 1; /* unsigned: garbage may make it wrap */
 }
 /* Reads the frame at `address`, whose bytes are in `frame`, into `out`. CHAIN_NO_CODE: it has no code object.

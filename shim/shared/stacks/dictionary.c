@@ -53,10 +53,11 @@ static bool read_text(const struct stack_target *target, uintptr_t object, uint3
   char header[STR_STATE + 4];
   uint64_t length;
   uint32_t state;
-  if (!safe_read(header, (void *)object, sizeof header)) return false;
+  if (!safe_read(header, (void *)(object + (uintptr_t)target->layout->object_header), sizeof header)) return false;
   memcpy(&length, header + STR_LENGTH, sizeof length);
   memcpy(&state, header + STR_STATE, sizeof state);
-  /* state: interned (2 bits), kind (3 bits), compact (1 bit), ascii (1 bit). */
+  /* state: interned (2 bits; 8 with a shift of 6), kind (3 bits), compact (1 bit), ascii (1 bit). */
+  state >>= target->layout->str_shift;
   uint32_t kind = state >> 2 & 7, compact = state >> 5 & 1, ascii = state >> 6 & 1;
   if (!compact || (kind != 1 && kind != 2 && kind != 4)) return false;
   if (length > max) length = max;
@@ -66,8 +67,9 @@ static bool read_text(const struct stack_target *target, uintptr_t object, uint3
   return true;
 }
 
-static bool read_bytes_object(uintptr_t object, struct piece *out) {
+static bool read_bytes_object(const struct stack_target *target, uintptr_t object, struct piece *out) {
   int64_t size;
+  object += (uintptr_t)target->layout->object_header;
   if (!safe_read(&size, (void *)(object + BYTES_SIZE), sizeof size) || size < 0 || size > MAX_TABLE_BYTES) return false;
   *out = (struct piece){object + BYTES_DATA, (uint32_t)size, 0};
   return true;
@@ -75,8 +77,8 @@ static bool read_bytes_object(uintptr_t object, struct piece *out) {
 
 static bool read_bytecode(const struct stack_target *target, uintptr_t code, const char *object, struct piece *out) {
   const struct python_layout *layout = target->layout;
-  if (layout->version == 0x30a) return read_bytes_object(word_at(object, layout->code_bytecode), out);
-  int64_t units = (int64_t)word_at(object, VAR_SIZE);
+  if (layout->version == 0x30a) return read_bytes_object(target, word_at(object, layout->code_bytecode), out);
+  int64_t units = (int64_t)word_at(object, VAR_SIZE + layout->object_header);
   if (units <= 0 || units > MAX_TABLE_BYTES / 2) return false;
   *out = (struct piece){code + (uintptr_t)layout->code_bytecode, (uint32_t)units * 2, 0};
   return true;
@@ -88,7 +90,7 @@ static bool read_parts(const struct stack_target *target, uintptr_t code, const 
   out->flags = (uint32_t)int_at(object, layout->code_flags);
   return read_text(target, word_at(object, layout->code_file), MAX_TEXT_BYTES / 4, &out->file) &&
          read_text(target, word_at(object, layout->code_name), MAX_TEXT_BYTES / 4, &out->name) &&
-         read_bytes_object(word_at(object, layout->code_line_table), &out->line_table) &&
+         read_bytes_object(target, word_at(object, layout->code_line_table), &out->line_table) &&
          read_bytecode(target, code, object, &out->bytecode);
 }
 
@@ -231,8 +233,8 @@ static uint64_t fingerprint_of(const struct stack_target *target, const char *ob
   fingerprint = hash_pair(fingerprint, word_at(object, layout->code_line_table));
   fingerprint = hash_pair(fingerprint, (uint64_t)(uint32_t)int_at(object, layout->code_first_line));
   fingerprint = hash_pair(fingerprint, identity_of(target, object, name));
-  return hash_pair(fingerprint,
-                   layout->version == 0x30a ? word_at(object, layout->code_bytecode) : word_at(object, VAR_SIZE));
+  return hash_pair(fingerprint, layout->version == 0x30a ? word_at(object, layout->code_bytecode)
+                                                         : word_at(object, VAR_SIZE + layout->object_header));
 }
 
 static SLOW_PATH struct code_facts write_new_code(const struct stack_target *target, uintptr_t code, const char *object,
@@ -252,7 +254,8 @@ static SLOW_PATH struct code_facts write_new_code(const struct stack_target *tar
 
 struct code_facts dictionary_code(const struct stack_target *target, uintptr_t code, const char *object,
                                   const char *name) {
-  if (word_at(object, OBJECT_TYPE) != target->code_type) return (struct code_facts){0, 0, 0};
+  if (word_at(object, OBJECT_TYPE + target->layout->object_header) != target->code_type)
+    return (struct code_facts){0, 0, 0};
   uint64_t fingerprint = fingerprint_of(target, object, name);
   struct code_facts facts = find_entry(target, code, &fingerprint);
   return facts.hash ? facts : write_new_code(target, code, object, fingerprint);

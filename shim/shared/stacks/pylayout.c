@@ -270,6 +270,147 @@ static const struct python_layout layouts[] = {
      .interp_generation = 7944,
      .interp_tasks = 10856,
      .reference_mask = ~(uintptr_t)3},
+    {.version = 0x30d,
+     .tstate_frame = 72,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_next = 8,
+     .tstate_thread = 152,
+     .interp_threads = 7344,
+     .tstate_chunk = 232,
+     .interp_gc = 7600,
+     .gc_counts = -72,
+     .interp_next = 7264,
+     .frame_bytes = 72,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 70,
+     .code_bytes = 216,
+     .code_flags = 64,
+     .code_first_line = 84,
+     .code_file = 128,
+     .code_name = 144,
+     .code_version = 108,
+     .code_line_table = 152,
+     .code_bytecode = 216,
+     .code_first_traceable = 200,
+     .ascii_data = 56,
+     .compact_data = 72,
+     .runtime_interpreters = 632,
+     .interp_modules = 7664,
+     .tstate_dict = 128,
+     .tstate_loop = 304,
+     .generator_frame = 88,
+     .generator_state = 83,
+     .frame_depth = 64,
+     .frame_top = -1,
+     .frame_values = 72,
+     .frame_locals = 72,
+     .type_cached_keys = 896,
+     .tstate_bytes = -1,
+     .tstate_tasks = -1,
+     .interp_generation = -1,
+     .interp_tasks = -1,
+     .reference_mask = ~(uintptr_t)0,
+     .object_header = 16},
+    {.version = 0x30e,
+     .tstate_frame = 72,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_next = 8,
+     .tstate_thread = 152,
+     .interp_threads = 7344,
+     .tstate_chunk = 232,
+     .interp_gc = 7600,
+     .gc_counts = -72,
+     .interp_next = 7272,
+     .frame_bytes = 80,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 78,
+     .code_bytes = 232,
+     .code_flags = 64,
+     .code_first_line = 84,
+     .code_file = 128,
+     .code_name = 144,
+     .code_version = 108,
+     .code_line_table = 152,
+     .code_bytecode = 232,
+     .code_first_traceable = 208,
+     .ascii_data = 56,
+     .compact_data = 72,
+     .runtime_interpreters = 808,
+     .interp_modules = 7712,
+     .tstate_dict = 128,
+     .tstate_loop = 864,
+     .generator_frame = 88,
+     .generator_state = 83,
+     .frame_depth = -1,
+     .frame_top = 64,
+     .frame_values = 80,
+     .frame_locals = 80,
+     .type_cached_keys = 896,
+     .tstate_bytes = 832,
+     .tstate_tasks = 880,
+     .interp_generation = 8024,
+     .interp_tasks = 17304,
+     .reference_mask = ~(uintptr_t)3,
+     .object_header = 16,
+     .str_shift = 6,
+     .frame_copy = 72,
+     .code_copies = 224},
+    {.version = 0x30f,
+     .tstate_frame = 72,
+     .tstate_cframe = -1,
+     .cframe_frame = -1,
+     .tstate_interp = 16,
+     .tstate_next = 8,
+     .tstate_thread = 176,
+     .interp_threads = 7336,
+     .tstate_chunk = 256,
+     .interp_gc = 7512,
+     .gc_counts = -8,
+     .interp_next = 7264,
+     .frame_bytes = 80,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 78,
+     .code_bytes = 232,
+     .code_flags = 64,
+     .code_first_line = 84,
+     .code_file = 128,
+     .code_name = 144,
+     .code_version = 108,
+     .code_line_table = 152,
+     .code_bytecode = 232,
+     .code_first_traceable = 208,
+     .ascii_data = 56,
+     .compact_data = 72,
+     .runtime_interpreters = 936,
+     .interp_modules = 7592,
+     .tstate_dict = 152,
+     .tstate_loop = 1024,
+     .generator_frame = 88,
+     .generator_state = 83,
+     .frame_depth = -1,
+     .frame_top = 64,
+     .frame_values = 80,
+     .frame_locals = 80,
+     .type_cached_keys = 904,
+     .tstate_bytes = 888,
+     .tstate_tasks = 1048,
+     .interp_generation = 7952,
+     .interp_tasks = 17256,
+     .reference_mask = ~(uintptr_t)3,
+     .object_header = 16,
+     .str_shift = 6,
+     .frame_copy = 72,
+     .code_copies = 224},
 };
 
 #define STATE_BYTES 320 /* bytes that are read of a thread state, at least */
@@ -315,11 +456,16 @@ static const struct debug_offset {
     {344, 408, FIELD(code_line_table), MAX_CODE_BYTES - 8},
     {352, 416, FIELD(code_first_line), MAX_CODE_BYTES - 4},
     {384, 448, FIELD(code_bytecode), MAX_CODE_BYTES},
-    {640, 736, FIELD(ascii_data), STR_STATE + 8},
+    {640, 736, FIELD(ascii_data), STR_STATE + 8}, /* and the header of objects */
     {680, 808, FIELD(generator_frame), OBJECT_BYTES},
     {688, 816, FIELD(generator_state), OBJECT_BYTES},
     {0, 536, FIELD(type_cached_keys), MOST_BYTES},
-    {0, 744, FIELD(compact_data), 64},
+    {0, 744, FIELD(compact_data), 64}, /* and the header of objects */
+};
+/* The same for free-threaded builds alone. */
+static const struct debug_offset offsets_of_copies[] = {
+    {304, 368, FIELD(frame_copy), FRAME_BYTES - 4},
+    {392, 456, FIELD(code_copies), MAX_CODE_BYTES - 8},
 };
 #define COLLECTING_314 656 /* of gc.collecting within gc */
 #define COLLECTING_315 760
@@ -357,7 +503,7 @@ static bool is_near(const struct python_layout *base, const struct python_layout
         theirs = *(const int *)((const char *)out + each->field);
     near = near && theirs >= ours - slack && theirs <= ours + slack;
   }
-  return near;
+  return near && out->frame_copy % 4 == 0 && out->code_copies % 8 == 0 && !out->frame_copy == !base->frame_copy;
 }
 
 /* True if the fields that lie in the runtime and in an interpreter do so, and those that follow others have room. */
@@ -379,6 +525,22 @@ static int counts_of_3_15(const char *runtime, uint64_t collecting) {
   return is_known ? (int)rings - (int)collecting : GC_COUNTS_UNKNOWN;
 }
 
+static uint64_t largest_of(const struct python_layout *base, const struct debug_offset *each) {
+  bool of_str = each->field == FIELD(ascii_data) || each->field == FIELD(compact_data);
+  return each->largest + (of_str ? (uint64_t)base->object_header : 0);
+}
+
+static bool replace(struct python_layout *out, const struct python_layout *base, const char *runtime,
+                    const struct debug_offset *offsets, size_t count) {
+  for (size_t i = 0; i < count; i++) {
+    int at = base->version == 0x30e ? offsets[i].at_314 : offsets[i].at_315;
+    uint64_t value = at ? published(runtime, at) : 0;
+    if (value > largest_of(base, &offsets[i])) return false;
+    if (at) *(int *)((char *)out + offsets[i].field) = (int)value;
+  }
+  return true;
+}
+
 /* From 3.14 on the offsets that the interpreter publishes replace those of our table. False = there are none of this
  * version, or one is out of range. Fields behind the last published one keep their distance from it. */
 static bool replace_offsets(struct python_layout *out, const struct python_layout *base, uint32_t version,
@@ -386,13 +548,9 @@ static bool replace_offsets(struct python_layout *out, const struct python_layou
   *out = *base;
   if (!has_table(runtime) || published(runtime, DEBUG_VERSION) >> 16 != version >> 16) return false;
   bool is_314 = base->version == 0x30e;
-  for (size_t i = 0; i < sizeof debug_offsets / sizeof *debug_offsets; i++) {
-    const struct debug_offset *each = &debug_offsets[i];
-    int at = is_314 ? each->at_314 : each->at_315;
-    uint64_t value = at ? published(runtime, at) : 0;
-    if (value > each->largest) return false;
-    if (at) *(int *)((char *)out + each->field) = (int)value;
-  }
+  if (!replace(out, base, runtime, debug_offsets, sizeof debug_offsets / sizeof *debug_offsets)) return false;
+  size_t copies = base->object_header ? sizeof offsets_of_copies / sizeof *offsets_of_copies : 0;
+  if (!replace(out, base, runtime, offsets_of_copies, copies)) return false;
   uint64_t collecting = published(runtime, is_314 ? COLLECTING_314 : COLLECTING_315);
   if (collecting > MOST_BYTES) return false;
   out->interp_gc += (int)collecting;
@@ -406,8 +564,8 @@ static bool replace_offsets(struct python_layout *out, const struct python_layou
 
 const struct python_layout *pylayout_for(uint32_t version, const char *runtime, struct python_layout *room) {
   for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-    if (layouts[i].version != version >> 16) continue;
-    if ((version & 0xf0) != 0xf0 || (layouts[i].version >= 0x30d && free_threaded(runtime))) return NULL;
+    if (layouts[i].version != version >> 16 || (version & 0xf0) != 0xf0) continue;
+    if (layouts[i].version >= 0x30d && free_threaded(runtime) != (layouts[i].object_header != 0)) continue;
     if (layouts[i].version < 0x30e) return &layouts[i];
     return replace_offsets(room, &layouts[i], version, runtime) ? room : NULL;
   }

@@ -1,5 +1,5 @@
-/* The layout of CPython's structures as far as a stack walk needs it: one row per version (LP64, release builds with a
- * GIL).
+/* The layout of CPython's structures as far as a stack walk needs it: one row per version (LP64, release builds), and from
+ * 3.13 on another one for its free-threaded build.
  *
  * Walks read these structures from signal handlers and from another process, where Python's API cannot be called.
  * Offsets are in bytes; -1 = the field does not exist. They were measured with offsetof against the headers of 3.10.13,
@@ -41,7 +41,7 @@ struct python_layout {
   int ascii_data;           /* offset of the characters in compact ASCII str objects */
   int compact_data;         /* the same in other compact str objects */
   int runtime_interpreters; /* _PyRuntime: interpreters.head */
-  int interp_modules;       /* PyInterpreterState: the dict of modules; -1 = tasks are not searched for */
+  int interp_modules;       /* PyInterpreterState: the dict of modules */
   int tstate_dict;          /* PyThreadState: its dict, which holds the running event loop up to 3.12 */
   int tstate_loop;          /* PyThreadState: the running event loop; -1 = it is in the dict */
   int generator_frame;      /* generators and coroutines: the frame; 3.10: a pointer to it */
@@ -56,6 +56,10 @@ struct python_layout {
   int interp_generation;    /* the same for PyInterpreterState: the last published field before */
   int interp_tasks;         /* its list of the tasks of threads that have ended */
   uintptr_t reference_mask; /* mask for the pointers in frames, which 3.14 tags */
+  int object_header;        /* by how many bytes the header of an object is longer; not 0 = a free-threaded build */
+  int str_shift;            /* by how many bits the kind and the flags of a str lie further up than in other builds */
+  int frame_copy;           /* int32: number of the copy of the bytecode that the frame runs, 0 = the object's own; */
+  int code_copies;          /* pointer to the array of these copies; 0 = there are none (both) */
 };
 
 #define RUNTIME_BYTES 1024
@@ -65,12 +69,16 @@ struct python_layout {
 #define GC_RINGS_BYTES 1120
 #define GC_RING_ITEM 64
 #define GC_RING_COUNTS 16
+/* In a free-threaded build from 3.14 on, each thread has its own copies of bytecode. An array of them starts with its
+ * length, then their addresses. */
+#define COPIES_ADDRESSES 8
 #pragma GCC visibility push(hidden)
 /* Returns the layout for a PY_VERSION_HEX; null = a version or build that is not supported. `runtime` holds the first
  * RUNTIME_BYTES of _PyRuntime. The layouts from 3.14 on are put into `room`. */
 const struct python_layout *pylayout_for(uint32_t version, const char *runtime, struct python_layout *room);
 #pragma GCC visibility pop
 
+/* In a free-threaded build these offsets, but the owner's, are larger by object_header. */
 #define OWNER_GENERATOR 1
 #define OWNER_NO_CODE 3 /* this owner and greater ones: entry frames of the C stack, without a code object */
 #define STR_LENGTH 16

@@ -9,7 +9,7 @@
 
 #define MAX_FRAMES 512
 #define STACK_WORDS 560     /* for reading the native stack */
-#define MAX_CODE_BYTES 208  /* of a code object, without its bytecode */
+#define MAX_CODE_BYTES 232  /* of a code object, without its bytecode */
 #define MAX_FRAME_BYTES 128 /* of a frame, at most */
 #define NAME_BYTES 32       /* of a name's str object: its length and hash */
 struct frame_entry {

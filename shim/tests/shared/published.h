@@ -40,4 +40,21 @@ static inline void published_fill_315(char runtime[RUNTIME_BYTES]) {
   published_fill_with(runtime, PUBLISHED_VERSION_315, published_315, sizeof published_315 / sizeof *published_315);
 }
 
+/* What free-threaded builds of 3.14 and 3.15 publish otherwise. */
+static const int published_free_threaded_314[][2] = {{16, 1},    {88, 7408}, {96, 7712}, {160, 8024}, {288, 78},
+                                                     {304, 72},  {320, 128}, {336, 144}, {344, 152},  {352, 84},
+                                                     {384, 232}, {392, 224}, {640, 56},  {680, 88},   {688, 83}};
+static const int published_free_threaded_315[][2] = {{16, 1},    {160, 7952}, {352, 78}, {368, 72},  {384, 128},
+                                                     {400, 144}, {408, 152},  {416, 84}, {448, 232}, {456, 224},
+                                                     {536, 904}, {736, 56},   {744, 72}, {808, 88},  {816, 83}};
+
+static inline void published_fill_free_threaded(char runtime[RUNTIME_BYTES], bool is_315) {
+  if (is_315) published_fill_315(runtime);
+  if (!is_315) published_fill(runtime);
+  const int (*table)[2] = is_315 ? published_free_threaded_315 : published_free_threaded_314;
+  size_t count = is_315 ? sizeof published_free_threaded_315 / sizeof *published_free_threaded_315
+                        : sizeof published_free_threaded_314 / sizeof *published_free_threaded_314;
+  for (size_t i = 0; i < count; i++) published_put(runtime, table[i][0], (uint64_t)table[i][1]);
+}
+
 #endif

@@ -15,7 +15,7 @@
 static const int largest[] = {808 + 1024, 7272 + 1024, 7344 + 1024, 7408 + 1024, 7688 + 1024, 7992 + 1024, 832 + 64,
                               8 + 64,     16,          72 + 64,     152 + 64,    232 + 64,    72,          64,
                               72,         80,          79,          72,          112 + 64,    128 + 64,    200,
-                              68 + 64,    208,         40,          192 + 1024,  128,         128};
+                              68 + 64,    232,         40,          192 + 1024,  128,         128};
 _Static_assert(sizeof largest / sizeof *largest == PUBLISHED, "one for each offset");
 
 static const struct python_layout *layout_of(uint32_t version, const char *runtime) {
@@ -184,8 +184,40 @@ static void other_versions_use_no_debug_offsets(void) {
   published_put(future, 8, 0x031000f0);
   check(!layout_of(0x031000f0, future) && !layout_of(PUBLISHED_VERSION_315, future));
   check(!layout_of(0x030e00a1, runtime) && !layout_of(VERSION_314, runtime));
-  memcpy(runtime, "xdebugpy", 8); /* a free-threaded build */
-  check(!layout_of(0x030d00f0, runtime));
+}
+
+/* Their objects have longer headers; the offsets of one build are not taken for those of the other. */
+static void free_threaded_builds_have_rows_of_their_own(void) {
+  char runtime[RUNTIME_BYTES];
+  memset(runtime, 255, sizeof runtime);
+  check(layout_of(0x030d00f0, runtime)->object_header == 0);
+  memcpy(runtime, "xdebugpy", 8);
+  const struct python_layout *layout = layout_of(0x030d00f0, runtime);
+  check(layout->object_header == 16 && layout->code_bytecode == 216 && !layout->frame_copy);
+  check(!layout_of(0x030c00f0, runtime)->object_header); /* older ones publish nothing */
+  for (int is_315 = 0; is_315 < 2; is_315++) {
+    uint32_t version = is_315 ? PUBLISHED_VERSION_315 : VERSION_314;
+    published_fill_free_threaded(runtime, is_315);
+    layout = layout_of(version, runtime);
+    check(layout && layout->object_header == 16 && layout->frame_copy == 72 && layout->code_copies == 224);
+    check(layout->code_first_traceable == 208 && layout->code_bytes == 232 && layout->frame_owner == 78);
+    check(layout->interp_tasks == (is_315 ? 17256 : 17304));
+    published_put(runtime, is_315 ? 368 : 304, 74); /* not aligned */
+    check(!layout_of(version, runtime));
+    published_put(runtime, is_315 ? 368 : 304, 80); /* behind the bytes that are read */
+    check(!layout_of(version, runtime));
+    published_put(runtime, is_315 ? 368 : 304, 0); /* a frame names its copy */
+    check(!layout_of(version, runtime));
+    published_fill_free_threaded(runtime, is_315);
+    published_put(runtime, is_315 ? 456 : 392, 232);
+    check(!layout_of(version, runtime));
+    published_fill_free_threaded(runtime, is_315);
+    published_put(runtime, is_315 ? 736 : 640, 64); /* no str has its characters there */
+    check(!layout_of(version, runtime));
+    published_fill_free_threaded(runtime, is_315);
+    published_put(runtime, 16, 0);
+    check(!layout_of(version, runtime));
+  }
 }
 
 int main(void) {
@@ -199,5 +231,6 @@ int main(void) {
   a_table_of_nonsense_is_refused();
   the_interpreter_of_a_state_is_where_it_was();
   other_versions_use_no_debug_offsets();
+  free_threaded_builds_have_rows_of_their_own();
   return 0;
 }

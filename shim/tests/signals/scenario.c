@@ -174,13 +174,17 @@ const char *name_of(const struct sigaction *action) {
   return action->sa_sigaction == info_handler ? "info_handler" : "other";
 }
 
+/* Without this flag, as on arm64, libc leaves sa_restorer undefined. */
+#define RESTORER_FLAG 0x04000000
+
 void say_action(int signal) {
   struct sigaction action;
   memset(&action, 0, sizeof action);
   errno = 0;
   int result = sigaction(signal, NULL, &action);
+  bool has_restorer = (action.sa_flags & RESTORER_FLAG) && action.sa_restorer;
   say("%d: %d %d %s flags %x mask %llx restorer %d\n", signal, result, errno, name_of(&action), action.sa_flags,
-      (unsigned long long)set_bits(&action.sa_mask), action.sa_restorer != NULL);
+      (unsigned long long)set_bits(&action.sa_mask), has_restorer);
 }
 
 void say_mask(void) {

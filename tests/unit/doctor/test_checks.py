@@ -37,7 +37,8 @@ PLACE = Place("/data", 10**9)
 GOOD = Host(Started("/usr/bin/python3", build=BUILD), PLACE, signals=1000, descriptors=1024, locked_bytes=8 << 20)
 SETUID = Started("/bin/su", missed=Unrecorded(NUMBERS["unrecorded_setuid"]))
 GONE = Started("python9", problem="python9 was not found.")
-UNKNOWN = Started("/usr/bin/python3", build=replace(BUILD, is_known=False, is_free_threaded=True))
+UNKNOWN = Started("/usr/bin/python3", build=replace(BUILD, is_known=False))
+FREE_THREADED = Started("/usr/bin/python3", build=replace(BUILD, is_free_threaded=True))
 
 #: Of each host that differs from the good one: the check that finds it, what is recorded, and the losses.
 PLANTED: list[tuple[dict[str, Any], str, str, tuple[str, ...]]] = [
@@ -67,6 +68,7 @@ PLANTED: list[tuple[dict[str, Any], str, str, tuple[str, ...]]] = [
     ({"started": SETUID}, "program", NOT, ()),
     ({"started": GONE}, "program", NOT, ()),
     ({"started": UNKNOWN}, "interpreter", NOT, ("unknown_python",)),
+    ({"started": FREE_THREADED}, "interpreter", IN_PART, ("free_threaded",)),
     ({"library_problem": "No folder could hold a copy."}, "library", NOT, ()),
     ({"place": replace(PLACE, free_bytes=1 << 20)}, "place", IN_PART, ("spool_space",)),
     ({"place": replace(PLACE, problem="It cannot be written.")}, "place", NOT, ()),

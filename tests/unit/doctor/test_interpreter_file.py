@@ -56,8 +56,11 @@ def test_versions_that_no_layout_is_known_of_are_named(tmp_path: Path) -> None:
     ):
         found = build_of(invented(tmp_path, "python", version))
         assert found and (found.text, found.is_known) == (text, False)
-    free = build_of(invented(tmp_path, "python3.13t", 0x030D00F0))
+    free = build_of(invented(tmp_path, "python3.13t", 0x030D00F0))  # without a table of offsets
     assert free and (free.text, free.is_known) == ("CPython 3.13.0, free-threaded", False)
+    for name, flag in (("python3.13t", 1), ("python", 1), ("python", 0)):
+        free = build_of(invented(tmp_path, name, 0x030D00F0, "xdebugpy", flag))
+        assert free and (free.is_free_threaded, free.is_known) == (bool(flag), True)
     assert build_of(invented(tmp_path, "python", 0x030C00F0)).is_known  # type: ignore[union-attr]
 
 

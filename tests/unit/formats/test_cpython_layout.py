@@ -140,6 +140,26 @@ RINGS = {
     "end 1": ("struct gc_stats", "old[0].index"),
     "end 2": ("struct gc_stats", "old[1].index"),
 }
+#: What free-threaded builds have otherwise: the header of objects, and from 3.14 on copies of bytecode.
+FREE_THREADED = {
+    "type": ("PyObject", "ob_type"),
+    "size": ("PyVarObject", "ob_size"),
+    "length": ("PyASCIIObject", "length"),
+    "state": ("PyASCIIObject", "state"),
+    "bytes": ("PyBytesObject", "ob_sval"),
+    "ascii_data": ("struct { PyASCIIObject str; char behind; }", "behind"),
+    "compact_data": ("struct { PyCompactUnicodeObject str; char behind; }", "behind"),
+}
+FIXED = {"OBJECT_TYPE": "type", "VAR_SIZE": "size", "STR_LENGTH": "length", "STR_STATE": "state", "BYTES_DATA": "bytes"}
+COPIES = {"frame_copy": ("_PyInterpreterFrame", "tlbc_index"), "code_copies": ("PyCodeObject", "co_tlbc")}
+PUBLISHED_FIXED = {
+    "OBJECT_TYPE": "type",
+    "VAR_SIZE": "size",
+    "STR_LENGTH": "length",
+    "STR_STATE": "state",
+    "BYTES_DATA": "bytes",
+}
+PUBLISHED_COPIES = {"frame_copy": "interpreter_frame.tlbc_index", "code_copies": "code_object.co_tlbc"}
 INSTRUCTION = {"3.11": "prev_instr", "3.12": "prev_instr"}
 #: What else must be included.
 HEADERS = {
@@ -190,11 +210,11 @@ PUBLISHED_SINCE_315 = {
 }
 
 
-def our_table(version: str) -> dict[str, int]:
-    """The row of ``layouts`` for a version: field to offset."""
+def our_table(version: str, free_threaded: bool = False) -> dict[str, int]:
+    """The row of ``layouts`` for a version: field to offset. That of the free-threaded build is the second."""
     major, minor = version.split(".")
-    start = SOURCE.read_text().split(f".version = 0x{int(major):x}{int(minor):02x},", 1)[1]
-    row = start.split("},", 1)[0]
+    start = SOURCE.read_text().split(f".version = 0x{int(major):x}{int(minor):02x},")[1 + free_threaded]
+    row = start.split("}", 1)[0]
     return {name: int(value) for name, value in re.findall(r"\.(\w+) = (-?\d+)\b", row)}
 
 
@@ -221,9 +241,15 @@ def constants_below(folder: Path) -> dict[str, int]:
 
 
 def real_offsets(
-    python: Interpreter, folder: Path, wanted: dict[str, tuple[str, str]], cross_compiler: str | None = None
+    python: Interpreter,
+    folder: Path,
+    wanted: dict[str, tuple[str, str]],
+    cross_compiler: str | None = None,
+    free_threaded: bool = False,
+    more: str = "",
 ) -> dict[str, int]:
-    """The same by offsetof, compiled against the interpreter's own headers, for this machine or another processor.
+    """The same by offsetof, compiled against the interpreter's own headers, for this machine or another processor, with or
+    without the GIL. ``more``: C code that is compiled too.
 
     The compiled code is not run: each offset is the size of an array.
     """
@@ -233,7 +259,8 @@ def real_offsets(
     frame = "#include <internal/pycore_frame.h>" if python.name != "3.10" else "#include <frameobject.h>"
     state = [f"#include <internal/{name}>" for name in ("pycore_runtime.h", *HEADERS.get(python.name, ()))]
     includes = ["#include <Python.h>", "#include <internal/pycore_interp.h>", frame, *state, "#include <stddef.h>"]
-    (folder / "offsets.c").write_text("\n".join(["#define Py_BUILD_CORE 1", *includes, *arrays, ""]))
+    build = ["#define Py_BUILD_CORE 1", *(["#define Py_GIL_DISABLED 1"] if free_threaded else [])]
+    (folder / "offsets.c").write_text("\n".join([*build, *includes, *arrays, more, ""]))
     compiler = cross_compiler or shutil.which("cc")
     assert compiler, "a C compiler is needed"
     # Debian keeps pyconfig.h in a folder named after the processor.
@@ -264,6 +291,46 @@ def with_headers(request: pytest.FixtureRequest) -> Interpreter:
 def test_our_offsets_are_those_of_the_headers(with_headers: Interpreter, tmp_path: Path) -> None:
     ours, real = our_table(with_headers.name), real_offsets(with_headers, tmp_path, members(with_headers.name))
     assert {name: ours[name] for name in real} == real
+
+
+def rows_of(version: str) -> int:
+    """How many builds of a version our table has: one, or two with the free-threaded one."""
+    major, minor = version.split(".")
+    return SOURCE.read_text().count(f".version = 0x{int(major):x}{int(minor):02x},")
+
+
+def test_strings_are_read_as_they_are(with_headers: Interpreter, tmp_path: Path) -> None:
+    """Where the kind and the flags of a str lie in its state, in each build; and where the addresses of copies begin."""
+    states = ["{.state = {.kind = 7}}", "{.state = {.compact = 1}}", "{.state = {.ascii = 1}}"]
+    section = f'__attribute__((section("strs"))) const PyASCIIObject states[] = {{{", ".join(states)}}};'
+    wanted = {"state": ("PyASCIIObject", "state"), "each": ("struct { PyASCIIObject str; char behind; }", "behind")}
+    copies = {"addresses": ("_PyCodeArray", "entries")} if with_headers.version >= (3, 14) else {}
+    for free_threaded in (False, True)[: rows_of(with_headers.name)]:
+        asked = wanted | (copies if free_threaded else {})
+        real = real_offsets(with_headers, tmp_path, asked, free_threaded=free_threaded, more=section)
+        subprocess.run(["objcopy", "-O", "binary", "-j", "strs", "offsets.o", "strs.bin"], cwd=tmp_path, check=True)
+        data = (tmp_path / "strs.bin").read_bytes()
+        places = [real["each"] * number + real["state"] for number in range(3)]
+        shift = our_table(with_headers.name, free_threaded).get("str_shift", 0)
+        assert [int.from_bytes(data[at : at + 4], "little") >> shift for at in places] == [7 << 2, 1 << 5, 1 << 6]
+        assert real.get("addresses", 8) == our_constants()["COPIES_ADDRESSES"]
+
+
+def test_offsets_of_free_threaded_builds_are_those_of_the_headers(with_headers: Interpreter, tmp_path: Path) -> None:
+    """The interpreter itself is another build, but its headers are the same ones."""
+    assert rows_of(with_headers.name) == (2 if with_headers.version >= (3, 13) else 1)
+    if rows_of(with_headers.name) == 1:
+        return
+    copies = COPIES if with_headers.version >= (3, 14) else {}
+    wanted = members(with_headers.name) | FREE_THREADED | copies | COUNTS
+    ours, real = our_table(with_headers.name, True), real_offsets(with_headers, tmp_path, wanted, free_threaded=True)
+    assert copies.keys() <= ours.keys() and members(with_headers.name).keys() <= ours.keys()
+    assert {name: ours[name] for name in wanted if name in ours} == {
+        name: real[name] for name in wanted if name in ours
+    }
+    fixed = {name: our_constants()[name] + ours["object_header"] for name in FIXED}
+    assert fixed == {name: real[field] for name, field in FIXED.items()}
+    assert ours["gc_counts"] == real["stats"] - real["collecting"]
 
 
 def test_the_offsets_are_the_same_on_arm64(with_headers: Interpreter, tmp_path: Path) -> None:
@@ -316,6 +383,6 @@ def test_published_offsets_stand_where_we_read_them(with_headers: Interpreter, t
     ours["collecting"] = int(re.findall(rf"#define COLLECTING_3{14 + column} (\d+)", text)[0])
     if column:
         ours |= {name: int(re.findall(rf"#define {name} (\d+)", text)[0]) for name in ("RINGS_315", "RINGS_BYTES_315")}
-    published = PUBLISHED | (PUBLISHED_SINCE_315 if column else {})
+    published = PUBLISHED | PUBLISHED_COPIES | (PUBLISHED_SINCE_315 if column else {})
     wanted = {name: ("_Py_DebugOffsets", member) for name, member in published.items()}
     assert ours == real_offsets(with_headers, tmp_path, wanted)

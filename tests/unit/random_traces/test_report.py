@@ -80,13 +80,14 @@ def test_lines_and_totals_equal_a_second_computation(builder: TraceBuilder, sele
     report, expected = built(builder, selection), oracle_lines(builder, selection)
     found = {(line.file, line.line): line for line in report.lines}
     assert set(found) == set(expected) - {None}
-    whole = sum(sums[name] for sums in expected.values() for name in ("python_s", "native_s", "system_s"))
+    parts = ("python_s", "native_s", "unclassified_s", "system_s")
+    whole = sum(sums[name] for sums in expected.values() for name in parts)
     variance = sum(sums["variance"] for sums in expected.values())
     for key, sums in expected.items():
         line = report.unattributed if key is None else found[key]
-        for name in ("ticks", "python_s", "native_s", "parallel_native_s", "system_s", "gc_s", "growth_bytes"):
+        for name in (*parts, "ticks", "parallel_native_s", "gc_s", "growth_bytes"):
             assert getattr(line, name) == pytest.approx(sums[name], abs=1e-9), (key, name)
-        parts_s = sums["python_s"] + sums["native_s"] + sums["system_s"]
+        parts_s = sum(sums[name] for name in parts)
         assert line.cpu_s == pytest.approx(parts_s, abs=1e-9), key
         error = math.hypot(math.sqrt(sums["variance"]), 1.5 * variance / whole if whole else 0)
         assert line.cpu_error_s == pytest.approx(error, abs=1e-9), key

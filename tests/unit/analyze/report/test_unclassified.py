@@ -35,7 +35,7 @@ def trace(path: Path, python: int = 10, native: int = 10, unclassified: int = 20
     """A line with so many ticks of each class, half a second later each."""
     builder = TraceBuilder()
     builder.settings |= {"features": '["cpu"]', "wall_ns": str(10 * SECOND)}
-    process = builder.process(end_ns=10 * SECOND)
+    process = builder.process(end_ns=10 * SECOND, free_threaded=columns.pop("free_threaded", None))
     thread = builder.thread(process, columns.pop("cpu_ns", (python + native + unclassified) * 10 * MS))
     stack = builder.stack((APP, "main", 1, 2))
     for kind, (count, facts) in enumerate(((python, {}), (native, {"pc_class": "extension"}), (unclassified, OPEN))):
@@ -124,6 +124,18 @@ def test_a_little_of_it_is_not_rounded_away(unclassified: int, said: str, tmp_pa
     path = trace(tmp_path / "t.parquet", python=999, native=0, unclassified=unclassified)
     (totals,) = [line for line in report_text(build_report([path], WHOLE), Screen()) if line.startswith("CPU  ")]
     assert "Python 100 %" in totals and said in totals and ("unclassified" in totals) is bool(said)
+
+
+def test_free_threaded_interpreters_have_no_split(tmp_path: Path) -> None:
+    """The rules have not been tested with them. Without a GIL, the other builds' figures stay as they are."""
+    free = build_report([trace(tmp_path / "t.parquet", free_threaded=True)], WHOLE).totals
+    assert (free.python_s, free.native_s, free.unclassified_s) == (0, 0, pytest.approx(0.4))
+    other = build_report([trace(tmp_path / "u.parquet", free_threaded=False)], WHOLE).totals
+    assert (other.python_s, other.native_s) == pytest.approx((0.1, 0.1))
+    text = " ".join(report_text(build_report([tmp_path / "t.parquet"], WHOLE), Screen()))
+    assert "Python 0 %  native 0 %  unclassified 100 %" in text
+    library = trace(tmp_path / "v.parquet", free_threaded=True, has_python=False)
+    assert build_report([library], WHOLE).totals.native_s == pytest.approx(0.4), "a thread that runs no Python"
 
 
 def test_rounding_leaves_nothing_of_it_to_python(tmp_path: Path) -> None:
