@@ -329,12 +329,12 @@ void live_thin(bool (*keep)(struct live_sample *sample)) {
 /* Fresh zero pages are cheaper than clearing copies of the parent's pages. */
 void live_postfork_child(void) {
   for (int number = atomic_load(&level_count); number-- > 0;) {
-    madvise((void *)levels[number].keys, levels[number].slots * sizeof *levels->keys, MADV_DONTNEED);
+    syscall(SYS_madvise, levels[number].keys, levels[number].slots * sizeof *levels->keys, (long)MADV_DONTNEED);
   }
   if (atomic_load(&level_count) == 0) return;
-  madvise((void *)live_filter, sizeof live_filter, MADV_DONTNEED);
-  madvise((void *)live_pieces, sizeof live_pieces, MADV_DONTNEED);
-  madvise((void *)followed_near, sizeof followed_near, MADV_DONTNEED);
+  syscall(SYS_madvise, live_filter, sizeof live_filter, (long)MADV_DONTNEED);
+  syscall(SYS_madvise, live_pieces, sizeof live_pieces, (long)MADV_DONTNEED);
+  syscall(SYS_madvise, followed_near, sizeof followed_near, (long)MADV_DONTNEED);
   atomic_store(&growing, 0);
   atomic_store(&count, 0);
 }

@@ -24,6 +24,7 @@ INTERPOSED(void *, mmap64, (void *, size_t, int, int, int, off64_t))
 INTERPOSED(int, munmap, (void *, size_t))
 INTERPOSED(void *, mremap, (void *, size_t, size_t, int, ...))
 INTERPOSED(int, mprotect, (void *, size_t, int))
+INTERPOSED(int, madvise, (void *, size_t, int))
 /* copies.c */
 INTERPOSED(void *, memcpy, (void *, const void *, size_t))
 INTERPOSED(void *, memmove, (void *, const void *, size_t))

@@ -40,6 +40,9 @@
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* the address is a wish */
 #endif
+#ifndef MADV_DONTNEED_LOCKED
+#define MADV_DONTNEED_LOCKED 24
+#endif
 
 /* A mapped range. Invariant: start < end <= start of the next range. */
 struct range {
@@ -217,6 +220,7 @@ static void enter(uintptr_t start, uintptr_t end, size_t size, struct kind kind,
 #define EXAMINED_PAGES 65536                /* pages in total; of a larger number, only every n-th piece is examined */
 #define MOST_RESIDENT ((uintptr_t)64 << 30) /* bytes of a mapping without reserve: some reserve terabytes */
 #define STEP_PAGES ((uint64_t)1 << 17)      /* of such mappings, at a tick: 0.2 ms if all are resident */
+#define RELEASE_PAGES ((uint64_t)1 << 20) /* before pages are given back: 4 GiB, one millisecond if none is resident */
 #define LAST_STEP_PAGES ((uint64_t)1 << 26) /* at the end of the process: 256 GiB */
 
 /* Returns the number of resident pages; `otherwise` if it is unknown. */
@@ -337,12 +341,22 @@ static bool lock_at_once(void) {
   return false;
 }
 
-static void look(uint64_t stack, bool now) {
+enum extent { ONE_STEP, TO_THE_END, ALL };
+
+/* A count that had begun before the pages were touched has not seen them, so another one follows. */
+static bool count_to_the_end(uint64_t stack) {
+  bool is_new = !counted_to;
+  bool ended = count_resident(stack, RELEASE_PAGES);
+  return ended && !is_new ? count_resident(stack, RELEASE_PAGES) : ended;
+}
+
+static void look(uint64_t stack, enum extent extent) {
   int64_t before_ns = clock_thread_cpu_ns();
   bool ended = true;
-  if (now ? lock() : lock_at_once()) {
-    if (now) counted_to = 0;
-    ended = count_resident(stack, now ? LAST_STEP_PAGES : STEP_PAGES);
+  if (extent == ALL ? lock() : lock_at_once()) {
+    if (extent == ALL) counted_to = 0;
+    if (extent == TO_THE_END) ended = count_to_the_end(stack);
+    if (extent != TO_THE_END) ended = count_resident(stack, extent == ALL ? LAST_STEP_PAGES : STEP_PAGES);
     unlock();
   }
   residency_put_off(clock_thread_cpu_ns() - before_ns, ended);
@@ -352,7 +366,7 @@ void mappings_look(uint64_t stack, bool now) {
   if (likely(!residency_has_groups()) || this_memory.busy) return;
   int saved_errno = errno;
   if (!now) residency_note_running(stack);
-  if (now || residency_is_due()) look(stack, now);
+  if (now || residency_is_due()) look(stack, now ? ALL : ONE_STEP);
   errno = saved_errno;
 }
 
@@ -367,6 +381,16 @@ bool mappings_are_resident_part(uintptr_t address) {
   uint16_t group = group_at(address);
   unlock();
   return group != 0;
+}
+
+/* Before pages are given back: what was touched since the last count is counted while it is there, also in a program that
+ * waited and so had no tick. The stack that gives it back says nothing about who has touched it. */
+static void look_before_release(uintptr_t start) {
+  if (likely(!residency_has_groups()) || this_memory.busy || !recording() || !residency_may_be_due()) return;
+  int saved_errno = errno;
+  fork_check();
+  if (mappings_are_resident_part(start) && residency_is_due()) look(0, TO_THE_END);
+  errno = saved_errno;
 }
 
 void mappings_note_fault(uintptr_t address, uint64_t faults, uint64_t stack) {
@@ -450,6 +474,7 @@ static void note_protected(uintptr_t start, size_t bytes, bool accessible) {
 /* ---- the exported functions ---- */
 
 static void *map(void *address, size_t bytes, int protection, int flags, int fd, off_t offset, const void *caller) {
+  if (memory_counts() && (flags & MAP_FIXED)) look_before_release((uintptr_t)address);
   void *start = next.mmap ? next.mmap(address, bytes, protection, flags, fd, offset)
                           : (void *)syscall(SYS_mmap, address, bytes, protection, flags, fd, offset);
   if (start == MAP_FAILED || !memory_counts()) return start;
@@ -486,6 +511,7 @@ static void put_back(int parts, const struct range *last) {
 
 EXPORT int munmap(void *address, size_t bytes) {
   struct range last;
+  if (memory_counts()) look_before_release((uintptr_t)address);
   int parts = note_unmapped((uintptr_t)address, bytes, &last);
   int result = next.munmap ? next.munmap(address, bytes) : (int)syscall(SYS_munmap, address, bytes);
   if (result && parts) put_back(parts, &last);
@@ -497,6 +523,15 @@ EXPORT int mprotect(void *address, size_t bytes, int protection) {
                              : (int)syscall(SYS_mprotect, address, bytes, protection);
   if (!result) note_protected((uintptr_t)address, bytes, protection != PROT_NONE);
   return result;
+}
+
+static bool gives_back(int advice) {
+  return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == MADV_DONTNEED_LOCKED;
+}
+
+EXPORT int madvise(void *address, size_t bytes, int advice) {
+  if (memory_counts() && gives_back(advice)) look_before_release((uintptr_t)address);
+  return next.madvise ? next.madvise(address, bytes, advice) : (int)syscall(SYS_madvise, address, bytes, advice);
 }
 
 static void *remap(void *address, size_t before, size_t bytes, int flags, void *wanted) {

@@ -106,6 +106,8 @@ void residency_end_again(void) {
   for (size_t i = 1; i < groups_end; i++) groups[i].moved = false;
 }
 
+bool residency_may_be_due(void) { return clock_now_ns() >= atomic_load_explicit(&due_ns, memory_order_relaxed); }
+
 bool residency_is_due(void) {
   int64_t due = atomic_load_explicit(&due_ns, memory_order_relaxed);
   return clock_now_ns() >= due && atomic_compare_exchange_strong(&due_ns, &due, INT64_MAX);

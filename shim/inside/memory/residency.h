@@ -15,7 +15,9 @@ bool residency_is_full(void);
 uint16_t residency_new_group(uint64_t stack);
 /* True if there are groups. Needs no lock. Context: signal. */
 bool residency_has_groups(void);
-/* True if the resident pages should be counted again: the caller does that next. Needs no lock. Context: signal. */
+/* True if the resident pages should be counted again. Needs no lock. Context: signal. */
+bool residency_may_be_due(void);
+/* The same, of one thread only: the caller counts next. Needs no lock. Context: signal. */
 bool residency_is_due(void);
 /* After residency_is_due: sets when to go on, after a step that took so much CPU time. `ended`: the count is complete, or
  * could not be begun. Needs no lock. Context: signal. */

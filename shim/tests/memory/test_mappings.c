@@ -33,6 +33,7 @@
 #define ROUNDS 400
 #define CHILDREN 20
 #define PAGE 4096
+#define FIXED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
 #define SEVERAL 99 /* stacks */
 
 /* ---- stand-ins for the other files of the shim ---- */
@@ -43,7 +44,7 @@ struct spool_header *spool = &header;
 THREAD_LOCAL struct memory_state this_memory;
 THREAD_LOCAL struct thread_state this_thread;
 enum memory_mode memory_mode;
-static _Atomic int64_t counted, ended_parts;
+static _Atomic int64_t counted, most_counted, ended_parts;
 static _Atomic int losses[LOSS_COUNT];
 
 void loss_add(enum loss loss) { losses[loss]++; }
@@ -69,6 +70,7 @@ uint64_t memory_became_resident(const struct block *block, uint64_t stack) {
   if (grown_on != SEVERAL) check(stack == grown_on);
   grown_by[stack] += (int64_t)block->usable;
   counted += (int64_t)block->usable;
+  if (counted > most_counted) most_counted = counted;
   return block->usable / PAGE % 2 ? 7 : 0;
 }
 
@@ -140,6 +142,32 @@ static void count_in_steps(void) {
   check(munmap(start, pages * PAGE) == 0);
   mappings_look(1, true);
   check(counted == 0 && !residency_has_groups());
+}
+
+/* A program that waits has no ticks. What it has touched before is counted when it gives it back, in each way, even if a
+ * count takes several steps and has passed the place. */
+static void count_what_is_given_back(void) {
+  const size_t pages = 3 << 17, whole = 500 * PAGE;
+  for (int way = 0; way < 10; way++) {
+    char *mapping = map_without_reserve(pages, 0), *start = mapping + (way % 2 ? 0 : (pages - 600) * PAGE);
+    for (size_t i = 0; i < 100; i++) start[i * PAGE] = 1;
+    mappings_look(1, true);
+    check(counted == 100 * PAGE);
+    usleep(100000); /* the pause between two counts */
+    mappings_look(1, false);
+    for (size_t i = 100; i < 500; i++) start[i * PAGE] = 1;
+    usleep(100000);
+    most_counted = counted;
+    if (way / 2 == 0) check(madvise(start, whole, MADV_DONTNEED) == 0);
+    if (way / 2 == 1) check(madvise(start, whole, MADV_FREE) == 0);
+    if (way / 2 == 2) check(mmap(start, whole, PROT_NONE, FIXED, -1, 0) == start);
+    if (way / 2 == 3) check(munmap(start, whole) == 0);
+    if (way / 2 == 4) check(madvise(start, whole, MADV_NORMAL) == 0);
+    check(most_counted == (way / 2 == 4 ? 100 : 500) * PAGE);
+    check(munmap(mapping, pages * PAGE) == 0);
+    mappings_look(1, true);
+    check(counted == 0 && !residency_has_groups());
+  }
 }
 
 /* What grows in a pause belongs to no stack. */
@@ -481,6 +509,7 @@ int main(void) {
   move_in_each_step();
   move_and_keep();
   header.features = FEATURE_CPU; /* mappings do not look: what is touched after a look may be too little for a sample */
+  count_what_is_given_back();
   count_many_small_ones();
   map_over_parts();
   charge_observed_faults();
