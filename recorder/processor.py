@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from .errors import SetupError
 
-#: The shim counts pages of this size, as all x86-64 kernels have them. Those of arm64 may have 16 or 64 KiB.
-_PAGE_BYTES = 4096
+#: The sizes of pages of Linux: 4 KiB on x86-64; kernels for arm64 are built with one of the three.
+_PAGE_BYTES = (4096, 16384, 65536)
 
 
 class SystemCalls(NamedTuple):
@@ -36,11 +36,11 @@ SYSTEM_CALLS = _ARM64 if MACHINE == "aarch64" else _X86_64
 
 def problem_of_pages(size_bytes: int) -> tuple[str, str]:
     """Why nothing can be recorded where the kernel's pages are of this size, and what to change; "" if it can."""
-    if size_bytes == _PAGE_BYTES:
+    if size_bytes in _PAGE_BYTES:
         return "", ""
     return (
-        f"Cannot record here: memory pages of this kernel have {size_bytes // 1024} KiB, and only 4 KiB are supported.",
-        "Use a kernel with pages of 4 KiB.",
+        f"Cannot record here: memory pages of this kernel have {size_bytes // 1024} KiB. 4, 16 and 64 KiB are supported.",
+        "Use a kernel with such pages.",
     )
 
 

@@ -38,7 +38,7 @@
 #include <stdint.h>
 
 #define SPOOL_MAGIC 0x31656e656c616373 /* "scalene1", little endian */
-#define SPOOL_VERSION 6
+#define SPOOL_VERSION 7
 #define SPOOL_SLOT_BYTES 64
 #define SPOOL_CHUNK_BYTES 65536
 #define SPOOL_CHUNK_SLOTS 1024
@@ -47,7 +47,7 @@
 #define SPOOL_THREAD_TABLE 4096
 #define SPOOL_THREAD_TABLE_OFFSET 69632 /* SPOOL_HEADER_BYTES + 4 * SPOOL_RING */
 #define SPOOL_THREAD_TABLE_BYTES 524288 /* SPOOL_THREAD_TABLE entries of 128 bytes */
-#define SPOOL_CHUNKS_OFFSET 593920      /* SPOOL_THREAD_TABLE_OFFSET + SPOOL_THREAD_TABLE_BYTES */
+#define SPOOL_CHUNKS_OFFSET 655360      /* behind the table; a multiple of 64 KiB, the largest pages of arm64 */
 #define SPOOL_LOSSES 64
 #define SPOOL_HANDOFFS 128
 

@@ -27,7 +27,7 @@ FEW_THREADS = 16
 #: What the shim takes of the program's limits (timers.c, descriptors.c, faults.c).
 SIGNALS_SHARE, SIGNALS_OF_THREAD = 2, 2
 DESCRIPTORS_SHARE, MOST_DESCRIPTORS = 4, 2048
-LOCKED_SHARE, LOCKED_OF_THREAD_BYTES, MOST_LOCKING = 64, 8192, 32
+LOCKED_SHARE, LOCKED_PAGES_OF_THREAD, MOST_LOCKING = 64, 2, 32
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def _locked(host: Host) -> Check:
     name, what, limit = "locked_memory", "locked memory", host.locked_bytes
     if limit is None:
         return Check(name, what, "no limit")
-    threads = min(limit // LOCKED_SHARE // LOCKED_OF_THREAD_BYTES, MOST_LOCKING)
+    threads = min(limit // LOCKED_SHARE // (LOCKED_PAGES_OF_THREAD * host.page_bytes), MOST_LOCKING)
     found = f"{file_size_text(limit)}, which is enough for {counted(threads, 'thread', 'threads')}"
     losses, change = ((), "") if threads or host.is_posix_only else (("faults_unseen",), "Raise ulimit -l.")
     return Check(name, what, found, losses, change=change)

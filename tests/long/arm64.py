@@ -259,13 +259,13 @@ def prepare(share: Path) -> None:
     subprocess.run([*compile_it, "-DLIBRARY", "-o", share / "comes_and_goes.so"], check=True)
 
 
-def check(part: str, share: Path, minutes: float) -> list[tuple[str, float, float, bool]]:
+def check(part: str, share: Path, minutes: float, pages_kib: int) -> list[tuple[str, float, float, bool]]:
     """Runs one part in a machine of its own: (figure, found, truth, whether it is close)."""
     commands, figures = PARTS[part]
     text, seconds = commands(minutes)
     found = []
     try:
-        status, output = machine.run_machine(share, text, START_S + seconds)
+        status, output = machine.run_machine(share, text, START_S + seconds, pages_kib)
         if output.strip():
             print(f"  {part}: status {status}, {output.strip()[-1000:]}")
         for name, value, truth in figures(share / "out"):
@@ -282,6 +282,7 @@ def main() -> int:
     """Exit status 1 when something is not as it should be, 2 when there is no machine."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--minutes", type=float, default=2.0, help="of the hardest programs (default: %(default)s)")
+    parser.add_argument("--pages", type=int, default=4, choices=machine.KERNELS, help="KiB (default: %(default)s)")
     parser.add_argument("--part", action="append", choices=PARTS, help="once or more (default: all)")
     parser.add_argument("--print-only", action="store_true", help="write no result")
     options = parser.parse_args()
@@ -289,17 +290,17 @@ def main() -> int:
     if reason:
         print(f"There is no arm64 machine: {reason}.", file=sys.stderr)
         return 2
-    machine.make_machine()
+    machine.make_machine(options.pages)
     share = machine.FOLDER / "share"
     prepare(share)
     if "units" in (options.part or PARTS):
         build_units(share)
-    found = [each for part in options.part or PARTS for each in check(part, share, options.minutes)]
+    found = [each for part in options.part or PARTS for each in check(part, share, options.minutes, options.pages)]
     if not options.print_only:
         names = ("figure", "found", "truth", "close")
         text = "\n".join(f"{value:10.2f} {truth:10.2f}  {name}" for name, value, truth, _ in found)
         write_result(
-            "-".join(["arm64", *(options.part or ())]),
+            "-".join(["arm64", *([f"{options.pages}k"] if options.pages != 4 else []), *(options.part or ())]),
             {"figures": [dict(zip(names, each, strict=True)) for each in found]},
             text,
         )

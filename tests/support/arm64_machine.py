@@ -44,6 +44,8 @@ PACKAGES = (
     ),
     *("libzstd1", "libgcc-s1", "libstdc++6", "libtinfo6", "libncursesw6", "libreadline8t64"),
 )
+#: The package of the kernel, by KiB of its pages.
+KERNELS = {4: "linux-image-arm64", 16: "linux-image-arm64-16k"}
 #: Modules of the kernel with which a folder of the host is mounted, each after those that it needs.
 MODULES = ("fs/netfs/netfs", "net/9p/9pnet", "net/9p/9pnet_virtio", "fs/9p/9p")
 #: The wheels of the packages that scalene-trace needs, for the machine's interpreter.
@@ -85,14 +87,15 @@ def missing() -> str | None:
     return None if mirror() and KEYRING.exists() else "no Debian package source is set up here"
 
 
-def make_machine() -> None:
-    """Downloads and unpacks the machine, unless it is there. Raises CalledProcessError."""
-    if (FOLDER / "initrd").exists():
+def make_machine(pages_kib: int = 4) -> None:
+    """Downloads and unpacks the machine with such a kernel, unless it is there. Raises CalledProcessError."""
+    folder = _folder(pages_kib)
+    if (folder / "initrd").exists():
         return
-    root, kernel = FOLDER / "root", FOLDER / "kernel"
-    for each in (root, kernel, FOLDER / "apt"):
+    root, kernel = folder / "root", folder / "kernel"
+    for each in (root, kernel, folder / "apt"):
         shutil.rmtree(each, ignore_errors=True)
-    _unpack(root, kernel)
+    _unpack(folder, KERNELS[pages_kib])
     for each in ("bin", "sbin", "lib", "lib64"):
         if not (root / each).exists():
             (root / each).symlink_to(f"usr/{each}")
@@ -104,25 +107,29 @@ def make_machine() -> None:
     (root / "init").write_text(INIT)
     (root / "init").chmod(0o755)
     (image,) = kernel.glob("boot/vmlinuz-*")
-    shutil.move(image, FOLDER / "vmlinuz")
+    shutil.move(image, folder / "vmlinuz")
     names = subprocess.run(["find", "."], cwd=root, check=True, capture_output=True).stdout
-    with (FOLDER / "initrd.new").open("wb") as file:
+    with (folder / "initrd.new").open("wb") as file:
         subprocess.run(["cpio", "-o", "-H", "newc", "--quiet"], cwd=root, input=names, stdout=file, check=True)
     shutil.rmtree(root)
     shutil.rmtree(kernel)
-    (FOLDER / "initrd.new").rename(FOLDER / "initrd")
+    (folder / "initrd.new").rename(folder / "initrd")
 
 
-def _unpack(root: Path, kernel: Path) -> None:
-    """Unpacks Debian's packages into ``root``, and that of the kernel into ``kernel``."""
-    apt = FOLDER / "apt"
+def _folder(pages_kib: int) -> Path:
+    return FOLDER / f"{pages_kib}k"
+
+
+def _unpack(folder: Path, kernel: str) -> None:
+    """Unpacks Debian's packages into ``folder``: the system into root, the kernel of this package into kernel."""
+    apt = folder / "apt"
     options = apt_options(apt, str(mirror()), SUITE, "arm64")
     _run("apt-get", *options, "update")
-    depends = _run("apt-cache", *options, "depends", "linux-image-arm64")
+    depends = _run("apt-cache", *options, "depends", kernel)
     (image,) = re.findall(r"Depends: (linux-image-\S+)", depends)[:1]
     _run("apt-get", *options, "download", image, *PACKAGES, cwd=apt / "debs")
     for package in sorted((apt / "debs").glob("*.deb")):
-        _run("dpkg-deb", "-x", package, kernel if package.name.startswith("linux-image") else root)
+        _run("dpkg-deb", "-x", package, folder / ("kernel" if package.name.startswith("linux-image") else "root"))
     shutil.rmtree(apt)
 
 
@@ -131,8 +138,8 @@ def install(site: Path, *packages: str | Path) -> None:
     _run(sys.executable, "-m", "pip", "install", *PIP, "--target", site, *packages)
 
 
-def run_machine(share: Path, command: str, limit_s: float) -> tuple[int, str]:
-    """Boots the machine (10 s), runs a shell command in it and returns its exit status with what it printed.
+def run_machine(share: Path, command: str, limit_s: float, pages_kib: int = 4) -> tuple[int, str]:
+    """Boots the machine with such a kernel (10 s), runs a shell command in it and returns its exit status with what it printed.
 
     The folder ``share`` of the host is ``/host`` there; ``share/site`` has the Python packages. Raises TimeoutExpired.
     """
@@ -140,7 +147,8 @@ def run_machine(share: Path, command: str, limit_s: float) -> tuple[int, str]:
     for each in ("output", "status"):
         (share / each).unlink(missing_ok=True)
     qemu = ["qemu-system-aarch64", "-M", "virt", "-cpu", PROCESSOR, "-smp", "2", "-m", "3072", "-nic", "none"]
-    qemu += ["-kernel", str(FOLDER / "vmlinuz"), "-initrd", str(FOLDER / "initrd"), "-no-reboot", "-nographic"]
+    folder = _folder(pages_kib)
+    qemu += ["-kernel", str(folder / "vmlinuz"), "-initrd", str(folder / "initrd"), "-no-reboot", "-nographic"]
     qemu += ["-append", "rdinit=/init console=ttyAMA0 quiet"]
     qemu += ["-virtfs", f"local,path={share},mount_tag=host,security_model=none"]
     done = subprocess.run(qemu, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=limit_s)

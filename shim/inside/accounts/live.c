@@ -30,9 +30,9 @@
 #define FIRST_SLOTS ((size_t)4096)
 #define LEVELS 6
 
-_Alignas(4096) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
-_Alignas(4096) _Atomic uint32_t live_pieces[LIVE_PIECES];
-_Alignas(4096) static _Atomic uint32_t followed_near[LIVE_PIECES];
+_Alignas(ARCH_MOST_PAGE_BYTES) _Atomic uint8_t live_filter[LIVE_FILTER_CELLS];
+_Alignas(ARCH_MOST_PAGE_BYTES) _Atomic uint32_t live_pieces[LIVE_PIECES];
+_Alignas(ARCH_MOST_PAGE_BYTES) static _Atomic uint32_t followed_near[LIVE_PIECES];
 struct level {
   size_t slots; /* a power of two */
   _Atomic uintptr_t *keys;

@@ -23,7 +23,7 @@
 #include "shared/random.h"
 #include "shared/spool.h"
 
-#define PAGE 4096
+#define PAGE arch_page_bytes()
 #define MAPPED (2 * PAGE) /* the kernel's header, and one page of records */
 /* The mean number of faults between two signals follows the faults: a fault may bring 4 KiB or a huge page. */
 #define LEAST_MEAN 8

@@ -26,6 +26,7 @@
 #include "inside/memory/memory.h"
 #include "inside/memory/residency.h"
 #include "inside/memory/sampler.h"
+#include "inside/python/python.h"
 #include "inside/stacks/frames.h"
 #include "shared/base.h"
 #include "shared/clock.h"
@@ -35,7 +36,8 @@
 
 #define MAX_RANGES 8192
 #define MOST_YIELDS 10000
-#define PAGE 4096
+#define PAGE arch_page_bytes()
+#define UNTOUCHED_UNIT 4096 /* bytes, whatever the kernel's pages have */
 #define ADDRESSES ((uintptr_t)1 << ARCH_ADDRESS_BITS)
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4 /* the address is a wish */
@@ -330,6 +332,7 @@ uint32_t mappings_untouched_pages(void) {
   uint64_t count = count_untouched();
   errno = saved_errno;
   if (!inside) unlock();
+  count *= PAGE / UNTOUCHED_UNIT;
   return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
 }
 
@@ -383,13 +386,30 @@ bool mappings_are_resident_part(uintptr_t address) {
   return group != 0;
 }
 
+/* An interpreter that ends gives everything back. */
+static bool is_first_of_the_end(void) {
+  static _Atomic bool was_seen;
+  return python_finalizing() && !atomic_exchange(&was_seen, true);
+}
+
 /* Before pages are given back: what was touched since the last count is counted while it is there, also in a program that
  * waited and so had no tick. The stack that gives it back says nothing about who has touched it. */
 static void look_before_release(uintptr_t start) {
-  if (likely(!residency_has_groups()) || this_memory.busy || !recording() || !residency_may_be_due()) return;
+  if (likely(!residency_has_groups()) || this_memory.busy || !recording()) return;
+  bool is_last = is_first_of_the_end();
+  if (!is_last && !residency_may_be_due()) return;
   int saved_errno = errno;
   fork_check();
-  if (mappings_are_resident_part(start) && residency_is_due()) look(0, TO_THE_END);
+  if (mappings_are_resident_part(start) && (is_last || residency_is_due())) look(0, TO_THE_END);
+  errno = saved_errno;
+}
+
+/* What the parent has touched is not the child's growth. */
+void mappings_prefork(void) {
+  if (likely(!residency_has_groups()) || this_memory.busy || !memory_counts() || !recording()) return;
+  int saved_errno = errno;
+  fork_check();
+  look(0, TO_THE_END);
   errno = saved_errno;
 }
 

@@ -18,6 +18,8 @@ void mappings_look(uint64_t stack, bool now);
 bool mappings_are_resident_part(uintptr_t address);
 /* Says which stack has touched such a page, for so many page faults. Context: signal. */
 void mappings_note_fault(uintptr_t address, uint64_t faults, uint64_t stack);
+/* Counts the resident pages of mappings without reserve. Context: malloc. */
+void mappings_prefork(void);
 /* Keeps the ranges and forgets their samples, which are the parent's. Returns the bytes of memory that are no longer
  * counted, because the table was inconsistent. Context: malloc. */
 int64_t mappings_postfork_child(void);

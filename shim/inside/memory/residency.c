@@ -20,7 +20,7 @@
 #include "shared/random.h"
 
 #define MOST_GROUPS 2048
-#define PAGE 4096
+#define PAGE ((int64_t)arch_page_bytes())
 #define DRAWS 8
 #define LEAST_PART 1048576 /* bytes: growth is divided into at most DRAWS parts, and each has a stack of its own */
 #define MOST_PIECES 8192

@@ -334,7 +334,7 @@ static void start_recording(void) {
   memory_init();
   pyalloc_init();
   cuda_hooks_refresh();
-  pthread_atfork(NULL, NULL, fork_in_child);
+  pthread_atfork(mappings_prefork, NULL, fork_in_child);
   count_python_losses();
   if (python_version && !python_layout) warn_unknown_python();
   late_watch(python_found, pyalloc_start_again);

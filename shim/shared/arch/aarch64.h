@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <ucontext.h>
 
@@ -21,12 +22,15 @@
 #define ARCH_FIRST_GLIBC "GLIBC_2.17"
 #define ARCH_HIGHEST_ADDRESS 0xfffffffff000u
 #define ARCH_ADDRESS_BITS 48
+#define ARCH_MOST_PAGE_BYTES 65536
 #define ARCH_READS_X86_CODE false
 #define ARCH_RELOCATION_CALL R_AARCH64_JUMP_SLOT
 #define ARCH_RELOCATION_TABLE R_AARCH64_GLOB_DAT
 #define ARCH_RELOCATION_POINTER R_AARCH64_ABS64
 #define ARCH_APART __attribute__((noinline, unused))
 #define ARCH_INLINE inline __attribute__((always_inline))
+
+static inline size_t arch_page_bytes(void) { return getauxval(AT_PAGESZ); }
 
 /* ---- registers, by DWARF's numbers ---- */
 

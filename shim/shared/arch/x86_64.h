@@ -23,6 +23,7 @@
 #define ARCH_FIRST_GLIBC "GLIBC_2.2.5"       /* the version of the symbols that libc has always had */
 #define ARCH_HIGHEST_ADDRESS 0x7ffffffff000u /* no byte of a process lies there or above */
 #define ARCH_ADDRESS_BITS 47                 /* of the address of any byte of a process */
+#define ARCH_MOST_PAGE_BYTES 4096            /* the largest page that a kernel of this processor has */
 #define ARCH_READS_X86_CODE true             /* loop.c and evidence.c decode instructions of this processor */
 /* Types of relocations of a call, of an entry of the global offset table, and of a pointer in data. */
 #define ARCH_RELOCATION_CALL R_X86_64_JUMP_SLOT
@@ -31,6 +32,9 @@
 /* As APART and ALWAYS_INLINE of base.h, which comes later. */
 #define ARCH_APART __attribute__((noinline, unused))
 #define ARCH_INLINE inline __attribute__((always_inline))
+
+/* Returns the size of the kernel's pages. */
+static inline size_t arch_page_bytes(void) { return ARCH_MOST_PAGE_BYTES; }
 
 /* ---- registers, by DWARF's numbers ---- */
 

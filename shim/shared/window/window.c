@@ -25,16 +25,17 @@
 #include <unistd.h>
 
 #include "formats/spool/spool.h"
+#include "shared/arch/arch.h"
 #include "shared/sealed/sealed.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
-#define PAGE_BYTES 4096
 #define LONGEST_PATH 4096
 #define WINDOW_BYTES ((size_t)WINDOW_POSITIONS * SPOOL_CHUNK_BYTES)
 #define MAPPED_BYTES (SPOOL_CHUNKS_OFFSET + WINDOW_BYTES)
-_Static_assert(SPOOL_CHUNKS_OFFSET % PAGE_BYTES == 0, "chunks begin at a page");
+_Static_assert(SPOOL_CHUNKS_OFFSET % ARCH_MOST_PAGE_BYTES == 0 && SPOOL_CHUNK_BYTES % ARCH_MOST_PAGE_BYTES == 0,
+               "chunks begin at a page, however large the kernel's are");
 
 /* States of a position. Any other state is the number of the chunk that it holds. */
 enum { UNUSED, TAKEN, FIRST_NUMBER };
@@ -183,7 +184,8 @@ void window_keep(struct position *position, uint32_t process, uint64_t offer) {
 static bool move_pages(char *to, size_t offset) {
   if (only_by_path) return false;
   for (int attempt = 0; attempt < 2; attempt++) {
-    if (!syscall(SYS_remap_file_pages, to, (size_t)SPOOL_CHUNK_BYTES, 0L, offset / PAGE_BYTES, (long)MAP_NONBLOCK))
+    if (!syscall(SYS_remap_file_pages, to, (size_t)SPOOL_CHUNK_BYTES, 0L, offset / arch_page_bytes(),
+                 (long)MAP_NONBLOCK))
       return true;
     if (errno != EAGAIN) return false;
     syscall(SYS_munlock, to, (size_t)SPOOL_CHUNK_BYTES);

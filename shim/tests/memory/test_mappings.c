@@ -32,7 +32,7 @@
 #define THREADS 6
 #define ROUNDS 400
 #define CHILDREN 20
-#define PAGE 4096
+#define PAGE ((int64_t)arch_page_bytes())
 #define FIXED (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED)
 #define SEVERAL 99 /* stacks */
 
@@ -51,6 +51,8 @@ void loss_add(enum loss loss) { losses[loss]++; }
 void fork_check(void) {}
 bool next_is_allocators(const void *address) { return address == NULL; }
 uint64_t frames_current(void) { return 1; }
+static bool finalizing;
+bool python_finalizing(void) { return finalizing; }
 void memory_stop_at_freed(size_t bytes) { (void)bytes; }
 void sampler_ended(const struct live_sample *sample, uint64_t bytes, uint64_t stack, uint32_t flags) {
   check(sample->id == 7 && bytes > 0 && stack == 1);
@@ -144,6 +146,10 @@ static void count_in_steps(void) {
   check(counted == 0 && !residency_has_groups());
 }
 
+static void wait_for_pause(void) {
+  for (int i = 0; i < 10 * MOST_PASSES && !residency_may_be_due(); i++) usleep(1000);
+}
+
 /* A program that waits has no ticks. What it has touched before is counted when it gives it back, in each way, even if a
  * count takes several steps and has passed the place. */
 static void count_what_is_given_back(void) {
@@ -153,10 +159,10 @@ static void count_what_is_given_back(void) {
     for (size_t i = 0; i < 100; i++) start[i * PAGE] = 1;
     mappings_look(1, true);
     check(counted == 100 * PAGE);
-    usleep(100000); /* the pause between two counts */
+    wait_for_pause();
     mappings_look(1, false);
     for (size_t i = 100; i < 500; i++) start[i * PAGE] = 1;
-    usleep(100000);
+    wait_for_pause();
     most_counted = counted;
     if (way / 2 == 0) check(madvise(start, whole, MADV_DONTNEED) == 0);
     if (way / 2 == 1) check(madvise(start, whole, MADV_FREE) == 0);
@@ -168,6 +174,26 @@ static void count_what_is_given_back(void) {
     mappings_look(1, true);
     check(counted == 0 && !residency_has_groups());
   }
+}
+
+/* A child that begins with less than is there would grow by the rest. The pause does not matter. */
+static void count_before_fork(void) {
+  char *start = map_without_reserve(600, 100);
+  mappings_look(1, true);
+  for (size_t i = 100; i < 500; i++) start[i * PAGE] = 1;
+  check(counted == 100 * PAGE && !residency_may_be_due());
+  mappings_prefork();
+  check(counted == 500 * PAGE && !residency_may_be_due());
+  for (size_t i = 500; i < 600; i++) start[i * PAGE] = 1;
+  most_counted = 0;
+  check(madvise(start, PAGE, MADV_DONTNEED) == 0 && most_counted == 0);
+  finalizing = true; /* the first release of an interpreter's end does not wait for the pause, either */
+  check(madvise(start + PAGE, PAGE, MADV_DONTNEED) == 0 && most_counted == 599 * PAGE);
+  start[0] = 1;
+  check(madvise(start + PAGE, PAGE, MADV_DONTNEED) == 0 && counted == 599 * PAGE);
+  check(munmap(start, 600 * PAGE) == 0);
+  mappings_look(1, true);
+  check(counted == 0 && !residency_has_groups());
 }
 
 /* What grows in a pause belongs to no stack. */
@@ -510,6 +536,7 @@ int main(void) {
   move_and_keep();
   header.features = FEATURE_CPU; /* mappings do not look: what is touched after a look may be too little for a sample */
   count_what_is_given_back();
+  count_before_fork();
   count_many_small_ones();
   map_over_parts();
   charge_observed_faults();

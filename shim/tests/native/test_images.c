@@ -98,21 +98,22 @@ static void test_calls_between_are_flagged(void) {
 }
 
 static void test_reads_stop_at_unmapped_memory(void) {
-  char *pages = mmap(NULL, 8192, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  const size_t page = arch_page_bytes();
+  char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   char copy[256];
-  memset(pages, 'p', 8192);
-  check(munmap(pages + 4096, 4096) == 0);
+  memset(pages, 'p', 2 * page);
+  check(munmap(pages + page, page) == 0);
   errno = 7;
-  check(safe_read(copy, pages + 4000, 96) && !safe_read(copy, pages + 4000, 97));
-  check(safe_read_some(copy, pages + 4000, 256) == 96 && safe_read_some(copy, pages + 4096, 8) == 0);
+  check(safe_read(copy, pages + page - 96, 96) && !safe_read(copy, pages + page - 96, 97));
+  check(safe_read_some(copy, pages + page - 96, 256) == 96 && safe_read_some(copy, pages + page, 8) == 0);
   check(!safe_read(copy, NULL, 1) && !safe_read(copy, (void *)~(uintptr_t)7, 8));
   struct iovec work[SAFE_READ_MANY];
   uintptr_t good[3] = {(uintptr_t)pages, (uintptr_t)pages + 8, (uintptr_t)pages + 16},
-            bad[2] = {good[0], good[0] + 4096};
+            bad[2] = {good[0], good[0] + page};
   check(safe_read_many(copy, good, 3, 8, work) && memcmp(copy, pages, 24) == 0 &&
         !safe_read_many(copy, bad, 2, 8, work));
   check(errno == 7);
-  munmap(pages, 4096);
+  munmap(pages, page);
 }
 
 /* A library that libc.so does not need, of class PC_SUPPORT, with an address in its code. */

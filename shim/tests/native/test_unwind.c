@@ -298,15 +298,16 @@ static ucontext_t outside, coroutine;
 static void in_coroutine(void) { unwind_here(); }
 
 static void test_small_stacks_of_coroutines(void) {
-  char *pages = mmap(NULL, 6 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  check(pages != MAP_FAILED && mprotect(pages + 4096, 4 * 4096, PROT_READ | PROT_WRITE) == 0);
+  const size_t page = arch_page_bytes();
+  char *pages = mmap(NULL, 6 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  check(pages != MAP_FAILED && mprotect(pages + page, 4 * page, PROT_READ | PROT_WRITE) == 0);
   getcontext(&coroutine);
-  coroutine.uc_stack = (stack_t){.ss_sp = pages + 4096, .ss_size = 4 * 4096};
+  coroutine.uc_stack = (stack_t){.ss_sp = pages + page, .ss_size = 4 * page};
   coroutine.uc_link = &outside;
   makecontext(&coroutine, in_coroutine, 0);
   swapcontext(&outside, &coroutine);
   check(result.end == UNWIND_OUTERMOST && !result.gaps && frame_of(&result, (void *)&in_coroutine) == 1);
-  munmap(pages, 6 * 4096);
+  munmap(pages, 6 * page);
 }
 
 /* ---- code without tables ---- */
@@ -361,8 +362,9 @@ APART_FAST static void calls_by_the_stack_pointer(void (*code)(void)) {
 /* On the thread's own stack lies that of a coroutine, below a page that cannot be read. A search ends there, and so does a
  * frame that a search has found. */
 static void test_a_protected_page_on_the_own_stack(void) {
-  char pages[3 * 4096];
-  uintptr_t guard = ((uintptr_t)pages + 2 * 4096 - 1) & ~(uintptr_t)4095, in_calls;
+  const size_t page = arch_page_bytes();
+  char pages[3 * ARCH_MOST_PAGE_BYTES];
+  uintptr_t guard = ((uintptr_t)pages + 2 * page - 1) & ~(uintptr_t)(page - 1), in_calls;
   struct unwind_registers registers = {.known = BIT(DWARF_PC) | BIT(DWARF_STACK)};
   calls_by_the_stack_pointer(unwind_here);
   in_calls = result.frame[1].pc;
@@ -370,13 +372,13 @@ static void test_a_protected_page_on_the_own_stack(void) {
   memset(pages, 0, sizeof pages);
   registers.value[DWARF_PC] = 4096;
   registers.value[DWARF_STACK] = guard - 256;
-  check(mprotect((void *)guard, 4096, PROT_NONE) == 0);
+  check(mprotect((void *)guard, page, PROT_NONE) == 0);
   unwind(&registers, &result);
   check(result.end == UNWIND_LOST && result.count == 1);
   ((uintptr_t *)guard)[-1] = in_calls;
   unwind(&registers, &result);
   check(result.end == UNWIND_LOST && result.count == 2 && result.gaps == 1);
-  check(mprotect((void *)guard, 4096, PROT_READ | PROT_WRITE) == 0);
+  check(mprotect((void *)guard, page, PROT_READ | PROT_WRITE) == 0);
 }
 
 #ifdef __aarch64__

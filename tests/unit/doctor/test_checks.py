@@ -43,7 +43,10 @@ FREE_THREADED = Started("/usr/bin/python3", build=replace(BUILD, is_free_threade
 #: Of each host that differs from the good one: the check that finds it, what is recorded, and the losses.
 PLANTED: list[tuple[dict[str, Any], str, str, tuple[str, ...]]] = [
     ({"machine": "aarch64"}, "processor", LESS_EXACT, ("loop_unread",)),
-    ({"page_bytes": 65536}, "processor", NOT, ()),
+    ({"page_bytes": 8192}, "processor", NOT, ()),
+    ({"page_bytes": 65536}, "processor", WHOLE, ()),
+    ({"page_bytes": 65536, "locked_bytes": 64 * 131072 - 1}, "locked_memory", LESS_EXACT, ("faults_unseen",)),
+    ({"page_bytes": 65536, "locked_bytes": 64 * 131072}, "locked_memory", WHOLE, ()),
     ({"perf_error": errno.EPERM}, "perf_events", LESS_EXACT, ("engine_posix", "faults_unseen")),
     ({"timer_error": errno.EAGAIN}, "timers", IN_PART, ("thread_unarmed",)),
     ({"signals": 0}, "signals", IN_PART, ("signal_budget",)),
@@ -101,6 +104,8 @@ def test_each_obstacle_is_found_by_its_own_check(
     found, good = named(replace(GOOD, **planted)), named(GOOD)
     assert (found[name].recorded, found[name].losses) == (recorded, losses)
     expected = {name, "interpreter"} if planted.get("started") in (SETUID, GONE) else {name}
+    if "page_bytes" in planted:  # both are told with it
+        expected |= {"processor", "locked_memory"}
     assert {each for each in found if found[each] != good[each]} <= expected
     if losses:
         assert found[name].change
@@ -145,7 +150,7 @@ def test_the_shares_are_those_of_the_shim() -> None:
     text = "".join((ROOT / "shim/inside/cpu" / name).read_text() for name in ("faults.c", "descriptors.c"))
     numbers = dict(re.findall(r"#define (\w+) (\d+)$", text, re.MULTILINE))
     assert int(numbers["LOCKED_SHARE"]) == checks.LOCKED_SHARE and int(numbers["MOST_EVENTS"]) == checks.MOST_LOCKING
-    assert int(numbers["PAGE"]) * 2 == checks.LOCKED_OF_THREAD_BYTES
+    assert f"#define MAPPED ({checks.LOCKED_PAGES_OF_THREAD} * PAGE)" in text
     assert int(numbers["MAX_DESCRIPTORS"]) == checks.MOST_DESCRIPTORS
     assert f"files.rlim_cur / {checks.DESCRIPTORS_SHARE}" in text
     timers = (ROOT / "shim/inside/cpu/timers.c").read_text()

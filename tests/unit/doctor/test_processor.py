@@ -1,4 +1,4 @@
-"""What depends on the processor: a kernel with other pages is refused before the program starts."""
+"""What depends on the processor: a kernel with unknown pages is refused before the program starts."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from scalene_trace.recorder import processor
 from scalene_trace.recorder.errors import SetupError
 
 
-@pytest.mark.parametrize("size_bytes", [16384, 65536])
+@pytest.mark.parametrize("size_bytes", [8192, 32768])
 def test_other_sizes_of_pages_are_refused(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
     monkeypatch.setattr(processor.resource, "getpagesize", lambda: size_bytes)
     with pytest.raises(SetupError, match=f"have {size_bytes // 1024} KiB"):
         processor.check_pages()
 
 
-def test_pages_of_4_kib_are_accepted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processor.resource, "getpagesize", lambda: 4096)
+@pytest.mark.parametrize("size_bytes", [4096, 16384, 65536])
+def test_pages_of_linux_are_accepted(monkeypatch: pytest.MonkeyPatch, size_bytes: int) -> None:
+    monkeypatch.setattr(processor.resource, "getpagesize", lambda: size_bytes)
     processor.check_pages()
